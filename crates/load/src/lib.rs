@@ -1,0 +1,2 @@
+//! Real load on the running kernel. `io` drives block I/O; `cpu` runs worker processes.
+#![warn(missing_docs)]

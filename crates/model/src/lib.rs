@@ -1,0 +1,28 @@
+//! What load on the kernel and load in the simulator have in common: units, workloads, requests,
+//! histograms and seeded randomness. Imports no other crate of ours.
+//!
+//! ```
+//! use schedlab_model::{Bytes, Histogram, Rng};
+//!
+//! let size: Bytes = "4k".parse().unwrap();
+//! assert_eq!(size, Bytes(4096));
+//!
+//! let mut rng = Rng::new(7, 0);
+//! let mut latencies = Histogram::new();
+//! for _ in 0..1000 {
+//!     latencies.record(rng.exponential(100_000.0) as u64);
+//! }
+//! assert_eq!(latencies.count(), 1000);
+//! ```
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod histogram;
+mod rng;
+mod units;
+mod workload;
+
+pub use histogram::{Bin, Histogram};
+pub use rng::Rng;
+pub use units::{Bytes, Nanos, UnitError};
+pub use workload::{Arrivals, Direction, Pattern, Request, Workload, WorkloadError};

@@ -1,0 +1,2 @@
+//! Kernel events: CPU bursts captured through BPF, perf or schedstat.
+#![warn(missing_docs)]

@@ -1,0 +1,1 @@
+"""Step 4: from arrays of measurements to a verdict. Knows no host and no files."""

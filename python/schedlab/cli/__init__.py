@@ -1,0 +1,85 @@
+"""The command line: one file per command, each imported only when it is called.
+
+`--help` must answer in under 150 ms, so nothing here imports numpy, rich or `_core`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+
+import click
+
+import schedlab
+from schedlab.errors import SchedlabError
+
+# name -> (module:attribute, one-line help); the modules are imported when the command runs.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "analyse": ("schedlab.cli.analyse:analyse", "Give the verdict of a result folder."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called; `--help` imports none."""
+
+    def __init__(self, *args: object, commands_by_name: dict[str, tuple[str, str]], **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.commands_by_name = commands_by_name
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, sorted."""
+        return sorted(self.commands_by_name)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name not in self.commands_by_name:
+            return None
+        module, attribute = self.commands_by_name[cmd_name][0].split(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands from the table, without importing them."""
+        rows = [(name, self.commands_by_name[name][1]) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+@click.command(
+    cls=LazyGroup,
+    commands_by_name=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(schedlab.__version__, prog_name="schedlab")
+def cli() -> None:
+    """Compare Linux schedulers on this machine, and get an answer that holds.
+
+    Start with `schedlab doctor`, then `schedlab compare --quick`.
+    """
+
+
+def main() -> None:
+    """Run the command line; errors become one message, a hint and an exit code."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        code = cli(standalone_mode=False)
+    except SchedlabError as error:
+        fail(str(error), error.hint, error.exit_code)
+    except click.exceptions.Abort:
+        fail("interrupted", "", 130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        fail("interrupted", "", 130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail(message: str, hint: str, code: int) -> None:
+    """Print `error:` and `hint:` on stderr and exit."""
+    click.echo(f"error: {message}", err=True)
+    if hint:
+        click.echo(f"hint: {hint}", err=True)
+    sys.exit(code)

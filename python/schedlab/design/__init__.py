@@ -1,0 +1,1 @@
+"""Step 1: blocks, balanced orders and seeds become a plan."""

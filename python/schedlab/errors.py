@@ -1,0 +1,41 @@
+"""The errors that a user can meet. Each says what was wrong where, and how to go on."""
+
+from __future__ import annotations
+
+
+class SchedlabError(Exception):
+    """Something that the user can act on; `hint` is a command or a change that helps.
+
+    `exit_code` is what the command line exits with: 2 for usage and environment, 3 when a host
+    setting could not be put back.
+    """
+
+    exit_code = 2
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class SpecError(SchedlabError):
+    """An experiment, option or input file says something that cannot be."""
+
+
+class HostError(SchedlabError):
+    """The machine does not have or does not allow what was asked."""
+
+
+class RestoreError(HostError):
+    """A host setting could not be put back."""
+
+    exit_code = 3
+
+
+class GateError(SchedlabError):
+    """A measurement did not happen under the conditions that it claims."""
+
+
+class Interrupted(SchedlabError):
+    """The user stopped the work; everything was restored and what is done is kept."""
+
+    exit_code = 130

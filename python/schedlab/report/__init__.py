@@ -1,0 +1,1 @@
+"""Step 5: the verdict as text, HTML and workbook."""

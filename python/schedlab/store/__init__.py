@@ -1,0 +1,1 @@
+"""Step 3: result folders, importers and exporters."""
