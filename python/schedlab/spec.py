@@ -225,6 +225,25 @@ class Samples:
 
 
 @dataclass(frozen=True)
+class Record:
+    """A result folder in memory: what was asked, planned, measured, and on what machine.
+
+    `histograms[workload, candidate]` is the merged latency histogram of all analysed runs as
+    rows (low_ns, high_ns, count); `notices` are sentences about the folder itself, such as runs
+    that are missing. `host` is the content of `host.json`.
+    """
+
+    experiment: Experiment
+    plan: Plan
+    runs: tuple[Run, ...]
+    host: Mapping[str, Any] = field(default_factory=dict)
+    histograms: Mapping[tuple[str, str], tuple[tuple[int, int, int], ...]] = field(
+        default_factory=dict
+    )
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Flag:
     """Something that a careful reader must know before believing a figure."""
 
