@@ -7,7 +7,7 @@ through JSON by `to_json` and `from_json`, which the files of a result folder ar
 from __future__ import annotations
 
 import dataclasses
-import functools
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -350,7 +350,7 @@ def to_json(value: Any) -> Any:
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
 
@@ -425,7 +425,7 @@ def _build_dataclass(cls: type[Any], data: Any, where: str) -> Any:
     fields = {f.name: f for f in dataclasses.fields(cls)}
     if unknown := sorted(set(data) - set(fields)):
         raise SpecError(f"{where}: unknown key {unknown[0]!r}", f"known keys: {', '.join(fields)}")
-    hints = _hints(cls)
+    hints = typing.get_type_hints(cls)
     given = {key: _build(hints[key], item, f"{where}.{key}") for key, item in data.items()}
     required = (
         name
@@ -435,8 +435,3 @@ def _build_dataclass(cls: type[Any], data: Any, where: str) -> Any:
     if missing := [name for name in required if name not in given]:
         raise SpecError(f"{where}: key {missing[0]!r} is missing", f"add {missing[0]!r}")
     return cls(**given)
-
-
-@functools.cache
-def _hints(cls: type[Any]) -> dict[str, Any]:
-    return typing.get_type_hints(cls)

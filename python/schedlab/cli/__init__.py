@@ -23,7 +23,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called; `--help` imports none."""
 
-    def __init__(self, *args: object, commands_by_name: dict[str, tuple[str, str]], **kwargs: object) -> None:
+    def __init__(
+        self, *args: object, commands_by_name: dict[str, tuple[str, str]], **kwargs: object
+    ) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.commands_by_name = commands_by_name
 
