@@ -1,0 +1,58 @@
+"""From an experiment to its plan: every run in its order, before the first one."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Sequence
+
+from schedlab.design.orders import balanced_orders
+from schedlab.spec import AA_SUFFIX, Candidate, Cell, Experiment, Plan
+
+
+def arms(experiment: Experiment) -> tuple[Candidate, ...]:
+    """The candidates, and the baseline under its second name unless that was refused."""
+    if not experiment.aa_arm:
+        return experiment.candidates
+    baseline = next(c for c in experiment.candidates if c.label == experiment.baseline)
+    again = Candidate(baseline.label + AA_SUFFIX, baseline.settings, aa_of=baseline.label)
+    return (*experiment.candidates, again)
+
+
+def make_plan(experiment: Experiment) -> Plan:
+    """Every (candidate, workload) once per block; workloads in random order, candidates balanced.
+
+    Each workload walks through its own sequence of balanced orders. All candidates of a block and
+    workload get the same seed, so they are asked for the same records in the same order.
+    """
+    rng = random.Random(experiment.seed)
+    names = [arm.label for arm in arms(experiment)]
+    blocks = experiment.stopping.blocks
+    orders = {w.label: balanced_orders(len(names), blocks, rng) for w in experiment.workloads}
+    cells: list[Cell] = []
+    for block in range(blocks):
+        workloads = rng.sample(experiment.workloads, len(experiment.workloads))
+        in_block = [
+            (workload.label, names[item])
+            for workload in workloads
+            for item in orders[workload.label][block]
+        ]
+        cells += [
+            Cell(block, position, workload, name, cell_seed(experiment.seed, block, workload))
+            for position, (workload, name) in enumerate(in_block)
+        ]
+    return Plan(tuple(cells))
+
+
+def cell_seed(seed: int, block: int, workload: str) -> int:
+    """The seed of one block and workload, in 0 … 2**32 - 1."""
+    digest = hashlib.sha256(f"{seed}/{block}/{workload}".encode()).digest()
+    return int.from_bytes(digest[:4], "big")
+
+
+def blocks_of(plan: Plan) -> Sequence[Sequence[Cell]]:
+    """The cells of each block, in order."""
+    blocks: dict[int, list[Cell]] = {}
+    for cell in plan.cells:
+        blocks.setdefault(cell.block, []).append(cell)
+    return [blocks[number] for number in sorted(blocks)]

@@ -1,0 +1,49 @@
+"""From stored runs to the arrays that `analyse/` takes."""
+
+from __future__ import annotations
+
+import math
+
+from schedlab.spec import Record, Run, Samples, Workload, metric_named
+
+ATTEMPTS_MAX = 3
+
+
+def analysed_runs(record: Record) -> list[Run]:
+    """The runs that count: those that passed, in blocks where no cell failed three times."""
+    failed: dict[tuple[int, str, str], int] = {}
+    for run in record.runs:
+        if run.status == "discarded":
+            failed[run.key] = failed.get(run.key, 0) + 1
+    passed = {run.key for run in record.runs if run.status == "ok"}
+    dropped = {key[0] for key, n in failed.items() if n >= ATTEMPTS_MAX and key not in passed}
+    return [run for run in record.runs if run.status == "ok" and run.block not in dropped]
+
+
+def dropped_blocks(record: Record) -> list[int]:
+    """Blocks left out for all candidates because a cell of theirs failed three times."""
+    kept = {run.block for run in analysed_runs(record)}
+    return sorted({run.block for run in record.runs} - kept)
+
+
+def samples(record: Record) -> tuple[list[Samples], list[Samples]]:
+    """(primary, secondary) samples: one per workload, and one per workload and further metric."""
+    runs = analysed_runs(record)
+    primary = [_of(w, w.metric, runs) for w in record.experiment.workloads]
+    secondary = [_of(w, name, runs) for w in record.experiment.workloads for name in w.secondary]
+    return [s for s in primary if s.values], [s for s in secondary if s.values]
+
+
+def _of(workload: Workload, metric: str, runs: list[Run]) -> Samples:
+    mine = [run for run in runs if run.workload == workload.label and metric in run.metrics]
+    mine = [run for run in mine if math.isfinite(run.metrics[metric])]
+    return Samples(
+        workload=workload.label,
+        metric=metric_named(metric),
+        candidates=tuple(run.candidate for run in mine),
+        blocks=tuple(run.block for run in mine),
+        values=tuple(run.metrics[metric] for run in mine),
+        cpu_share=tuple(float(run.properties.get("cpu_share", math.nan)) for run in mine),
+        weight=workload.weight,
+        negative_control=workload.negative_control,
+    )

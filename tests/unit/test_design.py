@@ -1,0 +1,97 @@
+"""Orders, plans and candidates as typed."""
+
+import itertools
+import random
+from collections import Counter
+
+import pytest
+
+from schedlab.design.candidates import legacy_notes, parse_candidates
+from schedlab.design.orders import balanced_orders, williams_square
+from schedlab.design.plan import arms, blocks_of, make_plan
+from schedlab.errors import SpecError
+from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+
+
+def experiment(names="none,bfq,kyber", workloads=2, blocks=6, **changes):
+    return Experiment(
+        title="t",
+        kind="io",
+        target=Target("scratch", size_bytes=1 << 20),
+        candidates=parse_candidates(names),
+        workloads=tuple(Workload(f"w{i}", "file-test", "iops") for i in range(workloads)),
+        baseline="none",
+        seed=changes.pop("seed", 1),
+        stopping=Stopping(blocks=blocks),
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("n", range(1, 8))
+def test_a_williams_square_balances_positions_and_neighbours(n):
+    square = williams_square(n)
+    positions = Counter((i, item) for row in square for i, item in enumerate(row))
+    assert set(positions.values()) == {len(square) // n}
+    follows = Counter(pair for row in square for pair in itertools.pairwise(row))
+    assert len(follows) == n * (n - 1)
+    assert len(set(follows.values())) <= 1
+
+
+def test_orders_are_permutations_and_seeded():
+    orders = balanced_orders(5, 13, random.Random(3))
+    assert len(orders) == 13
+    assert all(sorted(order) == list(range(5)) for order in orders)
+    assert orders == balanced_orders(5, 13, random.Random(3))
+    assert orders != balanced_orders(5, 13, random.Random(4))
+
+
+def test_every_block_holds_every_cell_once_with_one_seed_per_workload():
+    plan = make_plan(experiment())
+    blocks = blocks_of(plan)
+    assert len(blocks) == 6
+    for cells in blocks:
+        assert len({cell.key for cell in cells}) == len(cells) == 4 * 2
+        assert [cell.position for cell in cells] == list(range(8))
+        assert len({(cell.workload, cell.seed) for cell in cells}) == 2
+    assert len({cell.seed for cell in plan.cells}) == 12
+    assert plan == make_plan(experiment())
+    assert plan != make_plan(experiment(seed=2))
+
+
+def test_the_aa_arm_is_the_baseline_under_a_second_name():
+    again = arms(experiment())[-1]
+    assert (again.aa_of, again.settings) == ("none", {"scheduler": "none"})
+    assert len(arms(experiment(aa_arm=False))) == 3
+
+
+def test_candidates_with_tunables_after_the_colon():
+    typed = "none, mq-deadline:fifo_batch=32,writes_starved=4 ,bfq:low_latency=0"
+    assert parse_candidates(typed) == (
+        Candidate("none", {"scheduler": "none"}),
+        Candidate(
+            "mq-deadline:fifo_batch=32,writes_starved=4",
+            {"scheduler": "mq-deadline", "fifo_batch": 32, "writes_starved": 4},
+        ),
+        Candidate("bfq:low_latency=0", {"scheduler": "bfq", "low_latency": 0}),
+    )
+
+
+def test_a_candidate_can_be_compared_with_itself():
+    assert [c.label for c in parse_candidates("none,none")] == ["none", "none#2"]
+
+
+def test_legacy_names_are_understood_and_said():
+    labels = [c.label for c in parse_candidates("noop,deadline,cfq:slice_idle=2")]
+    assert labels == ["none", "mq-deadline", "bfq:slice_idle=2"]
+    assert len(legacy_notes("noop,deadline,cfq:slice_idle=2")) == 3
+    assert legacy_notes("none,bfq") == ()
+
+
+@pytest.mark.parametrize(
+    "typed", ["", "none,,bfq", "a=1", "bfq:", "bfq:x", "bfq:=1", "../x", "b b"]
+)
+def test_what_is_not_understood_is_named(typed):
+    with pytest.raises(SpecError) as caught:
+        parse_candidates(typed)
+    assert "is not understood" in str(caught.value)
+    assert caught.value.hint
