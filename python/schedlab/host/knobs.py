@@ -1,0 +1,212 @@
+"""Knobs: kernel settings that are files, with a reader, a writer and a read-back check.
+
+A scheduler's name is read as the bracketed word of `queue/scheduler`; there is no list of known
+schedulers or tunables, what sysfs shows is what there is. See Documentation/block/queue-sysfs.rst.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from schedlab.errors import HostError
+
+SYS_BLOCK = Path("/sys/block")
+CLASS_BLOCK = Path("/sys/class/block")
+# What the single-queue schedulers were called before Linux 5.0, and what took their place.
+LEGACY_SCHEDULERS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
+_BRACKETED = re.compile(r"\[([^\]\s]+)\]")
+_SCHEDULER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
+_TICK_ROUNDED = ("expire", "expire_sync", "expire_async", "timeout_sync", "timeslice_ms")
+_CLOCK_MONOTONIC_COARSE = 6
+
+
+def read_value(path: str | Path) -> str:
+    """What a knob is set to: the bracketed word of a choice, else the text. OSError as is."""
+    text = Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    chosen = _BRACKETED.search(text)
+    return chosen.group(1) if chosen else text
+
+
+def write_value(path: str | Path, value: str) -> None:
+    """Hand `value` to the kernel in one write. OSError as is; nothing is read back here."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, value.encode())
+    finally:
+        os.close(descriptor)
+
+
+def as_text(value: str | int | float) -> str:
+    """The text that is written for a setting: 32.0 and 32 are both `32`."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def same(left: str, right: str) -> bool:
+    """Whether two readings mean the same, `032` and `32` included."""
+    if left == right:
+        return True
+    try:
+        return int(left) == int(right)
+    except ValueError:
+        return False
+
+
+def rounding_of(path: str | Path) -> int:
+    """By how much the kernel may round a knob, in its own unit; 1 means not at all.
+
+    Times that become jiffies are rounded to a tick (milliseconds), read-ahead and request sizes
+    in KiB to a page.
+    """
+    name = Path(path).name
+    if name.endswith(_TICK_ROUNDED):
+        return max(1, round(1000 / ticks_per_second()))
+    if name.endswith("_kb"):
+        return max(1, os.sysconf("SC_PAGE_SIZE") // 1024)
+    return 1
+
+
+def is_rounding(path: str | Path, asked: str, got: str) -> bool:
+    """Whether `got` is `asked` as the kernel rounds that knob, and not another value."""
+    try:
+        difference = abs(int(got) - int(asked))
+        return int(asked) > 0 and int(got) > 0 and difference < rounding_of(path)
+    except ValueError:
+        return False
+
+
+def ticks_per_second() -> int:
+    """HZ of the running kernel: the coarse clock's resolution is one tick."""
+    return round(1 / time.clock_getres(_CLOCK_MONOTONIC_COARSE))
+
+
+def device_name(device: str) -> str:
+    """The whole disk behind `sda`, `/dev/sda`, `/dev/disk/by-id/…` or a partition of it.
+
+    HostError when there is no such block device.
+    """
+    path = Path(device) if "/" in device else Path("/dev") / device
+    name = path.resolve().name
+    entry = CLASS_BLOCK / name.replace("/", "!")
+    if "/" in device and path.exists() and not path.is_block_device():
+        raise HostError(f"{device} is not a block device", "schedlab io get shows the devices")
+    if not entry.exists():
+        raise HostError(f"{device}: there is no such block device", "schedlab io get shows them")
+    if (entry / "partition").exists():
+        return entry.resolve().parent.name
+    return name
+
+
+def queue_of(device: str) -> Path:
+    """The `queue/` directory of a device; HostError when it has none."""
+    queue = SYS_BLOCK / device_name(device) / "queue"
+    if not queue.is_dir():
+        raise HostError(f"{device} has no request queue ({queue} does not exist)")
+    return queue
+
+
+def queue_above(path: str | Path) -> Path | None:
+    """The `queue/` directory that a knob lies in, or None for a knob elsewhere."""
+    for parent in Path(path).parents:
+        if parent.name == "queue" and parent.parent.parent == SYS_BLOCK:
+            return parent
+    return None
+
+
+def offered(device: str) -> tuple[str, ...]:
+    """The schedulers that a device offers now, in the kernel's order."""
+    path = scheduler_file(device)
+    return tuple(path.read_text(encoding="utf-8").replace("[", "").replace("]", "").split())
+
+
+def scheduler_file(device: str) -> Path:
+    """`queue/scheduler` of a device; HostError when its driver takes no scheduler."""
+    path = queue_of(device) / "scheduler"
+    if path.exists():
+        return path
+    below = sorted(p.name for p in (path.parent.parent / "slaves").glob("*"))
+    hint = f"set it on the device below: {', '.join(below)}" if below else ""
+    raise HostError(f"{device} takes no scheduler ({path} does not exist)", hint)
+
+
+def snapshot(queue: Path) -> dict[str, str]:
+    """Every readable file under `queue/`: path below it -> value. Empty if the device is gone."""
+    values = {}
+    for directory in (queue, queue / "iosched"):
+        try:
+            paths = sorted(directory.iterdir())
+        except OSError:
+            continue
+        for path in paths:
+            try:
+                if not path.is_dir():
+                    values[str(path.relative_to(queue))] = read_value(path)
+            except OSError:
+                continue  # write-only, or not meaningful on this device (EINVAL)
+    return values
+
+
+def writable(path: str | Path) -> bool:
+    """Whether the kernel takes a new value there (by its mode, whoever asks)."""
+    try:
+        return bool(Path(path).stat().st_mode & 0o200)
+    except OSError:
+        return False
+
+
+def tunables(queue: Path) -> dict[str, str]:
+    """The tunables of the scheduler that is set now: name -> value."""
+    found = snapshot(queue)
+    return {k.removeprefix("iosched/"): v for k, v in found.items() if k.startswith("iosched/")}
+
+
+def canonical(device: str, scheduler: str) -> str:
+    """The name to write: a legacy name becomes today's unless the device still offers it.
+
+    HostError for a text that cannot be a scheduler's name.
+    """
+    if not _SCHEDULER_NAME.fullmatch(scheduler):
+        raise unknown_scheduler(device, scheduler)
+    if scheduler in offered(device):
+        return scheduler
+    return LEGACY_SCHEDULERS.get(scheduler, scheduler)
+
+
+def unknown_scheduler(device: str, scheduler: str) -> HostError:
+    """The error for a name that the kernel does not take."""
+    return HostError(
+        f"{device} does not offer scheduler {scheduler!r}",
+        f"it offers {', '.join(offered(device))}; others may need their module loaded (modprobe)",
+    )
+
+
+def tunable_path(queue: Path, name: str) -> Path:
+    """Where a tunable lives: `queue/iosched/` first, then `queue/`; HostError with the known."""
+    for path in (queue / "iosched" / name, queue / name):
+        if "/" not in name and name != "scheduler" and path.is_file() and writable(path):
+            return path
+    known = tunables(queue) or {k: v for k, v in snapshot(queue).items() if writable(queue / k)}
+    known.pop("scheduler", None)
+    values = ", ".join(f"{key}={value}" for key, value in sorted(known.items()))
+    scheduler = read_value(queue / "scheduler")
+    raise HostError(
+        f"{queue.parent.name}: scheduler {scheduler} has no tunable {name!r}", f"it has {values}"
+    )
+
+
+def planned_writes(
+    device: str, scheduler: str, settings: Mapping[str, str | int | float]
+) -> tuple[tuple[str, str], ...]:
+    """The knobs that `Control.set_scheduler` would write, for a dry run: (path, value)."""
+    queue = SYS_BLOCK / Path(device).name / "queue"
+    writes = [(str(queue / "scheduler"), LEGACY_SCHEDULERS.get(scheduler, scheduler))]
+    for name, value in settings.items():
+        in_queue = (queue / name).is_file() and not (queue / "iosched" / name).is_file()
+        path = queue / name if in_queue else queue / "iosched" / name
+        writes.append((str(path), as_text(value)))
+    return tuple(writes)

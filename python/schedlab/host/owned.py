@@ -1,0 +1,227 @@
+"""Things that schedlab makes on a host and removes again: files, directories, loop devices,
+mounts and cgroups.
+
+Removing is written so that the guardian, or a later command, can do it from the journal alone:
+each function takes what the journal says, finds out whether the thing is there and still ours,
+and raises OSError only when it is ours and will not go. Loop devices are added under a number of
+their own and removed again, so no setting of a device that was there before is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from schedlab.errors import HostError
+
+PREFIX = "schedlab-"
+PATIENCE_S = 10.0
+# include/uapi/linux/loop.h
+LOOP_CLR_FD, LOOP_CONFIGURE, LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C01, 0x4C0A, 0x4C80, 0x4C81
+LO_FLAGS_DIRECT_IO = 16
+LOOP_CONTROL = Path("/dev/loop-control")
+SYS_BLOCK = Path("/sys/block")
+
+
+def new_name(what: str) -> str:
+    """A name that nobody has, by which we know our own things: `schedlab-WHAT-RANDOM`."""
+    return f"{PREFIX}{what}-{os.urandom(6).hex()}"
+
+
+def add_loop(index: int) -> bool:
+    """Add /dev/loopINDEX; False when that number is taken. HostError when loop is not to be had."""
+    try:
+        with _opened(LOOP_CONTROL, os.O_RDWR) as control:
+            fcntl.ioctl(control, LOOP_CTL_ADD, index)
+    except OSError as error:
+        if error.errno == errno.EEXIST:
+            return False
+        raise HostError(
+            f"cannot add a loop device ({LOOP_CONTROL}: {error.strerror})",
+            "run as root with the loop module (modprobe loop), or use --directory DIR",
+        ) from error
+    return True
+
+
+def attach_loop(index: int, backing: Path) -> bool:
+    """Attach `backing` to the idle /dev/loopINDEX with direct I/O; whether that took.
+
+    LOOP_CONFIGURE (Linux >= 5.8) does it in one step, so that nobody sees a half-made device.
+    """
+    device = Path(f"/dev/loop{index}")
+    wait_until(device.exists, PATIENCE_S)
+    flags = LO_FLAGS_DIRECT_IO
+    try:
+        with _opened(device, os.O_RDWR) as loop, _opened(backing, os.O_RDWR) as file:
+            info = struct.pack("<5Q4I", 0, 0, 0, 0, 0, 0, 0, 0, flags)
+            info += struct.pack("<64s64s32s2Q", os.fsencode(backing)[-63:], b"", b"", 0, 0)
+            fcntl.ioctl(loop, LOOP_CONFIGURE, struct.pack("<2I", file, 0) + info + bytes(64))
+    except OSError as error:
+        raise HostError(
+            f"cannot attach {backing} to {device}: {error.strerror}",
+            "run as root on Linux 5.8 or newer, or use --directory DIR",
+        ) from error
+    return (SYS_BLOCK / f"loop{index}" / "loop" / "dio").read_text().strip() == "1"
+
+
+def remove_loop(index: int, backing: str) -> bool:
+    """Detach and remove /dev/loopINDEX if `backing` is attached to it or nothing is.
+
+    Whether something was there to remove.
+    """
+    entry = SYS_BLOCK / f"loop{index}"
+    if not entry.exists():
+        return False
+    attached = ""
+    with contextlib.suppress(OSError):
+        attached = (entry / "loop" / "backing_file").read_text().strip()
+    if attached and attached.removesuffix(" (deleted)") != backing:
+        return False  # somebody else's by now
+    if attached:
+        with _opened(Path(f"/dev/loop{index}"), os.O_RDONLY) as loop:
+            try:
+                fcntl.ioctl(loop, LOOP_CLR_FD)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+
+    def removed() -> bool:
+        try:
+            with _opened(LOOP_CONTROL, os.O_RDWR) as control:
+                fcntl.ioctl(control, LOOP_CTL_REMOVE, index)
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return False
+            if error.errno != errno.ENODEV:
+                raise
+        return True
+
+    if not wait_until(removed, PATIENCE_S):
+        raise OSError(errno.EBUSY, "a process still has it open")
+    return True
+
+
+def remove_file(path: str) -> bool:
+    """Remove a file of ours; whether it was there."""
+    _refuse_foreign_name(path)
+    try:
+        Path(path).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def remove_directory(path: str) -> bool:
+    """Remove a directory of ours and all in it, following no link; whether it was there."""
+    _refuse_foreign_name(path)
+    if not Path(path).is_dir():
+        return False
+    shutil.rmtree(path)
+    return True
+
+
+def mount(device: str, where: Path, kind: str) -> None:
+    """Mount a file system; OSError with the kernel's reason."""
+    _libc_call("mount", device.encode(), os.fsencode(where), kind.encode(), 0, None)
+
+
+def remove_mount(path: str) -> bool:
+    """Unmount what we mounted at `path`, waiting for its last user; whether it was mounted."""
+    _refuse_foreign_name(path)
+    if not Path(path).is_mount():
+        return False
+
+    def unmounted() -> bool:
+        try:
+            _libc_call("umount2", os.fsencode(path), 0)
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return False
+            raise
+        return True
+
+    if not wait_until(unmounted, PATIENCE_S):
+        raise OSError(errno.EBUSY, "a process still works in it")
+    return True
+
+
+def cgroup_root() -> Path:
+    """Where cgroup v2 is mounted; HostError when it is not."""
+    for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
+        fields = line.split()
+        if fields[2] == "cgroup2":
+            return Path(fields[1])
+    raise HostError(
+        "cgroup v2 is not mounted", "mount -t cgroup2 none /sys/fs/cgroup, or boot with systemd"
+    )
+
+
+def remove_cgroup(path: str) -> bool:
+    """End what runs in a cgroup of ours and remove it with those below; whether it was there."""
+    _refuse_foreign_name(path)
+    group = Path(path)
+    if not group.is_dir():
+        return False
+    for below in sorted(group.rglob("*/"), reverse=True):
+        _remove_one_cgroup(below)
+    _remove_one_cgroup(group)
+    return True
+
+
+def _remove_one_cgroup(group: Path) -> None:
+    def emptied() -> bool:
+        with contextlib.suppress(OSError):
+            for process in (group / "cgroup.procs").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(process), signal.SIGKILL)
+        try:
+            group.rmdir()
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return False
+            raise
+        return True
+
+    if not wait_until(emptied, PATIENCE_S):
+        raise OSError(errno.EBUSY, "a process in it does not end")
+
+
+def wait_until(done: Callable[[], bool], patience_s: float) -> bool:
+    """Ask until it is so, or until `patience_s` seconds have passed; the last answer."""
+    deadline = time.monotonic() + patience_s
+    while not done():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def _refuse_foreign_name(path: str) -> None:
+    """A journal may name anything; only what bears our name is ever removed."""
+    if not Path(path).name.startswith(PREFIX):
+        raise OSError(errno.EPERM, "its name is not one that schedlab gives")
+
+
+def _libc_call(name: str, *arguments: object) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

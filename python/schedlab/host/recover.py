@@ -1,0 +1,304 @@
+"""Put everything back from the journal: the same code at a normal end, in the guardian, in
+`schedlab recover`, and before any command that finds the journal of a session that died.
+
+Rules: a scheduler comes before what switching it resets. A value that is none of those that we
+ever wrote, or saw our writes cause, was set by somebody else: it is left alone and reported. What
+was put back is read again; what will not go back is reported with the shell line to do it by hand.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import RestoreError
+from schedlab.host import journal, knobs, owned
+from schedlab.host.journal import Entry
+
+PASSES = 3
+
+
+@dataclass(frozen=True)
+class Change:
+    """A knob: what it was set to, and what it should be or was put back to."""
+
+    path: str
+    found: str
+    original: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Something that could not be put back, why, and the shell line that does it by hand."""
+
+    what: str
+    reason: str
+    command: str
+
+
+@dataclass
+class Recovery:
+    """What putting back did (or would do): `dry_run` says which."""
+
+    restored: list[Change] = field(default_factory=list)
+    foreign: list[Change] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    failed: list[Failure] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    dry_run: bool = False
+
+    def lines(self) -> list[str]:
+        """A sentence for each thing done, left or failed."""
+        done = "would be put back" if self.dry_run else "put back"
+        gone = "would be removed" if self.dry_run else "removed"
+        lines = [f"{c.path}: {c.found} -> {c.original} ({done})" for c in self.restored]
+        lines += [f"{what} ({gone})" for what in self.removed]
+        lines += [
+            f"{c.path}: left at {c.found}, which somebody else set (it was {c.original})"
+            for c in self.foreign
+        ]
+        return lines + self.notices + [f"{f.what}: {f.reason}" for f in self.failed]
+
+    def raise_if_failed(self) -> None:
+        """RestoreError with the shell lines when something could not be put back."""
+        if not self.failed:
+            return
+        what = "; ".join(f"{f.what}: {f.reason}" for f in self.failed)
+        commands = "\n".join(f"  {f.command}" for f in self.failed)
+        raise RestoreError(f"could not put back {what}", f"as root:\n{commands}")
+
+
+class _Knowledge:
+    """What the journal tells about each knob: its original, and every value that is ours.
+
+    `unconfirmed` is the path of a write whose outcome is not in the journal: the session died
+    in that instant, so whatever that write touches now is our doing.
+    """
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.originals: dict[str, str] = {}
+        self.queues: list[Path] = []
+        self.things: list[Entry] = []
+        self.unconfirmed = ""
+        self._ours: dict[str, set[str]] = {}
+        for entry in entries:
+            self._learn(entry)
+
+    def _learn(self, entry: Entry) -> None:
+        kind = entry["kind"]
+        if kind == "queue":
+            queue = Path(entry["queue"])
+            self.queues.append(queue)
+            for name, value in entry["values"].items():
+                self.originals.setdefault(str(queue / name), value)
+        elif kind == "write":
+            path = entry["path"]
+            self.originals.setdefault(path, entry["original"])
+            self._ours.setdefault(path, set()).add(entry["new"])
+            self.unconfirmed = path
+        elif kind == "after":
+            for path, value in entry["values"].items():
+                self._ours.setdefault(path, set()).add(value)
+            self.unconfirmed = ""
+        elif kind == "own":
+            self.things.append(entry)
+        elif kind == "disown":
+            self.things = [t for t in self.things if t["path"] != entry["path"]]
+        elif kind == "keep":
+            self.originals.clear()
+            self.queues.clear()
+            self._ours.clear()
+            self.unconfirmed = ""
+
+    def is_ours(self, path: str, value: str) -> bool:
+        """Whether a value of a knob is one that we set, or caused by setting another."""
+        if any(knobs.same(value, ours) for ours in self._ours.get(path, ())):
+            return True
+        if not self.unconfirmed:
+            return False
+        return path == self.unconfirmed or (
+            Path(self.unconfirmed).name == "scheduler"
+            and Path(self.unconfirmed).parent in Path(path).parents
+        )
+
+    def knobs_elsewhere(self) -> list[str]:
+        """Knobs that are not in the `queue/` of a device, last written first."""
+        inside = [str(queue) + "/" for queue in self.queues]
+        paths = [p for p in self.originals if not any(p.startswith(q) for q in inside)]
+        return paths[::-1]
+
+
+def settle(directory: Path, dry_run: bool = False) -> Recovery:
+    """Put back what the journal of a state directory holds, then clear it.
+
+    The caller holds the host lock. Of another boot, settings are not replayed and only files
+    are removed. The journal is kept as long as something could not be put back; a damaged one
+    is set aside under another name.
+    """
+    recovery = Recovery(dry_run=dry_run)
+    content = journal.read(directory)
+    if content.is_empty and not (directory / journal.JOURNAL_NAME).exists():
+        return recovery
+    known = _Knowledge(content.entries)
+    if content.other_boot:
+        recovery.notices.append("the journal is of another boot: its settings died with it")
+        known.things = [t for t in known.things if t["what"] in ("file", "directory")]
+    else:
+        for queue in known.queues:
+            _restore_queue(queue, known, recovery)
+        for path in known.knobs_elsewhere():
+            _restore_knobs([path], known, recovery)
+    for thing in reversed(known.things):
+        _remove(thing, recovery)
+    _finish(directory, content, recovery)
+    return recovery
+
+
+def _finish(directory: Path, content: journal.Content, recovery: Recovery) -> None:
+    path = directory / journal.JOURNAL_NAME
+    for number in content.damaged_lines:
+        aside = f"{path}.damaged"
+        command = f"less {shlex.quote(aside)}"
+        recovery.failed.append(Failure(f"{path}:{number}", "the line is damaged", command))
+    if recovery.dry_run:
+        return
+    if content.damaged_lines:
+        path.replace(f"{path}.damaged")
+    elif not recovery.failed:
+        path.unlink(missing_ok=True)
+
+
+def _restore_queue(queue: Path, known: _Knowledge, recovery: Recovery) -> None:
+    """Put back the scheduler of a device, then all that lies beside and below it."""
+    if not queue.is_dir():
+        return  # the device is gone and its settings with it
+    scheduler = str(queue / "scheduler")
+    paths = [p for p in known.originals if p.startswith(f"{queue}/") and p != scheduler]
+    found = _read(scheduler)
+    original = known.originals.get(scheduler)
+    switched = False
+    if found is not None and original is not None and found != original:
+        if not known.is_ours(scheduler, found):
+            recovery.foreign.append(Change(scheduler, found, original))
+            paths = [p for p in paths if "/iosched/" not in p]
+        else:
+            paths = _without_foreign(paths, known, recovery)
+            _restore_knobs([scheduler], known, recovery)
+            switched = True
+    # After our own switch, what differs is what the switch made of it.
+    _restore_knobs(sorted(paths), known, recovery, trusted=switched)
+
+
+def _without_foreign(paths: list[str], known: _Knowledge, recovery: Recovery) -> list[str]:
+    """Those paths whose value is not somebody else's, before a switch may blur that.
+
+    The tunables of the scheduler that is set now go with it, whoever set them.
+    """
+    kept = []
+    for path in paths:
+        found, original = _read(path), known.originals[path]
+        if (
+            found is None
+            or "/iosched/" in path
+            or not knobs.writable(path)
+            or found == original
+            or known.is_ours(path, found)
+        ):
+            kept.append(path)
+        else:
+            recovery.foreign.append(Change(path, found, original))
+    return kept
+
+
+def _restore_knobs(
+    paths: list[str], known: _Knowledge, recovery: Recovery, trusted: bool = False
+) -> None:
+    """Put back each path that differs, twice if one resets another, and read them again.
+
+    `trusted`: every difference is ours. A path that is gone died with its scheduler or device.
+    """
+    first: dict[str, Change] = {}
+    foreign: set[str] = set()
+    reasons: dict[str, str] = {}
+    for _ in range(1 if recovery.dry_run else PASSES):
+        differing = [c for c in _differing(paths, known.originals) if c.path not in foreign]
+        for change in differing:
+            path = change.path
+            if path not in first and not (trusted or known.is_ours(path, change.found)):
+                foreign.add(path)
+                recovery.foreign.append(change)
+                continue
+            first.setdefault(path, change)
+            if not recovery.dry_run:
+                reasons[path] = _write(path, change.original)
+        if not differing:
+            break
+    still = {} if recovery.dry_run else {c.path: c for c in _differing(paths, known.originals)}
+    for path, change in first.items():
+        if path not in still:
+            recovery.restored.append(change)
+            continue
+        reason = reasons[path] or f"it reads {still[path].found} instead of {change.original}"
+        command = f"echo {shlex.quote(change.original)} > {shlex.quote(path)}"
+        recovery.failed.append(Failure(path, reason, command))
+
+
+def _differing(paths: Iterable[str], originals: dict[str, str]) -> list[Change]:
+    found = [(path, _read(path)) for path in paths]
+    return [
+        Change(path, value, originals[path])
+        for path, value in found
+        if value is not None and value != originals[path] and knobs.writable(path)
+    ]
+
+
+def _read(path: str) -> str | None:
+    try:
+        return knobs.read_value(path)
+    except OSError:
+        return None
+
+
+def _write(path: str, value: str) -> str:
+    """Write; the reason when the kernel does not take it."""
+    try:
+        knobs.write_value(path, value)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _remove(thing: Entry, recovery: Recovery) -> None:
+    """Remove one owned thing; a failure is noted with the shell line."""
+    what, path = thing["what"], thing["path"]
+    if recovery.dry_run:
+        if Path(path).exists():
+            recovery.removed.append(f"{what} {path}")
+        return
+    try:
+        if _remover(thing):
+            recovery.removed.append(f"{what} {path}")
+    except OSError as error:
+        quoted = shlex.quote(path)
+        command = {
+            "loop": f"losetup -d {quoted}",
+            "mount": f"umount {quoted}",
+            "cgroup": f"rmdir {quoted}",
+            "directory": f"rm -r {quoted}",
+        }.get(what, f"rm {quoted}")
+        recovery.failed.append(Failure(f"{what} {path}", error.strerror or str(error), command))
+
+
+def _remover(thing: dict[str, Any]) -> bool:
+    if thing["what"] == "loop":
+        return owned.remove_loop(thing["index"], thing["backing"])
+    removers = {
+        "file": owned.remove_file,
+        "directory": owned.remove_directory,
+        "mount": owned.remove_mount,
+        "cgroup": owned.remove_cgroup,
+    }
+    return removers[thing["what"]](thing["path"])

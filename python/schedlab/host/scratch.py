@@ -1,0 +1,125 @@
+"""The scratch device: a file full of incompressible data behind a loop device with direct I/O.
+
+The real kernel schedulers run on its queue. The file is preallocated and every block of it is
+written: unwritten extents and data that compresses would be answered without media. Loop's
+hardware queue is 128 deep, so schedulers see a backlog only beyond 128 requests in flight.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab.errors import HostError
+from schedlab.host import owned
+from schedlab.host.journal import Journal
+
+SMALLEST_BYTES = 1 << 20
+_POOL_BYTES = 16 << 20
+_HIGHEST_LOOP = 1 << 16
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A scratch device: `path` is /dev/loopN; `direct_io` whether it bypasses the page cache."""
+
+    path: str
+    backing_file: str
+    size_bytes: int
+    direct_io: bool
+
+
+def make(journal: Journal, size_bytes: int, directory: Path) -> Scratch:
+    """Make file and loop device, each in the journal before it exists.
+
+    HostError when there is no space, no permission or no loop driver.
+    """
+    if size_bytes < SMALLEST_BYTES or size_bytes % 4096:
+        raise HostError(
+            f"a scratch device cannot have {size_bytes} bytes",
+            f"use a multiple of 4096, at least {SMALLEST_BYTES}",
+        )
+    check_space(directory, size_bytes)
+    file = directory.resolve() / f"{owned.new_name('scratch')}.img"
+    journal.append("own", what="file", path=str(file))
+    fill(file, size_bytes)
+    for index in range(_HIGHEST_LOOP):
+        if (owned.SYS_BLOCK / f"loop{index}").exists():
+            continue
+        path = f"/dev/loop{index}"
+        journal.append("own", what="loop", path=path, index=index, backing=str(file))
+        if owned.add_loop(index):
+            direct_io = owned.attach_loop(index, file)
+            return Scratch(path, str(file), size_bytes, direct_io)
+        journal.append("disown", path=path)
+    raise HostError("every loop device number is taken", "losetup -l shows who has them")
+
+
+def check_space(directory: Path, size_bytes: int) -> None:
+    """HostError unless `directory` can be written to and has room for `size_bytes`."""
+    if not directory.is_dir():
+        raise HostError(f"{directory} is not a directory", f"mkdir -p {directory}")
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise HostError(f"{directory} cannot be written to", "name another directory")
+    status = os.statvfs(directory)
+    if status.f_flag & os.ST_RDONLY:
+        raise HostError(f"{directory} is on a read-only file system", "name another directory")
+    free = status.f_bavail * status.f_frsize
+    if free < size_bytes + (size_bytes >> 6):
+        raise _no_space(directory, size_bytes, free)
+
+
+def _no_space(directory: Path, size_bytes: int, free: int) -> HostError:
+    return HostError(
+        f"{directory} has {free >> 20} MiB free, {size_bytes >> 20} MiB are needed",
+        "ask for less, or name a directory on a larger file system",
+    )
+
+
+def fill(file: Path, size_bytes: int) -> None:
+    """Write a new file full of data that neither compresses nor repeats at block distance.
+
+    A pool of random bytes is written again and again, shifted by one byte more than a block each
+    time: no two aligned blocks are alike, and a compressor would need a window of 16 MiB.
+    """
+    pool = os.urandom(min(_POOL_BYTES, size_bytes))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = os.open(file, flags, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, size_bytes)
+            written = 0
+            while written < size_bytes:
+                shift = (written // len(pool)) * 4097 % len(pool)
+                for part in (memoryview(pool)[shift:], memoryview(pool)[:shift]):
+                    written += os.write(descriptor, part[: size_bytes - written])
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            status = os.statvfs(file.parent)
+            raise _no_space(file.parent, size_bytes, status.f_bavail * status.f_frsize) from error
+        raise HostError(
+            f"cannot write {file}: {error.strerror}", "name another directory"
+        ) from error
+
+
+def make_filesystem(journal: Journal, device: str, kind: str, where: Path) -> None:
+    """Format `device` (an own scratch device) and mount it on `where`. HostError otherwise."""
+    program = shutil.which(f"mkfs.{kind}", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    if program is None:
+        raise HostError(f"mkfs.{kind} is not installed", "apt install e2fsprogs xfsprogs")
+    done = subprocess.run([program, "-q", device], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise HostError(f"{program} {device}: {done.stderr.strip()}")
+    journal.append("own", what="mount", path=str(where))
+    try:
+        owned.mount(device, where, kind)
+    except OSError as error:
+        raise HostError(f"cannot mount {device} as {kind}: {error.strerror}") from error

@@ -1,0 +1,58 @@
+"""Fixtures of the host tests: a state directory and a loop device of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from schedlab.errors import HostError
+from schedlab.host import owned
+
+
+@pytest.fixture(scope="session")
+def root_with_loop() -> None:
+    """Skip, with the reason, where settings of a loop device cannot be changed."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: loop devices and schedulers are the kernel's")
+    if not owned.LOOP_CONTROL.exists():
+        pytest.skip("needs the loop driver (/dev/loop-control)")
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A state directory of this test alone, also for the processes it starts."""
+    directory = tmp_path / "state"
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(directory))
+    return directory
+
+
+@pytest.fixture
+def new_loop(root_with_loop: None, tmp_path: Path) -> Iterator[Callable[[], str]]:
+    """Make loop devices that belong to the test; all are removed after it."""
+    made: list[tuple[int, str]] = []
+
+    def make() -> str:
+        backing = tmp_path / f"disk-{len(made)}.img"
+        backing.write_bytes(bytes(16 << 20))
+        for index in range(64, 4096):
+            try:
+                if owned.add_loop(index):
+                    break
+            except HostError as error:
+                pytest.skip(f"needs loop devices: {error}")
+        owned.attach_loop(index, backing)
+        made.append((index, str(backing)))
+        return f"/dev/loop{index}"
+
+    yield make
+    for index, backing in made:
+        owned.remove_loop(index, backing)
+
+
+@pytest.fixture
+def loop(new_loop: Callable[[], str]) -> str:
+    """One loop device of the test's own, 16 MiB."""
+    return new_loop()

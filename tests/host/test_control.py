@@ -1,0 +1,262 @@
+"""Control on a real loop device: settings, errors, gates, what is made, and all put back."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from schedlab.errors import HostError, RestoreError
+from schedlab.host import knobs, owned
+from schedlab.host.control import Control
+
+
+def queue_values(device: str) -> dict[str, str]:
+    return knobs.snapshot(knobs.queue_of(device))
+
+
+def set_by_hand(device: str, **values: str) -> None:
+    queue = knobs.queue_of(device)
+    for name, value in values.items():
+        path = queue / "iosched" / name
+        knobs.write_value(path if path.exists() else queue / name, value)
+
+
+def test_everything_under_queue_is_put_back(state: Path, loop: str) -> None:
+    set_by_hand(loop, scheduler="mq-deadline")
+    set_by_hand(loop, fifo_batch="7", nr_requests="64", read_ahead_kb="96", wbt_lat_usec="1500")
+    before = queue_values(loop)
+    with Control() as control:
+        for scheduler in ("bfq", "none", "kyber", "mq-deadline"):
+            if scheduler in knobs.offered(loop):
+                applied = control.set_scheduler(loop, scheduler, {"nr_requests": 32})
+                assert applied.scheduler == queue_values(loop)["scheduler"] == scheduler
+                assert applied.queue["nr_requests"] == "32"
+                assert control.check() == ()
+        control.write_knob(knobs.queue_of(loop) / "read_ahead_kb", 512)
+    assert queue_values(loop) == before
+    assert not (state / "journal.jsonl").exists()
+
+
+def test_each_candidate_starts_from_the_kernels_defaults(state: Path, loop: str) -> None:
+    set_by_hand(loop, scheduler="mq-deadline", fifo_batch="7", read_ahead_kb="96")
+    with Control() as control:
+        plain = control.set_scheduler(loop, "mq-deadline")
+        tuned = {"fifo_batch": 3, "read_ahead_kb": 64, "nr_requests": 20}
+        control.set_scheduler(loop, "mq-deadline", tuned)
+        again = control.set_scheduler(loop, "mq-deadline")
+        assert plain.queue["iosched/fifo_batch"] == "16"
+        assert again.queue == plain.queue
+        control.set_scheduler(loop, "none", {"nr_requests": 16})
+        assert control.set_scheduler(loop, "none").queue["nr_requests"] == "128"
+
+
+def test_rounding_is_reported_and_the_effective_value_returned(state: Path, loop: str) -> None:
+    tick_ms = 1000 // knobs.ticks_per_second()
+    if tick_ms == 1:
+        pytest.skip("HZ=1000: this kernel does not round milliseconds")
+    with Control() as control:
+        applied = control.set_scheduler(loop, "mq-deadline", {"read_expire": 1})
+        assert applied.tunables == {"read_expire": str(tick_ms)}
+        assert "read_expire=1 was rounded" in applied.notes[0]
+
+
+def test_legacy_names_are_mapped_and_said(state: Path, loop: str) -> None:
+    with Control() as control:
+        applied = control.set_scheduler(loop, "deadline")
+        assert (applied.requested, applied.scheduler) == ("deadline", "mq-deadline")
+        assert "called mq-deadline today" in applied.notes[0]
+        assert control.set_scheduler(loop, "noop").scheduler == "none"
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "tunables", "message", "hint"),
+    [
+        ("nosuch", {}, "does not offer scheduler 'nosuch'", "mq-deadline"),
+        ("../x", {}, "does not offer", "mq-deadline"),
+        ("mq-deadline", {"nosuch": 1}, "no tunable 'nosuch'", "fifo_batch=16"),
+        ("mq-deadline", {"../scheduler": 1}, "no tunable", "fifo_batch=16"),
+        ("mq-deadline", {"front_merges": 5}, "front_merges: 5 was written, but it reads 1", "cat"),
+        ("mq-deadline", {"fifo_batch": -1}, "-1 was written, but it reads 0", "cat"),
+        ("none", {"nr_requests": "many"}, "nr_requests does not take many", "range"),
+        ("none", {"nr_requests": 1 << 30}, "nr_requests does not take 1073741824", "range"),
+    ],
+)
+def test_what_the_kernel_does_not_take_is_named(
+    state: Path, loop: str, scheduler: str, tunables: dict[str, int], message: str, hint: str
+) -> None:
+    before = queue_values(loop)
+    with pytest.raises(HostError) as caught, Control() as control:
+        control.set_scheduler(loop, scheduler, tunables)
+    assert message in str(caught.value)
+    assert hint in caught.value.hint
+    assert caught.value.exit_code == 2
+    assert queue_values(loop) == before
+
+
+def test_a_knob_changed_by_somebody_else_is_a_finding_and_left(state: Path, loop: str) -> None:
+    said: list[str] = []
+    with Control(report=said.append) as control:
+        control.set_scheduler(loop, "mq-deadline")
+        set_by_hand(loop, nr_requests="99")
+        findings = control.check()
+        assert {(f.gate, f.fatal) for f in findings} == {("knob-changed", True)}
+        assert any("nr_requests is 99 instead of 256" in f.detail for f in findings)
+        set_by_hand(loop, scheduler="kyber")
+        assert any("kyber instead of mq-deadline" in f.detail for f in control.check())
+    assert queue_values(loop)["scheduler"] == "kyber"
+    assert any("left at kyber" in line for line in said)
+
+
+def test_keep_leaves_the_settings(state: Path, loop: str) -> None:
+    with Control() as control:
+        control.set_scheduler(loop, "bfq")
+        control.keep()
+    assert queue_values(loop)["scheduler"] == "bfq"
+
+
+def test_the_disk_of_the_root_is_refused_unless_named(
+    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = Path(loop).name
+    monkeypatch.setattr("schedlab.host.devices.disks_below", lambda directory: (name,))
+    with Control() as control, pytest.raises(HostError, match="holds /"):
+        control.set_scheduler(loop, "bfq")
+    with Control(named_devices=[loop]) as control:
+        assert control.set_scheduler(loop, "bfq").scheduler == "bfq"
+
+
+def test_what_was_made_is_removed(state: Path, root_with_loop: None, tmp_path: Path) -> None:
+    with Control() as control:
+        scratch = control.scratch(8 << 20, tmp_path)
+        directory = control.directory(tmp_path)
+        (directory / "file").write_text("x", encoding="ascii")
+        mounted = control.filesystem(control.scratch(16 << 20, tmp_path))
+        (mounted / "file").write_text("x", encoding="ascii")
+        group = control.cgroup("test")
+        assert Path(scratch.path).is_block_device()
+        assert Path(scratch.backing_file).stat().st_blocks * 512 >= 8 << 20
+        dio = Path("/sys/block", Path(scratch.path).name, "loop/dio").read_text(encoding="ascii")
+        assert scratch.direct_io == (dio.strip() == "1")
+    gone = (Path("/sys/block") / Path(scratch.path).name, directory, mounted, group)
+    assert not any(path.exists() for path in gone)
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_the_scratch_file_neither_repeats_nor_compresses(
+    state: Path, root_with_loop: None, tmp_path: Path
+) -> None:
+    import zlib
+
+    with Control() as control:
+        scratch = control.scratch(40 << 20, tmp_path)
+        data = Path(scratch.backing_file).read_bytes()
+    blocks = {data[at : at + 4096] for at in range(0, len(data), 4096)}
+    assert len(blocks) == (40 << 20) // 4096
+    assert len(zlib.compress(data[: 2 << 20], 1)) > 2 << 20
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "message"),
+    [(1 << 60, "MiB free"), (4096, "cannot have"), ((1 << 20) + 5, "cannot have")],
+)
+def test_scratch_sizes_that_cannot_be(
+    state: Path, root_with_loop: None, tmp_path: Path, size_bytes: int, message: str
+) -> None:
+    with Control() as control, pytest.raises(HostError, match=message) as caught:
+        control.scratch(size_bytes, tmp_path)
+    assert caught.value.hint
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_only_one_schedlab_at_a_time(state: Path) -> None:
+    message = f"another schedlab.*{os.getpid()}"
+    with Control(), pytest.raises(HostError, match=message), Control():
+        pass
+    with Control():
+        pass
+
+
+def test_a_forked_child_that_leaves_puts_nothing_back(state: Path, loop: str) -> None:
+    with Control() as control:
+        control.set_scheduler(loop, "bfq")
+        child = multiprocessing.get_context("fork").Process(
+            target=control.__exit__, args=(None, None, None)
+        )
+        child.start()
+        child.join()
+        assert child.exitcode == 0
+        assert control.check() == ()
+
+
+def test_a_signal_waits_until_all_is_put_back(
+    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = queue_values(loop)
+    write = knobs.write_value
+
+    def interrupted_write(path: str | Path, value: str) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        write(path, value)
+
+    control = Control()
+    control.__enter__()
+    control.set_scheduler(loop, "bfq")
+    monkeypatch.setattr(knobs, "write_value", interrupted_write)
+    with pytest.raises(KeyboardInterrupt):
+        control.__exit__(None, None, None)
+    assert queue_values(loop) == before
+
+
+def test_a_state_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(HostError, match="written to by others"), Control(state_directory=tmp_path):
+        pass
+
+
+def test_what_cannot_be_put_back_is_exit_code_3_with_the_shell_line(
+    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = knobs.write_value
+    control = Control()
+    control.__enter__()
+    control.set_scheduler(loop, "bfq")
+
+    def refuse(path: str | Path, value: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(knobs, "write_value", refuse)
+    with pytest.raises(RestoreError) as caught:
+        control.__exit__(None, None, None)
+    assert caught.value.exit_code == 3
+    assert f"echo none > {knobs.queue_of(loop)}/scheduler" in caught.value.hint
+    with pytest.raises(RestoreError), Control():
+        pass
+    monkeypatch.setattr(knobs, "write_value", write)
+    with Control() as control:
+        assert control.recovered.restored
+    assert queue_values(loop)["scheduler"] == "none"
+
+
+def test_sysctl_knobs_are_put_back(state: Path, tmp_path: Path) -> None:
+    knob = tmp_path / "knob"
+    knob.write_text("4\n", encoding="ascii")
+    with Control() as control:
+        assert control.write_knob(knob, 100).rstrip() == "100"
+        assert control.check() == ()
+        knob.write_text("7", encoding="ascii")
+        assert "is 7 instead of 100" in control.check()[0].detail
+        knob.write_text("100", encoding="ascii")
+    assert knob.read_text(encoding="ascii")[:1] == "4"
+
+
+def test_names_that_are_not_ours_are_never_removed(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    for remove in (owned.remove_directory, owned.remove_file, owned.remove_cgroup):
+        with pytest.raises(OSError, match="not one that schedlab gives"):
+            remove(str(precious))
+    assert precious.is_dir()
