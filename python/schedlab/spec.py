@@ -137,11 +137,16 @@ class Experiment:
     blocked: bool = True
     objective: Objective = "throughput"
     notes: tuple[str, ...] = ()
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
     schema: int = SCHEMA_VERSION
 
     def metric(self, workload: Workload) -> Metric:
         """The primary metric of a workload; SpecError when nobody knows it."""
-        return metric_named(workload.metric)
+        return self.metric_named(workload.metric)
+
+    def metric_named(self, name: str) -> Metric:
+        """A metric of this experiment (imports may bring their own), else of `METRICS`."""
+        return self.metrics[name] if name in self.metrics else metric_named(name)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,10 @@ from schedlab.errors import SchedlabError
 # name -> (module:attribute, one-line help); the modules are imported when the command runs.
 COMMANDS: dict[str, tuple[str, str]] = {
     "analyse": ("schedlab.cli.analyse:analyse", "Give the verdict of a result folder."),
+    "import": (
+        "schedlab.cli.import_:import_",
+        "Import existing measurements.",
+    ),
 }
 
 

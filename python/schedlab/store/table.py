@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from schedlab.spec import Record, Run, Samples, Workload, metric_named
+from schedlab.spec import Experiment, Record, Run, Samples, Workload
 
 ATTEMPTS_MAX = 3
 
@@ -29,17 +29,18 @@ def dropped_blocks(record: Record) -> list[int]:
 def samples(record: Record) -> tuple[list[Samples], list[Samples]]:
     """(primary, secondary) samples: one per workload, and one per workload and further metric."""
     runs = analysed_runs(record)
-    primary = [_of(w, w.metric, runs) for w in record.experiment.workloads]
-    secondary = [_of(w, name, runs) for w in record.experiment.workloads for name in w.secondary]
+    asked = record.experiment
+    primary = [_of(asked, w, w.metric, runs) for w in asked.workloads]
+    secondary = [_of(asked, w, name, runs) for w in asked.workloads for name in w.secondary]
     return [s for s in primary if s.values], [s for s in secondary if s.values]
 
 
-def _of(workload: Workload, metric: str, runs: list[Run]) -> Samples:
+def _of(asked: Experiment, workload: Workload, metric: str, runs: list[Run]) -> Samples:
     mine = [run for run in runs if run.workload == workload.label and metric in run.metrics]
     mine = [run for run in mine if math.isfinite(run.metrics[metric])]
     return Samples(
         workload=workload.label,
-        metric=metric_named(metric),
+        metric=asked.metric_named(metric),
         candidates=tuple(run.candidate for run in mine),
         blocks=tuple(run.block for run in mine),
         values=tuple(run.metrics[metric] for run in mine),

@@ -1,0 +1,92 @@
+"""`schedlab import csv`: a long-format CSV by a mapping of its columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from schedlab.cli.import_.common import common_options, finish, options_from
+from schedlab.errors import SpecError
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _assignments(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """`NAME=VALUE` arguments as a dictionary; SpecError for anything else."""
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals and value):
+            raise SpecError(f"{option} {text!r} is not understood", f"write {option} NAME=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--candidate", required=True, help="Column(s) that name the candidate.")
+@click.option("--value", required=True, help="Column of the figures, or a ratio COLUMN/COLUMN.")
+@click.option("--workload", help="Column(s) that name the workload.")
+@click.option("--block", default="", help="Column of the repetition (default: order of rows).")
+@click.option("--unit", default="", help="Unit of the figures: KiB/s, MB/s, s, ms, 1/s, ….")
+@click.option("--metric", default="", help="Metric that the figures are (default: by the unit).")
+@click.option("--unit-column", default="", help="Column that holds the unit of each row.")
+@click.option("--metric-column", default="", help="Column that says what each row measured.")
+@click.option(
+    "--higher-is-better/--lower-is-better",
+    "higher_is_better",
+    default=None,
+    help="Direction; needed only for a unit that does not tell it.",
+)
+@click.option(
+    "--binary-units", is_flag=True, help="kB, MB, GB are powers of 1024 (IOzone, hdparm)."
+)
+@click.option("--sum", "sum_over", help="Column(s) whose rows are parts of one run: added up.")
+@click.option("--set", "constants", multiple=True, help="NAME=VALUE added to every workload.")
+@click.option(
+    "--cpu-share",
+    multiple=True,
+    help="WORKLOAD=OTHER: OTHER holds the CPU seconds of WORKLOAD's runs.",
+)
+@common_options
+def csv(
+    file: Path,
+    out: Path,
+    as_json: bool,
+    title: str,
+    baseline: str,
+    controls: tuple[str, ...],
+    blocked: bool,
+    **mapping: Any,
+) -> None:
+    """Import FILE, a CSV with a header line and one figure per row.
+
+    \b
+    schedlab import csv results.csv --candidate scheduler --workload test,record_bytes \\
+        --value kib_per_s --unit KiB/s --higher-is-better --block repetition --unblocked --out DIR
+    """
+    from schedlab.store.importers import csv as importer
+
+    constants = _assignments("--set", mapping["constants"])
+    columns = importer.Columns(
+        candidate=_names(mapping["candidate"]),
+        value=mapping["value"],
+        workload=_names(mapping["workload"]),
+        block=mapping["block"],
+        unit=mapping["unit"],
+        metric=mapping["metric"],
+        unit_column=mapping["unit_column"],
+        metric_column=mapping["metric_column"],
+        higher_is_better=mapping["higher_is_better"],
+        binary_units=mapping["binary_units"],
+        sum_over=_names(mapping["sum_over"]),
+        constants={name: importer.typed(text) for name, text in constants.items()},
+        cpu_share=_assignments("--cpu-share", mapping["cpu_share"]),
+    )
+    options = options_from(title, baseline, controls, blocked)
+    imported = importer.read(file, columns, options)
+    finish(imported, out, as_json)

@@ -1,0 +1,1 @@
+"""Foreign measurements become result folders of kind "import": one file per format."""

@@ -1,0 +1,204 @@
+"""Any long-format CSV with a header line, by a mapping of its columns."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import SpecError
+from schedlab.spec import METRICS, Metric
+from schedlab.store.importers.imported import RUNS_MAX, Imported, Options, Reading, assemble
+from schedlab.store.importers.text import bad, number_at, read_lines
+from schedlab.store.importers.units import Quantity, quantity
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column is what.
+
+    `value` is a column or the ratio of two (`calculations/cpu_burst_s`). `sum_over` names columns
+    whose rows are parts of one run: they are added up, before the ratio. `metric_column` holds
+    what was measured; a name of ours is that metric, any other is told by its unit. `constants`
+    are added to the parameters of every workload. `cpu_share[w]` is the workload whose figures
+    are CPU seconds of w: they become its metric `cpu_s` and its CPU share.
+    """
+
+    candidate: tuple[str, ...]
+    value: str
+    workload: tuple[str, ...] = ()
+    block: str = ""
+    unit: str = ""
+    metric: str = ""
+    unit_column: str = ""
+    metric_column: str = ""
+    higher_is_better: bool | None = None
+    binary_units: bool = False
+    sum_over: tuple[str, ...] = ()
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    cpu_share: Mapping[str, str] = field(default_factory=dict)
+
+    def used(self) -> list[str]:
+        """Every column that the file must have."""
+        single = [self.block, self.unit_column, self.metric_column]
+        names = [*self.candidate, *self.value.split("/"), *self.workload, *single, *self.sum_over]
+        return [name for name in names if name]
+
+
+@dataclass
+class _Group:
+    """Rows of one run, and what they add up to."""
+
+    place: str
+    row: Mapping[str, str]
+    quantity: Quantity
+    sums: list[float]
+
+
+def read(path: Path, columns: Columns, options: Options) -> Imported:
+    """The import of one file; SpecError naming file, line, what was expected and found."""
+    metrics: dict[str, Metric] = dict(options.metrics)
+    notes: dict[str, None] = {}
+    readings = []
+    for group in _groups(path, columns):
+        metrics[group.quantity.metric.name] = group.quantity.metric
+        if group.quantity.note:
+            notes[group.quantity.note] = None
+        readings.append(_reading(group, columns))
+    readings = _with_cpu_share(readings, columns.cpu_share)
+    merged = replace(options, metrics=metrics, notes=(*options.notes, *notes))
+    return assemble(readings, merged, {"format": "csv", "file": str(path)})
+
+
+def rows(path: Path, used: Iterable[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """(place, row by column name) of a CSV; SpecError when a used column is missing."""
+    lines = read_lines(path)
+    place, header = next(lines, ("", ""))
+    names = _fields(place, header) if header else []
+    if not any(names):
+        raise bad(f"{path}, line 1", "a header line with the names of the columns", "nothing")
+    if len(set(names)) != len(names):
+        raise bad(place, "a different name for each column", header)
+    for name in used:
+        if name not in names:
+            raise SpecError(f"{place}: has no column {name!r}", f"columns: {', '.join(names)}")
+    for place, line in lines:
+        if not line.strip():
+            continue
+        values = _fields(place, line)
+        if len(values) != len(names):
+            raise bad(place, f"{len(names)} fields", f"{len(values)} fields: {line}")
+        yield place, dict(zip(names, values, strict=True))
+
+
+def _fields(place: str, line: str) -> list[str]:
+    try:
+        parsed = list(csv.reader([line], strict=True, skipinitialspace=True))
+    except csv.Error as error:
+        raise bad(place, "comma-separated fields", line, str(error)) from None
+    return [text.strip() for text in parsed[0]] if parsed else []
+
+
+def _groups(path: Path, columns: Columns) -> list[_Group]:
+    """The rows, those added up that belong to one run."""
+    parts = columns.value.split("/")
+    if len(parts) > 2:
+        raise SpecError(f"--value {columns.value}", "name a column, or a ratio COLUMN/COLUMN")
+    known: dict[tuple[str, str], Quantity] = {}
+    groups: dict[Any, _Group] = {}
+    for place, row in rows(path, columns.used()):
+        values = [number_at(place, name, row[name]) for name in parts]
+        what = _quantity(row, columns, known)
+        key: Any = place
+        if columns.sum_over:
+            names = [*columns.candidate, *columns.workload, columns.metric_column, columns.block]
+            key = tuple(row[name] for name in names if name)
+        if key in groups:
+            groups[key].sums = [a + b for a, b in zip(groups[key].sums, values, strict=True)]
+            continue
+        if len(groups) >= RUNS_MAX:
+            raise SpecError(f"{place}: more than {RUNS_MAX} runs", "import a part of the file")
+        groups[key] = _Group(place, row, what, values)
+    return list(groups.values())
+
+
+def _quantity(
+    row: Mapping[str, str], columns: Columns, known: dict[tuple[str, str], Quantity]
+) -> Quantity:
+    unit = row[columns.unit_column] if columns.unit_column else columns.unit
+    measured = row[columns.metric_column] if columns.metric_column else ""
+    key = (unit, measured)
+    if key not in known:
+        name = measured if measured in METRICS else columns.metric
+        own = measured or columns.value.replace("/", "_per_")
+        known[key] = quantity(unit, columns.higher_is_better, name, columns.binary_units, own)
+    return known[key]
+
+
+def _reading(group: _Group, columns: Columns) -> Reading:
+    row, figures = group.row, group.sums
+    if len(figures) == 2 and figures[1] == 0:
+        raise bad(group.place, "a divisor above 0", str(figures[1]))
+    value = figures[0] / figures[1] if len(figures) == 2 else figures[0]
+    value *= group.quantity.factor
+    if not value > 0:
+        raise bad(group.place, f"a {columns.value} above 0 (ratios need it)", str(value))
+    names = [name for name in (*columns.workload, columns.metric_column) if name]
+    names = list(dict.fromkeys(names))
+    return Reading(
+        place=group.place,
+        candidate=" ".join(row[name] for name in columns.candidate),
+        workload=" ".join(_shown(name, row[name]) for name in names) or columns.value,
+        metrics={group.quantity.metric.name: value},
+        block=row[columns.block] if columns.block else "",
+        settings={name: typed(row[name]) for name in columns.candidate},
+        parameters={name: typed(row[name]) for name in names} | dict(columns.constants),
+    )
+
+
+def typed(text: str) -> str | int | float:
+    """A whole number as such, everything else as text."""
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 18 else text
+
+
+def _shown(column: str, text: str) -> str:
+    """A size in its largest whole unit when the column says that it is one in bytes."""
+    size = typed(text)
+    if not column.endswith("_bytes") or not isinstance(size, int) or size <= 0:
+        return text
+    for shift, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size % (1 << shift) == 0:
+            return f"{size >> shift} {name}"
+    return f"{size} B"
+
+
+def _with_cpu_share(readings: Sequence[Reading], shares: Mapping[str, str]) -> list[Reading]:
+    """Readings of CPU time folded into the runs whose CPU time they are."""
+    labels = {reading.workload for reading in readings}
+    for label in (*shares, *shares.values()):
+        if label not in labels:
+            hint = f"workloads: {', '.join(sorted(labels))}"
+            raise SpecError(f"--cpu-share: {label!r} is no workload of the data", hint)
+    folded = set(shares.values())
+    seconds = {
+        (r.workload, r.candidate, r.block): next(iter(r.metrics.values()))
+        for r in readings
+        if r.workload in folded
+    }
+    result = []
+    for reading in readings:
+        if reading.workload in folded:
+            continue
+        of = shares.get(reading.workload, "")
+        cpu_s = seconds.get((of, reading.candidate, reading.block))
+        wall_s = reading.metrics.get("elapsed_s")
+        if cpu_s is None or wall_s is None:
+            result.append(reading)
+            continue
+        metrics = {**reading.metrics, "cpu_s": cpu_s}
+        properties = {**reading.properties, "cpu_share": cpu_s / wall_s}
+        result.append(replace(reading, metrics=metrics, properties=properties))
+    return result

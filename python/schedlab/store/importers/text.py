@@ -1,0 +1,72 @@
+"""Reading foreign text in bounded memory, with a place (file and line) for every complaint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from schedlab.errors import SpecError
+
+LINE_BYTES_MAX = 1 << 20
+
+
+def bad(place: str, expected: str, found: object, hint: str = "") -> SpecError:
+    """The one form of complaint: place, what was expected, what was found."""
+    shown = found if isinstance(found, str) else repr(found)
+    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
+    return SpecError(f"{place}: expected {expected}, found {shown!r}", hint or "mend that place")
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """(place, line without its end) of a UTF-8 text file.
+
+    SpecError when it cannot be read, is no text, or has a line above 1 MiB.
+    """
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while raw := file.readline(LINE_BYTES_MAX + 1):
+                number += 1
+                yield f"{path}, line {number}", _decoded(path, number, raw)
+    except OSError as error:
+        raise SpecError(f"{path}: {error.strerror}", "name a readable file") from error
+
+
+def read_bytes(path: Path, bytes_max: int) -> bytes:
+    """A whole file of at most `bytes_max` bytes; SpecError when it is longer or unreadable."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(bytes_max + 1)
+    except OSError as error:
+        raise SpecError(f"{path}: {error.strerror}", "name a readable file") from error
+    if len(data) > bytes_max:
+        raise SpecError(
+            f"{path}: is longer than {bytes_max >> 20} MiB, more than any such result",
+            "name the result file itself, or split it",
+        )
+    return data
+
+
+def number_at(place: str, what: str, text: str) -> float:
+    """A finite number; SpecError with the place otherwise."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise bad(place, f"a number as {what}", text) from None
+    if not math.isfinite(value) or "_" in text:
+        raise bad(place, f"a finite number as {what}", text)
+    return value
+
+
+def _decoded(path: Path, number: int, raw: bytes) -> str:
+    place = f"{path}, line {number}"
+    if len(raw) > LINE_BYTES_MAX:
+        raise SpecError(f"{place}: is longer than 1 MiB", "this is no text file of that format")
+    if b"\0" in raw:
+        raise bad(place, "text", "a NUL byte", "this is a binary file")
+    try:
+        text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise bad(place, "UTF-8 text", f"byte {raw[error.start]:#04x}") from None
+    return text.rstrip("\r\n")
