@@ -1,2 +1,4 @@
 //! Real load on the running kernel. `io` drives block I/O; `cpu` runs worker processes.
 #![warn(missing_docs)]
+
+pub mod cpu;

@@ -2,9 +2,13 @@
 
 use pyo3::prelude::*;
 
+mod cpu_crew;
+
 /// Everything that Python can reach, one line per file.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<cpu_crew::CpuCrew>()?;
+    module.add_function(wrap_pyfunction!(cpu_crew::calibrate_cpu_kernel, module)?)?;
     Ok(())
 }

@@ -217,10 +217,10 @@ class Control:
         scratch_device.make_filesystem(self._journal, device.path, kind, where)
         return where
 
-    def cgroup(self, what: str) -> Path:
-        """A new cgroup (v2) of ours, removed at the end with what runs in it."""
+    def cgroup(self, what: str, root: Path | None = None) -> Path:
+        """A new cgroup of ours under `root` (v2's by default), removed with what runs in it."""
         self._guardian.ensure()
-        path = owned.cgroup_root() / owned.new_name(what)
+        path = (root or owned.cgroup_root()) / owned.new_name(what)
         self._journal.append("own", what="cgroup", path=str(path))
         _made(path, "run as root, or have the cgroup delegated to you")
         self._cgroups.add(path)

@@ -1,0 +1,43 @@
+//! What the kernel has counted for a process: CPU time and switches.
+
+/// CPU time and switches since the process was born. A zombie still answers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Account {
+    pub cpu_ns: u64,
+    pub voluntary: u64,
+    pub involuntary: u64,
+}
+
+impl Account {
+    /// Reads `/proc/PID/schedstat` (CPU time in ns; needs CONFIG_SCHED_INFO) and the switches of
+    /// `/proc/PID/status`. What cannot be read is 0.
+    pub fn of(pid: i32) -> Self {
+        let status = read_proc(pid, "status");
+        let field = |name: &str| {
+            let line = status.lines().find_map(|l| l.strip_prefix(name));
+            line.and_then(first_number).unwrap_or(0)
+        };
+        Account {
+            cpu_ns: first_number(&read_proc(pid, "schedstat")).unwrap_or(0),
+            voluntary: field("voluntary_ctxt_switches:"),
+            involuntary: field("nonvoluntary_ctxt_switches:"),
+        }
+    }
+}
+
+/// Whether the process sleeps in an interruptible wait.
+pub(super) fn is_asleep(pid: i32) -> bool {
+    let stat = read_proc(pid, "stat");
+    // The name in parentheses may hold anything; the state follows the last of them.
+    stat.rsplit(')')
+        .next()
+        .is_some_and(|rest| rest.trim_start().starts_with('S'))
+}
+
+fn first_number(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+fn read_proc(pid: i32, name: &str) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default()
+}

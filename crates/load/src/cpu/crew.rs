@@ -1,0 +1,434 @@
+//! A crew of worker processes: forked, held, started together, watched, reaped.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+
+use super::account::{is_asleep, Account};
+use super::kernel::Kernel;
+use super::scheduling::{self, allowed_cpus, effective_slice_ns, pin, Refusal, Scheduling};
+use super::shared::{Shared, DONE, FAILED, GO, PREPARE, READY};
+use super::worker::{self, now_ns, open_gate, Orders};
+
+/// What a crew shall do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// How many worker processes.
+    pub processes: u32,
+    /// Wall time after the common start; nothing means until [`Crew::stop`].
+    #[serde(default)]
+    pub duration_ns: Option<u64>,
+    /// The calculation.
+    #[serde(default)]
+    pub kernel: Kernel,
+    /// How the workers are scheduled.
+    #[serde(default)]
+    pub scheduling: Scheduling,
+    /// CPUs that the workers are pinned to; empty: not pinned.
+    #[serde(default)]
+    pub cpus: Vec<usize>,
+    /// Length of a reported epoch.
+    pub epoch_ns: u64,
+    /// Epochs on a fixed grid with missed ones counted, or each from the end of the last.
+    #[serde(default)]
+    pub epoch_grid: bool,
+}
+
+/// A completed epoch of one worker.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Epoch {
+    /// Number of the worker, from 0.
+    pub process: usize,
+    /// Time since the common start.
+    pub at_ns: u64,
+    /// Calculations since the common start.
+    pub count: u64,
+    /// Epochs that ended since the last report: more than one when the worker was off the CPU.
+    pub epochs: u64,
+}
+
+/// What one worker did in one segment, after the new quantum had taken hold.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Segment {
+    /// Number of the worker, from 0.
+    pub process: usize,
+    /// Number given to [`Crew::begin_segment`].
+    pub segment: u32,
+    /// Calculations; 0 when the worker was never preempted in the segment.
+    pub calculations: u64,
+    /// CPU time they took.
+    pub cpu_ns: u64,
+}
+
+/// The account of one worker.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Totals {
+    /// Process id.
+    pub pid: i32,
+    /// Calculations.
+    pub count: u64,
+    /// Wall time from the common start to the last calculation.
+    pub elapsed_ns: u64,
+    /// CPU time of the calculations, without the exit; 0 when killed.
+    pub calculation_cpu_ns: u64,
+    /// CPU time from the start to the exit (the kernel's own account).
+    pub cpu_ns: u64,
+    /// Voluntary switches from the start to the exit, the exit included.
+    pub voluntary_switches: u64,
+    /// Preemptions from the start to the exit.
+    pub involuntary_switches: u64,
+    /// Checksum of the result.
+    pub checksum: u32,
+    /// Whether it ended by itself.
+    pub completed: bool,
+}
+
+struct Member {
+    pid: Pid,
+    before: Account,
+    after: Option<Account>,
+    reaped: bool,
+    epochs_read: u64,
+    segments_read: u64,
+}
+
+/// Running workers. Dropping it kills and reaps them.
+pub struct Crew {
+    job: Job,
+    shared: Shared,
+    members: Vec<Member>,
+    lost_events: u64,
+    cpus_before: Vec<usize>,
+}
+
+impl Crew {
+    /// Forks the workers under the job's policy and affinity; they wait at the first gate.
+    ///
+    /// The calling thread takes policy and affinity on for the moment of the forks, so that all
+    /// workers inherit them, then returns to its own policy and to the CPUs that the workers do
+    /// not use, where there are any. It must live as long as the crew: the workers die with it.
+    pub fn launch(job: Job) -> Result<Self, Refusal> {
+        let shared = Shared::new(job.processes as usize)?;
+        let mut crew = Crew {
+            job,
+            shared,
+            members: Vec::new(),
+            lost_events: 0,
+            cpus_before: allowed_cpus(),
+        };
+        crew.fork_all()?;
+        Ok(crew)
+    }
+
+    fn fork_all(&mut self) -> Result<(), Refusal> {
+        let (policy, priority) = scheduling::current();
+        if !self.job.cpus.is_empty() {
+            pin(None, &self.job.cpus)?;
+        }
+        let forked = self
+            .job
+            .scheduling
+            .enter()
+            .and_then(|()| (0..self.job.processes as usize).try_for_each(|i| self.fork_one(i)));
+        let back = scheduling::set_current(policy, priority);
+        let used = &self.job.cpus;
+        let free: Vec<usize> = self
+            .cpus_before
+            .iter()
+            .copied()
+            .filter(|c| !used.contains(c))
+            .collect();
+        pin(
+            None,
+            if free.is_empty() {
+                &self.cpus_before
+            } else {
+                &free
+            },
+        )?;
+        forked?;
+        back.map_err(|errno| Refusal::new("policy", errno))
+    }
+
+    fn fork_one(&mut self, number: usize) -> Result<(), Refusal> {
+        let orders = Orders {
+            kernel: self.job.kernel,
+            scheduling: self.job.scheduling,
+            duration_ns: self.job.duration_ns.unwrap_or(0),
+            epoch_ns: self.job.epoch_ns.max(1),
+            epoch_grid: self.job.epoch_grid,
+            parent: rustix::process::getpid().as_raw_nonzero().get(),
+        };
+        // SAFETY: the child runs `worker::run` only, which is async-signal-safe and never returns.
+        match unsafe { libc::fork() } {
+            -1 => Err(Refusal::last("fork")),
+            0 => worker::run(&orders, self.shared.header(), &self.shared.slots()[number]),
+            pid => {
+                let pid = Pid::from_raw(pid).ok_or(Refusal::new("fork", libc::EAGAIN))?;
+                self.members.push(Member {
+                    pid,
+                    before: Account::default(),
+                    after: None,
+                    reaped: false,
+                    epochs_read: 0,
+                    segments_read: 0,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    /// Process ids in the order of the workers' numbers.
+    pub fn pids(&self) -> Vec<i32> {
+        self.members
+            .iter()
+            .map(|m| m.pid.as_raw_nonzero().get())
+            .collect()
+    }
+
+    /// Lets the workers take their own settings; returns when all sleep, ready to start.
+    pub fn prepare(&mut self, patience: Duration) -> Result<(), Refusal> {
+        open_gate(self.shared.header(), PREPARE);
+        let deadline = Instant::now() + patience;
+        for (member, slot) in self.members.iter_mut().zip(self.shared.slots()) {
+            let pid = member.pid.as_raw_nonzero().get();
+            loop {
+                let state = slot.state.load(Acquire);
+                if state == FAILED {
+                    let step = match self.job.scheduling.policy {
+                        scheduling::Policy::Deadline => "deadline",
+                        _ => "slice",
+                    };
+                    return Err(Refusal::new(step, slot.errno.load(Relaxed)));
+                }
+                if state == READY && is_asleep(pid) {
+                    break;
+                }
+                if Instant::now() > deadline {
+                    return Err(Refusal::new("worker", libc::ETIMEDOUT));
+                }
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            member.before = Account::of(pid);
+        }
+        Ok(())
+    }
+
+    /// The quantum that the kernel uses for the workers.
+    pub fn effective_slice_ns(&self) -> Option<u64> {
+        let first = self.members.first()?;
+        effective_slice_ns(self.job.scheduling.policy, first.pid.as_raw_nonzero().get())
+    }
+
+    /// Opens the barrier: the time of all workers runs from now.
+    pub fn start(&mut self) {
+        let header = self.shared.header();
+        header.start_ns.store(now_ns(), Relaxed);
+        open_gate(header, GO);
+    }
+
+    /// Asks all workers to end after the calculation that they are in.
+    pub fn stop(&self) {
+        self.shared.header().stop.store(1, Relaxed);
+    }
+
+    /// Kills the workers that have not ended.
+    pub fn kill(&self) {
+        for member in self.members.iter().filter(|m| !m.reaped) {
+            let _ = rustix::process::kill_process(member.pid, Signal::KILL);
+        }
+    }
+
+    /// Ends the segment in progress in every worker and begins `segment` (0: an unmeasured one).
+    pub fn begin_segment(&self, segment: u32) {
+        self.shared.header().segment.store(segment, Release);
+    }
+
+    /// Gives all workers another EEVDF slice.
+    pub fn set_slice(&self, slice_ns: u64) -> Result<(), Refusal> {
+        let pids = self.pids();
+        pids.into_iter()
+            .try_for_each(|pid| self.job.scheduling.set_slice(pid, slice_ns))
+    }
+
+    /// Waits until all workers have ended, at most `timeout`; reaps; whether all have ended.
+    pub fn wait(&mut self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        loop {
+            self.members.iter_mut().for_each(Member::try_reap);
+            if self.members.iter().all(|m| m.reaped) {
+                return true;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(5)));
+        }
+    }
+
+    /// Epochs since the last call, in order of time.
+    pub fn take_epochs(&mut self) -> Vec<Epoch> {
+        let mut epochs = Vec::new();
+        for (process, member) in self.members.iter_mut().enumerate() {
+            let ring = &self.shared.slots()[process].epochs;
+            let (events, lost) = ring.take(&mut member.epochs_read);
+            self.lost_events += lost;
+            epochs.extend(events.into_iter().map(|[at_ns, count, epochs]| Epoch {
+                process,
+                at_ns,
+                count,
+                epochs,
+            }));
+        }
+        epochs.sort_by_key(|e| (e.at_ns, e.process));
+        epochs
+    }
+
+    /// Segments closed since the last call.
+    pub fn take_segments(&mut self) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        for (process, member) in self.members.iter_mut().enumerate() {
+            let ring = &self.shared.slots()[process].segments;
+            let (events, lost) = ring.take(&mut member.segments_read);
+            self.lost_events += lost;
+            segments.extend(
+                events
+                    .into_iter()
+                    .map(|[segment, calculations, cpu_ns]| Segment {
+                        process,
+                        segment: segment as u32,
+                        calculations,
+                        cpu_ns,
+                    }),
+            );
+        }
+        segments
+    }
+
+    /// Epochs and segments that were overwritten before they were taken.
+    pub fn lost_events(&self) -> u64 {
+        self.lost_events
+    }
+
+    /// The account of every worker, complete once [`Crew::wait`] said so.
+    pub fn totals(&self) -> Vec<Totals> {
+        let slots = self.shared.slots();
+        self.members
+            .iter()
+            .zip(slots)
+            .map(|(member, slot)| {
+                let after = member
+                    .after
+                    .unwrap_or_else(|| Account::of(member.pid.as_raw_nonzero().get()));
+                let before = member.before;
+                Totals {
+                    pid: member.pid.as_raw_nonzero().get(),
+                    count: slot.count.load(Relaxed),
+                    elapsed_ns: slot.elapsed_ns.load(Relaxed),
+                    calculation_cpu_ns: slot.cpu_ns.load(Relaxed),
+                    cpu_ns: after.cpu_ns.saturating_sub(before.cpu_ns),
+                    voluntary_switches: after.voluntary.saturating_sub(before.voluntary),
+                    involuntary_switches: after.involuntary.saturating_sub(before.involuntary),
+                    checksum: slot.checksum.load(Relaxed),
+                    completed: slot.state.load(Acquire) == DONE,
+                }
+            })
+            .collect()
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.kill();
+        self.wait(Duration::from_secs(5));
+        let _ = pin(None, &self.cpus_before);
+    }
+}
+
+impl Member {
+    /// Reaps the process if it has ended, reading the kernel's account first.
+    fn try_reap(&mut self) {
+        let pid = self.pid.as_raw_nonzero().get();
+        if self.reaped || !has_ended(pid, libc::WNOWAIT) {
+            return;
+        }
+        // A zombie shows its state a moment before its last switch is counted.
+        std::thread::sleep(Duration::from_millis(1));
+        self.after = Some(Account::of(pid));
+        self.reaped = has_ended(pid, 0);
+    }
+}
+
+/// Whether the child is a zombie; with flags 0 it is gone afterwards.
+fn has_ended(pid: i32, flags: i32) -> bool {
+    // SAFETY: siginfo_t is plain data that the kernel fills.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let options = libc::WEXITED | libc::WNOHANG | flags;
+        match libc::waitid(libc::P_PID, pid as u32, &mut info, options) {
+            0 => info.si_pid() == pid,
+            _ => scheduling::errno() == libc::ECHILD,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(processes: u32) -> Job {
+        Job {
+            processes,
+            duration_ns: Some(250_000_000),
+            kernel: Kernel::Matmul,
+            scheduling: Scheduling::default(),
+            cpus: vec![allowed_cpus()[0]],
+            epoch_ns: 100_000_000,
+            epoch_grid: true,
+        }
+    }
+
+    #[test]
+    fn two_workers_share_a_cpu_and_are_accounted() {
+        let mut crew = Crew::launch(job(2)).unwrap();
+        crew.prepare(Duration::from_secs(5)).unwrap();
+        crew.start();
+        assert!(crew.wait(Duration::from_secs(10)));
+        let epochs = crew.take_epochs();
+        for process in [0, 1] {
+            let ended: u64 = epochs
+                .iter()
+                .filter(|e| e.process == process)
+                .map(|e| e.epochs)
+                .sum();
+            assert!(ended >= 2, "{epochs:?}");
+        }
+        let totals = crew.totals();
+        assert_eq!(totals[0].checksum, totals[1].checksum);
+        for worker in totals {
+            assert!(worker.completed && worker.count > 10 && worker.elapsed_ns >= 250_000_000);
+            assert!(worker.cpu_ns > 10_000_000 && worker.cpu_ns < worker.elapsed_ns + 50_000_000);
+            assert!(worker.voluntary_switches >= 1);
+        }
+    }
+
+    #[test]
+    fn a_dropped_crew_leaves_no_process() {
+        let mut crew = Crew::launch(Job {
+            duration_ns: None,
+            ..job(2)
+        })
+        .unwrap();
+        let pids = crew.pids();
+        crew.prepare(Duration::from_secs(5)).unwrap();
+        crew.start();
+        drop(crew);
+        for pid in pids {
+            assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Worker processes that repeat one fixed calculation and count it.
+//!
+//! The life of a [`Crew`]: [`Crew::launch`] forks the workers, held at a first gate (so that their
+//! pids can be put into a cgroup); [`Crew::prepare`] lets them take their own settings and waits
+//! until all sleep at the second gate; [`Crew::start`] opens it for all at once; [`Crew::poll`]
+//! collects what they write into shared memory; dropping the crew kills and reaps what is left.
+//!
+//! A worker is a forked child that never returns to the caller's code: between `fork` and `_exit`
+//! it makes system calls and calculates, allocates nothing and takes no lock, which is what makes
+//! forking from a threaded interpreter sound. It dies with its parent (`PR_SET_PDEATHSIG`).
+
+mod account;
+mod crew;
+mod held;
+mod kernel;
+mod scheduling;
+mod shared;
+mod worker;
+
+pub use crew::{Crew, Epoch, Job, Segment, Totals};
+pub use held::{Ended, HeldCommand};
+pub use kernel::{calibrate, Calibration, Kernel};
+pub use scheduling::{
+    allowed_cpus, effective_slice_ns, pin, Policy, Refusal, Scheduling, PRIORITY_DEFAULT,
+};

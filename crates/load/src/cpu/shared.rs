@@ -1,0 +1,152 @@
+//! The memory that workers and parent share: two gates and, per worker, a slot of its own.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{
+    AtomicI32, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+use super::scheduling::Refusal;
+
+/// Entries of an event ring; at one epoch per 100 ms the parent may be away for 100 s.
+const RING: usize = 1024;
+
+/// Gate values: nobody passes, workers may prepare, workers may calculate.
+pub(super) const HELD: u32 = 0;
+pub(super) const PREPARE: u32 = 1;
+pub(super) const GO: u32 = 2;
+
+/// Worker states; 0 is one that has not got ready yet.
+pub(super) const READY: u32 = 1;
+pub(super) const FAILED: u32 = 2;
+pub(super) const DONE: u32 = 3;
+
+/// Written by the parent, read by all workers.
+#[repr(C, align(128))]
+pub(super) struct Header {
+    pub gate: AtomicU32,
+    pub stop: AtomicU32,
+    pub segment: AtomicU32,
+    pub start_ns: AtomicU64,
+}
+
+/// Written by one worker, read by the parent; on cache lines of its own.
+#[repr(C, align(128))]
+pub(super) struct Slot {
+    pub state: AtomicU32,
+    pub errno: AtomicI32,
+    pub count: AtomicU64,
+    pub elapsed_ns: AtomicU64,
+    pub cpu_ns: AtomicU64,
+    pub checksum: AtomicU32,
+    pub epochs: Ring,
+    pub segments: Ring,
+}
+
+/// A ring of three-word events with one writer and one reader. The writer never waits: events
+/// that were overwritten before they were read are counted by the reader.
+#[repr(C)]
+pub(super) struct Ring {
+    written: AtomicU64,
+    events: [[AtomicU64; 3]; RING],
+}
+
+impl Ring {
+    /// Adds an event. Called by the worker only.
+    pub fn push(&self, event: [u64; 3]) {
+        let written = self.written.load(Relaxed);
+        for (cell, value) in self.events[written as usize % RING].iter().zip(event) {
+            cell.store(value, Relaxed);
+        }
+        self.written.store(written + 1, Release);
+    }
+
+    /// The events since `*read`, which is moved on; and how many were overwritten before.
+    pub fn take(&self, read: &mut u64) -> (Vec<[u64; 3]>, u64) {
+        let written = self.written.load(Acquire);
+        let lost = (written - *read).saturating_sub(RING as u64);
+        let events = (*read + lost..written)
+            .map(|i| {
+                let cells = &self.events[i as usize % RING];
+                [0, 1, 2].map(|k: usize| cells[k].load(Relaxed))
+            })
+            .collect();
+        *read = written;
+        (events, lost)
+    }
+}
+
+/// The mapping; unmapped when dropped.
+pub(super) struct Shared {
+    base: NonNull<u8>,
+    processes: usize,
+}
+
+impl Shared {
+    fn length(processes: usize) -> usize {
+        std::mem::size_of::<Header>() + processes * std::mem::size_of::<Slot>()
+    }
+
+    /// Zeroed memory for `processes` workers, inherited by forked children.
+    pub fn new(processes: usize) -> Result<Self, Refusal> {
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+        let base = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                Self::length(processes),
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+            )
+        }
+        .map_err(|e| Refusal::new("memory", e.raw_os_error()))?;
+        let base = NonNull::new(base.cast()).ok_or(Refusal::new("memory", libc::ENOMEM))?;
+        Ok(Shared { base, processes })
+    }
+
+    pub fn header(&self) -> &Header {
+        // SAFETY: the mapping starts with a Header; zero bytes are valid atomics; pages are
+        // aligned to more than 128 bytes.
+        unsafe { self.base.cast().as_ref() }
+    }
+
+    pub fn slots(&self) -> &[Slot] {
+        // SAFETY: `processes` slots follow the header, both aligned to 128 bytes; all fields are
+        // atomics for which zero bytes are valid.
+        unsafe {
+            let first = self.base.add(std::mem::size_of::<Header>()).cast();
+            std::slice::from_raw_parts(first.as_ptr(), self.processes)
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: unmaps exactly what `new` mapped; no reference outlives self.
+        let _ =
+            unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), Self::length(self.processes)) };
+    }
+}
+
+// SAFETY: everything reached through the pointer is atomic.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overrun_ring_says_how_much_it_lost() {
+        let shared = Shared::new(1).unwrap();
+        let ring = &shared.slots()[0].epochs;
+        let mut read = 0;
+        (0..5).for_each(|i| ring.push([i, i * 2, i * 3]));
+        assert_eq!(ring.take(&mut read).0[4], [4, 8, 12]);
+        (0..RING as u64 + 7).for_each(|i| ring.push([i, 0, 0]));
+        let (events, lost) = ring.take(&mut read);
+        assert_eq!((events.len(), lost, events[0][0]), (RING, 7, 7));
+    }
+}

@@ -1,0 +1,225 @@
+//! What runs in a forked worker. Only system calls and arithmetic: no allocation, no lock, no
+//! panic that unwinds, because the parent may have had other threads when it forked.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::kernel::{Kernel, Matrices};
+use super::scheduling::{errno, Scheduling};
+use super::shared::{Header, Slot, DONE, FAILED, GO, HELD, PREPARE, READY};
+
+/// What a worker is told before the fork.
+#[derive(Clone, Copy)]
+pub(super) struct Orders {
+    pub kernel: Kernel,
+    pub scheduling: Scheduling,
+    /// 0: until told to stop.
+    pub duration_ns: u64,
+    pub epoch_ns: u64,
+    /// Epochs end at multiples of `epoch_ns` after the start, and missed ones are counted;
+    /// otherwise each starts where the last one ended.
+    pub epoch_grid: bool,
+    pub parent: i32,
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes to a valid timespec.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Monotonic time in nanoseconds.
+pub(super) fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// CPU time of the calling thread in nanoseconds.
+pub(super) fn cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn preemptions() -> i64 {
+    // SAFETY: rusage is plain data; the kernel fills it.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage.ru_nivcsw
+    }
+}
+
+/// Sleeps until the gate shows at least `value`.
+fn wait_for(header: &Header, value: u32) {
+    loop {
+        let seen = header.gate.load(Acquire);
+        if seen >= value {
+            return;
+        }
+        // SAFETY: a shared futex on a mapped word; a null timeout waits.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                header.gate.as_ptr(),
+                libc::FUTEX_WAIT,
+                seen,
+                std::ptr::null::<libc::timespec>(),
+            )
+        };
+    }
+}
+
+/// Lets every worker look at the gate again.
+pub(super) fn open_gate(header: &Header, value: u32) {
+    header.gate.store(value, Release);
+    // SAFETY: wakes waiters on a mapped word.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            header.gate.as_ptr(),
+            libc::FUTEX_WAKE,
+            i32::MAX,
+        )
+    };
+}
+
+/// Makes the forked child nobody's but its parent's: dies with it, ignores the terminal's
+/// Ctrl-C (the parent decides), has no open files (a guardian's pipe must see its owner die).
+pub(super) fn detach(parent: i32) {
+    // SAFETY: system calls on the child's own state, all allowed after fork.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != parent {
+            libc::_exit(1);
+        }
+        for signal in 1..32 {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+        libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
+    }
+}
+
+/// A fresh zeroed working set, or nothing when memory is short.
+fn own_matrices() -> Option<&'static mut Matrices> {
+    // SAFETY: a fresh private mapping; zero bytes are a valid value; it lives until exit.
+    unsafe {
+        let memory = libc::mmap(
+            std::ptr::null_mut(),
+            std::mem::size_of::<Matrices>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        (memory != libc::MAP_FAILED).then(|| &mut *memory.cast::<Matrices>())
+    }
+}
+
+/// The life of a worker, from fork to exit.
+pub(super) fn run(orders: &Orders, header: &Header, slot: &Slot) -> ! {
+    detach(orders.parent);
+    wait_for(header, PREPARE);
+    let fail = |number: i32| {
+        slot.errno.store(number, Relaxed);
+        slot.state.store(FAILED, Release);
+        // SAFETY: ends the process without running anything else.
+        unsafe { libc::_exit(1) }
+    };
+    let Some(matrices) = own_matrices() else {
+        fail(errno())
+    };
+    matrices.fill();
+    matrices.calculate(orders.kernel);
+    if let Err(number) = orders.scheduling.enter_worker() {
+        fail(number)
+    }
+    slot.state.store(READY, Release);
+    wait_for(header, GO);
+    let cpu_before = cpu_ns();
+    calculate(orders, header, slot, matrices);
+    slot.cpu_ns.store(cpu_ns() - cpu_before, Relaxed);
+    slot.checksum.store(matrices.checksum(), Relaxed);
+    slot.state.store(DONE, Release);
+    // SAFETY: ends the process without running anything else.
+    unsafe { libc::_exit(0) }
+}
+
+/// Counts calculations until the time is over or the parent says stop.
+fn calculate(orders: &Orders, header: &Header, slot: &Slot, matrices: &mut Matrices) {
+    let start = header.start_ns.load(Relaxed);
+    let mut segment = SegmentMeter::new();
+    let mut next_epoch = start + orders.epoch_ns;
+    let mut count = 0u64;
+    loop {
+        let now = now_ns();
+        if now >= next_epoch {
+            let mut epochs = 0;
+            if orders.epoch_grid {
+                while next_epoch <= now {
+                    next_epoch += orders.epoch_ns;
+                    epochs += 1;
+                }
+            } else {
+                next_epoch = now + orders.epoch_ns;
+                epochs = 1;
+            }
+            slot.epochs.push([now - start, count, epochs]);
+        }
+        slot.elapsed_ns.store(now.saturating_sub(start), Relaxed);
+        let over = orders.duration_ns > 0 && now >= start + orders.duration_ns;
+        if over || header.stop.load(Relaxed) != 0 {
+            return;
+        }
+        segment.step(header.segment.load(Acquire), count, slot);
+        matrices.calculate(orders.kernel);
+        count += 1;
+        slot.count.store(count, Relaxed);
+    }
+}
+
+/// Calculations and CPU time of each segment, from the first preemption in it (when the old
+/// quantum is used up and the new one holds) to the first calculation after its end. Both ends
+/// lie between two calculations, so that the rate has no rounding error.
+struct SegmentMeter {
+    segment: u32,
+    preemptions_before: i64,
+    settled_at: Option<(u64, u64)>,
+}
+
+impl SegmentMeter {
+    fn new() -> Self {
+        SegmentMeter {
+            segment: 0,
+            preemptions_before: 0,
+            settled_at: None,
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, segment: u32, count: u64, slot: &Slot) {
+        if segment != self.segment {
+            if let Some((count_before, cpu_before)) = self.settled_at.take() {
+                let cpu = cpu_ns() - cpu_before;
+                slot.segments
+                    .push([u64::from(self.segment), count - count_before, cpu]);
+            } else if self.segment != 0 {
+                slot.segments.push([u64::from(self.segment), 0, 0]);
+            }
+            self.segment = segment;
+            self.preemptions_before = preemptions();
+        } else if self.segment != 0
+            && self.settled_at.is_none()
+            && preemptions() > self.preemptions_before
+        {
+            self.settled_at = Some((count, cpu_ns()));
+        }
+    }
+}
+
+#[allow(clippy::assertions_on_constants)]
+const _: () = assert!(HELD < PREPARE && PREPARE < GO);

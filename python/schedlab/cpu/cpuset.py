@@ -1,0 +1,56 @@
+"""A cpuset cgroup for the workers: v1 where the controller is mounted there, else v2.
+
+Hybrid hosts mount both; a controller belongs to one of them only. DEADLINE tasks need the whole
+of a root domain, so for them the cpuset is made a domain of its own: exclusive with load balancing
+off above it (v1), or a partition root (v2).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedlab.cpu.settings import Settings
+from schedlab.errors import HostError
+
+if TYPE_CHECKING:
+    from schedlab.host.control import Control
+
+
+def join_cpuset(control: Control, pids: list[int], settings: Settings) -> None:
+    """Put processes into a new cpuset of `settings.cpus`; removed when `control` ends."""
+    cpus = ",".join(map(str, settings.cpus))
+    root, is_v2 = _cpuset_root()
+    group = control.cgroup("cpuset", root)
+    own_domain = settings.policy == "deadline"
+    if is_v2:
+        control.write_knob(group / "cpuset.cpus", cpus)
+        if own_domain:
+            control.write_knob(group / "cpuset.cpus.partition", "root")
+    else:
+        control.write_knob(group / "cpuset.cpus", cpus)
+        control.write_knob(group / "cpuset.mems", (root / "cpuset.mems").read_text().strip())
+        if own_domain:
+            control.write_knob(group / "cpuset.cpu_exclusive", 1)
+            control.write_knob(root / "cpuset.sched_load_balance", 0)
+    for pid in pids:
+        try:
+            (group / "cgroup.procs").write_text(str(pid))
+        except OSError as error:
+            raise HostError(
+                f"{group}: process {pid} cannot be moved into it: {error.strerror}",
+                "real-time workers need cpu.rt_runtime_us in a v1 cpu cgroup; or use --cpu",
+            ) from error
+
+
+def _cpuset_root() -> tuple[Path, bool]:
+    """Where the cpuset controller is, and whether that is cgroup v2."""
+    mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
+    for fields in (line.split() for line in mounts):
+        if fields[2] == "cgroup" and "cpuset" in fields[3].split(","):
+            return Path(fields[1]), False
+        if fields[2] == "cgroup2":
+            offered = (Path(fields[1]) / "cgroup.controllers").read_text(encoding="utf-8").split()
+            if "cpuset" in offered:
+                return Path(fields[1]), True
+    raise HostError("no cpuset controller is mounted", "pin with --cpu instead of --cpuset")

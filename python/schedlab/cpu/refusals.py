@@ -1,0 +1,142 @@
+"""Why the kernel refused a policy, a pinning or a process, and what helps.
+
+An errno alone says little: EPERM for a real-time policy is a missing privilege, a resource limit
+or a cgroup without real-time bandwidth (sched(7), kernel/sched/syscalls.c). This finds out which.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+from pathlib import Path
+
+from schedlab.cpu.settings import Settings
+from schedlab.errors import HostError
+
+SCHED_EXT = Path("/sys/kernel/sched_ext")
+
+
+def explain(error: OSError, settings: Settings) -> HostError:
+    """A HostError for what `_core.CpuCrew` raised; `error.filename` is the step that failed."""
+    step = str(error.filename)
+    code = error.errno or 0
+    name = errno.errorcode.get(code, str(code))
+    reason, hint = _reason(step, code, settings)
+    return HostError(f"the kernel refused {_action(step, settings)} ({name}): {reason}", hint)
+
+
+def _action(step: str, settings: Settings) -> str:
+    actions = {
+        "policy": f"policy {settings.policy}",
+        "deadline": f"policy {settings.policy}",
+        "slice": f"a slice of {settings.slice_ms} ms for policy {settings.policy}",
+        "affinity": f"pinning to CPU {','.join(map(str, settings.cpus))}",
+        "fork": f"{settings.processes} worker processes",
+        "memory": "shared memory for the workers",
+    }
+    return actions.get(step, f"step {step!r}")
+
+
+def _reason(step: str, code: int, settings: Settings) -> tuple[str, str]:
+    if step == "policy" and settings.policy == "ext":
+        return _no_ext(code)
+    if step == "policy" and code == errno.EPERM:
+        return _no_real_time(settings)
+    if step == "deadline":
+        return _no_deadline(code, settings)
+    if step == "slice" and code in (errno.EINVAL, errno.EPERM):
+        return "this kernel takes no slice here", "Linux 6.12 or newer is needed; leave --slice out"
+    if step == "affinity":
+        allowed = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        return "no such CPU, or it is not allowed here", f"choose from CPU {allowed} with --cpu"
+    if step == "fork" and code == errno.EAGAIN:
+        return _no_process()
+    if step == "worker":
+        return (
+            "the workers did not get ready in time",
+            "something with a higher priority holds their CPU: see top, or choose another --cpu",
+        )
+    return os.strerror(code), "run as root, or use --policy other"
+
+
+def _no_ext(code: int) -> tuple[str, str]:
+    if not SCHED_EXT.exists():
+        return (
+            "this kernel was built without CONFIG_SCHED_CLASS_EXT",
+            "boot a kernel (Linux 6.12 or newer) with CONFIG_SCHED_CLASS_EXT=y",
+        )
+    return os.strerror(code), "load a sched_ext scheduler first"
+
+
+def _no_real_time(settings: Settings) -> tuple[str, str]:
+    group = _cpu_cgroup_without_bandwidth()
+    if group:
+        return (
+            f"the cpu cgroup {group} has cpu.rt_runtime_us = 0 (CONFIG_RT_GROUP_SCHED)",
+            f"echo 100000 > {group}/cpu.rt_runtime_us, or run from the root cpu cgroup",
+        )
+    limit = resource.getrlimit(resource.RLIMIT_RTPRIO)[0]
+    if os.geteuid() != 0 and settings.policy in ("fifo", "rr"):
+        return (
+            f"it needs CAP_SYS_NICE, or a limit of real-time priority (now {limit}) "
+            f"of at least {settings.priority}",
+            f"run as root, or ulimit -r {settings.priority}",
+        )
+    return (
+        "the capability CAP_SYS_NICE is missing",
+        "run as root; in a container add --cap-add SYS_NICE",
+    )
+
+
+def _cpu_cgroup_without_bandwidth() -> Path | None:
+    """The v1 cpu cgroup of this process when it has no real-time bandwidth."""
+    try:
+        memberships = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    for line in memberships:
+        _, controllers, path = line.split(":", 2)
+        if "cpu" not in controllers.split(","):
+            continue
+        for mount in ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"):
+            group = Path(mount + path.rstrip("/"))
+            try:
+                if int((group / "cpu.rt_runtime_us").read_text()) == 0:
+                    return group
+            except (OSError, ValueError):
+                continue
+    return None
+
+
+def _no_deadline(code: int, settings: Settings) -> tuple[str, str]:
+    if code == errno.EBUSY:
+        return (
+            "the admission test failed: the workers together ask for more than the CPUs have left",
+            "use fewer processes, or a shorter --slice",
+        )
+    if code == errno.EPERM and settings.cpus:
+        return (
+            "a DEADLINE task may not be pinned to a part of its root domain",
+            "leave --cpu out, or use --cpuset, which makes an exclusive cpuset",
+        )
+    if code == errno.EPERM:
+        return (
+            "it needs CAP_SYS_NICE, and all CPUs of the root domain",
+            "run as root and outside of a cpuset that leaves CPUs out",
+        )
+    if code == errno.EINVAL:
+        return (
+            "the kernel takes a run time from 1 µs and a period within its limits",
+            "choose another --slice; see sysctl kernel.sched_deadline_period_max_us",
+        )
+    return os.strerror(code), "use --policy rr or other"
+
+
+def _no_process() -> tuple[str, str]:
+    limit = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    shown = "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
+    return (
+        f"a limit of processes is reached (ulimit -u: {shown}; or pids.max of the cgroup)",
+        "ask for fewer processes, or raise the limit",
+    )

@@ -1,0 +1,113 @@
+"""What workers shall do and how they are scheduled, and the forms in which a time is typed."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from schedlab.errors import SpecError
+
+Compat = Literal["spec", "sample"]
+POLICIES = ("other", "batch", "idle", "fifo", "rr", "deadline", "ext")
+KERNELS = ("elementwise", "matmul")
+PRIORITY_DEFAULT = 10
+EPOCH_MS = 100
+RR_KNOB = "/proc/sys/kernel/sched_rr_timeslice_ms"
+_UNITS_NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|)")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A crew of workers. `slice_ms` is the quantum asked for, None for the kernel's own;
+    `duration_ns` None runs until stopped; `cpus` empty leaves the workers unpinned.
+    """
+
+    processes: int
+    duration_ns: int | None
+    policy: str = "other"
+    priority: int = PRIORITY_DEFAULT
+    slice_ms: float | None = None
+    cpus: tuple[int, ...] = ()
+    cpuset: bool = False
+    kernel: str = "elementwise"
+    epoch_grid: bool = field(default=False)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.processes <= 1000:
+            raise SpecError(f"{self.processes} processes", "ask for 1 to 1000")
+        if self.policy in ("fifo", "rr") and not 1 <= self.priority <= 99:
+            raise SpecError(f"priority {self.priority} for {self.policy}", "choose 1 to 99")
+        if self.slice_ms is not None:
+            self._check_slice(self.slice_ms)
+
+    def _check_slice(self, slice_ms: float) -> None:
+        if self.policy in ("fifo", "idle", "ext"):
+            raise SpecError(
+                f"a slice for policy {self.policy}: that policy has none",
+                "use --policy rr, other, batch or deadline",
+            )
+        if self.policy == "rr" and (slice_ms != int(slice_ms) or slice_ms < 1):
+            raise SpecError(
+                f"a slice of {slice_ms:g} ms for rr", "the sysctl takes whole milliseconds from 1"
+            )
+        if slice_ms <= 0:
+            raise SpecError(f"a slice of {slice_ms:g} ms", "choose one above 0")
+
+    def job(self) -> dict[str, Any]:
+        """The job of `_core.CpuCrew`."""
+        scheduling: dict[str, Any] = {"policy": self.policy}
+        if self.policy in ("fifo", "rr"):
+            scheduling["priority"] = self.priority
+        if self.slice_ms is not None and self.policy != "rr":
+            scheduling["slice_ns"] = int(self.slice_ms * 1e6)
+        if self.policy == "deadline":
+            # All workers together ask for 90 % of the CPUs that they may use.
+            runtime = scheduling.setdefault("slice_ns", 10_000_000)
+            cpus = len(self.cpus) or len(os.sched_getaffinity(0))
+            share = max(1.0, self.processes / cpus) / 0.9
+            scheduling["period_ns"] = int(runtime * share)
+        return {
+            "processes": self.processes,
+            "duration_ns": self.duration_ns,
+            "kernel": self.kernel,
+            "scheduling": scheduling,
+            "cpus": [] if self.cpuset else list(self.cpus),
+            "epoch_ns": EPOCH_MS * 1_000_000,
+            "epoch_grid": self.epoch_grid,
+        }
+
+
+def parse_time_ns(text: str, bare_unit: str = "s") -> int:
+    """Nanoseconds of `30s`, `3000ms`, or a bare number of `bare_unit`; SpecError otherwise."""
+    match = _TIME.fullmatch(text.strip().lower())
+    if not match:
+        raise SpecError(f"time {text!r} is not understood", "write 30s, 3000ms or a number")
+    time_ns = round(float(match[1]) * _UNITS_NS[match[2] or bare_unit])
+    if not 0 < time_ns < 2**62:
+        raise SpecError(f"time {text!r} is out of range", "choose more than 0 and less than a year")
+    return time_ns
+
+
+def parse_cpus(text: str) -> tuple[int, ...]:
+    """CPU numbers of `0`, `0,2` or `0-3`; SpecError otherwise."""
+    cpus: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip())
+        if not match:
+            raise SpecError(f"CPU list {text!r} is not understood", "write 0, 0,2 or 0-3")
+        cpus += range(int(match[1]), int(match[2] or match[1]) + 1)
+    return tuple(dict.fromkeys(cpus))
+
+
+def parse_slices(text: str) -> tuple[float, ...]:
+    """Quanta in ms of `1,10,100`; SpecError otherwise."""
+    try:
+        slices = tuple(float(part.strip().removesuffix("ms")) for part in text.split(","))
+    except ValueError:
+        slices = ()
+    if not slices or any(not 0 < value <= 1e6 for value in slices):
+        raise SpecError(f"slices {text!r} are not understood", "write milliseconds: 1,10,100")
+    return tuple(dict.fromkeys(slices))
