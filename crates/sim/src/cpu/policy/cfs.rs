@@ -1,0 +1,104 @@
+//! Like Linux's completely fair scheduler (kernel/sched/fair.c, 2.6.23 to 6.5): the smallest
+//! virtual run time runs; a task's slice is its share of `latency`, at least the quantum (minimum
+//! granularity); a waking task gets at most half a latency of credit and preempts who is more than
+//! a quarter quantum ahead of it. One queue for all CPUs, where Linux has one each and balances.
+
+use super::{take_min, Policy, Ready, Settings, System};
+use crate::cpu::task::NICE_0_WEIGHT;
+
+/// Virtual run time units per nanosecond at nice 0.
+const SCALE: u128 = 1 << 20;
+
+struct Cfs {
+    waiting: Vec<usize>,
+    settings: Settings,
+    vruntimes: Vec<u128>,
+    min_vruntime: u128,
+    /// Waiting and running tasks.
+    runnable: Vec<usize>,
+}
+
+pub(super) fn build(settings: &Settings) -> Box<dyn Policy> {
+    Box::new(Cfs {
+        waiting: Vec::new(),
+        settings: settings.clone(),
+        vruntimes: Vec::new(),
+        min_vruntime: 0,
+        runnable: Vec::new(),
+    })
+}
+
+/// `ran_ns` of a task of this weight in virtual time.
+fn virtual_time(ran_ns: u64, weight: u64) -> u128 {
+    u128::from(ran_ns) * SCALE * u128::from(NICE_0_WEIGHT) / u128::from(weight)
+}
+
+impl Cfs {
+    /// Moves the floor for joining tasks up to the smallest runnable one.
+    fn advance(&mut self) {
+        let all = self.runnable.iter().map(|task| self.vruntimes[*task]);
+        self.min_vruntime = self.min_vruntime.max(all.min().unwrap_or(0));
+    }
+}
+
+impl Policy for Cfs {
+    fn ready(&mut self, system: &System, task: usize, why: Ready) {
+        self.vruntimes.resize(system.tasks.len(), 0);
+        let credit = match why {
+            Ready::Woken => virtual_time(self.settings.latency.0 / 2, NICE_0_WEIGHT),
+            _ => 0,
+        };
+        if why == Ready::Arrived || why == Ready::Woken {
+            self.advance();
+            let floor = self.min_vruntime.saturating_sub(credit);
+            self.vruntimes[task] = self.vruntimes[task].max(floor);
+            self.runnable.push(task);
+        }
+        self.waiting.push(task);
+    }
+
+    fn pick(&mut self, system: &System) -> Option<usize> {
+        let key = |task: usize| (self.vruntimes[task], system.tie(task));
+        take_min(&mut self.waiting, key)
+    }
+
+    fn slice_left_ns(&self, system: &System, task: usize) -> Option<u64> {
+        let state = &system.tasks[task];
+        let latency_ns = u128::from(self.settings.latency.0);
+        let load: u64 = self
+            .runnable
+            .iter()
+            .map(|other| system.tasks[*other].weight)
+            .sum();
+        let share_ns = latency_ns * u128::from(state.weight) / u128::from(load);
+        let slice_ns = (share_ns as u64).max(self.settings.quantum.0);
+        Some(
+            self.settings
+                .in_jiffies(slice_ns)
+                .saturating_sub(state.since_pick_ns),
+        )
+    }
+
+    fn ran(&mut self, system: &System, task: usize, ran_ns: u64) {
+        self.vruntimes[task] += virtual_time(ran_ns, system.tasks[task].weight);
+    }
+
+    fn gone(&mut self, _system: &System, task: usize) {
+        self.advance();
+        self.runnable.retain(|other| *other != task);
+    }
+
+    fn victim(&self, system: &System, running: &[usize]) -> Option<usize> {
+        let best = self
+            .waiting
+            .iter()
+            .map(|task| self.vruntimes[*task])
+            .min()?;
+        let (at, worst) = running
+            .iter()
+            .enumerate()
+            .max_by_key(|(_, task)| self.vruntimes[**task])?;
+        let margin = virtual_time(self.settings.quantum.0 / 4, system.tasks[*worst].weight);
+        (best + margin < self.vruntimes[*worst]).then_some(at)
+    }
+}

@@ -1,0 +1,373 @@
+//! Schedules computed by hand, mostly textbook examples; times are milliseconds.
+
+#![allow(clippy::unwrap_used)]
+
+use schedlab_model::Nanos;
+use schedlab_sim::cpu::{
+    gantt_svg, gantt_text, parse_tasks, simulate, Burst, CpuResult, GanttOptions, Occupant,
+    Settings,
+};
+
+const MS: u64 = 1_000_000;
+
+fn with_policy(policy: &str) -> Settings {
+    Settings {
+        policy: policy.into(),
+        ..Settings::default()
+    }
+}
+
+fn rr(quantum_ms: u64) -> Settings {
+    Settings {
+        quantum: Nanos(quantum_ms * MS),
+        ..with_policy("rr")
+    }
+}
+
+fn run(tasks: &str, settings: &Settings) -> CpuResult {
+    simulate(&parse_tasks(tasks).unwrap(), settings, &mut || false).unwrap()
+}
+
+/// "A0-2 B2-4 -4-6": what the CPU did, in ms.
+fn schedule(result: &CpuResult, cpu: usize) -> String {
+    let name = |occupant| match occupant {
+        Occupant::Task(task) => result.tasks[task].name.clone(),
+        Occupant::Switch(_) => "x".into(),
+        Occupant::Idle => "-".into(),
+    };
+    let on_cpu = result.segments.iter().filter(|s| s.cpu == cpu);
+    let texts: Vec<String> = on_cpu
+        .map(|s| format!("{}{}-{}", name(s.occupant), s.start_ns / MS, s.end_ns / MS))
+        .collect();
+    texts.join(" ")
+}
+
+fn waits_ms(result: &CpuResult) -> Vec<u64> {
+    result.tasks.iter().map(|t| t.waiting_ns / MS).collect()
+}
+
+#[test]
+fn fcfs_convoy() {
+    let convoy = run("P1:0:24,P2:0:3,P3:0:3", &with_policy("fcfs"));
+    assert_eq!(waits_ms(&convoy), [0, 24, 27]);
+    let short_first = run("P2:0:3,P3:0:3,P1:0:24", &with_policy("fcfs"));
+    assert_eq!(waits_ms(&short_first), [0, 3, 6]);
+}
+
+#[test]
+fn fcfs_convoy_behind_io_tasks() {
+    // The I/O task uses the CPU for 1 of every 6 ms alone, but waits behind the long task.
+    let result = run("L:0:10,I:0:1/2/1/2/1", &with_policy("fcfs"));
+    assert_eq!(
+        schedule(&result, 0),
+        "L0-10 I10-11 -11-13 I13-14 -14-16 I16-17"
+    );
+    assert_eq!(result.tasks[1].io_ns, 4 * MS);
+    assert_eq!(result.tasks[1].waiting_ns, 10 * MS);
+}
+
+#[test]
+fn sjf_and_srtf() {
+    let sjf = run("P1:0:6,P2:0:8,P3:0:7,P4:0:3", &with_policy("sjf"));
+    assert_eq!(waits_ms(&sjf), [3, 16, 9, 0]);
+    let tasks = "P1:0:8,P2:1:4,P3:2:9,P4:3:5";
+    let srtf = run(tasks, &with_policy("srtf"));
+    assert_eq!(schedule(&srtf, 0), "P10-1 P21-5 P45-10 P110-17 P317-26");
+    assert_eq!(srtf.summary.waiting_ns_mean, 6.5e6);
+    let sjf = run(tasks, &with_policy("sjf"));
+    assert_eq!(sjf.summary.waiting_ns_mean, 7.75e6);
+}
+
+#[test]
+fn srtf_does_not_preempt_on_a_tie() {
+    let result = run("A:0:6,B:2:4", &with_policy("srtf"));
+    assert_eq!(schedule(&result, 0), "A0-6 B6-10");
+}
+
+#[test]
+fn priority_with_and_without_preemption() {
+    let tasks = "P1:0:10:prio=3,P2:0:1:prio=1,P3:0:2:prio=4,P4:0:1:prio=5,P5:0:5:prio=2";
+    assert_eq!(
+        waits_ms(&run(tasks, &with_policy("priority"))),
+        [6, 0, 16, 18, 1]
+    );
+    let tasks = "L:0:6:prio=5,H:2:3:prio=1";
+    let calm = run(tasks, &with_policy("priority"));
+    assert_eq!(schedule(&calm, 0), "L0-6 H6-9");
+    let result = run(tasks, &with_policy("priority-preemptive"));
+    assert_eq!(schedule(&result, 0), "L0-2 H2-5 L5-9");
+    assert_eq!(result.tasks[0].involuntary_switches, 1);
+}
+
+#[test]
+fn aging_ends_starvation() {
+    let tasks = "A:0:10:prio=1,L:0:5:prio=4,B:5:10:prio=1,C:15:10:prio=1";
+    let mut settings = with_policy("priority");
+    assert_eq!(
+        schedule(&run(tasks, &settings), 0),
+        "A0-10 B10-20 C20-30 L30-35"
+    );
+    // At 20 L has gained 4 levels and C one: both are at 0, and L came first.
+    settings.aging = Some(Nanos(5 * MS));
+    assert_eq!(
+        schedule(&run(tasks, &settings), 0),
+        "A0-10 B10-20 L20-25 C25-35"
+    );
+    // Level 0 is strictly better than 1 only after 15 ms.
+    settings.policy = "priority-preemptive".into();
+    let result = run("A:0:20:prio=1,L:0:5:prio=3", &settings);
+    assert_eq!(schedule(&result, 0), "A0-15 L15-20 A20-25");
+}
+
+#[test]
+fn round_robin_ties_and_idle_gaps() {
+    assert_eq!(waits_ms(&run("P1:0:24,P2:0:3,P3:0:3", &rr(4))), [6, 4, 7]);
+    // B comes exactly when A's quantum ends: it is queued before A.
+    let result = run("A:0:5,B:2:2,C:10:1", &rr(2));
+    assert_eq!(schedule(&result, 0), "A0-2 B2-4 A4-7 -7-10 C10-11");
+    assert_eq!(result.summary.utilisation, 8.0 / 11.0);
+    assert_eq!(result.tasks[0].bursts, 2);
+}
+
+#[test]
+fn round_robin_waits_at_most_n_minus_1_quanta() {
+    let result = run("A:0:50,B:0:50,C:0:50,D:0:50", &rr(5));
+    assert!(result.tasks.iter().all(|t| t.longest_wait_ns == 15 * MS));
+    let fcfs_limit = run("A:0:50,B:0:50", &rr(1000));
+    assert_eq!(schedule(&fcfs_limit, 0), "A0-50 B50-100");
+}
+
+#[test]
+fn a_switch_costs_time_and_is_nobodys_cpu_time() {
+    let mut settings = rr(2);
+    settings.switch_cost = Nanos(MS);
+    let result = run("A:0:4,B:0:4", &settings);
+    assert_eq!(schedule(&result, 0), "A0-2 x2-3 B3-5 x5-6 A6-8 x8-9 B9-11");
+    assert_eq!(
+        (result.summary.switches, result.tasks[0].cpu_ns),
+        (3, 4 * MS)
+    );
+    assert_eq!(result.summary.switch_share, 3.0 / 11.0);
+    assert_eq!(result.tasks[1].response_ns, Some(3 * MS));
+}
+
+#[test]
+fn quanta_are_rounded_up_to_jiffies() {
+    for (asked, given) in [(1, 4), (4, 4), (5, 8), (10, 12), (100, 100)] {
+        let mut settings = rr(asked);
+        settings.hz = Some(250);
+        let result = run("A:0:300,B:0:300", &settings);
+        assert_eq!(result.quantum_effective, Nanos(given * MS));
+        assert_eq!(result.segments[0].end_ns, given * MS);
+    }
+}
+
+#[test]
+fn mlfq_demotes_by_allotment_even_when_a_task_blocks_early() {
+    let mut settings = with_policy("mlfq");
+    (settings.levels, settings.quantum) = (2, Nanos(2 * MS));
+    // G used its 2 ms at the top in two bursts; from 5 on it is no better than H.
+    let result = run("G:0:1/1/1/1/1,H:0:10", &settings);
+    assert_eq!(schedule(&result, 0), "G0-1 H1-3 G3-4 H4-8 G8-9 H9-13");
+}
+
+#[test]
+fn mlfq_boost_ends_starvation() {
+    let stream: Vec<String> = (1..=12).map(|i| format!("S{i}:{}:1", i + 1)).collect();
+    let tasks = format!("A:0:6,{}", stream.join(","));
+    let mut settings = with_policy("mlfq");
+    (settings.levels, settings.quantum) = (2, Nanos(MS));
+    let of_a = |result: &CpuResult| -> Vec<(u64, u64)> {
+        let runs = result
+            .segments
+            .iter()
+            .filter(|s| s.occupant == Occupant::Task(0));
+        runs.map(|s| (s.start_ns / MS, s.end_ns / MS)).collect()
+    };
+    assert_eq!(of_a(&run(&tasks, &settings)), [(0, 2), (14, 18)]);
+    settings.boost = Some(Nanos(5 * MS));
+    assert_eq!(
+        of_a(&run(&tasks, &settings))[..3],
+        [(0, 2), (6, 7), (12, 13)]
+    );
+}
+
+#[test]
+fn stride_textbook_order() {
+    // 100, 50, 250 tickets (Arpaci-Dusseau, chapter 9): A B C C C A C C, then all are equal.
+    let mut settings = with_policy("stride");
+    settings.quantum = Nanos(10 * MS);
+    let tasks = "A:0:999:tickets=100,B:0:999:tickets=50,C:0:999:tickets=250";
+    settings.until = Some(Nanos(80 * MS));
+    let result = run(tasks, &settings);
+    assert_eq!(schedule(&result, 0), "A0-10 B10-20 C20-50 A50-60 C60-80");
+}
+
+#[test]
+fn stride_does_not_let_a_sleeper_catch_up() {
+    let mut settings = with_policy("stride");
+    settings.quantum = Nanos(2 * MS);
+    let result = run("A:0:40,S:0:2/20/8", &settings);
+    let late = result.segments.iter().skip_while(|s| s.start_ns < 24 * MS);
+    let longest = late
+        .filter(|s| s.occupant == Occupant::Task(1))
+        .map(|s| s.end_ns - s.start_ns)
+        .max();
+    assert_eq!(longest, Some(2 * MS), "one quantum, then the other again");
+}
+
+#[test]
+fn lottery_shares_follow_the_tickets_and_the_seed() {
+    let mut settings = with_policy("lottery");
+    settings.quantum = Nanos(MS);
+    settings.until = Some(Nanos(20_000 * MS));
+    let tasks = "A:0:20000:tickets=75,B:0:20000:tickets=25";
+    let first = run(tasks, &settings);
+    // 20,000 draws at p = 0.25: 3 standard deviations are 184.
+    let won = first.tasks[1].cpu_ns / MS;
+    assert!((4816..=5184).contains(&won), "{won}");
+    assert_eq!(first, run(tasks, &settings));
+    settings.seed = 2;
+    assert_ne!(first.segments, run(tasks, &settings).segments);
+}
+
+#[test]
+fn cfs_shares_by_weight_and_favours_who_slept() {
+    let result = run("A:0:24,B:0:24", &with_policy("cfs"));
+    assert_eq!(schedule(&result, 0), "A0-12 B12-24 A24-36 B36-48");
+    // A's virtual time is 32 when B wakes, B's is set to 32 − 12 = 20.
+    let result = run("A:0:60,B:0:2/20/2", &with_policy("cfs"));
+    assert_eq!(schedule(&result, 0), "A0-12 B12-14 A14-34 B34-36 A36-64");
+    let mut settings = with_policy("cfs");
+    settings.until = Some(Nanos(10_000 * MS));
+    let result = run("A:0:20000:nice=0,B:0:20000:nice=5", &settings);
+    let ratio = result.tasks[0].cpu_ns as f64 / result.tasks[1].cpu_ns as f64;
+    assert!((ratio / (1024.0 / 335.0) - 1.0).abs() < 0.01, "{ratio}");
+}
+
+#[test]
+fn eevdf_eligibility_holds_back_the_short_slice() {
+    // B (slice 2) always has the earlier deadline, but at 2 and at 22 it is ahead of V.
+    let result = run("A:0:20:slice=10,B:0:12:slice=2", &with_policy("eevdf"));
+    assert_eq!(schedule(&result, 0), "B0-2 A2-12 B12-22 A22-32");
+}
+
+#[test]
+fn eevdf_lets_an_earlier_deadline_preempt_when_it_joins() {
+    let result = run("A:0:30:slice=10,B:3:4:slice=2", &with_policy("eevdf"));
+    // At 5 B is ahead of V; A finishes the 7 ms left of its slice; then B is behind.
+    assert_eq!(schedule(&result, 0), "A0-3 B3-5 A5-12 B12-14 A14-34");
+}
+
+#[test]
+fn eevdf_keeps_the_lag_over_a_sleep() {
+    // B runs 4 ms at once, is 2 ms ahead of V when it blocks, and has to wait those out after.
+    let result = run("A:0:60:slice=4,B:0:4/1/4:slice=4", &with_policy("eevdf"));
+    let expected = run("A:0:60:slice=4,B:5:4:slice=4", &with_policy("eevdf"));
+    let second = |r: &CpuResult| {
+        let of_b = r
+            .segments
+            .iter()
+            .filter(|s| s.occupant == Occupant::Task(1));
+        of_b.map(|s| s.start_ns).next_back()
+    };
+    assert!(
+        second(&result) > second(&expected),
+        "{}",
+        schedule(&result, 0)
+    );
+}
+
+#[test]
+fn two_cpus_share_one_queue() {
+    let mut settings = with_policy("fcfs");
+    settings.cpus = 2;
+    let result = run("A:0:4,B:0:6,C:0:4", &settings);
+    assert_eq!(schedule(&result, 0), "A0-4 C4-8");
+    assert_eq!(schedule(&result, 1), "B0-6 -6-8");
+    assert_eq!(result.summary.utilisation, 14.0 / 16.0);
+}
+
+#[test]
+fn text_chart_is_exact_and_fits() {
+    let result = run("A:0:5,B:2:2/2/1", &rr(2));
+    let chart = gantt_text(&result, &GanttOptions::default()).unwrap();
+    let rows: Vec<&str> = chart.lines().collect();
+    let eighth = |row: &str| -> String {
+        let cells = row.split('|').nth(1).unwrap();
+        cells.chars().step_by(cells.len() / 8).collect()
+    };
+    assert_eq!(eighth(rows[0]), "AABBAABA", "{chart}");
+    assert_eq!(eighth(rows[1]), "##..##.#", "{chart}");
+    assert_eq!(eighth(rows[2]), "  ##~~# ", "{chart}");
+    let tasks: Vec<String> = (0..9).map(|i| format!("task-number-{i}:{i}:997")).collect();
+    let mut settings = rr(3);
+    settings.switch_cost = Nanos(1234);
+    let result = run(&tasks.join(","), &settings);
+    for width in [40, 80, 200] {
+        let options = GanttOptions {
+            width,
+            ..GanttOptions::default()
+        };
+        let chart = gantt_text(&result, &options).unwrap();
+        let longest = chart.lines().map(|l| l.chars().count()).max();
+        assert!(longest <= Some(width.max(80)), "{chart}");
+    }
+}
+
+#[test]
+fn svg_chart_is_self_contained_and_shows_measured_bursts() {
+    let result = run("A<1>:0:5,B:2:2/2/1", &rr(2));
+    let options = GanttOptions {
+        width: 800,
+        measured: vec![Burst {
+            task: 1,
+            start_ns: 2 * MS,
+            duration_ns: MS,
+        }],
+        ..GanttOptions::default()
+    };
+    let svg = gantt_svg(&result, &options).unwrap();
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+    assert!(svg.contains("A&lt;1&gt;") && !svg.contains("A<1>") && !svg.contains("href"));
+    assert!(svg.contains("<title>measured: 2 ms to 3 ms</title>"));
+    assert_eq!(
+        svg.matches("<rect").count(),
+        svg.matches("<title>").count() + 1
+    );
+}
+
+#[test]
+fn impossible_input_names_its_key() {
+    let refused = |tasks: &str, settings: &Settings| match parse_tasks(tasks) {
+        Ok(tasks) => simulate(&tasks, settings, &mut || false)
+            .unwrap_err()
+            .to_string(),
+        Err(error) => error.to_string(),
+    };
+    let mut broken = with_policy("fair");
+    assert!(refused("A:0:1", &broken).starts_with("policy = fair: expected one of fcfs, sjf"));
+    broken = rr(0);
+    assert!(refused("A:0:1", &broken).starts_with("quantum = 0 ns: expected"));
+    broken = rr(1);
+    broken.cpus = 0;
+    assert!(refused("A:0:1", &broken).starts_with("cpus = 0: expected 1 to 1024"));
+    let settings = rr(1);
+    assert!(refused("", &settings).starts_with("tasks = none"));
+    assert!(refused("A:0:0", &settings).starts_with("task \"A\": burst = 0 ns"));
+    assert!(refused("A:0:1/2", &settings).contains("odd number"));
+    assert!(refused("A:0:1,A:0:1", &settings).starts_with("name = A"));
+    assert!(refused("A:0:1:nice=20", &settings).contains("-20 to 19"));
+    assert!(refused("A:0:1:weight=0", &settings).contains("weight = 0"));
+    assert!(refused("A:0", &settings).contains("a part is missing"));
+    assert!(refused("A:0:1:x=1", &settings).contains("key \"x\" is not known"));
+    let tasks = parse_tasks("A:0:999999,B:0:999999").unwrap();
+    broken = rr(1);
+    broken.quantum = Nanos(1);
+    let mut polls = 0;
+    let stop = simulate(&tasks, &broken, &mut || {
+        polls += 1;
+        polls > 3
+    });
+    assert_eq!(stop.unwrap_err().to_string(), "interrupted");
+}
