@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use schedlab_model::Nanos;
 use schedlab_sim::cpu::{self, CpuResult, GanttOptions, Settings, SimError, Task};
 use serde::Deserialize;
 
@@ -57,6 +58,13 @@ pub fn parse_cpu_tasks(text: &str) -> PyResult<String> {
     serde_json::to_string(&tasks).map_err(wrong)
 }
 
+/// A time with its unit (`20us`, `3s`) in nanoseconds.
+#[pyfunction]
+pub fn parse_time_ns(text: &str) -> PyResult<u64> {
+    let time: Nanos = text.parse().map_err(wrong)?;
+    Ok(time.0)
+}
+
 /// Names of the policies with what they are.
 #[pyfunction]
 pub fn cpu_policies() -> Vec<(&'static str, &'static str)> {
@@ -74,4 +82,13 @@ pub fn draw_cpu_gantt(result_json: &str, form: &str, options_json: &str) -> PyRe
         _ => cpu::gantt_text(&result, &options),
     };
     drawn.map_err(wrong)
+}
+
+/// Adds this file's functions to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(run_cpu_simulation, module)?)?;
+    module.add_function(wrap_pyfunction!(parse_cpu_tasks, module)?)?;
+    module.add_function(wrap_pyfunction!(parse_time_ns, module)?)?;
+    module.add_function(wrap_pyfunction!(cpu_policies, module)?)?;
+    module.add_function(wrap_pyfunction!(draw_cpu_gantt, module)?)
 }

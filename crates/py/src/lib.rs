@@ -1,5 +1,7 @@
 //! `schedlab._core`: one file per exposed thing, no logic. Its typed face is `python/schedlab/_core.pyi`.
 
+mod cpu_sim;
+
 use pyo3::prelude::*;
 
 mod cpu_crew;
@@ -10,5 +12,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<cpu_crew::CpuCrew>()?;
     module.add_function(wrap_pyfunction!(cpu_crew::calibrate_cpu_kernel, module)?)?;
+    cpu_sim::register(module)?;
     Ok(())
 }

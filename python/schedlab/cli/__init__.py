@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Import existing measurements.",
     ),
     "cpu": ("schedlab.cli.cpu:cpu", "Count calculations of processes under a CPU scheduler."),
+    "sim": ("schedlab.cli.sim:sim", "Simulate schedulers of CPUs and storage devices."),
 }
 
 

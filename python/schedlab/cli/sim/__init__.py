@@ -1,0 +1,20 @@
+"""`schedlab sim`: what cannot be measured here is simulated; commands by name in COMMANDS."""
+
+from __future__ import annotations
+
+import click
+
+from schedlab.cli import LazyGroup
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "cpu": ("schedlab.cli.sim_cpu:cpu", "Simulate CPU scheduling policies and draw the schedule."),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    commands_by_name=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+def sim() -> None:
+    """Simulate schedulers of CPUs and of storage devices."""

@@ -1,0 +1,159 @@
+"""`schedlab sim cpu`: forms of input and output, the quiz, the chart with measured bursts."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli.sim import sim
+from schedlab.errors import SpecError
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(sim, ["cpu", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def simulated(*arguments: str) -> list[dict]:
+    return json.loads(run(*arguments, "--json"))["results"]
+
+
+def refused(*arguments: str) -> SpecError:
+    result = CliRunner().invoke(sim, ["cpu", *arguments])
+    assert isinstance(result.exception, SpecError), result.output
+    assert result.exception.hint
+    return result.exception
+
+
+def test_text_and_toml_describe_the_same_tasks(tmp_path):
+    path = tmp_path / "tasks.toml"
+    path.write_text(
+        '[[task]]\nname = "A"\nbursts = ["8ms"]\n'
+        '[[task]]\nname = "B"\narrival = "1ms"\nbursts = ["4ms", "2000us", "1ms"]\npriority = 2\n'
+    )
+    from_text = simulated("--tasks", "A:0:8,B:1:4/2/1:prio=2", "--policy", "rr,srtf")
+    assert from_text == simulated("--tasks", str(path), "--policy", "rr,srtf")
+    assert [result["policy"] for result in from_text] == ["rr", "srtf"]
+
+
+def test_every_policy_runs_and_is_drawn_within_80_columns():
+    from schedlab._core import cpu_policies
+
+    names = [name for name, _ in cpu_policies()]
+    assert len(names) == 11
+    text = run(
+        "--policy",
+        ",".join(names),
+        "--tasks",
+        "first:0:30/7/9:weight=2,second:3:44:prio=1,third:5:1/3/1/3/1",
+        *("--switch-cost", "10us", "--width", "80", "--cpus", "2"),
+    )
+    for name in names:
+        assert f"\n{name}: " in "\n" + text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_equal_processes_as_in_the_lab():
+    (result,) = simulated(
+        *("--processes", "2", "--time", "3s", "--quantum", "1ms", "--hz", "250"),
+        *("--switch-cost", "2us", "--calculation", "1ms"),
+    )
+    assert (result["quantum_requested"], result["quantum_effective"]) == (1_000_000, 4_000_000)
+    # Slice k starts at k * 4.002 ms: 375 slices for P0; 374 and 2.502 ms for P1.
+    assert [task["cpu_ns"] for task in result["tasks"]] == [1_500_000_000, 1_498_502_000]
+    assert [task["calculations"] for task in result["tasks"]] == [1500, 1498]
+
+
+def test_quiz_hides_the_answers_and_its_command_reveals_them():
+    arguments = ("--quiz", "--policy", "srtf", "--seed", "7")
+    text = run(*arguments)
+    assert text == run(*arguments)
+    assert "____" in text
+    assert "|" not in text
+    command = next(line for line in text.splitlines() if line.startswith("  schedlab sim cpu"))
+    answer = run(*shlex.split(command)[3:])
+    assert "CPU 0  |" in answer
+    assert "mean turnaround" in answer
+    quiz = json.loads(run(*arguments, "--json"))
+    assert set(quiz) == {"schema", "seed", "tasks", "find", "reveal"}
+    assert quiz["reveal"]["srtf"] == command.strip()
+
+
+def test_quiz_reveals_tasks_of_a_file_too(tmp_path):
+    path = tmp_path / "tasks.toml"
+    path.write_text('[[task]]\nname = "A B"\nbursts = ["1500us"]\nnice = -3\nslice = "2ms"\n')
+    quiz = json.loads(run("--quiz", "--policy", "eevdf", "--tasks", str(path), "--json"))
+    command = shlex.split(quiz["reveal"]["eevdf"])[3:]
+    revealed = simulated(*command)[0]["tasks"]
+    assert revealed == simulated("--policy", "eevdf", "--tasks", str(path))[0]["tasks"]
+
+
+def test_svg_is_xml_with_measured_bursts(tmp_path):
+    path = tmp_path / "bursts.jsonl"
+    lines = [
+        {"process": 71, "start_ns": 5_000_000, "duration_ns": 4_000_000},
+        {"process": 70, "start_ns": 9_000_000, "duration_ns": 2_000_000},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    arguments = ("--tasks", "A:0:8,B:1:4", "--measured", str(path))
+    svg = ET.fromstring(run(*arguments, "--gantt", "svg"))
+    titles = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}title")]
+    assert "measured: 0 to 4 ms" in titles
+    assert "measured: 4 ms to 6 ms" in titles
+    rows = run(*arguments).splitlines()
+    assert "====" in rows[rows.index(next(row for row in rows if row.startswith("B "))) + 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--policy", "fair", "--tasks", "A:0:1"], "policy = fair: expected one of fcfs, sjf"),
+        (["--tasks", "A:0"], 'task "A:0": a part is missing'),
+        (["--tasks", "A:0:1", "--quantum", "0"], "quantum = 0 ns: expected"),
+        (["--tasks", "A:0:1", "--cpus", "0"], "cpus = 0: expected 1 to 1024"),
+        (["--tasks", "A:0:1", "--hz", "0"], "hz = 0: expected 1 to 1000000"),
+        (["--tasks", "A:0:1", "--from", "9ms"], "from = 9000000: expected less than"),
+        (["--tasks", "A:0:1", "--width", "3"], "width = 3: expected 40"),
+        (["--tasks", "A:0:1", "--processes", "2"], "exclude each other"),
+        (["--processes", "2"], "runs until a time"),
+        (["--tasks", "no-such-file.toml"], "no-such-file.toml: No such file"),
+        (["--tasks", "A:0:1", "--gantt", "svg", "--policy", "rr,sjf"], "draws one schedule"),
+        ([], "no tasks"),
+    ],
+)
+def test_bad_input_names_its_place(arguments, message):
+    assert message in str(refused(*arguments))
+
+
+def test_bad_lines_of_measured_bursts_name_their_line(tmp_path):
+    path = tmp_path / "bursts.jsonl"
+    path.write_text('{"process": 1, "start_ns": 0, "duration_ns": 5}\n{"process": 1}\n')
+    assert f"{path}:2" in str(refused("--tasks", "A:0:1", "--measured", str(path)))
+
+
+def test_ctrl_c_ends_a_long_simulation():
+    # 9 days in quanta of 1 ns would take years.
+    arguments = ["--processes", "2", "--time", "400000s", "--quantum", "1ns", "--json"]
+    code = (
+        "import sys, threading, time, os, signal\n"
+        "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
+        "from schedlab.cli import main\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "sim", "cpu", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+    assert done.returncode in (130, -signal.SIGINT), done
+    assert "interrupted" in done.stderr
