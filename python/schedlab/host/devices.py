@@ -22,6 +22,18 @@ def with_queues() -> tuple[str, ...]:
     return tuple(names)
 
 
+def size_bytes(device: str | Path) -> int:
+    """The capacity of a block device; HostError when it cannot be opened."""
+    try:
+        descriptor = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.lseek(descriptor, 0, os.SEEK_END)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise HostError(f"cannot open {device}: {error.strerror}", "run as root") from error
+
+
 def disks_below(directory: str | Path) -> tuple[str, ...]:
     """The whole disks that hold a directory, through partitions, dm, md and loop devices.
 

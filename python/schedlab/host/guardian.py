@@ -70,6 +70,12 @@ class Guardian:
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,
             )
+        except OSError as error:
+            os.close(ready)
+            raise HostError(
+                f"the guardian cannot be started: {error.filename or ''}: {error.strerror}",
+                "let this user run that Python, or install schedlab for all users",
+            ) from error
         finally:
             for descriptor in {*passed} - {self._lock, -1}:
                 os.close(descriptor)

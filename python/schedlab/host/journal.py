@@ -18,6 +18,7 @@ import json
 import os
 import stat
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -203,3 +204,18 @@ class HostLock:
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
             os.close(self.descriptor)
             self.descriptor = -1
+
+
+@contextlib.contextmanager
+def held(directory: Path, wait_s: float) -> Iterator[bool]:
+    """Whether the lock could be had; it is given back at the end."""
+    lock = HostLock(directory)
+    try:
+        lock.acquire(wait_s)
+    except HostError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()

@@ -157,6 +157,19 @@ def settle(directory: Path, dry_run: bool = False) -> Recovery:
     return recovery
 
 
+def settle_if_stale(directory: Path) -> Recovery:
+    """Put back what a session that died left, unless one that lives is at work.
+
+    RestoreError when something could not be put back.
+    """
+    if not (directory / journal.JOURNAL_NAME).is_file():
+        return Recovery()
+    with journal.held(directory, wait_s=0.0) as got:
+        recovery = settle(directory) if got else Recovery()
+    recovery.raise_if_failed()
+    return recovery
+
+
 def _finish(directory: Path, content: journal.Content, recovery: Recovery) -> None:
     path = directory / journal.JOURNAL_NAME
     for number in content.damaged_lines:

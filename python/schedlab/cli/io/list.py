@@ -1,0 +1,26 @@
+"""`schedlab io list`: the schedulers that each device offers, as `sda:<TAB>none bfq`."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command("list")
+@click.argument("devices", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(devices: tuple[str, ...], as_json: bool) -> None:
+    """Show the schedulers that DEVICES offer, or all block devices that have one.
+
+    Schedulers that are modules appear once they are loaded, for example by `modprobe bfq`.
+    """
+    from schedlab.host import knobs
+    from schedlab.host.devices import with_queues
+
+    found = {knobs.device_name(d): knobs.offered(d) for d in devices or with_queues()}
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "devices": found}, indent=2))
+        return
+    for name, schedulers in found.items():
+        click.echo(f"{name}:\t{' '.join(schedulers)}")

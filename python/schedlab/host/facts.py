@@ -1,0 +1,229 @@
+"""The facts of a machine: `host.json` of a result folder. Read only, works without root.
+
+What cannot be read is left out or null, never guessed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import schedlab
+from schedlab.host import devices, journal, knobs
+
+CPU = Path("/sys/devices/system/cpu")
+CLOCK = Path("/sys/devices/system/clocksource/clocksource0")
+_SYSCTLS = (
+    "kernel/sched_rr_timeslice_ms",
+    "kernel/sched_rt_period_us",
+    "kernel/sched_rt_runtime_us",
+    "kernel/sched_autogroup_enabled",
+    "kernel/io_uring_disabled",
+    "kernel/perf_event_paranoid",
+    "kernel/unprivileged_bpf_disabled",
+    "vm/dirty_background_ratio",
+    "vm/dirty_ratio",
+    "vm/swappiness",
+)
+_CONFIG_PREFIXES = (
+    "CONFIG_HZ",
+    "CONFIG_PREEMPT",
+    "CONFIG_BFQ",
+    "CONFIG_IOSCHED_BFQ",
+    "CONFIG_MQ_IOSCHED",
+    "CONFIG_BLK_WBT",
+    "CONFIG_BLK_CGROUP",
+    "CONFIG_RT_GROUP_SCHED",
+    "CONFIG_SCHED_",
+    "CONFIG_DEBUG_INFO_BTF",
+    "CONFIG_NO_HZ",
+)
+_LIBRARIES = ("numpy", "scipy", "click", "rich", "xlsxwriter", "altair", "vl-convert-python")
+
+
+def collect(
+    target: str | Path | None = None, device_names: Iterable[str] | None = None
+) -> dict[str, Any]:
+    """Everything about this machine that may decide a measurement.
+
+    `target` is the directory or device that is worked on: its mount and disks are described.
+    `device_names` limits the devices whose `queue/` is read; all (but idle loops) otherwise.
+    """
+    names = device_names if device_names is not None else devices.with_queues()
+    facts: dict[str, Any] = {
+        "schema": 1,
+        "kernel": kernel(),
+        "cpu": cpu(),
+        "memory": memory(),
+        "virtualisation": virtualisation(),
+        "clock": {
+            "source": text(CLOCK / "current_clocksource"),
+            "available": (text(CLOCK / "available_clocksource") or "").split(),
+        },
+        "ticks_per_second": knobs.ticks_per_second(),
+        "sysctl": {name: text(Path("/proc/sys") / name) for name in _SYSCTLS},
+        "pressure": {name: text(Path("/proc/pressure") / name) for name in ("cpu", "io", "memory")},
+        "load_average": list(os.getloadavg()),
+        "cgroup": text("/proc/self/cgroup"),
+        "devices": {name: device(name) for name in names},
+        "versions": versions(),
+        "user_id": os.geteuid(),
+    }
+    if target is not None:
+        facts["target"] = describe_target(target)
+    return facts
+
+
+def text(path: str | Path) -> str | None:
+    """The stripped content of a small file; None when it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
+
+
+def kernel() -> dict[str, Any]:
+    """Release, version, command line, boot id and the build options that matter here."""
+    system = os.uname()
+    return {
+        "system": system.sysname,
+        "release": system.release,
+        "version": system.version,
+        "machine": system.machine,
+        # what follows " -- " is for init, not for the kernel
+        "command_line": (text("/proc/cmdline") or "").partition(" -- ")[0],
+        "boot_id": journal.boot_id(),
+        "config": config(),
+        "preemption": text("/sys/kernel/debug/sched/preempt"),
+    }
+
+
+def config() -> dict[str, str]:
+    """Build options of the running kernel that concern scheduling; empty if not to be had."""
+    content = ""
+    with contextlib.suppress(OSError):
+        content = gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
+    content = content or text(f"/boot/config-{os.uname().release}") or ""
+    lines = (line for line in content.splitlines() if line.startswith(_CONFIG_PREFIXES))
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def cpu() -> dict[str, Any]:
+    """Model, topology, frequency control and vulnerabilities' mitigations."""
+    first: dict[str, str] = {}
+    for line in (text("/proc/cpuinfo") or "").splitlines():
+        key, _, value = line.partition(":")
+        first.setdefault(key.strip(), value.strip())
+    return {
+        "model": first.get("model name") or first.get("Processor") or platform.machine(),
+        "microcode": first.get("microcode"),
+        "online": os.cpu_count(),
+        "usable": len(os.sched_getaffinity(0)),
+        "smt": smt(),
+        "governors": governors(),
+        "driver": text(CPU / "cpufreq/policy0/scaling_driver"),
+        "turbo": turbo(),
+        "isolated": text(CPU / "isolated"),
+        "vulnerabilities": {p.name: text(p) for p in sorted((CPU / "vulnerabilities").glob("*"))},
+    }
+
+
+def governors() -> dict[str, str]:
+    """CPU frequency governor by policy; empty where the kernel does not control frequency."""
+    paths = sorted(CPU.glob("cpufreq/policy*/scaling_governor"))
+    return {path.parent.name: value for path in paths if (value := text(path))}
+
+
+def turbo() -> bool | None:
+    """Whether the CPU may exceed its nominal frequency; None when the kernel does not say."""
+    if (disabled := text(CPU / "intel_pstate/no_turbo")) is not None:
+        return disabled == "0"
+    if (boost := text(CPU / "cpufreq/boost")) is not None:
+        return boost == "1"
+    return None
+
+
+def smt() -> bool | None:
+    """Whether two threads share a core now; None when the kernel does not say."""
+    active = text(CPU / "smt/active")
+    return None if active is None else active == "1"
+
+
+def memory() -> dict[str, Any]:
+    """Sizes in bytes, as /proc/meminfo has them, and the transparent huge page mode."""
+    wanted = {"MemTotal", "MemAvailable", "SwapTotal", "Dirty", "Cached"}
+    sizes = {}
+    for line in (text("/proc/meminfo") or "").splitlines():
+        key, _, value = line.partition(":")
+        if key in wanted:
+            sizes[f"{key}_bytes"] = int(value.split()[0]) * 1024
+    return {**sizes, "huge_pages": text("/sys/kernel/mm/transparent_hugepage/enabled")}
+
+
+def virtualisation() -> dict[str, Any]:
+    """Whether this is a virtual machine or a container, and which as far as it shows."""
+    flags = text("/proc/cpuinfo") or ""
+    vendor = text("/sys/class/dmi/id/sys_vendor")
+    hypervisor = text("/sys/hypervisor/type")
+    environment = b""
+    with contextlib.suppress(OSError):
+        environment = Path("/proc/1/environ").read_bytes()
+    marks = [name for name in ("/.dockerenv", "/run/.containerenv") if Path(name).exists()]
+    return {
+        "virtual_machine": " hypervisor" in flags or hypervisor is not None,
+        "product": " ".join(filter(None, [vendor, text("/sys/class/dmi/id/product_name")])) or None,
+        "hypervisor": hypervisor,
+        "container": bool(marks) or b"container=" in environment,
+    }
+
+
+def device(name: str) -> dict[str, Any]:
+    """What a block device is, and everything under its `queue/`."""
+    entry = knobs.SYS_BLOCK / name
+    return {
+        "model": text(entry / "device/model"),
+        "firmware": text(entry / "device/firmware_rev") or text(entry / "device/rev"),
+        "driver": (entry / "device/driver").resolve().name or None,
+        "size_bytes": int(text(entry / "size") or 0) * 512,
+        "below": sorted(path.name for path in (entry / "slaves").glob("*")),
+        "backing_file": text(entry / "loop/backing_file"),
+        "direct_io": text(entry / "loop/dio"),
+        "schedulers": list(knobs.offered(name)) if (entry / "queue/scheduler").exists() else [],
+        "queue": knobs.snapshot(entry / "queue"),
+    }
+
+
+def describe_target(target: str | Path) -> dict[str, Any]:
+    """Where the work goes: the mount of a directory and its disks, or the device."""
+    path = Path(target)
+    if path.is_block_device():
+        return {"device": path.resolve().name}
+    found = os.statvfs(path)
+    return {
+        "directory": str(path.resolve()),
+        "mount": devices.mount_of(path),
+        "disks": list(devices.disks_below(path)),
+        "free_bytes": found.f_bavail * found.f_frsize,
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """schedlab, Python and the libraries that results pass through."""
+    found: dict[str, str | None] = {
+        "schedlab": schedlab.__version__,
+        "python": sys.version.split()[0],
+        "libc": " ".join(platform.libc_ver()),
+    }
+    for library in _LIBRARIES:
+        try:
+            found[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            found[library] = None
+    return found

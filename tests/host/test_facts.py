@@ -1,0 +1,125 @@
+"""host.json, and the io verbs, on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+import schedlab as schedlab_package
+from schedlab.host import facts, knobs
+
+
+def schedlab(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "schedlab", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def nobody() -> Iterator[list[str]]:
+    """`python -m schedlab` as user 65534, from a copy and by a Python that it may run."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to become another user")
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        where = Path(name)
+        where.chmod(0o755)
+        for module in (schedlab_package, click):
+            source = Path(module.__file__).parent
+            ignore = shutil.ignore_patterns("*.so", "__pycache__")
+            shutil.copytree(source, where / source.name, ignore=ignore)
+        subprocess.run(["chmod", "-R", "go+rX", name], check=True)
+        drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+            command = [*drop, "env", f"PYTHONPATH={name}", f"XDG_RUNTIME_DIR={name}/run", python]
+            (where / "run").mkdir(mode=0o777, exist_ok=True)
+            (where / "run").chmod(0o777)
+            done = subprocess.run([*command, "-m", "schedlab", "--version"], check=False)
+            if done.returncode == 0:
+                yield [*command, "-m", "schedlab"]
+                return
+    pytest.skip("user 65534 may run no Python >= 3.11 on this machine")
+
+
+def test_facts_are_json_and_hold_what_decides_a_measurement(tmp_path: Path) -> None:
+    found = json.loads(json.dumps(facts.collect(tmp_path)))
+    assert found["kernel"]["release"] == os.uname().release
+    assert found["ticks_per_second"] in (100, 250, 300, 1000, 1024)
+    assert found["cpu"]["online"] >= 1
+    assert found["memory"]["MemTotal_bytes"] > 0
+    assert found["target"]["mount"]["target"]
+    assert found["versions"]["schedlab"]
+    for device in found["devices"].values():
+        assert device["queue"]["scheduler"] in device["schedulers"]
+
+
+def test_facts_hold_the_whole_queue_of_the_device(loop: str) -> None:
+    name = Path(loop).name
+    found = facts.collect(loop, [name])
+    assert found["devices"][name]["queue"] == knobs.snapshot(knobs.queue_of(loop))
+    assert found["devices"][name]["size_bytes"] == 16 << 20
+    assert found["target"] == {"device": name}
+
+
+def test_io_get_and_list_have_their_forms(state: Path, loop: str) -> None:
+    name = Path(loop).name
+    assert schedlab("io", "get", name).stdout == f"{name}:\tnone\n"
+    offered = schedlab("io", "list", loop).stdout
+    assert offered == f"{name}:\t{' '.join(knobs.offered(loop))}\n"
+    assert "[" not in offered
+    assert f"{name}:\tnone\n" in schedlab("io", "get").stdout
+    found = json.loads(schedlab("io", "get", name, "--json").stdout)
+    assert found["devices"][name]["scheduler"] == "none"
+
+
+def test_io_set_stays_and_says_how_to_take_it_back(state: Path, loop: str) -> None:
+    name = Path(loop).name
+    knobs.write_value(knobs.scheduler_file(loop), "mq-deadline")
+    knobs.write_value(knobs.queue_of(loop) / "iosched/fifo_batch", "7")
+    before = knobs.snapshot(knobs.queue_of(loop))
+    done = schedlab("io", "set", "bfq:low_latency=0", name)
+    assert (done.returncode, done.stdout) == (0, f"{name}:\tmq-deadline -> bfq\n")
+    assert knobs.tunables(knobs.queue_of(loop))["low_latency"] == "0"
+    (line,) = (s for s in done.stderr.splitlines() if s.startswith("take back: "))
+    assert line == f"take back: schedlab io set mq-deadline:fifo_batch=7 {name}"
+    assert schedlab(*line.split()[3:]).returncode == 0
+    assert knobs.snapshot(knobs.queue_of(loop)) == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("nosuch", "{loop}"), ("bfq:low_latency=9", "{loop}"), ("bfq", "{loop}", "nosuch"), ("bfq",)],
+)
+def test_io_set_changes_nothing_when_something_is_wrong(
+    state: Path, loop: str, arguments: tuple[str, ...]
+) -> None:
+    before = knobs.snapshot(knobs.queue_of(loop))
+    done = schedlab("io", "set", *(word.format(loop=loop) for word in arguments))
+    assert done.returncode == 2
+    assert "rror:" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert knobs.snapshot(knobs.queue_of(loop)) == before
+
+
+def test_without_root_there_is_one_clear_message(
+    nobody: list[str], loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SCHEDLAB_STATE_DIR", raising=False)
+    codes = []
+    for arguments in (["io", "set", "bfq", loop], ["io", "get"], ["io", "list"], ["recover"]):
+        done = subprocess.run(
+            [*nobody, *arguments], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert "Traceback" not in done.stderr
+        codes.append(done.returncode)
+        if arguments[1:2] == ["set"]:
+            assert "Permission denied" in done.stderr
+            assert "hint: run it as root (sudo)" in done.stderr
+    assert codes == [2, 0, 0, 0]
