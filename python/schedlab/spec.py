@@ -250,12 +250,16 @@ class Record:
 
 @dataclass(frozen=True)
 class Flag:
-    """Something that a careful reader must know before believing a figure."""
+    """Something that a careful reader must know before believing a figure.
+
+    `text` is the English sentence; `kind` and `values` are what a translation is made of.
+    """
 
     kind: str
     text: str
     workload: str = ""
     candidates: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -264,8 +268,9 @@ class Pair:
 
     `ratio` is the metric of a over that of b (geometric mean of the blocks), [`low`, `high`] its
     simultaneous 95 % interval; `None` where no interval can be given (single runs).
-    `hodges_lehmann` is the robust estimate of the same ratio. `blocks_needed` is the range of
-    further blocks that would separate an undecided pair.
+    `hodges_lehmann` is the robust estimate of the same ratio, `standard_error` that of
+    log(ratio). `blocks_needed` is the range of further blocks that would separate an undecided
+    pair.
     """
 
     a: str
@@ -277,6 +282,7 @@ class Pair:
     hodges_lehmann: float | None = None
     fragile: bool = False
     blocks_needed: tuple[int, int] | None = None
+    standard_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -295,9 +301,25 @@ class CandidateSummary:
     verdict: PairVerdict | None = None
 
 
+Reason = Literal["winner", "tied", "not-separated", "cannot-separate", "no-interval", ""]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The blocks between two change points, analysed by themselves."""
+
+    first_block: int
+    last_block: int
+    pairs: tuple[Pair, ...]
+
+
 @dataclass(frozen=True)
 class WorkloadVerdict:
-    """What one workload says: every pair, the best set, and a sentence."""
+    """What one workload says: every pair, the best set, and a sentence.
+
+    `reason` is the code behind the sentence. `change_points` are the first blocks of a new level;
+    `segments` the parts between them.
+    """
 
     workload: str
     metric: Metric
@@ -310,17 +332,27 @@ class WorkloadVerdict:
     margin: float = 0.02
     flags: tuple[Flag, ...] = ()
     change_points: tuple[int, ...] = ()
+    reason: Reason = ""
+    segments: tuple[Segment, ...] = ()
 
 
 @dataclass(frozen=True)
 class Overall:
-    """What all workloads say together (weighted mean of log ratios inside each block)."""
+    """What all workloads say together (weighted mean of log ratios inside each block).
+
+    With metrics of both directions a ratio is one of performance (above 1 is better, and
+    `higher_is_better` holds); else it is one of the metrics themselves.
+    """
 
     candidates: tuple[CandidateSummary, ...]
     pairs: tuple[Pair, ...]
     best_set: tuple[str, ...]
     statement: str
     best_everywhere: tuple[str, ...] = ()
+    reason: Reason = ""
+    higher_is_better: bool = True
+    margin: float = 0.02
+    noise_floor: float | None = None
 
 
 @dataclass(frozen=True)

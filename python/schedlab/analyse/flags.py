@@ -1,0 +1,244 @@
+"""What a careful reader must know before believing a figure, found in the samples themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from schedlab.analyse.change_points import LEVEL, trend
+from schedlab.analyse.matrix import Table
+from schedlab.spec import Flag, Pair, Samples
+
+CPU_BOUND_SHARE = 0.9
+COLD_SPREADS = 4.0
+COLD_LEAST = 0.05
+FEW_BLOCKS = 5
+
+
+def table_flags(
+    table: Table, pairs: Sequence[Pair], margin: float, *, blocked: bool
+) -> tuple[Flag, ...]:
+    """Every flag of one metric of one workload; `pairs` are its verdicts."""
+    return (
+        *_missing(table, blocked=blocked),
+        *_zero(table),
+        *_few(table, blocked=blocked),
+        *_control(table, pairs),
+        *_insensitive(table),
+        *_cold_first_run(table),
+        *_identical(table, pairs),
+        *_fragile(table, pairs),
+        *_drift(table, margin),
+    )
+
+
+def _missing(table: Table, *, blocked: bool) -> Iterator[Flag]:
+    """Cells without a run: blocks dropped, candidates left out, unequal numbers of runs."""
+    name = table.samples.workload
+    for label in table.left_out:
+        yield Flag(
+            "left-out",
+            f"{label} is missing in more than half of the blocks and is not compared",
+            name,
+            (label,),
+        )
+    if table.dropped:
+        shown = ", ".join(map(str, table.dropped[:8])) + (" …" if len(table.dropped) > 8 else "")
+        yield Flag(
+            "dropped-block",
+            f"{len(table.dropped)} incomplete blocks are dropped for all candidates: {shown}",
+            name,
+            values={"blocks": list(table.dropped)},
+        )
+    counts = {c: len(g) for c, g in zip(table.candidates, table.groups, strict=True)}
+    if len(set(counts.values())) > 1 and not blocked:
+        most = max(counts.values())
+        fewer = tuple(label for label, count in counts.items() if count < most)
+        listed = ", ".join(f"{label} has {counts[label]} runs" for label in fewer)
+        yield Flag(
+            "unbalanced",
+            f"unbalanced: {listed}, the others have {most}",
+            name,
+            fewer,
+            {"runs": counts},
+        )
+
+
+def _zero(table: Table) -> Iterator[Flag]:
+    if table.zero:
+        yield Flag(
+            "non-positive",
+            f"{', '.join(table.zero)}: a value of {table.samples.metric.name} is 0 or negative, "
+            "so no ratio can be given; this workload is not part of the overall verdict",
+            table.samples.workload,
+            table.zero,
+        )
+
+
+def _few(table: Table, *, blocked: bool) -> Iterator[Flag]:
+    """Single runs give no interval; fewer than five blocks give very wide ones."""
+    counts = (
+        [len(table.blocks)] * len(table.candidates)
+        if blocked
+        else [len(group) for group in table.groups]
+    )
+    single = tuple(c for c, n in zip(table.candidates, counts, strict=True) if n == 1)
+    if single:
+        yield Flag(
+            "single-run",
+            f"one run of {', '.join(single)}: no interval can be given, nothing is ranked by it",
+            table.samples.workload,
+            single,
+        )
+    elif counts and min(counts) < FEW_BLOCKS:
+        yield Flag(
+            "few-blocks",
+            f"only {min(counts)} {'blocks' if blocked else 'runs'}: the intervals are very wide",
+            table.samples.workload,
+            values={"blocks": min(counts)},
+        )
+
+
+def _control(table: Table, pairs: Sequence[Pair]) -> Iterator[Flag]:
+    """A negative control must come out equivalent."""
+    if not table.samples.negative_control or not pairs:
+        return
+    differ = [pair for pair in pairs if pair.verdict in ("better", "worse")]
+    name = table.samples.workload
+    if differ:
+        labels = tuple(dict.fromkeys(label for pair in differ for label in (pair.a, pair.b)))
+        yield Flag(
+            "control-failed",
+            f"{name} cannot depend on the scheduler, yet {' and '.join(labels)} differ on it: "
+            "something else moved the measurements",
+            name,
+            labels,
+        )
+    elif all(pair.verdict == "equivalent" for pair in pairs):
+        yield Flag("control-passed", f"{name} is a negative control and came out equivalent", name)
+    else:
+        yield Flag(
+            "control-open",
+            f"{name} is a negative control; its intervals are too wide to confirm that nothing "
+            "else moved the measurements, no difference was found",
+            name,
+        )
+
+
+def _insensitive(table: Table) -> Iterator[Flag]:
+    """The workload's own CPU time is nearly all of its wall time."""
+    shares = np.asarray(table.samples.cpu_share, dtype=np.float64)
+    shares = shares[np.isfinite(shares)]
+    if len(shares) and float(np.median(shares)) >= CPU_BOUND_SHARE:
+        share = float(np.median(shares))
+        yield Flag(
+            "insensitive",
+            f"{100 * min(share, 1):.0f} % of the wall time of {table.samples.workload} is CPU time "
+            "of the workload itself: it cannot tell schedulers apart",
+            table.samples.workload,
+            values={"cpu_share": share},
+        )
+
+
+def _cold_first_run(table: Table) -> Iterator[Flag]:
+    """The first run of half of the candidates is far worse than their others."""
+    cold: dict[str, float] = {}
+    for label, logs in zip(table.candidates, table.groups, strict=True):
+        rest = logs[1:]
+        if len(rest) < 3:
+            continue
+        gap = -table.sign * (logs[0] - np.median(rest))
+        spread = 1.4826 * float(np.median(np.abs(rest - np.median(rest))))
+        if gap > max(COLD_SPREADS * spread, COLD_LEAST):
+            cold[label] = abs(math.exp(logs[0]) - math.exp(np.median(logs)))
+    if len(cold) >= max(2, len(table.candidates) / 2):
+        unit = table.samples.metric.unit
+        low, high = min(cold.values()), max(cold.values())
+        yield Flag(
+            "cold-first-run",
+            f"the first run of {', '.join(cold)} is worse than its median by "
+            f"{low:.3g} to {high:.3g} {unit}: a cold start; it is kept in the figures",
+            table.samples.workload,
+            tuple(cold),
+            {"difference": cold, "unit": unit},
+        )
+
+
+def _identical(table: Table, pairs: Sequence[Pair]) -> Iterator[Flag]:
+    runs = min((len(group) for group in table.groups), default=0)
+    if runs > 1 and pairs and all(pair.standard_error == 0 for pair in pairs):
+        yield Flag(
+            "identical",
+            "every repetition gave the same ratios: the intervals have no width and say nothing "
+            "of other inputs",
+            table.samples.workload,
+        )
+
+
+def _fragile(table: Table, pairs: Sequence[Pair]) -> Iterator[Flag]:
+    for pair in pairs:
+        if pair.fragile:
+            yield Flag(
+                "fragile",
+                f"{pair.a} against {pair.b} ({pair.verdict}) is fragile: signed ranks do not "
+                "confirm it",
+                table.samples.workload,
+                (pair.a, pair.b),
+            )
+
+
+def _drift(table: Table, margin: float) -> Iterator[Flag]:
+    """The level of the whole block drifts; differences inside blocks stay valid."""
+    found = trend(table.y.mean(axis=1)) if len(table.y) else None
+    if found and found.p < LEVEL and abs(found.change) > math.log1p(margin):
+        percent = 100 * math.expm1(found.change)
+        yield Flag(
+            "drift",
+            f"the machine drifted by {percent:+.1f} % from the first block to the last; "
+            "differences inside blocks are not affected",
+            table.samples.workload,
+            values={"change": math.expm1(found.change), "p": found.p},
+        )
+
+
+def check_means(
+    samples: Sequence[Samples],
+    published: Mapping[tuple[str, str], float],
+    *,
+    groups: Mapping[str, Sequence[str]] | None = None,
+    tolerance: float = 5e-4,
+) -> tuple[Flag, ...]:
+    """Published means that do not follow from the rows.
+
+    `published[candidate, group]` is a mean as printed; `groups` names the workloads that a group
+    is made of (without it a group is a workload). A relative difference above `tolerance` is
+    reported, and a mean without any row.
+    """
+    rows: dict[tuple[str, str], list[float]] = {}
+    for sample in samples:
+        for label, value in zip(sample.candidates, sample.values, strict=True):
+            if math.isfinite(value):
+                rows.setdefault((label, sample.workload), []).append(value)
+    found = []
+    for (candidate, group), printed in published.items():
+        members = groups.get(group, ()) if groups is not None else (group,)
+        values = [v for name in members for v in rows.get((candidate, name), ())]
+        if not values:
+            text = f"{candidate}, {group}: {printed:g} is published, but there is no row for it"
+            found.append(Flag("wrong-mean", text, group, (candidate,), {"published": printed}))
+            continue
+        mean = math.fsum(values) / len(values)
+        if abs(printed / mean - 1) > tolerance:
+            found.append(
+                Flag(
+                    "wrong-mean",
+                    f"{candidate}, {group}: published as {printed:g}, its {len(values)} rows give "
+                    f"{mean:g} ({100 * (printed / mean - 1):+.1f} %)",
+                    group,
+                    (candidate,),
+                    {"published": printed, "mean": mean, "rows": len(values)},
+                )
+            )
+    return tuple(found)

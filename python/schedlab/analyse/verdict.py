@@ -1,0 +1,307 @@
+"""The whole procedure: from samples to the verdict of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from schedlab.analyse.across import Joint, best_everywhere, compare_joint, join
+from schedlab.analyse.change_points import change_points
+from schedlab.analyse.comparison import Comparison
+from schedlab.analyse.flags import table_flags
+from schedlab.analyse.intervals import compare_blocked
+from schedlab.analyse.matrix import Floats, Table, arrange, candidate_order
+from schedlab.analyse.pairs import best_set, pairs_of, seen_from, summaries, summary
+from schedlab.analyse.sensitivity import fragile
+from schedlab.analyse.sequential import ALPHA, alpha_at, how_stopped, largest_blocks
+from schedlab.analyse.statement import state
+from schedlab.analyse.unblocked import compare_unblocked
+from schedlab.errors import SpecError
+from schedlab.spec import (
+    CandidateSummary,
+    Flag,
+    Metric,
+    Overall,
+    Pair,
+    Samples,
+    Segment,
+    Stopping,
+    Verdict,
+    WorkloadVerdict,
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is the same for every workload of an analysis."""
+
+    order: tuple[str, ...]
+    baseline: str
+    twin: str | None
+    margin: float
+    blocked: bool
+    stopping: Stopping
+    seed: int
+
+
+def analyse(
+    samples: Sequence[Samples],
+    *,
+    baseline: str,
+    margin: float = 0.02,
+    blocked: bool = True,
+    aa: tuple[str, str] | None = None,
+    stopping: Stopping = Stopping(),  # noqa: B008 - frozen
+    secondary: Sequence[Samples] = (),
+    seed: int = 0,
+    candidates: Sequence[str] = (),
+) -> Verdict:
+    """The verdict on the primary metric of every workload, and on all together.
+
+    `samples`: one entry per workload; `secondary`: further metrics of the same workloads, judged
+    alike but not part of the overall verdict. `aa` names the baseline and its A/A arm, `margin`
+    is the difference that does not matter (a share, raised to the noise floor of the A/A arm
+    where that is larger). `candidates` gives their order; without it the baseline comes first.
+
+    Raises SpecError for no samples, a workload given twice, or a baseline without runs.
+    """
+    if not samples:
+        raise SpecError("there is nothing to analyse", "run the experiment first")
+    labels = [sample.workload for sample in samples]
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise SpecError(f"workload {twice!r} is given twice", "give one primary metric of each")
+    twin = aa[1] if aa else None
+    order = candidate_order(samples, baseline, twin, candidates)
+    question = Question(order, baseline, twin, margin, blocked, stopping, seed)
+    judged = [_judge(sample, question) for sample in samples]
+    tables = [table for table, _, _ in judged]
+    verdicts = {verdict.workload: verdict for _, _, verdict in judged}
+    joint = join(tables, order)
+    overall, blocks = _overall(joint, judged, question)
+    flags = _design_flags(question)
+    return Verdict(
+        statement=_headline(overall, verdicts),
+        baseline=baseline,
+        design="blocked" if blocked else "unblocked",
+        stopping=how_stopped(blocks, stopping),
+        confidence=1 - ALPHA,
+        workloads=verdicts,
+        overall=overall,
+        secondary=_secondary(secondary, question),
+        flags=flags,
+        decided=overall.reason in ("winner", "tied"),
+    )
+
+
+def _judge(sample: Samples, question: Question) -> tuple[Table, Comparison | None, WorkloadVerdict]:
+    """One metric of one workload, by steps 5 to 8."""
+    table = arrange(sample, question.order, question.twin, blocked=question.blocked)
+    comparison = _compare(table, question)
+    floor = noise_floor(_baseline_gap(table, question))
+    margin = max(question.margin, floor or 0.0)
+    pairs = _pairs(comparison, table.y, margin, table.sign)
+    best = best_set(table.candidates, pairs)
+    blocks = len(table.blocks) if question.blocked else min(len(g) for g in table.groups)
+    reason, text = state(
+        sample.metric,
+        table.candidates,
+        pairs,
+        best,
+        margin=margin,
+        blocks_left=largest_blocks(question.stopping) - blocks,
+        unit="blocks" if question.blocked else "runs of each",
+    )
+    splits = change_points(table.y.mean(axis=1), question.seed) if len(table.y) else ()
+    verdict = WorkloadVerdict(
+        workload=sample.workload,
+        metric=sample.metric,
+        blocks=blocks,
+        candidates=summaries(table, pairs, question.baseline),
+        pairs=pairs,
+        best_set=best,
+        statement=text,
+        noise_floor=floor,
+        margin=margin,
+        flags=table_flags(table, pairs, margin, blocked=question.blocked),
+        change_points=tuple(table.blocks[i] for i in splits),
+        reason=reason,
+        segments=_segments(table, splits, margin, question.seed),
+    )
+    return table, comparison, verdict
+
+
+def _compare(table: Table, question: Question) -> Comparison | None:
+    """The comparison of a workload; `None` where a value has no logarithm or no block is left."""
+    if table.zero or (question.blocked and not table.blocks):
+        return None
+    if question.blocked:
+        alpha = alpha_at(len(table.blocks), question.stopping)
+        return compare_blocked(table.y, table.candidates, alpha=alpha, seed=question.seed)
+    return compare_unblocked([table.groups], table.candidates, seed=question.seed)
+
+
+def _pairs(
+    comparison: Comparison | None, y: Floats, margin: float, sign: float
+) -> tuple[Pair, ...]:
+    """The verdicts on all pairs, those that signed ranks do not confirm marked as fragile."""
+    if comparison is None:
+        return ()
+    pairs = pairs_of(comparison, margin, sign)
+    doubts = fragile(y, pairs, margin, sign)
+    return tuple(
+        replace(pair, fragile=True) if doubt else pair
+        for pair, doubt in zip(pairs, doubts, strict=True)
+    )
+
+
+def _segments(table: Table, splits: Sequence[int], margin: float, seed: int) -> tuple[Segment, ...]:
+    """The parts between the change points, each with its own intervals at 95 %."""
+    if not splits:
+        return ()
+    edges = [0, *splits, len(table.blocks)]
+    return tuple(
+        Segment(
+            table.blocks[start],
+            table.blocks[stop - 1],
+            pairs_of(
+                compare_blocked(table.y[start:stop], table.candidates, seed=seed),
+                margin,
+                table.sign,
+            ),
+        )
+        for start, stop in pairwise(edges)
+    )
+
+
+def _baseline_gap(table: Table, question: Question) -> Floats:
+    """Differences of logs between the A/A arm and the baseline, block by block (or one mean)."""
+    if question.twin is None or question.baseline not in table.candidates:
+        return np.empty(0)
+    column = table.candidates.index(question.baseline)
+    if question.blocked:
+        gap = table.twin - table.y[:, column]
+        return gap[np.isfinite(gap)]
+    if not len(table.twin):
+        return np.empty(0)
+    return np.array([table.twin.mean() - table.groups[column].mean()])
+
+
+def noise_floor(gap: Floats) -> float | None:
+    """What the baseline seems to differ from itself by, as a share; `None` without an A/A arm."""
+    return float(np.expm1(abs(gap.mean()))) if len(gap) else None
+
+
+def _overall(
+    joint: Joint,
+    judged: Sequence[tuple[Table, Comparison | None, WorkloadVerdict]],
+    question: Question,
+) -> tuple[Overall, int]:
+    """Steps 5 to 8 on all workloads together, and on how many blocks."""
+    blocked = question.blocked
+    blocks = len(joint.blocks) if blocked else min(v.blocks for _, _, v in judged)
+    alpha = alpha_at(blocks, question.stopping) if blocked else ALPHA
+    comparison = compare_joint(joint, blocked=blocked, alpha=alpha, seed=question.seed)
+    if comparison is None:
+        text = "no overall verdict: the workloads have no block or candidate in common"
+        return Overall((), (), (), text, reason="no-interval"), blocks
+    floor = noise_floor(_joint_gap(joint, question))
+    margin = max(question.margin, floor or 0.0)
+    pairs = _pairs(comparison, joint.y, margin, joint.sign)
+    best = best_set(joint.candidates, pairs)
+    reason, text = state(
+        _common_metric(joint),
+        joint.candidates,
+        pairs,
+        best,
+        margin=margin,
+        blocks_left=largest_blocks(question.stopping) - blocks,
+        unit="blocks" if blocked else "runs of each",
+    )
+    counted = [entry for entry in judged if entry[0] in joint.tables and entry[1] is not None]
+    return Overall(
+        candidates=_overall_summaries(joint, pairs, question),
+        pairs=pairs,
+        best_set=best,
+        statement=text,
+        best_everywhere=best_everywhere(
+            [comparison for _, comparison, _ in counted if comparison is not None],
+            [table.sign for table, _, _ in counted],
+            [verdict.margin for _, _, verdict in counted],
+        ),
+        reason=reason,
+        higher_is_better=joint.sign > 0,
+        margin=margin,
+        noise_floor=floor,
+    ), blocks
+
+
+def _overall_summaries(
+    joint: Joint, pairs: Sequence[Pair], question: Question
+) -> tuple[CandidateSummary, ...]:
+    """Candidates over all workloads; there is no arithmetic mean over different workloads."""
+    result = []
+    for i, label in enumerate(joint.candidates):
+        beside = seen_from(pairs, label, question.baseline)
+        if question.blocked:
+            result.append(summary(label, joint.y[:, i], beside, mean=False))
+            continue
+        means = [groups[i].mean() for groups in joint.groups]
+        level = np.array([np.dot(joint.weights, means)])
+        runs = sum(len(groups[i]) for groups in joint.groups)
+        result.append(replace(summary(label, level, beside, mean=False), runs=runs))
+    return tuple(result)
+
+
+def _common_metric(joint: Joint) -> Metric | None:
+    """The metric that all workloads share, if they do."""
+    metrics = {table.samples.metric for table in joint.tables}
+    return metrics.pop() if len(metrics) == 1 else None
+
+
+def _joint_gap(joint: Joint, question: Question) -> Floats:
+    """The weighted difference between the A/A arm and the baseline, block by block."""
+    if question.twin is None or question.baseline not in joint.candidates:
+        return np.empty(0)
+    if question.blocked:
+        gap = joint.twin - joint.y[:, joint.candidates.index(question.baseline)]
+        return gap[np.isfinite(gap)]
+    gaps = [_baseline_gap(table, question) for table in joint.tables]
+    if not all(len(gap) for gap in gaps):
+        return np.empty(0)
+    return np.array([sum(w * gap[0] for w, gap in zip(joint.weights, gaps, strict=True))])
+
+
+def _secondary(
+    samples: Sequence[Samples], question: Question
+) -> dict[str, tuple[WorkloadVerdict, ...]]:
+    """The other metrics of each workload; those that no run reported are left out."""
+    result: dict[str, tuple[WorkloadVerdict, ...]] = {}
+    for sample in samples:
+        if any(np.isfinite(value) for value in sample.values):
+            judged = _judge(sample, question)[2]
+            result[sample.workload] = (*result.get(sample.workload, ()), judged)
+    return result
+
+
+def _design_flags(question: Question) -> tuple[Flag, ...]:
+    """What the design itself forbids to conclude."""
+    if question.blocked:
+        return ()
+    return (
+        Flag(
+            "unblocked",
+            "the runs were not made in random blocks: any drift of the machine is confounded with "
+            "the candidates, and the intervals do not show it",
+        ),
+    )
+
+
+def _headline(overall: Overall, workloads: dict[str, WorkloadVerdict]) -> str:
+    """The sentence that a report opens with."""
+    if len(workloads) == 1:
+        return next(iter(workloads.values())).statement
+    return f"over {len(workloads)} workloads: {overall.statement}"
