@@ -5,6 +5,8 @@ mod cpu_sim;
 use pyo3::prelude::*;
 
 mod cpu_crew;
+mod sim_names;
+mod sim_run;
 
 /// Everything that Python can reach, one line per file.
 #[pymodule]
@@ -13,5 +15,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cpu_crew::CpuCrew>()?;
     module.add_function(wrap_pyfunction!(cpu_crew::calibrate_cpu_kernel, module)?)?;
     cpu_sim::register(module)?;
+    module.add_class::<sim_run::SimStop>()?;
+    module.add_function(wrap_pyfunction!(sim_run::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(sim_names::sim_names, module)?)?;
     Ok(())
 }

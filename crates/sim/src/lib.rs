@@ -1,5 +1,30 @@
 //! Discrete-event simulators: pure, seeded, without a clock and without an operating system.
+//!
+//! A run takes a device, a policy of its command queue and a stream of requests, and gives the
+//! distributions of response and queueing time. The same inputs give the same bits everywhere.
+//!
+//! ```
+//! use schedlab_sim::{Config, Stop};
+//!
+//! let config: Config = serde_json::from_str(
+//!     r#"{"device": "ncq2014", "policy": {"name": "tsb"}, "requests": 500,
+//!         "workload": {"name": "A"}, "seed": 1}"#,
+//! )
+//! .unwrap();
+//! let report = config.run(None, &Stop::default()).unwrap();
+//! assert_eq!(report.requests, 500);
+//! ```
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 pub mod cpu;
+mod config;
+pub mod device;
+pub mod engine;
+mod error;
+pub mod policy;
+pub mod workload;
+
+pub use config::Config;
+pub use engine::{Report, Stop};
+pub use error::SimError;

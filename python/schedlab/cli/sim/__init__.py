@@ -1,4 +1,5 @@
 """`schedlab sim`: what cannot be measured here is simulated; commands by name in COMMANDS."""
+"""`schedlab sim`: simulated storage devices."""
 
 from __future__ import annotations
 
@@ -18,3 +19,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 )
 def sim() -> None:
     """Simulate schedulers of CPUs and of storage devices."""
+    "run": ("schedlab.cli.sim.run:run", "Simulate an SSD under one or more policies."),
+}
+
+
+@click.group(cls=LazyGroup, commands_by_name=COMMANDS)
+def sim() -> None:
+    """Simulate SSDs and their command queues."""

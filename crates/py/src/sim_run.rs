@@ -1,0 +1,136 @@
+//! `simulate`: one simulation from its JSON description, without the GIL, stoppable.
+
+use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use schedlab_sim::engine::Logged;
+use schedlab_sim::workload::{Arrays, Source};
+use schedlab_sim::{Config, Report, SimError, Stop};
+
+/// How long Ctrl-C may go unnoticed.
+const SIGNAL_POLL: Duration = Duration::from_millis(50);
+
+/// A flag that ends running simulations from another thread.
+#[pyclass(frozen)]
+#[derive(Default)]
+pub struct SimStop(Arc<Stop>);
+
+#[pymethods]
+impl SimStop {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Ends every simulation that was given this flag.
+    fn set(&self) {
+        self.0.set();
+    }
+}
+
+type Columns = (Vec<u64>, Vec<u64>, Vec<u64>, Vec<u8>);
+
+/// Runs the simulation that `config` (JSON) describes and gives its report (JSON) and its log.
+///
+/// `requests` replaces the workload by columns in little-endian bytes: arrival in ns (u64), first
+/// byte (u64), bytes (u64), operation (u8: 0 read, 1 write, 2 trim).
+#[pyfunction]
+#[pyo3(signature = (config, requests=None, stop=None))]
+pub fn simulate<'py>(
+    py: Python<'py>,
+    config: &str,
+    requests: Option<(Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>)>,
+    stop: Option<&SimStop>,
+) -> PyResult<(String, Bound<'py, PyBytes>)> {
+    let config: Config =
+        serde_json::from_str(config).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let columns = requests.map(|(arrival, offset, length, operation)| {
+        (words(&arrival), words(&offset), words(&length), operation)
+    });
+    let stop = stop.map_or_else(Arc::default, |flag| flag.0.clone());
+    let (sender, mut receiver) = channel();
+    let stop_worker = stop.clone();
+    let worker = std::thread::spawn(move || {
+        let _ = sender.send(work(&config, columns, &stop_worker));
+    });
+    let outcome = loop {
+        // By `&mut`: a shared receiver must not leave its thread.
+        let waiting = &mut receiver;
+        match py.detach(move || waiting.recv_timeout(SIGNAL_POLL)) {
+            Ok(outcome) => break outcome,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(PyRuntimeError::new_err("the simulation panicked"));
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if let Err(signal) = py.check_signals() {
+                    stop.set();
+                    let _ = py.detach(|| worker.join());
+                    return Err(signal);
+                }
+            }
+        }
+    };
+    let (report, log) = outcome.map_err(|error| match error {
+        SimError::Stopped => PyRuntimeError::new_err(error.to_string()),
+        other => PyValueError::new_err(other.to_string()),
+    })?;
+    let json = serde_json::to_string(&report)
+        .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+    Ok((json, PyBytes::new(py, &packed(&log))))
+}
+
+fn work(
+    config: &Config,
+    columns: Option<Columns>,
+    stop: &Stop,
+) -> Result<(Report, Vec<Logged>), SimError> {
+    let mut arrays = match columns {
+        Some((arrival, offset, length, operation)) => {
+            Some(Arrays::new(arrival, offset, length, operation)?)
+        }
+        None => None,
+    };
+    config.run_logged(
+        arrays.as_mut().map(|arrays| arrays as &mut dyn Source),
+        stop,
+    )
+}
+
+/// Little-endian 64-bit words of `bytes`.
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let word = |chunk: &[u8]| {
+        chunk
+            .iter()
+            .rev()
+            .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+    };
+    bytes.chunks_exact(8).map(word).collect()
+}
+
+/// The log as packed little-endian rows; `LOG_DTYPE` of `schedlab.sim` reads them.
+fn packed(log: &[Logged]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(log.len() * 49);
+    for Logged {
+        command,
+        completed_ns,
+    } in log
+    {
+        for word in [
+            command.index,
+            command.arrival_ns,
+            command.admitted_ns,
+            command.dispatched_ns,
+            *completed_ns,
+        ] {
+            out.extend(word.to_le_bytes());
+        }
+        out.extend(command.first_page.to_le_bytes());
+        out.extend(command.pages.to_le_bytes());
+        out.push(u8::from(command.is_write) + 2 * u8::from(command.is_trim));
+    }
+    out
+}

@@ -1,0 +1,126 @@
+//! A whole simulation as configured: device, policy, workload, seed. What Python hands over.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::device::{DeviceSpec, Serial};
+use crate::engine::{Logged, Report, Simulation, Stop, Window};
+use crate::policy::{PolicySpec, POLICIES};
+use crate::workload::{read_requests, Source, Synthetic, SyntheticSpec};
+use crate::SimError;
+
+/// The service model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Service {
+    /// One command at a time.
+    #[default]
+    Serial,
+}
+
+/// A simulation to run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// A shipped device by name, or the text of a device file.
+    device: String,
+    /// Keys of the device file that are changed, such as `buffer.size`.
+    #[serde(default)]
+    set: BTreeMap<String, Value>,
+    #[serde(default)]
+    service: Service,
+    #[serde(default)]
+    policy: PolicySpec,
+    /// `{"name": "A", …}` with any keys of [`SyntheticSpec`] changed, or all its keys, or
+    /// `{"trace": path, "format": name}`.
+    #[serde(default)]
+    workload: BTreeMap<String, Value>,
+    #[serde(default)]
+    requests: Option<u64>,
+    #[serde(default)]
+    seed: u64,
+    #[serde(default)]
+    log: bool,
+}
+
+impl Config {
+    /// Runs it and gives what was measured. `given` replaces the workload.
+    pub fn run(&self, given: Option<&mut dyn Source>, stop: &Stop) -> Result<Report, SimError> {
+        Ok(self.run_logged(given, stop)?.0)
+    }
+
+    /// The same with every completed request, in the order of completion, if `log` is set.
+    pub fn run_logged(
+        &self,
+        given: Option<&mut dyn Source>,
+        stop: &Stop,
+    ) -> Result<(Report, Vec<Logged>), SimError> {
+        let spec = self.device_spec()?;
+        let policy = self.policy.make(POLICIES)?;
+        let window = Window::new(self.policy.alpha.0, self.policy.aging);
+        let mut own = match given {
+            Some(_) => None,
+            None => Some(self.source()?),
+        };
+        let source = match (given, &mut own) {
+            (Some(source), _) => source,
+            (None, Some(source)) => &mut **source,
+            (None, None) => unreachable!("either given or own"),
+        };
+        let queue = &spec.queue;
+        let Service::Serial = self.service;
+        let serial = Serial::new(&spec);
+        let simulation = Simulation::new(
+            serial,
+            policy,
+            window,
+            queue.depth,
+            queue.host_queues,
+            self.log,
+        );
+        let (report, log, _) = simulation.run(source, stop)?;
+        Ok((report, log))
+    }
+
+    /// The device with its changes, checked.
+    pub fn device_spec(&self) -> Result<DeviceSpec, SimError> {
+        let spec = DeviceSpec::read(&self.device, &self.set)?;
+        spec.check()?;
+        Ok(spec)
+    }
+
+    fn source(&self) -> Result<Box<dyn Source>, SimError> {
+        if let Some(Value::String(path)) = self.workload.get("trace") {
+            return self.trace(path);
+        }
+        let mut keys = self.workload.clone();
+        let name = match keys.remove("name") {
+            Some(Value::String(name)) => name,
+            _ => "A".into(),
+        };
+        let spec = SyntheticSpec::named(&name, keys)?;
+        let requests = self.requests.unwrap_or(20_000);
+        Ok(Box::new(Synthetic::new(spec, requests, self.seed)?))
+    }
+
+    fn trace(&self, path: &str) -> Result<Box<dyn Source>, SimError> {
+        let format = self.workload.get("format").and_then(Value::as_str);
+        if !matches!(format, None | Some("requests")) {
+            return Err(SimError::Unknown {
+                key: "format",
+                name: format.unwrap_or_default().into(),
+                known: "requests".into(),
+            });
+        }
+        let file = File::open(path)
+            .map_err(|error| SimError::Source(format!("{path}: {error}").into()))?;
+        let limit = self.requests.unwrap_or(u64::MAX) as usize;
+        Ok(Box::new(
+            read_requests(BufReader::new(file), path).take(limit),
+        ))
+    }
+}

@@ -1,0 +1,196 @@
+//! The page buffer of a device: least recently used pages leave first.
+
+const NONE: u32 = u32::MAX;
+
+struct Slot {
+    page: u32,
+    newer: u32,
+    older: u32,
+    dirty: bool,
+}
+
+/// A page that had to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    /// The page.
+    pub page: u32,
+    /// Whether it was written since it came in.
+    pub dirty: bool,
+}
+
+/// What touching a page met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// The page was there.
+    Hit,
+    /// The page came in, into a free place or for another page that left.
+    Miss(Option<Evicted>),
+}
+
+/// Pages in the order of their last use.
+pub struct Buffer {
+    /// Slot + 1 of each page of the device, 0 where it is not buffered. Untouched parts of the
+    /// table cost no memory.
+    index: Vec<u32>,
+    slots: Vec<Slot>,
+    capacity: usize,
+    newest: u32,
+    oldest: u32,
+    changed: Vec<(u32, u32)>,
+}
+
+impl Buffer {
+    /// An empty buffer of `capacity` pages for a device of `pages` pages.
+    pub fn new(capacity: u32, pages: u32) -> Self {
+        Buffer {
+            index: vec![0; if capacity == 0 { 0 } else { pages as usize }],
+            slots: Vec::new(),
+            capacity: capacity as usize,
+            newest: NONE,
+            oldest: NONE,
+            changed: Vec::new(),
+        }
+    }
+
+    /// How many of these pages are not there.
+    #[inline]
+    pub fn missing(&self, first_page: u32, pages: u32) -> u32 {
+        if self.capacity == 0 {
+            return pages;
+        }
+        let range = first_page as usize..(first_page + pages) as usize;
+        self.index[range]
+            .iter()
+            .map(|slot| u32::from(*slot == 0))
+            .sum()
+    }
+
+    /// Whether a page is there.
+    pub fn contains(&self, page: u32) -> bool {
+        self.missing(page, 1) == 0
+    }
+
+    /// Uses a page: it comes in if it is not there, and is the newest then.
+    #[inline]
+    pub fn touch(&mut self, page: u32, dirty: bool) -> Touch {
+        if self.capacity == 0 {
+            return Touch::Miss(None);
+        }
+        let slot = self.index[page as usize];
+        if slot != 0 {
+            self.slots[slot as usize - 1].dirty |= dirty;
+            self.make_newest(slot - 1);
+            return Touch::Hit;
+        }
+        note(&mut self.changed, page);
+        if self.slots.len() < self.capacity {
+            let slot = self.slots.len() as u32;
+            self.slots.push(Slot {
+                page,
+                newer: NONE,
+                older: NONE,
+                dirty,
+            });
+            self.index[page as usize] = slot + 1;
+            self.link(slot);
+            return Touch::Miss(None);
+        }
+        let slot = self.oldest;
+        let entry = &mut self.slots[slot as usize];
+        let evicted = Evicted {
+            page: entry.page,
+            dirty: entry.dirty,
+        };
+        entry.page = page;
+        entry.dirty = dirty;
+        self.index[evicted.page as usize] = 0;
+        self.index[page as usize] = slot + 1;
+        note(&mut self.changed, evicted.page);
+        self.make_newest(slot);
+        Touch::Miss(Some(evicted))
+    }
+
+    /// Runs of pages (end excluded) that came or left since [`Buffer::forget_changes`].
+    pub fn changed(&self) -> &[(u32, u32)] {
+        &self.changed
+    }
+
+    /// Begins a new record of changes.
+    pub fn forget_changes(&mut self) {
+        self.changed.clear();
+    }
+
+    #[inline]
+    fn make_newest(&mut self, slot: u32) {
+        if self.newest == slot {
+            return;
+        }
+        let Slot { newer, older, .. } = self.slots[slot as usize];
+        self.slots[newer as usize].older = older;
+        match older {
+            NONE => self.oldest = newer,
+            older => self.slots[older as usize].newer = newer,
+        }
+        self.link(slot);
+    }
+
+    /// Puts an unlinked slot at the newest end.
+    #[inline]
+    fn link(&mut self, slot: u32) {
+        let newest = self.newest;
+        let entry = &mut self.slots[slot as usize];
+        entry.newer = NONE;
+        entry.older = newest;
+        match newest {
+            NONE => self.oldest = slot,
+            newest => self.slots[newest as usize].newer = slot,
+        }
+        self.newest = slot;
+    }
+}
+
+/// Adds a page to the runs, extending one of the last two: a sequential request brings pages in
+/// and pushes others out in turns, each in ascending order.
+#[inline]
+fn note(changed: &mut Vec<(u32, u32)>, page: u32) {
+    let recent = changed.len().saturating_sub(2);
+    for run in &mut changed[recent..] {
+        if run.1 == page {
+            run.1 += 1;
+            return;
+        }
+    }
+    changed.push((page, page + 1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_page_leaves() {
+        let mut buffer = Buffer::new(2, 10);
+        assert_eq!(buffer.touch(1, true), Touch::Miss(None));
+        assert_eq!(buffer.touch(2, false), Touch::Miss(None));
+        assert_eq!(buffer.touch(1, false), Touch::Hit);
+        let left = Evicted {
+            page: 2,
+            dirty: false,
+        };
+        assert_eq!(buffer.touch(3, false), Touch::Miss(Some(left)));
+        let left = Evicted {
+            page: 1,
+            dirty: true,
+        };
+        assert_eq!(buffer.touch(4, false), Touch::Miss(Some(left)));
+        assert_eq!(buffer.missing(0, 10), 8);
+        assert_eq!(buffer.changed(), [(1, 5), (2, 3), (1, 2)]);
+    }
+
+    #[test]
+    fn no_buffer_misses_everything() {
+        let mut buffer = Buffer::new(0, 10);
+        assert_eq!(buffer.touch(1, true), Touch::Miss(None));
+        assert_eq!(buffer.missing(0, 10), 10);
+    }
+}

@@ -1,0 +1,74 @@
+//! Devices: what a simulated device offers to the command queue, and the shipped device files.
+//!
+//! `serial` is one server (what the numbers of the NCQ paper imply), `parallel` a whole SSD.
+
+mod buffer;
+mod serial;
+mod spec;
+
+pub use buffer::{Buffer, Evicted, Touch};
+pub use serial::Serial;
+pub use spec::{
+    BufferSpec, Collect, DeviceSpec, FlashSpec, FtlSpec, Keeps, Precondition, QueueSpec,
+};
+
+use crate::engine::Command;
+
+/// The device files that come with schedlab, one line each.
+pub const SHIPPED: &[(&str, &str)] = &[("ncq2014", include_str!("../../devices/ncq2014.toml"))];
+
+/// What a policy may know of the device.
+pub trait View {
+    /// How long one page takes in the flash, in ns.
+    fn page_time_ns(&self, is_write: bool) -> f64;
+
+    /// How many of these pages are not in the buffer.
+    fn missing(&self, first_page: u32, pages: u32) -> u32;
+
+    /// How long the command would take if it were dispatched now, in ns.
+    fn service_time_ns(&self, command: &Command) -> f64;
+}
+
+/// A device that serves commands in simulated time.
+pub trait Device: View {
+    /// Bytes of a page.
+    fn page_bytes(&self) -> u64;
+
+    /// Pages that the host can address.
+    fn pages(&self) -> u32;
+
+    /// Whether a command can be dispatched now.
+    fn is_ready(&self) -> bool;
+
+    /// Begins to serve a command; one that costs nothing goes to `done` at once.
+    fn start(&mut self, now_ns: u64, command: Command, done: &mut Vec<Command>);
+
+    /// When the next thing happens inside the device.
+    fn next_time_ns(&self) -> Option<u64>;
+
+    /// Lets that thing happen; what is completed by it goes to `done`.
+    fn advance(&mut self, done: &mut Vec<Command>);
+
+    /// Runs of pages (end excluded) that came into the buffer or left it in the last `start`.
+    fn changed(&self) -> &[(u32, u32)];
+
+    /// What happened so far.
+    fn usage(&self) -> Usage;
+}
+
+/// What a device did, for the report.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Usage {
+    /// Sum of all service times by server, in ns: one for `serial`, one per die for `parallel`.
+    pub busy_ns: Vec<u64>,
+    /// The same per channel; empty for `serial`.
+    pub channel_busy_ns: Vec<u64>,
+    /// Pages read by the host, and those of them found in the buffer.
+    pub read_pages: u64,
+    /// See `read_pages`.
+    pub read_hits: u64,
+    /// Pages written by the host, and those of them found in the buffer.
+    pub write_pages: u64,
+    /// See `write_pages`.
+    pub write_hits: u64,
+}

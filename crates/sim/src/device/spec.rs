@@ -1,0 +1,305 @@
+//! Device files: every parameter of a simulated SSD, its range, and its default.
+
+use std::collections::BTreeMap;
+
+use schedlab_model::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::workload::Real;
+use crate::SimError;
+
+/// One device file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceSpec {
+    /// Short name.
+    pub name: String,
+    /// Where the figures come from.
+    #[serde(default)]
+    pub source: String,
+    /// Geometry and times.
+    pub flash: FlashSpec,
+    /// The page buffer.
+    pub buffer: BufferSpec,
+    /// The command queue.
+    pub queue: QueueSpec,
+    /// The translation layer; only `parallel` has one.
+    #[serde(default)]
+    pub ftl: FtlSpec,
+}
+
+/// Geometry and times of the flash.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlashSpec {
+    /// Buses to the packages.
+    pub channels: u32,
+    /// Packages on each bus.
+    pub packages_per_channel: u32,
+    /// Dies of a package.
+    pub dies_per_package: u32,
+    /// Planes of a die; each works on its own.
+    pub planes_per_die: u32,
+    /// Blocks of a plane.
+    pub blocks_per_plane: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+    /// Bytes of a page.
+    pub page: Bytes,
+    /// Reading one page into the plane's register.
+    pub page_read: Nanos,
+    /// Programming one page from the plane's register.
+    pub page_write: Nanos,
+    /// Erasing one block.
+    pub block_erase: Nanos,
+    /// Moving one page over the channel.
+    #[serde(default)]
+    pub page_transfer: Nanos,
+}
+
+/// Which pages the buffer keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keeps {
+    /// Pages that were read and pages that were written.
+    #[default]
+    ReadWrite,
+    /// Only pages that were written.
+    WriteOnly,
+}
+
+/// The page buffer: least recently used goes first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BufferSpec {
+    /// Its size; 0 is no buffer.
+    pub size: Bytes,
+    /// Which pages it keeps.
+    #[serde(default)]
+    pub keeps: Keeps,
+}
+
+/// The command queue and the host's queues behind it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueSpec {
+    /// Commands that the device holds and orders.
+    pub depth: u32,
+    /// Host queues, served in turn; the device's address range is divided evenly among them.
+    #[serde(default = "one")]
+    pub host_queues: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// How garbage collection chooses its victim block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Collect {
+    /// The block with the fewest valid pages.
+    #[default]
+    Greedy,
+    /// The block that was filled first.
+    Fifo,
+    /// The largest age·(1−u)/2u (Kawaguchi, Nishioka and Motoda, 1995).
+    CostBenefit,
+}
+
+/// The state of the flash before the first request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Precondition {
+    /// Erased.
+    #[default]
+    None,
+    /// Full, with valid pages per block as uniform random writes leave them in the long run.
+    Formula,
+    /// Full, then overwritten once at random through the translation layer.
+    Write,
+}
+
+/// The translation layer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FtlSpec {
+    /// Flash beyond what the host sees, as a share of what the host sees.
+    pub over_provisioning: Real,
+    /// `dynamic` (least busy plane) or an order of c, w, d, p: which of channel, way (package),
+    /// die and plane changes first with the logical page number.
+    pub allocation: String,
+    /// How victims of garbage collection are chosen.
+    pub collect: Collect,
+    /// Collection begins when a plane has fewer free blocks.
+    pub free_blocks_low: u32,
+    /// Collection ends when a plane has so many free blocks.
+    pub free_blocks_high: u32,
+    /// The state before the first request.
+    pub precondition: Precondition,
+    /// Commands in service at the same time.
+    pub in_flight: u32,
+}
+
+impl Default for FtlSpec {
+    fn default() -> Self {
+        FtlSpec {
+            over_provisioning: Real(0.07),
+            allocation: "cwdp".into(),
+            collect: Collect::Greedy,
+            free_blocks_low: 4,
+            free_blocks_high: 5,
+            precondition: Precondition::None,
+            in_flight: 64,
+        }
+    }
+}
+
+impl FlashSpec {
+    /// Planes of the whole device.
+    pub fn planes(&self) -> u32 {
+        self.channels * self.packages_per_channel * self.dies_per_package * self.planes_per_die
+    }
+
+    /// Pages of the whole device.
+    pub fn pages(&self) -> u64 {
+        u64::from(self.planes())
+            * u64::from(self.blocks_per_plane)
+            * u64::from(self.pages_per_block)
+    }
+
+    fn check(&self) -> Result<(), SimError> {
+        let counts = [
+            ("flash.channels", self.channels),
+            ("flash.packages_per_channel", self.packages_per_channel),
+            ("flash.dies_per_package", self.dies_per_package),
+            ("flash.planes_per_die", self.planes_per_die),
+            ("flash.blocks_per_plane", self.blocks_per_plane),
+            ("flash.pages_per_block", self.pages_per_block),
+        ];
+        let mut pages: u64 = 1;
+        for (key, count) in counts {
+            if count == 0 || count > 1 << 24 {
+                return Err(SimError::range(key, count, "1 to 16777216"));
+            }
+            pages = pages.saturating_mul(u64::from(count));
+        }
+        if pages > 1 << 31 {
+            return Err(SimError::range(
+                "flash",
+                format!("{pages} pages"),
+                "at most 2^31 pages",
+            ));
+        }
+        if !(512..=1 << 20).contains(&self.page.0) {
+            return Err(SimError::range("flash.page", self.page, "512 B to 1 MiB"));
+        }
+        for (key, time) in [
+            ("flash.page_read", self.page_read),
+            ("flash.page_write", self.page_write),
+            ("flash.block_erase", self.block_erase),
+            ("flash.page_transfer", self.page_transfer),
+        ] {
+            if time.0 > 1_000_000_000 {
+                return Err(SimError::range(
+                    key,
+                    format!("{} ns", time.0),
+                    "at most 1 s",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DeviceSpec {
+    /// A shipped device by name, or the text of a device file, with some keys changed
+    /// (`buffer.size`, `flash.channels`, …).
+    pub fn read(name_or_text: &str, changes: &BTreeMap<String, Value>) -> Result<Self, SimError> {
+        let shipped = super::SHIPPED
+            .iter()
+            .find(|(name, _)| *name == name_or_text);
+        let is_text = name_or_text.contains('\n') || name_or_text.contains('=');
+        let (place, text) = match shipped {
+            Some((name, text)) => (*name, *text),
+            None if is_text => ("given", name_or_text),
+            None => {
+                return Err(SimError::Unknown {
+                    key: "device",
+                    name: name_or_text.into(),
+                    known: super::SHIPPED
+                        .iter()
+                        .map(|(n, _)| *n)
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                })
+            }
+        };
+        let wrong = |detail: String| SimError::DeviceFile {
+            place: place.into(),
+            detail,
+        };
+        let mut tree: Value = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        for (key, value) in changes {
+            let mut at = &mut tree;
+            for part in key.split('.') {
+                let table = at.as_object_mut();
+                let table = table.ok_or_else(|| wrong(format!("{key} is not a known key")))?;
+                at = table.entry(part).or_insert(Value::Null);
+            }
+            *at = value.clone();
+        }
+        let sections = ["flash", "buffer", "queue", "ftl"];
+        serde_json::from_value(tree.clone()).map_err(|error| {
+            // The reader of values does not say in which table it stood.
+            let broken = sections
+                .iter()
+                .find(|section| !section_reads(section, &tree));
+            wrong(format!("[{}] {error}", broken.unwrap_or(&"top")))
+        })
+    }
+
+    /// Pages of the buffer.
+    pub fn buffer_pages(&self) -> u32 {
+        (self.buffer.size.0 / self.flash.page.0) as u32
+    }
+
+    /// Refuses impossible parameters, naming the key and the range.
+    pub fn check(&self) -> Result<(), SimError> {
+        self.flash.check()?;
+        let bytes = self.flash.pages() * self.flash.page.0;
+        if self.buffer.size.0 > bytes {
+            let range = format!("0 to the device's size, {}", Bytes(bytes));
+            return Err(SimError::range("buffer.size", self.buffer.size, range));
+        }
+        if !(1..=65_536).contains(&self.queue.depth) {
+            return Err(SimError::range(
+                "queue.depth",
+                self.queue.depth,
+                "1 to 65536",
+            ));
+        }
+        if !(1..=1024).contains(&self.queue.host_queues) {
+            return Err(SimError::range(
+                "queue.host_queues",
+                self.queue.host_queues,
+                "1 to 1024",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whether this table of a device file can be read on its own.
+fn section_reads(section: &str, tree: &Value) -> bool {
+    let Some(value) = tree.get(section).cloned() else {
+        return section == "ftl";
+    };
+    match section {
+        "flash" => serde_json::from_value::<FlashSpec>(value).is_ok(),
+        "buffer" => serde_json::from_value::<BufferSpec>(value).is_ok(),
+        "queue" => serde_json::from_value::<QueueSpec>(value).is_ok(),
+        _ => serde_json::from_value::<FtlSpec>(value).is_ok(),
+    }
+}

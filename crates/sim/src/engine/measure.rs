@@ -1,0 +1,291 @@
+//! What a simulation reports: distributions by direction, rates, hit ratios, queue depth.
+
+use schedlab_model::Histogram;
+use serde::Serialize;
+
+use super::Command;
+use crate::device::Usage;
+
+/// Buckets of the queue depth over time; their width doubles when they run out.
+const DEPTH_BUCKETS: usize = 512;
+const QUANTILES: [(&str, f64); 5] = [
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p99", 0.99),
+    ("p99_9", 0.999),
+    ("p99_99", 0.9999),
+];
+
+/// One completed request of the log; times in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Logged {
+    /// The command with its times of arrival, admission and dispatch.
+    pub command: Command,
+    /// When it was completed.
+    pub completed_ns: u64,
+}
+
+/// A distribution of times, as reported; all in ns.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Response {
+    /// How many requests.
+    pub count: u64,
+    /// Exact mean.
+    pub mean: Option<f64>,
+    /// Exact maximum.
+    pub max: Option<u64>,
+    /// p50 … p99.99, each where at least 10/(1−q) requests support it.
+    pub quantiles: Vec<(&'static str, Option<u64>)>,
+    /// Occupied bins: low, high, count; each is less than 1/64 of its value wide.
+    pub bins: Vec<(u64, u64, u64)>,
+}
+
+impl From<&Histogram> for Response {
+    fn from(histogram: &Histogram) -> Self {
+        Response {
+            count: histogram.count(),
+            mean: histogram.mean(),
+            max: histogram.max(),
+            quantiles: QUANTILES
+                .map(|(n, q)| (n, histogram.supported_quantile(q)))
+                .to_vec(),
+            bins: histogram.bins().map(|b| (b.low, b.high, b.count)).collect(),
+        }
+    }
+}
+
+/// Times of one direction.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Direction {
+    /// From host arrival to completion.
+    pub response: Response,
+    /// From entry into the command window to completion.
+    pub response_ncq: Response,
+    /// From host arrival to dispatch.
+    pub queueing: Response,
+}
+
+/// The result of a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Requests completed.
+    pub requests: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// From time 0 to the last completion.
+    pub elapsed_ns: u64,
+    /// Requests per second of `elapsed_ns`.
+    pub iops: f64,
+    /// Bytes per second of `elapsed_ns`.
+    pub throughput_bytes_per_s: f64,
+    /// Share of `elapsed_ns` in which the servers work, mean over all.
+    pub utilisation: f64,
+    /// Share of the pages read that the buffer held.
+    pub read_hit_ratio: f64,
+    /// Share of the pages written that the buffer held.
+    pub write_hit_ratio: f64,
+    /// Times of reads.
+    pub read: Direction,
+    /// Times of writes.
+    pub write: Direction,
+    /// Requests at the device or in the host's queue: mean over each bucket of time.
+    pub queue_depth: Vec<f64>,
+    /// Width of those buckets.
+    pub queue_depth_bucket_ns: u64,
+    /// What the device counted.
+    pub device: Usage,
+}
+
+#[derive(Default)]
+struct Histograms {
+    response: Histogram,
+    response_ncq: Histogram,
+    queueing: Histogram,
+}
+
+impl Histograms {
+    fn report(&self) -> Direction {
+        Direction {
+            response: (&self.response).into(),
+            response_ncq: (&self.response_ncq).into(),
+            queueing: (&self.queueing).into(),
+        }
+    }
+}
+
+/// Collects what [`Report`] states.
+pub struct Measures {
+    reads: Histograms,
+    writes: Histograms,
+    pages: u64,
+    last_ns: u64,
+    depth: DepthOverTime,
+    log: Option<Vec<Logged>>,
+}
+
+impl Measures {
+    /// Nothing measured yet; with `log`, every completed request is kept.
+    pub fn new(log: bool) -> Self {
+        Measures {
+            reads: Histograms::default(),
+            writes: Histograms::default(),
+            pages: 0,
+            last_ns: 0,
+            depth: DepthOverTime::default(),
+            log: log.then(Vec::new),
+        }
+    }
+
+    /// A request came in.
+    #[inline]
+    pub fn arrived(&mut self, now_ns: u64) {
+        self.depth.step(now_ns, 1);
+    }
+
+    /// Requests that came in and are not completed.
+    pub fn outstanding(&self) -> u64 {
+        self.depth.depth as u64
+    }
+
+    /// A request was completed.
+    #[inline]
+    pub fn completed(&mut self, now_ns: u64, command: &Command) {
+        let into = if command.is_write {
+            &mut self.writes
+        } else {
+            &mut self.reads
+        };
+        into.response.record(now_ns - command.arrival_ns);
+        into.response_ncq.record(now_ns - command.admitted_ns);
+        into.queueing
+            .record(command.dispatched_ns - command.arrival_ns);
+        self.pages += u64::from(command.pages);
+        self.last_ns = now_ns;
+        self.depth.step(now_ns, -1);
+        if let Some(log) = &mut self.log {
+            log.push(Logged {
+                command: *command,
+                completed_ns: now_ns,
+            });
+        }
+    }
+
+    /// The result, and the log if there is one.
+    pub fn finish(self, device: Usage, page_bytes: u64) -> (Report, Vec<Logged>) {
+        let share = |part: u64, whole: u64| {
+            if whole == 0 {
+                0.0
+            } else {
+                part as f64 / whole as f64
+            }
+        };
+        let seconds = self.last_ns as f64 / 1e9;
+        let rate = |count: u64| {
+            if self.last_ns == 0 {
+                0.0
+            } else {
+                count as f64 / seconds
+            }
+        };
+        let requests = self.reads.response.count() + self.writes.response.count();
+        let bytes = self.pages * page_bytes;
+        let busy: u64 = device.busy_ns.iter().sum();
+        let (queue_depth, queue_depth_bucket_ns) = self.depth.finish();
+        let report = Report {
+            requests,
+            bytes,
+            elapsed_ns: self.last_ns,
+            iops: rate(requests),
+            throughput_bytes_per_s: rate(bytes),
+            utilisation: share(busy, self.last_ns * device.busy_ns.len() as u64),
+            read_hit_ratio: share(device.read_hits, device.read_pages),
+            write_hit_ratio: share(device.write_hits, device.write_pages),
+            read: self.reads.report(),
+            write: self.writes.report(),
+            queue_depth,
+            queue_depth_bucket_ns,
+            device,
+        };
+        (report, self.log.unwrap_or_default())
+    }
+}
+
+/// Time-weighted queue depth in a bounded number of buckets.
+struct DepthOverTime {
+    area: Vec<f64>,
+    width_ns: u64,
+    last_ns: u64,
+    depth: i64,
+}
+
+impl Default for DepthOverTime {
+    fn default() -> Self {
+        DepthOverTime {
+            area: vec![0.0; DEPTH_BUCKETS],
+            width_ns: 1 << 20,
+            last_ns: 0,
+            depth: 0,
+        }
+    }
+}
+
+impl DepthOverTime {
+    #[inline]
+    fn step(&mut self, now_ns: u64, change: i64) {
+        if self.depth != 0 {
+            self.fill(now_ns);
+        }
+        self.last_ns = now_ns;
+        self.depth += change;
+    }
+
+    fn fill(&mut self, now_ns: u64) {
+        while now_ns >= self.width_ns * DEPTH_BUCKETS as u64 {
+            for i in 0..DEPTH_BUCKETS / 2 {
+                self.area[i] = self.area[2 * i] + self.area[2 * i + 1];
+            }
+            self.area[DEPTH_BUCKETS / 2..].fill(0.0);
+            self.width_ns *= 2;
+        }
+        while self.last_ns < now_ns {
+            let bucket = self.last_ns / self.width_ns;
+            let end_ns = now_ns.min((bucket + 1) * self.width_ns);
+            self.area[bucket as usize] += (end_ns - self.last_ns) as f64 * self.depth as f64;
+            self.last_ns = end_ns;
+        }
+    }
+
+    fn finish(self) -> (Vec<f64>, u64) {
+        let used = (self.last_ns / self.width_ns + 1).min(DEPTH_BUCKETS as u64) as usize;
+        let means = self.area[..used]
+            .iter()
+            .map(|area| area / self.width_ns as f64)
+            .collect();
+        (means, self.width_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_depth_is_the_time_weighted_mean() {
+        let mut depth = DepthOverTime::default();
+        depth.step(0, 1);
+        depth.step(1 << 19, 1);
+        depth.step(3 << 20, -2);
+        let (means, width) = depth.finish();
+        assert_eq!((means, width), (vec![1.5, 2.0, 2.0, 0.0], 1 << 20));
+    }
+
+    #[test]
+    fn buckets_double_when_time_runs_on() {
+        let mut depth = DepthOverTime::default();
+        depth.step(0, 3);
+        depth.step(1 << 40, -3);
+        let (means, width) = depth.finish();
+        assert!(width > 1 << 30 && means.len() <= DEPTH_BUCKETS);
+        assert!((means[0] - 3.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,257 @@
+//! The loop: requests arrive at the host, enter the command window when it has room, are
+//! dispatched in the order of the policy, and are completed by the device.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use schedlab_model::Nanos;
+
+use super::{Command, Logged, Measures, Report, Window};
+use crate::device::Device;
+use crate::policy::Policy;
+use crate::workload::{Incoming, Source};
+use crate::SimError;
+
+/// How many steps pass between two looks at the stop flag; well under 1 ms.
+const STEPS_PER_LOOK: u32 = 4096;
+
+/// A flag that ends a running simulation from another thread.
+#[derive(Debug, Default)]
+pub struct Stop(AtomicBool);
+
+impl Stop {
+    /// Asks to stop.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody asked.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One device with its command window and the host's queues.
+pub struct Simulation<D> {
+    device: D,
+    policy: Box<dyn Policy>,
+    window: Window,
+    window_depth: usize,
+    hosts: Vec<VecDeque<Command>>,
+    next_host: usize,
+    waiting_at_hosts: usize,
+    measures: Measures,
+    done: Vec<Command>,
+    arrived: u64,
+    last_arrival_ns: u64,
+}
+
+impl<D: Device> Simulation<D> {
+    /// A simulation at time 0 with nothing in it.
+    pub fn new(
+        device: D,
+        policy: Box<dyn Policy>,
+        window: Window,
+        window_depth: u32,
+        host_queues: u32,
+        log: bool,
+    ) -> Self {
+        Simulation {
+            device,
+            policy,
+            window,
+            window_depth: window_depth as usize,
+            hosts: (0..host_queues).map(|_| VecDeque::new()).collect(),
+            next_host: 0,
+            waiting_at_hosts: 0,
+            measures: Measures::new(log),
+            done: Vec::new(),
+            arrived: 0,
+            last_arrival_ns: 0,
+        }
+    }
+
+    /// Runs until every request of `source` is completed.
+    pub fn run(
+        mut self,
+        source: &mut dyn Source,
+        stop: &Stop,
+    ) -> Result<(Report, Vec<Logged>, D), SimError> {
+        let closed_loop = source.outstanding();
+        let mut next = match closed_loop {
+            Some(outstanding) => {
+                for _ in 0..outstanding {
+                    self.issue(source, 0)?;
+                }
+                self.dispatch(0);
+                None
+            }
+            None => source.next_request()?,
+        };
+        self.reissue(source, closed_loop, 0)?;
+        let mut steps = 0;
+        loop {
+            steps += 1;
+            if steps % STEPS_PER_LOOK == 0 && stop.is_set() {
+                return Err(SimError::Stopped);
+            }
+            let event_ns = self.device.next_time_ns();
+            let now_ns = match (&next, event_ns) {
+                (None, None) => break,
+                (Some(request), None) => request.arrival_ns(),
+                (None, Some(event_ns)) => event_ns,
+                (Some(request), Some(event_ns)) => request.arrival_ns().min(event_ns),
+            };
+            while next
+                .as_ref()
+                .is_some_and(|request| request.arrival_ns() <= now_ns)
+            {
+                if let Some(request) = next.take() {
+                    self.arrive(&request)?;
+                }
+                next = source.next_request()?;
+            }
+            while self.device.next_time_ns() == Some(now_ns) {
+                self.device.advance(&mut self.done);
+            }
+            self.complete(now_ns);
+            self.dispatch(now_ns);
+            self.reissue(source, closed_loop, now_ns)?;
+        }
+        let (report, log) = self
+            .measures
+            .finish(self.device.usage(), self.device.page_bytes());
+        Ok((report, log, self.device))
+    }
+
+    /// Closed loop: lets the next request come for each one completed, until all outstanding ones
+    /// take time.
+    fn reissue(
+        &mut self,
+        source: &mut dyn Source,
+        closed_loop: Option<u32>,
+        now_ns: u64,
+    ) -> Result<(), SimError> {
+        let Some(outstanding) = closed_loop else {
+            return Ok(());
+        };
+        while self.measures.outstanding() < u64::from(outstanding) {
+            if !self.issue(source, now_ns)? {
+                break;
+            }
+            self.dispatch(now_ns);
+        }
+        Ok(())
+    }
+
+    /// Takes a request from a closed-loop source; false when there is none.
+    fn issue(&mut self, source: &mut dyn Source, now_ns: u64) -> Result<bool, SimError> {
+        let Some(mut incoming) = source.next_request()? else {
+            return Ok(false);
+        };
+        incoming.request.arrival = Nanos(now_ns);
+        self.arrive(&incoming)?;
+        Ok(true)
+    }
+
+    /// Checks a request and puts it into its host queue.
+    fn arrive(&mut self, incoming: &Incoming) -> Result<(), SimError> {
+        let command = self.command(incoming)?;
+        self.measures.arrived(command.arrival_ns);
+        self.arrived += 1;
+        self.last_arrival_ns = command.arrival_ns;
+        if self.waiting_at_hosts == 0 && self.window.len() < self.window_depth {
+            self.enter(command, command.arrival_ns);
+            return Ok(());
+        }
+        let share = u64::from(self.device.pages()).div_ceil(self.hosts.len() as u64);
+        let host = u64::from(command.first_page) / share;
+        self.hosts[host as usize].push_back(command);
+        self.waiting_at_hosts += 1;
+        Ok(())
+    }
+
+    /// The command of a request, or what is wrong with the request.
+    fn command(&self, incoming: &Incoming) -> Result<Command, SimError> {
+        let request = incoming.request;
+        let page_bytes = self.device.page_bytes();
+        let size_bytes = u64::from(self.device.pages()) * page_bytes;
+        let wrong = |key, value: u64, expected: String| SimError::Request {
+            index: self.arrived,
+            key,
+            value: value.to_string(),
+            expected,
+        };
+        if request.arrival.0 < self.last_arrival_ns {
+            let expected = format!("at least {} ns: sorted by arrival", self.last_arrival_ns);
+            return Err(wrong("arrival", request.arrival.0, expected));
+        }
+        let end_bytes = request.offset.0.checked_add(request.length.0);
+        if request.offset.0 >= size_bytes || end_bytes.is_none_or(|end| end > size_bytes) {
+            let expected = format!("0 to {size_bytes} (the device's end) with its length");
+            return Err(wrong("offset", request.offset.0, expected));
+        }
+        let first = request.offset.0 / page_bytes;
+        let end = match request.length.0 {
+            0 => first,
+            length => (request.offset.0 + length).div_ceil(page_bytes),
+        };
+        Ok(Command {
+            index: self.arrived,
+            arrival_ns: request.arrival.0,
+            first_page: first as u32,
+            pages: (end - first) as u32,
+            is_write: request.is_write,
+            is_trim: incoming.trim,
+            ..Command::default()
+        })
+    }
+
+    /// Lets a command into the window.
+    fn enter(&mut self, mut command: Command, now_ns: u64) {
+        command.admitted_ns = now_ns;
+        command.missing = if self.policy.uses_buffer() {
+            self.device.missing(command.first_page, command.pages)
+        } else {
+            command.pages
+        };
+        self.window.admit(command, &*self.policy, &self.device);
+    }
+
+    /// Fills the window from the host queues, one command of each in turn.
+    fn admit(&mut self, now_ns: u64) {
+        while self.waiting_at_hosts > 0 && self.window.len() < self.window_depth {
+            let host = self.next_host;
+            self.next_host = (host + 1) % self.hosts.len();
+            if let Some(command) = self.hosts[host].pop_front() {
+                self.waiting_at_hosts -= 1;
+                self.enter(command, now_ns);
+            }
+        }
+    }
+
+    /// Hands commands to the device until it or the window has no more.
+    fn dispatch(&mut self, now_ns: u64) {
+        while !self.window.is_empty() && self.device.is_ready() {
+            if self.policy.is_volatile() {
+                self.window.estimate_all(&*self.policy, &self.device);
+            }
+            let position = self.policy.choose(&self.window, now_ns);
+            let mut command = self.window.take(position);
+            command.dispatched_ns = now_ns;
+            self.admit(now_ns);
+            self.device.start(now_ns, command, &mut self.done);
+            if self.policy.uses_buffer() {
+                self.window
+                    .refresh(self.device.changed(), &*self.policy, &self.device);
+            }
+            self.complete(now_ns);
+        }
+    }
+
+    fn complete(&mut self, now_ns: u64) {
+        for command in self.done.drain(..) {
+            self.measures.completed(now_ns, &command);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The command queue of the device (NCQ window): what waits, in the order of admission, and how
+//! waiting makes a command more urgent.
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::View;
+use crate::policy::Policy;
+
+/// One command as the device sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Command {
+    /// Number of the request in its stream, from 0.
+    pub index: u64,
+    /// When the host issued it, in ns.
+    pub arrival_ns: u64,
+    /// When it entered the window, in ns.
+    pub admitted_ns: u64,
+    /// When it was dispatched, in ns.
+    pub dispatched_ns: u64,
+    /// First page.
+    pub first_page: u32,
+    /// Number of pages; 0 for a request without data.
+    pub pages: u32,
+    /// How many of its pages are not in the buffer, as of the last change.
+    pub missing: u32,
+    /// Write or read.
+    pub is_write: bool,
+    /// Discards its pages; neither read nor write time.
+    pub is_trim: bool,
+}
+
+impl Command {
+    /// The page after its last one.
+    pub fn end_page(&self) -> u32 {
+        self.first_page + self.pages
+    }
+}
+
+/// What counts as being overtaken; α^n weighs the estimate after n of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Aging {
+    /// Later arrivals that were dispatched first. Stays bounded as α → 0.
+    #[default]
+    DispatchOvertake,
+    /// Later arrivals whose estimate was below the aged estimate on entry (the words of the paper). Inverts to longest-first
+    /// as α → 0.
+    ShorterArrival,
+    /// All later arrivals. FCFS as α → 0.
+    EveryArrival,
+}
+
+/// The waiting commands in the order of admission. The columns that every dispatch scans are
+/// kept apart from the commands, so that the scan is a few vector instructions.
+pub struct Window {
+    commands: Vec<Command>,
+    overtaken: Vec<u32>,
+    weights: Vec<f64>,
+    estimates: Vec<f64>,
+    /// The estimate on entry, which `shorter-arrival` compares with.
+    entry_estimates: Vec<f64>,
+    /// α^n by n. Powers, not repeated products: ties depend on the last bit.
+    powers: Vec<f64>,
+    alpha: f64,
+    aging: Aging,
+}
+
+impl Window {
+    /// An empty window.
+    pub fn new(alpha: f64, aging: Aging) -> Self {
+        Window {
+            commands: Vec::new(),
+            overtaken: Vec::new(),
+            weights: Vec::new(),
+            estimates: Vec::new(),
+            entry_estimates: Vec::new(),
+            powers: vec![1.0],
+            alpha,
+            aging,
+        }
+    }
+
+    /// The waiting commands, earliest admitted first.
+    pub fn commands(&self) -> &[Command] {
+        &self.commands
+    }
+
+    /// α^n of each waiting command.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// Position of the least α^n·T; of equals the earliest admitted.
+    #[inline]
+    pub fn least(&self) -> usize {
+        let mut least = (f64::INFINITY, 0);
+        for (i, (weight, estimate)) in self.weights.iter().zip(&self.estimates).enumerate() {
+            let aged = weight * estimate;
+            if aged < least.0 {
+                least = (aged, i);
+            }
+        }
+        least.1
+    }
+
+    /// Lets a command in and ages those it counts against.
+    pub fn admit(&mut self, command: Command, policy: &dyn Policy, view: &dyn View) {
+        let estimate = policy.estimate(&command, view);
+        match self.aging {
+            Aging::DispatchOvertake => {}
+            Aging::EveryArrival => self.age_first(self.len()),
+            Aging::ShorterArrival => {
+                for i in 0..self.len() {
+                    if estimate < self.weights[i] * self.entry_estimates[i] {
+                        self.age(i);
+                    }
+                }
+            }
+        }
+        self.commands.push(command);
+        self.overtaken.push(0);
+        self.weights.push(1.0);
+        self.estimates.push(estimate);
+        self.entry_estimates.push(estimate);
+    }
+
+    /// Takes the command at `position` out and ages those it overtakes.
+    pub fn take(&mut self, position: usize) -> Command {
+        if self.aging == Aging::DispatchOvertake {
+            self.age_first(position);
+        }
+        self.overtaken.remove(position);
+        self.weights.remove(position);
+        self.estimates.remove(position);
+        self.entry_estimates.remove(position);
+        self.commands.remove(position)
+    }
+
+    #[inline]
+    fn age_first(&mut self, count: usize) {
+        for i in 0..count {
+            self.age(i);
+        }
+    }
+
+    #[inline]
+    fn age(&mut self, position: usize) {
+        self.overtaken[position] += 1;
+        let n = self.overtaken[position] as usize;
+        if n == self.powers.len() {
+            self.powers.push(libm::pow(self.alpha, n as f64));
+        }
+        self.weights[position] = self.powers[n];
+    }
+
+    /// Brings missing pages and estimates up to date where one of `changed` (runs of pages, end
+    /// excluded, that came into the buffer or left it) touches a command.
+    pub fn refresh(&mut self, changed: &[(u32, u32)], policy: &dyn Policy, view: &dyn View) {
+        for (command, estimate) in self.commands.iter_mut().zip(&mut self.estimates) {
+            let (first, end) = (command.first_page, command.end_page());
+            if changed.iter().any(|(from, to)| first < *to && end > *from) {
+                command.missing = view.missing(first, command.pages);
+                *estimate = policy.estimate(command, view);
+            }
+        }
+    }
+
+    /// Asks the policy again about every waiting command.
+    pub fn estimate_all(&mut self, policy: &dyn Policy, view: &dyn View) {
+        for (command, estimate) in self.commands.iter().zip(&mut self.estimates) {
+            *estimate = policy.estimate(command, view);
+        }
+    }
+}

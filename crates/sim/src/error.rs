@@ -1,0 +1,82 @@
+//! What can be wrong with a simulation; each error names the key and the range allowed.
+
+/// A simulation that cannot be carried out, or was stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// A key has a value outside its range.
+    #[error("{key} = {value}: expected {expected}")]
+    OutOfRange {
+        /// The key of the configuration.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What is allowed.
+        expected: String,
+    },
+    /// A name that no registry holds.
+    #[error("{key} = {name:?} is not known: expected one of {known}")]
+    Unknown {
+        /// The key of the configuration.
+        key: &'static str,
+        /// The name given.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// A device file that cannot be read as one.
+    #[error("device file {place}: {detail}")]
+    DeviceFile {
+        /// Name or path of the file.
+        place: String,
+        /// What the TOML reader said.
+        detail: String,
+    },
+    /// A workload with a key that is unknown or of the wrong type.
+    #[error("workload: {0}")]
+    Workload(String),
+    /// A request that does not fit the device or the order of time.
+    #[error("request {index}: {key} = {value}: expected {expected}")]
+    Request {
+        /// Number of the request, from 0.
+        index: u64,
+        /// The field of the request.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What is allowed.
+        expected: String,
+    },
+    /// Requests could not be read.
+    #[error(transparent)]
+    Source(Box<dyn std::error::Error + Send + Sync>),
+    /// A line of a request file that is none.
+    #[error("{path}:{line}: {found:?}: expected {expected}")]
+    Line {
+        /// The file.
+        path: String,
+        /// Its line, from 1.
+        line: u64,
+        /// What stands there.
+        found: String,
+        /// What should.
+        expected: &'static str,
+    },
+    /// The caller asked to stop.
+    #[error("the simulation was stopped")]
+    Stopped,
+}
+
+impl SimError {
+    /// A value outside its range.
+    pub fn range(
+        key: impl Into<String>,
+        value: impl ToString,
+        expected: impl Into<String>,
+    ) -> Self {
+        SimError::OutOfRange {
+            key: key.into(),
+            value: value.to_string(),
+            expected: expected.into(),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Policies of the command queue: one file each and one line in [`POLICIES`].
+//!
+//! FCFS, S, SB, TS and TSB are those of the NCQ paper; IRBW, STB and SITF come from its related
+//! work, whose bundle size and timers were not published and are parameters here.
+
+use schedlab_model::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::device::View;
+use crate::engine::{Aging, Command, Window};
+use crate::workload::Real;
+use crate::SimError;
+
+mod fcfs;
+mod s;
+mod sb;
+mod ts;
+mod tsb;
+
+/// Which waiting command is dispatched next.
+pub trait Policy: Send {
+    /// The time T that the command is taken to need, in ns; the least α^n·T goes first.
+    fn estimate(&self, command: &Command, view: &dyn View) -> f64;
+
+    /// Whether `estimate` looks at [`Command::missing`]; it is then kept up to date.
+    fn uses_buffer(&self) -> bool {
+        false
+    }
+
+    /// Whether `estimate` changes while a command waits for other reasons than the buffer.
+    fn is_volatile(&self) -> bool {
+        false
+    }
+
+    /// Position in the window of the command to dispatch; the window is never empty.
+    fn choose(&mut self, window: &Window, _now_ns: u64) -> usize {
+        window.least()
+    }
+}
+
+/// A policy and its parameters, as configured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicySpec {
+    /// A name of [`POLICIES`].
+    pub name: String,
+    /// Aging weight, 0 < α ≤ 1; 1 is no aging.
+    pub alpha: Real,
+    /// What ages.
+    pub aging: Aging,
+    /// Writes within one such aligned range are bundled (IRBW, STB). Default: a flash block.
+    pub bundle: Bytes,
+    /// A read that waited longer goes first (STB).
+    pub read_limit: Nanos,
+    /// A write that waited longer goes first (STB).
+    pub write_limit: Nanos,
+    /// Writes are bundled only where at least so many wait for one range (STB).
+    pub bundle_min: u32,
+}
+
+impl Default for PolicySpec {
+    fn default() -> Self {
+        PolicySpec {
+            name: "fcfs".into(),
+            alpha: Real(0.9),
+            aging: Aging::default(),
+            bundle: Bytes(256 << 10),
+            read_limit: Nanos(50_000_000),
+            write_limit: Nanos(500_000_000),
+            bundle_min: 2,
+        }
+    }
+}
+
+/// A line of the registry: name, what it does, how it is made.
+pub type Entry = (
+    &'static str,
+    &'static str,
+    fn(&PolicySpec) -> Box<dyn Policy>,
+);
+
+/// Every policy by name.
+pub const POLICIES: &[Entry] = &[
+    ("fcfs", "arrival order", |_| Box::new(fcfs::Fcfs)),
+    ("s", "smallest request first", |_| Box::new(s::S)),
+    ("sb", "fewest missing pages first", |_| Box::new(sb::Sb)),
+    ("ts", "least time by type and size", |_| Box::new(ts::Ts)),
+    ("tsb", "least time by type, size and buffer", |_| {
+        Box::new(tsb::Tsb)
+    }),
+];
+
+impl PolicySpec {
+    /// Refuses impossible parameters, naming the key.
+    pub fn check(&self) -> Result<(), SimError> {
+        let alpha = self.alpha.0;
+        if !(alpha > 0.0 && alpha <= 1.0) {
+            return Err(SimError::range(
+                "alpha",
+                alpha,
+                "a number above 0 and at most 1",
+            ));
+        }
+        if self.bundle.0 == 0 {
+            return Err(SimError::range("bundle", self.bundle, "at least one byte"));
+        }
+        if self.bundle_min == 0 {
+            return Err(SimError::range("bundle_min", 0, "at least 1"));
+        }
+        Ok(())
+    }
+
+    /// The policy of this name in `registry`.
+    pub fn make(&self, registry: &[Entry]) -> Result<Box<dyn Policy>, SimError> {
+        self.check()?;
+        let name = self.name.to_ascii_lowercase();
+        let entry = registry.iter().find(|(known, _, _)| *known == name);
+        let (_, _, make) = entry.ok_or_else(|| SimError::Unknown {
+            key: "policy",
+            name: self.name.clone(),
+            known: registry
+                .iter()
+                .map(|(known, _, _)| *known)
+                .collect::<Vec<_>>()
+                .join(", "),
+        })?;
+        Ok(make(self))
+    }
+}

@@ -1,0 +1,13 @@
+//! S: the smallest request first, whatever its type and whatever is buffered.
+
+use super::Policy;
+use crate::device::View;
+use crate::engine::Command;
+
+pub(super) struct S;
+
+impl Policy for S {
+    fn estimate(&self, command: &Command, _view: &dyn View) -> f64 {
+        f64::from(command.pages)
+    }
+}

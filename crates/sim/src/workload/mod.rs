@@ -1,0 +1,81 @@
+//! Where requests come from: generators, request files, traces, arrays.
+
+mod arrays;
+mod requests;
+mod synthetic;
+
+pub use arrays::Arrays;
+pub use requests::read_requests;
+pub use synthetic::{Arrival, Order, Synthetic, SyntheticSpec, NAMED};
+
+use schedlab_model::Request;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::SimError;
+
+/// A request as it reaches the simulated host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// When, where and how much.
+    pub request: Request,
+    /// Discards the range instead of reading or writing it.
+    pub trim: bool,
+}
+
+impl Incoming {
+    /// Arrival in ns.
+    #[inline]
+    pub fn arrival_ns(&self) -> u64 {
+        self.request.arrival.0
+    }
+}
+
+impl From<Request> for Incoming {
+    fn from(request: Request) -> Self {
+        Incoming {
+            request,
+            trim: false,
+        }
+    }
+}
+
+/// A stream of requests, sorted by arrival.
+pub trait Source {
+    /// The next request, nothing at the end, or why it could not be read.
+    fn next_request(&mut self) -> Result<Option<Incoming>, SimError>;
+
+    /// Closed loop: so many requests are always outstanding; their arrival is then set by the
+    /// completion of others, and the one in the stream is ignored.
+    fn outstanding(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// Every iterator of requests is an open-loop source.
+impl<I: Iterator<Item = Result<Incoming, SimError>>> Source for I {
+    #[inline]
+    fn next_request(&mut self) -> Result<Option<Incoming>, SimError> {
+        self.next().transpose()
+    }
+}
+
+/// A number that JSON may also carry as text, because it knows no NaN: the range check of its key
+/// is then what refuses it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Real(pub f64);
+
+impl<'de> Deserialize<'de> for Real {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum NumberOrText {
+            Number(f64),
+            Text(String),
+        }
+        match NumberOrText::deserialize(from)? {
+            NumberOrText::Number(number) => Ok(Real(number)),
+            NumberOrText::Text(text) => text.parse().map(Real).map_err(serde::de::Error::custom),
+        }
+    }
+}
