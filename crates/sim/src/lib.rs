@@ -17,8 +17,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-pub mod cpu;
 mod config;
+pub mod cpu;
 pub mod device;
 pub mod engine;
 mod error;
