@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use schedlab_sim::engine::Logged;
 use schedlab_sim::workload::{Arrays, Source};
@@ -32,6 +33,7 @@ impl SimStop {
     }
 }
 
+type RawColumns = (PyBackedBytes, PyBackedBytes, PyBackedBytes, PyBackedBytes);
 type Columns = (Vec<u64>, Vec<u64>, Vec<u64>, Vec<u8>);
 
 /// Runs the simulation that `config` (JSON) describes and gives its report (JSON) and its log.
@@ -43,13 +45,18 @@ type Columns = (Vec<u64>, Vec<u64>, Vec<u64>, Vec<u8>);
 pub fn simulate<'py>(
     py: Python<'py>,
     config: &str,
-    requests: Option<(Vec<u8>, Vec<u8>, Vec<u8>, Vec<u8>)>,
+    requests: Option<RawColumns>,
     stop: Option<&SimStop>,
 ) -> PyResult<(String, Bound<'py, PyBytes>)> {
     let config: Config =
         serde_json::from_str(config).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let columns = requests.map(|(arrival, offset, length, operation)| {
-        (words(&arrival), words(&offset), words(&length), operation)
+        (
+            words(&arrival),
+            words(&offset),
+            words(&length),
+            operation.to_vec(),
+        )
     });
     let stop = stop.map_or_else(Arc::default, |flag| flag.0.clone());
     let (sender, mut receiver) = channel();
