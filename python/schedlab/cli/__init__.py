@@ -18,7 +18,6 @@ from schedlab.errors import SchedlabError
 COMMANDS: dict[str, tuple[str, str]] = {
     "io": ("schedlab.cli.io:io", "I/O schedulers and block I/O."),
     "recover": ("schedlab.cli.recover:recover", "Put back what a killed run left changed."),
-    "sim": ("schedlab.cli.sim:sim", "Simulate SSDs and their command queues."),
     "analyse": ("schedlab.cli.analyse:analyse", "Give the verdict of a result folder."),
     "import": (
         "schedlab.cli.import_:import_",

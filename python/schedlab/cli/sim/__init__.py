@@ -1,5 +1,4 @@
 """`schedlab sim`: what cannot be measured here is simulated; commands by name in COMMANDS."""
-"""`schedlab sim`: simulated storage devices."""
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ from schedlab.cli import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "cpu": ("schedlab.cli.sim_cpu:cpu", "Simulate CPU scheduling policies and draw the schedule."),
+    "run": ("schedlab.cli.sim.run:run", "Simulate an SSD under one or more policies."),
 }
 
 
@@ -19,10 +19,3 @@ COMMANDS: dict[str, tuple[str, str]] = {
 )
 def sim() -> None:
     """Simulate schedulers of CPUs and of storage devices."""
-    "run": ("schedlab.cli.sim.run:run", "Simulate an SSD under one or more policies."),
-}
-
-
-@click.group(cls=LazyGroup, commands_by_name=COMMANDS)
-def sim() -> None:
-    """Simulate SSDs and their command queues."""
