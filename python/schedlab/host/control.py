@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 
 from schedlab.errors import HostError
-from schedlab.host import devices, journal, knobs, owned, recover
+from schedlab.host import devices, journal, knobs, owned, recover, write_ahead
 from schedlab.host import scratch as scratch_device
 from schedlab.host.guardian import Guardian
 from schedlab.spec import GateFinding
@@ -156,7 +156,9 @@ class Control:
         path = Path(path)
         text = knobs.as_text(value)
         if not self._cgroups.isdisjoint(path.parents):
-            return _written(path, text)
+            with _refusals_explained(path, text):
+                knobs.write_value(path, text)
+                return knobs.read_value(path)
         queue = knobs.queue_above(path)
         if queue:
             self._allow(queue.parent.name)
@@ -229,7 +231,9 @@ class Control:
     def drop_caches(self) -> None:
         """Write dirty pages out and drop the page cache, dentries and inodes."""
         os.sync()
-        _written(Path("/proc/sys/vm/drop_caches"), "3")
+        path = Path("/proc/sys/vm/drop_caches")
+        with _refusals_explained(path, "3"):
+            knobs.write_value(path, "3")
 
     def _allow(self, name: str) -> None:
         """HostError for the disk that holds `/`, unless the user named it."""
@@ -266,19 +270,10 @@ class Control:
 
     def _write(self, path: Path, text: str) -> str:
         """Journal, write, read back, journal what became of it; what the knob reads now."""
-        queue = knobs.queue_above(path)
-        before = knobs.snapshot(queue) if queue else {}
         original = self._originals.setdefault(str(path), _read(path))
-        self._journal.append("write", path=str(path), original=original, new=text)
-        try:
-            got = _written(path, text)
-        finally:
-            values = {}
-            if queue:
-                after = knobs.snapshot(queue)
-                values = {str(queue / k): v for k, v in after.items() if before.get(k) != v}
-            values[str(path)] = _read_or_gone(str(path))
-            self._journal.append("after", path=str(path), values=values)
+        with _refusals_explained(path, text):
+            write_ahead.write(self._journal, path, text, original)
+            got = knobs.read_value(path)
         if not knobs.same(got, text) and not knobs.is_rounding(path, text, got):
             if path.name == "scheduler":
                 raise HostError(f"{path} took {text} without an error, but it reads {got}")
@@ -295,11 +290,11 @@ class Control:
         self._expected |= {str(queue / name): value for name, value in found.items()}
 
 
-def _written(path: Path, text: str) -> str:
-    """Write and read back; HostError naming knob and value when the kernel refuses."""
+@contextlib.contextmanager
+def _refusals_explained(path: Path, text: str) -> Iterator[None]:
+    """HostError naming knob and value when the kernel refuses."""
     try:
-        knobs.write_value(path, text)
-        return text if path.name == "drop_caches" else knobs.read_value(path)
+        yield
     except PermissionError as error:
         raise HostError(
             f"cannot write {path}: {error.strerror}", "run it as root (sudo)"

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import RestoreError
-from schedlab.host import journal, knobs, owned
+from schedlab.errors import HostError, RestoreError
+from schedlab.host import journal, knobs, owned, write_ahead
 from schedlab.host.journal import Entry
 
 PASSES = 3
@@ -78,7 +78,8 @@ class _Knowledge:
     in that instant, so whatever that write touches now is our doing.
     """
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, directory: Path, entries: Iterable[Entry]) -> None:
+        self.journal = journal.Journal(directory)
         self.originals: dict[str, str] = {}
         self.queues: list[Path] = []
         self.things: list[Entry] = []
@@ -100,8 +101,7 @@ class _Knowledge:
             self._ours.setdefault(path, set()).add(entry["new"])
             self.unconfirmed = path
         elif kind == "after":
-            for path, value in entry["values"].items():
-                self._ours.setdefault(path, set()).add(value)
+            self.caused(entry["values"])
             self.unconfirmed = ""
         elif kind == "own":
             self.things.append(entry)
@@ -112,6 +112,11 @@ class _Knowledge:
             self.queues.clear()
             self._ours.clear()
             self.unconfirmed = ""
+
+    def caused(self, values: dict[str, str]) -> None:
+        """Take note of what a write of ours made of knobs."""
+        for path, value in values.items():
+            self._ours.setdefault(path, set()).add(value)
 
     def is_ours(self, path: str, value: str) -> bool:
         """Whether a value of a knob is one that we set, or caused by setting another."""
@@ -142,7 +147,7 @@ def settle(directory: Path, dry_run: bool = False) -> Recovery:
     content = journal.read(directory)
     if content.is_empty and not (directory / journal.JOURNAL_NAME).exists():
         return recovery
-    known = _Knowledge(content.entries)
+    known = _Knowledge(directory, content.entries)
     if content.other_boot:
         recovery.notices.append("the journal is of another boot: its settings died with it")
         known.things = [t for t in known.things if t["what"] in ("file", "directory")]
@@ -192,46 +197,35 @@ def _restore_queue(queue: Path, known: _Knowledge, recovery: Recovery) -> None:
     paths = [p for p in known.originals if p.startswith(f"{queue}/") and p != scheduler]
     found = _read(scheduler)
     original = known.originals.get(scheduler)
-    switched = False
     if found is not None and original is not None and found != original:
         if not known.is_ours(scheduler, found):
             recovery.foreign.append(Change(scheduler, found, original))
             paths = [p for p in paths if "/iosched/" not in p]
         else:
-            paths = _without_foreign(paths, known, recovery)
+            foreign = _foreign_beside(paths, known)
+            recovery.foreign += foreign
+            paths = [p for p in paths if p not in {change.path for change in foreign}]
             _restore_knobs([scheduler], known, recovery)
-            switched = True
-    # After our own switch, what differs is what the switch made of it.
-    _restore_knobs(sorted(paths), known, recovery, trusted=switched)
+            for change in () if recovery.dry_run else foreign:
+                if _read(change.path) != change.found:  # the switch has reset it
+                    _write(change.path, change.found, known)
+    _restore_knobs(sorted(paths), known, recovery)
 
 
-def _without_foreign(paths: list[str], known: _Knowledge, recovery: Recovery) -> list[str]:
-    """Those paths whose value is not somebody else's, before a switch may blur that.
+def _foreign_beside(paths: list[str], known: _Knowledge) -> list[Change]:
+    """What somebody else set beside a scheduler of ours, before our switch resets it.
 
     The tunables of the scheduler that is set now go with it, whoever set them.
     """
-    kept = []
-    for path in paths:
-        found, original = _read(path), known.originals[path]
-        if (
-            found is None
-            or "/iosched/" in path
-            or not knobs.writable(path)
-            or found == original
-            or known.is_ours(path, found)
-        ):
-            kept.append(path)
-        else:
-            recovery.foreign.append(Change(path, found, original))
-    return kept
+    beside = [path for path in paths if "/iosched/" not in path]
+    changes = _differing(beside, known.originals)
+    return [change for change in changes if not known.is_ours(change.path, change.found)]
 
 
-def _restore_knobs(
-    paths: list[str], known: _Knowledge, recovery: Recovery, trusted: bool = False
-) -> None:
-    """Put back each path that differs, twice if one resets another, and read them again.
+def _restore_knobs(paths: list[str], known: _Knowledge, recovery: Recovery) -> None:
+    """Put back each path that differs, again if one resets another, and read them once more.
 
-    `trusted`: every difference is ours. A path that is gone died with its scheduler or device.
+    A path that is gone died with its scheduler or device.
     """
     first: dict[str, Change] = {}
     foreign: set[str] = set()
@@ -240,13 +234,13 @@ def _restore_knobs(
         differing = [c for c in _differing(paths, known.originals) if c.path not in foreign]
         for change in differing:
             path = change.path
-            if path not in first and not (trusted or known.is_ours(path, change.found)):
+            if path not in first and not known.is_ours(path, change.found):
                 foreign.add(path)
                 recovery.foreign.append(change)
                 continue
             first.setdefault(path, change)
             if not recovery.dry_run:
-                reasons[path] = _write(path, change.original)
+                reasons[path] = _write(path, change.original, known)
         if not differing:
             break
     still = {} if recovery.dry_run else {c.path: c for c in _differing(paths, known.originals)}
@@ -275,10 +269,13 @@ def _read(path: str) -> str | None:
         return None
 
 
-def _write(path: str, value: str) -> str:
-    """Write; the reason when the kernel does not take it."""
+def _write(path: str, value: str, known: _Knowledge) -> str:
+    """Write, in the journal as any other; the reason when the kernel does not take it."""
     try:
-        knobs.write_value(path, value)
+        try:
+            known.caused(write_ahead.write(known.journal, path, value, value))
+        except HostError:  # no journal to be had, no reason to leave the knob as it is
+            knobs.write_value(path, value)
     except OSError as error:
         return error.strerror or str(error)
     return ""

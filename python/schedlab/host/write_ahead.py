@@ -1,0 +1,40 @@
+"""One write to a knob, in the journal before and after: when settings are made, and when they
+are put back, so that a kill at any step of either can be told from somebody else's change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from schedlab.host import knobs
+from schedlab.host.journal import Journal
+
+
+def write(journal: Journal, path: str | Path, value: str, original: str) -> dict[str, str]:
+    """Write a knob; what it and its neighbours in the same `queue/` became: path -> value.
+
+    A scheduler resets its neighbours, and some tunables are two views of one setting. OSError
+    when the kernel does not take the value, HostError when the journal cannot be written.
+    """
+    queue = knobs.queue_above(path)
+    before = knobs.snapshot(queue) if queue else {}
+    journal.append("write", path=str(path), original=original, new=value)
+    try:
+        knobs.write_value(path, value)
+    finally:
+        caused = _caused(Path(path), queue, before)
+        journal.append("after", path=str(path), values=caused)
+    return caused
+
+
+def _caused(path: Path, queue: Path | None, before: dict[str, str]) -> dict[str, str]:
+    caused = {}
+    if queue:
+        new_scheduler = path == queue / "scheduler"
+        for name, value in knobs.snapshot(queue).items():
+            if before.get(name) != value or (new_scheduler and name.startswith("iosched/")):
+                caused[str(queue / name)] = value
+    with contextlib.suppress(OSError):  # gone with what it belonged to
+        caused[str(path)] = knobs.read_value(path)
+    return caused

@@ -1,0 +1,175 @@
+"""SIGKILL of the owner, of the guardian, and of both, at any step of a session.
+
+Afterwards no file under `queue/` differs, and no loop device, file, directory or cgroup is left.
+KILLS=100 in the environment makes it a hundred kills of each kind; a failure names the step,
+and STEP=N repeats it alone.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schedlab.host import journal, knobs, owned, recover
+
+OWNER = Path(__file__).with_name("doomed_owner.py")
+KILLS = int(os.environ.get("KILLS", "8"))
+
+
+def start(device: str, directory: Path, who: str, step: int) -> subprocess.Popen[str]:
+    command = [sys.executable, str(OWNER), device, str(directory), who, str(step)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def recover_now(state: Path) -> recover.Recovery:
+    """What `schedlab recover` does: wait for a guardian at work, then put back the rest."""
+    with journal.held(state, wait_s=30.0) as got:
+        assert got, "the lock is still held"
+        return recover.settle(state)
+
+
+class Scene:
+    """A device with settings that no kernel has by default, and all that must not change."""
+
+    def __init__(self, device: str, directory: Path, state: Path) -> None:
+        self.device, self.directory, self.state = device, directory, state
+        queue = knobs.queue_of(device)
+        knobs.write_value(queue / "scheduler", "mq-deadline")
+        odd = {"iosched/fifo_batch": "7", "nr_requests": "64", "read_ahead_kb": "96"}
+        for name, value in {**odd, "wbt_lat_usec": "1500"}.items():
+            knobs.write_value(queue / name, value)
+        self.others = [d for d in knobs.SYS_BLOCK.iterdir() if not d.name.startswith("loop")]
+        self.before = self.queues()
+
+    def queues(self) -> dict[str, dict[str, str]]:
+        devices = [*self.others, knobs.SYS_BLOCK / Path(self.device).name]
+        return {device.name: knobs.snapshot(device / "queue") for device in devices}
+
+    def left_over(self) -> list[str]:
+        backing = (path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file"))
+        files = [path.name for path in self.directory.glob(f"{owned.PREFIX}*")]
+        loops = [line for line in backing if f"{self.directory}/{owned.PREFIX}" in line]
+        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").count(str(self.directory))
+        return [*files, *loops, *["a mount"] * mounts]
+
+    def assert_as_before(self, context: str) -> None:
+        assert self.queues() == self.before, context
+        assert self.left_over() == [], context
+        assert not (self.state / "journal.jsonl").exists(), context
+
+
+@pytest.fixture
+def scene(loop: str, state: Path, tmp_path: Path) -> Scene:
+    return Scene(loop, tmp_path, state)
+
+
+@pytest.fixture(autouse=True)
+def no_cgroup_is_left() -> Iterator[None]:
+    yield
+    groups = list(Path("/sys/fs/cgroup").glob(f"**/{owned.PREFIX}doomed-*"))
+    assert groups == []
+
+
+def kill_steps(scene: Scene) -> list[int]:
+    """Steps to strike at, spread over a whole session, at random inside each part."""
+    if "STEP" in os.environ:
+        return [int(os.environ["STEP"])]
+    output, errors = start(scene.device, scene.directory, "nobody", 0).communicate(timeout=60)
+    assert errors == ""
+    total = int(output)
+    assert total > 500
+    seed = random.randrange(1 << 30)
+    print(f"{total} steps, seed {seed}")
+    rng = random.Random(seed)
+    width = total / KILLS
+    return [1 + int((part + rng.random()) * width) for part in range(KILLS)]
+
+
+@pytest.mark.parametrize("who", ["owner", "both"])
+def test_a_killed_session_leaves_nothing_changed(scene: Scene, who: str) -> None:
+    for step in kill_steps(scene):
+        process = start(scene.device, scene.directory, who, step)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGKILL, errors
+        recovery = recover_now(scene.state)
+        assert recovery.failed == []
+        assert recovery.foreign == [], f"step {step}"
+        scene.assert_as_before(f"{who} killed at step {step}: {errors}{recovery}")
+
+
+def test_a_killed_guardian_is_replaced_or_the_session_ends_cleanly(scene: Scene) -> None:
+    for step in kill_steps(scene):
+        process = start(scene.device, scene.directory, "guardian", step)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0 or "HostError" in errors, f"step {step}: {errors}"
+        scene.assert_as_before(f"guardian killed at step {step}: {errors}")
+
+
+def test_a_guardian_killed_while_it_restores_leaves_work_for_recover(scene: Scene) -> None:
+    rng = random.Random(7)
+    for step in kill_steps(scene):
+        process = start(scene.device, scene.directory, "owner", step)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        time.sleep(rng.random() * 0.1)  # anywhere in what the guardian does, not a condition
+        for guardian in guardians_of(scene.state):
+            os.kill(guardian, signal.SIGKILL)
+        process.communicate(timeout=60)
+        assert recover_now(scene.state).failed == []
+        scene.assert_as_before(f"owner killed at step {step}, then the guardian")
+
+
+def guardians_of(state: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"schedlab.host.guardian" in words and os.fsencode(state) in words:
+            found.append(int(entry.parent.name))
+    return found
+
+
+def test_the_guardian_ignores_signals_and_restores_alone(scene: Scene) -> None:
+    """Also when a child of the owner, which holds a copy of the pipe, lives on."""
+    program = (
+        "import os, sys, time\n"
+        "from schedlab.host.control import Control\n"
+        "with Control() as control:\n"
+        f"    control.set_scheduler({scene.device!r}, 'kyber')\n"
+        f"    control.scratch(1 << 20, {str(scene.directory)!r})\n"
+        "    child = os.fork()\n"
+        "    if child: print(control.guardian_process_id, child, flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout and process.stderr
+    guardian, child = map(int, process.stdout.readline().split())
+    assert os.getsid(guardian) == guardian != os.getsid(process.pid)
+    for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        os.kill(guardian, ignored)
+    try:
+        assert knobs.read_value(knobs.scheduler_file(scene.device)) == "kyber"
+        process.kill()
+        process.wait()
+        deadline = time.monotonic() + 30
+        while (scene.state / "journal.jsonl").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        scene.assert_as_before("the guardian restores alone")
+    finally:
+        os.kill(child, signal.SIGKILL)
+    assert "its guardian says" in process.stderr.read()
+    with journal.held(scene.state, wait_s=5.0) as got:
+        assert got

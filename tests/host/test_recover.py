@@ -1,0 +1,236 @@
+"""Recovering from a journal: what is put back, what is left, what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from schedlab.errors import HostError, RestoreError
+from schedlab.host import journal, knobs, recover
+from schedlab.host.control import Control
+
+
+def die(state: Path, loop: str, work: str, directory: Path | None = None) -> None:
+    """A session that does `work` and is killed together with its guardian."""
+    program = (
+        "import os, signal\n"
+        "from schedlab.host.control import Control\n"
+        f"device, directory = {loop!r}, {str(directory)!r}\n"
+        "control = Control()\n"
+        "control.__enter__()\n"
+        f"{work}\n"
+        "os.kill(control.guardian_process_id, signal.SIGKILL)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == -9, done.stderr
+    assert (state / "journal.jsonl").stat().st_size > 0
+
+
+def schedlab(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "schedlab", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_every_line_is_of_this_boot_and_the_first_original_wins(state: Path, loop: str) -> None:
+    die(
+        state,
+        loop,
+        "control.set_scheduler(device, 'bfq')\n"
+        "control.set_scheduler(device, 'kyber')\n"
+        "control.write_knob('/sys/block/%s/queue/read_ahead_kb' % device[5:], 32)\n"
+        "control.write_knob('/sys/block/%s/queue/read_ahead_kb' % device[5:], 64)",
+    )
+    lines = (state / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+    entries = [json.loads(line) for line in lines]
+    assert {entry["boot"] for entry in entries} == {journal.boot_id()}
+    assert entries[0]["kind"] == "queue"
+    read_ahead = [e for e in entries if e["kind"] == "write" and "read_ahead" in e["path"]]
+    assert [e["new"] for e in read_ahead] == ["32", "64"]
+    assert read_ahead[0]["original"] == read_ahead[1]["original"] not in ("32", "64")
+    recover.settle(state)
+
+
+def test_recover_shows_puts_back_and_is_then_done(state: Path, loop: str, tmp_path: Path) -> None:
+    before = knobs.snapshot(knobs.queue_of(loop))
+    die(
+        state,
+        loop,
+        "control.set_scheduler(device, 'bfq')\ncontrol.scratch(1 << 20, directory)",
+        tmp_path,
+    )
+    shown = schedlab("recover", "--dry-run")
+    assert shown.returncode == 0
+    assert f"{knobs.scheduler_file(loop)}: bfq -> none (would be put back)" in shown.stdout
+    assert shown.stdout.count("would be removed") == 2
+    assert knobs.read_value(knobs.scheduler_file(loop)) == "bfq"
+    done = json.loads(schedlab("recover", "--json").stdout)
+    assert [c["original"] for c in done["restored"] if "scheduler" in c["path"]] == ["none"]
+    assert len(done["removed"]) == 2
+    assert knobs.snapshot(knobs.queue_of(loop)) == before
+    assert list(tmp_path.glob("schedlab-*")) == []
+    assert schedlab("recover").stdout == "nothing to put back\n"
+
+
+def test_any_command_that_touches_the_host_puts_back_first(state: Path, loop: str) -> None:
+    die(state, loop, "control.set_scheduler(device, 'bfq')")
+    done = schedlab("io", "get", loop)
+    assert done.stdout == f"{Path(loop).name}:\tnone\n"
+    assert "left by a session that died" in done.stderr
+    die(state, loop, "control.set_scheduler(device, 'bfq')")
+    with Control() as control:
+        assert [c.found for c in control.recovered.restored if "scheduler" in c.path] == ["bfq"]
+
+
+def test_a_value_that_is_none_of_ours_is_left_and_reported(state: Path, loop: str) -> None:
+    queue = knobs.queue_of(loop)
+    die(
+        state,
+        loop,
+        "control.set_scheduler(device, 'bfq', {'low_latency': 0, 'nr_requests': 50})",
+    )
+    knobs.write_value(queue / "nr_requests", "60")
+    knobs.write_value(queue / "read_ahead_kb", "40")
+    done = schedlab("recover")
+    assert done.returncode == 0
+    assert f"{queue}/read_ahead_kb: left at 40, which somebody else set" in done.stdout
+    assert f"{queue}/nr_requests: left at 60" in done.stdout
+    assert knobs.read_value(queue / "scheduler") == "none"
+    assert knobs.read_value(queue / "read_ahead_kb") == "40"
+    assert knobs.read_value(queue / "nr_requests") == "60"  # though the scheduler was put back
+
+
+def test_a_foreign_scheduler_is_left_with_its_tunables(state: Path, loop: str) -> None:
+    queue = knobs.queue_of(loop)
+    knobs.write_value(queue / "scheduler", "mq-deadline")
+    die(state, loop, "control.set_scheduler(device, 'bfq')")
+    knobs.write_value(queue / "scheduler", "kyber")
+    knobs.write_value(queue / "iosched/read_lat_nsec", "123")
+    recovery = recover.settle(state)
+    assert [c.found for c in recovery.foreign if c.path.endswith("scheduler")] == ["kyber"]
+    assert knobs.tunables(queue)["read_lat_nsec"] == "123"
+
+
+def test_a_kill_between_journal_and_write_is_not_foreign(state: Path, loop: str) -> None:
+    """Every value in the journal is ours, whichever of them the kernel shows."""
+    queue = knobs.queue_of(loop)
+    for current in ("none", "bfq", "kyber"):
+        knobs.write_value(queue / "scheduler", "none")
+        before = knobs.snapshot(queue)
+        journal.prepare(state)
+        log = journal.Journal(state)
+        log.append("queue", queue=str(queue), values=before)
+        for new in ("bfq", "kyber"):
+            path = str(queue / "scheduler")
+            log.append("write", path=path, original="none", new=new)
+        knobs.write_value(queue / "scheduler", current)
+        recovery = recover.settle(state)
+        assert (recovery.foreign, recovery.failed) == ([], [])
+        assert knobs.snapshot(queue) == before
+
+
+def test_the_journal_of_another_boot_is_not_replayed(state: Path, loop: str) -> None:
+    die(state, loop, "control.set_scheduler(device, 'bfq')")
+    path = state / "journal.jsonl"
+    old = path.read_text(encoding="utf-8").replace(journal.boot_id(), "0" * 36)
+    path.write_text(old, encoding="utf-8")
+    done = schedlab("recover")
+    assert (done.returncode, "another boot" in done.stdout) == (0, True)
+    assert knobs.read_value(knobs.scheduler_file(loop)) == "bfq"
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("cut", range(1, 90, 8))
+def test_a_last_line_cut_short_announced_nothing(state: Path, loop: str, cut: int) -> None:
+    queue = knobs.queue_of(loop)
+    before = knobs.snapshot(queue)
+    journal.prepare(state)
+    log = journal.Journal(state)
+    log.append("queue", queue=str(queue), values=before)
+    log.append("write", path=str(queue / "scheduler"), original="none", new="bfq")
+    knobs.write_value(queue / "scheduler", "bfq")
+    log.append("after", path=str(queue / "scheduler"), values=knobs_of(queue))
+    line = json.dumps({"boot": log.boot, "kind": "write", "path": "/x", "original": "1"})
+    with log.path.open("a", encoding="utf-8") as file:
+        file.write(line[:cut])
+    recovery = recover.settle(state)
+    assert (recovery.foreign, recovery.failed) == ([], [])
+    assert knobs.snapshot(queue) == before
+
+
+def knobs_of(queue: Path) -> dict[str, str]:
+    return {str(queue / name): value for name, value in knobs.snapshot(queue).items()}
+
+
+def test_a_damaged_line_is_exit_code_3_and_the_rest_is_put_back(state: Path, loop: str) -> None:
+    before = knobs.snapshot(knobs.queue_of(loop))
+    die(state, loop, "control.set_scheduler(device, 'bfq')")
+    path = state / "journal.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join([lines[0], "\0garbage\n", *lines[1:]]), encoding="utf-8")
+    done = schedlab("recover")
+    assert done.returncode == 3
+    assert f"{path}:2: the line is damaged" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert knobs.snapshot(knobs.queue_of(loop)) == before
+    assert (state / "journal.jsonl.damaged").exists()
+    assert schedlab("recover").returncode == 0
+
+
+def test_a_session_at_work_is_not_disturbed(state: Path, loop: str) -> None:
+    with Control() as control:
+        control.set_scheduler(loop, "bfq")
+        done = schedlab("recover")
+        assert done.returncode == 2
+        assert "another schedlab is working on this host" in done.stderr
+        got = schedlab("io", "get", loop)
+        assert got.stdout == f"{Path(loop).name}:\tbfq\n"
+        assert control.check() == ()
+
+
+def test_a_journal_that_cannot_be_written_stops_before_the_change(
+    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Control() as control:
+        journal_path = control.state_directory / "journal.jsonl"
+        journal_path.mkdir()
+        with pytest.raises(HostError, match="nothing was changed"):
+            control.set_scheduler(loop, "bfq")
+        assert knobs.read_value(knobs.scheduler_file(loop)) == "none"
+        journal_path.rmdir()
+
+
+def test_a_gone_device_leaves_nothing_to_restore(state: Path, new_loop) -> None:
+    from schedlab.host import owned
+
+    device = new_loop()
+    die(state, device, "control.set_scheduler(device, 'bfq')")
+    name = Path(device).name
+    backing = Path(f"/sys/block/{name}/loop/backing_file").read_text(encoding="utf-8").strip()
+    owned.remove_loop(int(name.removeprefix("loop")), backing)
+    recovery = recover.settle(state)
+    assert (recovery.restored, recovery.failed) == ([], [])
+
+
+def test_exit_code_3_when_the_kernel_refuses(
+    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    die(state, loop, "control.set_scheduler(device, 'bfq')")
+
+    def refuse(path: str | Path, value: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(knobs, "write_value", refuse)
+        with pytest.raises(RestoreError) as caught, Control():
+            pass
+    assert caught.value.exit_code == 3
+    assert f"echo none > {knobs.scheduler_file(loop)}" in caught.value.hint
+    assert schedlab("recover").returncode == 0
+    assert knobs.read_value(knobs.scheduler_file(loop)) == "none"
