@@ -10,6 +10,7 @@ import numpy as np
 from schedlab.analyse.comparison import Comparison
 from schedlab.analyse.intervals import compare_blocked
 from schedlab.analyse.matrix import Floats, Table
+from schedlab.analyse.sequential import ONE_LOOK, Levels
 from schedlab.analyse.unblocked import compare_unblocked
 
 
@@ -69,16 +70,14 @@ def join(tables: Sequence[Table], order: Sequence[str]) -> Joint:
 
 
 def compare_joint(
-    joint: Joint, *, blocked: bool, alpha: float = 0.05, seed: int = 0
+    joint: Joint, *, blocked: bool, levels: Levels = ONE_LOOK, seed: int = 0
 ) -> Comparison | None:
     """All pairs over all workloads; `None` where no block or candidate is common to them."""
     if not joint.candidates or (blocked and not joint.blocks):
         return None
     if blocked:
-        return compare_blocked(joint.y, joint.candidates, alpha=alpha, seed=seed)
-    return compare_unblocked(
-        joint.groups, joint.candidates, weights=joint.weights, alpha=alpha, seed=seed
-    )
+        return compare_blocked(joint.y, joint.candidates, levels=levels, seed=seed)
+    return compare_unblocked(joint.groups, joint.candidates, weights=joint.weights, seed=seed)
 
 
 def best_everywhere(

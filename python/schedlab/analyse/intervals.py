@@ -22,6 +22,7 @@ from schedlab.analyse.comparison import (
     upper_quantile,
 )
 from schedlab.analyse.matrix import Floats
+from schedlab.analyse.sequential import ONE_LOOK, Levels
 
 EXACT_BLOCKS = 13
 FLIPS = 9_999
@@ -29,13 +30,15 @@ WALSH_AVERAGES = 20_000
 
 
 def compare_blocked(
-    y: Floats, candidates: tuple[str, ...], *, alpha: float = 0.05, seed: int = 0
+    y: Floats, candidates: tuple[str, ...], *, levels: Levels = ONE_LOOK, seed: int = 0
 ) -> Comparison:
     """All pairs of the columns of `y` (n blocks × k candidates, logs).
 
     Up to 13 blocks all sign patterns are used, else 9,999 seeded ones. Where the patterns are too
-    few to resolve `alpha` (n ≤ 5 at 0.05), Student's t with Bonferroni's correction bounds the
-    critical value from below. One block gives estimates but no interval.
+    few to resolve alpha (n ≤ 5 at 0.05), Student's t with Bonferroni's correction bounds the
+    critical value from below. One block gives estimates but no interval. A pair whose interval
+    would exclude "no difference" although that is not significant at the level of claims gets
+    the wider interval of that level, which does not.
     """
     n, k = y.shape
     first, second = pair_index(k)
@@ -43,18 +46,18 @@ def compare_blocked(
     mean = d.mean(axis=0)
     spread = np.sqrt(((d - mean) ** 2).sum(axis=0))
     spread[spread <= ROUNDING * np.maximum(1.0, np.abs(y).max(initial=0.0)) * n] = 0.0
+    reference, error = np.zeros(1), np.full(len(first), np.nan)
+    critical = np.full(len(first), np.inf)
     if n > 1:
         error = spread / np.sqrt(n * (n - 1))
         reference = _reference((d - mean) / np.where(spread > 0, spread, 1.0), seed)
-        critical = _critical(reference, n, len(first), alpha)
-    else:
-        error, critical, reference = np.full(len(first), np.nan), np.inf, np.zeros(1)
+        critical = _critical(reference, n, mean, error, levels)
 
     def p_value(t: Floats) -> Floats:
         if n < 2:
             return np.ones(len(t))
         p = exceedance(reference, t)
-        if too_few_patterns(n, alpha):
+        if too_few_patterns(n, levels.claim):
             p = np.maximum(p, bonferroni_p(t, len(first), n - 1))
         return np.where(np.isinf(t), 0.0, p)
 
@@ -64,7 +67,7 @@ def compare_blocked(
         second=second,
         mean=mean,
         standard_error=error,
-        critical=np.full(len(first), critical),
+        critical=critical,
         hodges_lehmann=hodges_lehmann(d, seed),
         runs=np.full(k, n, dtype=np.intp),
         p_value=p_value,
@@ -76,7 +79,15 @@ def too_few_patterns(n: int, alpha: float) -> bool:
     return 2.0 ** (n - 1) < 1 / alpha
 
 
-def _critical(reference: Floats, n: int, pairs: int, alpha: float) -> float:
+def _critical(reference: Floats, n: int, mean: Floats, error: Floats, levels: Levels) -> Floats:
+    """Critical values per pair: that of the interval, or of the claim where it must be wider."""
+    narrow = _quantile(reference, n, len(mean), levels.interval)
+    wide = max(narrow, _quantile(reference, n, len(mean), levels.claim))
+    unproved = (np.abs(mean) > narrow * error) & (np.abs(mean) <= wide * error)
+    return np.asarray(np.where(unproved, wide, narrow), dtype=np.float64)
+
+
+def _quantile(reference: Floats, n: int, pairs: int, alpha: float) -> float:
     if pairs == 0:
         return 0.0
     critical = upper_quantile(reference, alpha)

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from schedlab.analyse.pairs import between, seen_from
 from schedlab.spec import Metric, Pair, Reason
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many more blocks are allowed, what one costs, and how the sentence names them."""
+
+    left: int
+    unit: str = "blocks"
+    bound: str = "within the budget"
+    seconds_per_block: float = 0.0
+
 
 SPEEDS = ("B/s", "1/s", "KiB/s", "MiB/s", "MB/s", "kB/s", "GB/s")
 
@@ -17,12 +29,12 @@ def state(
     best: Sequence[str],
     *,
     margin: float,
-    blocks_left: int,
-    unit: str = "blocks",
+    effort: Effort,
 ) -> tuple[Reason, str]:
-    """The reason code and the sentence for the pairs of one workload, or of all (`metric` None).
+    """The reason code and the sentence for the pairs of one workload, or of all.
 
-    `blocks_left` is what the budget still allows: beyond it, what is not separated cannot be.
+    `metric` is `None` for several workloads of different metrics. Beyond what `effort` still
+    allows, what is not separated cannot be.
     """
     if len(candidates) < 2:
         return "", f"{candidates[0]} is the only candidate: nothing to compare"
@@ -41,16 +53,14 @@ def state(
     open_pairs = [pair for pair in inside if pair.verdict == "undecided"]
     ranges = [pair.blocks_needed for pair in open_pairs]
     known = [r for r in ranges if r is not None]
-    if len(known) < len(ranges) or max(r[0] for r in known) > blocks_left:
-        return (
-            "cannot-separate",
-            f"{_list(best)} cannot be separated within the budget; {_within(open_pairs)}{losers}",
-        )
+    within = f"{_within(open_pairs)}{losers}"
+    if len(known) < len(ranges) or max(r[0] for r in known) > effort.left:
+        return "cannot-separate", f"{_list(best)} cannot be separated {effort.bound}; {within}"
     low, high = max(r[0] for r in known), max(r[1] for r in known)
+    more = f"about {_range(low, high)} more {effort.unit}{_time(low, high, effort)}"
     return (
         "not-separated",
-        f"{_list(best)} are not separated yet: about {_range(low, high)} more {unit} "
-        f"would be needed; {_within(open_pairs)}{losers}",
+        f"{_list(best)} are not separated yet: {more} would be needed; {within}",
     )
 
 
@@ -109,6 +119,16 @@ def _within(pairs: Sequence[Pair]) -> str:
 
 def _range(low: int, high: int) -> str:
     return str(low) if low == high else f"{low}–{high}"
+
+
+def _time(low: int, high: int, effort: Effort) -> str:
+    """ " (4–10 min)", where the time of a block is known."""
+    if effort.seconds_per_block <= 0:
+        return ""
+    longest = high * effort.seconds_per_block
+    unit, size = ("h", 3600) if longest >= 7200 else ("min", 60) if longest >= 120 else ("s", 1)
+    ends = [f"{n * effort.seconds_per_block / size:.2g}" for n in (low, high)]
+    return f" ({'–'.join(dict.fromkeys(ends))} {unit})"
 
 
 def _list(labels: Sequence[str]) -> str:

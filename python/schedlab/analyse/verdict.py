@@ -16,8 +16,8 @@ from schedlab.analyse.intervals import compare_blocked
 from schedlab.analyse.matrix import Floats, Table, arrange, candidate_order
 from schedlab.analyse.pairs import best_set, pairs_of, seen_from, summaries, summary
 from schedlab.analyse.sensitivity import fragile
-from schedlab.analyse.sequential import ALPHA, alpha_at, how_stopped, largest_blocks
-from schedlab.analyse.statement import state
+from schedlab.analyse.sequential import ALPHA, ONE_LOOK, blocks_left, how_stopped, levels_at
+from schedlab.analyse.statement import Effort, state
 from schedlab.analyse.unblocked import compare_unblocked
 from schedlab.errors import SpecError
 from schedlab.spec import (
@@ -45,6 +45,7 @@ class Question:
     blocked: bool
     stopping: Stopping
     seed: int
+    seconds_per_block: float
 
 
 def analyse(
@@ -58,6 +59,7 @@ def analyse(
     secondary: Sequence[Samples] = (),
     seed: int = 0,
     candidates: Sequence[str] = (),
+    seconds_per_block: float = 0.0,
 ) -> Verdict:
     """The verdict on the primary metric of every workload, and on all together.
 
@@ -65,6 +67,8 @@ def analyse(
     alike but not part of the overall verdict. `aa` names the baseline and its A/A arm, `margin`
     is the difference that does not matter (a share, raised to the noise floor of the A/A arm
     where that is larger). `candidates` gives their order; without it the baseline comes first.
+    With `seconds_per_block` the work that is left is told as time, too, and the time budget of
+    `stopping` bounds it.
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
@@ -76,7 +80,7 @@ def analyse(
         raise SpecError(f"workload {twice!r} is given twice", "give one primary metric of each")
     twin = aa[1] if aa else None
     order = candidate_order(samples, baseline, twin, candidates)
-    question = Question(order, baseline, twin, margin, blocked, stopping, seed)
+    question = Question(order, baseline, twin, margin, blocked, stopping, seed, seconds_per_block)
     judged = [_judge(sample, question) for sample in samples]
     tables = [table for table, _, _ in judged]
     verdicts = {verdict.workload: verdict for _, _, verdict in judged}
@@ -112,8 +116,7 @@ def _judge(sample: Samples, question: Question) -> tuple[Table, Comparison | Non
         pairs,
         best,
         margin=margin,
-        blocks_left=largest_blocks(question.stopping) - blocks,
-        unit="blocks" if question.blocked else "runs of each",
+        effort=_effort(question, blocks),
     )
     splits = change_points(table.y.mean(axis=1), question.seed) if len(table.y) else ()
     verdict = WorkloadVerdict(
@@ -139,8 +142,8 @@ def _compare(table: Table, question: Question) -> Comparison | None:
     if table.zero or (question.blocked and not table.blocks):
         return None
     if question.blocked:
-        alpha = alpha_at(len(table.blocks), question.stopping)
-        return compare_blocked(table.y, table.candidates, alpha=alpha, seed=question.seed)
+        levels = levels_at(len(table.blocks), question.stopping)
+        return compare_blocked(table.y, table.candidates, levels=levels, seed=question.seed)
     return compare_unblocked([table.groups], table.candidates, seed=question.seed)
 
 
@@ -203,8 +206,8 @@ def _overall(
     """Steps 5 to 8 on all workloads together, and on how many blocks."""
     blocked = question.blocked
     blocks = len(joint.blocks) if blocked else min(v.blocks for _, _, v in judged)
-    alpha = alpha_at(blocks, question.stopping) if blocked else ALPHA
-    comparison = compare_joint(joint, blocked=blocked, alpha=alpha, seed=question.seed)
+    levels = levels_at(blocks, question.stopping) if blocked else ONE_LOOK
+    comparison = compare_joint(joint, blocked=blocked, levels=levels, seed=question.seed)
     if comparison is None:
         text = "no overall verdict: the workloads have no block or candidate in common"
         return Overall((), (), (), text, reason="no-interval"), blocks
@@ -218,8 +221,7 @@ def _overall(
         pairs,
         best,
         margin=margin,
-        blocks_left=largest_blocks(question.stopping) - blocks,
-        unit="blocks" if blocked else "runs of each",
+        effort=_effort(question, blocks),
     )
     counted = [entry for entry in judged if entry[0] in joint.tables and entry[1] is not None]
     return Overall(
@@ -231,12 +233,21 @@ def _overall(
             [comparison for _, comparison, _ in counted if comparison is not None],
             [table.sign for table, _, _ in counted],
             [verdict.margin for _, _, verdict in counted],
+            levels.claim,
         ),
         reason=reason,
         higher_is_better=joint.sign > 0,
         margin=margin,
         noise_floor=floor,
     ), blocks
+
+
+def _effort(question: Question, blocks: int) -> Effort:
+    """What the experiment may still cost."""
+    if not question.blocked:
+        return Effort(left=0, unit="runs of each", bound="by these runs")
+    left = blocks_left(blocks, question.stopping, question.seconds_per_block)
+    return Effort(left=left, seconds_per_block=question.seconds_per_block)
 
 
 def _overall_summaries(
