@@ -113,7 +113,8 @@ def test_without_root_there_is_one_clear_message(
 ) -> None:
     monkeypatch.delenv("SCHEDLAB_STATE_DIR", raising=False)
     codes = []
-    for arguments in (["io", "set", "bfq", loop], ["io", "get"], ["io", "list"], ["recover"]):
+    commands = (["io", "set", "bfq", loop], ["io", "get"], ["io", "list"], ["recover"], ["doctor"])
+    for arguments in commands:
         done = subprocess.run(
             [*nobody, *arguments], capture_output=True, text=True, check=False, timeout=60
         )
@@ -122,4 +123,4 @@ def test_without_root_there_is_one_clear_message(
         if arguments[1:2] == ["set"]:
             assert "Permission denied" in done.stderr
             assert "hint: run it as root (sudo)" in done.stderr
-    assert codes == [2, 0, 0, 0]
+    assert codes == [2, 0, 0, 0, 0]

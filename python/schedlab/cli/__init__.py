@@ -16,6 +16,7 @@ from schedlab.errors import SchedlabError
 
 # name -> (module:attribute, one-line help); the modules are imported when the command runs.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "doctor": ("schedlab.cli.doctor:doctor", "Say what this machine can measure, and why not."),
     "io": ("schedlab.cli.io:io", "I/O schedulers and block I/O."),
     "recover": ("schedlab.cli.recover:recover", "Put back what a killed run left changed."),
     "analyse": ("schedlab.cli.analyse:analyse", "Give the verdict of a result folder."),

@@ -1,0 +1,359 @@
+"""What this machine can measure: for each fact what was found, what follows, what changes it.
+
+Read only, works without root and on machines that lack half of it: a fact that cannot be found
+out is said to be unknown. One function per fact, listed in `FACTS`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab.host import devices, facts, journal, knobs, owned
+
+QUANTA_MS = (1, 2, 5, 10, 20, 50, 100, 200)
+_CAPABILITIES = {"SYS_ADMIN": 21, "SYS_NICE": 23, "SYS_RESOURCE": 24, "PERFMON": 38, "BPF": 39}
+_IO_URING_SETUP = 425
+_BPF = {"x86_64": 321, "aarch64": 280, "ppc64le": 361, "s390x": 351, "riscv64": 280}
+_SETTER = re.compile(r"queue/(scheduler|iosched)|^\s*DISK_IOSCHED=|^\s*elevator\s*=", re.MULTILINE)
+_SETTER_FILES = (
+    "/etc/udev/rules.d/*.rules",
+    "/run/udev/rules.d/*.rules",
+    "/usr/lib/udev/rules.d/*.rules",
+    "/lib/udev/rules.d/*.rules",
+    "/etc/tlp.conf",
+    "/etc/tlp.d/*.conf",
+    "/etc/tmpfiles.d/*.conf",
+    "/etc/systemd/system/*.service",
+    "/usr/lib/systemd/system/*.service",
+    "/etc/rc.local",
+    "/etc/tuned/*/tuned.conf",
+)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A line of `schedlab doctor`; `command` is empty where nothing needs or can be changed."""
+
+    topic: str
+    found: str
+    follows: str
+    command: str = ""
+
+
+def examine(directory: Path, quanta_ms: Sequence[int] = QUANTA_MS) -> list[Fact]:
+    """Every fact of this machine; `directory` is where scratch files would go."""
+    facts_found: list[Fact] = []
+    for topic, examiner in FACTS.items():
+        try:
+            facts_found += examiner()
+        except (OSError, ValueError, LookupError, AttributeError) as error:
+            facts_found.append(Fact(topic, f"unknown ({error})", "nothing can be said about it"))
+    return [*facts_found, *quanta(quanta_ms), *space(directory), *left_over(directory)]
+
+
+def privileges() -> Iterator[Fact]:
+    """Who we are, and which capabilities are missing."""
+    status = facts.text("/proc/self/status") or ""
+    mask = int(re.findall(r"^CapEff:\s*(\w+)", status, re.MULTILINE)[0], 16)
+    missing = [name for name, bit in _CAPABILITIES.items() if not mask >> bit & 1]
+    who = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
+    found = f"{who}, without {', '.join(missing)}" if missing else f"{who}, all capabilities"
+    if os.geteuid() == 0:
+        yield Fact("privileges", found, "schedulers can be set and scratch devices made")
+    else:
+        follows = "file tests under the scheduler as it is, and simulations; no scheduler is set"
+        yield Fact("privileges", found, follows, "sudo schedlab ...")
+
+
+def schedulers() -> Iterator[Fact]:
+    """Each device: its scheduler, what it offers, the tunables now."""
+    names = devices.with_queues()
+    root_disks = devices.disks_below("/")
+    for name in names:
+        queue = knobs.queue_of(name)
+        chosen, choices = knobs.read_value(queue / "scheduler"), knobs.offered(name)
+        tunables = " ".join(f"{k}={v}" for k, v in knobs.tunables(queue).items())
+        found = f"{chosen}, of {' '.join(choices)}; tunables: {tunables or 'none'}"
+        follows = f"{len(choices)} schedulers can be compared"
+        if len(choices) == 1:
+            follows = "nothing to choose: the scheduler lies on the device below, or in a module"
+        if name in root_disks:
+            follows += "; it holds /, so it is changed only when named"
+        yield Fact(f"scheduler of {name}", found, follows, f"schedlab io set NAME {name}")
+    if not names:
+        follows = "only a scratch device can be compared on"
+        yield Fact("schedulers", "no block device has a scheduler", follows)
+    modules = Path("/lib/modules") / os.uname().release
+    loadable = sorted(
+        path.name.partition(".ko")[0]
+        for path in modules.glob("kernel/block/*.ko*")
+        if "iosched" in path.name or path.name.startswith(("bfq", "mq-deadline"))
+    )
+    if loadable:
+        follows = "they appear in the list of a device once loaded"
+        commands = "; ".join(f"modprobe {name}" for name in loadable)
+        yield Fact("scheduler modules", " ".join(loadable), follows, commands)
+
+
+def loop() -> Iterator[Fact]:
+    """Whether a scratch device can be made."""
+    if not owned.LOOP_CONTROL.exists():
+        yield Fact("loop devices", "none", "no scratch device", "modprobe loop")
+    elif not os.access(owned.LOOP_CONTROL, os.W_OK):
+        yield Fact("loop devices", "not for this user", "no scratch device", "sudo schedlab ...")
+    else:
+        depth = facts.text("/sys/module/loop/parameters/hw_queue_depth") or "128"
+        found = f"available, hardware queue {depth} deep"
+        yield Fact("loop devices", found, f"schedulers see a backlog beyond {depth} in flight")
+
+
+def setters() -> Iterator[Fact]:
+    """Who else sets schedulers: udev rules, tuned, TLP, systemd units, the command line."""
+    found = 0
+    for pattern in _SETTER_FILES:
+        for path in sorted(Path("/").glob(pattern.lstrip("/"))):
+            if _SETTER.search(facts.text(path) or ""):
+                found += 1
+                follows = "it may set a scheduler when a device appears, also during a run"
+                command = f"grep -nE 'scheduler|IOSCHED' {path}"
+                yield Fact("set by", str(path), follows, command)
+    if profile := facts.text("/etc/tuned/active_profile"):
+        found += 1
+        follows = "it may set schedulers and CPU settings"
+        yield Fact("set by", f"tuned, profile {profile}", follows, "tuned-adm off")
+    if "elevator=" in (facts.text("/proc/cmdline") or ""):
+        found += 1
+        yield Fact("set by", "elevator= on the kernel command line", "ignored since Linux 5.0")
+    if not found:
+        yield Fact("set by others", "nobody (udev, tuned, TLP, systemd)", "settings should stay")
+
+
+def io_uring() -> Iterator[Fact]:
+    """Ask the kernel: without parameters it fails with EFAULT where io_uring is allowed."""
+    setting = facts.text("/proc/sys/kernel/io_uring_disabled")
+    code = _syscall_error(_IO_URING_SETUP, 1, None)
+    if code in (errno.EFAULT, errno.EINVAL):
+        yield Fact("io_uring", "allowed", "queue depths above 1 per worker can be measured")
+    elif code == errno.ENOSYS:
+        follows = "only psync and mmap: one request in flight per worker"
+        yield Fact("io_uring", "not in this kernel (or hidden by seccomp)", follows)
+    else:
+        found = f"refused ({os.strerror(code)}; io_uring_disabled={setting or 'absent'})"
+        follows = "only psync and mmap: one request in flight per worker"
+        command = "sysctl kernel.io_uring_disabled=0" if setting not in (None, "0") else ""
+        command = command or "allow io_uring in the container's seccomp profile"
+        yield Fact("io_uring", found, follows, command)
+
+
+def tracing() -> Iterator[Fact]:
+    """BPF, BTF, tracefs and perf events."""
+    number = _BPF.get(os.uname().machine)
+    array_map = (ctypes.c_uint32 * 32)(2, 4, 4, 1)  # BPF_MAP_TYPE_ARRAY, key, value, entries
+    code = _syscall_error(number, 0, array_map, 128) if number else errno.ENOSYS
+    if code == 0:
+        yield Fact("BPF", "usable", "bursts and block events are traced in the kernel")
+    else:
+        follows = "bursts through perf events or schedstat instead"
+        yield Fact("BPF", f"refused ({os.strerror(code)})", follows, "sudo schedlab ...")
+    if Path("/sys/kernel/btf/vmlinux").exists():
+        yield Fact("BTF", "/sys/kernel/btf/vmlinux", "BPF programs fit this kernel as they are")
+    else:
+        follows = "no BPF tracing: it needs a kernel built with CONFIG_DEBUG_INFO_BTF"
+        yield Fact("BTF", "missing", follows)
+    where = [p for p in ("/sys/kernel/tracing", "/sys/kernel/debug/tracing") if _has_events(p)]
+    if where:
+        yield Fact("tracefs", where[0], "the formats of trace points can be read")
+    else:
+        command = "mount -t tracefs tracefs /sys/kernel/tracing"
+        follows = "trace points cannot be looked up by name"
+        yield Fact("tracefs", "not mounted, or not for this user", follows, command)
+    level = facts.text("/proc/sys/kernel/perf_event_paranoid")
+    if level is None:
+        yield Fact("perf events", "not in this kernel", "no fallback for BPF but schedstat")
+        return
+    own = int(level) <= 2 or os.geteuid() == 0
+    follows = "context switches of own processes can be recorded" if own else "no perf fallback"
+    command = "" if own else "sysctl kernel.perf_event_paranoid=2"
+    yield Fact("perf events", f"perf_event_paranoid={level}", follows, command)
+
+
+def real_time() -> Iterator[Fact]:
+    """RT throttling, the fair server, and groups that take real-time away."""
+    runtime = facts.text("/proc/sys/kernel/sched_rt_runtime_us")
+    period = facts.text("/proc/sys/kernel/sched_rt_period_us")
+    share = "no limit" if runtime == "-1" else f"{runtime} of {period} us"
+    follows = "real-time workers beside ordinary ones get at most that share of a CPU"
+    command = "sysctl kernel.sched_rt_runtime_us=-1"
+    yield Fact("RT throttling", share, follows, "" if runtime == "-1" else command)
+    server = Path("/sys/kernel/debug/sched/fair_server/cpu0/runtime")
+    release = tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2])
+    if value := facts.text(server):
+        found = f"{value} ns a second for ordinary tasks"
+        command = "echo 0 > /sys/kernel/debug/sched/fair_server/cpu*/runtime"
+        yield Fact("fair server", found, "sched_rt_runtime_us does not change it", command)
+    elif release >= (6, 12):
+        found = "in this kernel (Linux >= 6.12); its share is not visible"
+        command = "mount -t debugfs debugfs /sys/kernel/debug"
+        yield Fact("fair server", found, "divide by CPU time, never by wall time", command)
+    else:
+        yield Fact("fair server", "not in this kernel", "RT throttling alone decides")
+    configured = facts.config().get("CONFIG_RT_GROUP_SCHED") == "y"
+    if configured or list(Path("/sys/fs/cgroup").glob("cpu*/cpu.rt_runtime_us")):
+        follows = "a new cpu cgroup (v1) has no real-time: SCHED_FIFO and RR fail with EPERM in it"
+        command = "echo 950000 > GROUP/cpu.rt_runtime_us"
+        yield Fact("RT_GROUP_SCHED", "on", follows, command)
+    else:
+        yield Fact("RT_GROUP_SCHED", "off, or not visible", "real-time policies work in cgroups")
+
+
+def processor() -> Iterator[Fact]:
+    """Frequency governor, SMT, turbo."""
+    chosen = sorted(set(facts.governors().values()))
+    steady = chosen in ([], ["performance"])
+    follows = (
+        "frequency follows the load, and so do results" if not steady else "as steady as it is"
+    )
+    command = "" if steady else "cpupower frequency-set -g performance"
+    found = ", ".join(chosen) or "none visible (a virtual machine, or no cpufreq driver)"
+    yield Fact("CPU governor", found, follows, command)
+    smt = facts.smt()
+    command = "echo off > /sys/devices/system/cpu/smt/control" if smt else ""
+    follows = "two workers may share a core" if smt else "a CPU is a core, as far as it shows"
+    yield Fact("SMT", {True: "on", False: "off", None: "unknown"}[smt], follows, command)
+    turbo = facts.turbo()
+    intel = (facts.CPU / "intel_pstate/no_turbo").exists()
+    switch = "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo"
+    switch = switch if intel else "echo 0 > /sys/devices/system/cpu/cpufreq/boost"
+    follows = "speed depends on how many cores work and on heat" if turbo else "nothing to switch"
+    found = {True: "on", False: "off", None: "unknown (the kernel does not say)"}[turbo]
+    yield Fact("turbo", found, follows, switch if turbo else "")
+
+
+def clock() -> Iterator[Fact]:
+    """The clock source: reading another than tsc is a system call away or worse."""
+    source = facts.text(facts.CLOCK / "current_clocksource") or "unknown"
+    available = (facts.text(facts.CLOCK / "available_clocksource") or "").split()
+    fast = source in ("tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page")
+    follows = "reading the time is cheap" if fast else "reading the time disturbs short requests"
+    better = not fast and "tsc" in available
+    command = f"echo tsc > {facts.CLOCK}/current_clocksource" if better else ""
+    yield Fact("clock source", f"{source} (of {' '.join(available)})", follows, command)
+
+
+def machine() -> Iterator[Fact]:
+    """Virtual machine or not, container or not."""
+    found = facts.virtualisation()
+    product = f" ({found['product']})" if found["product"] else ""
+    if found["virtual_machine"]:
+        follows = "the host below schedules too: results hold for this guest, at this time"
+        yield Fact("machine", f"virtual{product}", follows)
+    else:
+        yield Fact("machine", f"physical{product}, as far as it shows", "no hypervisor in between")
+    if found["container"]:
+        follows = "devices, sysfs and system calls may be hidden or refused"
+        yield Fact("container", "yes", follows)
+
+
+def tools() -> Iterator[Fact]:
+    """Programs that schedlab asks."""
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    if shutil.which("blkid", path=path):
+        yield Fact("blkid", "present", "raw devices can be checked for content before writing")
+    else:
+        yield Fact("blkid", "missing", "raw writes are refused", "apt install util-linux")
+
+
+def session() -> Iterator[Fact]:
+    """What a session that died has left to be put back."""
+    directory = journal.state_directory()
+    path = directory / journal.JOURNAL_NAME
+    try:
+        waiting = path.exists()
+    except OSError:
+        yield Fact("journal", f"{path} is not for this user", "unknown", "sudo schedlab recover")
+        return
+    if not waiting:
+        yield Fact("journal", f"none in {directory}", "nothing is to be put back")
+        return
+    with journal.held(directory, wait_s=0.0) as idle:
+        found = f"{path} of a session that died" if idle else f"{path} of a session at work"
+    follows = "the next command that touches the host puts it back" if idle else "wait for its end"
+    yield Fact("journal", found, follows, "schedlab recover" if idle else "")
+
+
+def quanta(requested_ms: Sequence[int]) -> Iterator[Fact]:
+    """HZ, and what each requested round-robin quantum becomes: a whole number of ticks, up."""
+    ticks = knobs.ticks_per_second()
+    real = ", ".join(f"{q}->{effective_quantum_ms(q, ticks):g}" for q in requested_ms)
+    follows = f"round-robin quanta in ms become {real}"
+    yield Fact("HZ", str(ticks), follows, "a kernel with CONFIG_HZ=1000" if ticks < 1000 else "")
+
+
+def effective_quantum_ms(requested_ms: int, ticks_per_second: int) -> float:
+    """msecs_to_jiffies of kernel/time/time.c, and back."""
+    return -(-requested_ms * ticks_per_second // 1000) * 1000 / ticks_per_second
+
+
+def space(directory: Path) -> Iterator[Fact]:
+    """Room for scratch files, and on what."""
+    found = os.statvfs(directory)
+    free = found.f_bavail * found.f_frsize
+    kind = devices.mount_of(directory).get("kind", "unknown")
+    disks = ", ".join(devices.disks_below(directory)) or "no visible disk"
+    follows = "the scheduler and cache of what lies below take part in scratch devices there"
+    command = "schedlab compare --scratch 1G"
+    if kind in ("tmpfs", "ramfs", "overlay"):
+        follows = f"{kind} is no place to measure storage"
+        command = "name a directory on a disk"
+    text = f"{free >> 20} MiB free in {directory} ({kind} on {disks})"
+    yield Fact("free space", text, follows, command)
+
+
+def left_over(directory: Path) -> Iterator[Fact]:
+    """Our own files that no journal knows any more, after a power failure for example."""
+    for place in dict.fromkeys((directory, Path("/var/tmp"), Path("/tmp"))):
+        for path in sorted(place.glob(f"{owned.PREFIX}scratch-*")):
+            follows = "it takes space; if no schedlab is running it is left over"
+            yield Fact("scratch file", str(path), follows, f"rm {path}")
+
+
+def _has_events(where: str) -> bool:
+    try:
+        return (Path(where) / "events").is_dir()
+    except OSError:
+        return False
+
+
+def _syscall_error(number: int, *arguments: object) -> int:
+    """Make a system call; the error number, 0 if it succeeded (a descriptor is closed)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    ctypes.set_errno(0)
+    result = libc.syscall(number, *arguments)
+    if result >= 0:
+        os.close(result)
+        return 0
+    return ctypes.get_errno()
+
+
+# topic, said when it cannot be found out -> its examiner
+FACTS: dict[str, Callable[[], Iterator[Fact]]] = {
+    "machine": machine,
+    "privileges": privileges,
+    "schedulers": schedulers,
+    "loop devices": loop,
+    "set by others": setters,
+    "io_uring": io_uring,
+    "tracing": tracing,
+    "real time": real_time,
+    "processor": processor,
+    "clock source": clock,
+    "tools": tools,
+    "journal": session,
+}

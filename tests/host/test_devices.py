@@ -1,0 +1,204 @@
+"""Which devices may be written to raw: refusal is the default, with every reason."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from schedlab.errors import HostError
+from schedlab.host import devices, facts, knobs, owned
+
+
+def at(offset: int, content: bytes) -> Callable[[str], None]:
+    def write(device: str) -> None:
+        with Path(device).open("r+b") as file:
+            file.seek(offset)
+            file.write(content)
+
+    return write
+
+
+def run(*command: str) -> Callable[[str], None]:
+    def make(device: str) -> None:
+        program = shutil.which(command[0], path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+        assert program, f"{command[0]} belongs to util-linux or e2fsprogs"
+        subprocess.run([program, *command[1:], device], check=True, capture_output=True)
+
+    return make
+
+
+def lvm_label() -> bytes:
+    """A physical volume's label in sector 1, with LVM's CRC (lib/misc/crc.c, seed 0xf597a6cf)."""
+    body = struct.pack("<I8s", 32, b"LVM2 001") + b"a" * 32 + struct.pack("<Q", 16 << 20)
+    body = body.ljust(512 - 20, b"\0")
+    crc = 0xF597A6CF
+    for byte in body:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0xEDB88320 if crc & 1 else 0)
+    return struct.pack("<8sQI", b"LABELONE", 1, crc) + body
+
+
+def md_superblock() -> bytes:
+    """Linux software RAID, version 1.2 (include/uapi/linux/raid/md_p.h), checksum included."""
+    block = bytearray(256)
+    struct.pack_into("<4I16s32s", block, 0, 0xA92B4EFC, 1, 0, 0, b"u" * 16, b"host:0")
+    struct.pack_into("<Q", block, 128, 2048)
+    struct.pack_into("<Q", block, 144, 8)
+    total = sum(struct.unpack("<64I", bytes(block)))
+    struct.pack_into("<I", block, 216, (total & 0xFFFFFFFF) + (total >> 32))
+    return bytes(block)
+
+
+LUKS = struct.pack(">6sH32s32s32s", b"LUKS\xba\xbe", 1, b"aes", b"xts-plain64", b"sha256")
+MBR_ENTRY = struct.pack("<B3sB3sII", 0, b"\0\0\0", 0x83, b"\0\0\0", 2048, 8192)
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (run("mkfs.ext4", "-q"), "a ext4 signature (filesystem)"),
+        (run("mkswap"), "a swap signature"),
+        (at(446, MBR_ENTRY.ljust(64, b"\0") + b"\x55\xaa"), "a dos partition table"),
+        (at(0, LUKS.ljust(592, b"\0")), "a crypto_LUKS signature (crypto)"),
+        (at(512, lvm_label()), "a LVM2_member signature (raid)"),
+        (at(4096, md_superblock()), "a linux_raid_member signature (raid)"),
+    ],
+    ids=["ext4", "swap", "dos", "luks", "lvm", "raid"],
+)
+def test_a_device_with_content_is_refused(
+    loop: str, make: Callable[[str], None], reason: str
+) -> None:
+    assert devices.reasons_against_writing(loop) == ()
+    make(loop)
+    content = Path(loop).read_bytes()
+    with pytest.raises(HostError) as caught:
+        devices.require_destroyable(loop, destroy_data=True)
+    assert f"{loop} will not be written to: " in str(caught.value)
+    assert reason in str(caught.value)
+    assert caught.value.hint
+    assert Path(loop).read_bytes() == content
+
+
+@contextmanager
+def mounted(device: str, where: Path) -> Iterator[None]:
+    run("mkfs.ext4", "-q")(device)
+    place = where / owned.new_name("mount")
+    place.mkdir()
+    owned.mount(device, place, "ext4")
+    try:
+        yield
+    finally:
+        owned.remove_mount(str(place))
+
+
+@contextmanager
+def read_only(device: str) -> Iterator[None]:
+    run("blockdev", "--setro")(device)
+    try:
+        yield
+    finally:
+        run("blockdev", "--setrw")(device)
+
+
+@contextmanager
+def claimed(device: str) -> Iterator[None]:
+    descriptor = os.open(device, os.O_RDONLY | os.O_EXCL)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def swapping(device: str) -> Iterator[None]:
+    run("mkswap")(device)
+    run("swapon")(device)
+    try:
+        yield
+    finally:
+        run("swapoff")(device)
+
+
+def test_a_device_in_use_is_refused(loop: str, tmp_path: Path) -> None:
+    def reasons() -> str:
+        return "; ".join(devices.reasons_against_writing(loop))
+
+    with read_only(loop):
+        assert "it is read-only" in reasons()
+    with claimed(loop):
+        assert "the kernel has it in use" in reasons()
+    assert reasons() == ""
+    with mounted(loop, tmp_path):
+        assert f"it is mounted on {tmp_path}" in reasons()
+    with swapping(loop):
+        assert "it is swap space in use" in reasons()
+
+
+def test_an_empty_device_needs_the_explicit_word(loop: str) -> None:
+    devices.require_destroyable(loop, destroy_data=True)
+    with pytest.raises(HostError, match="would destroy") as caught:
+        devices.require_destroyable(loop, destroy_data=False)
+    assert f"--destroy-data {loop}" in caught.value.hint
+
+
+def test_what_is_no_block_device_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"x")
+    assert devices.reasons_against_writing(str(file)) == ("it is not a block device",)
+    assert devices.reasons_against_writing("/dev/nosuch") == ("it does not exist",)
+    assert devices.reasons_against_writing("/dev/null") == ("it is not a block device",)
+
+
+def test_the_disk_of_the_root_is_found_and_refused() -> None:
+    disks = devices.disks_below("/")
+    if not disks:
+        pytest.skip("the disk below / cannot be seen here (overlay or network file system)")
+    for disk in disks:
+        assert devices.reasons_against_writing(disk)
+
+
+def test_a_partition_is_found_to_lie_on_its_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a made-up sysfs, as partitions of loop devices need a module parameter on some hosts."""
+    block = tmp_path / "block" / "sda"
+    (block / "sda1").mkdir(parents=True)
+    (block / "sda1" / "partition").write_text("1", encoding="ascii")
+    (block / "queue").mkdir()
+    by_class = tmp_path / "class"
+    by_class.mkdir()
+    (by_class / "sda").symlink_to(block)
+    (by_class / "sda1").symlink_to(block / "sda1")
+    monkeypatch.setattr(knobs, "CLASS_BLOCK", by_class)
+    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path / "block")
+    assert knobs.device_name("sda1") == knobs.device_name("/dev/sda") == "sda"
+    assert knobs.queue_of("sda1") == block / "queue"
+    with pytest.raises(HostError, match="no such block device"):
+        knobs.device_name("sdb")
+    with pytest.raises(HostError, match="takes no scheduler"):
+        knobs.scheduler_file("sda")
+
+
+def test_a_device_above_others_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    block = tmp_path / "dm-0"
+    (block / "queue").mkdir(parents=True)
+    (block / "slaves" / "sda").mkdir(parents=True)
+    monkeypatch.setattr(knobs, "CLASS_BLOCK", tmp_path)
+    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path)
+    with pytest.raises(HostError) as caught:
+        knobs.scheduler_file("dm-0")
+    assert "sda" in caught.value.hint
+
+
+def test_sizes(loop: str) -> None:
+    assert devices.size_bytes(loop) == 16 << 20 == facts.device(Path(loop).name)["size_bytes"]
+    with pytest.raises(HostError, match="cannot open"):
+        devices.size_bytes("/dev/nosuch")
