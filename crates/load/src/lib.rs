@@ -2,3 +2,4 @@
 #![warn(missing_docs)]
 
 pub mod cpu;
+pub mod io;

@@ -1,6 +1,7 @@
 //! `schedlab._core`: one file per exposed thing, no logic. Its typed face is `python/schedlab/_core.pyi`.
 
 mod cpu_sim;
+mod io_job;
 
 use pyo3::prelude::*;
 
@@ -18,5 +19,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<sim_run::SimStop>()?;
     module.add_function(wrap_pyfunction!(sim_run::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim_names::sim_names, module)?)?;
+    module.add_function(wrap_pyfunction!(io_job::run_io_job, module)?)?;
+    module.add_function(wrap_pyfunction!(io_job::io_timings, module)?)?;
+    module.add_function(wrap_pyfunction!(io_job::io_nop_calibration, module)?)?;
     Ok(())
 }

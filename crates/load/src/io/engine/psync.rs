@@ -1,0 +1,90 @@
+//! `pread` and `pwrite`, one request at a time. One clock read per request: the completion of one
+//! is the start of the next.
+
+use rustix::io::{pread, pwrite};
+
+use crate::io::buffer::Region;
+use crate::io::clock;
+use crate::io::error::IoError;
+use crate::io::order::Step;
+use crate::io::tally::Stop;
+use crate::io::worker::Worker;
+
+/// The one buffer that requests move.
+pub(crate) struct Psync {
+    region: Region,
+}
+
+impl Psync {
+    pub(crate) fn prepare(worker: &Worker) -> Result<Psync, IoError> {
+        let workload = &worker.group.workload;
+        let region = Region::new(1, workload.record.0 as usize, workload.seed)
+            .map_err(worker.target.failed("allocate buffers"))?;
+        Ok(Psync { region })
+    }
+
+    pub(crate) fn run(&mut self, worker: &mut Worker, gate_ns: u64) -> Stop {
+        let slow = worker.payload.is_slow();
+        one_at_a_time(worker, gate_ns, |worker, step, offset, started| {
+            let buffer = self.region.slot(0);
+            worker.payload.prepare(step, offset, buffer);
+            let started = started.unwrap_or_else(|now| if slow { clock::now() } else { now });
+            let moved = if step.is_write {
+                pwrite(&worker.target.file, buffer, offset)
+            } else {
+                pread(&worker.target.file, &mut *buffer, offset)
+            };
+            let now = clock::now();
+            let result = moved.map_or_else(|errno| -errno.raw_os_error(), |bytes| bytes as i32);
+            let latency = now.saturating_sub(started);
+            let whole = worker
+                .tally
+                .complete(step.is_write, offset, result, latency);
+            worker.payload.finish(step, offset, buffer, whole);
+            if slow {
+                clock::now()
+            } else {
+                now
+            }
+        })
+    }
+}
+
+/// The loop of every engine with one request in flight. `request` gets the intended start (`Ok`,
+/// open loop) or the time now (`Err`, closed loop), and gives the time after it.
+#[inline]
+pub(crate) fn one_at_a_time(
+    worker: &mut Worker,
+    gate_ns: u64,
+    mut request: impl FnMut(&mut Worker, Step, u64, Result<u64, u64>) -> u64,
+) -> Stop {
+    let mut now = worker.begin(gate_ns);
+    let stop = loop {
+        if let Some(stop) = worker.turn(now) {
+            break stop;
+        }
+        let mut started = Err(now);
+        if let Some(schedule) = &mut worker.schedule {
+            let due = schedule.due();
+            if due > now {
+                clock::sleep_until(due.min(worker.sleep_limit(now)));
+                now = clock::now();
+                continue;
+            }
+            started = Ok(due);
+        }
+        let Some((step, offset)) = worker.draw() else {
+            break Stop::Pass;
+        };
+        if let (Some(schedule), Ok(due)) = (&mut worker.schedule, started) {
+            schedule.advance();
+            worker.tally.start_lag.record(now - due);
+        }
+        now = request(worker, step, offset, started);
+    };
+    worker.close_window(now);
+    if stop == Stop::Time {
+        worker.give_up_backlog(now);
+    }
+    stop
+}

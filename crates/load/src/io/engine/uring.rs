@@ -1,0 +1,403 @@
+//! io_uring with a queue: the hot loop.
+//!
+//! Per request only offset and slot are written into a prebuilt entry; buffers, file and ring are
+//! registered; one system call hands over a batch and reaps a batch; one clock read per batch is
+//! both the completion of what was reaped and the start of what is handed over next (so latency
+//! begins before the submission). Nothing is allocated or locked inside the window.
+//!
+//! A worker that waits for a stalled device is woken by a poll request on an eventfd, so the loop
+//! needs no timeouts (each would cost a timer per wait).
+
+use std::mem::ManuallyDrop;
+use std::os::fd::AsRawFd;
+
+use io_uring::{
+    cqueue, opcode, squeue, types, CompletionQueue, IoUring, SubmissionQueue, Submitter,
+};
+use rustix::io::Errno;
+
+use super::ring::{self, errno_of, Wanted};
+use super::uring_open;
+use crate::io::buffer::Region;
+use crate::io::clock;
+use crate::io::error::IoError;
+use crate::io::job::{Clock, Group};
+use crate::io::order::Step;
+use crate::io::result::RingFacts;
+use crate::io::tally::Stop;
+use crate::io::worker::Worker;
+
+/// Registering one buffer beyond this size is refused by the kernel.
+const REGISTER_MAX: usize = 1 << 30;
+/// Marks the completion of the wake-up poll; no slot has this number.
+const WAKE: u64 = u64::MAX;
+
+/// A request in flight.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot {
+    started: u64,
+    offset: u64,
+    step: Step,
+}
+
+/// A ring, its buffers and its prebuilt entries.
+pub(crate) struct Uring {
+    ring: IoUring,
+    region: ManuallyDrop<Region>,
+    slots: Vec<Slot>,
+    /// Per slot the entry of a read and the entry of a write.
+    entries: Vec<[squeue::Entry; 2]>,
+    in_flight: u32,
+    wake: i32,
+    pub(crate) facts: RingFacts,
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // The kernel may still write into the buffers of requests that nobody awaited.
+        if self.in_flight == 0 {
+            // SAFETY: dropped once, here; nothing uses the region afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.region) };
+        }
+    }
+}
+
+impl Uring {
+    /// Sets up ring, buffers and entries for a worker.
+    pub(crate) fn prepare(worker: &Worker, wake: i32) -> Result<Uring, IoError> {
+        let group = &worker.group;
+        let record = group.workload.record.0 as usize;
+        let region = Region::new(group.slots(), record, group.workload.seed)
+            .map_err(worker.target.failed("allocate buffers"))?;
+        let (ring, flags) = ring::build(Wanted {
+            entries: group.slots() + 1,
+            iopoll: group.iopoll,
+            sqpoll: group.sqpoll,
+        })?;
+        let mut facts = RingFacts {
+            flags,
+            ..RingFacts::default()
+        };
+        let file = worker.target.file.as_raw_fd();
+        if group.registered {
+            let memory = region.iovec();
+            // SAFETY: the region outlives the ring's use of it (see `Drop`).
+            facts.registered_buffers = memory.iov_len <= REGISTER_MAX
+                && unsafe { ring.submitter().register_buffers(&[memory]) }.is_ok();
+            facts.registered_file = ring.submitter().register_files(&[file]).is_ok();
+        }
+        let entries = (0..group.slots() as usize)
+            .map(|slot| build_entries(slot, &region, group, file, &facts))
+            .collect();
+        Ok(Uring::assemble(ring, region, entries, wake, facts))
+    }
+
+    /// A ring whose requests do nothing, to measure the engine itself.
+    pub(crate) fn prepare_idle(slots: u32, ring_entries: u32) -> Result<Uring, IoError> {
+        let region = Region::new(slots, 512, 0).map_err(|errno| IoError::Ring {
+            operation: "allocate buffers",
+            errno,
+        })?;
+        let (ring, flags) = ring::build(Wanted {
+            entries: ring_entries,
+            ..Wanted::default()
+        })?;
+        let facts = RingFacts {
+            flags,
+            ..RingFacts::default()
+        };
+        let idle = |slot| opcode::Nop::new().build().user_data(slot);
+        let entries = (0..u64::from(slots))
+            .map(|slot| [idle(slot), idle(slot)])
+            .collect();
+        Ok(Uring::assemble(ring, region, entries, -1, facts))
+    }
+
+    fn assemble(
+        ring: IoUring,
+        region: Region,
+        entries: Vec<[squeue::Entry; 2]>,
+        wake: i32,
+        facts: RingFacts,
+    ) -> Uring {
+        let empty = Slot {
+            started: 0,
+            offset: 0,
+            step: Step {
+                record: 0,
+                is_write: false,
+            },
+        };
+        Uring {
+            slots: vec![empty; entries.len()],
+            region: ManuallyDrop::new(region),
+            in_flight: 0,
+            ring,
+            entries,
+            wake,
+            facts,
+        }
+    }
+
+    /// Runs the worker's requests; all of them are awaited before it returns without error.
+    pub(crate) fn run(&mut self, worker: &mut Worker, gate_ns: u64) -> Result<Stop, IoError> {
+        let batch = worker.group.batch;
+        let per_completion = worker.group.clock == Clock::Completion;
+        let pollable = !worker.group.iopoll && self.wake >= 0;
+        let (submitter, submissions, completions) = self.ring.split();
+        let mut queue = Queue {
+            submitter,
+            submissions,
+            completions,
+            region: &mut self.region,
+            slots: &mut self.slots,
+            entries: &mut self.entries,
+            in_flight: &mut self.in_flight,
+            slow: worker.payload.is_slow(),
+            armed: Vec::new(),
+            enters: 0,
+        };
+        queue.armed.reserve(queue.slots.len());
+        self.facts.registered_ring = queue.submitter.register_ring_fd().is_ok();
+        if pollable {
+            queue.watch(self.wake);
+        }
+        let stop = if worker.schedule.is_some() {
+            uring_open::run(&mut queue, worker, gate_ns)
+        } else {
+            queue.run_closed(worker, gate_ns, batch, per_completion)
+        };
+        self.facts.enters = queue.enters;
+        stop
+    }
+}
+
+/// The two entries of a slot, with everything but the offset.
+fn build_entries(
+    slot: usize,
+    region: &Region,
+    group: &Group,
+    file: i32,
+    facts: &RingFacts,
+) -> [squeue::Entry; 2] {
+    let (pointer, length) = (region.pointer(slot), group.workload.record.0 as u32);
+    macro_rules! both {
+        ($fd:expr) => {
+            if facts.registered_buffers {
+                [
+                    opcode::ReadFixed::new($fd, pointer, length, 0).build(),
+                    opcode::WriteFixed::new($fd, pointer, length, 0).build(),
+                ]
+            } else {
+                [
+                    opcode::Read::new($fd, pointer, length).build(),
+                    opcode::Write::new($fd, pointer, length).build(),
+                ]
+            }
+        };
+    }
+    let entries = if facts.registered_file {
+        both!(types::Fixed(0))
+    } else {
+        both!(types::Fd(file))
+    };
+    entries.map(|entry| entry.user_data(slot as u64))
+}
+
+/// Writes the offset into a prebuilt entry.
+#[inline]
+fn set_offset(entry: &mut squeue::Entry, offset: u64) {
+    // SAFETY: `Entry` is `repr(C)` around the kernel's `struct io_uring_sqe`, 64 bytes aligned to
+    // 8, whose second 8 bytes are the offset (linux/io_uring.h, a stable ABI).
+    unsafe {
+        (entry as *mut squeue::Entry)
+            .cast::<u64>()
+            .add(1)
+            .write(offset)
+    };
+}
+
+/// A ring in use: the parts of `Uring`, borrowed apart.
+pub(crate) struct Queue<'a> {
+    submitter: Submitter<'a>,
+    submissions: SubmissionQueue<'a>,
+    completions: CompletionQueue<'a>,
+    region: &'a mut Region,
+    slots: &'a mut [Slot],
+    entries: &'a mut [[squeue::Entry; 2]],
+    in_flight: &'a mut u32,
+    /// Whether preparing a record takes so long that its start is stamped after it.
+    slow: bool,
+    armed: Vec<u32>,
+    enters: u64,
+}
+
+impl Queue<'_> {
+    pub(crate) fn slots(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    pub(crate) fn in_flight(&self) -> u32 {
+        *self.in_flight
+    }
+
+    /// Asks to be woken when the main thread wants something.
+    fn watch(&mut self, wake: i32) {
+        let poll = opcode::PollAdd::new(types::Fd(wake), libc::POLLIN as u32).build();
+        // SAFETY: the entry points to no memory, and the ring has one entry more than slots.
+        let _ = unsafe { self.submissions.push(&poll.user_data(WAKE)) };
+    }
+
+    /// Puts the next request of the worker into a slot; false after the pass.
+    #[inline]
+    pub(crate) fn arm(&mut self, worker: &mut Worker, slot: usize, started: u64) -> bool {
+        let Some((step, offset)) = worker.draw() else {
+            return false;
+        };
+        worker.payload.prepare(step, offset, self.region.slot(slot));
+        if self.slow && worker.schedule.is_none() {
+            self.armed.push(slot as u32);
+        }
+        self.slots[slot] = Slot {
+            started,
+            offset,
+            step,
+        };
+        let entry = &mut self.entries[slot][usize::from(step.is_write)];
+        set_offset(entry, offset);
+        // SAFETY: the entry points into the region, which outlives the request (see `Drop`); the
+        // slot is free, so nobody else uses its buffer; the ring has an entry for every slot.
+        let pushed = unsafe { self.submissions.push(entry) };
+        debug_assert!(pushed.is_ok());
+        *self.in_flight += u32::from(pushed.is_ok());
+        true
+    }
+
+    /// Hands over what is armed and waits for `want` completions, or until `timeout`.
+    #[inline]
+    pub(crate) fn enter(&mut self, want: u32, timeout_ns: Option<u64>) -> Result<(), IoError> {
+        if !self.armed.is_empty() {
+            let now = clock::now();
+            for slot in self.armed.drain(..) {
+                self.slots[slot as usize].started = now;
+            }
+        }
+        self.submissions.sync();
+        self.enters += 1;
+        let entered = match timeout_ns {
+            None => self.submitter.submit_and_wait(want as usize),
+            Some(ns) => {
+                let time = types::Timespec::from(std::time::Duration::from_nanos(ns));
+                let arguments = types::SubmitArgs::new().timespec(&time);
+                self.submitter.submit_with_args(want as usize, &arguments)
+            }
+        };
+        self.completions.sync();
+        self.submissions.sync();
+        match entered {
+            Ok(_) => Ok(()),
+            Err(error) => match errno_of(&error) {
+                Errno::INTR | Errno::TIME | Errno::AGAIN | Errno::BUSY => Ok(()),
+                errno => Err(IoError::Ring {
+                    operation: "enter",
+                    errno,
+                }),
+            },
+        }
+    }
+
+    /// The next completion that was reaped, if any.
+    #[inline]
+    pub(crate) fn next_completion(&mut self) -> Option<cqueue::Entry> {
+        self.completions.next()
+    }
+
+    /// Counts a completion; gives its slot, or nothing when it was the wake-up.
+    #[inline]
+    pub(crate) fn complete(
+        &mut self,
+        worker: &mut Worker,
+        completion: &cqueue::Entry,
+        now: u64,
+    ) -> Option<usize> {
+        let slot = completion.user_data() as usize;
+        let Slot {
+            started,
+            offset,
+            step,
+        } = *self.slots.get(slot)?;
+        *self.in_flight -= 1;
+        let latency = now.saturating_sub(started);
+        let result = completion.result();
+        let whole = worker
+            .tally
+            .complete(step.is_write, offset, result, latency);
+        if self.slow {
+            let buffer = self.region.slot(slot);
+            worker.payload.finish(step, offset, buffer, whole);
+        }
+        Some(slot)
+    }
+
+    /// Closed loop: every completion makes room for the next request.
+    fn run_closed(
+        &mut self,
+        worker: &mut Worker,
+        gate_ns: u64,
+        batch: u32,
+        per_completion: bool,
+    ) -> Result<Stop, IoError> {
+        let mut now = worker.begin(gate_ns);
+        let mut stop = None;
+        let mut closed = false;
+        for slot in 0..self.slots.len() {
+            if !self.arm(worker, slot, now) {
+                stop = Some(Stop::Pass);
+                break;
+            }
+        }
+        while self.in_flight() > 0 {
+            self.enter(batch.min(self.in_flight()), None)?;
+            now = clock::now();
+            stop = stop.or_else(|| worker.turn(now));
+            while let Some(completion) = self.next_completion() {
+                let now = if per_completion { clock::now() } else { now };
+                let Some(slot) = self.complete(worker, &completion, now) else {
+                    continue;
+                };
+                if stop.is_none() && !self.arm(worker, slot, now) {
+                    stop = Some(Stop::Pass);
+                }
+            }
+            if !closed && stop.is_some_and(|stop| stop != Stop::Pass) {
+                worker.close_window(now);
+                closed = true;
+            }
+        }
+        if !closed {
+            worker.close_window(now);
+        }
+        Ok(stop.unwrap_or(Stop::Pass))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_is_where_the_kernel_looks_for_it() {
+        let bytes = |entry: &squeue::Entry| {
+            // SAFETY: an entry is 64 initialised bytes.
+            unsafe { *(entry as *const squeue::Entry).cast::<[u8; 64]>() }
+        };
+        let build = |offset| {
+            opcode::Read::new(types::Fd(3), std::ptr::null_mut(), 512)
+                .offset(offset)
+                .build()
+        };
+        let mut patched = build(0);
+        set_offset(&mut patched, 0x1234_5678_9abc_def0);
+        assert_eq!(bytes(&patched), bytes(&build(0x1234_5678_9abc_def0)));
+    }
+}

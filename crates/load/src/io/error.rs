@@ -1,0 +1,166 @@
+//! What can stop a job before or while it runs. Failures of single requests are not errors of the
+//! job: they are counted in its result.
+
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use schedlab_model::{Bytes, WorkloadError};
+
+/// A job that cannot be carried out as asked.
+#[derive(Debug, thiserror::Error)]
+pub enum IoError {
+    /// The JSON is not a job.
+    #[error("job: {0}")]
+    Malformed(String),
+    /// A key of a group has a value that cannot be.
+    #[error("group {group:?}: {key}: {reason}")]
+    Setting {
+        /// Name of the group.
+        group: String,
+        /// The key of the description.
+        key: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The workload of a group cannot be carried out.
+    #[error("group {group:?}: workload: {source}")]
+    Workload {
+        /// Name of the group.
+        group: String,
+        /// The key and its range.
+        source: WorkloadError,
+    },
+    /// A system call on a file failed before or after the measured window.
+    #[error("{}: {operation}: {} ({errno:?})", path.display(), describe(*errno))]
+    System {
+        /// The file or device.
+        path: PathBuf,
+        /// What was tried, such as `open` or `fsync`.
+        operation: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// Under `O_DIRECT` a size or offset is no multiple of the device's block.
+    #[error(
+        "{}: {what} of {value} is not a multiple of the logical block size of {block}, \
+         which O_DIRECT requires",
+        path.display()
+    )]
+    Misaligned {
+        /// The file or device.
+        path: PathBuf,
+        /// "record size" or "offset".
+        what: &'static str,
+        /// Its value.
+        value: Bytes,
+        /// The logical block size.
+        block: Bytes,
+    },
+    /// The file or device is smaller than what is to be touched.
+    #[error("{}: holds {size}, but the workload touches {needed}", path.display())]
+    TooSmall {
+        /// The file or device.
+        path: PathBuf,
+        /// What it holds.
+        size: Bytes,
+        /// End of the last record.
+        needed: Bytes,
+    },
+    /// The kernel refuses io_uring (seccomp, sysctl, or too old).
+    #[error("io_uring refused by the kernel: {} ({errno:?})", describe(*errno))]
+    RingRefused {
+        /// `EPERM` (seccomp or `kernel.io_uring_disabled`), `ENOSYS` (too old), …
+        errno: Errno,
+    },
+    /// A ring could not be set up as asked.
+    #[error("io_uring: {operation}: {} ({errno:?})", describe(*errno))]
+    Ring {
+        /// Which step.
+        operation: &'static str,
+        /// The kernel's answer.
+        errno: Errno,
+    },
+    /// The device cannot do completion polling.
+    #[error("{}: the device has no polled queues (queue/io_poll is 0)", .0.display())]
+    NoPolling(PathBuf),
+    /// A worker thread could not be started or died.
+    #[error("worker thread: {0}")]
+    Thread(String),
+}
+
+impl IoError {
+    /// Whether the description is at fault, rather than the machine.
+    pub fn is_description(&self) -> bool {
+        use IoError::{Malformed, Misaligned, Setting, TooSmall, Workload};
+        matches!(
+            self,
+            Malformed(_) | Setting { .. } | Workload { .. } | Misaligned { .. } | TooSmall { .. }
+        )
+    }
+
+    /// A change or a command that helps; empty when nobody knows one.
+    pub fn hint(&self) -> String {
+        match self {
+            IoError::Misaligned { block, .. } => {
+                format!("use a multiple of {}, or buffered I/O", block.0)
+            }
+            IoError::TooSmall { size, .. } => format!("use a span of at most {} bytes", size.0),
+            IoError::RingRefused { .. } => "sysctl kernel.io_uring_disabled=0, or allow the \
+                 fallback to psync (allow_fallback)"
+                .into(),
+            IoError::NoPolling(_) => "use a device with poll queues, or leave iopoll out".into(),
+            IoError::System { errno, .. } if *errno == Errno::ACCESS || *errno == Errno::PERM => {
+                "run as root, or choose a file that you own".into()
+            }
+            IoError::System {
+                errno: Errno::INVAL,
+                operation: "open",
+                ..
+            } => "the file system may not support O_DIRECT; use buffered I/O".into(),
+            _ => String::new(),
+        }
+    }
+
+    pub(crate) fn system(path: &Path, operation: &'static str) -> impl Fn(Errno) -> IoError {
+        let path = path.to_owned();
+        move |errno| IoError::System {
+            path: path.clone(),
+            operation,
+            errno,
+        }
+    }
+}
+
+/// The kernel's words for an error, without its number.
+pub(crate) fn describe(errno: Errno) -> String {
+    let text = std::io::Error::from(errno).to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+/// Symbolic name of an error number, such as `EIO`; the number itself when it is a rare one.
+pub(crate) fn name(errno: i32) -> String {
+    let known = [
+        (libc::EIO, "EIO"),
+        (libc::ENOSPC, "ENOSPC"),
+        (libc::EINTR, "EINTR"),
+        (libc::EINVAL, "EINVAL"),
+        (libc::EOPNOTSUPP, "EOPNOTSUPP"),
+        (libc::EAGAIN, "EAGAIN"),
+        (libc::ENODEV, "ENODEV"),
+        (libc::ENXIO, "ENXIO"),
+        (libc::EFBIG, "EFBIG"),
+        (libc::EDQUOT, "EDQUOT"),
+        (libc::EROFS, "EROFS"),
+        (libc::EBADF, "EBADF"),
+        (libc::EFAULT, "EFAULT"),
+        (libc::ENOMEM, "ENOMEM"),
+        (libc::ETIMEDOUT, "ETIMEDOUT"),
+        (libc::ECANCELED, "ECANCELED"),
+        (libc::EREMOTEIO, "EREMOTEIO"),
+        (libc::EPERM, "EPERM"),
+    ];
+    known
+        .iter()
+        .find(|(number, _)| *number == errno)
+        .map_or_else(|| format!("errno {errno}"), |(_, name)| (*name).to_owned())
+}

@@ -1,0 +1,43 @@
+//! The block-I/O load engine: real reads and writes, counted and timed exactly.
+//!
+//! The way of a job: [`job`] says what is asked (its JSON is documented there) → [`run`] starts
+//! one thread per worker and opens the gate when all are ready → each worker ([`worker`]) walks
+//! its order ([`order`], [`arrivals`]) through one engine of [`engine`] → [`tally`] counts →
+//! [`result`] is what comes back. [`verify`] marks and checks data, [`nop`] measures the engine
+//! itself, [`timings`] repeats hdparm's two timings.
+//!
+//! ```no_run
+//! use schedlab_load::io;
+//!
+//! let job = io::Job::from_json(
+//!     r#"{"seconds": 2.0, "groups": [{"name": "reader", "path": "/tmp/file", "engine": "io_uring",
+//!         "workload": {"pattern": {"kind": "random"}, "direction": {"kind": "read"},
+//!                      "record": "4k", "span": "1g",
+//!                      "arrivals": {"kind": "closed", "depth": 32}, "seed": 1}}]}"#,
+//! )?;
+//! let result = io::run(&job, &mut || io::Wish::Continue)?;
+//! println!("{} reads", result.groups[0].reads.operations);
+//! # Ok::<(), io::IoError>(())
+//! ```
+
+pub mod arrivals;
+mod buffer;
+mod clock;
+mod engine;
+pub mod error;
+pub mod job;
+pub mod nop;
+pub mod order;
+pub mod result;
+mod run;
+mod summary;
+mod tally;
+mod target;
+pub mod timings;
+pub mod verify;
+mod worker;
+
+pub use error::IoError;
+pub use job::{Group, Job};
+pub use result::JobResult;
+pub use run::{run, Wish};

@@ -1,0 +1,131 @@
+//! What the engine itself costs: the hot loop of io_uring, orders, time-stamps and histogram
+//! included, over requests that do nothing (`IORING_OP_NOP`). Stored with every run, so that a
+//! reader can tell the device's nanoseconds from ours.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use schedlab_model::{Arrivals, Bytes, Direction, Pattern, Workload};
+use serde::Serialize;
+
+use super::clock;
+use super::engine::uring::Uring;
+use super::error::IoError;
+use super::job::{EngineKind, Group, Job};
+use super::order::Steps;
+use super::tally::Tally;
+use super::worker::{Control, Worker};
+
+const ROUNDS: usize = 5;
+const ROUND_SECONDS: f64 = 0.04;
+
+/// The engine's own cost per request, in nanoseconds.
+#[derive(Clone, Debug, Serialize)]
+pub struct NopCost {
+    /// Entries of the ring.
+    pub depth: u32,
+    /// Requests per submission.
+    pub batch: u32,
+    /// Wall time per request, median of the rounds: engine, system call and kernel's dispatch.
+    pub ns_per_io: f64,
+    /// The same of the fastest round.
+    pub ns_per_io_min: f64,
+    /// User part of the CPU time per request, all rounds: the engine alone.
+    pub user_ns_per_io: f64,
+    /// System part of the CPU time per request, all rounds.
+    pub system_ns_per_io: f64,
+    /// Flags of the ring.
+    pub flags: String,
+}
+
+/// Measures for about 0.2 s on a ring of `depth` entries, `batch` requests per submission.
+pub fn calibrate(depth: u32, batch: u32) -> Result<NopCost, IoError> {
+    // A thread of its own: rings register themselves with the thread that uses them.
+    std::thread::spawn(move || measure(depth, batch))
+        .join()
+        .map_err(|_| IoError::Thread("the calibration died".into()))?
+}
+
+fn measure(depth: u32, batch: u32) -> Result<NopCost, IoError> {
+    let job = Job {
+        seconds: Some(ROUND_SECONDS),
+        ramp_seconds: ROUND_SECONDS / 10.0,
+        groups: vec![idle_group(depth, batch)?],
+    };
+    job.check()?;
+    let group = Arc::new(job.groups[0].clone());
+    let control = Arc::new(Control::new(-1));
+    let mut rounds = Vec::new();
+    let (mut user, mut system, mut operations) = (0, 0, 0);
+    let mut flags = String::new();
+    for _ in 0..ROUNDS {
+        let mut worker = Worker::prepare(&job, &group, 0, &control)?;
+        let reads = Workload {
+            direction: Direction::Read,
+            ..group.workload
+        };
+        worker.steps = Steps::new(&reads, false);
+        worker.tally = Tally::new(0); // a NOP moves 0 bytes
+        let mut engine = Uring::prepare_idle(batch, depth)?;
+        engine.run(&mut worker, clock::now())?;
+        let (usage, done) = (worker.meter.usage(), worker.tally.sides[0].operations);
+        rounds.push(usage.elapsed_ns as f64 / done.max(1) as f64);
+        user += usage.cpu.user;
+        system += usage.cpu.system;
+        operations += done;
+        flags.clone_from(&engine.facts.flags);
+    }
+    rounds.sort_by(f64::total_cmp);
+    let per_io = |ns: u64| ns as f64 / operations.max(1) as f64;
+    Ok(NopCost {
+        depth,
+        batch,
+        ns_per_io: rounds[ROUNDS / 2],
+        ns_per_io_min: rounds[0],
+        user_ns_per_io: per_io(user),
+        system_ns_per_io: per_io(system),
+        flags,
+    })
+}
+
+/// NOPs complete when they are submitted, so as many are in flight as are submitted at once.
+fn idle_group(depth: u32, batch: u32) -> Result<Group, IoError> {
+    let text = serde_json::json!({
+        "name": "nop", "path": PathBuf::from("/dev/null"), "engine": "io_uring", "batch": batch,
+        "max_in_flight": depth,
+        "workload": Workload {
+            pattern: Pattern::Random { replacement: false },
+            direction: Direction::Write,
+            record: Bytes(4096),
+            span: Bytes(1 << 30),
+            arrivals: Arrivals::Closed { depth: batch },
+            seed: 1,
+        },
+    });
+    let group: Group =
+        serde_json::from_value(text).map_err(|error| IoError::Malformed(error.to_string()))?;
+    debug_assert_eq!(group.engine, EngineKind::IoUring);
+    if batch == 0 || batch > depth {
+        return Err(IoError::Setting {
+            group: "nop".into(),
+            key: "batch",
+            reason: format!("1 to the depth ({depth})"),
+        });
+    }
+    Ok(group)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_engine_knows_its_own_cost() {
+        match calibrate(32, 32) {
+            Ok(cost) => assert!(cost.ns_per_io > 1.0 && cost.ns_per_io < 1e6, "{cost:?}"),
+            Err(IoError::RingRefused { errno }) => println!("skipped: io_uring refused: {errno}"),
+            Err(error) => panic!("{error}"),
+        }
+        assert!(calibrate(4, 5).unwrap_err().to_string().contains("batch"));
+    }
+}

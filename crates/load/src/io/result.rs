@@ -1,0 +1,172 @@
+//! What a job found, and its JSON.
+//!
+//! ```json
+//! {"interrupted": false,        // ended early by a signal or by the caller
+//!  "abandoned_workers": 0,      // workers still inside the kernel when an interrupted job returned
+//!  "elapsed_ns": 2000000000,    // the longest group
+//!  "process_cpu_user_ns": 0, "process_cpu_system_ns": 0, // whole process, kernel workers included
+//!  "groups": [{
+//!    "name": "reader", "engine": "io_uring", "fallback": null, // or why another engine was used
+//!    "arrivals": "closed",      // or "poisson", "constant": latency from the intended start
+//!    "elapsed_ns": 2000000000,  // the slowest worker
+//!    "cpu_user_ns": 0, "cpu_system_ns": 0,                  // the workers' own threads
+//!    "reads": {"operations": 0, "bytes": 0, "errors": 0, "short": 0,
+//!              "latency": {"count": 0, "mean": 0.0, "deviation": 0.0, "min": 0, "max": 0,
+//!                          "bins": [[low, high, count], …]}},    // nanoseconds
+//!    "writes": { … as reads … },
+//!    "start_lag": null,         // open loop: issue minus intended start, as a latency object
+//!    "unissued": 0,             // open loop: arrivals due in the window that were never issued
+//!    "device_bytes_read": 0, "device_bytes_written": 0, // all ever moved: ramp and drain included
+//!    "error_counts": {"EIO": 3}, // by cause, ramp and drain included
+//!    "first_error": {"operation": "read", "path": "…", "offset": 0, "error": "EIO"},   // or null
+//!    "verified": 0, "mismatches": 0, "first_mismatch": null, // {"path", "offset", "reason"}
+//!    "load_generator_bottleneck": false, // null where CPU time says nothing (iopoll)
+//!    "ring": {"flags": "single_issuer+defer_taskrun+no_sqarray", "registered_buffers": true,
+//!             "registered_file": true, "registered_ring": true, "enters": 0},  // null: no io_uring
+//!    "workers": [{"worker": 0, "path": "…", "elapsed_ns": 0, "operations": 0, "bytes": 0,
+//!                 "errors": 0, "short": 0, "fsync_ns": 0, "cpu_user_ns": 0, "cpu_system_ns": 0,
+//!                 "cpu_share": 0.97, "runnable_share": 0.99, "stopped_by": "time"}]
+//!                 // or "pass", "interrupt", "errors", "no_space"
+//! }]}
+//! ```
+//!
+//! **Window.** `operations` and `bytes` are requests that completed inside the measured window;
+//! `elapsed_ns` is that window. With one request in flight (psync, mmap) the window ends at the
+//! last completion; with a queue it ends on time, requests still in flight are awaited outside it
+//! and only enter `latency` (they began inside, and leaving out the slow ones would flatter).
+//! In one pass everything counts. `latency` is from just before the request was handed to the
+//! kernel (closed loop) or from its intended start (open loop) to its completion being seen.
+//! Arrivals that were due but never issued enter `latency` with their age at the end, a lower
+//! bound, because otherwise a stall at the end would vanish.
+
+use std::collections::BTreeMap;
+
+use schedlab_model::Histogram;
+use serde::Serialize;
+
+/// The outcome of a job.
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)] // every key is documented once, in the JSON above
+pub struct JobResult {
+    pub interrupted: bool,
+    pub abandoned_workers: u32,
+    pub elapsed_ns: u64,
+    pub process_cpu_user_ns: u64,
+    pub process_cpu_system_ns: u64,
+    pub groups: Vec<GroupResult>,
+}
+
+/// The outcome of one group.
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct GroupResult {
+    pub name: String,
+    pub engine: &'static str,
+    pub fallback: Option<String>,
+    pub arrivals: &'static str,
+    pub elapsed_ns: u64,
+    pub cpu_user_ns: u64,
+    pub cpu_system_ns: u64,
+    pub reads: SideResult,
+    pub writes: SideResult,
+    pub start_lag: Option<Latency>,
+    pub unissued: u64,
+    pub device_bytes_read: u64,
+    pub device_bytes_written: u64,
+    pub error_counts: BTreeMap<String, u64>,
+    pub first_error: Option<FirstError>,
+    pub verified: u64,
+    pub mismatches: u64,
+    pub first_mismatch: Option<Mismatch>,
+    pub load_generator_bottleneck: Option<bool>,
+    pub ring: Option<RingFacts>,
+    pub workers: Vec<WorkerResult>,
+}
+
+/// Reads or writes of a group.
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct SideResult {
+    pub operations: u64,
+    pub bytes: u64,
+    pub errors: u64,
+    pub short: u64,
+    pub latency: Latency,
+}
+
+/// A histogram of times in nanoseconds; `bins` are rows (low, high, count).
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct Latency {
+    pub count: u64,
+    pub mean: f64,
+    pub deviation: f64,
+    pub min: u64,
+    pub max: u64,
+    pub bins: Vec<(u64, u64, u64)>,
+}
+
+/// The first request that failed.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct FirstError {
+    pub operation: &'static str,
+    pub path: String,
+    pub offset: u64,
+    pub error: String,
+}
+
+/// The first record that was not what had been written.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Mismatch {
+    pub path: String,
+    pub offset: u64,
+    pub reason: String,
+}
+
+/// How the ring of the first worker was set up.
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct RingFacts {
+    pub flags: String,
+    pub registered_buffers: bool,
+    pub registered_file: bool,
+    pub registered_ring: bool,
+    pub enters: u64,
+}
+
+/// The outcome of one worker.
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct WorkerResult {
+    pub worker: u32,
+    pub path: String,
+    pub elapsed_ns: u64,
+    pub operations: u64,
+    pub bytes: u64,
+    pub errors: u64,
+    pub short: u64,
+    pub fsync_ns: u64,
+    pub cpu_user_ns: u64,
+    pub cpu_system_ns: u64,
+    pub cpu_share: f64,
+    pub runnable_share: Option<f64>,
+    pub stopped_by: &'static str,
+}
+
+impl From<&Histogram> for Latency {
+    fn from(histogram: &Histogram) -> Self {
+        Latency {
+            count: histogram.count(),
+            mean: histogram.mean().unwrap_or(0.0),
+            deviation: histogram.deviation().unwrap_or(0.0),
+            min: histogram.min().unwrap_or(0),
+            max: histogram.max().unwrap_or(0),
+            bins: histogram
+                .bins()
+                .map(|bin| (bin.low, bin.high, bin.count))
+                .collect(),
+        }
+    }
+}

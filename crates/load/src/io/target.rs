@@ -1,0 +1,147 @@
+//! The file or device of a worker: opening it in the asked mode, and refusing what could not work
+//! before the clock starts.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    fstat, ioctl_blksszget, open, seek, statx, AtFlags, FileType, Mode, OFlags, SeekFrom,
+    StatxFlags,
+};
+use schedlab_model::{Bytes, Direction};
+
+use super::error::IoError;
+use super::job::{EngineKind, FileState, Group, Sync};
+
+/// An open file and where its records begin.
+pub(crate) struct Target {
+    pub file: OwnedFd,
+    pub path: PathBuf,
+    pub offset: u64,
+}
+
+impl Target {
+    /// Opens the file of `worker` as its group asks.
+    pub(crate) fn open(group: &Group, worker: u32) -> Result<Target, IoError> {
+        let path = group.path_of(worker);
+        let mut flags = OFlags::CLOEXEC | OFlags::NOATIME;
+        // A mapping that is written needs to be readable, too.
+        flags |= match (group.workload.direction, group.engine) {
+            (Direction::Read, _) => OFlags::RDONLY,
+            (Direction::Write, EngineKind::Psync | EngineKind::IoUring) => OFlags::WRONLY,
+            _ => OFlags::RDWR,
+        };
+        if group.direct {
+            flags |= OFlags::DIRECT;
+        }
+        flags |= match group.sync {
+            Sync::None => OFlags::empty(),
+            Sync::Dsync => OFlags::DSYNC,
+            Sync::Sync => OFlags::SYNC,
+        };
+        if group.file == FileState::Fresh {
+            flags |= OFlags::CREATE | OFlags::TRUNC;
+        }
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = open(&path, flags, mode)
+            // Only the owner of a file may leave its access time alone.
+            .or_else(|_| open(&path, flags - OFlags::NOATIME, mode))
+            .map_err(IoError::system(&path, "open"))?;
+        let target = Target {
+            offset: group.offset_of(worker),
+            file,
+            path,
+        };
+        target.check(group)?;
+        Ok(target)
+    }
+
+    fn check(&self, group: &Group) -> Result<(), IoError> {
+        let stat = fstat(&self.file).map_err(IoError::system(&self.path, "stat"))?;
+        if group.direct {
+            let block = self.logical_block();
+            for (what, value) in [
+                ("record size", group.workload.record),
+                ("offset", Bytes(self.offset)),
+            ] {
+                if value.0 % block != 0 {
+                    return Err(IoError::Misaligned {
+                        path: self.path.clone(),
+                        what,
+                        value,
+                        block: Bytes(block),
+                    });
+                }
+            }
+        }
+        if group.iopoll && !has_poll_queues(&stat) {
+            return Err(IoError::NoPolling(self.path.clone()));
+        }
+        let is_device = FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
+        if !is_device && group.workload.direction == Direction::Write {
+            return self.extend_for_mapping(group, stat.st_size as u64);
+        }
+        let size = seek(&self.file, SeekFrom::End(0)).map_err(self.failed("seek"))?;
+        if size < self.end(group) {
+            return Err(IoError::TooSmall {
+                path: self.path.clone(),
+                size: Bytes(size),
+                needed: Bytes(self.end(group)),
+            });
+        }
+        Ok(())
+    }
+
+    /// A mapping cannot grow its file.
+    fn extend_for_mapping(&self, group: &Group, size: u64) -> Result<(), IoError> {
+        if group.engine == EngineKind::Mmap && size < self.end(group) {
+            rustix::fs::ftruncate(&self.file, self.end(group)).map_err(self.failed("truncate"))?;
+        }
+        Ok(())
+    }
+
+    /// End of the last record.
+    fn end(&self, group: &Group) -> u64 {
+        self.offset + group.records_per_worker() * group.workload.record.0
+    }
+
+    /// The error of a system call on this file.
+    pub(crate) fn failed(&self, operation: &'static str) -> impl Fn(rustix::io::Errno) -> IoError {
+        IoError::system(&self.path, operation)
+    }
+
+    /// What `O_DIRECT` offsets and lengths must be multiples of; 1 where nobody says.
+    fn logical_block(&self) -> u64 {
+        if let Ok(size) = ioctl_blksszget(&self.file) {
+            return u64::from(size);
+        }
+        let told = statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+        match told {
+            Ok(stat) if stat.stx_dio_offset_align > 0 => u64::from(stat.stx_dio_offset_align),
+            _ => fstat(&self.file)
+                .ok()
+                .and_then(|stat| queue_file(stat.st_dev, "logical_block_size"))
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(1),
+        }
+    }
+}
+
+/// Whether the device of a file has queues for completion polling.
+fn has_poll_queues(stat: &rustix::fs::Stat) -> bool {
+    let device = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::BlockDevice => stat.st_rdev,
+        _ => stat.st_dev,
+    };
+    queue_file(device, "io_poll").as_deref() == Some("1")
+}
+
+/// A file under `queue/` of a block device, or of the disk that it is a partition of.
+fn queue_file(device: u64, name: &str) -> Option<String> {
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let base = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    let read = |path: &Path| std::fs::read_to_string(path).ok();
+    read(&base.join("queue").join(name))
+        .or_else(|| read(&base.join("../queue").join(name)))
+        .map(|text| text.trim().to_owned())
+}

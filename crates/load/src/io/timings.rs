@@ -1,0 +1,134 @@
+//! hdparm's two timings, by its definitions, so that the numbers agree with `hdparm -tT`.
+//!
+//! * cached reads (`-T`): the first 2 MiB of the device are read again and again from the page
+//!   cache for 2 s; what that much copying costs without reading is not subtracted;
+//! * buffered device reads (`-t`): consecutive 2 MiB reads from the start of the device for 3 s,
+//!   its cache dropped before (`BLKFLSBUF`).
+//!
+//! With `direct` both open the device with `O_DIRECT` (`hdparm --direct`).
+
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use rustix::fs::{fadvise, open, seek, Advice, FileType, Mode, OFlags, SeekFrom};
+use rustix::io::{pread, Errno};
+use serde::Serialize;
+
+use super::buffer::Region;
+use super::clock;
+use super::error::IoError;
+use super::run::Wish;
+
+const BLOCK: usize = 2 << 20;
+const CACHED_NS: u64 = 2_000_000_000;
+const DEVICE_NS: u64 = 3_000_000_000;
+const BLKFLSBUF: libc::Ioctl = 0x1261;
+/// How often the caller is asked whether to go on.
+const POLL_NS: u64 = 20_000_000;
+
+/// What was read in how long.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Timing {
+    /// Bytes read.
+    pub bytes: u64,
+    /// Nanoseconds from the first to the end of the last read.
+    pub elapsed_ns: u64,
+}
+
+/// Both timings of one file or device.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Timings {
+    /// From the page cache (with `direct`: from the device's cache).
+    pub cached: Timing,
+    /// From the device.
+    pub device: Timing,
+    /// Whether `O_DIRECT` was used.
+    pub direct: bool,
+    /// Whether the caller stopped the measurement.
+    pub interrupted: bool,
+}
+
+/// Takes both timings; about 5 s.
+pub fn measure(
+    path: &Path,
+    direct: bool,
+    poll: &mut dyn FnMut() -> Wish,
+) -> Result<Timings, IoError> {
+    let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    flags.set(OFlags::DIRECT, direct);
+    let file = open(path, flags, Mode::empty()).map_err(IoError::system(path, "open"))?;
+    let size = seek(&file, SeekFrom::End(0)).map_err(IoError::system(path, "seek"))?;
+    if size < BLOCK as u64 {
+        return Err(IoError::TooSmall {
+            path: path.to_owned(),
+            size: schedlab_model::Bytes(size),
+            needed: schedlab_model::Bytes(BLOCK as u64),
+        });
+    }
+    let mut buffer = Region::new(1, BLOCK, 0).map_err(IoError::system(path, "allocate buffers"))?;
+    let mut read =
+        |offset: u64| pread(&file, buffer.slot(0), offset).map_err(IoError::system(path, "read"));
+    let mut timings = Timings {
+        direct,
+        ..Timings::default()
+    };
+    read(0)?; // fills the cache, as hdparm does
+    timings.interrupted = window(CACHED_NS, poll, &mut timings.cached, &mut |_| read(0))?;
+    if timings.interrupted {
+        return Ok(timings);
+    }
+    drop_cache(&file).map_err(IoError::system(path, "drop the cache"))?;
+    timings.interrupted = window(DEVICE_NS, poll, &mut timings.device, &mut |at| {
+        if at >= size {
+            Ok(0)
+        } else {
+            read(at)
+        }
+    })?;
+    Ok(timings)
+}
+
+/// Calls `read` with the bytes so far until the time is over or nothing is left; gives whether
+/// the caller stopped it.
+fn window(
+    length_ns: u64,
+    poll: &mut dyn FnMut() -> Wish,
+    timing: &mut Timing,
+    read: &mut dyn FnMut(u64) -> Result<usize, IoError>,
+) -> Result<bool, IoError> {
+    let start = clock::now();
+    let mut asked = start;
+    loop {
+        let moved = read(timing.bytes)?;
+        let now = clock::now();
+        timing.bytes += moved as u64;
+        timing.elapsed_ns = now - start;
+        if moved == 0 || timing.elapsed_ns >= length_ns {
+            return Ok(false);
+        }
+        if now - asked >= POLL_NS {
+            asked = now;
+            if poll() == Wish::Stop {
+                return Ok(true);
+            }
+        }
+    }
+}
+
+/// Makes the next reads come from the device.
+fn drop_cache(file: &impl std::os::fd::AsFd) -> Result<(), Errno> {
+    rustix::fs::fsync(file)?;
+    let mode = rustix::fs::fstat(file)?.st_mode;
+    if FileType::from_raw_mode(mode) == FileType::BlockDevice {
+        // SAFETY: BLKFLSBUF takes no argument.
+        if unsafe { libc::ioctl(file.as_fd().as_raw_fd(), BLKFLSBUF, 0) } != 0 {
+            return Err(last_errno());
+        }
+        return Ok(());
+    }
+    fadvise(file, 0, None, Advice::DontNeed)
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}

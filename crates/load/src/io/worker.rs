@@ -1,0 +1,248 @@
+//! One worker: what it owns before the clock starts, and the measured window as it sees it.
+//!
+//! **Threads, not processes.** IOzone and fio fork; here a worker is a thread of the process that
+//! holds the Python interpreter, because forking a threaded interpreter can deadlock in its
+//! allocator, and because a thread's results need no shared memory and its Ctrl-C no signals.
+//! Nothing that a scheduler sees is lost: a thread has its own I/O context (`CLONE_IO` is not
+//! set), so bfq gives it its own queue, and its CPU time is counted apart (`RUSAGE_THREAD`).
+//! What threads would share and processes would not is taken apart: each worker has its own open
+//! file, buffers, ring, counters, and, by `unshare(CLONE_FILES)`, its own file table, so no
+//! reference count is contended. The address space stays shared; only the mmap engine can feel
+//! that (page faults of several workers meet in one `mm`).
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
+
+use super::arrivals::Schedule;
+use super::clock::{self, Cpu};
+use super::error::IoError;
+use super::job::{Group, Job};
+use super::order::{Step, Steps};
+use super::tally::{Stop, Tally};
+use super::target::Target;
+use super::verify::Payload;
+
+/// What the main thread tells the workers.
+pub(crate) struct Control {
+    wish: AtomicU8,
+    /// An eventfd that becomes readable when the wish changes.
+    pub wake: RawFd,
+}
+
+const RUN: u8 = 0;
+const TIME_OVER: u8 = 1;
+const INTERRUPT: u8 = 2;
+
+impl Control {
+    pub(crate) fn new(wake: RawFd) -> Control {
+        Control {
+            wish: AtomicU8::new(RUN),
+            wake,
+        }
+    }
+
+    /// The window is over, also for workers whose requests do not come back.
+    pub(crate) fn time_over(&self) {
+        self.wish.fetch_max(TIME_OVER, Ordering::Relaxed);
+    }
+
+    /// Stop at once.
+    pub(crate) fn interrupt(&self) {
+        self.wish.store(INTERRUPT, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn stop(&self) -> Option<Stop> {
+        match self.wish.load(Ordering::Relaxed) {
+            RUN => None,
+            TIME_OVER => Some(Stop::Time),
+            _ => Some(Stop::Interrupt),
+        }
+    }
+}
+
+/// CPU use and clock at one moment.
+#[derive(Clone, Copy, Default)]
+struct Moment {
+    time: u64,
+    cpu: Cpu,
+    schedstat: Option<(u64, u64)>,
+}
+
+impl Moment {
+    fn now(time: u64) -> Moment {
+        Moment {
+            time,
+            cpu: clock::thread_cpu(),
+            schedstat: clock::thread_schedstat(),
+        }
+    }
+}
+
+/// What the measured window of a worker cost.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Usage {
+    pub elapsed_ns: u64,
+    pub cpu: Cpu,
+    /// CPU time over wall time.
+    pub cpu_share: f64,
+    /// Time running or ready to run over wall time: near 1 the worker itself is the limit.
+    pub runnable_share: Option<f64>,
+}
+
+/// Clock and CPU time at both ends of the measured window.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Meter {
+    began: Moment,
+    ended: Moment,
+}
+
+impl Meter {
+    /// Moves the end of the window to now: fsync or close count, too.
+    pub(crate) fn extend(&mut self) {
+        self.ended = Moment::now(clock::now());
+    }
+
+    /// What the window cost.
+    pub(crate) fn usage(&self) -> Usage {
+        let (began, ended) = (self.began, self.ended);
+        let elapsed_ns = ended.time.saturating_sub(began.time);
+        let cpu = ended.cpu.since(began.cpu);
+        let share = |ns: u64| (ns as f64 / elapsed_ns.max(1) as f64).min(1.0);
+        let both = ended.schedstat.zip(began.schedstat);
+        let precise = both.map(|(end, begin)| share(end.0.saturating_sub(begin.0)));
+        Usage {
+            elapsed_ns,
+            cpu,
+            cpu_share: precise.unwrap_or(share(cpu.user + cpu.system)),
+            runnable_share: both
+                .map(|(end, begin)| share((end.0 + end.1).saturating_sub(begin.0 + begin.1))),
+        }
+    }
+}
+
+/// Everything that a worker needs in its hot loop.
+pub(crate) struct Worker {
+    pub group: Arc<Group>,
+    pub target: Target,
+    pub steps: Steps,
+    pub schedule: Option<Schedule>,
+    pub payload: Payload,
+    pub tally: Tally,
+    control: Arc<Control>,
+    record: u64,
+    ramp_ns: u64,
+    window_ns: Option<u64>,
+    /// The next time at which `turn` has something to do.
+    next_event: u64,
+    ramping: bool,
+    pub meter: Meter,
+}
+
+impl Worker {
+    /// Opens the target and prepares orders and marks.
+    pub(crate) fn prepare(
+        job: &Job,
+        group: &Arc<Group>,
+        number: u32,
+        control: &Arc<Control>,
+    ) -> Result<Worker, IoError> {
+        let workload = group.workload_of(number);
+        let records = workload.records();
+        let ns = |seconds: f64| (seconds * 1e9) as u64;
+        Ok(Worker {
+            target: Target::open(group, number)?,
+            steps: Steps::new(&workload, job.seconds.is_none()),
+            schedule: Schedule::new(workload.arrivals, workload.seed),
+            payload: Payload::new(group.verify, group.workload.seed, records, group.generation),
+            tally: Tally::new(workload.record.0 as u32),
+            group: Arc::clone(group),
+            control: Arc::clone(control),
+            record: workload.record.0,
+            ramp_ns: ns(job.ramp_seconds),
+            window_ns: job.seconds.map(ns),
+            next_event: 0,
+            ramping: true,
+            meter: Meter::default(),
+        })
+    }
+
+    /// Starts the worker's clock; the job's clock started at `gate_ns`.
+    pub(crate) fn begin(&mut self, gate_ns: u64) -> u64 {
+        if self.schedule.is_some() {
+            // Timers of this thread fire when due, not up to 50 µs later.
+            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        }
+        let now = clock::now();
+        if let Some(schedule) = &mut self.schedule {
+            schedule.begin(now);
+        }
+        self.ramping = self.ramp_ns > 0;
+        self.next_event = gate_ns + self.ramp_ns;
+        if !self.ramping {
+            self.open_window(now, gate_ns);
+        }
+        now
+    }
+
+    fn open_window(&mut self, now: u64, window_start: u64) {
+        self.ramping = false;
+        self.tally.begin_window();
+        self.next_event = self.window_ns.map_or(u64::MAX, |ns| window_start + ns);
+        self.meter.began = Moment::now(now);
+    }
+
+    /// What the time, the main thread and the errors so far say: go on, or why to stop.
+    #[inline]
+    pub(crate) fn turn(&mut self, now: u64) -> Option<Stop> {
+        if now >= self.next_event {
+            if !self.ramping {
+                return Some(Stop::Time);
+            }
+            self.open_window(now, self.next_event);
+        }
+        self.control.stop().or_else(|| self.tally.verdict())
+    }
+
+    /// Ends the measured window; completions after this are only awaited.
+    pub(crate) fn close_window(&mut self, now: u64) {
+        if self.ramping {
+            self.open_window(now, now);
+        }
+        self.tally.end_window();
+        self.meter.ended = Moment::now(now);
+    }
+
+    /// The time until which a worker without work may sleep.
+    pub(crate) fn sleep_limit(&self, now: u64) -> u64 {
+        const SLICE_NS: u64 = 20_000_000;
+        self.next_event.min(now + SLICE_NS)
+    }
+
+    /// The next record and its offset in the file; nothing after the pass.
+    #[inline]
+    pub(crate) fn draw(&mut self) -> Option<(Step, u64)> {
+        loop {
+            let step = self.steps.next()?;
+            if self.payload.claim(step) {
+                let offset = self.target.offset + u64::from(step.record) * self.record;
+                return Some((step, offset));
+            }
+        }
+    }
+
+    /// Open loop: counts the arrivals that were due when time ran out.
+    pub(crate) fn give_up_backlog(&mut self, end: u64) {
+        let Some(schedule) = &mut self.schedule else {
+            return;
+        };
+        while schedule.due() < end {
+            let Some(step) = self.steps.next() else {
+                return;
+            };
+            self.tally.give_up(step.is_write, end - schedule.due());
+            schedule.advance();
+        }
+    }
+}
