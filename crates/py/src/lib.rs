@@ -5,6 +5,8 @@ mod io_job;
 
 use pyo3::prelude::*;
 
+mod burst_capture;
+mod cpu_command;
 mod cpu_crew;
 mod sim_names;
 mod sim_run;
@@ -13,6 +15,12 @@ mod sim_run;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<burst_capture::BurstCapture>()?;
+    module.add_function(wrap_pyfunction!(
+        burst_capture::probe_burst_sources,
+        module
+    )?)?;
+    module.add_class::<cpu_command::HeldCommand>()?;
     module.add_class::<cpu_crew::CpuCrew>()?;
     module.add_function(wrap_pyfunction!(cpu_crew::calibrate_cpu_kernel, module)?)?;
     cpu_sim::register(module)?;

@@ -22,7 +22,6 @@ pub mod cpu;
 pub mod device;
 pub mod engine;
 mod error;
-pub mod ftl;
 pub mod policy;
 pub mod workload;
 

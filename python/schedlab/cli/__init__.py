@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Import existing measurements.",
     ),
     "cpu": ("schedlab.cli.cpu:cpu", "Count calculations of processes under a CPU scheduler."),
+    "trace": ("schedlab.cli.trace:trace", "Record what the kernel did while a command ran."),
     "sim": ("schedlab.cli.sim:sim", "Simulate schedulers of CPUs and storage devices."),
 }
 

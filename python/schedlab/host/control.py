@@ -13,7 +13,6 @@ was: see journal.py, guardian.py and recover.py.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import signal
 import threading
@@ -296,11 +295,12 @@ def _refusals_explained(path: Path, text: str) -> Iterator[None]:
     """HostError naming knob and value when the kernel refuses."""
     try:
         yield
+    except PermissionError as error:
+        raise HostError(
+            f"cannot write {path}: {error.strerror}", "run it as root (sudo)"
+        ) from error
     except OSError as error:
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            hint = "run it as root (sudo), where /sys and /proc/sys are writable"
-            raise HostError(f"cannot write {path}: {error.strerror}", hint) from error
-        if path.name == "scheduler" and error.errno in (errno.EINVAL, errno.ENOENT):
+        if path.name == "scheduler" and path.parent.name == "queue":
             raise knobs.unknown_scheduler(path.parents[1].name, text) from error
         now = _read_or_gone(str(path))
         raise HostError(

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import HostError, RestoreError
+from schedlab.errors import HostError
 
 STATE_VARIABLE = "SCHEDLAB_STATE_DIR"
 JOURNAL_NAME = "journal.jsonl"
@@ -113,25 +113,15 @@ class Content:
         return not self.entries and not self.damaged_lines
 
 
-def exists(directory: Path) -> bool:
-    """Whether there is a journal; HostError where this user cannot see that."""
-    path = directory / JOURNAL_NAME
-    try:
-        return path.is_file()
-    except OSError as error:
-        raise HostError(f"cannot look at {path}: {error.strerror}", "run it as root") from error
-
-
 def read(directory: Path) -> Content:
-    """The journal of a state directory; empty when there is none. RestoreError if unreadable."""
+    """The journal of a state directory; empty when there is none. HostError if unreadable."""
     path = directory / JOURNAL_NAME
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return Content((), False, ())
     except OSError as error:
-        message = f"cannot read {path}: {error.strerror}; what it holds is not put back"
-        raise RestoreError(message, "run it as root") from error
+        raise HostError(f"cannot read {path}: {error.strerror}", "run it as root") from error
     entries: list[Entry] = []
     damaged: list[int] = []
     lines = data.split(b"\n")

@@ -1,0 +1,119 @@
+//! Bursts as they come out of a ring, added up per task and kept one by one within a limit.
+
+use std::collections::BTreeMap;
+
+use schedlab_model::Histogram;
+use serde::Serialize;
+
+/// One stay on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// Monotonic time of its end.
+    pub end_ns: u64,
+    /// How long it lasted.
+    pub duration_ns: u64,
+    /// Thread id.
+    pub task: u32,
+    /// Whether the task could have gone on.
+    pub preempted: bool,
+}
+
+/// All bursts of one task together.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TaskBursts {
+    /// Thread id.
+    pub task: u32,
+    /// How many.
+    pub bursts: u64,
+    /// Their sum.
+    pub total_ns: u64,
+    /// How many ended by preemption.
+    pub preempted: u64,
+    /// Bursts whose beginning was not traced: their length is the CPU time charged.
+    pub untraced_starts: u64,
+    /// Rows (low_ns, high_ns, count): 64 bins per octave, or one per octave where records of
+    /// single bursts were lost.
+    pub histogram: Vec<(u64, u64, u64)>,
+}
+
+/// What a source has gathered.
+#[derive(Default)]
+pub(crate) struct Collected {
+    pub tasks: Vec<TaskBursts>,
+    pub records: Vec<Burst>,
+    pub lost: u64,
+}
+
+/// Takes bursts one by one.
+pub(crate) struct Collector {
+    tasks: BTreeMap<u32, (TaskBursts, Histogram)>,
+    records: Vec<Burst>,
+    records_max: usize,
+    unkept: u64,
+}
+
+impl Collector {
+    pub fn new(records_max: usize) -> Self {
+        Collector {
+            tasks: BTreeMap::new(),
+            records: Vec::new(),
+            records_max,
+            unkept: 0,
+        }
+    }
+
+    pub fn add(&mut self, burst: Burst) {
+        let (task, histogram) = self.tasks.entry(burst.task).or_insert_with(|| {
+            let task = TaskBursts {
+                task: burst.task,
+                ..TaskBursts::default()
+            };
+            (task, Histogram::new())
+        });
+        task.bursts += 1;
+        task.total_ns += burst.duration_ns;
+        task.preempted += u64::from(burst.preempted);
+        histogram.record(burst.duration_ns);
+        if self.records.len() < self.records_max {
+            self.records.push(burst);
+        } else {
+            self.unkept += 1;
+        }
+    }
+
+    /// Everything, with `lost` records that never arrived.
+    pub fn finish(self, lost: u64) -> Collected {
+        let tasks = self.tasks.into_values().map(|(mut task, histogram)| {
+            task.histogram = histogram.bins().map(|b| (b.low, b.high, b.count)).collect();
+            task
+        });
+        Collected {
+            tasks: tasks.collect(),
+            records: self.records,
+            lost: lost + self.unkept,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bursts_beyond_the_limit_are_added_up_and_counted_as_lost() {
+        let mut collector = Collector::new(2);
+        for i in 1..=5 {
+            collector.add(Burst {
+                end_ns: i * 100,
+                duration_ns: i,
+                task: 7,
+                preempted: i % 2 == 0,
+            });
+        }
+        let collected = collector.finish(3);
+        assert_eq!((collected.records.len(), collected.lost), (2, 6));
+        let task = &collected.tasks[0];
+        assert_eq!((task.bursts, task.total_ns, task.preempted), (5, 15, 2));
+        assert_eq!(task.histogram.iter().map(|r| r.2).sum::<u64>(), 5);
+    }
+}

@@ -1,0 +1,132 @@
+"""Burst capture: both sources see every burst, and a reader that cannot keep up says so."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from schedlab._core import BurstCapture, probe_burst_sources
+from schedlab.cpu.bursts import Bursts, Capture, check
+from schedlab.cpu.crew import held_crew, last_cpu, totals
+from schedlab.cpu.settings import Settings
+
+UNUSABLE = {name: why for name, why in probe_burst_sources() if why}
+
+
+def usable(method):
+    if method in UNUSABLE:
+        pytest.skip(UNUSABLE[method])
+
+
+def capture_two_workers(seconds, method, **options):
+    settings = Settings(2, int(seconds * 1e9), cpus=(last_cpu(),))
+    with held_crew(settings, None) as (crew, _):
+        capture = Capture(crew.pids(), method, **options)
+        crew.start()
+        while not crew.wait(0.5):
+            pass
+        rows = totals(crew)
+        return capture.finish(), rows
+
+
+@pytest.mark.parametrize("method", ["bpf", "perf"])
+def test_bursts_are_as_many_as_switches_and_add_up_to_the_cpu_time(method):
+    usable(method)
+    bursts, rows = capture_two_workers(0.6, method)
+    assert (bursts.method, bursts.lost, len(bursts.tasks)) == (method, 0, 2)
+    for row in rows:
+        task = bursts.of(row["pid"])
+        # The last switch of a process may come after its account was read.
+        switches = row["voluntary_switches"] + row["involuntary_switches"]
+        assert abs(task["bursts"] - switches) <= 1
+        assert task["bursts"] > 5
+        assert sum(count for _, _, count in task["histogram"]) == task["bursts"]
+        # A hypervisor may steal time on a shared machine: it is in the burst, not in the account.
+        assert task["total_ns"] == pytest.approx(row["cpu_ns"], rel=0.15)
+    own = [record for record in bursts.records if record[2] == rows[0]["pid"]]
+    assert [end for end, *_ in own] == sorted(end for end, *_ in own)
+    assert sum(length for _, length, *_ in own) == bursts.of(rows[0]["pid"])["total_ns"]
+
+
+@pytest.mark.parametrize("method", ["bpf", "perf"])
+def test_a_tiny_ring_counts_what_it_lost(method):
+    usable(method)
+    settings = Settings(2, int(1.2e9), slice_ms=1, cpus=(last_cpu(),))
+    with held_crew(settings, None) as (crew, _):
+        options = {"method": method, "ring_bytes": 4096, "drain_ms": 1_500}
+        capture = BurstCapture(crew.pids(), json.dumps(options))
+        crew.start()
+        while not crew.wait(0.5):
+            pass
+        rows = totals(crew)
+        text, records = capture.finish()
+    data = json.loads(text)
+    switches = sum(row["voluntary_switches"] + row["involuntary_switches"] for row in rows)
+    assert switches > 150
+    assert data["lost"] > 0
+    assert len(records) < switches
+    if method == "bpf":  # its totals are kept in the kernel and miss nothing
+        assert abs(len(records) + data["lost"] - switches) <= 2
+        assert abs(sum(task["bursts"] for task in data["tasks"]) - switches) <= 2
+
+
+def test_kept_records_have_a_limit_that_is_told():
+    bursts, _ = capture_two_workers(0.3, None, records_max=3)
+    if not bursts.has_bursts:
+        pytest.skip("no source of bursts here: " + "; ".join(UNUSABLE.values()))
+    assert len(bursts.records) == 3
+    assert bursts.lost == sum(task["bursts"] for task in bursts.tasks) - 3
+
+
+def test_the_floor_gives_totals_only_and_no_false_checks():
+    bursts, rows = capture_two_workers(0.1, "schedstat")
+    assert not bursts.has_bursts
+    assert check(bursts, sum(row["cpu_ns"] for row in rows), 10) == ()
+
+
+def test_checks_show_the_deviation():
+    tasks = ({"task": 7, "bursts": 3, "total_ns": 9_900_000, "untraced_starts": 0},)
+    bursts = Bursts("bpf", (), tasks, ((1, 1, 7, True),), 1, 0)
+    total, count, kept = check(bursts, 10_000_000, 4)
+    assert (total.deviation, count.deviation) == (pytest.approx(-0.01), -0.25)
+    assert (kept.found, kept.expected) == (2, 3)
+    assert "-25.000%" in count.sentence()
+
+
+@pytest.mark.parametrize("method", ["bpf", "perf", "schedstat"])
+def test_trace_cpu_follows_what_a_command_forks_and_exits_with_its_status(method, tmp_path):
+    usable(method)
+    out = tmp_path / "bursts.csv"
+    command = ["--method", method, "--json", "--out", str(out)]
+    command += ["--", "sh", "-c", "seq 20000 | tail -1 >&2; exit 7"]
+    done = subprocess.run(
+        [sys.executable, "-m", "schedlab", "trace", "cpu", *command],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 7, done.stderr
+    assert "20000" in done.stderr
+    data = json.loads(done.stdout)
+    assert (data["method"], data["account"]["exit_status"]) == (method, 7)
+    if method == "schedstat":
+        assert data["tasks"] == []
+        return
+    assert len(data["tasks"]) >= 2
+    assert data["lost"] == 0
+    counted = next(c for c in data["checks"] if c["name"] == "bursts and context switches")
+    assert abs(counted["found"] - counted["expected"]) <= len(data["tasks"])
+    assert len(out.read_text().splitlines()) == 1 + sum(t["bursts"] for t in data["tasks"])
+
+
+def test_a_command_that_is_not_there_is_named():
+    done = subprocess.run(
+        [sys.executable, "-m", "schedlab", "trace", "cpu", "--", "no-such-command"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "no-such-command" in done.stderr
+    assert "hint: " in done.stderr
