@@ -146,6 +146,13 @@ def test_what_was_made_is_removed(state: Path, root_with_loop: None, tmp_path: P
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
+def test_leaving_while_inside_our_own_cgroup(state: Path, root_with_loop: None) -> None:
+    with Control() as control:
+        group = control.cgroup("home")
+        (group / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+    assert not group.exists()
+
+
 def test_the_scratch_file_neither_repeats_nor_compresses(
     state: Path, root_with_loop: None, tmp_path: Path
 ) -> None:

@@ -124,3 +124,29 @@ def test_without_root_there_is_one_clear_message(
             assert "Permission denied" in done.stderr
             assert "hint: run it as root (sudo)" in done.stderr
     assert codes == [2, 0, 0, 0, 0]
+
+
+def test_the_state_directory_of_another_user_is_a_clear_error(
+    nobody: list[str], state: Path
+) -> None:
+    state.mkdir(mode=0o700)
+    (state / "journal.jsonl").write_text("{}\n", encoding="ascii")
+    for arguments in (["recover"], ["io", "get"], ["doctor"], ["io", "set", "none", "loop0"]):
+        done = subprocess.run(
+            [*nobody, *arguments], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert "Traceback" not in done.stderr
+        assert done.returncode == (0 if arguments == ["doctor"] else 2)
+
+
+def test_read_only_sysfs_is_a_clear_error(state: Path, loop: str) -> None:
+    program = 'mount -o remount,ro,bind /sys && exec "$0" -m schedlab io set bfq "$1"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", program, sys.executable, loop],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert "Read-only file system" in done.stderr

@@ -135,6 +135,31 @@ def test_a_kill_between_journal_and_write_is_not_foreign(state: Path, loop: str)
         assert knobs.snapshot(queue) == before
 
 
+def test_what_an_interrupted_write_caused_stays_ours_while_it_is_put_back(
+    state: Path, loop: str
+) -> None:
+    """Found by the kill tests: the guardian's own lines hid that a write was never confirmed."""
+    queue = knobs.queue_of(loop)
+    knobs.write_value(queue / "scheduler", "mq-deadline")
+    knobs.write_value(queue / "nr_requests", "64")
+    knobs.write_value(queue / "iosched/fifo_batch", "7")
+    before = knobs.snapshot(queue)
+    journal.prepare(state)
+    log = journal.Journal(state)
+    log.append("queue", queue=str(queue), values=before)
+    for scheduler in ("none", "mq-deadline"):
+        path = str(queue / "scheduler")
+        log.append("write", path=path, original="mq-deadline", new=scheduler)
+        knobs.write_value(path, scheduler)
+    # The owner is dead; a guardian comes to the first tunable and is killed, too.
+    known = recover._Knowledge(state, journal.read(state).entries)
+    known.confirm(dry_run=False)
+    recover._restore_knobs([str(queue / "iosched/fifo_batch")], known, recover.Recovery())
+    recovery = recover.settle(state)
+    assert (recovery.foreign, recovery.failed) == ([], [])
+    assert knobs.snapshot(queue) == before
+
+
 def test_the_journal_of_another_boot_is_not_replayed(state: Path, loop: str) -> None:
     die(state, loop, "control.set_scheduler(device, 'bfq')")
     path = state / "journal.jsonl"
@@ -204,6 +229,20 @@ def test_a_journal_that_cannot_be_written_stops_before_the_change(
             control.set_scheduler(loop, "bfq")
         assert knobs.read_value(knobs.scheduler_file(loop)) == "none"
         journal_path.rmdir()
+
+
+def test_a_journal_that_others_could_have_written_is_not_followed(
+    state: Path, tmp_path: Path
+) -> None:
+    knob = tmp_path / "knob"
+    knob.write_text("1", encoding="ascii")
+    journal.prepare(state)
+    journal.Journal(state).append("write", path=str(knob), original="0", new="1")
+    state.chmod(0o777)
+    for command in (["recover"], ["io", "get"], ["io", "set", "none", "loop0"]):
+        done = schedlab(*command)
+        assert (done.returncode, "written to by others" in done.stderr) == (2, True)
+    assert knob.read_text(encoding="ascii") == "1"
 
 
 def test_a_gone_device_leaves_nothing_to_restore(state: Path, new_loop) -> None:

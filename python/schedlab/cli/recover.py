@@ -29,7 +29,8 @@ def recover(dry_run: bool, as_json: bool, state_directory: str | None) -> int:
 
     directory = journal.state_directory(state_directory)
     done = recovering.Recovery(dry_run=dry_run)
-    if (directory / journal.JOURNAL_NAME).is_file():
+    if journal.exists(directory):
+        journal.prepare(directory)
         lock = journal.HostLock(directory)
         lock.acquire(wait_s=30.0)
         try:

@@ -13,6 +13,7 @@ was: see journal.py, guardian.py and recover.py.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import threading
@@ -70,6 +71,7 @@ class Control:
         self._named = tuple(named_devices)
         self._report = report
         self._lock = journal.HostLock(self.state_directory)
+        self._guardian = Guardian(self.state_directory, self._lock)
         self._queues: set[Path] = set()
         self._expected: dict[str, str] = {}
         self._originals: dict[str, str] = {}
@@ -86,9 +88,9 @@ class Control:
                 self._report(f"left by a session that died: {line}")
             self.recovered.raise_if_failed()
             self._journal = journal.Journal(self.state_directory)
-            self._guardian = Guardian(self.state_directory, self._lock.descriptor)
             self._guardian.ensure()
         except BaseException:
+            self._guardian.dismiss()
             self._lock.release()
             raise
         return self
@@ -295,12 +297,11 @@ def _refusals_explained(path: Path, text: str) -> Iterator[None]:
     """HostError naming knob and value when the kernel refuses."""
     try:
         yield
-    except PermissionError as error:
-        raise HostError(
-            f"cannot write {path}: {error.strerror}", "run it as root (sudo)"
-        ) from error
     except OSError as error:
-        if path.name == "scheduler" and path.parent.name == "queue":
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            hint = "run it as root (sudo), where /sys and /proc/sys are writable"
+            raise HostError(f"cannot write {path}: {error.strerror}", hint) from error
+        if path.name == "scheduler" and error.errno in (errno.EINVAL, errno.ENOENT):
             raise knobs.unknown_scheduler(path.parents[1].name, text) from error
         now = _read_or_gone(str(path))
         raise HostError(

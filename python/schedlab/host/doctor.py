@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from schedlab.errors import HostError
 from schedlab.host import devices, facts, journal, knobs, owned
 
 QUANTA_MS = (1, 2, 5, 10, 20, 50, 100, 200)
@@ -53,7 +54,7 @@ def examine(directory: Path, quanta_ms: Sequence[int] = QUANTA_MS) -> list[Fact]
     for topic, examiner in FACTS.items():
         try:
             facts_found += examiner()
-        except (OSError, ValueError, LookupError, AttributeError) as error:
+        except (HostError, OSError, ValueError, LookupError, AttributeError) as error:
             facts_found.append(Fact(topic, f"unknown ({error})", "nothing can be said about it"))
     return [*facts_found, *quanta(quanta_ms), *space(directory), *left_over(directory)]
 
@@ -274,12 +275,7 @@ def session() -> Iterator[Fact]:
     """What a session that died has left to be put back."""
     directory = journal.state_directory()
     path = directory / journal.JOURNAL_NAME
-    try:
-        waiting = path.exists()
-    except OSError:
-        yield Fact("journal", f"{path} is not for this user", "unknown", "sudo schedlab recover")
-        return
-    if not waiting:
+    if not journal.exists(directory):
         yield Fact("journal", f"none in {directory}", "nothing is to be put back")
         return
     with journal.held(directory, wait_s=0.0) as idle:

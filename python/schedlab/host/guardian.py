@@ -19,6 +19,7 @@ import sys
 from pathlib import Path
 
 from schedlab.errors import HostError
+from schedlab.host.journal import HostLock
 from schedlab.host.recover import settle
 
 READY = b"r"
@@ -28,7 +29,7 @@ START_PATIENCE_S = 30.0
 class Guardian:
     """The owner's side: start it, see whether it lives, let it go."""
 
-    def __init__(self, directory: Path, lock: int) -> None:
+    def __init__(self, directory: Path, lock: HostLock) -> None:
         self._directory = directory
         self._lock = lock
         self._process: subprocess.Popen[bytes] | None = None
@@ -54,7 +55,7 @@ class Guardian:
     def _start(self) -> None:
         watched, self._pipe = os.pipe()
         ready, announce = os.pipe()
-        passed = [watched, self._lock, announce]
+        passed = [watched, self._lock.descriptor, announce]
         try:
             passed.append(os.pidfd_open(os.getpid()))
         except OSError:
@@ -77,7 +78,7 @@ class Guardian:
                 "let this user run that Python, or install schedlab for all users",
             ) from error
         finally:
-            for descriptor in {*passed} - {self._lock, -1}:
+            for descriptor in {*passed} - {self._lock.descriptor, -1}:
                 os.close(descriptor)
         answered, _, _ = select.select([ready], [], [], START_PATIENCE_S)
         started = bool(answered) and os.read(ready, 1) == READY

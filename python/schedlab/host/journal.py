@@ -23,11 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import HostError
+from schedlab.errors import HostError, RestoreError
 
 STATE_VARIABLE = "SCHEDLAB_STATE_DIR"
 JOURNAL_NAME = "journal.jsonl"
 LOCK_NAME = "lock"
+LOOK_S = 0.5
 Entry = dict[str, Any]
 
 
@@ -113,15 +114,25 @@ class Content:
         return not self.entries and not self.damaged_lines
 
 
+def exists(directory: Path) -> bool:
+    """Whether there is a journal; HostError where this user cannot see that."""
+    path = directory / JOURNAL_NAME
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise HostError(f"cannot look at {path}: {error.strerror}", "run it as root") from error
+
+
 def read(directory: Path) -> Content:
-    """The journal of a state directory; empty when there is none. HostError if unreadable."""
+    """The journal of a state directory; empty when there is none. RestoreError if unreadable."""
     path = directory / JOURNAL_NAME
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return Content((), False, ())
     except OSError as error:
-        raise HostError(f"cannot read {path}: {error.strerror}", "run it as root") from error
+        message = f"cannot read {path}: {error.strerror}; what it holds is not put back"
+        raise RestoreError(message, "run it as root") from error
     entries: list[Entry] = []
     damaged: list[int] = []
     lines = data.split(b"\n")
@@ -145,6 +156,8 @@ def read(directory: Path) -> Content:
 
 def is_alive(process: str) -> bool:
     """Whether a process of that id runs; a dead one whose parent has not noticed does not."""
+    if not process.isdigit():
+        return False
     try:
         status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -166,13 +179,14 @@ class HostLock:
     def acquire(self, wait_s: float) -> None:
         """Take the lock, waiting at most `wait_s` seconds for a guardian to finish its work.
 
-        HostError that names the holder when a living schedlab has it.
+        HostError that names the holder when a living schedlab has it for longer than a look.
         """
         self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        deadline = time.monotonic() + wait_s
+        start = time.monotonic()
         while not self._try():
             holder = self.holder()
-            if is_alive(holder.split()[0] if holder else "") or time.monotonic() > deadline:
+            alive = is_alive(holder.partition(" ")[0])
+            if time.monotonic() >= start + (min(wait_s, LOOK_S) if alive else wait_s):
                 os.close(self.descriptor)
                 self.descriptor = -1
                 raise HostError(

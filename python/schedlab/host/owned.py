@@ -180,9 +180,12 @@ def remove_cgroup(path: str) -> bool:
 def _remove_one_cgroup(group: Path) -> None:
     def emptied() -> bool:
         with contextlib.suppress(OSError):
-            for process in (group / "cgroup.procs").read_text().split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(process), signal.SIGKILL)
+            for process in map(int, (group / "cgroup.procs").read_text().split()):
+                if process == os.getpid():
+                    (group.parent / "cgroup.procs").write_text(str(process))
+                else:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process, signal.SIGKILL)
         try:
             group.rmdir()
         except OSError as error:

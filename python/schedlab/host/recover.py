@@ -8,6 +8,7 @@ was put back is read again; what will not go back is reported with the shell lin
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -75,7 +76,7 @@ class _Knowledge:
     """What the journal tells about each knob: its original, and every value that is ours.
 
     `unconfirmed` is the path of a write whose outcome is not in the journal: the session died
-    in that instant, so whatever that write touches now is our doing.
+    in that instant, so whatever lies beside that knob now is our doing.
     """
 
     def __init__(self, directory: Path, entries: Iterable[Entry]) -> None:
@@ -120,14 +121,21 @@ class _Knowledge:
 
     def is_ours(self, path: str, value: str) -> bool:
         """Whether a value of a knob is one that we set, or caused by setting another."""
-        if any(knobs.same(value, ours) for ours in self._ours.get(path, ())):
-            return True
-        if not self.unconfirmed:
-            return False
-        return path == self.unconfirmed or (
-            Path(self.unconfirmed).name == "scheduler"
-            and Path(self.unconfirmed).parent in Path(path).parents
-        )
+        return any(knobs.same(value, ours) for ours in self._ours.get(path, ()))
+
+    def confirm(self, dry_run: bool) -> None:
+        """Note, in the journal too, what the last write made of its neighbours, if nobody has."""
+        path, self.unconfirmed = self.unconfirmed, ""
+        if not path:
+            return
+        queue = knobs.queue_above(path)
+        found = {str(queue / k): v for k, v in knobs.snapshot(queue).items()} if queue else {}
+        if (value := _read(path)) is not None:
+            found[path] = value
+        self.caused(found)
+        if not dry_run:
+            with contextlib.suppress(HostError):
+                self.journal.append("after", path=path, values=found)
 
     def knobs_elsewhere(self) -> list[str]:
         """Knobs that are not in the `queue/` of a device, last written first."""
@@ -145,13 +153,14 @@ def settle(directory: Path, dry_run: bool = False) -> Recovery:
     """
     recovery = Recovery(dry_run=dry_run)
     content = journal.read(directory)
-    if content.is_empty and not (directory / journal.JOURNAL_NAME).exists():
+    if content.is_empty and not journal.exists(directory):
         return recovery
     known = _Knowledge(directory, content.entries)
     if content.other_boot:
         recovery.notices.append("the journal is of another boot: its settings died with it")
         known.things = [t for t in known.things if t["what"] in ("file", "directory")]
     else:
+        known.confirm(dry_run)
         for queue in known.queues:
             _restore_queue(queue, known, recovery)
         for path in known.knobs_elsewhere():
@@ -167,8 +176,9 @@ def settle_if_stale(directory: Path) -> Recovery:
 
     RestoreError when something could not be put back.
     """
-    if not (directory / journal.JOURNAL_NAME).is_file():
+    if not journal.exists(directory):
         return Recovery()
+    journal.prepare(directory)
     with journal.held(directory, wait_s=0.0) as got:
         recovery = settle(directory) if got else Recovery()
     recovery.raise_if_failed()

@@ -26,6 +26,7 @@ def set_(scheduler: str, devices: tuple[str, ...], as_json: bool) -> None:
     """
     from schedlab.design.candidates import legacy_notes, parse_candidates
     from schedlab.host.control import Control
+    from schedlab.host.knobs import device_name
 
     candidates = parse_candidates(scheduler)
     if len(candidates) != 1:
@@ -34,9 +35,8 @@ def set_(scheduler: str, devices: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"note: {note}", err=True)
     done = {}
     with Control(named_devices=devices, report=lambda line: click.echo(line, err=True)) as control:
-        for device in devices:
-            name, facts = _set_one(control, device, candidates[0])
-            done[name] = facts
+        for name in dict.fromkeys(map(device_name, devices)):
+            done[name] = _set_one(control, name, candidates[0])
         control.keep()
     if as_json:
         click.echo(json.dumps({"schema": 1, "devices": done}, indent=2))
@@ -48,8 +48,8 @@ def set_(scheduler: str, devices: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"take back: {facts['take_back']}", err=True)
 
 
-def _set_one(control: Control, device: str, candidate: Candidate) -> tuple[str, dict[str, Any]]:
-    """Set one device; its name, and what was, is, and takes it back."""
+def _set_one(control: Control, device: str, candidate: Candidate) -> dict[str, Any]:
+    """Set one device; what was, is, and takes it back."""
     from schedlab.host import knobs
 
     queue = knobs.queue_of(device)
@@ -65,10 +65,10 @@ def _set_one(control: Control, device: str, candidate: Candidate) -> tuple[str, 
     tunables = {k: v for k, v in candidate.settings.items() if k != "scheduler"}
     applied = control.set_scheduler(device, str(candidate.settings["scheduler"]), tunables)
     what = f"{before}:{','.join(tuned)}" if tuned else before
-    return applied.device, {
+    return {
         "before": before,
         "after": applied.scheduler,
         "tunables": dict(applied.tunables),
         "notes": list(applied.notes),
-        "take_back": f"schedlab io set {what} {applied.device}",
+        "take_back": f"schedlab io set {what} {device}",
     }
