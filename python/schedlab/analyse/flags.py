@@ -9,6 +9,7 @@ import numpy as np
 
 from schedlab.analyse.change_points import LEVEL, trend
 from schedlab.analyse.matrix import Table
+from schedlab.analyse.noise_floor import Margins
 from schedlab.spec import Flag, Pair, Samples
 
 CPU_BOUND_SHARE = 0.9
@@ -18,19 +19,20 @@ FEW_BLOCKS = 5
 
 
 def table_flags(
-    table: Table, pairs: Sequence[Pair], margin: float, *, blocked: bool
+    table: Table, pairs: Sequence[Pair], margins: Margins, *, blocked: bool
 ) -> tuple[Flag, ...]:
     """Every flag of one metric of one workload; `pairs` are its verdicts."""
     return (
         *_missing(table, blocked=blocked),
         *_zero(table),
         *_few(table, blocked=blocked),
+        *_noise_floor(table, margins),
         *_control(table, pairs),
         *_insensitive(table),
         *_cold_first_run(table),
         *_identical(table, pairs),
         *_fragile(table, pairs),
-        *_drift(table, margin),
+        *_drift(table, margins.difference),
     )
 
 
@@ -99,6 +101,22 @@ def _few(table: Table, *, blocked: bool) -> Iterator[Flag]:
             table.samples.workload,
             values={"blocks": min(counts)},
         )
+
+
+def _noise_floor(table: Table, margins: Margins) -> Iterator[Flag]:
+    """The baseline under a second name came out different."""
+    if margins.floor is None or margins.floor < margins.difference:
+        return
+    percent = f"{100 * margins.floor:.2g} %"
+    text = (
+        f"the baseline demonstrably differs from itself by {percent}: something other than the "
+        "scheduler moves the measurements, and smaller differences count as none"
+        if margins.raised
+        else f"the baseline differs from itself by {percent} (within its own noise): smaller "
+        "differences are not called better or worse"
+    )
+    values = {"noise_floor": margins.floor, "demonstrated": margins.raised}
+    yield Flag("noise-floor", text, table.samples.workload, values=values)
 
 
 def _control(table: Table, pairs: Sequence[Pair]) -> Iterator[Flag]:

@@ -10,6 +10,7 @@ from scipy.special import stdtrit
 
 from schedlab.analyse.comparison import Comparison
 from schedlab.analyse.matrix import Floats, Table
+from schedlab.analyse.noise_floor import Margins
 from schedlab.spec import CandidateSummary, Pair, PairVerdict
 
 #: A pilot of 8 blocks predicts the blocks that are needed within these factors.
@@ -23,21 +24,19 @@ MIRROR: dict[PairVerdict, PairVerdict] = {
 }
 
 
-def classify(low: float, high: float, margin: float) -> PairVerdict:
+def classify(low: float, high: float, margins: Margins) -> PairVerdict:
     """The verdict of an interval of log(performance of a / performance of b)."""
-    limit = math.log1p(margin)
-    if low > limit:
+    different, equal = math.log1p(margins.difference), math.log1p(margins.equivalence)
+    if low > different:
         return "better"
-    if high < -limit:
+    if high < -different:
         return "worse"
-    if -limit <= low and high <= limit:
+    if -equal <= low and high <= equal:
         return "equivalent"
     return "undecided"
 
 
-def pairs_of(
-    comparison: Comparison, margin: float, sign: float, fragile: Sequence[bool] = ()
-) -> tuple[Pair, ...]:
+def pairs_of(comparison: Comparison, margins: Margins, sign: float) -> tuple[Pair, ...]:
     """Every pair with ratio, interval and verdict; `sign` is −1 where lower is better."""
     width = comparison.half_width
     result = []
@@ -47,7 +46,7 @@ def pairs_of(
         verdict: PairVerdict = "undecided"
         if known:
             low, high = sorted((sign * (mean - half), sign * (mean + half)))
-            verdict = classify(low, high, margin)
+            verdict = classify(low, high, margins)
         runs = int(min(comparison.runs[a], comparison.runs[b]))
         result.append(
             Pair(
@@ -58,8 +57,7 @@ def pairs_of(
                 high=math.exp(mean + half) if known else None,
                 verdict=verdict,
                 hodges_lehmann=_ratio(float(comparison.hodges_lehmann[p])),
-                fragile=bool(fragile[p]) if len(fragile) else False,
-                blocks_needed=blocks_needed(mean, half, margin, runs)
+                blocks_needed=blocks_needed(mean, half, margins, runs)
                 if verdict == "undecided"
                 else None,
                 standard_error=_finite(float(comparison.standard_error[p])),
@@ -68,7 +66,7 @@ def pairs_of(
     return tuple(result)
 
 
-def blocks_needed(mean: float, half: float, margin: float, runs: int) -> tuple[int, int] | None:
+def blocks_needed(mean: float, half: float, margins: Margins, runs: int) -> tuple[int, int] | None:
     """How many more blocks would bring the interval to one side of the margin, as a range.
 
     n* = ((c·s) / ||d| − δ|)², with c·s = half·√n. `None` where no number of blocks that anybody
@@ -76,7 +74,9 @@ def blocks_needed(mean: float, half: float, margin: float, runs: int) -> tuple[i
     """
     if not math.isfinite(half):
         return None
-    gap = abs(abs(mean) - math.log1p(margin))
+    gap = max(
+        abs(mean) - math.log1p(margins.difference), math.log1p(margins.equivalence) - abs(mean)
+    )
     if gap <= 0 or runs * (half / gap) ** 2 > MOST_BLOCKS:
         return None
     total = math.ceil(runs * (half / gap) ** 2)

@@ -11,6 +11,7 @@ from scipy.special import ndtr
 
 from schedlab.analyse.comparison import pair_index
 from schedlab.analyse.matrix import Floats
+from schedlab.analyse.noise_floor import Margins
 from schedlab.spec import Pair
 
 FEWEST_BLOCKS = 12
@@ -18,7 +19,7 @@ EXACT_RANKS = 60
 LEVEL = 0.05
 
 
-def fragile(y: Floats, pairs: tuple[Pair, ...], margin: float, sign: float) -> NDArray[np.bool_]:
+def fragile(y: Floats, pairs: tuple[Pair, ...], margins: Margins, sign: float) -> NDArray[np.bool_]:
     """Which decided pairs the signed ranks do not confirm; none below 12 blocks.
 
     The same statements are tested as the verdicts make (beyond ±δ; inside ±δ by two one-sided
@@ -31,9 +32,9 @@ def fragile(y: Floats, pairs: tuple[Pair, ...], margin: float, sign: float) -> N
         return result
     first, second = pair_index(y.shape[1])
     d = sign * (y[:, first] - y[:, second])
-    limit = math.log1p(margin)
-    above, below = signed_rank_p(d - limit), signed_rank_p(-d - limit)
-    inside = np.maximum(signed_rank_p(limit - d), signed_rank_p(d + limit))
+    different, equal = math.log1p(margins.difference), math.log1p(margins.equivalence)
+    above, below = signed_rank_p(d - different), signed_rank_p(-d - different)
+    inside = np.maximum(signed_rank_p(equal - d), signed_rank_p(d + equal))
     tests = {"better": above, "worse": below, "equivalent": inside}
     p = np.array([2 * tests[pair.verdict][i] for i, pair in enumerate(pairs) if decided[i]])
     result[decided] = holm(p) > LEVEL

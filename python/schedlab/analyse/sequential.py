@@ -18,8 +18,8 @@ LOOKS = (12, 16, 20, 26, 32, 40)
 SPENT_ALPHA = (0.002, 0.004, 0.007, 0.010, 0.012, 0.015)
 LOOK_ALPHA = 0.02
 ALPHA = 0.05
-#: Precision mode looks after every block from here on; with fewer the spread is a guess.
-FEWEST_FOR_PRECISION = 12
+#: Precision mode looks after every fourth block from the first look on.
+PRECISION_STEP = 4
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ def next_look(blocks: int, stopping: Stopping) -> int | None:
     if stopping.mode == "fixed":
         following = stopping.blocks
     elif stopping.mode == "precision":
-        following = max(FEWEST_FOR_PRECISION, blocks + 1)
+        steps = max(0, blocks - LOOKS[0]) // PRECISION_STEP + 1
+        following = LOOKS[0] + PRECISION_STEP * steps if blocks >= LOOKS[0] else LOOKS[0]
     else:
         following = next((look for look in LOOKS if look > blocks), largest)
     following = min(following, largest)

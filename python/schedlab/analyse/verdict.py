@@ -14,6 +14,7 @@ from schedlab.analyse.comparison import Comparison
 from schedlab.analyse.flags import table_flags
 from schedlab.analyse.intervals import compare_blocked
 from schedlab.analyse.matrix import Floats, Table, arrange, candidate_order
+from schedlab.analyse.noise_floor import Margins, blocked_margins, unblocked_margins
 from schedlab.analyse.pairs import best_set, pairs_of, seen_from, summaries, summary
 from schedlab.analyse.sensitivity import fragile
 from schedlab.analyse.sequential import ALPHA, ONE_LOOK, blocks_left, how_stopped, levels_at
@@ -105,9 +106,8 @@ def _judge(sample: Samples, question: Question) -> tuple[Table, Comparison | Non
     """One metric of one workload, by steps 5 to 8."""
     table = arrange(sample, question.order, question.twin, blocked=question.blocked)
     comparison = _compare(table, question)
-    floor = noise_floor(_baseline_gap(table, question))
-    margin = max(question.margin, floor or 0.0)
-    pairs = _pairs(comparison, table.y, margin, table.sign)
+    margins = _margins(table, question)
+    pairs = _pairs(comparison, table.y, margins, table.sign)
     best = best_set(table.candidates, pairs)
     blocks = len(table.blocks) if question.blocked else min(len(g) for g in table.groups)
     reason, text = state(
@@ -115,7 +115,7 @@ def _judge(sample: Samples, question: Question) -> tuple[Table, Comparison | Non
         table.candidates,
         pairs,
         best,
-        margin=margin,
+        margin=margins.equivalence,
         effort=_effort(question, blocks),
     )
     splits = change_points(table.y.mean(axis=1), question.seed) if len(table.y) else ()
@@ -127,12 +127,12 @@ def _judge(sample: Samples, question: Question) -> tuple[Table, Comparison | Non
         pairs=pairs,
         best_set=best,
         statement=text,
-        noise_floor=floor,
-        margin=margin,
-        flags=table_flags(table, pairs, margin, blocked=question.blocked),
+        noise_floor=margins.floor,
+        margin=margins.difference,
+        flags=table_flags(table, pairs, margins, blocked=question.blocked),
         change_points=tuple(table.blocks[i] for i in splits),
         reason=reason,
-        segments=_segments(table, splits, margin, question.seed),
+        segments=_segments(table, splits, margins, question.seed),
     )
     return table, comparison, verdict
 
@@ -148,20 +148,22 @@ def _compare(table: Table, question: Question) -> Comparison | None:
 
 
 def _pairs(
-    comparison: Comparison | None, y: Floats, margin: float, sign: float
+    comparison: Comparison | None, y: Floats, margins: Margins, sign: float
 ) -> tuple[Pair, ...]:
     """The verdicts on all pairs, those that signed ranks do not confirm marked as fragile."""
     if comparison is None:
         return ()
-    pairs = pairs_of(comparison, margin, sign)
-    doubts = fragile(y, pairs, margin, sign)
+    pairs = pairs_of(comparison, margins, sign)
+    doubts = fragile(y, pairs, margins, sign)
     return tuple(
         replace(pair, fragile=True) if doubt else pair
         for pair, doubt in zip(pairs, doubts, strict=True)
     )
 
 
-def _segments(table: Table, splits: Sequence[int], margin: float, seed: int) -> tuple[Segment, ...]:
+def _segments(
+    table: Table, splits: Sequence[int], margins: Margins, seed: int
+) -> tuple[Segment, ...]:
     """The parts between the change points, each with its own intervals at 95 %."""
     if not splits:
         return ()
@@ -172,7 +174,7 @@ def _segments(table: Table, splits: Sequence[int], margin: float, seed: int) -> 
             table.blocks[stop - 1],
             pairs_of(
                 compare_blocked(table.y[start:stop], table.candidates, seed=seed),
-                margin,
+                margins,
                 table.sign,
             ),
         )
@@ -180,22 +182,15 @@ def _segments(table: Table, splits: Sequence[int], margin: float, seed: int) -> 
     )
 
 
-def _baseline_gap(table: Table, question: Question) -> Floats:
-    """Differences of logs between the A/A arm and the baseline, block by block (or one mean)."""
+def _margins(table: Table, question: Question) -> Margins:
+    """The margins of one workload, from its A/A arm."""
     if question.twin is None or question.baseline not in table.candidates:
-        return np.empty(0)
+        return Margins(question.margin, question.margin)
     column = table.candidates.index(question.baseline)
     if question.blocked:
-        gap = table.twin - table.y[:, column]
-        return gap[np.isfinite(gap)]
-    if not len(table.twin):
-        return np.empty(0)
-    return np.array([table.twin.mean() - table.groups[column].mean()])
-
-
-def noise_floor(gap: Floats) -> float | None:
-    """What the baseline seems to differ from itself by, as a share; `None` without an A/A arm."""
-    return float(np.expm1(abs(gap.mean()))) if len(gap) else None
+        return blocked_margins(question.margin, table.twin, table.y[:, column], question.seed)
+    arms = [[table.twin, table.groups[column]]]
+    return unblocked_margins(question.margin, arms, (1.0,), question.seed)
 
 
 def _overall(
@@ -207,20 +202,22 @@ def _overall(
     blocked = question.blocked
     blocks = len(joint.blocks) if blocked else min(v.blocks for _, _, v in judged)
     levels = levels_at(blocks, question.stopping) if blocked else ONE_LOOK
-    comparison = compare_joint(joint, blocked=blocked, levels=levels, seed=question.seed)
+    if len(joint.tables) == 1 and len(judged) == 1:
+        comparison = judged[0][1]
+    else:
+        comparison = compare_joint(joint, blocked=blocked, levels=levels, seed=question.seed)
     if comparison is None:
         text = "no overall verdict: the workloads have no block or candidate in common"
         return Overall((), (), (), text, reason="no-interval"), blocks
-    floor = noise_floor(_joint_gap(joint, question))
-    margin = max(question.margin, floor or 0.0)
-    pairs = _pairs(comparison, joint.y, margin, joint.sign)
+    margins = _joint_margins(joint, question)
+    pairs = _pairs(comparison, joint.y, margins, joint.sign)
     best = best_set(joint.candidates, pairs)
     reason, text = state(
         _common_metric(joint),
         joint.candidates,
         pairs,
         best,
-        margin=margin,
+        margin=margins.equivalence,
         effort=_effort(question, blocks),
     )
     counted = [entry for entry in judged if entry[0] in joint.tables and entry[1] is not None]
@@ -237,8 +234,8 @@ def _overall(
         ),
         reason=reason,
         higher_is_better=joint.sign > 0,
-        margin=margin,
-        noise_floor=floor,
+        margin=margins.difference,
+        noise_floor=margins.floor,
     ), blocks
 
 
@@ -273,17 +270,18 @@ def _common_metric(joint: Joint) -> Metric | None:
     return metrics.pop() if len(metrics) == 1 else None
 
 
-def _joint_gap(joint: Joint, question: Question) -> Floats:
-    """The weighted difference between the A/A arm and the baseline, block by block."""
+def _joint_margins(joint: Joint, question: Question) -> Margins:
+    """The margins over all workloads, from their A/A arms together."""
     if question.twin is None or question.baseline not in joint.candidates:
-        return np.empty(0)
+        return Margins(question.margin, question.margin)
+    column = joint.candidates.index(question.baseline)
     if question.blocked:
-        gap = joint.twin - joint.y[:, joint.candidates.index(question.baseline)]
-        return gap[np.isfinite(gap)]
-    gaps = [_baseline_gap(table, question) for table in joint.tables]
-    if not all(len(gap) for gap in gaps):
-        return np.empty(0)
-    return np.array([sum(w * gap[0] for w, gap in zip(joint.weights, gaps, strict=True))])
+        return blocked_margins(question.margin, joint.twin, joint.y[:, column], question.seed)
+    arms = [
+        [table.twin, groups[column]]
+        for table, groups in zip(joint.tables, joint.groups, strict=True)
+    ]
+    return unblocked_margins(question.margin, arms, joint.weights, question.seed)
 
 
 def _secondary(

@@ -1,0 +1,65 @@
+"""What the baseline differs from itself by (the A/A arm), and the margins that follow from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedlab.analyse.comparison import Comparison
+from schedlab.analyse.intervals import compare_blocked
+from schedlab.analyse.matrix import Floats
+from schedlab.analyse.unblocked import compare_unblocked
+
+TWIN_ARMS = ("A/A", "baseline")
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Shares that do not matter: a difference is claimed only beyond `difference`, and candidates
+    are equivalent only inside `equivalence`. `floor` is the noise floor, `None` without an A/A arm.
+
+    Differences must exceed the noise floor as well as what was asked. Equivalence is not made
+    easier by noise: its margin is raised only where the A/A arm demonstrably differs from the
+    baseline, which is when smaller differences cannot be told from what the method itself adds.
+    """
+
+    difference: float
+    equivalence: float
+    floor: float | None = None
+
+    @property
+    def raised(self) -> bool:
+        """Whether the baseline demonstrably differs from itself by more than was asked."""
+        return self.floor is not None and self.equivalence == self.floor
+
+
+def blocked_margins(asked: float, twin: Floats, baseline: Floats, seed: int) -> Margins:
+    """From the logs of the A/A arm and the baseline in the same blocks; NaN where one lacks."""
+    both = np.isfinite(twin) & np.isfinite(baseline)
+    if not both.any():
+        return Margins(asked, asked)
+    y = np.column_stack([twin[both], baseline[both]])
+    return _margins(asked, compare_blocked(y, TWIN_ARMS, seed=seed))
+
+
+def unblocked_margins(
+    asked: float, workloads: Sequence[Sequence[Floats]], weights: Sequence[float], seed: int
+) -> Margins:
+    """From the runs (logs) of both, `workloads[w]` = (A/A arm, baseline)."""
+    if not workloads or any(len(runs) == 0 for arms in workloads for runs in arms):
+        return Margins(asked, asked)
+    comparison = compare_unblocked(workloads, TWIN_ARMS, weights=weights, seed=seed)
+    return _margins(asked, comparison)
+
+
+def _margins(asked: float, comparison: Comparison) -> Margins:
+    """The floor is the Hodges–Lehmann estimate, so that one outlier does not raise it."""
+    estimate = float(comparison.hodges_lehmann[0])
+    mean = float(comparison.mean[0])
+    floor = math.expm1(abs(estimate if math.isfinite(estimate) else mean))
+    larger = max(asked, floor)
+    demonstrated = abs(mean) > float(comparison.half_width[0])
+    return Margins(larger, larger if demonstrated else asked, floor)
