@@ -7,9 +7,9 @@ use std::io::BufReader;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::device::{DeviceSpec, Serial};
+use crate::device::{Device, DeviceSpec, Parallel, Serial};
 use crate::engine::{Logged, Report, Simulation, Stop, Window};
-use crate::policy::{PolicySpec, POLICIES};
+use crate::policy::{Policy, PolicySpec, POLICIES};
 use crate::workload::{read_requests, Source, Synthetic, SyntheticSpec};
 use crate::SimError;
 
@@ -20,6 +20,8 @@ pub enum Service {
     /// One command at a time.
     #[default]
     Serial,
+    /// Channels, dies and planes behind a translation layer.
+    Parallel,
 }
 
 /// A simulation to run.
@@ -61,7 +63,6 @@ impl Config {
     ) -> Result<(Report, Vec<Logged>), SimError> {
         let spec = self.device_spec()?;
         let policy = self.policy.make(POLICIES)?;
-        let window = Window::new(self.policy.alpha.0, self.policy.aging);
         let mut own = match given {
             Some(_) => None,
             None => Some(self.source()?),
@@ -71,17 +72,26 @@ impl Config {
             (None, Some(source)) => &mut **source,
             (None, None) => unreachable!("either given or own"),
         };
-        let queue = &spec.queue;
-        let Service::Serial = self.service;
-        let serial = Serial::new(&spec);
-        let simulation = Simulation::new(
-            serial,
-            policy,
-            window,
-            queue.depth,
-            queue.host_queues,
-            self.log,
-        );
+        match self.service {
+            Service::Serial => self.simulate(Serial::new(&spec), &spec, policy, source, stop),
+            Service::Parallel => {
+                let device = Parallel::new(&spec, self.seed)?;
+                self.simulate(device, &spec, policy, source, stop)
+            }
+        }
+    }
+
+    fn simulate<D: Device>(
+        &self,
+        device: D,
+        spec: &DeviceSpec,
+        policy: Box<dyn Policy>,
+        source: &mut dyn Source,
+        stop: &Stop,
+    ) -> Result<(Report, Vec<Logged>), SimError> {
+        let window = Window::new(self.policy.alpha.0, self.policy.aging);
+        let (depth, hosts) = (spec.queue.depth, spec.queue.host_queues);
+        let simulation = Simulation::new(device, policy, window, depth, hosts, self.log);
         let (report, log, _) = simulation.run(source, stop)?;
         Ok((report, log))
     }

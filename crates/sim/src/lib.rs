@@ -22,6 +22,7 @@ pub mod cpu;
 pub mod device;
 pub mod engine;
 mod error;
+pub mod ftl;
 pub mod policy;
 pub mod workload;
 

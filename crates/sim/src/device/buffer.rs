@@ -33,6 +33,8 @@ pub struct Buffer {
     /// table cost no memory.
     index: Vec<u32>,
     slots: Vec<Slot>,
+    /// Slots whose page was removed.
+    free: Vec<u32>,
     capacity: usize,
     newest: u32,
     oldest: u32,
@@ -45,6 +47,7 @@ impl Buffer {
         Buffer {
             index: vec![0; if capacity == 0 { 0 } else { pages as usize }],
             slots: Vec::new(),
+            free: Vec::new(),
             capacity: capacity as usize,
             newest: NONE,
             oldest: NONE,
@@ -65,6 +68,22 @@ impl Buffer {
             .sum()
     }
 
+    /// Pages that it can hold.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Drops a page without writing it; nothing happens where it is not there.
+    pub fn remove(&mut self, page: u32) {
+        if self.capacity == 0 || self.index[page as usize] == 0 {
+            return;
+        }
+        let slot = std::mem::take(&mut self.index[page as usize]) - 1;
+        note(&mut self.changed, page);
+        self.unlink(slot);
+        self.free.push(slot);
+    }
+
     /// Whether a page is there.
     pub fn contains(&self, page: u32) -> bool {
         self.missing(page, 1) == 0
@@ -83,6 +102,13 @@ impl Buffer {
             return Touch::Hit;
         }
         note(&mut self.changed, page);
+        if let Some(slot) = self.free.pop() {
+            let entry = &mut self.slots[slot as usize];
+            (entry.page, entry.dirty) = (page, dirty);
+            self.index[page as usize] = slot + 1;
+            self.link(slot);
+            return Touch::Miss(None);
+        }
         if self.slots.len() < self.capacity {
             let slot = self.slots.len() as u32;
             self.slots.push(Slot {
@@ -125,13 +151,21 @@ impl Buffer {
         if self.newest == slot {
             return;
         }
+        self.unlink(slot);
+        self.link(slot);
+    }
+
+    #[inline]
+    fn unlink(&mut self, slot: u32) {
         let Slot { newer, older, .. } = self.slots[slot as usize];
-        self.slots[newer as usize].older = older;
+        match newer {
+            NONE => self.newest = older,
+            newer => self.slots[newer as usize].older = older,
+        }
         match older {
             NONE => self.oldest = newer,
             older => self.slots[older as usize].newer = newer,
         }
-        self.link(slot);
     }
 
     /// Puts an unlinked slot at the newest end.

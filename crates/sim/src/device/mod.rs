@@ -3,16 +3,20 @@
 //! `serial` is one server (what the numbers of the NCQ paper imply), `parallel` a whole SSD.
 
 mod buffer;
+mod parallel;
 mod serial;
 mod spec;
+mod stations;
 
 pub use buffer::{Buffer, Evicted, Touch};
+pub use parallel::Parallel;
 pub use serial::Serial;
 pub use spec::{
     BufferSpec, Collect, DeviceSpec, FlashSpec, FtlSpec, Keeps, Precondition, QueueSpec,
 };
 
 use crate::engine::Command;
+use crate::ftl::FtlUsage;
 
 /// The device files that come with schedlab, one line each.
 pub const SHIPPED: &[(&str, &str)] = &[("ncq2014", include_str!("../../devices/ncq2014.toml"))];
@@ -71,4 +75,6 @@ pub struct Usage {
     pub write_pages: u64,
     /// See `write_pages`.
     pub write_hits: u64,
+    /// What the translation layer counted; `serial` has none.
+    pub ftl: Option<FtlUsage>,
 }

@@ -115,7 +115,7 @@ impl Window {
 
     /// Lets a command in and ages those it counts against.
     pub fn admit(&mut self, command: Command, policy: &dyn Policy, view: &dyn View) {
-        let estimate = policy.estimate(&command, view);
+        let estimate = estimate_of(&command, policy, view);
         match self.aging {
             Aging::DispatchOvertake => {}
             Aging::EveryArrival => self.age_first(self.len()),
@@ -170,7 +170,7 @@ impl Window {
             let (first, end) = (command.first_page, command.end_page());
             if changed.iter().any(|(from, to)| first < *to && end > *from) {
                 command.missing = view.missing(first, command.pages);
-                *estimate = policy.estimate(command, view);
+                *estimate = estimate_of(command, policy, view);
             }
         }
     }
@@ -178,7 +178,15 @@ impl Window {
     /// Asks the policy again about every waiting command.
     pub fn estimate_all(&mut self, policy: &dyn Policy, view: &dyn View) {
         for (command, estimate) in self.commands.iter().zip(&mut self.estimates) {
-            *estimate = policy.estimate(command, view);
+            *estimate = estimate_of(command, policy, view);
         }
+    }
+}
+
+/// A trim moves no data and needs no time whatever the policy.
+fn estimate_of(command: &Command, policy: &dyn Policy, view: &dyn View) -> f64 {
+    match command.is_trim {
+        true => 0.0,
+        false => policy.estimate(command, view),
     }
 }

@@ -3,7 +3,7 @@
 //! FCFS, S, SB, TS and TSB are those of the NCQ paper; IRBW, STB and SITF come from its related
 //! work, whose bundle size and timers were not published and are parameters here.
 
-use schedlab_model::{Bytes, Nanos};
+use schedlab_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::device::View;
@@ -12,8 +12,11 @@ use crate::workload::Real;
 use crate::SimError;
 
 mod fcfs;
+mod irbw;
 mod s;
 mod sb;
+mod sitf;
+mod stb;
 mod ts;
 mod tsb;
 
@@ -48,8 +51,8 @@ pub struct PolicySpec {
     pub alpha: Real,
     /// What ages.
     pub aging: Aging,
-    /// Writes within one such aligned range are bundled (IRBW, STB). Default: a flash block.
-    pub bundle: Bytes,
+    /// Writes within one aligned range of so many pages are bundled (IRBW, STB). Default: a block.
+    pub bundle_pages: u32,
     /// A read that waited longer goes first (STB).
     pub read_limit: Nanos,
     /// A write that waited longer goes first (STB).
@@ -64,7 +67,7 @@ impl Default for PolicySpec {
             name: "fcfs".into(),
             alpha: Real(0.9),
             aging: Aging::default(),
-            bundle: Bytes(256 << 10),
+            bundle_pages: 64,
             read_limit: Nanos(50_000_000),
             write_limit: Nanos(500_000_000),
             bundle_min: 2,
@@ -88,7 +91,41 @@ pub const POLICIES: &[Entry] = &[
     ("tsb", "least time by type, size and buffer", |_| {
         Box::new(tsb::Tsb)
     }),
+    (
+        "irbw-fifo",
+        "reads alone, writes bundled by block, in arrival order",
+        |spec| irbw(spec, false),
+    ),
+    (
+        "irbw-fifo-rp",
+        "the same, waiting reads before the next bundle",
+        |spec| irbw(spec, true),
+    ),
+    (
+        "stb",
+        "reads first, time limits, bundles where they pay",
+        |spec| {
+            Box::new(stb::Stb {
+                bundle: irbw::Bundle::new(spec.bundle_pages),
+                bundle_min: spec.bundle_min,
+                read_limit_ns: spec.read_limit.0,
+                write_limit_ns: spec.write_limit.0,
+            })
+        },
+    ),
+    (
+        "sitf",
+        "shortest service time as the device foresees it",
+        |_| Box::new(sitf::Sitf),
+    ),
 ];
+
+fn irbw(spec: &PolicySpec, reads_first: bool) -> Box<dyn Policy> {
+    Box::new(irbw::Irbw {
+        bundle: irbw::Bundle::new(spec.bundle_pages),
+        reads_first,
+    })
+}
 
 impl PolicySpec {
     /// Refuses impossible parameters, naming the key.
@@ -101,8 +138,8 @@ impl PolicySpec {
                 "a number above 0 and at most 1",
             ));
         }
-        if self.bundle.0 == 0 {
-            return Err(SimError::range("bundle", self.bundle, "at least one byte"));
+        if self.bundle_pages == 0 {
+            return Err(SimError::range("bundle_pages", 0, "at least 1"));
         }
         if self.bundle_min == 0 {
             return Err(SimError::range("bundle_min", 0, "at least 1"));

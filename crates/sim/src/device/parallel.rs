@@ -1,0 +1,209 @@
+//! The `parallel` model: a whole SSD. Pages go through a write-back buffer and a page-mapped
+//! translation layer to planes that work at the same time and share channels.
+
+use super::stations::{Stations, NONE};
+use super::{Buffer, Device, DeviceSpec, Keeps, Touch, Usage, View};
+use crate::engine::Command;
+use crate::ftl::Ftl;
+use crate::SimError;
+
+/// A command in service and how many flash operations it waits for.
+#[derive(Clone, Copy, Default)]
+struct InService {
+    command: Command,
+    waits_for: u32,
+}
+
+/// An SSD with channels, dies and planes.
+pub struct Parallel {
+    page_bytes: u64,
+    dies_planes: u32,
+    keeps: Keeps,
+    buffer: Buffer,
+    ftl: Ftl,
+    stations: Stations,
+    in_service: Vec<InService>,
+    free: Vec<u32>,
+    now_ns: u64,
+    usage: Usage,
+}
+
+impl Parallel {
+    /// The device of a checked specification; `seed` fixes its preconditioning.
+    pub fn new(spec: &DeviceSpec, seed: u64) -> Result<Self, SimError> {
+        let ftl = Ftl::new(spec, seed)?;
+        Ok(Parallel {
+            page_bytes: spec.flash.page.0,
+            dies_planes: spec.flash.planes_per_die,
+            keeps: spec.buffer.keeps,
+            buffer: Buffer::new(spec.buffer_pages(), ftl.logical_pages()),
+            ftl,
+            stations: Stations::new(&spec.flash),
+            in_service: vec![InService::default(); spec.ftl.in_flight as usize],
+            free: (0..spec.ftl.in_flight).rev().collect(),
+            now_ns: 0,
+            usage: Usage::default(),
+        })
+    }
+
+    /// The translation layer, for inspection.
+    pub fn ftl(&self) -> &Ftl {
+        &self.ftl
+    }
+
+    /// Programs a page, after what must be collected in its plane.
+    fn program(&mut self, page: u32, waiter: u32) {
+        let plane = self.ftl.plane_for(page, &self.stations.busy_until_ns);
+        let work = self.ftl.write(page, plane);
+        if work.erased > 0 {
+            self.stations
+                .collect(self.now_ns, plane, work.moved, work.erased);
+        }
+        self.stations.page(self.now_ns, plane, true, waiter);
+    }
+
+    /// Writes a page into the buffer; what has to leave is programmed first, and the writer pays.
+    fn write_page(&mut self, page: u32, waiter: u32) -> u32 {
+        self.usage.write_pages += 1;
+        match self.buffer.touch(page, true) {
+            Touch::Hit => self.usage.write_hits += 1,
+            Touch::Miss(Some(left)) if left.dirty => {
+                self.program(left.page, waiter);
+                return 1;
+            }
+            Touch::Miss(_) if self.buffer.capacity() == 0 => {
+                self.program(page, waiter);
+                return 1;
+            }
+            Touch::Miss(_) => {}
+        }
+        0
+    }
+
+    fn read_page(&mut self, page: u32, waiter: u32) -> u32 {
+        self.usage.read_pages += 1;
+        let mut waits_for = 1;
+        if self.keeps == Keeps::ReadWrite || self.buffer.contains(page) {
+            match self.buffer.touch(page, false) {
+                Touch::Hit => {
+                    self.usage.read_hits += 1;
+                    return 0;
+                }
+                Touch::Miss(Some(left)) if left.dirty => {
+                    self.program(left.page, waiter);
+                    waits_for = 2;
+                }
+                Touch::Miss(_) => {}
+            }
+        }
+        self.ftl.count_read();
+        let plane = self.ftl.plane_of(page);
+        self.stations.page(self.now_ns, plane, false, waiter);
+        waits_for
+    }
+
+    fn trim(&mut self, command: &Command) {
+        for page in command.first_page..command.end_page() {
+            self.buffer.remove(page);
+            self.ftl.trim(page);
+        }
+    }
+}
+
+impl View for Parallel {
+    #[inline]
+    fn page_time_ns(&self, is_write: bool) -> f64 {
+        self.stations.page_ns(is_write) as f64
+    }
+
+    #[inline]
+    fn missing(&self, first_page: u32, pages: u32) -> u32 {
+        self.buffer.missing(first_page, pages)
+    }
+
+    /// The longest wait for a plane among the missing pages, and the page itself.
+    fn service_time_ns(&self, command: &Command) -> f64 {
+        let wait = |page: u32| {
+            let plane = self.ftl.plane_of(page);
+            let until = self.stations.busy_until_ns[plane as usize];
+            until.saturating_sub(self.now_ns) + self.stations.page_ns(command.is_write)
+        };
+        let missing =
+            (command.first_page..command.end_page()).filter(|page| !self.buffer.contains(*page));
+        missing.map(wait).max().unwrap_or(0) as f64
+    }
+}
+
+impl Device for Parallel {
+    fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+
+    fn pages(&self) -> u32 {
+        self.ftl.logical_pages()
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    fn start(&mut self, now_ns: u64, command: Command, done: &mut Vec<Command>) {
+        self.now_ns = now_ns;
+        self.buffer.forget_changes();
+        if command.is_trim {
+            self.trim(&command);
+            return done.push(command);
+        }
+        let Some(slot) = self.free.pop() else {
+            unreachable!("only a ready device is given a command");
+        };
+        let mut waits_for = 0;
+        for page in command.first_page..command.end_page() {
+            waits_for += if command.is_write {
+                self.write_page(page, slot)
+            } else {
+                self.read_page(page, slot)
+            };
+        }
+        if waits_for == 0 {
+            self.free.push(slot);
+            return done.push(command);
+        }
+        self.in_service[slot as usize] = InService { command, waits_for };
+    }
+
+    #[inline]
+    fn next_time_ns(&self) -> Option<u64> {
+        self.stations.next_time_ns()
+    }
+
+    #[inline]
+    fn advance(&mut self, done: &mut Vec<Command>) {
+        let Some((now_ns, waiter)) = self.stations.advance() else {
+            return;
+        };
+        self.now_ns = now_ns;
+        if waiter == NONE {
+            return;
+        }
+        let served = &mut self.in_service[waiter as usize];
+        served.waits_for -= 1;
+        if served.waits_for == 0 {
+            done.push(served.command);
+            self.free.push(waiter);
+        }
+    }
+
+    fn changed(&self) -> &[(u32, u32)] {
+        self.buffer.changed()
+    }
+
+    fn usage(&self) -> Usage {
+        Usage {
+            busy_ns: self.stations.plane_busy_ns(self.dies_planes),
+            channel_busy_ns: self.stations.channel_busy_ns(),
+            ftl: Some(self.ftl.usage()),
+            ..self.usage.clone()
+        }
+    }
+}

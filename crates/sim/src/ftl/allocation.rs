@@ -1,0 +1,80 @@
+//! Which plane a logical page is written to: an order of channel, way, die and plane fixed by the
+//! page number, or the plane that is free first.
+
+use crate::device::DeviceSpec;
+use crate::SimError;
+
+pub(super) struct Allocation {
+    /// Plane by logical page modulo the number of planes.
+    table: Vec<u32>,
+    dynamic: bool,
+    next: usize,
+}
+
+impl Allocation {
+    pub(super) fn new(spec: &DeviceSpec) -> Result<Self, SimError> {
+        let flash = &spec.flash;
+        let dynamic = spec.ftl.allocation == "dynamic";
+        let order = if dynamic {
+            "cwdp"
+        } else {
+            &spec.ftl.allocation
+        };
+        let mut letters: Vec<char> = order.chars().collect();
+        letters.sort_unstable();
+        if letters != ['c', 'd', 'p', 'w'] {
+            let expected = "dynamic, or each of c, w, d, p once in any order";
+            return Err(SimError::range(
+                "ftl.allocation",
+                &spec.ftl.allocation,
+                expected,
+            ));
+        }
+        let sizes = |letter| match letter {
+            'c' => flash.channels,
+            'w' => flash.packages_per_channel,
+            'd' => flash.dies_per_package,
+            _ => flash.planes_per_die,
+        };
+        let plane = |page: u32| {
+            let mut rest = page;
+            let mut at = [0; 4];
+            for letter in order.chars() {
+                let size = sizes(letter);
+                at["cwdp".find(letter).unwrap_or(0)] = rest % size;
+                rest /= size;
+            }
+            let way = at[0] * flash.packages_per_channel + at[1];
+            (way * flash.dies_per_package + at[2]) * flash.planes_per_die + at[3]
+        };
+        Ok(Allocation {
+            table: (0..flash.planes()).map(plane).collect(),
+            dynamic,
+            next: 0,
+        })
+    }
+
+    pub(super) fn is_dynamic(&self) -> bool {
+        self.dynamic
+    }
+
+    /// The plane of a page by its number.
+    #[inline]
+    pub(super) fn fixed(&self, page: u32) -> u32 {
+        self.table[page as usize % self.table.len()]
+    }
+
+    /// The plane that is free first among those with room; equals in turn.
+    pub(super) fn least_busy(&mut self, until_ns: &[u64], has_room: impl Fn(usize) -> bool) -> u32 {
+        let planes = self.table.len();
+        let mut best = (u64::MAX, self.next % planes);
+        for i in 0..planes {
+            let plane = self.table[(self.next + i) % planes] as usize;
+            if until_ns[plane] < best.0 && has_room(plane) {
+                best = (until_ns[plane], plane);
+            }
+        }
+        self.next = (self.next + 1) % planes;
+        best.1 as u32
+    }
+}

@@ -1,0 +1,157 @@
+//! Choosing the victim block of garbage collection: greedy, first in first out, or by cost and
+//! benefit.
+
+use std::collections::VecDeque;
+
+use super::NONE;
+use crate::device::{Collect, FlashSpec};
+
+/// The full blocks of every plane, ready for the choice.
+pub(super) enum Buckets {
+    /// Blocks by valid pages: linked lists, so that losing a page and choosing cost O(1).
+    Greedy(Lists),
+    /// Blocks in the order in which they were filled.
+    Fifo(Vec<VecDeque<u32>>),
+    /// Full blocks with the number of the filling, and a count of fillings as the clock.
+    CostBenefit {
+        full: Vec<Vec<(u32, u64)>>,
+        clock: u64,
+        pages_per_block: u32,
+    },
+}
+
+impl Buckets {
+    pub(super) fn new(collect: Collect, flash: &FlashSpec) -> Self {
+        let planes = flash.planes() as usize;
+        match collect {
+            Collect::Greedy => Buckets::Greedy(Lists::new(flash)),
+            Collect::Fifo => Buckets::Fifo(vec![VecDeque::new(); planes]),
+            Collect::CostBenefit => Buckets::CostBenefit {
+                full: vec![Vec::new(); planes],
+                clock: 0,
+                pages_per_block: flash.pages_per_block,
+            },
+        }
+    }
+
+    /// A block was filled; `valid` of its pages are still valid.
+    pub(super) fn add(&mut self, block: u32, plane: u32, valid: u32) {
+        match self {
+            Buckets::Greedy(lists) => lists.link(block, plane, valid),
+            Buckets::Fifo(queues) => queues[plane as usize].push_back(block),
+            Buckets::CostBenefit { full, clock, .. } => {
+                *clock += 1;
+                full[plane as usize].push((block, *clock));
+            }
+        }
+    }
+
+    /// A block, full or not, has one valid page less: now `valid`.
+    #[inline]
+    pub(super) fn lost_a_page(&mut self, block: u32, plane: u32, valid: u32) {
+        if let Buckets::Greedy(lists) = self {
+            if lists.is_linked(block) {
+                lists.unlink(block, plane, valid + 1);
+                lists.link(block, plane, valid);
+            }
+        }
+    }
+
+    /// Takes the block to collect in a plane out.
+    pub(super) fn victim(&mut self, plane: u32, valid: &[u32]) -> Option<u32> {
+        match self {
+            Buckets::Greedy(lists) => lists.take_least(plane),
+            Buckets::Fifo(queues) => queues[plane as usize].pop_front(),
+            Buckets::CostBenefit {
+                full,
+                clock,
+                pages_per_block,
+            } => {
+                let blocks = &mut full[plane as usize];
+                let benefit = |(block, filled): (u32, u64)| {
+                    let used = f64::from(valid[block as usize]) / f64::from(*pages_per_block);
+                    let age = (*clock - filled + 1) as f64;
+                    age * (1.0 - used) / (2.0 * used)
+                };
+                let mut best: Option<(f64, usize)> = None;
+                for (i, block) in blocks.iter().enumerate() {
+                    let benefit = benefit(*block);
+                    if best.is_none_or(|(most, _)| benefit > most) {
+                        best = Some((benefit, i));
+                    }
+                }
+                best.map(|(_, i)| blocks.remove(i).0)
+            }
+        }
+    }
+}
+
+/// For each plane and number of valid pages, a doubly linked list of full blocks.
+pub(super) struct Lists {
+    heads: Vec<u32>,
+    newer: Vec<u32>,
+    older: Vec<u32>,
+    linked: Vec<bool>,
+    least: Vec<u32>,
+    width: u32,
+}
+
+impl Lists {
+    fn new(flash: &FlashSpec) -> Self {
+        let width = flash.pages_per_block + 1;
+        let blocks = (flash.planes() * flash.blocks_per_plane) as usize;
+        Lists {
+            heads: vec![NONE; (flash.planes() * width) as usize],
+            newer: vec![0; blocks],
+            older: vec![0; blocks],
+            linked: vec![false; blocks],
+            least: vec![width; flash.planes() as usize],
+            width,
+        }
+    }
+
+    #[inline]
+    fn is_linked(&self, block: u32) -> bool {
+        self.linked[block as usize]
+    }
+
+    #[inline]
+    fn link(&mut self, block: u32, plane: u32, valid: u32) {
+        let head = &mut self.heads[(plane * self.width + valid) as usize];
+        let older = std::mem::replace(head, block);
+        self.newer[block as usize] = NONE;
+        self.older[block as usize] = older;
+        if older != NONE {
+            self.newer[older as usize] = block;
+        }
+        self.linked[block as usize] = true;
+        let least = &mut self.least[plane as usize];
+        *least = (*least).min(valid);
+    }
+
+    #[inline]
+    fn unlink(&mut self, block: u32, plane: u32, valid: u32) {
+        let (newer, older) = (self.newer[block as usize], self.older[block as usize]);
+        match newer {
+            NONE => self.heads[(plane * self.width + valid) as usize] = older,
+            newer => self.older[newer as usize] = older,
+        }
+        if older != NONE {
+            self.newer[older as usize] = newer;
+        }
+        self.linked[block as usize] = false;
+    }
+
+    fn take_least(&mut self, plane: u32) -> Option<u32> {
+        let from = self.least[plane as usize];
+        for valid in from..self.width {
+            let block = self.heads[(plane * self.width + valid) as usize];
+            if block != NONE {
+                self.least[plane as usize] = valid;
+                self.unlink(block, plane, valid);
+                return Some(block);
+            }
+        }
+        None
+    }
+}

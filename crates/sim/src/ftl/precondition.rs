@@ -1,0 +1,118 @@
+//! The state of used flash before the first request.
+
+use schedlab_model::Rng;
+
+use super::{Frontier, Ftl};
+
+/// The stream of preconditioning under the seed of a run; requests use stream 0.
+const STREAM: u64 = 1;
+
+impl Ftl {
+    /// Every logical page once, then as many overwrites at random.
+    pub(super) fn fill_by_writing(&mut self, seed: u64) {
+        let pages = self.logical_pages();
+        let mut rng = Rng::new(seed, STREAM);
+        for page in 0..pages {
+            self.write(page, self.allocation.fixed(page));
+        }
+        for _ in 0..pages {
+            let page = rng.below(u64::from(pages)) as u32;
+            self.write(page, self.allocation.fixed(page));
+        }
+    }
+
+    /// Valid pages as uniform random writes leave them: a block of age x (0 new, 1 next to be
+    /// collected) holds the share u^x, where (u−1)/ln u is the share of valid pages in the used
+    /// blocks (Desnoyers, "Analytic modeling of SSD write performance", 2012).
+    pub(super) fn fill_by_formula(&mut self, seed: u64) {
+        let planes = self.planes.len() as u32;
+        let mut rng = Rng::new(seed, STREAM);
+        let mut pages_of: Vec<Vec<u32>> = vec![Vec::new(); planes as usize];
+        for page in 0..self.logical_pages() {
+            pages_of[self.allocation.fixed(page) as usize].push(page);
+        }
+        // Two blocks stay for the frontiers.
+        let blocks = self.blocks_per_plane - self.high - 2;
+        for (plane, pages) in pages_of.iter().enumerate() {
+            let order = rng.permutation(pages.len() as u32);
+            let mut pages = order.iter().map(|i| pages[*i as usize]);
+            let counts = valid_by_age(blocks, self.pages_per_block, pages.len() as u32);
+            for valid in counts.into_iter().rev() {
+                self.fill_block(plane as u32, valid, &mut pages);
+            }
+        }
+    }
+
+    /// Fills one block of a plane with `valid` pages that hold data.
+    fn fill_block(&mut self, plane: u32, valid: u32, pages: &mut impl Iterator<Item = u32>) {
+        let first = plane * self.blocks_per_plane;
+        let block = self.planes[plane as usize].take_free(first);
+        self.planes[plane as usize].host = Frontier { block, next: 0 };
+        for page in pages.by_ref().take(valid as usize) {
+            self.append(page, plane, false);
+        }
+        // A frontier at its end is closed by the next append; this one is closed here, since the
+        // rest of its pages was overwritten long ago.
+        let full = self.valid[block as usize];
+        self.buckets.add(block, plane, full);
+        self.planes[plane as usize].host = Frontier {
+            block: super::NONE,
+            next: self.pages_per_block,
+        };
+    }
+}
+
+/// Valid pages of blocks from the newest to the oldest, `total` together.
+fn valid_by_age(blocks: u32, pages_per_block: u32, total: u32) -> Vec<u32> {
+    let share = f64::from(total) / (f64::from(blocks) * f64::from(pages_per_block));
+    let (mut low, mut high) = (1e-12, 1.0 - 1e-12);
+    for _ in 0..100 {
+        let middle: f64 = (low + high) / 2.0;
+        if (middle - 1.0) / libm::log(middle) < share {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    // Rounding the running total keeps the sum exact.
+    let mut held = 0.0;
+    let mut given = 0;
+    let mut counts = Vec::with_capacity(blocks as usize);
+    for block in 0..blocks {
+        let age = (f64::from(block) + 0.5) / f64::from(blocks);
+        held += libm::pow(low, age) * f64::from(pages_per_block);
+        let up_to = if block + 1 == blocks {
+            f64::from(total)
+        } else {
+            held.min(f64::from(total))
+        };
+        let count = (up_to.round() as u32)
+            .saturating_sub(given)
+            .min(pages_per_block);
+        given += count;
+        counts.push(count);
+    }
+    // What the last block could not hold goes where there is room.
+    for count in counts.iter_mut().rev() {
+        let more = (pages_per_block - *count).min(total - given);
+        *count += more;
+        given += more;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::valid_by_age;
+
+    #[test]
+    fn counts_fall_with_age_and_add_up() {
+        for total in [0, 1, 500, 6000, 6399, 6400] {
+            let counts = valid_by_age(100, 64, total);
+            assert_eq!(counts.iter().sum::<u32>(), total);
+            assert!(counts.iter().all(|count| *count <= 64));
+        }
+        let counts = valid_by_age(100, 64, 5000);
+        assert!(counts[0] >= 63 && counts[99] < 45, "{counts:?}");
+    }
+}
