@@ -31,7 +31,7 @@ pub enum IoError {
         source: WorkloadError,
     },
     /// A system call on a file failed before or after the measured window.
-    #[error("{}: {operation}: {} ({errno:?})", path.display(), describe(*errno))]
+    #[error("{}: {operation}: {}", path.display(), describe(*errno))]
     System {
         /// The file or device.
         path: PathBuf,
@@ -67,13 +67,13 @@ pub enum IoError {
         needed: Bytes,
     },
     /// The kernel refuses io_uring (seccomp, sysctl, or too old).
-    #[error("io_uring refused by the kernel: {} ({errno:?})", describe(*errno))]
+    #[error("io_uring refused by the kernel: {}", describe(*errno))]
     RingRefused {
         /// `EPERM` (seccomp or `kernel.io_uring_disabled`), `ENOSYS` (too old), …
         errno: Errno,
     },
     /// A ring could not be set up as asked.
-    #[error("io_uring: {operation}: {} ({errno:?})", describe(*errno))]
+    #[error("io_uring: {operation}: {}", describe(*errno))]
     Ring {
         /// Which step.
         operation: &'static str,
@@ -131,10 +131,11 @@ impl IoError {
     }
 }
 
-/// The kernel's words for an error, without its number.
+/// The kernel's words for an error and its symbolic name.
 pub(crate) fn describe(errno: Errno) -> String {
     let text = std::io::Error::from(errno).to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
+    let words = text.split(" (os error").next().unwrap_or(&text);
+    format!("{words} ({})", name(errno.raw_os_error()))
 }
 
 /// Symbolic name of an error number, such as `EIO`; the number itself when it is a rare one.
@@ -158,6 +159,13 @@ pub(crate) fn name(errno: i32) -> String {
         (libc::ECANCELED, "ECANCELED"),
         (libc::EREMOTEIO, "EREMOTEIO"),
         (libc::EPERM, "EPERM"),
+        (libc::EACCES, "EACCES"),
+        (libc::ENOENT, "ENOENT"),
+        (libc::ENOSYS, "ENOSYS"),
+        (libc::EISDIR, "EISDIR"),
+        (libc::ENOTDIR, "ENOTDIR"),
+        (libc::EBUSY, "EBUSY"),
+        (libc::EMFILE, "EMFILE"),
     ];
     known
         .iter()

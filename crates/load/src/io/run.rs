@@ -143,7 +143,7 @@ fn with_engines_that_work(job: &Job) -> Result<(Arc<Job>, Vec<Option<String>>), 
                 }
                 group.fall_back();
                 *fallback = Some(format!(
-                    "io_uring refused by the kernel: {} ({errno:?}); psync, one request in flight",
+                    "io_uring refused by the kernel: {}; psync, one request in flight",
                     describe(errno)
                 ));
             }

@@ -1,0 +1,498 @@
+//! Whole jobs on real files: what is counted, written, found, refused and interrupted.
+#![allow(clippy::unwrap_used)] // the helpers of a test are tests
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use schedlab_load::io::{run, IoError, Job, JobResult, Wish};
+use serde_json::{json, Value};
+
+const SPAN: u64 = 1 << 20;
+
+fn scratch() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data");
+    (directory, path)
+}
+
+/// A group on `path`; `changes` replaces or adds keys, those of the workload by "workload.key".
+fn group(path: &Path, changes: Value) -> Value {
+    let mut group = json!({
+        "name": "g", "path": path, "engine": "psync",
+        "workload": {"pattern": {"kind": "sequential"}, "direction": {"kind": "read"},
+                     "record": 4096, "span": SPAN,
+                     "arrivals": {"kind": "closed", "depth": 1}, "seed": 5}
+    });
+    for (key, value) in changes.as_object().unwrap() {
+        match key.strip_prefix("workload.") {
+            Some(key) => group["workload"][key] = value.clone(),
+            None => group[key] = value.clone(),
+        }
+    }
+    group
+}
+
+fn carry_out(seconds: Option<f64>, groups: Vec<Value>) -> Result<JobResult, IoError> {
+    let job = Job::from_json(&json!({"seconds": seconds, "groups": groups}).to_string())?;
+    run(&job, &mut || Wish::Continue)
+}
+
+fn pass(path: &Path, changes: Value) -> JobResult {
+    carry_out(None, vec![group(path, changes)]).unwrap()
+}
+
+fn laid_out(path: &Path) {
+    let result = pass(
+        path,
+        json!({"workload.direction": {"kind": "write"}, "file": "fresh"}),
+    );
+    assert_eq!(result.groups[0].device_bytes_written, SPAN);
+}
+
+/// Settings of every engine that this machine has, with a queue where there is one.
+fn engines() -> Vec<Value> {
+    let mut engines = vec![json!({"engine": "psync"}), json!({"engine": "mmap"})];
+    match schedlab_load::io::nop::calibrate(1, 1) {
+        Ok(_) => engines.push(json!({"engine": "io_uring",
+                                     "workload.arrivals": {"kind": "closed", "depth": 16}})),
+        Err(error) => println!("skipped for io_uring: {error}"),
+    }
+    engines
+}
+
+fn with(base: &Value, changes: Value) -> Value {
+    let mut all = base.clone();
+    for (key, value) in changes.as_object().unwrap() {
+        all[key] = value.clone();
+    }
+    all
+}
+
+#[test]
+fn one_pass_of_every_pattern_and_engine_moves_every_byte_once() {
+    let (_directory, path) = scratch();
+    for engine in engines() {
+        for pattern in [
+            json!({"kind": "sequential"}),
+            json!({"kind": "reverse"}),
+            json!({"kind": "random"}),
+            json!({"kind": "stride", "records": 17}),
+        ] {
+            let write = json!({"workload.direction": {"kind": "write"}, "file": "fresh",
+                               "workload.pattern": pattern, "fsync_at_end": true});
+            let result = pass(&path, with(&engine, write));
+            let writes = &result.groups[0].writes;
+            assert_eq!((writes.operations, writes.bytes), (SPAN / 4096, SPAN));
+            assert_eq!(writes.latency.count, SPAN / 4096);
+            assert!(result.groups[0].workers[0].fsync_ns > 0);
+            let data = fs::read(&path).unwrap();
+            assert_eq!(data.len() as u64, SPAN);
+            let mut pages: Vec<&[u8]> = data.chunks(4096).collect();
+            pages.sort_unstable();
+            pages.dedup();
+            assert_eq!(pages.len() as u64, SPAN / 4096, "no two pages are equal");
+
+            let result = pass(&path, with(&engine, json!({"workload.pattern": pattern})));
+            let reads = &result.groups[0].reads;
+            assert_eq!((reads.bytes, reads.errors, reads.short), (SPAN, 0, 0));
+            assert_eq!(result.groups[0].workers[0].stopped_by, "pass");
+        }
+    }
+}
+
+#[test]
+fn written_data_does_not_compress() {
+    let (_directory, path) = scratch();
+    laid_out(&path);
+    let mut counts = [0f64; 256];
+    let data = fs::read(&path).unwrap();
+    data.iter().for_each(|byte| counts[*byte as usize] += 1.0);
+    let bits: f64 = counts
+        .iter()
+        .map(|count| count / data.len() as f64)
+        .map(|share| -share * share.log2())
+        .sum();
+    assert!(bits > 7.9, "{bits} bits per byte");
+}
+
+#[test]
+fn verification_finds_one_flipped_byte_and_an_old_record() {
+    let (_directory, path) = scratch();
+    for engine in engines() {
+        let write = json!({"workload.direction": {"kind": "write"}, "file": "fresh",
+                           "workload.pattern": {"kind": "random"}, "verify": true});
+        pass(&path, with(&engine, write));
+        let read = json!({"workload.pattern": {"kind": "reverse"}, "verify": true,
+                          "generation": 1});
+        let clean = &pass(&path, with(&engine, read.clone())).groups[0];
+        assert_eq!((clean.verified, clean.mismatches), (SPAN / 4096, 0));
+
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, 300_001).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], 300_001).unwrap();
+        let flipped = &pass(&path, with(&engine, read.clone())).groups[0];
+        assert_eq!(flipped.mismatches, 1);
+        let first = flipped.first_mismatch.as_ref().unwrap();
+        assert_eq!(first.offset, 300_001 / 4096 * 4096);
+        assert!(first.reason.contains("byte 993 "), "{}", first.reason);
+        file.write_all_at(&byte, 300_001).unwrap();
+
+        let newer = with(&engine, with(&read, json!({"generation": 2})));
+        assert_eq!(pass(&path, newer).groups[0].mismatches, SPAN / 4096);
+    }
+}
+
+#[test]
+fn verified_mixed_load_reads_what_it_wrote() {
+    let (_directory, path) = scratch();
+    for engine in engines() {
+        let write = json!({"workload.direction": {"kind": "write"}, "file": "fresh",
+                           "verify": true});
+        pass(&path, with(&engine, write));
+        let mixed = json!({"workload.direction": {"kind": "mixed", "read_percent": 50},
+                           "workload.pattern": {"kind": "random", "replacement": true},
+                           "verify": true, "generation": 1});
+        let group_of = group(&path, with(&engine, mixed));
+        let result = &carry_out(Some(0.2), vec![group_of]).unwrap().groups[0];
+        assert!(result.verified > 100 && result.writes.operations > 100);
+        assert_eq!(result.mismatches, 0, "{:?}", result.first_mismatch);
+    }
+}
+
+#[test]
+fn groups_run_at_once_and_workers_divide_a_file_or_have_their_own() {
+    let (directory, path) = scratch();
+    laid_out(&path);
+    let own = directory.path().join("own.{worker}");
+    let groups = vec![
+        group(
+            &path,
+            json!({"name": "readers", "workers": 3, "layout": "divided"}),
+        ),
+        group(
+            &own,
+            json!({"name": "writers", "workers": 2, "file": "fresh",
+                   "workload.direction": {"kind": "write"}}),
+        ),
+    ];
+    let result = carry_out(None, groups).unwrap();
+    let (readers, writers) = (&result.groups[0], &result.groups[1]);
+    assert_eq!(readers.reads.operations, SPAN / 4096 / 3 * 3);
+    assert_eq!(writers.writes.bytes, 2 * SPAN);
+    let numbers: Vec<u32> = readers.workers.iter().map(|w| w.worker).collect();
+    assert_eq!(numbers, [0, 1, 2]);
+    for worker in &writers.workers {
+        assert_eq!(fs::metadata(&worker.path).unwrap().len(), SPAN);
+        assert_eq!(worker.bytes, SPAN);
+    }
+}
+
+#[test]
+fn the_window_is_kept_and_cpu_time_is_its_own() {
+    let (_directory, path) = scratch();
+    laid_out(&path);
+    for engine in engines() {
+        let result = carry_out(Some(0.3), vec![group(&path, engine)]).unwrap();
+        let group = &result.groups[0];
+        let seconds = group.elapsed_ns as f64 / 1e9;
+        assert!((0.25..2.0).contains(&seconds), "{seconds}");
+        assert_eq!(group.workers[0].stopped_by, "time");
+        let cpu = group.cpu_user_ns + group.cpu_system_ns;
+        assert!(cpu > 0 && cpu < group.elapsed_ns * 11 / 10, "{cpu}");
+        assert!(group.device_bytes_read >= group.reads.bytes);
+    }
+}
+
+#[test]
+fn an_open_loop_shows_waiting_that_a_closed_loop_hides() {
+    let (_directory, path) = scratch();
+    laid_out(&path);
+    let durable = json!({"workload.direction": {"kind": "write"}, "sync": "dsync",
+                         "workload.record": 65536});
+    for engine in [
+        json!({"engine": "psync"}),
+        json!({"engine": "io_uring", "max_in_flight": 1}),
+    ] {
+        if !engines().iter().any(|e| e["engine"] == engine["engine"]) {
+            continue;
+        }
+        let closed = with(&engine, durable.clone());
+        let closed = &carry_out(Some(0.3), vec![group(&path, closed)]).unwrap();
+        // Many more arrivals than the file takes, also when the machine happens to be faster now.
+        let rate = 20.0 * closed.groups[0].writes.operations as f64 / 0.3;
+        for kind in ["constant", "poisson"] {
+            let open = with(
+                &with(&engine, durable.clone()),
+                json!({"workload.arrivals": {"kind": kind, "rate_per_s": rate}}),
+            );
+            let open = &carry_out(Some(0.3), vec![group(&path, open)])
+                .unwrap()
+                .groups[0];
+            assert_eq!(open.arrivals, kind);
+            assert!(open.unissued > 0);
+            let counted = open.writes.operations + open.unissued;
+            assert!(open.writes.latency.count >= counted);
+            // Nearly all arrivals still wait at the end, the first of them almost 0.3 s.
+            assert!(
+                open.writes.latency.max > 50_000_000,
+                "{}",
+                open.writes.latency.max
+            );
+            assert!(open.start_lag.as_ref().unwrap().count >= open.writes.operations);
+        }
+    }
+}
+
+#[test]
+fn a_rate_that_the_file_bears_is_kept() {
+    let (_directory, path) = scratch();
+    laid_out(&path);
+    for engine in engines() {
+        let open = with(
+            &engine,
+            json!({"workload.arrivals": {"kind": "constant", "rate_per_s": 500.0}}),
+        );
+        let open = &carry_out(Some(0.4), vec![group(&path, open)])
+            .unwrap()
+            .groups[0];
+        let arrived = open.reads.operations + open.unissued;
+        assert!((190..=210).contains(&arrived), "{arrived}");
+    }
+}
+
+#[test]
+fn a_stopped_job_returns_within_a_second() {
+    let (_directory, path) = scratch();
+    laid_out(&path);
+    let rare = json!({"workload.arrivals": {"kind": "constant", "rate_per_s": 0.01}});
+    let mut settings = engines();
+    settings.extend(engines().iter().map(|engine| with(engine, rare.clone())));
+    for setting in settings {
+        let job = json!({"seconds": 60.0, "groups": [group(&path, setting)]});
+        let job = Job::from_json(&job.to_string()).unwrap();
+        let begun = Instant::now();
+        let mut asked = 0;
+        let result = run(&job, &mut || {
+            asked += 1;
+            if asked < 3 {
+                Wish::Continue
+            } else {
+                Wish::Stop
+            }
+        });
+        let result = result.unwrap();
+        assert!(result.interrupted);
+        assert_eq!(result.abandoned_workers, 0);
+        assert_eq!(result.groups[0].workers[0].stopped_by, "interrupt");
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_under_the_load_is_counted_and_ends_it() {
+    for engine in engines() {
+        let (_directory, path) = scratch();
+        laid_out(&path);
+        let job = json!({"seconds": 30.0, "groups": [group(&path, engine.clone())]});
+        let job = Job::from_json(&job.to_string()).unwrap();
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        let result = run(&job, &mut || {
+            file.set_len(0).unwrap();
+            Wish::Continue
+        });
+        let group = &result.unwrap().groups[0];
+        assert_eq!(group.workers[0].stopped_by, "errors", "{engine}");
+        assert!(group.reads.errors + group.reads.short >= 100);
+        assert!(group.elapsed_ns < 20_000_000_000);
+    }
+}
+
+#[test]
+fn impossible_jobs_are_refused_with_their_reason() {
+    let (directory, path) = scratch();
+    laid_out(&path);
+    let refused = |changes: Value, seconds: Option<f64>| {
+        carry_out(seconds, vec![group(&path, changes)])
+            .unwrap_err()
+            .to_string()
+    };
+    for (changes, words) in [
+        (json!({"workload.record": 0}), "record"),
+        (
+            json!({"workload.span": 1 << 30}),
+            "1 MiB, but the workload touches 1 GiB",
+        ),
+        (
+            json!({"workload.arrivals": {"kind": "closed", "depth": 4}}),
+            "psync has one request",
+        ),
+        (json!({"engine": "mmap", "direct": true}), "page cache"),
+        (json!({"engine": "io_uring", "batch": 9}), "batch"),
+        (
+            json!({"engine": "io_uring", "iopoll": true}),
+            "needs direct",
+        ),
+        (json!({"workers": 0}), "workers"),
+        (json!({"file": "fresh"}), "nothing to read"),
+        (
+            json!({"verify": true, "workload.record": 32}),
+            "at least 64",
+        ),
+        (
+            json!({"path": directory.path().join("missing")}),
+            "missing: open: No such file",
+        ),
+        (json!({"depht": 3}), "depht"),
+        (
+            json!({"verify": true, "workers": 2, "workload.direction": {"kind": "write"}}),
+            "tear",
+        ),
+    ] {
+        let message = refused(changes, None);
+        assert!(message.contains(words), "{message}");
+    }
+    assert!(refused(json!({}), Some(0.0)).contains("seconds"));
+}
+
+#[test]
+fn direct_io_names_record_size_and_logical_block() {
+    let (_directory, path) = scratch();
+    laid_out(&path);
+    match carry_out(
+        None,
+        vec![group(
+            &path,
+            json!({"direct": true, "workload.record": 700}),
+        )],
+    ) {
+        Err(error @ IoError::Misaligned { .. }) => {
+            let message = error.to_string();
+            assert!(message.contains("record size of 700 B"), "{message}");
+            assert!(message.contains("logical block size of "), "{message}");
+            assert!(error.hint().contains("a multiple of"));
+        }
+        Err(IoError::System {
+            operation: "open", ..
+        }) => {
+            println!("skipped: the temporary directory's file system has no O_DIRECT");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A file system of 1 MiB, unmounted when dropped.
+struct TinyDisk(tempfile::TempDir);
+
+impl TinyDisk {
+    fn mount() -> Option<TinyDisk> {
+        let directory = tempfile::tempdir().unwrap();
+        let target = std::ffi::CString::new(directory.path().to_str().unwrap()).unwrap();
+        // SAFETY: all pointers are null-terminated strings that live through the call.
+        let mounted = unsafe {
+            libc::mount(
+                c"tmpfs".as_ptr(),
+                target.as_ptr(),
+                c"tmpfs".as_ptr(),
+                0,
+                c"size=1m".as_ptr().cast(),
+            )
+        };
+        (mounted == 0).then_some(TinyDisk(directory))
+    }
+}
+
+impl Drop for TinyDisk {
+    fn drop(&mut self) {
+        let target = std::ffi::CString::new(self.0.path().to_str().unwrap()).unwrap();
+        // SAFETY: a null-terminated string that lives through the call.
+        unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) };
+    }
+}
+
+#[test]
+fn a_full_disk_is_counted_and_leaves_no_file() {
+    let Some(disk) = TinyDisk::mount() else {
+        println!("skipped: may not mount a tmpfs (not root)");
+        return;
+    };
+    let path = disk.0.path().join("data");
+    for engine in engines() {
+        let write = json!({"workload.direction": {"kind": "write"}, "file": "fresh",
+                           "workload.span": 8 << 20});
+        let result = pass(&path, with(&engine, write));
+        let group = &result.groups[0];
+        assert_eq!(group.workers[0].stopped_by, "no_space", "{engine}");
+        assert!(group.error_counts["ENOSPC"] >= 1);
+        let first = group.first_error.as_ref().unwrap();
+        assert_eq!((first.operation, first.error.as_str()), ("write", "ENOSPC"));
+        assert!(group.writes.bytes <= 1 << 20);
+        assert!(!path.exists(), "the half-written file is removed");
+    }
+}
+
+/// Makes io_uring_setup fail with EPERM in this thread and those that it starts.
+fn refuse_io_uring() {
+    let filter = [
+        // Load the system call's number; skip one when it is not io_uring_setup; EPERM; allow.
+        (0x20, 0, 0, 0),
+        (0x15, 0, 1, libc::SYS_io_uring_setup as u32),
+        (0x06, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        (0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ]
+    .map(|(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k });
+    let program = libc::sock_fprog {
+        len: filter.len() as u16,
+        filter: filter.as_ptr().cast_mut(),
+    };
+    // SAFETY: the program lives through the calls; only this thread is restricted.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &program), 0);
+    }
+}
+
+#[test]
+fn a_refused_io_uring_is_an_error_unless_the_fallback_is_allowed() {
+    let (_directory, path) = scratch();
+    laid_out(&path);
+    let setting = json!({"engine": "io_uring",
+                         "workload.arrivals": {"kind": "closed", "depth": 8}});
+    std::thread::spawn(move || {
+        refuse_io_uring();
+        let error = carry_out(None, vec![group(&path, setting.clone())]).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("(EPERM)"), "{message}");
+        assert!(error.hint().contains("io_uring_disabled"));
+        let allowed = with(&setting, json!({"allow_fallback": true}));
+        let result = &pass(&path, allowed).groups[0];
+        assert_eq!(result.engine, "psync");
+        assert!(result.fallback.as_ref().unwrap().contains("not permitted"));
+        assert_eq!(result.reads.bytes, SPAN);
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn writes_of_every_sync_mode_arrive() {
+    let (_directory, path) = scratch();
+    laid_out(&path);
+    for engine in engines() {
+        for sync in ["none", "dsync", "sync"] {
+            let write = json!({"workload.direction": {"kind": "write"}, "sync": sync,
+                               "workload.span": 1 << 16, "close_counted": true});
+            let result = &pass(&path, with(&engine, write)).groups[0];
+            assert_eq!(result.writes.operations, 16);
+            assert!(result.first_error.is_none());
+        }
+    }
+    assert_eq!(File::open(&path).unwrap().metadata().unwrap().len(), SPAN);
+}
