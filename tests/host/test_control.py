@@ -134,7 +134,9 @@ def test_what_was_made_is_removed(state: Path, root_with_loop: None, tmp_path: P
         scratch = control.scratch(8 << 20, tmp_path)
         directory = control.directory(tmp_path)
         (directory / "file").write_text("x", encoding="ascii")
-        mounted = control.filesystem(control.scratch(16 << 20, tmp_path))
+        formatted = control.scratch(16 << 20, tmp_path)
+        mounted = control.filesystem(formatted)
+        assert Path(formatted.backing_file).stat().st_blocks * 512 >= 16 << 20  # no holes
         (mounted / "file").write_text("x", encoding="ascii")
         group = control.cgroup("test")
         assert Path(scratch.path).is_block_device()

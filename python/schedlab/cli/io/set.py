@@ -24,15 +24,13 @@ def set_(scheduler: str, devices: tuple[str, ...], as_json: bool) -> None:
     It stays until the next boot; what it was, and the command that takes it back, is printed. If
     one device does not take it, or the command is killed half-way, all are put back.
     """
-    from schedlab.design.candidates import legacy_notes, parse_candidates
+    from schedlab.design.candidates import parse_candidates
     from schedlab.host.control import Control
     from schedlab.host.knobs import device_name
 
     candidates = parse_candidates(scheduler)
     if len(candidates) != 1:
         raise SpecError(f"{scheduler!r} names {len(candidates)} schedulers", "name one")
-    for note in legacy_notes(scheduler):
-        click.echo(f"note: {note}", err=True)
     done = {}
     with Control(named_devices=devices, report=lambda line: click.echo(line, err=True)) as control:
         for name in dict.fromkeys(map(device_name, devices)):
