@@ -29,3 +29,4 @@ pub mod workload;
 pub use config::Config;
 pub use engine::{Report, Stop};
 pub use error::SimError;
+pub mod disk;

@@ -210,6 +210,19 @@ pub enum SimError {
         /// What is wrong with it.
         why: String,
     },
+    /// A device file that is none.
+    #[error("device file: {detail}")]
+    DeviceFile {
+        /// What the reader says.
+        detail: String,
+    },
+    /// A workload that cannot be carried out.
+    #[error(transparent)]
+    Workload {
+        /// Why.
+        #[from]
+        error: schedlab_model::WorkloadError,
+    },
     /// The caller asked to stop.
     #[error("interrupted")]
     Interrupted,

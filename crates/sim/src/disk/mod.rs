@@ -1,0 +1,43 @@
+//! A disk with heads: zones, seek curve, rotation, skew, segmented cache with read-ahead, and a
+//! command queue whose order a policy decides.
+//!
+//! The parts follow Ruemmler and Wilkes, "An introduction to disk drive modeling" (1994). One
+//! command is in service at a time; it costs the controller's overhead, then positioning (seek or
+//! head switch, settling of writes, rotation), then the transfer. Writes go to the medium.
+//!
+//! ```
+//! use schedlab_model::{Arrivals, Bytes, Direction, Pattern, Workload};
+//! use schedlab_sim::disk::{simulate, DiskSpec, Run};
+//!
+//! let spec = DiskSpec::shipped("disk7200").unwrap();
+//! let run = Run {
+//!     policy: "sptf".into(),
+//!     requests: 1000,
+//!     workload: Workload {
+//!         pattern: Pattern::Random { replacement: true },
+//!         direction: Direction::Read,
+//!         record: Bytes(4096),
+//!         span: spec.capacity(),
+//!         arrivals: Arrivals::Closed { depth: 32 },
+//!         seed: 1,
+//!     },
+//! };
+//! let result = simulate(&spec, &run, &mut || false).unwrap();
+//! assert_eq!(result.requests, 1000);
+//! ```
+
+mod cache;
+mod engine;
+mod geometry;
+mod mechanics;
+mod policy;
+mod result;
+mod source;
+mod spec;
+
+pub use engine::{replay, simulate, Run};
+pub use geometry::{Geometry, Place};
+pub use mechanics::{Mechanics, Positioning};
+pub use policy::POLICIES;
+pub use result::DiskResult;
+pub use spec::{CacheSpec, DiskSpec, Zone, SHIPPED};

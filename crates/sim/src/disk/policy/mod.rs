@@ -1,0 +1,94 @@
+//! The order of the command queue: one file and one line for each policy.
+
+mod clook;
+mod fcfs;
+mod scan;
+mod sptf;
+mod sstf;
+
+use schedlab_model::Request;
+
+use super::geometry::Place;
+use crate::cpu::SimError;
+
+/// A policy with its name, what it is, and how it is built.
+pub type Entry = (&'static str, &'static str, fn() -> Box<dyn HeadPolicy>);
+
+/// All policies.
+pub const POLICIES: &[Entry] = &[
+    ("fcfs", "first come, first served", fcfs::build),
+    ("sstf", "shortest seek time first", sstf::build),
+    ("scan", "elevator from edge to edge", scan::build),
+    (
+        "clook",
+        "upwards only, back to the lowest request",
+        clook::build,
+    ),
+    ("sptf", "shortest positioning time first", sptf::build),
+];
+
+/// A new instance of the policy of that name.
+pub(super) fn find(name: &str) -> Result<Box<dyn HeadPolicy>, SimError> {
+    let known: Vec<&str> = POLICIES.iter().map(|(known, ..)| *known).collect();
+    let found = POLICIES.iter().find(|(known, ..)| *known == name);
+    let (.., build) = found.ok_or_else(|| SimError::OutOfRange {
+        key: "policy".into(),
+        value: name.into(),
+        expected: format!("one of {}", known.join(", ")),
+    })?;
+    Ok(build())
+}
+
+/// A command in the queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Queued {
+    /// As the host sent it.
+    pub request: Request,
+    /// First sector.
+    pub lba: u64,
+    /// Number of sectors.
+    pub sectors: u64,
+    /// Place of the first sector.
+    pub place: Place,
+}
+
+/// What a policy may look at.
+pub struct View<'a> {
+    /// Where the head is.
+    pub head: Place,
+    /// Last cylinder of the disk.
+    pub last_cylinder: u32,
+    /// The queue in the order of arrival; never empty.
+    pub queue: &'a [Queued],
+    /// Time until the command's first sector can be transferred, ns.
+    pub positioning_ns: &'a dyn Fn(&Queued) -> u64,
+}
+
+/// The decision: which command, and over which edge of the disk the arm goes there, if over one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Position in the queue.
+    pub index: usize,
+    /// Cylinder that is visited before.
+    pub via: Option<u32>,
+}
+
+impl Choice {
+    /// The arm goes there directly.
+    fn direct(index: usize) -> Self {
+        Choice { index, via: None }
+    }
+}
+
+/// A policy of the command queue. Equal keys: who came first.
+pub trait HeadPolicy {
+    /// The next command.
+    fn choose(&mut self, view: &View) -> Choice;
+}
+
+/// Position of the smallest key among the commands that have one.
+fn smallest(view: &View, key: impl Fn(&Queued) -> Option<u64>) -> Option<usize> {
+    let keyed = view.queue.iter().enumerate();
+    let keyed = keyed.filter_map(|(i, queued)| key(queued).map(|key| (key, i)));
+    keyed.min().map(|(_, i)| i)
+}
