@@ -115,8 +115,11 @@ def test_svg_is_xml_with_measured_bursts(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--policy", "fair", "--tasks", "A:0:1"], "policy = fair: expected one of fcfs, sjf"),
-        (["--tasks", "A:0"], 'task "A:0": a part is missing'),
+        (
+            ["--policy", "fair", "--tasks", "A:0:1"],
+            '"fair" is not known: expected one of fcfs, sjf',
+        ),
+        (["--tasks", "A:0"], "; a part is missing"),
         (["--tasks", "A:0:1", "--quantum", "0"], "quantum = 0 ns: expected"),
         (["--tasks", "A:0:1", "--cpus", "0"], "cpus = 0: expected 1 to 1024"),
         (["--tasks", "A:0:1", "--hz", "0"], "hz = 0: expected 1 to 1000000"),

@@ -1,12 +1,14 @@
 //! The CPU scheduler simulator: JSON in, JSON or a drawing out.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use schedlab_model::Nanos;
-use schedlab_sim::cpu::{self, CpuResult, GanttOptions, Settings, SimError, Task};
+use schedlab_sim::cpu::{self, CpuResult, GanttOptions, Settings, Task};
 use serde::Deserialize;
+
+use crate::stoppable::stoppable;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,35 +21,12 @@ fn wrong(error: impl ToString) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// `work` without the GIL; it is given a question that is true once a Python signal handler has
-/// raised, asked of Python at most 20 times a second. The handler's exception is what comes out.
-pub fn interruptible<T: Send, E: ToString + Send>(
-    py: Python<'_>,
-    work: impl FnOnce(&mut dyn FnMut() -> bool) -> Result<T, E> + Send,
-) -> PyResult<T> {
-    let mut raised: Option<PyErr> = None;
-    let mut asked = Instant::now();
-    let done = py.detach(|| {
-        work(&mut || {
-            if asked.elapsed() < Duration::from_millis(50) {
-                return false;
-            }
-            asked = Instant::now();
-            raised = Python::attach(|py| py.check_signals()).err();
-            raised.is_some()
-        })
-    });
-    match raised {
-        Some(error) => Err(error),
-        None => done.map_err(wrong),
-    }
-}
-
 /// Simulates `{"tasks": […], "settings": {…}}` and gives the schedule as JSON.
 #[pyfunction]
 pub fn run_cpu_simulation(py: Python<'_>, job_json: &str) -> PyResult<String> {
     let job: Job = serde_json::from_str(job_json).map_err(wrong)?;
-    let result = interruptible(py, |stop| cpu::simulate(&job.tasks, &job.settings, stop))?;
+    let work = move |stop: &_| cpu::simulate(&job.tasks, &job.settings, stop);
+    let result = stoppable(py, Arc::default(), work)?;
     serde_json::to_string(&result).map_err(wrong)
 }
 
@@ -77,7 +56,7 @@ pub fn cpu_policies() -> Vec<(&'static str, &'static str)> {
 pub fn draw_cpu_gantt(result_json: &str, form: &str, options_json: &str) -> PyResult<String> {
     let result: CpuResult = serde_json::from_str(result_json).map_err(wrong)?;
     let options: GanttOptions = serde_json::from_str(options_json).map_err(wrong)?;
-    let drawn: Result<String, SimError> = match form {
+    let drawn = match form {
         "svg" => cpu::gantt_svg(&result, &options),
         _ => cpu::gantt_text(&result, &options),
     };

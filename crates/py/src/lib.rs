@@ -1,15 +1,16 @@
 //! `schedlab._core`: one file per exposed thing, no logic. Its typed face is `python/schedlab/_core.pyi`.
 
-mod cpu_sim;
-mod io_job;
-
 use pyo3::prelude::*;
 
 mod burst_capture;
 mod cpu_command;
 mod cpu_crew;
+mod cpu_sim;
+mod disk_sim;
+mod io_job;
 mod sim_names;
 mod sim_run;
+mod stoppable;
 
 /// Everything that Python can reach, one line per file.
 #[pymodule]
@@ -24,6 +25,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cpu_crew::CpuCrew>()?;
     module.add_function(wrap_pyfunction!(cpu_crew::calibrate_cpu_kernel, module)?)?;
     cpu_sim::register(module)?;
+    disk_sim::register(module)?;
     module.add_class::<sim_run::SimStop>()?;
     module.add_function(wrap_pyfunction!(sim_run::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim_names::sim_names, module)?)?;

@@ -1,8 +1,6 @@
 //! `simulate`: one simulation from its JSON description, without the GIL, stoppable.
 
-use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::sync::Arc;
-use std::time::Duration;
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -12,13 +10,12 @@ use schedlab_sim::engine::Logged;
 use schedlab_sim::workload::{Arrays, Source};
 use schedlab_sim::{Config, Report, SimError, Stop};
 
-/// How long Ctrl-C may go unnoticed.
-const SIGNAL_POLL: Duration = Duration::from_millis(50);
+use crate::stoppable::stoppable;
 
 /// A flag that ends running simulations from another thread.
 #[pyclass(frozen)]
 #[derive(Default)]
-pub struct SimStop(Arc<Stop>);
+pub struct SimStop(pub(crate) Arc<Stop>);
 
 #[pymethods]
 impl SimStop {
@@ -59,32 +56,7 @@ pub fn simulate<'py>(
         )
     });
     let stop = stop.map_or_else(Arc::default, |flag| flag.0.clone());
-    let (sender, mut receiver) = channel();
-    let stop_worker = stop.clone();
-    let worker = std::thread::spawn(move || {
-        let _ = sender.send(work(&config, columns, &stop_worker));
-    });
-    let outcome = loop {
-        // By `&mut`: a shared receiver must not leave its thread.
-        let waiting = &mut receiver;
-        match py.detach(move || waiting.recv_timeout(SIGNAL_POLL)) {
-            Ok(outcome) => break outcome,
-            Err(RecvTimeoutError::Disconnected) => {
-                return Err(PyRuntimeError::new_err("the simulation panicked"));
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                if let Err(signal) = py.check_signals() {
-                    stop.set();
-                    let _ = py.detach(|| worker.join());
-                    return Err(signal);
-                }
-            }
-        }
-    };
-    let (report, log) = outcome.map_err(|error| match error {
-        SimError::Stopped => PyRuntimeError::new_err(error.to_string()),
-        other => PyValueError::new_err(other.to_string()),
-    })?;
+    let (report, log) = stoppable(py, stop, move |stop| work(&config, columns, stop))?;
     let json = serde_json::to_string(&report)
         .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     Ok((json, PyBytes::new(py, &packed(&log))))

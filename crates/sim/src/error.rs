@@ -80,3 +80,28 @@ impl SimError {
         }
     }
 }
+
+impl From<schedlab_model::WorkloadError> for SimError {
+    fn from(error: schedlab_model::WorkloadError) -> Self {
+        let schedlab_model::WorkloadError::OutOfRange {
+            key,
+            value,
+            expected,
+        } = error;
+        SimError::range(key, value, expected)
+    }
+}
+
+/// A [`SimError::OutOfRange`] unless `holds`.
+pub(crate) fn require(
+    holds: bool,
+    key: impl Into<String>,
+    value: impl ToString,
+    expected: impl Into<String>,
+) -> Result<(), SimError> {
+    if holds {
+        Ok(())
+    } else {
+        Err(SimError::range(key, value, expected))
+    }
+}

@@ -20,6 +20,7 @@
 mod config;
 pub mod cpu;
 pub mod device;
+pub mod disk;
 pub mod engine;
 mod error;
 pub mod ftl;
@@ -29,4 +30,3 @@ pub mod workload;
 pub use config::Config;
 pub use engine::{Report, Stop};
 pub use error::SimError;
-pub mod disk;

@@ -6,6 +6,7 @@
 use proptest::prelude::*;
 use schedlab_model::Nanos;
 use schedlab_sim::cpu::{simulate, CpuResult, Occupant, Settings, Task, POLICIES};
+use schedlab_sim::Stop;
 
 const MS: u64 = 1_000_000;
 
@@ -68,7 +69,7 @@ prop_compose! {
 }
 
 fn run(tasks: &[Task], settings: &Settings) -> CpuResult {
-    simulate(tasks, settings, &mut || false).unwrap()
+    simulate(tasks, settings, &Stop::default()).unwrap()
 }
 
 /// Runs, switches and I/O of a task as (start, end), by start.
@@ -82,7 +83,7 @@ fn busy(result: &CpuResult, task: usize) -> Vec<(u64, u64)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn cpu_time_in_is_cpu_time_out(tasks in any_tasks(), settings in any_settings()) {

@@ -7,6 +7,7 @@ use schedlab_sim::cpu::{
     gantt_svg, gantt_text, parse_tasks, simulate, Burst, CpuResult, GanttOptions, Occupant,
     Settings,
 };
+use schedlab_sim::Stop;
 
 const MS: u64 = 1_000_000;
 
@@ -25,7 +26,7 @@ fn rr(quantum_ms: u64) -> Settings {
 }
 
 fn run(tasks: &str, settings: &Settings) -> CpuResult {
-    simulate(&parse_tasks(tasks).unwrap(), settings, &mut || false).unwrap()
+    simulate(&parse_tasks(tasks).unwrap(), settings, &Stop::default()).unwrap()
 }
 
 /// "A0-2 B2-4 -4-6": what the CPU did, in ms.
@@ -340,13 +341,14 @@ fn svg_chart_is_self_contained_and_shows_measured_bursts() {
 #[test]
 fn impossible_input_names_its_key() {
     let refused = |tasks: &str, settings: &Settings| match parse_tasks(tasks) {
-        Ok(tasks) => simulate(&tasks, settings, &mut || false)
+        Ok(tasks) => simulate(&tasks, settings, &Stop::default())
             .unwrap_err()
             .to_string(),
         Err(error) => error.to_string(),
     };
     let mut broken = with_policy("fair");
-    assert!(refused("A:0:1", &broken).starts_with("policy = fair: expected one of fcfs, sjf"));
+    assert!(refused("A:0:1", &broken)
+        .starts_with("policy = \"fair\" is not known: expected one of fcfs, sjf"));
     broken = rr(0);
     assert!(refused("A:0:1", &broken).starts_with("quantum = 0 ns: expected"));
     broken = rr(1);
@@ -364,10 +366,8 @@ fn impossible_input_names_its_key() {
     let tasks = parse_tasks("A:0:999999,B:0:999999").unwrap();
     broken = rr(1);
     broken.quantum = Nanos(1);
-    let mut polls = 0;
-    let stop = simulate(&tasks, &broken, &mut || {
-        polls += 1;
-        polls > 3
-    });
-    assert_eq!(stop.unwrap_err().to_string(), "interrupted");
+    let stop = Stop::default();
+    stop.set();
+    let stopped = simulate(&tasks, &broken, &stop).unwrap_err();
+    assert_eq!(stopped.to_string(), "the simulation was stopped");
 }

@@ -6,6 +6,7 @@ use schedlab_model::{Arrivals, Bytes, Direction, Nanos, Pattern, Request, Worklo
 use schedlab_sim::disk::{
     replay, simulate, CacheSpec, DiskResult, DiskSpec, Geometry, Mechanics, Run, Zone, POLICIES,
 };
+use schedlab_sim::Stop;
 
 const MS: u64 = 1_000_000;
 
@@ -78,7 +79,7 @@ fn run(spec: &DiskSpec, policy: &str, requests: u64, workload: Workload) -> Disk
         requests,
         workload,
     };
-    simulate(spec, &run, &mut || false).unwrap()
+    simulate(spec, &run, &Stop::default()).unwrap()
 }
 
 fn read(arrival_ms: u64, lba: u64, sectors: u64) -> Request {
@@ -91,7 +92,7 @@ fn read(arrival_ms: u64, lba: u64, sectors: u64) -> Request {
 }
 
 fn service_ns(spec: &DiskSpec, requests: &[Request]) -> DiskResult {
-    replay(spec, "fcfs", requests.iter().copied(), &mut || false).unwrap()
+    replay(spec, "fcfs", requests.iter().copied(), &Stop::default()).unwrap()
 }
 
 #[track_caller]
@@ -167,7 +168,7 @@ fn the_seek_curve_goes_through_the_data_sheet() {
 #[test]
 fn random_seeks_cost_the_integral_of_the_curve_over_a_third_of_the_stroke() {
     let spec = one_zone();
-    let result = run(&spec, "fcfs", 200_000, random(&spec, 1));
+    let result = run(&spec, "fcfs", 100_000, random(&spec, 1));
     close(result.seek_ns_mean, spec.seek_average.0 as f64, 0.005);
     close(result.seek_cylinders_mean, 100_000.0 / 3.0, 0.005);
 }
@@ -176,7 +177,7 @@ fn random_seeks_cost_the_integral_of_the_curve_over_a_third_of_the_stroke() {
 fn mean_rotational_latency_is_half_a_revolution() {
     for rpm in [5400, 7200, 15000] {
         let spec = DiskSpec { rpm, ..one_zone() };
-        let result = run(&spec, "fcfs", 100_000, random(&spec, 1));
+        let result = run(&spec, "fcfs", 50_000, random(&spec, 1));
         close(result.rotation_ns_mean, 30e9 / f64::from(rpm), 0.01);
     }
 }
@@ -283,7 +284,7 @@ fn sstf_starves_a_far_command_and_the_sweeps_do_not() {
         .collect();
     requests.insert(26, read(100, far, 8));
     let longest_s = |policy: &str| {
-        let result = replay(&spec, policy, requests.iter().copied(), &mut || false).unwrap();
+        let result = replay(&spec, policy, requests.iter().copied(), &Stop::default()).unwrap();
         assert_eq!(result.requests, 4001);
         result.latency_ns_max as f64 / 1e9
     };
@@ -317,7 +318,7 @@ fn waiting_follows_pollaczek_and_khinchine() {
             arrivals,
             ..random(&spec, 1)
         };
-        let result = run(&spec, "fcfs", 400_000, open);
+        let result = run(&spec, "fcfs", 200_000, open);
         close(result.utilisation, load, 0.02);
         let (mean, deviation) = (result.service_ns_mean, result.service_ns_deviation);
         let square = mean * mean + deviation * deviation;
@@ -419,14 +420,14 @@ fn impossible_disks_and_runs_name_their_key() {
     assert!(refused(&|s| s.queue_depth = 0).starts_with("queue_depth = 0: expected 1"));
     let error = refused(&|s| s.cache.read_ahead = Bytes(2 << 20));
     assert!(error.starts_with("cache.read_ahead = 2 MiB: expected 0 to cache.segment"));
-    let error = DiskSpec::from_toml("model = \"disk\"\nrpm = \"fast\"").unwrap_err();
+    let error = DiskSpec::from_toml("x.toml", "model = \"disk\"\nrpm = \"fast\"").unwrap_err();
     assert!(error.to_string().contains("rpm"), "{error}");
     let error = DiskSpec::shipped("disk1").unwrap_err().to_string();
-    assert!(error.starts_with("device = disk1: expected one of disk7200"));
+    assert!(error.starts_with("device = \"disk1\" is not known: expected one of disk7200"));
 
     let spec = disk();
     let far = [read(0, spec.capacity().0 / 512 - 4, 8)];
-    let error = replay(&spec, "fcfs", far.into_iter(), &mut || false).unwrap_err();
+    let error = replay(&spec, "fcfs", far.into_iter(), &Stop::default()).unwrap_err();
     assert!(
         error.to_string().contains("ending within the disk's"),
         "{error}"
@@ -437,7 +438,7 @@ fn impossible_disks_and_runs_name_their_key() {
             requests,
             workload,
         };
-        simulate(&spec, &run, &mut || false)
+        simulate(&spec, &run, &Stop::default())
             .unwrap_err()
             .to_string()
     };

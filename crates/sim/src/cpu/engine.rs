@@ -1,12 +1,34 @@
 //! The engine: time, tasks and CPUs. It knows no policy; see `policy/mod.rs` for what it asks one.
 
-use super::events::{Event, Events};
 use super::policy::{self, Policy, Ready, System, TaskState};
 use super::result::{CpuResult, Occupant, Segment, Summary, TaskResult};
-use super::task::{check, Settings, SimError, Task};
+use super::task::{check, Settings, Task};
+use crate::engine::EventQueue;
+use crate::{SimError, Stop};
 
-/// Steps between two questions whether the caller wants to stop.
+/// Steps between two looks at the stop flag.
 const STEPS_PER_POLL: u64 = 4096;
+
+/// What happens to tasks at given times.
+enum Event {
+    /// The task enters the system.
+    Arrive(usize),
+    /// The task's I/O is done.
+    Wake(usize),
+    /// The policy's own timer.
+    Tick,
+}
+
+impl Event {
+    /// Order of the events of one instant: the tie rule.
+    fn priority(&self) -> u8 {
+        match self {
+            Event::Arrive(_) => 0,
+            Event::Wake(_) => 1,
+            Event::Tick => 2,
+        }
+    }
+}
 
 /// One CPU. A task that is switched to makes progress from `progress_from_ns` on.
 #[derive(Default)]
@@ -48,7 +70,7 @@ struct Engine<'a> {
     system: System,
     progress: Vec<Progress>,
     cpus: Vec<Cpu>,
-    events: Events,
+    events: EventQueue<Event>,
     unfinished: usize,
     switches: u64,
     switch_ns: u64,
@@ -56,17 +78,12 @@ struct Engine<'a> {
     segments_dropped: u64,
 }
 
-/// The schedule of `tasks` under `settings`. `interrupted` is asked now and then; when it says
-/// true the simulation ends with [`SimError::Interrupted`].
-pub fn simulate(
-    tasks: &[Task],
-    settings: &Settings,
-    interrupted: &mut dyn FnMut() -> bool,
-) -> Result<CpuResult, SimError> {
+/// The schedule of `tasks` under `settings`; [`SimError::Stopped`] once `stop` is set.
+pub fn simulate(tasks: &[Task], settings: &Settings, stop: &Stop) -> Result<CpuResult, SimError> {
     check(tasks, settings)?;
     let (.., build) = policy::find(&settings.policy)?;
     let mut engine = Engine::new(tasks, settings, build(settings));
-    engine.run(interrupted)?;
+    engine.run(stop)?;
     Ok(engine.finish())
 }
 
@@ -79,12 +96,12 @@ impl<'a> Engine<'a> {
             slice_ns: task.slice.map(|slice| slice.0),
             ..TaskState::default()
         };
-        let mut events = Events::default();
+        let mut events = EventQueue::default();
         for (i, task) in specs.iter().enumerate() {
-            events.push(task.arrival.0, Event::Arrive(i));
+            push(&mut events, task.arrival.0, Event::Arrive(i));
         }
         if let Some(period_ns) = policy.period_ns() {
-            events.push(period_ns, Event::Tick);
+            push(&mut events, period_ns, Event::Tick);
         }
         Engine {
             specs,
@@ -105,17 +122,17 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn run(&mut self, interrupted: &mut dyn FnMut() -> bool) -> Result<(), SimError> {
+    fn run(&mut self, stop: &Stop) -> Result<(), SimError> {
         let until_ns = self.settings.until.map_or(u64::MAX, |until| until.0);
         let mut steps = 0u64;
         while self.unfinished > 0 {
             steps += 1;
-            if steps % STEPS_PER_POLL == 0 && interrupted() {
-                return Err(SimError::Interrupted);
+            if steps % STEPS_PER_POLL == 0 && stop.is_set() {
+                return Err(SimError::Stopped);
             }
             let busy = self.cpus.iter().filter(|cpu| cpu.task.is_some());
             let timer_ns = busy.map(|cpu| cpu.timer_ns).min();
-            let next_ns = timer_ns.into_iter().chain(self.events.next_ns()).min();
+            let next_ns = timer_ns.into_iter().chain(self.events.next_time()).min();
             // With unfinished tasks there is always an event or a busy CPU.
             let now_ns = next_ns.unwrap_or(until_ns).min(until_ns);
             self.system.now_ns = now_ns;
@@ -123,8 +140,10 @@ impl<'a> Engine<'a> {
             if now_ns == until_ns {
                 break;
             }
-            while let Some(event) = self.events.pop_at(now_ns) {
-                self.happen(event);
+            while self.events.next_time() == Some(now_ns) {
+                if let Some((_, event)) = self.events.pop() {
+                    self.happen(event);
+                }
             }
             for cpu in 0..self.cpus.len() {
                 self.end_of_burst_or_slice(cpu);
@@ -176,8 +195,8 @@ impl<'a> Engine<'a> {
             Event::Tick => {
                 self.policy.tick(&self.system);
                 if let Some(period_ns) = self.policy.period_ns() {
-                    self.events
-                        .push(self.system.now_ns + period_ns, Event::Tick);
+                    let at_ns = self.system.now_ns + period_ns;
+                    push(&mut self.events, at_ns, Event::Tick);
                 }
             }
         }
@@ -217,7 +236,7 @@ impl<'a> Engine<'a> {
         match self.specs[task].bursts.get(progress.burst + 1) {
             Some(io) => {
                 progress.io_started_ns = Some(now_ns);
-                self.events.push(now_ns + io.0, Event::Wake(task));
+                push(&mut self.events, now_ns + io.0, Event::Wake(task));
             }
             None => {
                 progress.finish_ns = Some(now_ns);
@@ -415,6 +434,10 @@ impl<'a> Engine<'a> {
             fairness_jain: jain(rates),
         }
     }
+}
+
+fn push(events: &mut EventQueue<Event>, time_ns: u64, event: Event) {
+    events.push(time_ns, event.priority(), event);
 }
 
 fn mean(values: impl Iterator<Item = u64>) -> Option<f64> {

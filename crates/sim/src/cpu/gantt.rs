@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::result::{CpuResult, Occupant, Segment, TaskResult};
-use super::task::{require, SimError};
+use crate::error::require;
+use crate::SimError;
 
 /// A burst that was measured, to be drawn beside the simulated schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use super::gantt::{tick_step_ns, time, GanttOptions};
 use super::result::{CpuResult, Occupant, Segment};
-use super::task::{require, SimError};
+use crate::error::require;
+use crate::SimError;
 
 const ROW: usize = 26;
 const BAR: usize = 18;

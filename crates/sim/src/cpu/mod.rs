@@ -12,15 +12,15 @@
 //!
 //! ```
 //! use schedlab_sim::cpu::{simulate, Settings, Task};
+//! use schedlab_sim::Stop;
 //!
 //! let tasks: Vec<Task> = ["A:0:8", "B:1:4"].iter().map(|t| t.parse().unwrap()).collect();
 //! let settings = Settings { policy: "srtf".into(), ..Settings::default() };
-//! let result = simulate(&tasks, &settings, &mut || false).unwrap();
+//! let result = simulate(&tasks, &settings, &Stop::default()).unwrap();
 //! assert_eq!(result.tasks[1].turnaround_ns, Some(4_000_000));
 //! ```
 
 mod engine;
-mod events;
 mod gantt;
 mod gantt_svg;
 mod policy;
@@ -32,4 +32,4 @@ pub use gantt::{text as gantt_text, Burst, GanttOptions};
 pub use gantt_svg::svg as gantt_svg;
 pub use policy::POLICIES;
 pub use result::{CpuResult, Occupant, Segment, Summary, TaskResult};
-pub use task::{parse_tasks, Settings, SimError, Task};
+pub use task::{parse_tasks, Settings, Task};

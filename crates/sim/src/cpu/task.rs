@@ -6,6 +6,8 @@ use schedlab_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::policy;
+use crate::error::require;
+use crate::SimError;
 
 /// Weight of nice 0.
 pub(super) const NICE_0_WEIGHT: u64 = 1024;
@@ -74,9 +76,9 @@ impl FromStr for Task {
     /// `NAME:ARRIVAL:CPU[/IO/CPU…][:KEY=VALUE…]`, times in ms unless they have a unit; keys are
     /// prio, nice, weight (tickets) and slice.
     fn from_str(text: &str) -> Result<Self, SimError> {
-        let malformed = |why: String| SimError::Malformed {
-            text: text.to_owned(),
-            why,
+        let malformed = |why: String| {
+            let expected = "NAME:ARRIVAL:CPU[/IO/CPU…][:prio=P][:nice=N][:weight=W][:slice=S]";
+            SimError::range("task", format!("{text:?}"), format!("{expected}; {why}"))
         };
         let mut parts = text.trim().split(':');
         let (Some(name), Some(arrival), Some(bursts)) = (parts.next(), parts.next(), parts.next())
@@ -187,62 +189,6 @@ impl Settings {
     pub fn effective_quantum(&self) -> Nanos {
         Nanos(self.in_jiffies(self.quantum.0))
     }
-}
-
-/// A simulation that cannot be carried out.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum SimError {
-    /// A key has a value outside its range.
-    #[error("{key} = {value}: expected {expected}")]
-    OutOfRange {
-        /// The key of the description.
-        key: String,
-        /// Its value.
-        value: String,
-        /// What is allowed.
-        expected: String,
-    },
-    /// A task in the compact form could not be read.
-    #[error("task {text:?}: {why}; expected NAME:ARRIVAL:CPU[/IO/CPU…][:prio=P][:weight=W]")]
-    Malformed {
-        /// The text of the task.
-        text: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A device file that is none.
-    #[error("device file: {detail}")]
-    DeviceFile {
-        /// What the reader says.
-        detail: String,
-    },
-    /// A workload that cannot be carried out.
-    #[error(transparent)]
-    Workload {
-        /// Why.
-        #[from]
-        error: schedlab_model::WorkloadError,
-    },
-    /// The caller asked to stop.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-/// An [`SimError::OutOfRange`] unless `holds`.
-pub(super) fn require(
-    holds: bool,
-    key: impl Into<String>,
-    value: impl ToString,
-    expected: impl Into<String>,
-) -> Result<(), SimError> {
-    if holds {
-        return Ok(());
-    }
-    Err(SimError::OutOfRange {
-        key: key.into(),
-        value: value.to_string(),
-        expected: expected.into(),
-    })
 }
 
 /// Refuses what cannot be simulated, naming the key.

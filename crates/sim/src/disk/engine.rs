@@ -12,9 +12,10 @@ use super::policy::{self, Choice, HeadPolicy, Queued, View};
 use super::result::{DiskResult, Tally};
 use super::source::{requests, Source};
 use super::spec::DiskSpec;
-use crate::cpu::SimError;
+use crate::error::require;
+use crate::{SimError, Stop};
 
-/// Commands between two questions whether the caller wants to stop.
+/// Commands between two looks at the stop flag.
 const COMMANDS_PER_POLL: u64 = 1024;
 
 /// One run.
@@ -29,23 +30,10 @@ pub struct Run {
     pub workload: Workload,
 }
 
-/// Serves `run.requests` requests of the workload. `interrupted` is asked now and then; when it
-/// says true the simulation ends with [`SimError::Interrupted`].
-pub fn simulate(
-    spec: &DiskSpec,
-    run: &Run,
-    interrupted: &mut dyn FnMut() -> bool,
-) -> Result<DiskResult, SimError> {
+/// Serves `run.requests` requests of the workload; [`SimError::Stopped`] once `stop` is set.
+pub fn simulate(spec: &DiskSpec, run: &Run, stop: &Stop) -> Result<DiskResult, SimError> {
     spec.check()?;
-    let at_least_one = |key: &str, value: u64| match value {
-        0 => Err(SimError::OutOfRange {
-            key: key.into(),
-            value: "0".into(),
-            expected: "at least 1".into(),
-        }),
-        _ => Ok(()),
-    };
-    at_least_one("requests", run.requests)?;
+    require(run.requests > 0, "requests", run.requests, "at least 1")?;
     let stream = requests(&run.workload)?.take(usize::try_from(run.requests).unwrap_or(usize::MAX));
     let depth = match run.workload.arrivals {
         Arrivals::Closed { depth } => Some(depth),
@@ -53,7 +41,7 @@ pub fn simulate(
     };
     let source = Source::new(Box::new(stream), depth);
     Engine::new(spec, policy::find(&run.policy)?, source)
-        .run(interrupted)
+        .run(stop)
         .map(|tally| tally.finish(&run.policy, run.workload.seed))
 }
 
@@ -62,12 +50,12 @@ pub fn replay<'a>(
     spec: &DiskSpec,
     policy: &str,
     requests: impl Iterator<Item = Request> + 'a,
-    interrupted: &mut dyn FnMut() -> bool,
+    stop: &Stop,
 ) -> Result<DiskResult, SimError> {
     spec.check()?;
     let source = Source::new(Box::new(requests), None);
     Engine::new(spec, policy::find(policy)?, source)
-        .run(interrupted)
+        .run(stop)
         .map(|tally| tally.finish(policy, 0))
 }
 
@@ -99,7 +87,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn run(mut self, interrupted: &mut dyn FnMut() -> bool) -> Result<Tally, SimError> {
+    fn run(mut self, stop: &Stop) -> Result<Tally, SimError> {
         let (mut now_ns, mut commands) = (0, 0u64);
         loop {
             self.admit(now_ns)?;
@@ -111,8 +99,8 @@ impl<'a> Engine<'a> {
                 continue;
             }
             commands += 1;
-            if commands % COMMANDS_PER_POLL == 0 && interrupted() {
-                return Err(SimError::Interrupted);
+            if commands % COMMANDS_PER_POLL == 0 && stop.is_set() {
+                return Err(SimError::Stopped);
             }
             let done_ns = self.serve_next(now_ns);
             self.source.completed(done_ns);
@@ -138,13 +126,15 @@ impl<'a> Engine<'a> {
     fn queued(&self, request: Request) -> Result<Queued, SimError> {
         let (sector, capacity) = (self.spec.sector.0, self.spec.capacity());
         let end = request.offset.0.saturating_add(request.length.0);
-        if request.length.0 == 0 || end > capacity.0 {
-            return Err(SimError::OutOfRange {
-                key: "request".into(),
-                value: format!("{} bytes at {}", request.length.0, request.offset.0),
-                expected: format!("at least 1 byte, ending within the disk's {}", capacity.0),
-            });
-        }
+        require(
+            request.length.0 > 0 && end <= capacity.0,
+            "request",
+            format!("{} bytes at {}", request.length.0, request.offset.0),
+            format!(
+                "at least 1 byte, ending within the disk's {} bytes",
+                capacity.0
+            ),
+        )?;
         let lba = request.offset.0 / sector;
         Ok(Queued {
             request,

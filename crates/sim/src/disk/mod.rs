@@ -8,6 +8,7 @@
 //! ```
 //! use schedlab_model::{Arrivals, Bytes, Direction, Pattern, Workload};
 //! use schedlab_sim::disk::{simulate, DiskSpec, Run};
+//! use schedlab_sim::Stop;
 //!
 //! let spec = DiskSpec::shipped("disk7200").unwrap();
 //! let run = Run {
@@ -22,7 +23,7 @@
 //!         seed: 1,
 //!     },
 //! };
-//! let result = simulate(&spec, &run, &mut || false).unwrap();
+//! let result = simulate(&spec, &run, &Stop::default()).unwrap();
 //! assert_eq!(result.requests, 1000);
 //! ```
 

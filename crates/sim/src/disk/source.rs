@@ -5,7 +5,8 @@ use std::iter::Peekable;
 
 use schedlab_model::{Arrivals, Bytes, Direction, Nanos, Pattern, Request, Rng, Workload};
 
-use crate::cpu::SimError;
+use crate::error::require;
+use crate::SimError;
 
 /// A random order without replacement is kept in memory as 4 bytes a record.
 const MOST_RECORDS_IN_ORDER: u64 = 100_000_000;
@@ -23,13 +24,9 @@ pub(super) fn requests(workload: &Workload) -> Result<Box<dyn Iterator<Item = Re
             Box::new(std::iter::repeat_with(move || rng.below(records)))
         }
         Pattern::Random { .. } | Pattern::Stride { .. } => {
-            if records > MOST_RECORDS_IN_ORDER {
-                return Err(SimError::OutOfRange {
-                    key: "span".into(),
-                    value: format!("{records} records"),
-                    expected: format!("at most {MOST_RECORDS_IN_ORDER} records in this order"),
-                });
-            }
+            let expected = format!("at most {MOST_RECORDS_IN_ORDER} records in this order");
+            let fits = records <= MOST_RECORDS_IN_ORDER;
+            require(fits, "span", format!("{records} records"), expected)?;
             Box::new(workload.order().into_iter().map(u64::from).cycle())
         }
     };

@@ -3,7 +3,8 @@
 use schedlab_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::cpu::SimError;
+use crate::error::require;
+use crate::SimError;
 
 /// Descriptions that come with schedlab, by name.
 pub const SHIPPED: &[(&str, &str)] = &[("disk7200", include_str!("../../devices/disk7200.toml"))];
@@ -68,38 +69,23 @@ pub struct DiskSpec {
     pub cache: CacheSpec,
 }
 
-fn require(
-    holds: bool,
-    key: &str,
-    value: impl ToString,
-    expected: impl Into<String>,
-) -> Result<(), SimError> {
-    if holds {
-        return Ok(());
-    }
-    Err(SimError::OutOfRange {
-        key: key.into(),
-        value: value.to_string(),
-        expected: expected.into(),
-    })
-}
-
 impl DiskSpec {
     /// A shipped description.
     pub fn shipped(name: &str) -> Result<Self, SimError> {
         let known: Vec<&str> = SHIPPED.iter().map(|(known, _)| *known).collect();
         let found = SHIPPED.iter().find(|(known, _)| *known == name);
-        let (_, text) = found.ok_or_else(|| SimError::OutOfRange {
-            key: "device".into(),
-            value: name.into(),
-            expected: format!("one of {}, or a TOML file", known.join(", ")),
+        let (place, text) = found.ok_or_else(|| SimError::Unknown {
+            key: "device",
+            name: name.into(),
+            known: known.join(", "),
         })?;
-        Self::from_toml(text)
+        Self::from_toml(place, text)
     }
 
-    /// A description from TOML, checked.
-    pub fn from_toml(text: &str) -> Result<Self, SimError> {
+    /// A checked description from TOML; `place` is where it comes from, for errors.
+    pub fn from_toml(place: &str, text: &str) -> Result<Self, SimError> {
         let spec: DiskSpec = toml::from_str(text).map_err(|error| SimError::DeviceFile {
+            place: place.into(),
             detail: error.to_string(),
         })?;
         spec.check()?;

@@ -8,6 +8,7 @@ from schedlab.cli import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "cpu": ("schedlab.cli.sim_cpu:cpu", "Simulate CPU scheduling policies and draw the schedule."),
+    "disk": ("schedlab.cli.sim_disk:disk", "Simulate a disk with heads and its command queue."),
     "run": ("schedlab.cli.sim.run:run", "Simulate an SSD under one or more policies."),
 }
 

@@ -13,7 +13,8 @@ mod rr;
 mod sjf;
 mod stride;
 
-use super::task::{Settings, SimError};
+use super::task::Settings;
+use crate::SimError;
 
 /// A policy with its name, what it is, and how it is built.
 pub type Entry = (&'static str, &'static str, fn(&Settings) -> Box<dyn Policy>);
@@ -51,10 +52,10 @@ pub(super) fn find(name: &str) -> Result<&'static Entry, SimError> {
     POLICIES
         .iter()
         .find(|(known, ..)| *known == name)
-        .ok_or_else(|| SimError::OutOfRange {
-            key: "policy".into(),
-            value: name.into(),
-            expected: format!("one of {}", names().join(", ")),
+        .ok_or_else(|| SimError::Unknown {
+            key: "policy",
+            name: name.into(),
+            known: names().join(", "),
         })
 }
 

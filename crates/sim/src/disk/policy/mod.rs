@@ -9,7 +9,7 @@ mod sstf;
 use schedlab_model::Request;
 
 use super::geometry::Place;
-use crate::cpu::SimError;
+use crate::SimError;
 
 /// A policy with its name, what it is, and how it is built.
 pub type Entry = (&'static str, &'static str, fn() -> Box<dyn HeadPolicy>);
@@ -31,10 +31,10 @@ pub const POLICIES: &[Entry] = &[
 pub(super) fn find(name: &str) -> Result<Box<dyn HeadPolicy>, SimError> {
     let known: Vec<&str> = POLICIES.iter().map(|(known, ..)| *known).collect();
     let found = POLICIES.iter().find(|(known, ..)| *known == name);
-    let (.., build) = found.ok_or_else(|| SimError::OutOfRange {
-        key: "policy".into(),
-        value: name.into(),
-        expected: format!("one of {}", known.join(", ")),
+    let (.., build) = found.ok_or_else(|| SimError::Unknown {
+        key: "policy",
+        name: name.into(),
+        known: known.join(", "),
     })?;
     Ok(build())
 }

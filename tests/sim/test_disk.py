@@ -1,0 +1,95 @@
+"""`schedlab sim disk`: runs per policy and seed, device files, errors that name the key."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab._core import disk_devices, disk_policies
+from schedlab.cli.sim import sim
+from schedlab.errors import SpecError
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(sim, ["disk", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def runs(*arguments: str) -> list[dict]:
+    return json.loads(run(*arguments, "--json"))["runs"]
+
+
+def refused(*arguments: str) -> str:
+    result = CliRunner().invoke(sim, ["disk", *arguments])
+    assert isinstance(result.exception, SpecError), result.output
+    assert result.exception.hint
+    return str(result.exception)
+
+
+def test_policies_by_seeds_and_the_same_again():
+    arguments = ("--policy", "fcfs,sptf", "--depth", "32", "--requests", "2000", "--seeds", "3")
+    done = runs(*arguments)
+    assert [(one["policy"], one["seed"]) for one in done] == [
+        (policy, seed) for policy in ("fcfs", "sptf") for seed in (1, 2, 3)
+    ]
+    assert done == runs(*arguments)
+    for fcfs, sptf in zip(done[:3], done[3:], strict=True):
+        assert fcfs["requests"] == sptf["requests"] == 2000
+        assert sptf["iops"] > 1.3 * fcfs["iops"]
+        parts = fcfs["seek_ns_mean"] + fcfs["rotation_ns_mean"] + fcfs["transfer_ns_mean"]
+        assert parts == pytest.approx(fcfs["service_ns_mean"] - 100_000, rel=0.01)
+
+
+def test_the_table_has_a_row_for_every_policy():
+    names = [name for name, _ in disk_policies()]
+    assert names == ["fcfs", "sstf", "scan", "clook", "sptf"]
+    table = run("--policy", ",".join(names), "--depth", "8", "--requests", "500", "--seeds", "2")
+    rows = table.splitlines()
+    assert [row.split()[0] for row in rows] == ["policy", *names]
+    assert len({len(row) for row in rows}) == 1
+
+
+def test_poisson_arrivals_set_the_throughput():
+    (one,) = runs("--rate", "40", "--requests", "20000", "--seeds", "1", "--policy", "clook")
+    assert one["iops"] == pytest.approx(40, rel=0.03)
+    assert one["utilisation"] == pytest.approx(40 * one["service_ns_mean"] / 1e9, rel=0.03)
+    assert one["latency_ns_mean"] > one["service_ns_mean"]
+
+
+def test_a_device_file_replaces_the_shipped_one(tmp_path):
+    path = tmp_path / "slow.toml"
+    path.write_text(disk_devices()["disk7200"].replace("rpm = 7200", "rpm = 3600"))
+    arguments = ("--requests", "3000", "--seeds", "1")
+    (slow,) = runs("--device", str(path), *arguments)
+    (shipped,) = runs(*arguments)
+    assert slow["rotation_ns_mean"] == pytest.approx(2 * shipped["rotation_ns_mean"], rel=0.05)
+
+
+def test_span_and_record_change_the_work():
+    (one,) = runs("--span", "1G", "--record", "8k", "--requests", "1000", "--seeds", "1")
+    (whole,) = runs("--requests", "1000", "--seeds", "1")
+    assert one["bytes"] == 1000 * 8192
+    assert one["seek_ns_mean"] < whole["seek_ns_mean"] / 2
+
+
+def test_bad_values_name_key_and_range(tmp_path):
+    assert "one of fcfs, sstf, scan, clook, sptf" in refused("--policy", "cscan")
+    assert 'device = "disk9" is not known' in refused("--device", "disk9")
+    assert refused("--requests", "0").startswith("requests = 0: expected at least 1")
+    assert refused("--depth", "0").startswith("depth = 0: expected at least 1")
+    assert refused("--rate", "nan").startswith("rate = nan: expected")
+    assert refused("--rate", "-1").startswith("rate_per_s = -1: expected a positive number")
+    assert "exclude each other" in refused("--rate", "1", "--depth", "1")
+    assert refused("--record", "0").startswith("record = 0 B: expected at least 1 byte")
+    assert "ending within the disk" in refused("--span", "900G", "--requests", "100")
+    assert "missing.toml" in refused("--device", str(tmp_path / "missing.toml"))
+    path = tmp_path / "broken.toml"
+    path.write_text(disk_devices()["disk7200"].replace("heads = 4", "heads = 0"))
+    assert refused("--device", str(path)) == "heads = 0: expected 1 to 1000"
+    path.write_text(disk_devices()["disk7200"].replace("rpm", "rounds"))
+    message = refused("--device", str(path))
+    assert str(path) in message
+    assert "rounds" in message
