@@ -1,0 +1,96 @@
+"""Pieces of HTML that the page is put together from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from schedlab.report.drawing import key
+from schedlab.report.texts import Texts
+from schedlab.report.view import View
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table: its text, or markup that is trusted, and a class; `t` is left-aligned."""
+
+    text: str = ""
+    kind: str = ""
+    markup: str = ""
+
+
+Line = list[str | Cell]
+
+
+def number(text: str) -> Cell:
+    """A cell that is aligned to the right."""
+    return Cell(text)
+
+
+def table(
+    head: Sequence[str | Cell], rows: Iterable[Sequence[str | Cell]], caption: str, kind: str = ""
+) -> str:
+    """A table that scrolls inside its own frame; plain text is a cell aligned to the left.
+
+    The first cell of a row is its header. End tags that HTML does not need are left out: there
+    are hundreds of tables on a large page.
+    """
+    top = "".join(_element("th scope=col", cell) for cell in head)
+    body = "".join(
+        "<tr>" + _element("th scope=row", row[0]) + "".join(_element("td", c) for c in row[1:])
+        for row in rows
+    )
+    kind = f' class="{kind}"' if kind else ""
+    return (
+        f'<div class="scroll" tabindex="0"><table{kind}><caption>{escape(caption)}</caption>'
+        f"<thead><tr>{top}</thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _element(tag: str, cell: str | Cell) -> str:
+    if isinstance(cell, str):
+        cell = Cell(cell, "" if tag.endswith("row") else "t")
+    inside = cell.markup or escape(cell.text)
+    if not cell.kind:
+        return f"<{tag}>{inside}"
+    quote = '"' if " " in cell.kind else ""
+    return f"<{tag} class={quote}{cell.kind}{quote}>{inside}"
+
+
+def figure(title: str, note: str, svg: str, beside: str, texts: Texts) -> str:
+    """A chart under its title, with the table of its figures to be opened."""
+    small = f"<small>{escape(note)}</small>" if note else ""
+    more = details(texts("chart.table"), beside) if beside else ""
+    return f"<figure><figcaption>{escape(title)}{small}</figcaption>{svg}{more}</figure>"
+
+
+def details(title: str, inside: str) -> str:
+    """Something that is opened by its title."""
+    return f"<details><summary>{escape(title)}</summary>{inside}</details>"
+
+
+def section(name: str, title: str, inside: str) -> str:
+    """A part of the page that the contents lead to."""
+    return (
+        f'<section id="{name}" aria-labelledby="h-{name}">'
+        f'<h2 id="h-{name}">{escape(title)}</h2>{inside}</section>'
+    )
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """A paragraph of text."""
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<p{attribute}>{escape(text)}</p>"
+
+
+def bullets(lines: Iterable[str]) -> str:
+    """A list of sentences."""
+    return f'<ul class="prose">{"".join(f"<li>{escape(line)}</li>" for line in lines)}</ul>'
+
+
+def legend(view: View, *, arm: bool = False) -> str:
+    """Colour, marker and dash of every candidate, and of the A/A arm where it is drawn."""
+    names = [*view.names, *(name for name in view.arms if arm)]
+    items = (f"<li>{key(i)}{escape(name)}</li>" for i, name in enumerate(names))
+    return f'<ul class="legend">{"".join(items)}</ul>'

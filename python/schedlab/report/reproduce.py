@@ -1,0 +1,32 @@
+"""The content of `reproduce.sh`: how to measure an experiment again."""
+
+from __future__ import annotations
+
+import schedlab
+from schedlab.spec import Record
+
+
+def script(record: Record) -> str:
+    """A POSIX shell script that repeats the experiment beside the folder that it lies in."""
+    experiment = record.experiment
+    title = " ".join(experiment.title.split())
+    head = f"""#!/bin/sh
+# {title}
+# Made by schedlab {schedlab.__version__}. Kernel then: {_kernel(record)}
+# Seed {experiment.seed}; baseline {" ".join(experiment.baseline.split())}.
+set -eu
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+out=${{1:-$here-again}}
+"""
+    if experiment.kind == "import":
+        return head + (
+            "# These runs were imported: they cannot be measured again, only analysed again.\n"
+            'exec schedlab report "$here" --html "$out.html"\n'
+        )
+    return head + 'exec schedlab reproduce "$here" --out "$out"\n'
+
+
+def _kernel(record: Record) -> str:
+    kernel = record.host.get("kernel", "unknown")
+    release = kernel.get("release", "unknown") if isinstance(kernel, dict) else kernel
+    return " ".join(str(release).split())

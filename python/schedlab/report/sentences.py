@@ -1,0 +1,260 @@
+"""The verdict in words, made from its structure in any language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedlab.report.cells import SYMBOLS
+from schedlab.report.view import View, seen_from
+from schedlab.spec import Flag, Metric, Overall, Pair, WorkloadVerdict
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One verdict, of a workload or of all: what the sentences are about."""
+
+    metric: Metric | None
+    names: tuple[str, ...]
+    pairs: tuple[Pair, ...]
+    best: tuple[str, ...]
+    reason: str
+    margin: float
+
+
+def answer(view: View, of: WorkloadVerdict | Overall) -> Answer:
+    """The answer of one workload or of all together."""
+    metric = of.metric if isinstance(of, WorkloadVerdict) else view.overall_metric()
+    names = tuple(row.candidate for row in of.candidates)
+    return Answer(metric, names, of.pairs, of.best_set, of.reason, of.margin)
+
+
+def headlines(view: View) -> list[str]:
+    """The verdict of the whole experiment: one sentence, and a second where workloads disagree.
+
+    Where a candidate is better on some workloads and worse on others, that comes first: the mean
+    over all of them hides it.
+    """
+    said = answer(view, view.verdict.overall)
+    overall = sentence(view, said)
+    if differs := _disagreement(view, said):
+        return [differs, view.texts("headline.overall", sentence=overall)]
+    return [overall]
+
+
+def headline(view: View) -> str:
+    """`headlines` as one text."""
+    return ". ".join(headlines(view))
+
+
+def _disagreement(view: View, said: Answer) -> str:
+    """Which candidate is better on some workloads and worse on others, if any is."""
+    texts, worst, words = view.texts, 0, ""
+    for name in said.names:
+        found = view.outcomes(name)
+        better, worse = found["better"], found["worse"]
+        if min(better, worse) and better + worse > worst:
+            worst = better + worse
+            words = texts(
+                "headline.differs",
+                name=name,
+                baseline=view.verdict.baseline,
+                better=texts.counted("scope.on_workloads", better),
+                worse=texts.counted("scope.on_workloads", worse),
+            )
+    return words
+
+
+def sentence(view: View, said: Answer) -> str:
+    """A verdict in one sentence."""
+    texts = view.texts
+    if len(said.names) < 2:
+        return texts("headline.alone", names=texts.listed(said.names or view.names))
+    if said.reason == "no-interval":
+        return texts("headline.single_runs", noun=texts.noun(view.experiment.kind))
+    names = texts.listed(said.best)
+    margin = texts.margin(said.margin)
+    losers = [name for name in said.names if name not in said.best]
+    if len(said.best) == 1:
+        return _winner(view, said, losers)
+    if said.reason == "tied" and not losers:
+        return texts("headline.tied_all", names=names, margin=margin, **_nouns(view))
+    if said.reason == "tied":
+        first = texts("headline.tied", names=names, margin=margin)
+    else:
+        key = "cannot_separate" if said.reason == "cannot-separate" else "unseparated"
+        first = texts(f"headline.{key}", names=names, margin=_reach(view, said))
+    return "; ".join(filter(None, (first, _losers(view, said, losers))))
+
+
+def _nouns(view: View) -> dict[str, str]:
+    kind = view.experiment.kind
+    return {"noun": view.texts.noun(kind), "nouns": view.texts.noun(kind, plural=True)}
+
+
+def _winner(view: View, said: Answer, losers: Sequence[str]) -> str:
+    """The winner beside the baseline, or beside the nearest where it is the baseline itself."""
+    best, baseline = said.best[0], view.verdict.baseline
+    beside = [seen_from(said.pairs, best, name) for name in losers]
+    known = [pair for pair in beside if pair is not None]
+    nearest = min(known, key=lambda pair: abs(pair.ratio - 1))
+    if best != baseline and baseline in losers:
+        nearest = next(pair for pair in known if pair.b == baseline)
+    key = "headline.baseline_wins" if best == baseline and len(losers) > 1 else "headline.winner"
+    difference = difference_words(view, said.metric, nearest)
+    return view.texts(key, best=best, difference=difference, other=nearest.b, **_nouns(view))
+
+
+def _losers(view: View, said: Answer, losers: Sequence[str]) -> str:
+    """Who is outside the best set, against the baseline where that is inside, else the first."""
+    if len(losers) > 2:
+        return view.texts("headline.worse_many", names=view.texts.listed(losers))
+    baseline = view.verdict.baseline
+    other = baseline if baseline in said.best else said.best[0]
+    parts = []
+    for name in losers:
+        pairs = [seen_from(said.pairs, name, best) for best in (other, *said.best)]
+        pair = next((p for p in pairs if p is not None and p.verdict == "worse"), pairs[0])
+        if pair is not None:
+            words = difference_words(view, said.metric, pair)
+            said_of = {"name": name, "difference": words, "other": pair.b}
+            parts.append(view.texts("headline.worse_one", **said_of))
+    return "; ".join(parts)
+
+
+def _reach(view: View, said: Answer) -> str:
+    """How large a difference between the best candidates can still be."""
+    ends = [
+        max(pair.high - 1, 1 / pair.low - 1)
+        for pair in said.pairs
+        if pair.a in said.best and pair.b in said.best and pair.low and pair.high
+    ]
+    return view.texts.percent(max(ends, default=0.0), signed=False)
+
+
+def difference_words(view: View, metric: Metric | None, pair: Pair) -> str:
+    """`3.6 % less throughput (2.2 to 5.0 %)`."""
+    texts = view.texts
+    name = texts.metric(metric) if metric else texts("difference.performance")
+    key = "difference.more" if pair.ratio >= 1 else "difference.less"
+    percent = texts.percent(pair.ratio - 1).lstrip("+\u2212")
+    if pair.low is None or pair.high is None:
+        return texts(f"{key}_plain", percent=percent, metric=name)
+    interval = texts.ratio_interval(pair.low, pair.high)
+    return texts(key, percent=percent, metric=name, interval=interval)
+
+
+def scope(view: View) -> str:
+    """What the verdict rests on: `21 workloads × 4 schedulers in 8 blocks: …`."""
+    texts = view.texts
+    blocks = max((w.blocks for w in view.workloads), default=0)
+    return texts(
+        "scope.summary",
+        workloads=texts.counted("scope.workloads", len(view.workloads)),
+        candidates=texts.counted(f"noun.{view.experiment.kind}", len(view.names)),
+        blocks=texts.counted("scope.blocks", blocks),
+        runs=texts.counted("scope.runs", len(view.runs)),
+        discarded=texts.number(len(view.discarded), 0),
+    )
+
+
+def confidence(view: View) -> str:
+    """What the intervals and the margin mean."""
+    margin = view.texts.margin(view.verdict.overall.margin)
+    return view.texts("scope.confidence", confidence=view.confidence, margin=margin)
+
+
+def stopping(view: View) -> str:
+    """The stopping rule that was fixed before the first run."""
+    mode = view.experiment.stopping.mode.replace("-", "_")
+    return view.texts("text.decided_after", rule=view.texts(f"text.rule_{mode}"))
+
+
+def next_step(view: View) -> str:
+    """What to do with the answer."""
+    texts, said = view.texts, answer(view, view.verdict.overall)
+    baseline = view.verdict.baseline
+    if said.reason == "no-interval" or len(said.names) < 2:
+        return texts("next.repeat", **_nouns(view))
+    if _disagreement(view, said):
+        return texts("next.depends", **_nouns(view))
+    if len(said.best) == 1 and said.best[0] != baseline:
+        key = "next.apply" if view.experiment.kind == "io" else "next.choose"
+        return texts(key, best=said.best[0])
+    if said.best == (baseline,) or (said.reason == "tied" and baseline in said.best):
+        return texts("next.keep", baseline=baseline)
+    if said.reason == "tied":
+        return texts("next.any", names=texts.listed(said.best))
+    return _more_blocks(view, said)
+
+
+def _more_blocks(view: View, said: Answer) -> str:
+    """How many blocks would separate the undecided pair that needs most of them."""
+    texts = view.texts
+    inside = [p for p in said.pairs if p.a in said.best and p.b in said.best and p.blocks_needed]
+    if not inside or said.reason == "cannot-separate":
+        return texts("next.more_unknown")
+    pair = max(inside, key=lambda p: p.blocks_needed or (0, 0))
+    low, high = pair.blocks_needed or (0, 0)
+    made = max(w.blocks for w in view.workloads)
+    return texts(
+        "next.more_blocks",
+        low=texts.number(low, 0),
+        high=texts.number(high, 0),
+        pair=texts("text.against", a=pair.a, b=pair.b),
+        total=made + high,
+    )
+
+
+def flag_title(view: View, flag: Flag) -> str:
+    """The kind of a flag in words."""
+    return view.texts.maybe(f"flag.{flag.kind}", flag.kind.replace("-", " "))
+
+
+def flag_text(view: View, flag: Flag) -> str:
+    """What a flag says."""
+    return flag.text
+
+
+def symbol_help(view: View) -> str:
+    """The legend of the symbols in the tables."""
+    kinds = ("better", "worse", "equivalent", "undecided")
+    parts = (f"{SYMBOLS[kind]} {view.texts(f'symbol_help.{kind}')}" for kind in kinds)
+    return "; ".join(parts)
+
+
+def omitted(view: View) -> list[str]:
+    """What is not in the figures, and why."""
+    texts = view.texts
+    lines = list(view.record.notices)
+    if view.discarded:
+        runs = texts.counted("scope.runs", len(view.discarded))
+        lines.append(texts("text.gates_some", count=runs))
+    if view.dropped_blocks:
+        blocks = texts.listed([str(block) for block in view.dropped_blocks])
+        lines.append(texts("text.dropped_blocks", blocks=blocks))
+    ran = {run.key for run in view.record.runs}
+    if missing := sum(cell.key not in ran for cell in view.record.plan.cells):
+        lines.append(texts("text.missing_cells", count=texts.number(missing, 0)))
+    return lines or [texts("text.omitted_none")]
+
+
+def design(view: View) -> list[str]:
+    """How the runs were arranged, in sentences."""
+    texts, experiment = view.texts, view.experiment
+    target = experiment.target
+    size = texts.quantity(target.size_bytes / 2**30, "GiB") if target.size_bytes else ""
+    lines = []
+    if experiment.blocked:
+        cells = len({(c.workload, c.candidate) for c in view.record.plan.cells})
+        lines.append(texts("text.design_order", cells=cells, seed=experiment.seed))
+    else:
+        lines.append(texts("text.design_unblocked"))
+        lines.append(texts("scope.unblocked", **_nouns(view)))
+    if experiment.aa_arm:
+        lines.append(texts("text.design_aa"))
+    where = texts(f"kind.{target.kind}", size=size, path=target.path)
+    lines.append(texts("text.design_target", target=where))
+    lines.append(texts("text.design_margin", margin=texts.margin(experiment.margin)))
+    lines.append(stopping(view))
+    return [*lines, *experiment.notes]

@@ -1,0 +1,175 @@
+"""The report's words and numbers in one language: a catalogue file and how numbers are written."""
+
+from __future__ import annotations
+
+import functools
+import math
+import tomllib
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any
+
+from schedlab.errors import SpecError
+from schedlab.spec import Metric
+
+LANGUAGES = ("en", "ko", "ru")
+MINUS, NO_BREAK = "\u2212", "\u00a0"
+# unit -> ((factor, shown unit), ...) from small to large
+SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "B/s": ((1, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")),
+    "ns": ((1, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")),
+    "s": ((1e-6, "µs"), (1e-3, "ms"), (1, "s")),
+    "1/s": ((1, "/s"), (1e3, "k/s"), (1e6, "M/s")),
+}
+
+
+class Scale:
+    """One unit for a whole column or axis: `value / factor` is shown with `unit`."""
+
+    def __init__(self, factor: float, unit: str) -> None:
+        self.factor, self.unit = factor, unit
+
+    @classmethod
+    def fitting(cls, values: Sequence[float], unit: str) -> Scale:
+        """The scale of `unit` in which the geometric middle of `values` has 1 to 4 digits."""
+        finite = [abs(v) for v in values if math.isfinite(v) and v]
+        steps = SCALES.get(unit, ((1, unit),))
+        if not finite:
+            return cls(*steps[0])
+        middle = math.exp(sum(map(math.log, finite)) / len(finite))
+        return cls(*max((s for s in steps if s[0] <= middle * 1.0001), default=steps[0]))
+
+
+class Texts:
+    """The texts of one language; call it with a key such as `"column.mean"`."""
+
+    def __init__(self, language: str) -> None:
+        if language not in LANGUAGES:
+            raise SpecError(f"language {language!r} is not known", f"use {', '.join(LANGUAGES)}")
+        self.language = language
+        self.entries = catalogue(language)
+        self.decimal = str(self.entries["format.decimal"])
+        self.thousands = str(self.entries["format.thousands"])
+
+    def __call__(self, key: str, **values: object) -> str:
+        """The text of `key` with its placeholders filled."""
+        return str(self.entries[key]).format(**values)
+
+    def maybe(self, key: str, fallback: str) -> str:
+        """The text of `key`, or `fallback` where the catalogue has none."""
+        return str(self.entries.get(key, fallback))
+
+    def counted(self, key: str, count: int) -> str:
+        """`3 blocks`: a number with its noun in the right form."""
+        forms = self.entries[key]
+        noun = forms[plural_form(self.language, count)]
+        text = self("format.counted", number=self.number(count, 0), noun=noun)
+        return text.replace(" ", NO_BREAK)
+
+    def noun(self, kind: str, plural: bool = False) -> str:
+        """What the candidates of this kind of experiment are called."""
+        forms = self.entries[f"noun.{kind}"]
+        return str(forms[-1 if plural else 0])
+
+    def number(self, value: float, decimals: int) -> str:
+        """1234.5 as `1,234.5` in this language, with a true minus sign."""
+        if not math.isfinite(value):
+            return self("verdict.none")
+        text = f"{abs(value):,.{decimals}f}"
+        text = text.translate({ord(","): self.thousands, ord("."): self.decimal})
+        return (MINUS if value < 0 and float(f"{value:.{decimals}f}") else "") + text
+
+    def figure(self, value: float) -> str:
+        """A number with three to four significant digits."""
+        size = float(f"{abs(value):.3g}") if math.isfinite(value) else 0.0
+        decimals = 0 if size >= 1000 or size == 0 else max(0, 2 - math.floor(math.log10(size)))
+        return self.number(value, min(decimals, 6))
+
+    def quantity(self, value: float, unit: str) -> str:
+        """A value in the unit that reads best: 0.00123 s as `1.23 ms`."""
+        scale = Scale.fitting([value], unit)
+        return f"{self.figure(value / scale.factor)}{NO_BREAK}{scale.unit}".rstrip(NO_BREAK)
+
+    def percent(self, fraction: float, signed: bool = True) -> str:
+        """0.0361 as `+3.6 %`; from tenfold on as a factor, `× 12`."""
+        if signed and fraction >= 9:
+            return f"×{NO_BREAK}{self.figure(1 + fraction)}"
+        value = 100 * fraction
+        if value == 0:
+            return self.margin(0.0)
+        number = self.number(value, percent_decimals(value))
+        sign = "+" if signed and value > 0 and any(c in "123456789" for c in number) else ""
+        return self("format.percent", number=sign + number).replace(" ", NO_BREAK)
+
+    def round_percent(self, fraction: float) -> str:
+        """A round fraction for an axis: 0.05 as `+5 %`, 0 as `0 %`; 9 as `× 10`."""
+        if fraction >= 3:
+            return f"×{NO_BREAK}{1 + fraction:g}"
+        sign = "+" if fraction > 0 else MINUS if fraction < 0 else ""
+        return sign + self.margin(abs(fraction))
+
+    def margin(self, fraction: float) -> str:
+        """0.02 as `2 %`."""
+        number = f"{100 * fraction:.2f}".rstrip("0").rstrip(".").replace(".", self.decimal)
+        return self("format.percent", number=number).replace(" ", NO_BREAK)
+
+    def ratio_interval(self, low: float | None, high: float | None) -> str:
+        """An interval of ratios as percent: `−5.0 to −2.2 %`."""
+        if low is None or high is None:
+            return self("verdict.none")
+        if high >= 10:
+            ends = [f"×{NO_BREAK}{self.figure(end)}" for end in (low, high)]
+            return self("format.interval", low=ends[0], high=ends[1])
+        values = [100 * (end - 1) for end in (low, high)]
+        decimals = percent_decimals(max(values, key=abs))
+        ends = [("+" if v > 0 else "") + self.number(v, decimals) for v in values]
+        text = self("format.interval", low=ends[0], high=ends[1])
+        return self("format.percent", number=text).replace(" %", NO_BREAK + "%")
+
+    def listed(self, names: Sequence[str]) -> str:
+        """`a, b and c`."""
+        if len(names) < 2:
+            return "".join(names)
+        first = self("format.list_separator").join(names[:-1])
+        return self("format.list_and", first=first, last=names[-1])
+
+    def metric(self, metric: Metric) -> str:
+        """The metric's name in this language."""
+        fallback = metric.title or metric.name
+        name, *rest = metric.name.split("_latency_ns_" if "r_lat" in metric.name else "latency_ns_")
+        if rest and f"metric.{(prefix := 'reader_latency' if name else 'latency')}" in self.entries:
+            quantile = self.maybe(f"metric.{rest[0]}", rest[0].replace("_", self.decimal))
+            return self(f"metric.{prefix}", quantile=quantile)
+        if metric.name.endswith("_ms") and (parts := metric.name.split("_"))[0] in ("mean", "max"):
+            key = "metric.response_ncq" if "ncq" in parts else "metric.response"
+            words = {"which": parts[0], "direction": parts[1]}
+            return self(key, **{k: self.maybe(f"metric.{v}", v) for k, v in words.items()})
+        return self.maybe(f"metric.{metric.name}", fallback)
+
+
+def percent_decimals(value: float) -> int:
+    """How many decimals a percentage needs: two below 0.1, none from 100 on."""
+    size = abs(value)
+    return 0 if size >= 100 else 1 if size >= 0.095 or size == 0 else 2
+
+
+def plural_form(language: str, count: int) -> int:
+    """The index of the plural form (CLDR cardinal rules): en 0-1, ru 0-2, ko 0."""
+    if language == "ru":
+        last, last_two = count % 10, count % 100
+        if last == 1 and last_two != 11:
+            return 0
+        return 1 if 2 <= last <= 4 and not 12 <= last_two <= 14 else 2
+    return 0 if language == "ko" or count == 1 else 1
+
+
+@functools.cache
+def catalogue(language: str) -> dict[str, Any]:
+    """All entries of a language by dotted key: texts, and lists of plural forms."""
+    file = resources.files("schedlab.report") / "catalogue" / f"{language}.toml"
+    sections = tomllib.loads(file.read_text("utf-8"))
+    return {
+        f"{section}.{key}": text
+        for section, entries in sections.items()
+        for key, text in entries.items()
+    }

@@ -1,0 +1,278 @@
+"""What every form of the report is made of, worked out once from a record and its verdict."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from schedlab.report.texts import Texts
+from schedlab.spec import (
+    AA_SUFFIX,
+    CandidateSummary,
+    Flag,
+    GateFinding,
+    Metric,
+    Pair,
+    Record,
+    Run,
+    Verdict,
+    WorkloadVerdict,
+)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A workload of a family at its record size."""
+
+    record_bytes: int
+    verdict: WorkloadVerdict
+
+
+@dataclass(frozen=True)
+class Family:
+    """The workloads that differ in nothing but the record size, from small to large."""
+
+    title: str
+    metric: Metric
+    members: tuple[Member, ...]
+
+
+@dataclass(frozen=True)
+class TestMean:
+    """Geometric mean over the record sizes of a test, by candidate, with a 95 % interval."""
+
+    title: str
+    metric: Metric
+    rows: tuple[tuple[str, float, float | None, float | None], ...]
+
+
+class View:
+    """A record and its verdict, with what several forms of the report need of them."""
+
+    def __init__(self, record: Record, verdict: Verdict, texts: Texts) -> None:
+        self.record, self.verdict, self.texts = record, verdict, texts
+        self.experiment = record.experiment
+        self.workloads = tuple(verdict.workloads.values())
+        self.confidence = texts.margin(verdict.confidence)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The candidates in the order in which they were given."""
+        seen = {row.candidate for w in self.workloads for row in w.candidates}
+        given = [c.label for c in self.experiment.candidates if c.label in seen]
+        return (*given, *sorted(seen - set(given)))
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """The runs that are in the figures."""
+        dropped = set(self.dropped_blocks)
+        return tuple(r for r in self.record.runs if r.status == "ok" and r.block not in dropped)
+
+    @cached_property
+    def discarded(self) -> tuple[Run, ...]:
+        """The runs that failed a check."""
+        return tuple(run for run in self.record.runs if run.status == "discarded")
+
+    @cached_property
+    def dropped_blocks(self) -> tuple[int, ...]:
+        """Blocks that were left out for all candidates, since a cell of theirs kept failing."""
+        passed = {run.key for run in self.record.runs if run.status == "ok"}
+        failed = [run.key for run in self.record.runs if run.status == "discarded"]
+        return tuple(sorted({k[0] for k in failed if failed.count(k) >= 3 and k not in passed}))
+
+    @cached_property
+    def runs_by_workload(self) -> Mapping[str, list[Run]]:
+        """The analysed runs of each workload in the order of running."""
+        grouped: dict[str, list[Run]] = {w.workload: [] for w in self.workloads}
+        for run in self.runs:
+            grouped.setdefault(run.workload, []).append(run)
+        return grouped
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        """Workloads grouped by test (else kind) and metric, where record sizes differ."""
+        grouped: dict[tuple[str, str], dict[int, WorkloadVerdict]] = {}
+        for workload in self.experiment.workloads:
+            size = record_bytes(workload.parameters)
+            if size is None or workload.label not in self.verdict.workloads:
+                continue
+            key = (str(workload.parameters.get("test", workload.kind)), workload.metric)
+            members = grouped.setdefault(key, {})
+            members.setdefault(size, self.verdict.workloads[workload.label])
+        return tuple(
+            Family(
+                title,
+                next(iter(members.values())).metric,
+                tuple(Member(size, members[size]) for size in sorted(members)),
+            )
+            for (title, _), members in grouped.items()
+            if len(members) > 1
+        )
+
+    @cached_property
+    def test_means(self) -> tuple[TestMean, ...]:
+        """One mean per test and candidate; workloads outside families stand for themselves."""
+        means = [self._family_mean(family) for family in self.families]
+        inside = {m.verdict.workload for family in self.families for m in family.members}
+        for w in self.workloads:
+            if w.workload not in inside:
+                rows = ((c.candidate, c.geometric_mean, c.low, c.high) for c in w.candidates)
+                means.append(TestMean(w.workload, w.metric, tuple(rows)))
+        return tuple(means)
+
+    def _family_mean(self, family: Family) -> TestMean:
+        """Means of the logs inside each block, then a Student interval over the blocks."""
+        labels = {m.verdict.workload for m in family.members}
+        logs: dict[str, dict[int, list[float]]] = {}
+        for label in labels:
+            for run in self.runs_by_workload[label]:
+                value = run.metrics.get(family.metric.name, math.nan)
+                if value > 0:
+                    blocks = logs.setdefault(run.candidate, {})
+                    blocks.setdefault(run.block, []).append(math.log(value))
+        rows = []
+        for name in self.names:
+            whole = [sum(v) / len(v) for v in logs.get(name, {}).values() if len(v) == len(labels)]
+            if whole:
+                rows.append((name, *log_interval(whole, self.verdict.confidence)))
+        return TestMean(family.title, family.metric, tuple(rows))
+
+    @cached_property
+    def flags(self) -> tuple[Flag, ...]:
+        """All flags: of the whole, then of each workload."""
+        return (*self.verdict.flags, *(flag for w in self.workloads for flag in w.flags))
+
+    @property
+    def machine(self) -> str:
+        """The machine in a few words, from whatever `host.json` says."""
+        host = dict(flatten(self.record.host))
+        wanted = ("hostname", "kernel.release", "kernel", "cpu.model", "device.model")
+        found = [str(host[key]) for key in wanted if host.get(key)]
+        return ", ".join(found) or self.texts("text.unknown_machine")
+
+    def overall_metric(self) -> Metric | None:
+        """The metric that an overall ratio is of; None where workloads differ in it."""
+        metrics = {w.metric for w in self.workloads if not self._is_control(w.workload)}
+        return next(iter(metrics)) if len(metrics) == 1 else None
+
+    def _is_control(self, label: str) -> bool:
+        return any(w.negative_control for w in self.experiment.workloads if w.label == label)
+
+    @cached_property
+    def arms(self) -> tuple[str, ...]:
+        """The baseline under its second name, where there are runs of it."""
+        labels = {run.candidate for run in self.runs} - set(self.names)
+        return tuple(sorted(label for label in labels if label.endswith(AA_SUFFIX)))
+
+    def outcomes(self, candidate: str) -> Counter[str]:
+        """On how many workloads the candidate is better, worse, … than the baseline."""
+        rows = (summary_of(w.candidates, candidate) for w in self.workloads)
+        return Counter(row.verdict for row in rows if row is not None and row.verdict)
+
+
+def log_interval(logs: Sequence[float], level: float) -> tuple[float, float | None, float | None]:
+    """exp of the mean of `logs` with its Student interval (none for a single value)."""
+    count = len(logs)
+    mean = sum(logs) / count
+    if count < 2:
+        return math.exp(mean), None, None
+    from scipy.special import stdtrit
+
+    variance = sum((x - mean) ** 2 for x in logs) / (count - 1)
+    half = float(stdtrit(count - 1, (1 + level) / 2)) * math.sqrt(variance / count)
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def record_bytes(parameters: Mapping[str, Any]) -> int | None:
+    """The record size of a workload, where it has one."""
+    try:
+        size = int(float(parameters["record_bytes"]))
+    except (KeyError, TypeError, ValueError):
+        return None
+    return size if size > 0 else None
+
+
+def size_text(size_bytes: int) -> str:
+    """4096 as `4 KiB`."""
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size_bytes >= 1 << shift:
+            return f"{size_bytes / (1 << shift):g} {unit}"
+    return f"{size_bytes} B"
+
+
+def seen_from(pairs: Sequence[Pair], a: str, b: str) -> Pair | None:
+    """The pair of `a` and `b`, turned round where it is stored as `b` and `a`."""
+    for pair in pairs:
+        if (pair.a, pair.b) == (a, b):
+            return pair
+        if (pair.a, pair.b) == (b, a):
+            return turned(pair)
+    return None
+
+
+def turned(pair: Pair) -> Pair:
+    """The same comparison read from the other side."""
+    opposite: dict[str, Any] = {"better": "worse", "worse": "better"}
+    return Pair(
+        a=pair.b,
+        b=pair.a,
+        ratio=1 / pair.ratio,
+        low=None if pair.high is None else 1 / pair.high,
+        high=None if pair.low is None else 1 / pair.low,
+        verdict=opposite.get(pair.verdict, pair.verdict),
+        hodges_lehmann=None if not pair.hodges_lehmann else 1 / pair.hodges_lehmann,
+        fragile=pair.fragile,
+        blocks_needed=pair.blocks_needed,
+    )
+
+
+def summary_of(rows: Sequence[CandidateSummary], name: str) -> CandidateSummary | None:
+    """The row of a candidate."""
+    return next((row for row in rows if row.candidate == name), None)
+
+
+def flatten(value: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    """Nested tables as (dotted key, value); lists of plain values stay one value."""
+    if isinstance(value, Mapping):
+        return [
+            pair
+            for key, item in value.items()
+            for pair in flatten(item, f"{prefix}.{key}" if prefix else str(key))
+        ]
+    if isinstance(value, list | tuple):
+        if any(isinstance(item, Mapping | list | tuple) for item in value):
+            numbered = enumerate(value, 1)
+            return [pair for i, item in numbered for pair in flatten(item, f"{prefix}.{i}")]
+        return [(prefix, ", ".join(str(item) for item in value))]
+    return [(prefix, value)]
+
+
+def percentiles(
+    histogram: Sequence[Sequence[int]], shares: Sequence[float]
+) -> list[tuple[float, float]]:
+    """(share, latency in ns) for each share with at least ten requests beyond it.
+
+    `histogram` has rows (low_ns, high_ns, count); the value is the upper end of the bin, as a
+    percentile is the latency that this share of the requests did not exceed.
+    """
+    total = sum(row[2] for row in histogram)
+    rows = sorted(histogram, key=lambda row: row[0])
+    found: list[tuple[float, float]] = []
+    seen, at = 0, 0
+    for share in sorted(shares):
+        if total * (1 - share) < 10:
+            break
+        while at < len(rows) - 1 and seen + rows[at][2] < share * total:
+            seen += rows[at][2]
+            at += 1
+        found.append((share, float(rows[at][1])))
+    return found
+
+
+def gate_rows(view: View) -> list[tuple[Run, GateFinding]]:
+    """Every finding of every check, in the order of running."""
+    return [(run, finding) for run in view.record.runs for finding in run.gates]

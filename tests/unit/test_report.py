@@ -1,0 +1,294 @@
+"""The report's forms on simulated experiments: words, tables, page, exchange formats."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import re
+import string
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+import report_simulation as simulation
+from rich.cells import cell_len
+
+from schedlab import report
+from schedlab.errors import SpecError
+from schedlab.report.texts import Scale, Texts, catalogue, plural_form
+from schedlab.report.view import View, percentiles, seen_from
+from schedlab.spec import Pair, Record, Verdict
+
+Case = tuple[Record, Verdict]
+VOID = {"meta", "br", "use", "rect", "line", "circle", "path"}
+
+
+@pytest.fixture(scope="module")
+def io_case() -> Case:
+    record = simulation.io_record(sizes=3, blocks=8)
+    return record, simulation.judged(record)
+
+
+@pytest.fixture(scope="module")
+def cases(io_case: Case) -> dict[str, Case]:
+    made = {"cpu": simulation.cpu_record(), "sim": simulation.sim_record()}
+    return {"io": io_case} | {kind: (r, simulation.judged(r)) for kind, r in made.items()}
+
+
+def test_catalogues_have_the_same_keys_and_placeholders() -> None:
+    def fields(text: object) -> set[str]:
+        texts = text if isinstance(text, list) else [text]
+        return {name for t in texts for _, name, _, _ in string.Formatter().parse(t) if name}
+
+    english = catalogue("en")
+    for language in report.LANGUAGES:
+        other = catalogue(language)
+        assert set(other) == set(english), language
+        for key, text in english.items():
+            assert fields(other[key]) == fields(text), (language, key)
+            assert isinstance(other[key], list) == isinstance(text, list), (language, key)
+
+
+def test_plural_forms_of_every_language_are_in_its_catalogue() -> None:
+    for language in report.LANGUAGES:
+        texts = Texts(language)
+        for key, forms in texts.entries.items():
+            if isinstance(forms, list):
+                for count in (0, 1, 2, 5, 11, 21, 22, 112):
+                    assert plural_form(language, count) < len(forms), (language, key)
+    assert Texts("ru").counted("scope.blocks", 22) == "22\u00a0блока"
+    assert Texts("ru").counted("scope.blocks", 11) == "11\u00a0блоков"
+    assert Texts("ko").counted("scope.blocks", 3) == "블록\u00a03개"
+
+
+def test_unknown_language_names_the_known_ones() -> None:
+    with pytest.raises(SpecError, match="'de'") as error:
+        Texts("de")
+    assert "ru" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (61447.99 * 1024, "B/s", "62.9 MB/s"),
+        (2_140_000, "ns", "2.14 ms"),
+        (851, "ns", "851 ns"),
+        (0.00123, "s", "1.23 ms"),
+        (82.17, "s", "82.2 s"),
+        (354_000, "1/s", "354 k/s"),
+        (0.998, "", "0.998"),
+        (61447.99, "KiB/s", "61,448 KiB/s"),
+        (9999.6, "B/s", "10.0 kB/s"),
+    ],
+)
+def test_quantities_are_scaled_for_people(value: float, unit: str, shown: str) -> None:
+    assert Texts("en").quantity(value, unit).replace("\u00a0", " ") == shown
+
+
+@pytest.mark.parametrize(
+    ("fraction", "shown"),
+    [
+        (0.0361, "+3.6 %"),
+        (-0.0361, "−3.6 %"),
+        (0.0, "0 %"),
+        (0.00004, "0.00 %"),
+        (-0.00004, "0.00 %"),
+        (0.0006, "+0.06 %"),
+        (-0.993, "−99.3 %"),
+        (1.5, "+150 %"),
+        (138.0, "× 139"),
+    ],
+)
+def test_differences_are_percent_with_a_true_minus(fraction: float, shown: str) -> None:
+    assert Texts("en").percent(fraction).replace("\u00a0", " ") == shown
+
+
+def test_intervals_say_to_and_follow_the_language() -> None:
+    def shown(language: str) -> str:
+        return Texts(language).ratio_interval(0.95, 1.022).replace("\u00a0", " ")
+
+    assert shown("en") == "−5.0 to +2.2 %"
+    assert shown("ru") == "от −5,0 до +2,2 %"
+    assert shown("ko") == "−5.0 ~ +2.2 %"
+    assert Texts("en").ratio_interval(None, None) == "–"
+
+
+def test_one_scale_serves_a_column() -> None:
+    scale = Scale.fitting([800e6, 1.2e9], "B/s")
+    assert (scale.factor, scale.unit) == (1e6, "MB/s")
+
+
+def test_pair_is_turned_round() -> None:
+    pair = seen_from([Pair("a", "b", 0.8, 0.7, 0.9, "worse")], "b", "a")
+    assert pair is not None
+    assert (pair.verdict, pair.ratio) == ("better", 1.25)
+    assert pair.low == pytest.approx(1 / 0.9)
+    assert pair.high == pytest.approx(1 / 0.7)
+
+
+def test_percentiles_need_ten_requests_beyond() -> None:
+    histogram = ((10, 20, 900), (20, 30, 95), (30, 40, 5))
+    found = percentiles(histogram, [0.5, 0.9, 0.99, 0.999])
+    assert found == [(0.5, 20.0), (0.9, 20.0), (0.99, 30.0)]
+
+
+def test_work_that_disagrees_comes_first(io_case: Case) -> None:
+    text = report.text(*io_case, width=300)
+    assert text.replace("\u00a0", " ").startswith(
+        "It depends on the work: against none, bfq is better on 1 workload"
+    )
+    assert "−80.0 % ▲" in text.replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("language", report.LANGUAGES)
+@pytest.mark.parametrize("kind", ["io", "cpu", "sim"])
+@pytest.mark.parametrize("width", [60, 80, 300])
+def test_terminal_text_fits_its_width(
+    cases: dict[str, Case], kind: str, language: str, width: int
+) -> None:
+    text = report.text(*cases[kind], width=width, lang=language)
+    assert "\x1b" not in text
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+    for name in ("bfq", "mq-deadline") if kind == "io" else ():
+        assert name in text
+
+
+def test_colour_is_added_only_when_asked(io_case: Case) -> None:
+    plain, coloured = report.text(*io_case), report.text(*io_case, colour=True)
+    assert "\x1b[" in coloured
+    assert re.sub(r" +$", "", re.sub(r"\x1b\[[0-9;]*m", "", coloured), flags=re.M) == plain
+
+
+def test_single_runs_are_not_ranked() -> None:
+    record = simulation.io_record(sizes=1, blocks=1)
+    text = report.text(record, simulation.judged(record), width=200)
+    assert text.startswith("One run each: no interval can be given, so nothing is ranked.")
+    html = report.html(record, simulation.judged(record))
+    assert "no interval can be given" in html
+
+
+def test_csv_has_every_pair_in_plain_numbers(io_case: Case) -> None:
+    record, verdict = io_case
+    rows = list(csv.DictReader(io.StringIO(report.csv(record, verdict, lang="ru"))))
+    pairs = sum(len(w.pairs) for w in verdict.workloads.values())
+    pairs += sum(len(w.pairs) for many in verdict.secondary.values() for w in many)
+    assert len(rows) == pairs + len(verdict.overall.pairs)
+    first, pair = rows[0], next(iter(verdict.workloads.values())).pairs[0]
+    assert (first["a"], first["b"], float(first["ratio"])) == (pair.a, pair.b, pair.ratio)
+    assert rows[-1]["workload"] == ""
+
+
+def test_markdown_tables_are_whole(io_case: Case) -> None:
+    text = report.markdown(*io_case)
+    columns: int | None = None
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            columns = None
+            continue
+        found = len(re.findall(r"(?<!\\)\|", line))
+        assert columns in (None, found), line
+        columns = found
+    assert text.startswith("# It depends on the work")
+
+
+def test_names_cannot_break_markdown_or_html(io_case: Case) -> None:
+    record, _ = io_case
+    evil = "<b>|`x`</b>"
+    experiment = dataclasses.replace(record.experiment, title=evil, notes=(evil,))
+    record = dataclasses.replace(record, experiment=experiment, notices=(evil,))
+    verdict = simulation.judged(record)
+    assert evil not in report.html(record, verdict)
+    assert evil not in report.markdown(record, verdict)
+
+
+def test_reproduce_script_is_a_shell_script(io_case: Case) -> None:
+    record, _ = io_case
+    experiment = dataclasses.replace(record.experiment, title="two\nlines; rm -rf $HOME")
+    script = report.reproduce_script(dataclasses.replace(record, experiment=experiment))
+    checked = subprocess.run(
+        ["sh", "-n"], check=False, input=script, text=True, capture_output=True
+    )
+    assert checked.returncode == 0, checked.stderr
+    commands = [line for line in script.splitlines() if line and not line.startswith("#")]
+    assert not any("rm -rf" in line for line in commands)
+    assert commands[-1] == 'exec schedlab reproduce "$here" --out "$out"'
+
+
+class Outline(HTMLParser):
+    """Headings, identifiers and references of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.levels: list[int] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.loads: list[str] = []
+        self.images = 0
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if re.fullmatch("h[1-6]", tag):
+            self.levels.append(int(tag[1]))
+        if "id" in given:
+            self.ids.append(str(given["id"]))
+        self.references += [given[k] or "" for k in ("aria-labelledby",) if k in given]
+        if tag == "a" and str(given.get("href", "")).startswith("#"):
+            self.references.append(str(given["href"])[1:])
+        self.loads += [str(given[k]) for k in ("src", "srcset") if k in given]
+        self.loads += [str(given["href"])] if tag == "link" else []
+        if given.get("role") == "img":
+            self.images += 1
+            assert given.get("aria-label")
+
+
+@pytest.mark.parametrize("kind", ["io", "cpu", "sim"])
+def test_page_stands_alone_and_hangs_together(cases: dict[str, Case], kind: str) -> None:
+    page = report.html(*cases[kind])
+    outline = Outline(page)
+    assert outline.levels[0] == 1 and outline.levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in zip(outline.levels, outline.levels[1:], strict=False))
+    assert len(set(outline.ids)) == len(outline.ids)
+    assert set(outline.references) <= set(outline.ids)
+    assert not outline.loads
+    assert "url(" not in page and "http" not in page and "<script" not in page
+    assert outline.images >= 3
+    assert "font-family=" not in page
+
+
+def test_page_shows_what_was_repeated_and_why(io_case: Case) -> None:
+    record, _ = io_case
+    assert any(run.status == "discarded" for run in record.runs)
+    page = report.html(*io_case)
+    assert "queue/scheduler was changed under us" in page
+    assert "run repeated" in page
+
+
+def test_page_of_5000_runs_is_under_a_megabyte() -> None:
+    record = simulation.io_record(sizes=9, blocks=16)
+    assert len(record.runs) > 5000
+    page = report.html(record, simulation.judged(record))
+    assert len(page.encode()) < 1_000_000
+    assert page.count('<details class="workload"') == 64
+
+
+@pytest.mark.parametrize("language", ["ko", "ru"])
+def test_page_speaks_the_language(io_case: Case, language: str) -> None:
+    page = report.html(*io_case, lang=language)
+    texts = Texts(language)
+    assert f'<html lang="{language}">' in page
+    for key in ("section.candidates", "section.omitted", "next.title"):
+        assert texts(key) in page
+    assert "Read this before" not in page
+
+
+def test_families_and_means(io_case: Case) -> None:
+    view = View(*io_case, Texts("en"))
+    assert [family.title for family in view.families] == list(simulation.TESTS)
+    assert [m.record_bytes for m in view.families[0].members] == [4096, 8192, 16384]
+    mean = view.test_means[0]
+    bfq, none = (next(row for row in mean.rows if row[0] == n) for n in ("bfq", "none"))
+    assert bfq[1] / none[1] == pytest.approx(0.92, abs=0.02)
+    assert none[2] is not None and none[3] is not None and none[2] < none[1] < none[3]
+    assert view.test_means[-1].title == "reader beside writers"
