@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 SERIES_COLOURS = [f"#0000{i:02x}" for i in range(16, 24)]
 INK, GRID, BAND = "#000001", "#000002", "#000003"
 SHAPES = [
-    "circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "M-1-1L1-1L-1 1L1 1Z", "stroke",
+    "circle", "square", "triangle-up", "diamond", "triangle-down", "cross",
+    "M-1-1L1-1L-1 1L1 1Z", "stroke",
 ]  # fmt: skip
 DASHES = [[1, 0], [6, 3], [2, 2], [9, 3, 2, 3], [4, 4], [12, 3], [1, 3], [6, 2, 1, 2]]
 PANEL = {"width": 350, "height": 210}
