@@ -1,4 +1,5 @@
-//! `schedlab._core`: one file per exposed thing, no logic. Its typed face is `python/schedlab/_core.pyi`.
+//! `schedlab._core`: one file per exposed thing, no logic.
+//! Its typed face is `python/schedlab/_core.pyi`.
 
 use pyo3::prelude::*;
 

@@ -27,6 +27,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cpu": ("schedlab.cli.cpu:cpu", "Count calculations of processes under a CPU scheduler."),
     "trace": ("schedlab.cli.trace:trace", "Record what the kernel did while a command ran."),
     "sim": ("schedlab.cli.sim:sim", "Simulate schedulers of CPUs and storage devices."),
+    "compare": ("schedlab.cli.compare:compare", "Compare I/O schedulers: the main job."),
+    "completion": ("schedlab.cli.completion:completion", "Print shell completion."),
+    "reproduce": ("schedlab.cli.reproduce:reproduce", "Measure a stored experiment again."),
 }
 
 

@@ -1,0 +1,50 @@
+# schedlab in two commands: `make run` does the main job, `make test` passes the tests.
+# Both install what is missing first; `make setup` is that alone.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Debian packages: to build (the compiler and libelf are for BPF), and to run every test.
+BUILD_PACKAGES := gcc g++ make pkg-config clang libelf-dev zlib1g-dev python3-venv util-linux
+TEST_PACKAGES := chromium fio hdparm tmux xz-utils zstd
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c' -o -name '*.h')
+
+.PHONY: run setup test lint lock clean
+
+run: setup
+	$(BIN)/schedlab compare --scratch 1G --quick
+
+setup: $(VENV)/built
+
+test: setup $(VENV)/test-tools
+	tests/run-all
+
+lint: setup
+	tests/run-all --lint-only
+
+# Tools first, then Python dependencies by lock file, then the package itself.
+$(VENV)/built: $(VENV)/dependencies $(RUST_SOURCES)
+	@command -v cargo >/dev/null || { echo "error: cargo is not installed"; echo "hint: install Rust, then run make again"; exit 2; }
+	. $(BIN)/activate && maturin develop --release --quiet
+	@touch $@
+
+$(VENV)/dependencies: requirements.lock pyproject.toml
+	@tests/install-packages $(BUILD_PACKAGES)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than Python 3.11"; echo "hint: make PYTHON=/path/to/python3.11"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+$(VENV)/test-tools: $(VENV)/dependencies tests/e2e/a11y/package-lock.json
+	@tests/install-packages $(TEST_PACKAGES)
+	@if command -v npm >/dev/null; then npm ci --silent --prefix tests/e2e/a11y; else echo "note: npm is not installed; the accessibility test will be skipped"; fi
+	@touch $@
+
+# Renew the lock file after a change of the dependencies in pyproject.toml.
+lock: setup
+	$(BIN)/pip-compile --quiet --generate-hashes --all-extras --strip-extras --allow-unsafe \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) target tests/e2e/a11y/node_modules
+	find python -name '*.so' -delete

@@ -1,0 +1,27 @@
+"""`schedlab analyse`: the verdict of what was measured, again and any time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+def analyse(directory: Path, as_json: bool) -> None:
+    """Give the verdict of the result folder DIRECTORY; its measurements are not touched."""
+    import json
+
+    from schedlab import report
+    from schedlab.cli.conduct import terminal
+    from schedlab.result import Result
+    from schedlab.spec import to_json
+
+    result = Result.load(directory)
+    if as_json:
+        click.echo(json.dumps(to_json(result.verdict), indent=1))
+        return
+    width, colour = terminal()
+    click.echo(report.text(result.record, result.verdict, width=width, colour=colour))

@@ -1,0 +1,282 @@
+"""`schedlab compare`: the main job. Which scheduler, with which settings, for this work?"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from schedlab.cli.types import Duration, Percent, Size, Sizes
+from schedlab.errors import SpecError
+from schedlab.spec import Experiment, Objective, Stopping
+
+QUICK = {"blocks": 5, "seconds": 0.3, "records": (65536,), "span": 256 << 20}
+USUAL = {"blocks": 12, "seconds": 1.0, "records": (4096, 65536), "span": 1 << 30}
+BLOCKS_MAX = 40
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was typed; what it means is decided in `experiment_of`."""
+
+    scratch: int | None
+    scratch_directory: Path
+    device: Path | None
+    destroy_data: Path | None
+    directory: Path | None
+    size: int
+    schedulers: str | None
+    tests: str | None
+    records: tuple[int, ...] | None
+    interference: bool
+    depth: int
+    workers: int
+    buffered: bool
+    seconds: float | None
+    blocks: int | None
+    budget: float
+    until_decided: bool
+    precision: float | None
+    margin: float
+    aa: bool
+    goal: Objective
+    quick: bool
+    seed: int | None
+
+
+@click.command()
+@click.option(
+    "--scratch", type=Size(), help="Measure on an own loop device of this size (default: 1G)."
+)
+@click.option(
+    "--scratch-directory",
+    type=click.Path(path_type=Path),
+    default=Path("/var/tmp"),
+    show_default=True,
+    help="Where the scratch file lies: the disk below takes part.",
+)
+@click.option(
+    "--device", type=click.Path(path_type=Path), help="Measure on this block device; reads only."
+)
+@click.option(
+    "--destroy-data",
+    type=click.Path(path_type=Path),
+    metavar="DEVICE",
+    help="Allow writes to this device, named again; it must be empty.",
+)
+@click.option(
+    "--directory", type=click.Path(path_type=Path), help="Measure on a file in this directory."
+)
+@click.option("--size", type=Size(), default="1G", show_default=True, help="Size of that file.")
+@click.option(
+    "--schedulers", help="Candidates, e.g. none,mq-deadline:fifo_batch=32 (default: all offered)."
+)
+@click.option("--tests", help="File tests, e.g. read,random-write (default: IOzone's seven).")
+@click.option("--records", type=Sizes(), help="Record sizes, e.g. 8k,64k,1M.")
+@click.option("--interference/--no-interference", default=True, help="A reader beside writers.")
+@click.option(
+    "--depth",
+    type=click.IntRange(1, 4096),
+    default=1,
+    show_default=True,
+    help="Queue depth of the file tests.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1024),
+    default=1,
+    show_default=True,
+    help="Workers of the file tests.",
+)
+@click.option("--buffered", is_flag=True, help="Go through the page cache instead of O_DIRECT.")
+@click.option("--seconds", type=Duration(), help="Length of one run.")
+@click.option("--blocks", type=click.IntRange(1, 10_000), help="Repetitions of everything.")
+@click.option(
+    "--budget",
+    type=Duration(),
+    default="0.001ms",
+    help="Stop before a block that would go beyond, e.g. 10m.",
+)
+@click.option(
+    "--until-decided",
+    is_flag=True,
+    help="Look at 12, 16, 20, 26, 32, 40 blocks; stop when decided.",
+)
+@click.option(
+    "--precision", type=Percent(), help="Stop when every interval is this narrow, e.g. 1%."
+)
+@click.option(
+    "--margin",
+    type=Percent(),
+    default="2%",
+    show_default=True,
+    help="Differences inside count as equivalent.",
+)
+@click.option(
+    "--aa/--no-aa", default=True, help="Measure the baseline under a second name: the noise floor."
+)
+@click.option(
+    "--goal",
+    type=click.Choice(["throughput", "latency", "fairness", "responsiveness"]),
+    default="throughput",
+    show_default=True,
+    help="What the primary metrics are.",
+)
+@click.option(
+    "--quick", is_flag=True, help="5 blocks of short runs: wide intervals in two minutes."
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Fixes orders and offsets.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Result folder (default: results/DATE-compare)."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Print the plan, every setting that would change, and the time."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Go on with an interrupted folder.",
+)
+def compare(
+    out: Path | None, dry_run: bool, as_json: bool, resume: Path | None, **typed: Any
+) -> None:
+    """Compare I/O schedulers on this machine, and say which is better for what.
+
+    Nothing of yours is written to unless you name it: by default the work goes to a scratch device
+    that is removed afterwards. All settings are put back, also after Ctrl-C and kill -9.
+    """
+    from schedlab.cli.conduct import conduct, present
+    from schedlab.cli.dry_run import show_plan
+    from schedlab.store.folder import Folder
+
+    if resume:
+        folder = Folder.open(resume)
+        check_resumable(folder)
+    else:
+        experiment = experiment_of(Options(**typed))
+        if dry_run:
+            show_plan(experiment, as_json)
+            return
+        folder = create_folder(experiment, out or default_folder("compare"))
+    present(conduct(folder), as_json)
+
+
+def default_folder(name: str) -> Path:
+    """`results/DATE-NAME`, not yet there."""
+    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
+    tries = [stem, *(f"{stem}-{n}" for n in range(2, 100))]
+    return next(p for each in tries if not (p := Path("results") / each).exists())
+
+
+def create_folder(experiment: Experiment, path: Path) -> Any:
+    """The result folder with plan, host facts and reproduce.sh."""
+    from schedlab.design.plan import make_plan
+    from schedlab.host.facts import collect
+    from schedlab.store.folder import Folder
+
+    return Folder.create(path, experiment, make_plan(experiment), collect())
+
+
+def check_resumable(folder: Any) -> None:
+    """Mend a torn line; refuse to mix two kernels in one experiment."""
+    import platform
+
+    from schedlab.cli.conduct import say
+
+    if folder.mend():
+        say(f"{folder.path}: the last line of runs.jsonl was torn off and is measured again")
+    folder.runs()
+    before, now = folder.host.get("kernel", {}).get("release"), platform.release()
+    if before and before != now:
+        raise SpecError(
+            f"{folder.path}: was begun on Linux {before}, this is {now}",
+            f"measure anew: schedlab reproduce {folder.path}",
+        )
+
+
+def experiment_of(typed: Options) -> Experiment:
+    """The experiment that the options mean; SpecError or HostError naming what cannot be."""
+    from schedlab.cli.target import check_offered, describe, offered_schedulers, target_of
+    from schedlab.design.candidates import label_candidates, legacy_notes, parse_candidates
+    from schedlab.design.io_experiment import Load, io_experiment, workloads
+    from schedlab.run.workloads import file_test
+
+    target = target_of(
+        typed.scratch,
+        typed.scratch_directory,
+        typed.device,
+        typed.destroy_data,
+        typed.directory,
+        typed.size,
+    )
+    offered = offered_schedulers(target)
+    notes: list[str] = []
+    if typed.schedulers:
+        candidates = parse_candidates(typed.schedulers)
+        notes += legacy_notes(typed.schedulers)
+        check_offered([str(c.settings["scheduler"]) for c in candidates], offered, target)
+    elif target.kind == "directory":
+        candidates = label_candidates([(offered[0], {})])
+        notes.append("only the scheduler that is set: name others with --schedulers and --device")
+    else:
+        candidates = label_candidates([(name, {}) for name in offered])
+    preset = QUICK if typed.quick else USUAL
+    tests = tuple(typed.tests.split(",")) if typed.tests else file_test.IOZONE_SEVEN
+    if unknown := [test for test in tests if test not in file_test.TESTS]:
+        raise SpecError(
+            f"test {unknown[0]!r} is not known", f"use some of: {','.join(file_test.TESTS)}"
+        )
+    may_write = target.kind != "device" or target.destroy_data
+    reading = [t for t in tests if may_write or file_test.TESTS[t][1]["kind"] == "read"]
+    if len(reading) < len(tests) or (typed.interference and not may_write):
+        notes.append(
+            f"tests that write were left out: {target.path} was not named by --destroy-data"
+        )
+    load = Load(
+        tests=reading,
+        record_bytes=typed.records or preset["records"],  # type: ignore[arg-type]
+        span_bytes=min(preset["span"], target.size_bytes or preset["span"]),  # type: ignore[call-overload]
+        seconds=typed.seconds or preset["seconds"],  # type: ignore[arg-type]
+        depth=typed.depth,
+        workers=typed.workers,
+        direct=not typed.buffered,
+        interference=typed.interference and may_write,
+    )
+    works = workloads(load, typed.goal)
+    if not works:
+        raise SpecError(
+            "no workload is left", "name reading tests, or allow writes with --destroy-data"
+        )
+    if oversize := [r for r in load.record_bytes if r > load.span_bytes]:
+        raise SpecError(
+            f"--records {oversize[0]}: larger than the {load.span_bytes} bytes used",
+            "use a larger target",
+        )
+    return io_experiment(
+        f"I/O schedulers on {describe(target)}",
+        target,
+        candidates,
+        works,
+        seed=typed.seed if typed.seed is not None else secrets.randbits(32),
+        stopping=stopping_of(typed, int(preset["blocks"])),  # type: ignore[call-overload]
+        margin=typed.margin,
+        aa_arm=typed.aa,
+        objective=typed.goal,
+        notes=tuple(notes),
+    )
+
+
+def stopping_of(typed: Options, usual_blocks: int) -> Stopping:
+    """When to stop, from --blocks, --budget, --until-decided and --precision."""
+    if typed.until_decided and typed.precision:
+        raise SpecError("--until-decided and --precision exclude each other", "give one of them")
+    mode = "until-decided" if typed.until_decided else "precision" if typed.precision else "fixed"
+    blocks = typed.blocks or (usual_blocks if mode == "fixed" else BLOCKS_MAX)
+    budget = typed.budget if typed.budget >= 1 else 0.0
+    return Stopping(mode, blocks, typed.precision or 0.0, budget)  # type: ignore[arg-type]

@@ -1,0 +1,167 @@
+"""Carry out an experiment in front of a person: progress, Ctrl-C, the verdict, the files."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from schedlab.errors import Interrupted, RestoreError
+from schedlab.spec import Kind, to_json
+
+if TYPE_CHECKING:
+    from schedlab.result import Result
+    from schedlab.run.executor import Progress
+    from schedlab.store.folder import Folder
+
+# kind of experiment -> (its backend, whether host settings are changed)
+BACKENDS: dict[Kind, tuple[str, bool]] = {
+    "io": ("schedlab.run.backends.io", True),
+    "cpu": ("schedlab.run.backends.cpu", True),
+    "sim": ("schedlab.run.backends.sim", False),
+}
+
+
+def say(text: str) -> None:
+    """A line for the person, on stderr."""
+    click.echo(text, err=True)
+
+
+def conduct(folder: Folder) -> Result:
+    """Carry out what is left of a folder's plan and give the result.
+
+    Interrupted after Ctrl-C, TERM or HUP, with the command that goes on; every host setting is
+    back then.
+    """
+    from schedlab.result import Result
+    from schedlab.run.executor import Executor
+
+    backend, changes_host = BACKENDS[folder.experiment.kind]
+    try:
+        with signals_interrupt(), ExitStack() as stack:
+            control = None
+            if changes_host:
+                from schedlab.host.control import Control
+
+                control = stack.enter_context(Control.open())
+            module = importlib.import_module(backend)
+            session = stack.enter_context(module.open_session(folder.experiment, control, say))
+            watch = stack.enter_context(progress())
+            reason = Executor(folder, session, watch, stop_rule(folder)).carry_out()
+    except RestoreError:
+        raise
+    except (KeyboardInterrupt, Interrupted) as error:
+        raise Interrupted(
+            "interrupted; every setting is as before, and what was measured is kept",
+            f"schedlab compare --resume {folder.path}",
+        ) from error
+    say(f"measured: {reason}")
+    return Result(folder)
+
+
+def stop_rule(folder: Folder) -> Callable[[int], str | None]:
+    """When to stop before the plan ends: decided, or precise enough, looked at after a block."""
+    stopping = folder.experiment.stopping
+    if stopping.mode == "fixed":
+        return lambda blocks: None
+
+    def look(blocks: int) -> str | None:
+        from schedlab.analyse import next_decision
+        from schedlab.result import Result
+
+        decision = next_decision(Result(folder), blocks)
+        return decision
+
+    return look
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """TERM and HUP end the work as Ctrl-C does, so that everything is put back."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[Progress], None]]:
+    """Tell progress on stderr between cells: one line that is rewritten, or a line per block.
+
+    Nothing runs in the background, so nothing is drawn inside a measured window.
+    """
+    live = sys.stderr.isatty()
+    told = 0
+
+    def watch(now: Progress) -> None:
+        nonlocal told
+        discarded = now.last is not None and now.last.status == "discarded"
+        if discarded and now.last is not None:
+            why = "; ".join(f"{gate.gate}: {gate.detail}" for gate in now.last.gates if gate.fatal)
+            end = "\r\033[K" if live else ""
+            say(f"{end}discarded: {now.last.candidate} on {now.last.workload}: {why}")
+        line = (
+            f"block {now.block}/{now.blocks}, run {now.done}/{now.total}, "
+            f"{duration_text(now.eta_s)} left"
+        )
+        if live:
+            click.echo(f"\r\033[K{line}", nl=False, err=True)
+        elif now.last is None or now.done * 10 // max(now.total, 1) > told:
+            told = now.done * 10 // max(now.total, 1)
+            say(line)
+
+    try:
+        yield watch
+    finally:
+        if live:
+            click.echo("\r\033[K", nl=False, err=True)
+
+
+def duration_text(seconds: float) -> str:
+    """`45 s`, `12 min`, `2 h 5 min`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def present(result: Result, as_json: bool) -> None:
+    """Write verdict and reports into the folder, and print the verdict."""
+    from schedlab import report
+
+    folder: Path = result.folder.path
+    result.save_verdict()
+    html, xlsx = folder / "report.html", folder / "report.xlsx"
+    report.write_html(result.record, result.verdict, html)
+    report.write_xlsx(result.record, result.verdict, xlsx)
+    if as_json:
+        files = {"folder": str(folder), "html": str(html), "xlsx": str(xlsx)}
+        click.echo(json.dumps({**to_json(result.verdict), "files": files}))
+        return
+    width, colour = terminal()
+    click.echo(report.text(result.record, result.verdict, width=width, colour=colour))
+    click.echo(f"report:   {html}\nworkbook: {xlsx}")
+
+
+def terminal() -> tuple[int, bool]:
+    """Width of the output in columns, and whether it may have colour."""
+    import os
+    import shutil
+
+    live = sys.stdout.isatty()
+    colour = live and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return (shutil.get_terminal_size().columns if live else 100), colour

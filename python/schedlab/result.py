@@ -1,0 +1,83 @@
+"""One result folder, opened: what was measured, what it says, and the files made from it."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedlab.spec import AA_SUFFIX, Record, Verdict, to_json
+from schedlab.store.files import write_atomic
+from schedlab.store.folder import Folder
+from schedlab.store.table import dropped_blocks, samples
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Result:
+    """A result folder with its verdict; nothing is computed before it is asked for.
+
+    `schedlab.load(DIR)` gives one, for notebooks.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+
+    @classmethod
+    def load(cls, path: str | Path) -> Result:
+        """The result in `path`; SpecError when there is none."""
+        return cls(Folder.open(Path(path)))
+
+    @cached_property
+    def record(self) -> Record:
+        """Everything that was stored."""
+        return self.folder.record()
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What the measurements say, by the procedure of docs/concepts/statistics.md."""
+        from schedlab.analyse import analyse
+
+        experiment = self.record.experiment
+        primary, secondary = samples(self.record)
+        return analyse(
+            primary,
+            baseline=experiment.baseline,
+            margin=experiment.margin,
+            blocked=experiment.blocked,
+            aa=(experiment.baseline, experiment.baseline + AA_SUFFIX)
+            if experiment.aa_arm
+            else None,
+            stopping=experiment.stopping,
+            secondary=secondary,
+            seed=experiment.seed,
+        )
+
+    def save_verdict(self) -> Path:
+        """Write `verdict.json` into the folder."""
+        path = self.folder.path / "verdict.json"
+        write_atomic(path, json.dumps(to_json(self.verdict), indent=1) + "\n")
+        return path
+
+    def dropped_blocks(self) -> list[int]:
+        """Blocks left out because a cell of theirs failed three times."""
+        return dropped_blocks(self.record)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per analysed run: block, position, workload, candidate, and every metric."""
+        import pandas as pd
+
+        rows = [
+            {
+                "block": run.block,
+                "position": run.position,
+                "workload": run.workload,
+                "candidate": run.candidate,
+                "status": run.status,
+                **run.metrics,
+            }
+            for run in self.record.runs
+        ]
+        return pd.DataFrame(rows)

@@ -1,0 +1,61 @@
+"""The place that block I/O goes to, and how a job of the load engine is run there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import HostError, Interrupted
+
+
+@dataclass(frozen=True)
+class Place:
+    """A block device or a file of `size_bytes`; `device` is the kernel name of the disk below.
+
+    `counts_alone` says that nobody else uses that disk, so its counters belong to the workload.
+    """
+
+    path: Path
+    size_bytes: int
+    device: str | None
+    logical_block_bytes: int
+    counts_alone: bool
+    directory: Path | None = None
+
+
+def group(name: str, place: Place, workload: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+    """One group of workers of an engine job; `options` as in crates/load/src/io/job.rs."""
+    return {"name": name, "path": str(place.path), "workload": dict(workload), **options}
+
+
+def run_job(
+    groups: Sequence[Mapping[str, Any]], seconds: float | None, ramp_seconds: float = 0.0
+) -> dict[str, dict[str, Any]]:
+    """Run one job of the load engine; its groups by name.
+
+    HostError when the engine cannot do it here; Interrupted when the user stopped it.
+    """
+    from schedlab import _core
+
+    job = {"seconds": seconds, "ramp_seconds": ramp_seconds, "groups": list(groups)}
+    try:
+        result = json.loads(_core.run_io_job(json.dumps(job)))
+    except (OSError, RuntimeError, ValueError) as error:
+        message, _, hint = str(error).partition("\nhint: ")
+        raise HostError(
+            message, hint or "see `schedlab doctor` for what this machine allows"
+        ) from error
+    if result["interrupted"]:
+        raise Interrupted("interrupted")
+    return {group["name"]: group for group in result["groups"]}
+
+
+def claimed_bytes(groups: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
+    """(read, written) bytes that all groups say they moved."""
+    return (
+        sum(int(g["reads"]["bytes_total"]) for g in groups.values()),
+        sum(int(g["writes"]["bytes_total"]) for g in groups.values()),
+    )

@@ -1,0 +1,197 @@
+"""Holds the house together: who may import whom, how long things may be, what every file says.
+
+The ratchet: what is over a limit today stands in `OVER` with its size and may shrink, not grow.
+"""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "python" / "schedlab"
+COLUMNS_MAX = 100
+FUNCTION_LINES_MAX = 70
+MODULE_LINES_MAX = 600
+
+# package -> what of ours it may import (itself is always allowed); see ARCHITECTURE.md.
+MAY_IMPORT = {
+    "errors": set(),
+    "spec": {"errors"},
+    "host": {"spec", "errors"},
+    "design": {"spec", "errors"},
+    "store": {"spec", "errors"},
+    "run": {"spec", "errors", "host", "store", "design", "_core"},
+    "sim": {"spec", "errors", "_core", "design"},
+    "cpu": {"spec", "errors", "_core", "host"},
+    "analyse": {"spec", "errors"},
+    "report": {"spec", "errors", "analyse"},
+    "result": {"spec", "errors", "store", "analyse", "report"},
+}
+RUST_MAY_USE = {
+    "model": set(),
+    "load": {"model"},
+    "trace": {"model"},
+    "sim": {"model"},
+    "py": {"model", "load", "trace", "sim"},
+}
+# "path" or "path:function" -> lines today.
+OVER: dict[str, int] = {}
+
+
+def tracked(*endings):
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return [
+        ROOT / n
+        for n in listing.stdout.splitlines()
+        if n.endswith(endings) and (ROOT / n).is_file()
+    ]
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def over(sizes, limit):
+    return {key: size for key, size in sizes.items() if size > max(limit, OVER.get(key, 0))}
+
+
+def part_of(module):
+    return module.split(".")[1] if module.startswith("schedlab.") else None
+
+
+def imports(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "schedlab":
+                yield from (f"schedlab.{alias.name}" for alias in node.names)
+            else:
+                yield node.module
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=name)
+def test_walls_between_python_packages(path):
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    used = {part_of(module) for module in imports(ast.parse(path.read_text()))} - {None, own}
+    used = {
+        part
+        for part in used
+        if (PACKAGE / part).exists() or (PACKAGE / f"{part}.py").exists() or part == "_core"
+    }
+    if own == "cli":
+        return
+    allowed = MAY_IMPORT.get(own)
+    assert "cli" not in used or own == "__main__"
+    assert own in {"__init__", "__main__"} or allowed is not None, f"{own} has no rule"
+    assert own in {"__init__", "__main__"} or used <= allowed, f"{own} imports {used - allowed}"
+
+
+@pytest.mark.parametrize("crate", RUST_MAY_USE)
+def test_walls_between_crates(crate):
+    manifest = (ROOT / "crates" / crate / "Cargo.toml").read_text()
+    used = set(re.findall(r"^schedlab-(\w+)", manifest, re.MULTILINE))
+    assert used <= RUST_MAY_USE[crate]
+
+
+def test_no_line_is_longer_than_100_columns():
+    found = [
+        f"{name(path)}:{number}"
+        for path in tracked(".py", ".rs", ".sh", ".c", "Makefile", "run-all")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if len(line) > COLUMNS_MAX and path.name != "Makefile"
+    ]
+    assert found == []
+
+
+def test_no_module_is_longer_than_600_lines():
+    sizes = {name(p): len(p.read_text().splitlines()) for p in tracked(".py", ".rs", ".c")}
+    assert over(sizes, MODULE_LINES_MAX) == {}
+
+
+def test_no_function_is_longer_than_70_lines():
+    sizes = {}
+    for path in tracked(".py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                sizes[f"{name(path)}:{node.name}"] = node.end_lineno - node.lineno + 1
+    for path in tracked(".rs"):
+        for function, lines in rust_functions(path.read_text()):
+            sizes[f"{name(path)}:{function}"] = lines
+    assert over(sizes, FUNCTION_LINES_MAX) == {}
+
+
+def rust_functions(text):
+    """(name, lines) of functions in rustfmt's layout: the closing brace has fn's indentation."""
+    lines = text.splitlines()
+    for start, line in enumerate(lines):
+        head = re.match(
+            r"( *)(?:pub(?:\([^)]*\))? )?(?:const |unsafe |extern \"C\" )*fn (\w+)", line
+        )
+        if not head or line.rstrip().endswith((";", "}")):
+            continue
+        closing = head[1] + "}"
+        end = next((i for i in range(start, len(lines)) if lines[i] == closing), start)
+        yield head[2], end - start + 1
+
+
+def test_every_module_says_what_it_is_for():
+    silent = [
+        name(path)
+        for path in tracked(".py")
+        if path.read_text().strip() and not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    silent += [
+        name(p) for p in tracked(".rs") if not p.read_text().lstrip().startswith(("//", "/*"))
+    ]
+    assert silent == []
+
+
+def test_print_stays_in_the_command_line():
+    found = [
+        name(path)
+        for path in PACKAGE.rglob("*.py")
+        if "cli" not in path.parts
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
+    ]
+    assert found == []
+
+
+def test_unsafe_stays_where_it_is_declared():
+    for crate in ("model", "sim"):
+        assert "#![forbid(unsafe_code)]" in (ROOT / "crates" / crate / "src" / "lib.rs").read_text()
+
+
+def test_every_rust_name_has_a_python_signature():
+    from schedlab import _core
+
+    stub = ast.parse((PACKAGE / "_core.pyi").read_text())
+    declared = {
+        node.name for node in stub.body if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    } | {node.target.id for node in stub.body if isinstance(node, ast.AnnAssign)}
+    offered = {each for each in dir(_core) if not each.startswith("__") or each == "__version__"}
+    assert declared == offered
+
+
+def test_versions_agree():
+    import tomllib
+
+    from schedlab import __version__
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    assert project == cargo == __version__
+
+
+def test_locks_name_no_registry_host():
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "://" not in lock
