@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from schedlab.design.candidates import legacy_notes, parse_candidates
+from schedlab.design.candidates import parse_candidates
 from schedlab.design.orders import balanced_orders, williams_square
 from schedlab.design.plan import arms, blocks_of, make_plan
 from schedlab.errors import SpecError
@@ -78,13 +78,6 @@ def test_candidates_with_tunables_after_the_colon():
 
 def test_a_candidate_can_be_compared_with_itself():
     assert [c.label for c in parse_candidates("none,none")] == ["none", "none#2"]
-
-
-def test_legacy_names_are_understood_and_said():
-    labels = [c.label for c in parse_candidates("noop,deadline,cfq:slice_idle=2")]
-    assert labels == ["none", "mq-deadline", "bfq:slice_idle=2"]
-    assert len(legacy_notes("noop,deadline,cfq:slice_idle=2")) == 3
-    assert legacy_notes("none,bfq") == ()
 
 
 @pytest.mark.parametrize(

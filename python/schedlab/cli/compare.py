@@ -203,7 +203,7 @@ def check_resumable(folder: Any) -> None:
 def experiment_of(typed: Options) -> Experiment:
     """The experiment that the options mean; SpecError or HostError naming what cannot be."""
     from schedlab.cli.target import check_offered, describe, offered_schedulers, target_of
-    from schedlab.design.candidates import label_candidates, legacy_notes, parse_candidates
+    from schedlab.design.candidates import label_candidates, parse_candidates
     from schedlab.design.io_experiment import Load, io_experiment, workloads
     from schedlab.run.workloads import file_test
 
@@ -215,17 +215,15 @@ def experiment_of(typed: Options) -> Experiment:
         typed.directory,
         typed.size,
     )
-    offered = offered_schedulers(target)
     notes: list[str] = []
     if typed.schedulers:
         candidates = parse_candidates(typed.schedulers)
-        notes += legacy_notes(typed.schedulers)
-        check_offered([str(c.settings["scheduler"]) for c in candidates], offered, target)
+        notes += check_offered(candidates, target)
     elif target.kind == "directory":
-        candidates = label_candidates([(offered[0], {})])
+        candidates = label_candidates([(offered_schedulers(target)[0], {})])
         notes.append("only the scheduler that is set: name others with --schedulers and --device")
     else:
-        candidates = label_candidates([(name, {}) for name in offered])
+        candidates = label_candidates([(name, {}) for name in offered_schedulers(target)])
     preset = QUICK if typed.quick else USUAL
     tests = tuple(typed.tests.split(",")) if typed.tests else file_test.IOZONE_SEVEN
     if unknown := [test for test in tests if test not in file_test.TESTS]:

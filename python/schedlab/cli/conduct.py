@@ -51,7 +51,9 @@ def conduct(folder: Folder) -> Result:
             if changes_host:
                 from schedlab.host.control import Control
 
-                control = stack.enter_context(Control.open())
+                control = stack.enter_context(
+                    Control(named_devices=named_devices(folder), report=say)
+                )
             module = importlib.import_module(backend)
             session = stack.enter_context(module.open_session(folder.experiment, control, say))
             watch = stack.enter_context(progress())
@@ -65,6 +67,12 @@ def conduct(folder: Folder) -> Result:
         ) from error
     say(f"measured: {reason}")
     return Result(folder)
+
+
+def named_devices(folder: Folder) -> tuple[str, ...]:
+    """The device that the user typed, if any: only then a disk that holds / is touched."""
+    target = folder.experiment.target
+    return (target.path,) if target.kind == "device" else ()
 
 
 def stop_rule(folder: Folder) -> Callable[[int], str | None]:

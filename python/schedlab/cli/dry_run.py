@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from schedlab.spec import Experiment
@@ -14,7 +12,9 @@ def show_plan(experiment: Experiment, as_json: bool) -> None:
     import json
 
     from schedlab.cli.conduct import duration_text
+    from schedlab.cli.target import disk_below
     from schedlab.design.plan import arms, blocks_of, make_plan
+    from schedlab.host.knobs import planned_writes
     from schedlab.run.backends.io import workload_module
     from schedlab.spec import to_json
 
@@ -35,12 +35,13 @@ def show_plan(experiment: Experiment, as_json: bool) -> None:
     size = f"{len(plan.cells)} runs in {experiment.stopping.blocks} blocks"
     click.echo(f"{experiment.title}: {size}, about {duration_text(seconds)}")
     click.echo("\ncandidates and the settings that would be written:")
-    disk = "loopN" if experiment.target.kind == "scratch" else Path(experiment.target.path).name
+    disk = disk_below(experiment.target) or "loopN"
     for arm in arms(experiment):
         click.echo(f"  {arm.label}")
-        for key, value in arm.settings.items():
-            where = "queue" if key == "scheduler" else "queue/iosched"
-            click.echo(f"    /sys/block/{disk}/{where}/{key} = {value}")
+        tunables = {k: v for k, v in arm.settings.items() if k != "scheduler"}
+        if experiment.target.kind != "directory":
+            for path, text in planned_writes(disk, str(arm.settings["scheduler"]), tunables):
+                click.echo(f"    {path} = {text}")
     click.echo("  before every run: /proc/sys/vm/drop_caches = 3")
     click.echo("\nworkloads (primary metric):")
     for work in experiment.workloads:

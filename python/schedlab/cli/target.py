@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from schedlab.errors import HostError, SpecError
-from schedlab.spec import Target
+from schedlab.spec import Candidate, Target
 
 SCRATCH_BYTES = 1 << 30
 
@@ -18,7 +19,7 @@ def target_of(
     directory: Path | None,
     size_bytes: int,
 ) -> Target:
-    """Where the work goes; exactly one of --scratch, --device, --directory."""
+    """Where the work goes; SpecError or HostError when the options do not say it clearly."""
     named = [
         name
         for name, value in (
@@ -38,11 +39,12 @@ def target_of(
     if device:
         from schedlab.host import devices
 
-        size = devices.size_bytes(device)
-        return Target("device", str(device), size, bool(destroy_data))
+        if destroy_data:
+            devices.require_destroyable(str(device), True)
+        return Target("device", str(device), devices.size_bytes(device), bool(destroy_data))
     if directory:
         if not directory.is_dir():
-            raise SpecError(f"{directory}: is not a directory", "name an existing one")
+            raise SpecError(f"{directory}: is not a directory", f"mkdir -p {directory}")
         return Target("directory", str(directory), size_bytes)
     return Target("scratch", str(scratch_directory), scratch or SCRATCH_BYTES)
 
@@ -57,30 +59,48 @@ def describe(target: Target) -> str:
     return f"{target.path} ({size})"
 
 
+def disk_below(target: Target) -> str | None:
+    """The kernel name of the disk that the work reaches; None where it does not exist yet."""
+    from schedlab.host import devices, knobs
+
+    if target.kind == "device":
+        return knobs.device_name(target.path)
+    if target.kind == "directory":
+        disks = devices.disks_below(target.path)
+        return disks[0] if len(disks) == 1 else None
+    return None
+
+
 def offered_schedulers(target: Target) -> tuple[str, ...]:
-    """What the target's disk can be set to; the one that is set comes first for directories."""
-    from schedlab.host import devices
+    """What the target's disk can be set to; for a directory only what is set."""
+    from schedlab.host import devices, knobs
 
     if target.kind == "scratch":
         return devices.loop_schedulers()
-    disk = devices.disk_of(Path(target.path))
+    disk = disk_below(target)
     if disk is None:
-        raise HostError(f"{target.path}: has no disk below it", "name a directory on a disk")
-    names, current = devices.schedulers(disk)
+        return ("as-is",)
     if target.kind == "directory":
-        return (current, *(name for name in names if name != current))
-    return names
+        return (knobs.read_value(knobs.scheduler_file(disk)),)
+    return knobs.offered(disk)
 
 
-def check_offered(wanted: list[str], offered: tuple[str, ...], target: Target) -> None:
-    """HostError for a scheduler that the kernel does not offer here."""
-    if unknown := [name for name in wanted if name not in offered]:
-        raise HostError(
-            f"scheduler {unknown[0]!r} is not offered for {describe(target)}",
-            f"use some of: {','.join(offered)}",
-        )
-    if target.kind == "directory" and set(wanted) - {offered[0]}:
-        raise HostError(
-            f"{target.path}: lies on a disk that is in use; its scheduler is not changed",
-            "name the disk itself with --device, or use --scratch",
-        )
+def check_offered(candidates: Sequence[Candidate], target: Target) -> tuple[str, ...]:
+    """HostError for a scheduler that the kernel does not offer here; a note per legacy name."""
+    from schedlab.host import knobs
+
+    offered = offered_schedulers(target)
+    notes = []
+    for name in dict.fromkeys(str(c.settings["scheduler"]) for c in candidates):
+        today = name if name in offered else knobs.LEGACY_SCHEDULERS.get(name, name)
+        if today not in offered:
+            raise HostError(
+                f"scheduler {name!r} is not offered for {describe(target)}",
+                f"use some of: {','.join(offered)}"
+                if target.kind != "directory"
+                else "the disk below a directory keeps its scheduler; "
+                "name the disk with --device, or use --scratch",
+            )
+        if today != name:
+            notes.append(f"{name} is the name of older kernels: measured as {today}")
+    return tuple(notes)

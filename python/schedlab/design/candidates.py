@@ -10,8 +10,6 @@ from schedlab.spec import Candidate
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HINT = "write NAME or NAME:TUNABLE=VALUE,…, e.g. none,mq-deadline:fifo_batch=32,bfq:low_latency=0"
-# What older kernels called them.
-LEGACY_NAMES: Mapping[str, str] = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
 
 
 def parse_candidates(text: str) -> tuple[Candidate, ...]:
@@ -31,17 +29,7 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
         groups.append((head, {}))
         if colon:
             _add_tunable(groups[-1][1], first)
-    return label_candidates([(LEGACY_NAMES.get(name, name), tunables) for name, tunables in groups])
-
-
-def legacy_notes(text: str) -> tuple[str, ...]:
-    """A sentence per legacy name in what was typed."""
-    words = re.findall(r"(?:^|,)\s*([^,:=\s]+)\s*(?=[,:]|$)", text)
-    return tuple(
-        f"{word} is the name of older kernels: measured as {LEGACY_NAMES[word]}"
-        for word in dict.fromkeys(words)
-        if word in LEGACY_NAMES
-    )
+    return label_candidates(groups)
 
 
 def label_candidates(

@@ -22,16 +22,18 @@ def with_queues() -> tuple[str, ...]:
     return tuple(names)
 
 
+def loop_schedulers() -> tuple[str, ...]:
+    """What a new loop device will offer, seen at any loop device there is."""
+    for entry in sorted(knobs.SYS_BLOCK.glob("loop*")):
+        if (entry / "queue" / "scheduler").exists():
+            return knobs.offered(entry.name)
+    raise HostError("this machine has no loop devices", "modprobe loop, or use --directory DIR")
+
+
 def size_bytes(device: str | Path) -> int:
-    """The capacity of a block device; HostError when it cannot be opened."""
-    try:
-        descriptor = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.lseek(descriptor, 0, os.SEEK_END)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise HostError(f"cannot open {device}: {error.strerror}", "run as root") from error
+    """Size of a block device or partition; HostError when there is none of that name."""
+    knobs.device_name(str(device))
+    return int(_text(knobs.CLASS_BLOCK / Path(device).resolve().name / "size")) * 512
 
 
 def disks_below(directory: str | Path) -> tuple[str, ...]:

@@ -56,6 +56,6 @@ def run_job(
 def claimed_bytes(groups: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
     """(read, written) bytes that all groups say they moved."""
     return (
-        sum(int(g["reads"]["bytes_total"]) for g in groups.values()),
-        sum(int(g["writes"]["bytes_total"]) for g in groups.values()),
+        sum(int(group["device_bytes_read"]) for group in groups.values()),
+        sum(int(group["device_bytes_written"]) for group in groups.values()),
     )

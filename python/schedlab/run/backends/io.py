@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from schedlab.design.plan import arms
-from schedlab.errors import GateError, HostError
-from schedlab.host import devices
+from schedlab.errors import GateError
+from schedlab.host import devices, knobs, scratch
 from schedlab.run import gates
 from schedlab.run.outcome import Outcome
 from schedlab.run.place import Place
@@ -51,8 +50,9 @@ class IoSession:
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run; the gates are looked at before and after, whatever the outcome."""
         effective = self._set(candidate) if self.sets_scheduler else {}
-        os.sync()
-        self.control.drop_caches()
+        dropped = os.geteuid() == 0
+        if dropped:
+            self.control.drop_caches()
         before = gates.snapshot(self.place.device)
         outcome: Outcome = workload_module(workload.kind).measure(self.place, workload, cell.seed)
         after = gates.snapshot(self.place.device)
@@ -65,7 +65,12 @@ class IoSession:
             found = (*found, GateFinding("io-errors", f"{errors} requests failed"))
         return Outcome(
             outcome.metrics,
-            {**outcome.properties, **gates.cpu_facts(before, after), "effective": effective},
+            {
+                **outcome.properties,
+                **gates.cpu_facts(before, after),
+                "effective": effective,
+                "caches_dropped": dropped,
+            },
             found,
             outcome.histograms,
         )
@@ -79,51 +84,56 @@ class IoSession:
 
     def _set(self, candidate: Candidate) -> dict[str, str]:
         assert self.place.device is not None
-        tunables = {k: str(v) for k, v in candidate.settings.items() if k != "scheduler"}
-        scheduler = str(candidate.settings["scheduler"])
-        return dict(self.control.set_scheduler(self.place.device, scheduler, tunables))
+        tunables = {k: v for k, v in candidate.settings.items() if k != "scheduler"}
+        applied = self.control.set_scheduler(
+            self.place.device, str(candidate.settings["scheduler"]), tunables
+        )
+        return {"scheduler": applied.scheduler, **applied.tunables}
 
 
 @contextmanager
 def open_session(
     experiment: Experiment, control: Control | None, report: Callable[[str], None]
 ) -> Iterator[IoSession]:
-    """The experiment's target made ready; everything of ours is removed at the end."""
+    """The experiment's target made ready; `control` removes everything of ours at the end."""
     if control is None:
         raise GateError("block I/O is measured under host control only")
-    with open_place(experiment.target, control, report) as place:
-        sets = any(c.settings.get("scheduler") for c in experiment.candidates)
-        session = IoSession(place, control, sets)
-        session.rehearse(experiment)
-        yield session
+    place = make_place(experiment.target, control, report)
+    session = IoSession(place, control, sets_scheduler=experiment.target.kind != "directory")
+    session.rehearse(experiment)
+    yield session
 
 
-@contextmanager
-def open_place(target: Target, control: Control, report: Callable[[str], None]) -> Iterator[Place]:
-    """The device or file of a target."""
+def make_place(target: Target, control: Control, report: Callable[[str], None]) -> Place:
+    """The device or file of a target; what it makes is journalled as ours."""
+    size = target.size_bytes
     if target.kind == "scratch":
-        report(f"filling a scratch device of {target.size_bytes >> 20} MiB with random data")
-        with control.scratch(target.size_bytes, Path(target.path)) as device:
-            yield _device_place(Path(device), counts_alone=True)
-    elif target.kind == "device":
-        device = Path(target.path)
-        if target.destroy_data and (reason := devices.raw_write_refusal(device)):
-            raise HostError(
-                f"{device}: refused to write: {reason}",
-                "name an empty device, or leave --destroy-data out to measure reads only",
-            )
-        yield _device_place(device, counts_alone=not devices.in_use(device))
-    else:
-        with control.scratch_file(target.size_bytes, Path(target.path)) as file:
-            disk = devices.disk_of(file)
-            block = devices.logical_block_bytes(disk) if disk else 512
-            yield Place(file, target.size_bytes, disk, block, False, file.parent)
+        report(f"filling a scratch device of {size >> 20} MiB with random data")
+        made = control.scratch(size, target.path)
+        if not made.direct_io:
+            report(f"{made.path}: the file below takes no direct I/O; its page cache takes part")
+        return _device_place(Path(made.path), counts_alone=True)
+    if target.kind == "device":
+        if target.destroy_data:
+            devices.require_destroyable(target.path, True)
+        alone = not devices.reasons_against_writing(target.path)
+        return _device_place(Path(target.path), counts_alone=alone)
+    directory = Path(target.path)
+    scratch.check_space(directory, size)
+    own = control.directory(directory)
+    report(f"filling a file of {size >> 20} MiB in {own} with random data")
+    scratch.fill(own / "data", size)
+    disks = devices.disks_below(directory)
+    disk = disks[0] if len(disks) == 1 else None
+    block = logical_block_bytes(disk) if disk else 512
+    return Place(own / "data", size, disk, block, counts_alone=False, directory=own)
+
+
+def logical_block_bytes(disk: str) -> int:
+    """The unit that O_DIRECT is aligned to."""
+    return int(knobs.read_value(knobs.queue_of(disk) / "logical_block_size"))
 
 
 def _device_place(path: Path, counts_alone: bool) -> Place:
-    if not stat.S_ISBLK(path.stat().st_mode):
-        raise HostError(f"{path}: is not a block device", "name one that `lsblk` lists")
-    name = path.resolve().name
-    return Place(
-        path, devices.size_bytes(path), name, devices.logical_block_bytes(name), counts_alone
-    )
+    disk = knobs.device_name(str(path))
+    return Place(path, devices.size_bytes(path), disk, logical_block_bytes(disk), counts_alone)

@@ -41,7 +41,7 @@ IOZONE_SEVEN = (
 
 def writes(workload: Workload) -> bool:
     """Whether the workload changes data."""
-    return test_of(workload)[1]["kind"] != "read"
+    return bool(test_of(workload)[1]["kind"] != "read")
 
 
 def seconds(workload: Workload) -> float:
