@@ -49,6 +49,8 @@ def _metric_table() -> dict[str, Metric]:
     lower = (
         ("elapsed_s", "s", "elapsed time"),
         ("cpu_s", "s", "CPU time"),
+        ("user_s", "s", "user time"),
+        ("system_s", "s", "system time"),
         ("startup_s", "s", "start-up time"),
         *(
             (f"{group}latency_ns_{q}", "ns", f"{title} {q}".strip())

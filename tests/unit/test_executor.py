@@ -1,4 +1,4 @@
-"""The executor: discards and repeats, drops a block after three failures, resumes, keeps a budget."""
+"""The executor: discards and repeats, drops a block after three failures, goes on."""
 
 import pytest
 

@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sim": ("schedlab.cli.sim:sim", "Simulate schedulers of CPUs and storage devices."),
     "compare": ("schedlab.cli.compare:compare", "Compare I/O schedulers: the main job."),
     "completion": ("schedlab.cli.completion:completion", "Print shell completion."),
+    "lab": ("schedlab.cli.lab:lab", "Ready-made experiments, one per published study."),
     "reproduce": ("schedlab.cli.reproduce:reproduce", "Measure a stored experiment again."),
 }
 

@@ -10,12 +10,23 @@ from typing import Any
 
 import click
 
-from schedlab.cli.types import Duration, Percent, Size, Sizes
+from schedlab.cli.types import Duration, Names, Percent, Size, Sizes
 from schedlab.errors import SpecError
 from schedlab.spec import Experiment, Objective, Stopping
 
-QUICK = {"blocks": 5, "seconds": 0.3, "records": (65536,), "span": 256 << 20}
-USUAL = {"blocks": 12, "seconds": 1.0, "records": (4096, 65536), "span": 1 << 30}
+
+@dataclass(frozen=True)
+class Preset:
+    """What holds where nothing was typed."""
+
+    blocks: int
+    seconds: float
+    record_bytes: tuple[int, ...]
+    span_bytes: int
+
+
+QUICK = Preset(blocks=5, seconds=0.3, record_bytes=(65536,), span_bytes=256 << 20)
+USUAL = Preset(blocks=12, seconds=1.0, record_bytes=(4096, 65536), span_bytes=1 << 30)
 BLOCKS_MAX = 40
 
 
@@ -32,7 +43,10 @@ class Options:
     schedulers: str | None
     tests: str | None
     records: tuple[int, ...] | None
-    interference: bool
+    workloads: tuple[str, ...]
+    archive: Path | None
+    archive_size: int
+    decompressor: str
     depth: int
     workers: int
     buffered: bool
@@ -77,7 +91,28 @@ class Options:
 )
 @click.option("--tests", help="File tests, e.g. read,random-write (default: IOzone's seven).")
 @click.option("--records", type=Sizes(), help="Record sizes, e.g. 8k,64k,1M.")
-@click.option("--interference/--no-interference", default=True, help="A reader beside writers.")
+@click.option(
+    "--workloads",
+    type=Names(("file-tests", "interference", "timings", "extraction")),
+    default="file-tests,interference",
+    show_default=True,
+    help="What is measured: file-tests, interference, timings, extraction.",
+)
+@click.option(
+    "--archive",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Archive to extract (default: an own one like a source tree).",
+)
+@click.option(
+    "--archive-size", type=Size(), default="64M", show_default=True, help="Size of the own archive."
+)
+@click.option(
+    "--decompressor",
+    type=click.Choice(["none", "gzip", "xz", "zstd"]),
+    default="none",
+    show_default=True,
+    help="How the own archive is compressed.",
+)
 @click.option(
     "--depth",
     type=click.IntRange(1, 4096),
@@ -204,7 +239,7 @@ def experiment_of(typed: Options) -> Experiment:
     """The experiment that the options mean; SpecError or HostError naming what cannot be."""
     from schedlab.cli.target import check_offered, describe, offered_schedulers, target_of
     from schedlab.design.candidates import label_candidates, parse_candidates
-    from schedlab.design.io_experiment import Load, io_experiment, workloads
+    from schedlab.design.io_experiment import WRITING_FAMILIES, Load, io_experiment, workloads
     from schedlab.run.workloads import file_test
 
     target = target_of(
@@ -232,21 +267,24 @@ def experiment_of(typed: Options) -> Experiment:
         )
     may_write = target.kind != "device" or target.destroy_data
     reading = [t for t in tests if may_write or file_test.TESTS[t][1]["kind"] == "read"]
-    if len(reading) < len(tests) or (typed.interference and not may_write):
-        notes.append(
-            f"tests that write were left out: {target.path} was not named by --destroy-data"
-        )
+    families = [f for f in typed.workloads if may_write or f not in WRITING_FAMILIES]
+    if len(reading) < len(tests) or len(families) < len(typed.workloads):
+        notes.append(f"what writes was left out: {target.path} was not named by --destroy-data")
+    span = min(preset.span_bytes, target.size_bytes or preset.span_bytes)
     load = Load(
         tests=reading,
-        record_bytes=typed.records or preset["records"],  # type: ignore[arg-type]
-        span_bytes=min(preset["span"], target.size_bytes or preset["span"]),  # type: ignore[call-overload]
-        seconds=typed.seconds or preset["seconds"],  # type: ignore[arg-type]
+        record_bytes=typed.records or preset.record_bytes,
+        span_bytes=span,
+        seconds=typed.seconds or preset.seconds,
         depth=typed.depth,
         workers=typed.workers,
         direct=not typed.buffered,
-        interference=typed.interference and may_write,
+        archive=str(typed.archive.resolve()) if typed.archive else "",
+        archive_bytes=typed.archive_size,
+        decompressor=typed.decompressor,
+        timing_seconds=typed.seconds or (preset.seconds if typed.quick else None),
     )
-    works = workloads(load, typed.goal)
+    works = workloads(families, load, typed.goal)
     if not works:
         raise SpecError(
             "no workload is left", "name reading tests, or allow writes with --destroy-data"
@@ -262,7 +300,7 @@ def experiment_of(typed: Options) -> Experiment:
         candidates,
         works,
         seed=typed.seed if typed.seed is not None else secrets.randbits(32),
-        stopping=stopping_of(typed, int(preset["blocks"])),  # type: ignore[call-overload]
+        stopping=stopping_of(typed, preset.blocks),
         margin=typed.margin,
         aa_arm=typed.aa,
         objective=typed.goal,

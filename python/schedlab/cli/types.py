@@ -74,3 +74,23 @@ class Percent(click.ParamType[float]):
         if not 0 < fraction < 1:
             self.fail(f"{value!r} is not a share; write e.g. 2%", param, ctx)
         return fraction
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """`a,b`: several of the known names."""
+
+    name = "names"
+
+    def __init__(self, known: tuple[str, ...]) -> None:
+        self.known = known
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """The names, each once, in the order typed."""
+        if isinstance(value, tuple):
+            return value
+        names = tuple(dict.fromkeys(part.strip() for part in str(value).split(",")))
+        if unknown := [name for name in names if name not in self.known]:
+            self.fail(f"{unknown[0]!r} is not one of {', '.join(self.known)}", param, ctx)
+        return names

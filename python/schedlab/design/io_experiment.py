@@ -1,8 +1,8 @@
-"""The main experiment: schedulers × file tests × record sizes, and a reader beside writers."""
+"""The main experiment: I/O schedulers on families of workloads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target, Workload
@@ -22,7 +22,7 @@ INTERFERENCE_METRICS = (
 
 @dataclass(frozen=True)
 class Load:
-    """What the file tests and the interference workload are made of."""
+    """What the workloads are made of; `seconds` is the length of one run."""
 
     tests: Sequence[str]
     record_bytes: Sequence[int]
@@ -31,7 +31,10 @@ class Load:
     depth: int = 1
     workers: int = 1
     direct: bool = True
-    interference: bool = True
+    archive: str = ""
+    archive_bytes: int = 64 << 20
+    decompressor: str = "none"
+    timing_seconds: float | None = None  # None: hdparm's own 2 and 3 s
 
 
 def size_text(size_bytes: int) -> str:
@@ -42,14 +45,19 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
-def workloads(load: Load, objective: Objective) -> tuple[Workload, ...]:
-    """Every test at every record size that fits, then the interference workload."""
-    test_metric, interference_metric = GOALS[objective]
-    made = [
+def workloads(families: Sequence[str], load: Load, objective: Objective) -> tuple[Workload, ...]:
+    """The workloads of the named families, in the order named."""
+    return tuple(work for family in families for work in FAMILIES[family](load, objective))
+
+
+def file_tests(load: Load, objective: Objective) -> list[Workload]:
+    """Every test at every record size."""
+    metric = GOALS[objective][0]
+    return [
         Workload(
             label=f"{test} {size_text(record)}",
             kind="file-test",
-            metric=test_metric,
+            metric=metric,
             parameters={
                 "test": test,
                 "record_bytes": record,
@@ -60,30 +68,80 @@ def workloads(load: Load, objective: Objective) -> tuple[Workload, ...]:
                 "workers": load.workers,
                 "direct": load.direct,
             },
-            secondary=tuple(m for m in FILE_TEST_METRICS if m != test_metric),
+            secondary=_others(FILE_TEST_METRICS, metric),
         )
         for record in load.record_bytes
         for test in load.tests
     ]
-    if load.interference:
-        made.append(
-            Workload(
-                label="reader beside writers",
-                kind="interference",
-                metric=interference_metric,
-                parameters={
-                    "seconds": max(load.seconds, 0.5),
-                    "ramp_seconds": 0.2,
-                    "reader_record_bytes": 4096,
-                    "writers": 2,
-                    "writer_record_bytes": 65536,
-                    "writer_depth": 64,
-                    "span_bytes": load.span_bytes,
-                },
-                secondary=tuple(m for m in INTERFERENCE_METRICS if m != interference_metric),
-            )
+
+
+def interference(load: Load, objective: Objective) -> list[Workload]:
+    """A depth-1 reader beside two writers: together they exceed the device's own queue."""
+    metric = GOALS[objective][1]
+    return [
+        Workload(
+            label="reader beside writers",
+            kind="interference",
+            metric=metric,
+            parameters={
+                "seconds": max(load.seconds, 0.5),
+                "ramp_seconds": 0.2,
+                "reader_record_bytes": 4096,
+                "writers": 2,
+                "writer_record_bytes": 65536,
+                "writer_depth": 64,
+                "span_bytes": load.span_bytes,
+            },
+            secondary=_others(INTERFERENCE_METRICS, metric),
         )
-    return tuple(made)
+    ]
+
+
+def timings(load: Load, objective: Objective) -> list[Workload]:
+    """hdparm's cached (a negative control) and buffered reads."""
+    return [
+        Workload(
+            label=f"{timing} reads",
+            kind="device-timings",
+            metric="throughput_bytes_per_s",
+            parameters={
+                "timing": timing,
+                **({"seconds": load.timing_seconds} if load.timing_seconds else {}),
+            },
+            secondary=("cpu_s",),
+            negative_control=timing == "cached",
+        )
+        for timing in ("cached", "buffered")
+    ]
+
+
+def extraction(load: Load, objective: Objective) -> list[Workload]:
+    """Unpacking a source tree from a cold cache."""
+    parameters = {"decompressor": load.decompressor, "size_bytes": load.archive_bytes}
+    given = {"archive": load.archive} if load.archive else {}
+    return [
+        Workload(
+            label="archive extraction",
+            kind="archive-extraction",
+            metric="elapsed_s",
+            parameters={**parameters, **given},
+            secondary=("user_s", "system_s", "cpu_s"),
+        )
+    ]
+
+
+# family, as typed after --workloads -> its workloads
+FAMILIES: Mapping[str, Callable[[Load, Objective], list[Workload]]] = {
+    "file-tests": file_tests,
+    "interference": interference,
+    "timings": timings,
+    "extraction": extraction,
+}
+WRITING_FAMILIES = ("interference", "extraction")
+
+
+def _others(names: Sequence[str], primary: str) -> tuple[str, ...]:
+    return tuple(name for name in names if name != primary)
 
 
 def io_experiment(

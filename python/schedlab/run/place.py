@@ -16,6 +16,8 @@ class Place:
     """A block device or a file of `size_bytes`; `device` is the kernel name of the disk below.
 
     `counts_alone` says that nobody else uses that disk, so its counters belong to the workload.
+    `directory` is where files may be made, if there is a file system. `raw_path` is the device
+    itself, for reads; the same as `path` where the work goes to the bare device.
     """
 
     path: Path
@@ -23,6 +25,8 @@ class Place:
     device: str | None
     logical_block_bytes: int
     counts_alone: bool
+    raw_path: Path
+    raw_size_bytes: int
     directory: Path | None = None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 from collections.abc import Callable, Iterator
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 
 # kind of workload -> its file in run/workloads/
 WORKLOADS = {
+    "archive-extraction": "schedlab.run.workloads.archive_extraction",
+    "device-timings": "schedlab.run.workloads.device_timings",
     "file-test": "schedlab.run.workloads.file_test",
     "interference": "schedlab.run.workloads.interference",
 }
+# Kinds that work on files, not on a bare device.
+NEED_FILES = {"archive-extraction"}
 
 
 def workload_module(kind: str) -> ModuleType:
@@ -42,10 +47,17 @@ class IoSession:
         self.sets_scheduler = sets_scheduler
 
     def rehearse(self, experiment: Experiment) -> None:
-        """Set every candidate once, so that what cannot be set is said before the first run."""
+        """Set every candidate once, so that what cannot be set is said before the first run.
+
+        Then what workloads need beside the place, such as an archive, is put there.
+        """
         if self.sets_scheduler:
             for candidate in arms(experiment):
                 self._set(candidate)
+        for workload in experiment.workloads:
+            module = workload_module(workload.kind)
+            if hasattr(module, "prepare"):
+                module.prepare(self.place, workload)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run; the gates are looked at before and after, whatever the outcome."""
@@ -98,21 +110,28 @@ def open_session(
     """The experiment's target made ready; `control` removes everything of ours at the end."""
     if control is None:
         raise GateError("block I/O is measured under host control only")
-    place = make_place(experiment.target, control, report)
+    files = any(workload.kind in NEED_FILES for workload in experiment.workloads)
+    place = make_place(experiment.target, control, report, files)
     session = IoSession(place, control, sets_scheduler=experiment.target.kind != "directory")
     session.rehearse(experiment)
     yield session
 
 
-def make_place(target: Target, control: Control, report: Callable[[str], None]) -> Place:
-    """The device or file of a target; what it makes is journalled as ours."""
+def make_place(
+    target: Target, control: Control, report: Callable[[str], None], files: bool
+) -> Place:
+    """The device or file of a target; what it makes is journalled as ours.
+
+    With `files` a scratch device gets a file system, and file tests go to a file of half its size.
+    """
     size = target.size_bytes
     if target.kind == "scratch":
         report(f"filling a scratch device of {size >> 20} MiB with random data")
         made = control.scratch(size, target.path)
         if not made.direct_io:
             report(f"{made.path}: the file below takes no direct I/O; its page cache takes part")
-        return _device_place(Path(made.path), counts_alone=True)
+        bare = _device_place(Path(made.path), counts_alone=True)
+        return _with_files(bare, control.filesystem(made)) if files else bare
     if target.kind == "device":
         if target.destroy_data:
             devices.require_destroyable(target.path, True)
@@ -126,7 +145,18 @@ def make_place(target: Target, control: Control, report: Callable[[str], None]) 
     disks = devices.disks_below(directory)
     disk = disks[0] if len(disks) == 1 else None
     block = logical_block_bytes(disk) if disk else 512
-    return Place(own / "data", size, disk, block, counts_alone=False, directory=own)
+    raw = Path("/dev") / disk if disk else own / "data"
+    raw_size = devices.size_bytes(raw) if disk else size
+    return Place(own / "data", size, disk, block, False, raw, raw_size, own)
+
+
+def _with_files(bare: Place, mounted: Path) -> Place:
+    """The file system made on a scratch device, with a file for the file tests."""
+    size = bare.size_bytes // 2 & -(1 << 20)
+    scratch.fill(mounted / "data", size)
+    return dataclasses.replace(
+        bare, path=mounted / "data", size_bytes=size, counts_alone=False, directory=mounted
+    )
 
 
 def logical_block_bytes(disk: str) -> int:
@@ -136,4 +166,5 @@ def logical_block_bytes(disk: str) -> int:
 
 def _device_place(path: Path, counts_alone: bool) -> Place:
     disk = knobs.device_name(str(path))
-    return Place(path, devices.size_bytes(path), disk, logical_block_bytes(disk), counts_alone)
+    size = devices.size_bytes(path)
+    return Place(path, size, disk, logical_block_bytes(disk), counts_alone, path, size)

@@ -1,0 +1,36 @@
+"""`schedlab lab run`: a ready-made experiment, with the target of your choice."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from schedlab.errors import SpecError
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@click.argument("name")
+@click.option("--scale", type=click.Choice(["small", "full"]), default="small", show_default=True)
+@click.pass_context
+def run(ctx: click.Context, name: str, scale: str) -> None:
+    """Carry out the lab NAME. Further options go to its command and win over the lab's own.
+
+    For example: schedlab lab run interference --scale full --device /dev/sdb
+    """
+    from schedlab.cli import cli
+    from schedlab.cli.conduct import say
+    from schedlab.cli.lab import labs
+
+    found = labs()
+    if name not in found:
+        raise SpecError(f"lab {name!r} is not known", f"use one of: {', '.join(found)}")
+    chosen = found[name]
+    typed = list(ctx.args)
+    arguments = chosen.arguments(scale)
+    if {"--device", "--directory"} & {word.partition("=")[0] for word in typed}:
+        at = arguments.index("--scratch") if "--scratch" in arguments else len(arguments)
+        del arguments[at : at + 2]
+    words = [*arguments, *typed]
+    say(f"{chosen.title}: schedlab {shlex.join(words)}")
+    cli.main(args=words, prog_name="schedlab", standalone_mode=False)
