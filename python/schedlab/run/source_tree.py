@@ -13,7 +13,7 @@ from schedlab.errors import HostError, SpecError
 COMPRESSORS = {
     "none": None,
     "gzip": ["gzip", "--no-name", "-6"],
-    "xz": ["xz", "-6", "--threads=1"],
+    "xz": ["xz", "-2", "--threads=1"],
     "zstd": ["zstd", "--quiet", "-3"],
 }
 # Sizes of the files of a Linux source tree are about log-normal: median 5 KiB, mean 14 KiB.
