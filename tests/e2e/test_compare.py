@@ -1,0 +1,272 @@
+"""The main job on a real scratch device: it measures, decides, and leaves the host as it was."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
+    reason="needs root and loop devices",
+)
+SMALL = [
+    "--scratch",
+    "32M",
+    "--seconds",
+    "30ms",
+    "--records",
+    "64k",
+    "--tests",
+    "read,random-write",
+]
+WAIT_S = 60
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """An own journal, so that tests and other sessions do not meet."""
+    return {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state"), "NO_COLOR": "1"}
+
+
+def schedlab(*words, env, cwd, prefix=(), **kwargs):
+    command = [*prefix, sys.executable, "-m", "schedlab", *map(str, words)]
+    return subprocess.Popen(
+        command, env={**env, "PYTHONPATH": str(ROOT / "python")}, cwd=cwd, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs,
+    )  # fmt: skip
+
+
+def run(*words, env, cwd, prefix=()):
+    process = schedlab(*words, env=env, cwd=cwd, prefix=prefix)
+    out, err = process.communicate(timeout=WAIT_S * 3)
+    return process.returncode, out, err
+
+
+def host():
+    """Every setting of every queue, loop devices, mounts, scratch files."""
+    queues = {}
+    for path in sorted(Path("/sys/block").glob("*/queue/**/*")):
+        if path.parts[3].startswith("loop") and not (path.parents[1] / "loop").exists():
+            continue  # idle loop devices come and go with other sessions
+        try:
+            if path.is_file():
+                queues[str(path)] = path.read_text()
+        except OSError:
+            continue
+    return queues
+
+
+def leftovers(state):
+    backing = [
+        f.read_text()
+        for f in Path("/sys/block").glob("loop*/loop/backing_file")
+        if state in f.read_text()
+    ]
+    mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if state in line]
+    return backing + mounts
+
+
+def until(condition, what):
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.02)
+
+
+@needs_root
+def test_schedulers_on_a_scratch_device_end_in_a_verdict(tmp_path, environment):
+    before = host()
+    code, out, err = run(
+        "compare", *SMALL, "--scratch-directory", tmp_path, "--blocks", 2, "--seed", 1,
+        "--schedulers", "none,mq-deadline:fifo_batch=32,bfq:low_latency=0", "--out", "r", "--json",
+        env=environment, cwd=tmp_path,
+    )  # fmt: skip
+    assert code == 0, err
+    verdict = json.loads(out)
+    assert set(verdict["workloads"]) == {
+        "read 64 KiB",
+        "random-write 64 KiB",
+        "reader beside writers",
+    }
+    for each in [*verdict["workloads"].values(), verdict["overall"]]:
+        assert {"a", "b", "ratio", "low", "high", "verdict"} <= set(each["pairs"][0])
+        assert each["statement"] and each["best_set"]
+    assert {path.name for path in (tmp_path / "r").iterdir()} >= {
+        "experiment.toml", "plan.jsonl", "runs.jsonl", "host.json", "raw", "reproduce.sh",
+        "verdict.json", "report.html", "report.xlsx",
+    }  # fmt: skip
+    runs = [json.loads(line) for line in (tmp_path / "r/runs.jsonl").read_text().splitlines()]
+    assert sum(run["status"] == "ok" for run in runs) == 2 * 3 * 4
+    tuned = [run for run in runs if run["candidate"].startswith("mq-deadline")]
+    assert all(
+        run["properties"]["effective"] == {"scheduler": "mq-deadline", "fifo_batch": "32"}
+        for run in tuned
+    )
+    assert host() == before
+    assert leftovers(str(tmp_path)) == []
+    assert list(tmp_path.glob("schedlab*")) == []
+
+
+def interrupted(tmp_path, environment, how):
+    """A comparison that was stopped after a few runs by `how(process)`; its exit code."""
+    process = schedlab(
+        "compare", *SMALL, "--scratch-directory", tmp_path, "--blocks", 2, "--schedulers", "none,bfq",
+        "--out", "r", env=environment, cwd=tmp_path, start_new_session=True,
+    )  # fmt: skip
+    runs = tmp_path / "r" / "runs.jsonl"
+    until(
+        lambda: process.poll() is not None or (runs.exists() and runs.read_text().count("\n") > 2),
+        "runs",
+    )
+    how(process)
+    _, err = process.communicate(timeout=WAIT_S)
+    return process.returncode, err
+
+
+@needs_root
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_comparison_restores_and_goes_on(tmp_path, environment, number):
+    before = host()
+    code, err = interrupted(tmp_path, environment, lambda process: process.send_signal(number))
+    assert code == 130, err
+    assert "hint: schedlab compare --resume r" in err
+    assert host() == before
+    assert leftovers(str(tmp_path)) == []
+    code, _, err = run("compare", "--resume", "r", "--json", env=environment, cwd=tmp_path)
+    assert code == 0, err
+    lines = [json.loads(line) for line in (tmp_path / "r/runs.jsonl").read_text().splitlines()]
+    keys = [
+        (run["block"], run["workload"], run["candidate"]) for run in lines if run["status"] == "ok"
+    ]
+    assert len(keys) == len(set(keys)) == 2 * 3 * 3
+
+
+@needs_root
+def test_kill_9_of_the_whole_session_leaves_nothing(tmp_path, environment):
+    before = host()
+    interrupted(tmp_path, environment, lambda process: os.killpg(process.pid, signal.SIGKILL))
+    code, _, err = run("recover", env=environment, cwd=tmp_path)
+    assert code == 0, err
+    assert host() == before
+    assert leftovers(str(tmp_path)) == []
+    code, _, err = run("compare", "--resume", "r", env=environment, cwd=tmp_path)
+    assert code == 0, err
+
+
+@needs_root
+def test_a_scheduler_changed_by_somebody_else_is_noticed(tmp_path, environment):
+    process = schedlab(
+        "compare", "--scratch", "32M", "--scratch-directory", tmp_path, "--tests", "read",
+        "--records", "64k", "--workloads", "file-tests", "--seconds", "500ms", "--blocks", 2,
+        "--schedulers", "mq-deadline,kyber", "--no-aa", "--out", "r", env=environment, cwd=tmp_path,
+    )  # fmt: skip
+
+    def ours():
+        for file in Path("/sys/block").glob("loop*/loop/backing_file"):
+            if str(tmp_path) in file.read_text():
+                return file.parents[1] / "queue" / "scheduler"
+        return None
+
+    runs = tmp_path / "r" / "runs.jsonl"
+    until(
+        lambda: process.poll() is not None or (runs.exists() and runs.read_text()), "the first run"
+    )
+    # Keep changing for a while: one change may fall between two runs.
+    until(
+        lambda: (
+            process.poll() is not None
+            or "knob-changed" in runs.read_text()
+            or (ours() and ours().write_text("bfq") and False)
+        ),
+        "a discarded run",
+    )
+    out, err = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 0, err
+    assert "discarded" in err
+    assert "knob-changed" in runs.read_text()
+    assert "knob" in (tmp_path / "r/report.html").read_text()
+
+
+@needs_root
+def test_a_dry_run_touches_nothing(tmp_path, environment):
+    before = host()
+    code, out, err = run(
+        "compare",
+        *SMALL,
+        "--schedulers",
+        "noop,cfq:low_latency=0",
+        "--dry-run",
+        env=environment,
+        cwd=tmp_path,
+    )
+    assert code == 0, err
+    assert "low_latency = 0" in out
+    assert "noop is the name of older kernels: measured as none" in out
+    assert host() == before
+    assert not (tmp_path / "results").exists()
+
+
+BAD = {
+    "unknown scheduler": (["--schedulers", "none,cfs"], "'cfs'"),
+    "unknown tunable": (["--schedulers", "bfq:nonsense=1"], "nonsense"),
+    "tunable out of range": (["--schedulers", "bfq:low_latency=-5"], "low_latency"),
+    "unknown test": (["--tests", "sideways"], "sideways"),
+    "no such device": (["--device", "/dev/nothing"], "/dev/nothing"),
+    "no such directory": (["--directory", "/nowhere"], "/nowhere"),
+    "two targets": (["--device", "/dev/loop0", "--directory", "/"], "exclude"),
+    "no space": (["--scratch", "900T"], "free"),
+    "record larger than target": (["--records", "64M"], "records"),
+    "not a folder": (["--resume", "/tmp"], "/tmp"),
+}
+
+
+@needs_root
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_clear_error(tmp_path, environment, case):
+    options, named = BAD[case]
+    scratch = (
+        []
+        if case in {"no such device", "no such directory", "two targets"}
+        else ["--scratch", "32M"]
+    )
+    if "--scratch" in options:
+        scratch = []
+    code, out, err = run(
+        "compare", *scratch, *options, "--scratch-directory", tmp_path, "--out", "r", "--blocks", 1,
+        "--seconds", "20ms", env=environment, cwd=tmp_path,
+    )  # fmt: skip
+    assert code == 2, (out, err)
+    assert "Traceback" not in err
+    assert named in err
+    assert "hint: " in err
+    assert leftovers(str(tmp_path)) == []
+
+
+@needs_root
+def test_without_root_it_says_so(tmp_path, environment):
+    tmp_path.chmod(0o777)
+    for parent in [tmp_path, *tmp_path.parents][:3]:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    environment["SCHEDLAB_STATE_DIR"] = str(tmp_path / "nobody")
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    code, _, err = run("compare", *SMALL, env=environment, cwd=tmp_path, prefix=nobody)
+    assert code == 2, err
+    assert "root" in err
+    assert "hint: " in err
+    assert "Traceback" not in err
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported(tmp_path, environment):
+    code = "import sys; from schedlab.cli import cli; cli(['--help'], standalone_mode=False); "
+    code += "print(sorted({'numpy','scipy','rich','schedlab._core','altair'} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**environment, "PYTHONPATH": str(ROOT / "python")},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "[]"
