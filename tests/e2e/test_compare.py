@@ -116,8 +116,8 @@ def test_schedulers_on_a_scratch_device_end_in_a_verdict(tmp_path, environment):
 def interrupted(tmp_path, environment, how):
     """A comparison that was stopped after a few runs by `how(process)`; its exit code."""
     process = schedlab(
-        "compare", *SMALL, "--scratch-directory", tmp_path, "--blocks", 2, "--schedulers", "none,bfq",
-        "--out", "r", env=environment, cwd=tmp_path, start_new_session=True,
+        "compare", *SMALL, "--scratch-directory", tmp_path, "--blocks", 2, "--out", "r",
+        "--schedulers", "none,bfq", env=environment, cwd=tmp_path, start_new_session=True,
     )  # fmt: skip
     runs = tmp_path / "r" / "runs.jsonl"
     until(
@@ -186,7 +186,7 @@ def test_a_scheduler_changed_by_somebody_else_is_noticed(tmp_path, environment):
         ),
         "a discarded run",
     )
-    out, err = process.communicate(timeout=WAIT_S)
+    _out, err = process.communicate(timeout=WAIT_S)
     assert process.returncode == 0, err
     assert "discarded" in err
     assert "knob-changed" in runs.read_text()
