@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schedlab.spec import AA_SUFFIX, Record, Verdict, to_json
 from schedlab.store.files import write_atomic
@@ -14,6 +14,8 @@ from schedlab.store.table import dropped_blocks, samples
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from schedlab.analyse import Decision
 
 
 class Result:
@@ -40,20 +42,35 @@ class Result:
         """What the measurements say, by the procedure of docs/concepts/statistics.md."""
         from schedlab.analyse import analyse
 
-        experiment = self.record.experiment
         primary, secondary = samples(self.record)
         return analyse(
             primary,
-            baseline=experiment.baseline,
-            margin=experiment.margin,
-            blocked=experiment.blocked,
-            aa=(experiment.baseline, experiment.baseline + AA_SUFFIX)
-            if experiment.aa_arm
-            else None,
-            stopping=experiment.stopping,
             secondary=secondary,
-            seed=experiment.seed,
+            blocked=self.record.experiment.blocked,
+            **self._question(),
         )
+
+    def decision(self) -> Decision:
+        """Whether to stop after the blocks that are there, by the rule that was frozen."""
+        from schedlab.analyse import next_decision
+
+        return next_decision(samples(self.record)[0], **self._question())
+
+    def _question(self) -> dict[str, Any]:
+        """What verdict and decision are both asked."""
+        experiment = self.record.experiment
+        twin = experiment.baseline + AA_SUFFIX
+        seconds = [run.elapsed_s for run in self.record.runs]
+        blocks = len({run.block for run in self.record.runs})
+        return {
+            "baseline": experiment.baseline,
+            "margin": experiment.margin,
+            "aa": (experiment.baseline, twin) if experiment.aa_arm else None,
+            "stopping": experiment.stopping,
+            "seed": experiment.seed,
+            "candidates": [candidate.label for candidate in experiment.candidates],
+            "seconds_per_block": sum(seconds) / blocks if blocks else 0.0,
+        }
 
     def save_verdict(self) -> Path:
         """Write `verdict.json` into the folder."""

@@ -82,11 +82,10 @@ def stop_rule(folder: Folder) -> Callable[[int], str | None]:
         return lambda blocks: None
 
     def look(blocks: int) -> str | None:
-        from schedlab.analyse import next_decision
         from schedlab.result import Result
 
-        decision = next_decision(Result(folder), blocks)
-        return decision
+        decision = Result(folder).decision()
+        return f"{decision.reason} after {blocks} blocks" if decision.stop else None
 
     return look
 

@@ -43,7 +43,7 @@ def _of(asked: Experiment, workload: Workload, metric: str, runs: list[Run]) -> 
         metric=asked.metric_named(metric),
         candidates=tuple(run.candidate for run in mine),
         blocks=tuple(run.block for run in mine),
-        values=tuple(run.metrics[metric.name] for run in mine),
+        values=tuple(run.metrics[metric] for run in mine),
         cpu_share=tuple(float(run.properties.get("cpu_share", math.nan)) for run in mine),
         weight=workload.weight,
         negative_control=workload.negative_control,
