@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from schedlab.spec import Experiment, Record, Run, Samples, Workload
 
@@ -27,12 +28,20 @@ def dropped_blocks(record: Record) -> list[int]:
 
 
 def samples(record: Record) -> tuple[list[Samples], list[Samples]]:
-    """(primary, secondary) samples: one per workload, and one per workload and further metric."""
+    """(primary, secondary) samples: one per workload, and one per workload and further metric.
+
+    A further metric that some run did not give, such as a percentile without enough requests, is
+    left out: the runs that have it are not like those that lack it.
+    """
     runs = analysed_runs(record)
     asked = record.experiment
     primary = [_of(asked, w, w.metric, runs) for w in asked.workloads]
     secondary = [_of(asked, w, name, runs) for w in asked.workloads for name in w.secondary]
-    return [s for s in primary if s.values], [s for s in secondary if s.values]
+    complete = Counter(run.workload for run in runs)
+    return (
+        [each for each in primary if each.values],
+        [each for each in secondary if len(each.values) == complete[each.workload] > 0],
+    )
 
 
 def _of(asked: Experiment, workload: Workload, metric: str, runs: list[Run]) -> Samples:
