@@ -49,11 +49,11 @@ def run(*words, env, cwd, prefix=()):
 
 
 def host():
-    """Every setting of every queue, loop devices, mounts, scratch files."""
+    """Every setting of every queue, but of loop devices, which other sessions make and change."""
     queues = {}
     for path in sorted(Path("/sys/block").glob("*/queue/**/*")):
-        if path.parts[3].startswith("loop") and not (path.parents[1] / "loop").exists():
-            continue  # idle loop devices come and go with other sessions
+        if path.parts[3].startswith("loop"):
+            continue
         try:
             if path.is_file():
                 queues[str(path)] = path.read_text()

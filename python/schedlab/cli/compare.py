@@ -188,6 +188,7 @@ def compare(
     """
     from schedlab.cli.conduct import conduct, present
     from schedlab.cli.dry_run import show_plan
+    from schedlab.host import scratch
     from schedlab.store.folder import Folder
 
     if resume:
@@ -198,6 +199,8 @@ def compare(
         if dry_run:
             show_plan(experiment, as_json)
             return
+        if experiment.target.kind == "scratch":
+            scratch.require_root()
         folder = create_folder(experiment, out or default_folder("compare"))
     present(conduct(folder), as_json)
 

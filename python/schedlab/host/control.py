@@ -199,11 +199,7 @@ class Control:
 
     def scratch(self, size_bytes: int, directory: str | Path) -> scratch_device.Scratch:
         """A scratch device backed by a new file in `directory`; HostError with what is missing."""
-        if os.geteuid() != 0:
-            raise HostError(
-                "a scratch device needs root (loop devices and schedulers are the kernel's)",
-                "sudo schedlab …, or --directory DIR for file tests under the scheduler as it is",
-            )
+        scratch_device.require_root()
         self._guardian.ensure()
         return scratch_device.make(self._journal, size_bytes, Path(directory))
 

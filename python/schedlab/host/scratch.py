@@ -65,6 +65,15 @@ def make(journal: Journal, size_bytes: int, directory: Path) -> Scratch:
     raise HostError("every loop device number is taken", "losetup -l shows who has them")
 
 
+def require_root() -> None:
+    """HostError unless the user may make loop devices and change schedulers."""
+    if os.geteuid() != 0:
+        raise HostError(
+            "a scratch device needs root (loop devices and schedulers are the kernel's)",
+            "sudo schedlab …, or --directory DIR for file tests under the scheduler as it is",
+        )
+
+
 def check_space(directory: Path, size_bytes: int) -> None:
     """HostError unless `directory` can be written to and has room for `size_bytes`."""
     if not directory.is_dir():

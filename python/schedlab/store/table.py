@@ -44,6 +44,11 @@ def samples(record: Record) -> tuple[list[Samples], list[Samples]]:
     )
 
 
+def _share(run: Run) -> float:
+    share = run.properties.get("cpu_share")
+    return math.nan if share is None else float(share)
+
+
 def _of(asked: Experiment, workload: Workload, metric: str, runs: list[Run]) -> Samples:
     mine = [run for run in runs if run.workload == workload.label and metric in run.metrics]
     mine = [run for run in mine if math.isfinite(run.metrics[metric])]
@@ -53,7 +58,7 @@ def _of(asked: Experiment, workload: Workload, metric: str, runs: list[Run]) -> 
         candidates=tuple(run.candidate for run in mine),
         blocks=tuple(run.block for run in mine),
         values=tuple(run.metrics[metric] for run in mine),
-        cpu_share=tuple(float(run.properties.get("cpu_share", math.nan)) for run in mine),
+        cpu_share=tuple(_share(run) for run in mine),
         weight=workload.weight,
         negative_control=workload.negative_control,
     )

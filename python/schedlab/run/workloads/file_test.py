@@ -89,24 +89,23 @@ def measure(place: Place, workload: Workload, seed: int) -> Outcome:
 
 
 def outcome_of(done: dict[str, Any], claimed: tuple[int, int], direct: bool) -> Outcome:
-    """The metrics of one finished group of the engine."""
+    """The metrics of one finished group of the engine; no rates where nothing completed."""
     both = (done["reads"], done["writes"])
     elapsed_s = done["elapsed_ns"] / 1e9
     rows = latency.merge(side["latency"]["bins"] for side in both)
     cpu_s = (done["cpu_user_ns"] + done["cpu_system_ns"]) / 1e9
+    operations = sum(side["operations"] for side in both)
+    rates = {}
+    if operations:
+        rates["throughput_bytes_per_s"] = sum(side["bytes"] for side in both) / elapsed_s
+        rates["iops"] = operations / elapsed_s
     return Outcome(
-        metrics={
-            "throughput_bytes_per_s": sum(side["bytes"] for side in both) / elapsed_s,
-            "iops": sum(side["operations"] for side in both) / elapsed_s,
-            "cpu_s": cpu_s,
-            "elapsed_s": elapsed_s,
-            **latency.metrics(rows),
-        },
+        metrics={**rates, "cpu_s": cpu_s, "elapsed_s": elapsed_s, **latency.metrics(rows)},
         properties={
             "engine": done["engine"],
             "errors": sum(side["errors"] for side in both),
             "short": sum(side["short"] for side in both),
-            "cpu_share": cpu_s / elapsed_s,
+            "cpu_share": cpu_s / elapsed_s if elapsed_s else None,
             "claimed_bytes": list(claimed) if direct else None,
         },
         histograms={"latency_ns": rows},

@@ -55,15 +55,13 @@ def measure(place: Place, workload: Workload, seed: int) -> Outcome:
         float(given.get("ramp_seconds", 0.0)),
     )
     reads, written = groups["reader"]["reads"], groups["writers"]["writes"]
-    elapsed_s = groups["reader"]["elapsed_ns"] / 1e9
-    mean = reads["latency"]["mean"]
+    metrics = latency.metrics(reads["latency"]["bins"], "reader_")
+    if reads["operations"] and written["operations"]:
+        metrics["reader_latency_ns_mean"] = float(reads["latency"]["mean"])
+        metrics["read_bytes_per_s"] = reads["bytes"] / (groups["reader"]["elapsed_ns"] / 1e9)
+        metrics["write_bytes_per_s"] = written["bytes"] / (groups["writers"]["elapsed_ns"] / 1e9)
     return Outcome(
-        metrics={
-            **({} if mean is None else {"reader_latency_ns_mean": float(mean)}),
-            **latency.metrics(reads["latency"]["bins"], "reader_"),
-            "read_bytes_per_s": reads["bytes"] / elapsed_s,
-            "write_bytes_per_s": written["bytes"] / (groups["writers"]["elapsed_ns"] / 1e9),
-        },
+        metrics=metrics,
         properties={
             "engine": groups["reader"]["engine"],
             "errors": reads["errors"] + written["errors"],
