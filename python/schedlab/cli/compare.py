@@ -52,7 +52,7 @@ class Options:
     buffered: bool
     seconds: float | None
     blocks: int | None
-    budget: float
+    budget: float | None
     until_decided: bool
     precision: float | None
     margin: float
@@ -133,7 +133,6 @@ class Options:
 @click.option(
     "--budget",
     type=Duration(),
-    default="0.001ms",
     help="Stop before a block that would go beyond, e.g. 10m.",
 )
 @click.option(
@@ -216,9 +215,13 @@ def create_folder(experiment: Experiment, path: Path) -> Any:
     """The result folder with plan, host facts and reproduce.sh."""
     from schedlab.design.plan import make_plan
     from schedlab.host.facts import collect
+    from schedlab.report import reproduce_script
+    from schedlab.store.files import write_atomic
     from schedlab.store.folder import Folder
 
-    return Folder.create(path, experiment, make_plan(experiment), collect())
+    folder = Folder.create(path, experiment, make_plan(experiment), collect())
+    write_atomic(path / "reproduce.sh", reproduce_script(folder.record()))
+    return folder
 
 
 def check_resumable(folder: Any) -> None:
@@ -317,5 +320,4 @@ def stopping_of(typed: Options, usual_blocks: int) -> Stopping:
         raise SpecError("--until-decided and --precision exclude each other", "give one of them")
     mode = "until-decided" if typed.until_decided else "precision" if typed.precision else "fixed"
     blocks = typed.blocks or (usual_blocks if mode == "fixed" else BLOCKS_MAX)
-    budget = typed.budget if typed.budget >= 1 else 0.0
-    return Stopping(mode, blocks, typed.precision or 0.0, budget)  # type: ignore[arg-type]
+    return Stopping(mode, blocks, typed.precision or 0.0, typed.budget or 0.0)  # type: ignore[arg-type]
