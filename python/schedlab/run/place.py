@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,15 +38,35 @@ def group(name: str, place: Place, workload: Mapping[str, Any], **options: Any) 
 def run_job(
     groups: Sequence[Mapping[str, Any]], seconds: float | None, ramp_seconds: float = 0.0
 ) -> dict[str, dict[str, Any]]:
-    """Run one job of the load engine; its groups by name.
+    """Run one job of the load engine; its groups by name. Raises as `run_groups`."""
+    result = run_groups(groups, seconds, ramp_seconds)
+    return {group["name"]: group for group in result["groups"]}
+
+
+def run_groups(
+    groups: Sequence[Mapping[str, Any]], seconds: float | None, ramp_seconds: float = 0.0
+) -> dict[str, Any]:
+    """Run one job of the load engine; its whole result, as in crates/load/src/io/result.rs.
 
     HostError when the engine cannot do it here; Interrupted when the user stopped it.
     """
     from schedlab import _core
 
     job = {"seconds": seconds, "ramp_seconds": ramp_seconds, "groups": list(groups)}
+    return _answer(lambda: _core.run_io_job(json.dumps(job)))
+
+
+def device_timings(path: Path, direct: bool) -> dict[str, Any]:
+    """hdparm's two timings, as in crates/load/src/io/timings.rs. Raises as `run_groups`."""
+    from schedlab import _core
+
+    return _answer(lambda: _core.io_timings(str(path), direct))
+
+
+def _answer(call: Callable[[], str]) -> dict[str, Any]:
+    """What the engine says, or why it cannot."""
     try:
-        result = json.loads(_core.run_io_job(json.dumps(job)))
+        result: dict[str, Any] = json.loads(call())
     except (OSError, RuntimeError, ValueError) as error:
         message, _, hint = str(error).partition("\nhint: ")
         raise HostError(
@@ -54,7 +74,7 @@ def run_job(
         ) from error
     if result["interrupted"]:
         raise Interrupted("interrupted")
-    return {group["name"]: group for group in result["groups"]}
+    return result
 
 
 def claimed_bytes(groups: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:

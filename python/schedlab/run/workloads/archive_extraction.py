@@ -53,20 +53,9 @@ def prepare(place: Place, workload: Workload) -> None:
 def measure(place: Place, workload: Workload, seed: int) -> Outcome:
     """One extraction, until everything is on the device; the files are removed afterwards."""
     assert place.directory is not None
-    into = place.directory / "extracted"
-    into.mkdir()
-    command = [
-        "tar",
-        "--extract",
-        "--file",
-        str(_archive(place, workload)),
-        "--directory",
-        str(into),
-    ]
-    try:
-        real_s, user_s, system_s, status, message = timed(command, into)
-    finally:
-        shutil.rmtree(into)
+    real_s, user_s, system_s, status, message = extraction(
+        _archive(place, workload), place.directory
+    )
     cpu_s = user_s + system_s
     gates = (GateFinding("command-failed", message or f"tar exited {status}"),) if status else ()
     return Outcome(
@@ -74,6 +63,17 @@ def measure(place: Place, workload: Workload, seed: int) -> Outcome:
         properties={"cpu_share": cpu_s / real_s, "command": "tar --extract"},
         gates=gates,
     )
+
+
+def extraction(archive: Path, directory: Path) -> tuple[float, float, float, int, str]:
+    """One extraction into a new subdirectory, which is removed; figures as `timed`."""
+    into = directory / "extracted"
+    into.mkdir()
+    command = ["tar", "--extract", "--file", str(archive), "--directory", str(into)]
+    try:
+        return timed(command, into)
+    finally:
+        shutil.rmtree(into)
 
 
 def timed(command: list[str], written: Path) -> tuple[float, float, float, int, str]:

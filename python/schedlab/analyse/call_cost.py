@@ -1,0 +1,52 @@
+"""Does the time go with the calls? Seconds as a constant plus a cost per call, least squares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+
+@dataclass(frozen=True)
+class CallCost:
+    """seconds = `constant_s` + `seconds_per_call` × calls; `low` and `high` its 95 % interval.
+
+    `explained` is R², the share of the variance that the number of calls explains. The interval
+    is `None` where two points leave nothing to judge it by.
+    """
+
+    constant_s: float
+    seconds_per_call: float
+    low: float | None
+    high: float | None
+    explained: float
+    statement: str
+
+
+def fit_call_cost(calls: Sequence[int], seconds: Sequence[float]) -> CallCost | None:
+    """Ordinary least squares of seconds over calls; None for fewer than two numbers of calls."""
+    x, y = np.asarray(calls, dtype=float), np.asarray(seconds, dtype=float)
+    if len(np.unique(x)) < 2:
+        return None
+    centred = x - x.mean()
+    slope = float(centred @ y / (centred @ centred))
+    constant = float(y.mean() - slope * x.mean())
+    residual = float(np.sum((y - constant - slope * x) ** 2))
+    spread = float(np.sum((y - y.mean()) ** 2))
+    explained = 1 - residual / spread if spread else 1.0
+    freedom = len(x) - 2
+    low = high = None
+    text = f"{slope * 1e3:.4g} ms per call and {constant:.3g} s besides"
+    if freedom > 0:
+        error = math.sqrt(residual / freedom / float(centred @ centred))
+        half = float(stdtrit(freedom, 0.975)) * error
+        low, high = slope - half, slope + half
+        text += f" (95 % interval {low * 1e3:.4g} to {high * 1e3:.4g} ms)"
+    verdict = (
+        "goes with the number of calls" if explained >= 0.95 else "does not go with the calls alone"
+    )
+    statement = f"The time {verdict}: {text}; calls explain {explained:.1%} of it."
+    return CallCost(constant, slope, low, high, explained, statement)
