@@ -28,7 +28,7 @@ def chart_svg(points: list[Mapping[str, Any]]) -> str:
         }
         for point in points
     ]
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("block:Q", scale=alt.Scale(type="log", base=2), title="block size (bytes)"),
         color=alt.Color("mode:N", title="open mode"),
     )
