@@ -112,6 +112,22 @@ def test_svg_is_xml_with_measured_bursts(tmp_path):
     assert "====" in rows[rows.index(next(row for row in rows if row.startswith("B "))) + 1]
 
 
+def test_measured_bursts_in_every_form_that_is_written(tmp_path):
+    path = tmp_path / "bursts"
+    forms = [
+        "end_ns,duration_ns,task,preempted\n9000000,4000000,71,1\n11000000,2000000,72,0\n",
+        json.dumps({"timeline": [[0, 0, 4_000_000], [1, 4_000_000, 2_000_000]], "burst_ns": []}),
+        '{"process": "A", "start_ns": 1, "duration_ns": 4000000}\n'
+        '{"process": "B", "start_ns": 4000001, "duration_ns": 2000000}\n',
+    ]
+    charts = []
+    for form in forms:
+        path.write_text(form)
+        charts.append(run("--tasks", "A:0:8,B:1:4", "--measured", str(path)))
+    assert "=" in charts[0]
+    assert charts[0] == charts[1] == charts[2]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -138,8 +154,16 @@ def test_bad_input_names_its_place(arguments, message):
 
 def test_bad_lines_of_measured_bursts_name_their_line(tmp_path):
     path = tmp_path / "bursts.jsonl"
-    path.write_text('{"process": 1, "start_ns": 0, "duration_ns": 5}\n{"process": 1}\n')
-    assert f"{path}:2" in str(refused("--tasks", "A:0:1", "--measured", str(path)))
+    for text in (
+        '{"process": 1, "start_ns": 0, "duration_ns": 5}\n{"process": 1}\n',
+        "end_ns,duration_ns,task,preempted\n9,x,7,1\n",
+    ):
+        path.write_text(text)
+        assert f"{path}:2" in str(refused("--tasks", "A:0:1", "--measured", str(path)))
+    path.write_text(
+        "".join(f'{{"process": {i}, "start_ns": 0, "duration_ns": 5}}\n' for i in (1, 2))
+    )
+    assert "2 processes for 1 tasks" in str(refused("--tasks", "A:0:1", "--measured", str(path)))
 
 
 def test_ctrl_c_ends_a_long_simulation():

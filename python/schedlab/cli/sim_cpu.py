@@ -66,7 +66,7 @@ def _time(_ctx: click.Context, parameter: click.Parameter, text: str | None) -> 
 @click.option("--from", "from_ns", default="0", callback=_time, help="Start of the chart.")
 @click.option("--to", "to_ns", callback=_time, help="End of the chart.")
 @click.option("--width", type=int, help="Of the chart: columns (80) or pixels (1000).")
-@click.option("--measured", type=click.Path(), help="Bursts as JSON lines, drawn beside.")
+@click.option("--measured", type=click.Path(), help="A file of bursts, drawn beside.")
 @click.option("--quiz", is_flag=True, help="Hide the answers; random tasks without --tasks.")
 @click.option("--json", "as_json", is_flag=True)
 def cpu(policy: str, quiz: bool, as_json: bool, **options: Any) -> None:
@@ -176,6 +176,7 @@ def _simulate(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -
 def _chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     """The schedule drawn as asked."""
     from schedlab._core import draw_cpu_gantt
+    from schedlab.cli.sim_bursts import read_bursts
 
     form = options["gantt"]
     columns = min(shutil.get_terminal_size((80, 24)).columns, 160)
@@ -187,45 +188,11 @@ def _chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     }
     if options["measured"]:
         names = [task["name"] for task in result["tasks"]]
-        drawing["measured"] = _measured(Path(options["measured"]), names)
+        drawing["measured"] = read_bursts(Path(options["measured"]), names)
     try:
         return draw_cpu_gantt(json.dumps(result), form, json.dumps(drawing))
     except ValueError as error:
         raise SpecError(str(error), "see --from, --to, --width, --measured") from error
-
-
-def _measured(path: Path, names: Sequence[str]) -> list[dict[str, int]]:
-    """Bursts as {task, start_ns, duration_ns}, the first one at time 0.
-
-    A line's `process` (or `pid`) is a task's name, or else processes are matched to the tasks in
-    ascending order.
-    """
-    bursts = []
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: {error}", "name a file of JSON lines") from error
-    for number, line in enumerate(lines, 1):
-        try:
-            burst = json.loads(line)
-            process = burst["process"] if "process" in burst else burst["pid"]
-            bursts.append((process, int(burst["start_ns"]), int(burst["duration_ns"])))
-        except (ValueError, KeyError, TypeError) as error:
-            expected = "expected {process, start_ns, duration_ns}"
-            raise SpecError(f"{path}:{number}: {line[:60]!r}", expected) from error
-    processes = sorted({process for process, _, _ in bursts}, key=lambda p: (str(type(p)), p))
-    rows = {process: row for row, process in enumerate(processes)}
-    if all(process in names for process in processes):
-        rows = {process: names.index(process) for process in processes}
-    if len(processes) > len(names):
-        raise SpecError(
-            f"{path}: {len(processes)} processes for {len(names)} tasks", "simulate as many tasks"
-        )
-    first_ns = min((start_ns for _, start_ns, _ in bursts), default=0)
-    return [
-        {"task": rows[process], "start_ns": start_ns - first_ns, "duration_ns": duration_ns}
-        for process, start_ns, duration_ns in bursts
-    ]
 
 
 def _milliseconds(time_ns: float | None) -> str:
