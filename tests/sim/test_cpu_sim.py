@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -59,6 +60,14 @@ def test_every_policy_runs_and_is_drawn_within_80_columns():
     for name in names:
         assert f"\n{name}: " in "\n" + text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_guide_shows_what_is_printed():
+    guide = Path(__file__).parents[2] / "docs/guides/cpu-simulator.md"
+    block = guide.read_text().split("```\n")[1].splitlines()
+    command, shown = shlex.split(block[0])[2:], block[1:]
+    assert command[:2] == ["sim", "cpu"]
+    assert run(*command[2:], "--width", "80").splitlines()[: len(shown)] == shown
 
 
 def test_equal_processes_as_in_the_lab():
