@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.sim import Simulation
-from schedlab.sim.sweep import run_threads
+from schedlab.sim.pool import run_threads
 
 ORACLE = Path(__file__).parents[2] / ".." / "shared" / "data" / "ncq"
 TIMES = [

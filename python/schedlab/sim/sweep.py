@@ -1,28 +1,109 @@
-"""Many simulations: over threads without the GIL, or over a Dask cluster."""
+"""Sweeps: every combination of parameters × seeds, from a TOML file.
+
+```toml
+seeds = 8                                  # or a list
+[fixed]
+workload = "A"
+[parameters]                               # each key a list; all combinations
+policy = ["fcfs", "tsb"]
+"policy.alpha" = [0.9, 0.95, 1.0]
+"device.buffer.size" = ["32MiB", "64MiB"]
+```
+
+Keys: `device`, `policy`, `workload`, `trace`, `service`, `requests`, and with a dot any key of the
+device file (`device.flash.channels`), the policy (`policy.alpha`) or the workload
+(`workload.inter_arrival_ms`).
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+import itertools
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from schedlab.sim.results import SimResult
+from schedlab.errors import SpecError
+from schedlab.sim.runs import Simulation
+from schedlab.spec import to_json
 
 if TYPE_CHECKING:
-    from schedlab.sim.runs import Simulation
+    from schedlab._core import SimStop
+
+WHOLE_KEYS = ("device", "policy", "workload", "service", "requests")
+TABLES = {"device": "device_set", "policy": "policy_set", "workload": "workload_set"}
 
 
-def run_threads(simulations: Sequence[Simulation]) -> list[SimResult]:
-    """Results in the order of `simulations`; on an error or Ctrl-C all that run are stopped."""
-    from schedlab import _core
+@dataclass(frozen=True)
+class Point:
+    """One simulation of a sweep: its settings by key, and its seed."""
 
-    stop = _core.SimStop()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        futures = [pool.submit(simulation.run, stop) for simulation in simulations]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-            raise
+    settings: Mapping[str, Any]
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """What identifies the point whatever its place in the sweep."""
+        return json.dumps([dict(self.settings), self.seed], sort_keys=True)
+
+    def simulation(self) -> Simulation:
+        """The simulation that these settings mean; SpecError for a key that is none."""
+        arguments: dict[str, Any] = {"seed": self.seed}
+        for key, value in self.settings.items():
+            table, dot, inner = key.partition(".")
+            if key == "trace":
+                arguments["workload"] = Path(value)
+            elif key in WHOLE_KEYS:
+                arguments[key] = value
+            elif dot and table in TABLES:
+                arguments.setdefault(TABLES[table], {})[inner] = value
+            else:
+                known = ", ".join((*WHOLE_KEYS, "trace", *(f"{table}.…" for table in TABLES)))
+                raise SpecError(f"sweep: unknown key {key!r}", f"known keys: {known}")
+        return Simulation(**arguments)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All points of a sweep file in their order, and its text."""
+
+    points: tuple[Point, ...]
+    text: str
+
+
+def read_sweep(path: Path) -> Sweep:
+    """The sweep of a TOML file; SpecError names what is wrong in it."""
+    try:
+        text = path.read_text()
+        tree = tomllib.loads(text)
+    except OSError as error:
+        raise SpecError(f"{path}: {error.strerror}", "give the path of a sweep file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path}: {error}", "see docs/concepts/ssd-simulator.md") from None
+    if unknown := sorted(set(tree) - {"title", "seeds", "fixed", "parameters"}):
+        raise SpecError(
+            f"{path}: unknown key {unknown[0]!r}", "known keys: title, seeds, fixed, parameters"
+        )
+    parameters = tree.get("parameters", {})
+    for key, values in parameters.items():
+        if not isinstance(values, list) or not values:
+            raise SpecError(f"{path}: parameters.{key} = {values!r}", "expected a list")
+    seeds = tree.get("seeds", 8)
+    seeds = list(range(1, seeds + 1)) if isinstance(seeds, int) else seeds
+    points = tuple(
+        Point({**tree.get("fixed", {}), **dict(zip(parameters, values, strict=True))}, seed)
+        for values in itertools.product(*parameters.values())
+        for seed in seeds
+    )
+    for point in points:
+        point.simulation()
+    return Sweep(points, text)
+
+
+def run_point(settings: Mapping[str, Any], seed: int, stop: SimStop | None = None) -> str:
+    """Simulate one point and give its result as a JSON line; the same bytes wherever it ran."""
+    result = Point(settings, seed).simulation().run(stop)
+    row = {"settings": settings, "seed": seed, "metrics": to_json(result.metrics)}
+    return json.dumps(row, sort_keys=True)

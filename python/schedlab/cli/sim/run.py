@@ -100,7 +100,7 @@ def run(
 
 def run_all(simulations: list[Simulation]) -> list[SimResult]:
     """All of them in threads, in their order; Ctrl-C stops every one."""
-    from schedlab.sim.sweep import run_threads
+    from schedlab.sim.pool import run_threads
 
     return run_threads(simulations)
 

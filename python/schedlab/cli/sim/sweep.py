@@ -1,0 +1,57 @@
+"""`schedlab sim sweep`: parameters × policies × seeds over all cores, or over a Dask cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Folder; default: FILE without .toml.")
+@click.option("--dask", metavar="tcp://HOST:PORT|local:N", help="Run on a Dask cluster.")
+@click.option("--json", "as_json", is_flag=True, help="All rows as one JSON document on stdout.")
+def sweep(file: Path, out: Path | None, dask: str | None, as_json: bool) -> None:
+    """Simulate every combination of FILE; call it again to resume an interrupted sweep."""
+    from schedlab.sim.pool import dask_executor
+    from schedlab.sim.sweep import read_sweep
+    from schedlab.sim.sweep_run import run_sweep
+
+    plan = read_sweep(file)
+    folder = out or file.with_suffix("")
+    where = dask_executor(dask) if dask else contextlib.nullcontext(None)
+    with where as executor, progress() as tell:
+        rows = run_sweep(plan, folder, tell, executor)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "folder": str(folder), "rows": rows}))
+    else:
+        click.echo(f"{len(rows)} points in {folder}/results.jsonl")
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[int, int], None]]:
+    """Points done, and the time left, on stderr: in place on a terminal, else every tenth."""
+    began = time.monotonic()
+    first: list[int] = []
+    shown = [-1]
+
+    def tell(done: int, total: int) -> None:
+        first.append(done)
+        new = done - first[0]
+        eta_s = (time.monotonic() - began) / new * (total - done) if new else 0.0
+        line = f"{done}/{total} points, {eta_s:.0f} s left"
+        if sys.stderr.isatty():
+            click.echo(f"\r{line}   ", nl=False, err=True)
+        elif total and done * 10 // total != shown[0]:
+            shown[0] = done * 10 // total
+            click.echo(line, err=True)
+
+    yield tell
+    if sys.stderr.isatty():
+        click.echo(err=True)

@@ -1,0 +1,63 @@
+"""Where simulations run: threads of this process, or the workers of a Dask cluster.
+
+Both offer the interface of `concurrent.futures`; the simulator runs without the GIL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from schedlab.errors import SpecError
+from schedlab.sim.results import SimResult
+
+if TYPE_CHECKING:
+    from schedlab.sim.runs import Simulation
+
+# How often Dask gives a point whose worker died to another worker.
+RETRIES = 10
+
+
+def run_threads(simulations: Sequence[Simulation]) -> list[SimResult]:
+    """Results in the order of `simulations`; on an error or Ctrl-C all that run are stopped."""
+    from schedlab import _core
+
+    stop = _core.SimStop()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        futures = [pool.submit(simulation.run, stop) for simulation in simulations]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+@contextlib.contextmanager
+def dask_executor(where: str) -> Iterator[Executor]:
+    """The executor of a cluster at `tcp://host:port`, or of `local:N` worker processes here."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        hint = "install the extra: pip install 'schedlab[dask]'"
+        raise SpecError("--dask needs the package distributed", hint) from None
+    kind, _, count = where.partition(":")
+    with contextlib.ExitStack() as stack:
+        address: object = where
+        if kind == "local":
+            if not count.isdigit() or not int(count):
+                raise SpecError(f"--dask {where}: expected local:N", "for example --dask local:2")
+            workers = LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=int(count), threads_per_worker=1, dashboard_address=None
+            )
+            address = stack.enter_context(workers)
+        try:
+            client = stack.enter_context(
+                Client(address, timeout="10s")  # type: ignore[no-untyped-call]
+            )
+        except (OSError, ValueError) as error:
+            raise SpecError(f"--dask {where}: {error}", "is the scheduler running?") from None
+        yield client.get_executor(retries=RETRIES, pure=False)

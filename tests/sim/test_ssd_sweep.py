@@ -1,0 +1,103 @@
+"""Sweeps: the same bytes in threads and on a cluster; nothing is lost when a worker dies."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from schedlab.errors import SpecError
+from schedlab.sim import read_sweep, run_sweep
+from schedlab.sim.sweep import Point
+
+SWEEP = """
+seeds = 10
+[fixed]
+requests = 300
+"device.buffer.size" = "8MiB"
+[parameters]
+workload = ["A", "D"]
+policy = ["fcfs", "tsb"]
+"policy.alpha" = [0.5, 0.8, 0.9, 0.95, 1.0]
+"""
+
+
+def written(path: Path, text: str = SWEEP) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_200_points_in_threads_and_on_two_workers_one_of_which_dies(tmp_path: Path) -> None:
+    sweep = read_sweep(written(tmp_path / "sweep.toml"))
+    assert len(sweep.points) == 200
+    run_sweep(sweep, tmp_path / "threads")
+
+    from distributed import Client, LocalCluster
+
+    killed: list[int] = []
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        workers = client.run(os.getpid)
+
+        def kill_one(done: int, _total: int) -> None:
+            if done >= 50 and not killed:
+                killed.append(next(iter(workers.values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        run_sweep(sweep, tmp_path / "dask", kill_one, client.get_executor(retries=10, pure=False))
+    assert killed
+    one, other = (tmp_path / name / "results.jsonl" for name in ("threads", "dask"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_sweep_resumes_after_an_interruption(tmp_path: Path) -> None:
+    sweep = read_sweep(written(tmp_path / "sweep.toml"))
+    run_sweep(sweep, tmp_path / "whole")
+
+    def interrupt(done: int, _total: int) -> None:
+        if done == 70:
+            raise KeyboardInterrupt
+
+    with pytest.raises(BaseException, match="interrupted"):
+        run_sweep(sweep, tmp_path / "parts", interrupt)
+    assert len((tmp_path / "parts" / "done.jsonl").read_text().splitlines()) == 70
+    with (tmp_path / "parts" / "done.jsonl").open("a") as out:
+        out.write('{"settings": {"pol')  # a crash in the middle of a line
+    seen: list[int] = []
+    run_sweep(sweep, tmp_path / "parts", lambda done, _total: seen.append(done))
+    assert seen[0] == 70
+    one, other = (tmp_path / name / "results.jsonl" for name in ("whole", "parts"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_folder_of_another_sweep_is_refused(tmp_path: Path) -> None:
+    small = "seeds = 1\n[fixed]\nrequests = 10\n[parameters]\npolicy = ['fcfs']\n"
+    run_sweep(read_sweep(written(tmp_path / "a.toml", small)), tmp_path / "out")
+    other = read_sweep(written(tmp_path / "b.toml", small.replace("fcfs", "s")))
+    with pytest.raises(SpecError, match="another sweep"):
+        run_sweep(other, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[parameters]\npolicy = 'fcfs'\n", "parameters.policy"),
+        ("[parameters]\ncolour = ['red']\n", "unknown key 'colour'"),
+        ("[grid]\n", "unknown key 'grid'"),
+        ("seeds = \n", "sweep.toml"),
+    ],
+)
+def test_a_wrong_sweep_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        read_sweep(written(tmp_path / "sweep.toml", text))
+
+
+def test_dotted_keys_reach_device_policy_and_workload() -> None:
+    settings = {"device.flash.channels": 4, "policy.alpha": 0.5, "workload.inter_arrival_ms": 2.0}
+    simulation = Point({**settings, "policy": "tsb", "trace": "x.csv"}, 3).simulation()
+    assert simulation.device_set == {"flash.channels": 4}
+    assert simulation.policy_set == {"alpha": 0.5}
+    assert simulation.workload_set == {"inter_arrival_ms": 2.0}
+    assert (simulation.workload, simulation.seed) == (Path("x.csv"), 3)
