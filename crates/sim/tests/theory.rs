@@ -1,6 +1,8 @@
 //! The simulator against what is known in closed form: queueing theory, the worked example of the
 //! NCQ paper, and the write amplification of greedy garbage collection.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! A small device and random requests for it; shared by the tests of this folder.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 

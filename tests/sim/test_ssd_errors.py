@@ -1,0 +1,96 @@
+"""Nonsense is refused with the key and the range; a running simulation can be stopped."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from schedlab import _core
+from schedlab.errors import Interrupted, SpecError
+from schedlab.sim import Requests, Simulation
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"device_set": {"flash.dies_per_package": 0}}, "flash.dies_per_package = 0: expected 1"),
+        ({"device_set": {"buffer.size": "65GiB"}}, "buffer.size = 65 GiB: expected 0 to .* 64 GiB"),
+        ({"device_set": {"flash.colour": 1}}, "unknown field `colour`"),
+        ({"device_set": {"queue.depth": 0}}, "queue.depth = 0: expected 1 to"),
+        ({"policy_set": {"alpha": 0}}, "alpha = 0: expected a number above 0 and at most 1"),
+        ({"policy_set": {"alpha": 1.5}}, "alpha = 1.5: expected a number above 0 and at most 1"),
+        ({"policy_set": {"alpha": float("nan")}}, "alpha = NaN: expected a number above 0"),
+        ({"policy": "lifo"}, "policy = .lifo. is not known: expected one of fcfs"),
+        ({"workload": "Z"}, "workload = .Z. is not known: expected one of A"),
+        ({"workload_set": {"read_share": 2}}, "workload.read_share = 2: expected 0 to 1"),
+        (
+            {"workload_set": {"inter_arrival_ms": 0}},
+            "inter_arrival_ms = 0: expected above",
+        ),
+        ({"workload": "A", "workload_set": {"first_file": "1TiB"}}, "offset = .*the device's end"),
+        ({"device": "ncq3000"}, "device = 'ncq3000' is not known"),
+        (
+            {"service": "parallel", "device_set": {"ftl.over_provisioning": 0.0001}},
+            "ftl.over_provisioning = 0.0001: expected at least",
+        ),
+        (
+            {"service": "parallel", "device_set": {"ftl.allocation": "cwdd"}},
+            "ftl.allocation = cwdd: expected dynamic",
+        ),
+    ],
+)
+def test_nonsense_names_the_key_and_the_range(arguments: dict, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        Simulation(**arguments).run()
+
+
+def test_requests_beyond_the_end_or_out_of_order_are_refused(tmp_path: Path) -> None:
+    beyond = Requests([0], [1 << 36], [4096], [0])
+    with pytest.raises(SpecError, match=r"request 0: offset = 68719476736: expected 0 to"):
+        Simulation(workload=beyond).run()
+    backwards = Requests([5, 4], [0, 0], [4096, 4096], [0, 1])
+    with pytest.raises(SpecError, match=r"request 1: arrival = 4: expected at least 5 ns"):
+        Simulation(workload=backwards).run()
+    trace = tmp_path / "beyond.csv"
+    trace.write_text("arrival_ms,is_write,first_page,pages\n0,0,16777215,2\n")
+    with pytest.raises(SpecError, match="the device's end"):
+        Simulation(workload=trace).run()
+
+
+def test_a_running_simulation_stops_within_100_ms() -> None:
+    stop = _core.SimStop()
+    endless = Simulation(workload="randread4k", requests=10**12)
+    outcome: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            endless.run(stop)
+        except Interrupted as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    stop.set()
+    thread.join(10)
+    assert outcome and not thread.is_alive()
+
+
+def test_ctrl_c_ends_a_run_with_130() -> None:
+    command = [sys.executable, "-m", "schedlab", "sim", "run", "--seeds", "1"]
+    command += ["--workload", "randread4k", "--requests", "1000000000000"]
+    # Whoever runs the tests may ignore SIGINT, and children inherit that.
+    process = subprocess.Popen(
+        command,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
+    deadline = time.monotonic() + 20
+    # It simulates once it has a thread of the pool and one of the simulator.
+    threads = Path(f"/proc/{process.pid}/task")
+    while len(list(threads.iterdir())) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(10) == 130
