@@ -87,10 +87,14 @@ def test_ctrl_c_ends_a_run_with_130() -> None:
         command,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
-    deadline = time.monotonic() + 20
-    # It simulates once it has a thread of the pool and one of the simulator.
-    threads = Path(f"/proc/{process.pid}/task")
-    while len(list(threads.iterdir())) < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(10) == 130
+    try:
+        deadline = time.monotonic() + 20
+        # It simulates once it has a thread of the pool and one of the simulator.
+        threads = Path(f"/proc/{process.pid}/task")
+        while len(list(threads.iterdir())) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+    finally:
+        process.kill()
+        process.wait()

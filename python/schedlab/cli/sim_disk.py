@@ -92,7 +92,7 @@ def disk(
     \b
     schedlab sim disk --policy fcfs,sstf,scan,clook,sptf --workload random4k --depth 32
     """
-    from schedlab.sim.sweep import run_threads
+    from schedlab.sim.pool import run_threads
 
     if depth is not None and rate is not None:
         raise SpecError("--depth and --rate exclude each other", "leave one away")

@@ -27,8 +27,8 @@ def run_threads(simulations: Sequence[Simulation]) -> list[SimResult]:
 
     stop = _core.SimStop()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        futures = [pool.submit(simulation.run, stop) for simulation in simulations]
         try:
+            futures = [pool.submit(simulation.run, stop) for simulation in simulations]
             return [future.result() for future in futures]
         except BaseException:
             stop.set()

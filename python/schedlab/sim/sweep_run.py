@@ -76,11 +76,11 @@ def _results(points: list[Point], executor: Executor | None) -> Iterator[Iterato
     pool = executor or ThreadPoolExecutor(os.cpu_count())
     # The flag lives in this process: threads can be told to stop, workers elsewhere are cancelled.
     more = () if executor else (stop,)
-    futures: dict[Future[str], str] = {
-        pool.submit(run_point, dict(point.settings), point.seed, *more): point.key
-        for point in points
-    }
+    futures: dict[Future[str], str] = {}
     try:
+        for point in points:
+            future = pool.submit(run_point, dict(point.settings), point.seed, *more)
+            futures[future] = point.key
         yield ((futures[future], future.result()) for future in as_completed(futures))
     except (KeyboardInterrupt, CancelledError):
         raise Interrupted("the sweep was interrupted; what is done is kept") from None
