@@ -7,6 +7,7 @@ prints how many steps there are.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -38,7 +39,8 @@ def work() -> None:
 def strike() -> None:
     guardian = getattr(control, "_guardian", None)
     if who in ("guardian", "both") and guardian and guardian.process_id:
-        os.kill(guardian.process_id, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it has just been let go
+            os.kill(guardian.process_id, signal.SIGKILL)
     if who in ("owner", "both"):
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -97,6 +97,7 @@ class Guardian:
         if self._process:
             self._process.kill()
             self._process.wait()
+            self._process = None
         self._close()
 
     def _close(self) -> None:
