@@ -358,6 +358,26 @@ class Overall:
 
 
 @dataclass(frozen=True)
+class ParetoPoint:
+    """Throughput and p99 latency of a candidate on one workload, in the units of the metrics.
+
+    Geometric means of the runs' figures (of each run's own p99, which the verdicts compare) with
+    their 95 % intervals. `dominated_by`: better on one of the two, and not worse on the other.
+    """
+
+    candidate: str
+    throughput: float
+    throughput_low: float | None
+    throughput_high: float | None
+    latency: float
+    latency_low: float | None
+    latency_high: float | None
+    throughput_metric: str
+    latency_metric: str
+    dominated_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The answer of an experiment: `verdict.json`, and what `schedlab analyse --json` prints."""
 
@@ -371,6 +391,7 @@ class Verdict:
     secondary: Mapping[str, tuple[WorkloadVerdict, ...]] = field(default_factory=dict)
     flags: tuple[Flag, ...] = ()
     decided: bool = False
+    pareto: Mapping[str, tuple[ParetoPoint, ...]] = field(default_factory=dict)
     schema: int = SCHEMA_VERSION
 
 

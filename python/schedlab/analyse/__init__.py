@@ -2,6 +2,16 @@
 
 from schedlab.analyse.decide import Decision, next_decision
 from schedlab.analyse.flags import check_means
+from schedlab.analyse.knee import Knee, OperationCost, cost_per_operation, find_knee
 from schedlab.analyse.verdict import analyse
 
-__all__ = ["Decision", "analyse", "check_means", "next_decision"]
+__all__ = [
+    "Decision",
+    "Knee",
+    "OperationCost",
+    "analyse",
+    "check_means",
+    "cost_per_operation",
+    "find_knee",
+    "next_decision",
+]

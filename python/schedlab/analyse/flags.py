@@ -19,12 +19,21 @@ FEW_BLOCKS = 5
 
 
 def table_flags(
-    table: Table, pairs: Sequence[Pair], margins: Margins, *, blocked: bool
+    table: Table,
+    pairs: Sequence[Pair],
+    margins: Margins,
+    splits: Sequence[int],
+    *,
+    blocked: bool,
 ) -> tuple[Flag, ...]:
-    """Every flag of one metric of one workload; `pairs` are its verdicts."""
+    """Every flag of one metric of one workload; `pairs` are its verdicts.
+
+    `splits` are the indices of the blocks where the level changes.
+    """
+    if table.zero:
+        return (_zero(table),)
     return (
         *_missing(table, blocked=blocked),
-        *_zero(table),
         *_few(table, blocked=blocked),
         *_noise_floor(table, margins),
         *_control(table, pairs),
@@ -32,7 +41,7 @@ def table_flags(
         *_cold_first_run(table),
         *_identical(table, pairs),
         *_fragile(table, pairs),
-        *_drift(table, margins.difference),
+        *(_changes(table, splits) if splits else _drift(table, margins.difference)),
     )
 
 
@@ -68,15 +77,14 @@ def _missing(table: Table, *, blocked: bool) -> Iterator[Flag]:
         )
 
 
-def _zero(table: Table) -> Iterator[Flag]:
-    if table.zero:
-        yield Flag(
-            "non-positive",
-            f"{', '.join(table.zero)}: a value of {table.samples.metric.name} is 0 or negative, "
-            "so no ratio can be given; this workload is not part of the overall verdict",
-            table.samples.workload,
-            table.zero,
-        )
+def _zero(table: Table) -> Flag:
+    return Flag(
+        "non-positive",
+        f"{', '.join(table.zero)}: a value of {table.samples.metric.name} is 0 or negative, so no "
+        "ratio can be given; this workload is not part of the overall verdict",
+        table.samples.workload,
+        table.zero,
+    )
 
 
 def _few(table: Table, *, blocked: bool) -> Iterator[Flag]:
@@ -205,6 +213,22 @@ def _fragile(table: Table, pairs: Sequence[Pair]) -> Iterator[Flag]:
                 table.samples.workload,
                 (pair.a, pair.b),
             )
+
+
+def _changes(table: Table, splits: Sequence[int]) -> Iterator[Flag]:
+    """The level of the whole block jumps."""
+    level = table.y.mean(axis=1)
+    edges = [0, *splits, len(level)]
+    for start, split, stop in zip(edges, edges[1:], edges[2:], strict=False):
+        jump = math.expm1(level[split:stop].mean() - level[start:split].mean())
+        block = table.blocks[split]
+        yield Flag(
+            "change-point",
+            f"the level changes by {100 * jump:+.1f} % from block {block} on; the parts before and "
+            "after are shown apart, differences inside blocks are not affected",
+            table.samples.workload,
+            values={"block": block, "change": jump},
+        )
 
 
 def _drift(table: Table, margin: float) -> Iterator[Flag]:

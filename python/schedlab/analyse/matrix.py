@@ -81,7 +81,7 @@ def arrange(samples: Samples, order: Sequence[str], twin: str | None, *, blocked
     logs = np.full(len(values), np.nan)
     logs[positive] = np.log(values[positive])
     grid_blocks, grid = _grid(blocks, names, logs, present)
-    left_out = _too_few(grid, present) if blocked else ()
+    left_out = _too_few(grid, present) if blocked and not zero else ()
     kept = [i for i, label in enumerate(present) if label not in left_out]
     complete = np.isfinite(grid[:, kept]).all(axis=1)
     index = [np.flatnonzero(positive & (names == present[i])) for i in kept]

@@ -137,14 +137,14 @@ def summary(
     label: str, logs: Floats, beside: Pair | None, confidence: float = 0.95, *, mean: bool = True
 ) -> CandidateSummary:
     """One candidate: arithmetic and geometric mean, Student interval of the geometric one."""
-    n, centre = len(logs), float(logs.mean())
+    n, centre = len(logs), float(logs.mean()) if len(logs) else math.nan
     half = math.nan
     if n > 1:
         half = float(stdtrit(n - 1, (1 + confidence) / 2) * logs.std(ddof=1) / math.sqrt(n))
     return CandidateSummary(
         candidate=label,
         runs=n,
-        mean=float(np.exp(logs).mean()) if mean else math.nan,
+        mean=float(np.exp(logs).mean()) if mean and n else math.nan,
         geometric_mean=math.exp(centre),
         low=math.exp(centre - half) if n > 1 else None,
         high=math.exp(centre + half) if n > 1 else None,

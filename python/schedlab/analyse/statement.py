@@ -38,6 +38,8 @@ def state(
     """
     if len(candidates) < 2:
         return "", f"{candidates[0]} is the only candidate: nothing to compare"
+    if not pairs:
+        return "no-interval", f"{_list(candidates)} cannot be compared: no ratio can be given"
     if all(pair.low is None for pair in pairs):
         return (
             "no-interval",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -15,7 +15,9 @@ from schedlab.analyse.flags import table_flags
 from schedlab.analyse.intervals import compare_blocked
 from schedlab.analyse.matrix import Floats, Table, arrange, candidate_order
 from schedlab.analyse.noise_floor import Margins, blocked_margins, unblocked_margins
+from schedlab.analyse.objectives import choose
 from schedlab.analyse.pairs import best_set, pairs_of, seen_from, summaries, summary
+from schedlab.analyse.pareto import pareto
 from schedlab.analyse.sensitivity import fragile
 from schedlab.analyse.sequential import ALPHA, ONE_LOOK, blocks_left, how_stopped, levels_at
 from schedlab.analyse.statement import Effort, state
@@ -25,6 +27,7 @@ from schedlab.spec import (
     CandidateSummary,
     Flag,
     Metric,
+    Objective,
     Overall,
     Pair,
     Samples,
@@ -33,6 +36,8 @@ from schedlab.spec import (
     Verdict,
     WorkloadVerdict,
 )
+
+NOT_IN_BLOCKS = "as measured: not run in blocks, nothing decided when to stop"
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ def analyse(
     seed: int = 0,
     candidates: Sequence[str] = (),
     seconds_per_block: float = 0.0,
+    goal: Objective | None = None,
 ) -> Verdict:
     """The verdict on the primary metric of every workload, and on all together.
 
@@ -69,7 +75,7 @@ def analyse(
     is the difference that does not matter (a share, raised to the noise floor of the A/A arm
     where that is larger). `candidates` gives their order; without it the baseline comes first.
     With `seconds_per_block` the work that is left is told as time, too, and the time budget of
-    `stopping` bounds it.
+    `stopping` bounds it. A `goal` chooses the metric that decides among all that were reported.
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
@@ -80,6 +86,9 @@ def analyse(
         twice = next(label for label in labels if labels.count(label) > 1)
         raise SpecError(f"workload {twice!r} is given twice", "give one primary metric of each")
     twin = aa[1] if aa else None
+    flags: list[Flag] = []
+    if goal is not None:
+        samples, secondary, flags = choose(samples, secondary, goal)
     order = candidate_order(samples, baseline, twin, candidates)
     question = Question(order, baseline, twin, margin, blocked, stopping, seed, seconds_per_block)
     judged = [_judge(sample, question) for sample in samples]
@@ -87,18 +96,23 @@ def analyse(
     verdicts = {verdict.workload: verdict for _, _, verdict in judged}
     joint = join(tables, order)
     overall, blocks = _overall(joint, judged, question)
-    flags = _design_flags(question)
+    others = _secondary(secondary, question)
     return Verdict(
         statement=_headline(overall, verdicts),
         baseline=baseline,
         design="blocked" if blocked else "unblocked",
-        stopping=how_stopped(blocks, stopping),
+        stopping=how_stopped(blocks, stopping) if blocked else NOT_IN_BLOCKS,
         confidence=1 - ALPHA,
         workloads=verdicts,
         overall=overall,
-        secondary=_secondary(secondary, question),
-        flags=flags,
+        secondary=others,
+        flags=(*_design_flags(question), *_joint_flags(joint, tables), *flags),
         decided=overall.reason in ("winner", "tied"),
+        pareto={
+            label: points
+            for label, verdict in verdicts.items()
+            if (points := pareto((verdict, *others.get(label, ()))))
+        },
     )
 
 
@@ -129,7 +143,7 @@ def _judge(sample: Samples, question: Question) -> tuple[Table, Comparison | Non
         statement=text,
         noise_floor=margins.floor,
         margin=margins.difference,
-        flags=table_flags(table, pairs, margins, blocked=question.blocked),
+        flags=table_flags(table, pairs, margins, splits, blocked=question.blocked),
         change_points=tuple(table.blocks[i] for i in splits),
         reason=reason,
         segments=_segments(table, splits, margins, question.seed),
@@ -294,6 +308,22 @@ def _secondary(
             judged = _judge(sample, question)[2]
             result[sample.workload] = (*result.get(sample.workload, ()), judged)
     return result
+
+
+def _joint_flags(joint: Joint, tables: Sequence[Table]) -> Iterator[Flag]:
+    """Blocks and candidates that some workload has and the overall verdict lacks."""
+    blocks = set().union(*(table.blocks for table in joint.tables)) - set(joint.blocks)
+    if blocks:
+        text = (
+            f"{len(blocks)} blocks are incomplete on some workload and are not part of the overall "
+            "verdict"
+        )
+        yield Flag("dropped-block", text, values={"blocks": sorted(blocks)})
+    everybody = dict.fromkeys(label for table in tables for label in table.candidates)
+    for label in everybody:
+        if label not in joint.candidates:
+            text = f"{label} lacks a workload and is not part of the overall verdict"
+            yield Flag("left-out", text, candidates=(label,))
 
 
 def _design_flags(question: Question) -> tuple[Flag, ...]:

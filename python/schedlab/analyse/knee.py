@@ -1,0 +1,136 @@
+"""Knees (block size, queue depth, buffer size): where a curve bends, with an interval.
+
+Segmented regression in log-log: two straight lines that meet at the knee (Muggeo 2003), the knee
+by least squares over all its possible places, its 95 % interval by inverting the F test (all
+places that fit not significantly worse; Seber and Wild 1989, 5.4). "The largest value tried" is
+never a knee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.special import fdtrc
+
+from schedlab.analyse.matrix import Floats
+from schedlab.errors import SpecError
+
+PLACES = 801
+LEVEL = 0.05
+#: The place of the bend is chosen by the data, so that the F test for a bend is too eager.
+BEND_LEVEL = 0.01
+FEWEST_VALUES = 4
+
+
+@dataclass(frozen=True)
+class Knee:
+    """The bend of y over x: `knee` in the unit of x, inside [`low`, `high`] with 95 % confidence.
+
+    `reason` says why there is none: "too few values", "straight" (one line fits as well) or
+    "edge" (the interval reaches the smallest or largest value tried: look further). Slopes are
+    exponents: y grows as x to that power before and after the knee.
+    """
+
+    reason: Literal["knee", "too few values", "straight", "edge"]
+    statement: str
+    knee: float | None = None
+    low: float | None = None
+    high: float | None = None
+    slope_before: float | None = None
+    slope_after: float | None = None
+    p: float | None = None
+
+
+def find_knee(x: Sequence[float], y: Sequence[float], name: str = "value") -> Knee:
+    """The knee of the runs (x[i], y[i]); repeated x are repetitions and give the noise.
+
+    Raises SpecError for columns of unequal length and for values that are not positive.
+    """
+    u, v = _logs(x, y)
+    values = np.unique(u)
+    if len(values) < FEWEST_VALUES or len(u) < 6:
+        text = (
+            f"{len(values)} different {name}s in {len(u)} runs are too few to find a knee: "
+            f"at least {FEWEST_VALUES} and 6 runs are needed"
+        )
+        return Knee("too few values", text)
+    straight = _residual(u, v, None)[0]
+    places = np.linspace(values[1], values[-2], PLACES)
+    residuals = np.array([_residual(u, v, float(place))[0] for place in places])
+    best = int(residuals.argmin())
+    bent, (before, after) = _residual(u, v, float(places[best]))
+    freedom = len(u) - 4
+    noise = max(bent, 1e-24) / freedom
+    p = float(fdtrc(2, freedom, max(0.0, straight - bent) / 2 / noise))
+    if p > BEND_LEVEL:
+        text = f"no knee: one straight line (exponent {_slope(u, v):.2f}) fits the {name}s as well"
+        return Knee("straight", text, slope_before=_slope(u, v), slope_after=_slope(u, v), p=p)
+    worse = fdtrc(1, freedom, np.maximum(0.0, residuals - bent) / noise)
+    inside = places[worse >= LEVEL]
+    knee, low, high = (float(np.exp(v)) for v in (places[best], inside[0], inside[-1]))
+    at_edge = inside[0] <= places[0] or inside[-1] >= places[-1]
+    where = f"{name} {knee:.4g} (95 % interval {low:.4g} to {high:.4g})"
+    text = f"knee at {where}: the exponent goes from {before:.2f} to {after:.2f}"
+    if at_edge:
+        text = f"{text}; the interval reaches the end of what was tried: try further {name}s"
+    return Knee("edge" if at_edge else "knee", text, knee, low, high, before, after, p)
+
+
+def _logs(x: Sequence[float], y: Sequence[float]) -> tuple[Floats, Floats]:
+    if len(x) != len(y):
+        raise SpecError(f"{len(x)} values of x and {len(y)} of y", "give one y for each x")
+    u, v = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if not ((u > 0) & (v > 0)).all():
+        raise SpecError("a knee needs positive values", "leave out runs without a result")
+    return np.log(u), np.log(v)
+
+
+def _residual(u: Floats, v: Floats, place: float | None) -> tuple[float, tuple[float, float]]:
+    """Residual sum of squares and the slopes before and after a bend at `place` (or without)."""
+    columns = [np.ones_like(u), u]
+    if place is not None:
+        columns.append(np.maximum(u - place, 0.0))
+    design = np.column_stack(columns)
+    solution, *_ = np.linalg.lstsq(design, v, rcond=None)
+    slopes = (float(solution[1]), float(solution[1:].sum()))
+    return float(((v - design @ solution) ** 2).sum()), slopes
+
+
+def _slope(u: Floats, v: Floats) -> float:
+    return _residual(u, v, None)[1][0]
+
+
+@dataclass(frozen=True)
+class OperationCost:
+    """Least squares of seconds = `seconds_per_operation` × operations + `seconds_fixed`.
+
+    `share_explained` is R². With fewer than three runs more than parameters there is no interval.
+    """
+
+    seconds_per_operation: float
+    seconds_fixed: float
+    share_explained: float
+    statement: str
+
+
+def cost_per_operation(operations: Sequence[float], seconds: Sequence[float]) -> OperationCost:
+    """Does the time go with the number of operations? (Small synchronous writes: it does.)
+
+    Raises SpecError for fewer than two different numbers of operations.
+    """
+    n, t = np.asarray(operations, dtype=np.float64), np.asarray(seconds, dtype=np.float64)
+    if len(n) != len(t) or len(np.unique(n)) < 2:
+        raise SpecError("a cost per operation needs two different numbers of operations")
+    slope, fixed = (float(v) for v in np.polyfit(n, t, 1))
+    spread = float(((t - t.mean()) ** 2).sum())
+    rest = float(((t - slope * n - fixed) ** 2).sum())
+    explained = 1 - rest / spread if spread > 0 else math.nan
+    text = (
+        f"the time goes with the number of operations: {1000 * slope:.2f} ms each "
+        f"{'+' if fixed >= 0 else '−'} {abs(fixed):.2f} s ({100 * explained:.2f} % explained)"
+    )
+    return OperationCost(slope, fixed, explained, text)

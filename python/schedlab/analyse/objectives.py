@@ -1,0 +1,63 @@
+"""Goals: which metric decides when throughput, latency, fairness or responsiveness is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedlab.spec import Flag, Objective, Samples
+
+#: Per goal the metrics that decide, the first that a workload reports.
+DECIDING: dict[Objective, tuple[str, ...]] = {
+    "throughput": (
+        "throughput_bytes_per_s",
+        "iops",
+        "read_bytes_per_s",
+        "write_bytes_per_s",
+        "calculations_per_cpu_s",
+        "elapsed_s",
+    ),
+    "latency": (
+        "reader_latency_ns_p99",
+        "latency_ns_p99",
+        "reader_latency_ns_mean",
+        "latency_ns_mean",
+        "mean_read_response_ms",
+        "mean_write_response_ms",
+    ),
+    "fairness": ("fairness_jain",),
+    "responsiveness": (
+        "startup_s",
+        "reader_latency_ns_p99_9",
+        "latency_ns_p99_9",
+        "reader_latency_ns_p99",
+        "latency_ns_p99",
+        "max_read_response_ms",
+    ),
+}
+
+
+def choose(
+    samples: Sequence[Samples], secondary: Sequence[Samples], goal: Objective
+) -> tuple[list[Samples], list[Samples], list[Flag]]:
+    """(primary, secondary, flags) with the metric of each workload that `goal` asks for.
+
+    A workload that reports none of them keeps its own, which a flag says; so does a flag where
+    the metric is another than the one frozen before the first run.
+    """
+    primary, others, flags = [], [], []
+    for own in samples:
+        reported = {s.metric.name: s for s in (own, *secondary) if s.workload == own.workload}
+        wanted = next((name for name in DECIDING[goal] if name in reported), None)
+        chosen = reported[wanted] if wanted else own
+        primary.append(chosen)
+        others += [sample for sample in reported.values() if sample is not chosen]
+        if wanted is None:
+            text = f"{own.workload} reports no metric of {goal}; {own.metric.name} decides"
+            flags.append(Flag("goal-not-measured", text, own.workload, values={"goal": goal}))
+        elif chosen is not own:
+            text = (
+                f"{own.workload} is judged by {wanted} for the goal {goal}, not by "
+                f"{own.metric.name}, which was chosen before the first run"
+            )
+            flags.append(Flag("goal", text, own.workload, values={"goal": goal, "metric": wanted}))
+    return primary, others, flags
