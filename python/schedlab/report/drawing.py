@@ -248,9 +248,9 @@ def run_order(
     texts: Texts,
     label: str,
 ) -> str:
-    """Every run of a workload as a mark: `points` are (position, series, value).
+    """Every run of a workload as a mark: `points` are (place in the order, series, value).
 
-    `changes` are positions where the level changed, with a sentence.
+    `changes` are places where the level changed, with a sentence.
     """
     width, height, left, base = 400, 132, 52, 100
     values = [value / scale.factor for _, _, value in points]

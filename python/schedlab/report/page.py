@@ -89,7 +89,7 @@ def _candidates(view: View) -> str:
         texts("column.candidate"),
         Cell(texts("column.difference", baseline=view.verdict.baseline)),
         Cell(texts("column.interval", confidence=view.confidence)),
-        "",
+        Cell(kind="glance"),
         texts("column.verdict"),
         Cell(texts("column.noise_floor")),
     ]
@@ -106,14 +106,15 @@ def _candidates(view: View) -> str:
             row.name,
             number(row.difference),
             number(row.interval),
-            Cell(kind=f"v-{row.verdict}", markup=bar),
+            Cell(kind=f"glance v-{row.verdict}", markup=bar),
             Cell(row.verdict_text, f"t v-{row.verdict}"),
             number(row.noise_floor),
         ]
         rows.append([*cells, row.by_workload] if several else cells)
     floor = "noise_floor" if overall.noise_floor is not None else "noise_floor_none"
     parts = [
-        table(head, rows, sentences.confidence(view), "verdicts"),
+        paragraph(sentences.confidence(view), "note"),
+        table(head, rows, texts("section.candidates"), "verdicts"),
         paragraph(texts(f"text.{floor}"), "note"),
     ]
     if overall.best_everywhere:

@@ -31,7 +31,11 @@ def workloads_section(view: View) -> str:
     """All workloads."""
     parts = []
     if len(view.workloads) > 1:
-        parts = [paragraph(view.texts("text.per_workload_intro")), _all(view)]
+        parts = [
+            paragraph(view.texts("text.per_workload_intro")),
+            paragraph(sentences.symbol_help(view), "note"),
+            _all(view),
+        ]
     parts.append(legend(view, arm=True))
     parts += [_one(view, i, w) for i, w in enumerate(view.workloads)]
     if len(view.workloads) > CHARTS_MAX:
@@ -56,7 +60,7 @@ def _all(view: View) -> str:
             kind = summary.verdict if summary and summary.verdict else "baseline"
             row.append(Cell(text, f"v-{kind}"))
         rows.append([*row, cells.best])
-    return table(head, rows, sentences.symbol_help(view))
+    return table(head, rows, texts("section.workloads"))
 
 
 def _one(view: View, index: int, verdict: WorkloadVerdict) -> str:
@@ -185,8 +189,8 @@ def _order(view: View, verdict: WorkloadVerdict, runs: Sequence[Run], with_chart
     texts, metric = view.texts, verdict.metric
     series = {name: i for i, name in enumerate([*view.names, *view.arms])}
     points = [
-        (run.position, series[run.candidate], run.metrics[metric.name])
-        for run in runs
+        (i, series[run.candidate], run.metrics[metric.name])
+        for i, run in enumerate(runs)
         if run.candidate in series and math.isfinite(run.metrics.get(metric.name, math.nan))
     ]
     if len(points) < 2:
@@ -196,7 +200,7 @@ def _order(view: View, verdict: WorkloadVerdict, runs: Sequence[Run], with_chart
     beside = _values(view, runs, metric.name, scale, texts("section.order"))
     if not with_charts:
         return beside
-    first = {run.block: run.position for run in reversed(runs)}
+    first = {run.block: i for i, run in reversed(list(enumerate(runs)))}
     changes = [
         (first[block], texts("chart.changed", block=block))
         for block in verdict.change_points

@@ -26,7 +26,7 @@ STYLES = {
 
 
 def render(view: View, width: int, colour: bool) -> str:
-    """The whole verdict as text of at most `width` columns, ending in a newline."""
+    """The whole verdict as text of at most `width` columns."""
     from rich.console import Console
 
     console = Console(
@@ -52,7 +52,7 @@ def render(view: View, width: int, colour: bool) -> str:
     _prose(console, f"{view.texts('next.title')}: {sentences.next_step(view)}", "bold")
     assert isinstance(console.file, io.StringIO)
     lines = (line.rstrip() for line in console.file.getvalue().splitlines())
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _prose(console: Console, text: str, style: str = "") -> None:

@@ -1,0 +1,68 @@
+"""`schedlab report DIR`: the verdict of a result folder as a page, a workbook, Markdown or CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("directory", type=click.Path(file_okay=False))
+@click.option("--html", type=click.Path(dir_okay=False), help="Write a self-contained page.")
+@click.option("--xlsx", type=click.Path(dir_okay=False), help="Write an Excel workbook.")
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print every pair as CSV.")
+@click.option(
+    "--lang",
+    type=click.Choice(("en", "ko", "ru")),
+    default="en",
+    show_default=True,
+    help="Language of headings and sentences.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the verdict and the files as JSON.")
+def report(
+    directory: str,
+    html: str | None,
+    xlsx: str | None,
+    markdown: bool,
+    as_csv: bool,
+    lang: str,
+    as_json: bool,
+) -> int:
+    """Write the report of the result folder DIRECTORY.
+
+    Without options: DIRECTORY/report.html and DIRECTORY/report.xlsx. `--markdown` and `--csv`
+    print to stdout.
+    """
+    if markdown + as_csv + as_json > 1:
+        raise click.UsageError("--markdown, --csv and --json exclude each other")
+    from schedlab import report as reporting
+    from schedlab.result import Result
+
+    result = Result.load(directory)
+    record, verdict = result.record, result.verdict
+    if not (html or xlsx or markdown or as_csv):
+        html, xlsx = f"{directory}/report.html", f"{directory}/report.xlsx"
+    written = {
+        name: str(path)
+        for name, path, write in (
+            ("html", html, reporting.write_html),
+            ("xlsx", xlsx, reporting.write_xlsx),
+        )
+        if path and _written(write, record, verdict, Path(path), lang)
+    }
+    if markdown:
+        click.echo(reporting.markdown(record, verdict, lang), nl=False)
+    elif as_csv:
+        click.echo(reporting.csv(record, verdict), nl=False)
+    elif as_json:
+        import json
+
+        from schedlab.spec import to_json
+
+        answer = {"schema": verdict.schema, "files": written, "verdict": to_json(verdict)}
+        click.echo(json.dumps(answer, indent=1))
+    for name, path in written.items():
+        click.echo(f"{name}: {path}", err=True)
+    return 0

@@ -1,0 +1,94 @@
+"""The report in a real browser: axe-core finds nothing serious, nothing scrolls sideways.
+
+Needs Chromium and npm; what npm installs is locked and kept in pytest's cache directory.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+import report_simulation as simulation
+
+from schedlab import report
+
+HERE = Path(__file__).parent / "a11y"
+
+
+def chromium() -> str:
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if found := shutil.which(name):
+            return found
+    pytest.skip("no Chromium here: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def modules(request: pytest.FixtureRequest) -> Path:
+    """A directory with the script and what it needs, installed once."""
+    for tool in ("node", "npm"):
+        if not shutil.which(tool):
+            pytest.skip(f"no {tool} here: install Node.js")
+    directory = Path(request.config.cache.mkdir("report-a11y"))
+    lock = (HERE / "package-lock.json").read_text()
+    installed = directory / "installed.json"
+    for name in ("package.json", "package-lock.json", "check.mjs"):
+        shutil.copy(HERE / name, directory / name)
+    if not installed.is_file() or installed.read_text() != lock:
+        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+        done = subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"npm could not install axe-core: {done.stderr.strip()[-300:]}")
+        installed.write_text(lock)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def findings(modules: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    browser = chromium()
+    directory = tmp_path_factory.mktemp("pages")
+    cases = {
+        "io": (simulation.io_record(sizes=2, blocks=5), "en"),
+        "cpu": (simulation.cpu_record(), "ko"),
+        "sim": (simulation.sim_record(blocks=6), "ru"),
+    }
+    pages = []
+    for name, (record, language) in cases.items():
+        pages.append(directory / f"{name}.html")
+        report.write_html(record, simulation.judged(record), pages[-1], language)
+    command = ["node", "check.mjs", browser, str(directory / "profile"), *map(str, pages)]
+    done = subprocess.run(
+        command, cwd=modules, check=False, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    assert {page["file"] for page in found} == {str(page) for page in pages}
+    return found
+
+
+def test_axe_finds_nothing_serious(findings: list[dict[str, Any]]) -> None:
+    bad = [
+        (Path(page["file"]).name, page["width"], page["scheme"], violation)
+        for page in findings
+        for violation in page["violations"]
+        if violation["impact"] in ("serious", "critical")
+    ]
+    assert not bad, json.dumps(bad, indent=1)
+
+
+def test_no_page_scrolls_sideways(findings: list[dict[str, Any]]) -> None:
+    assert {(page["width"], page["overflow"]) for page in findings} == {(1280, 0), (400, 0)}
+
+
+def test_first_tab_stop_skips_to_the_verdict(findings: list[dict[str, Any]]) -> None:
+    assert {page["focus"] for page in findings} == {"skip"}
+
+
+def test_a_page_loads_nothing_but_itself(findings: list[dict[str, Any]]) -> None:
+    assert {page["requests"] for page in findings} == {1}
