@@ -5,20 +5,25 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import json
 import re
 import string
 import subprocess
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 import report_simulation as simulation
+from click.testing import CliRunner
 from rich.cells import cell_len
 
 from schedlab import report
+from schedlab.cli.report import report as command
 from schedlab.errors import SpecError
 from schedlab.report.texts import Scale, Texts, catalogue, plural_form
 from schedlab.report.view import View, percentiles, seen_from
 from schedlab.spec import Pair, Record, Verdict
+from schedlab.store.folder import Folder
 
 Case = tuple[Record, Verdict]
 VOID = {"meta", "br", "use", "rect", "line", "circle", "path"}
@@ -292,3 +297,44 @@ def test_families_and_means(io_case: Case) -> None:
     assert bfq[1] / none[1] == pytest.approx(0.92, abs=0.02)
     assert none[2] is not None and none[3] is not None and none[2] < none[1] < none[3]
     assert view.test_means[-1].title == "reader beside writers"
+
+
+@pytest.fixture(scope="module")
+def folder(io_case: Case, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A result folder as an experiment leaves it."""
+    record, _ = io_case
+    path = tmp_path_factory.mktemp("report") / "result"
+    stored = Folder.create(path, record.experiment, record.plan, record.host)
+    for run in record.runs[:440]:
+        stored.append(run)
+    return path
+
+
+def test_command_writes_page_and_workbook_beside_the_measurements(folder: Path) -> None:
+    done = CliRunner().invoke(command, [str(folder)])
+    assert done.exit_code == 0, done.output
+    assert (folder / "report.html").read_text("utf-8").startswith("<!doctype html>")
+    assert (folder / "report.xlsx").stat().st_size > 10_000
+    assert done.stdout == ""
+
+
+def test_command_prints_what_is_asked(folder: Path, tmp_path: Path) -> None:
+    def printed(*options: str) -> str:
+        done = CliRunner().invoke(command, [str(folder), *options])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    assert printed("--markdown", "--lang", "ru").startswith("# ")
+    assert printed("--csv").startswith("workload,metric,")
+    answer = json.loads(printed("--json", "--html", str(tmp_path / "page.html")))
+    assert answer["files"] == {"html": str(tmp_path / "page.html")}
+    assert answer["verdict"]["baseline"] == "none"
+
+
+def test_command_says_where_it_cannot_write(folder: Path, tmp_path: Path) -> None:
+    for option in ("--html", "--xlsx"):
+        done = CliRunner().invoke(command, [str(folder), option, str(tmp_path / "no" / "file")])
+        assert isinstance(done.exception, SpecError)
+        assert "no/file: cannot be written" in str(done.exception)
+        assert option in done.exception.hint
+    assert CliRunner().invoke(command, [str(folder), "--csv", "--json"]).exit_code == 2

@@ -31,7 +31,9 @@ def test_sheets_and_charts(case: Case) -> None:
     assert len(charts["Verdict"]) == 1
     assert len(charts["Means"]) == 3
     for chart in (*charts["Verdict"], *charts["Means"]):
-        assert all(series.errBars is not None for series in chart.series)
+        for series in chart.series:
+            assert series.errBars is not None
+            assert "!$" in series.errBars.plus.numRef.f
 
 
 def test_runs_are_numbers_with_units(case: Case) -> None:

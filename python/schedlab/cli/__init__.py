@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("schedlab.cli.compare:compare", "Compare I/O schedulers: the main job."),
     "completion": ("schedlab.cli.completion:completion", "Print shell completion."),
     "lab": ("schedlab.cli.lab:lab", "Ready-made experiments, one per published study."),
+    "report": ("schedlab.cli.report:report", "Write the report of a result folder."),
     "reproduce": ("schedlab.cli.reproduce:reproduce", "Measure a stored experiment again."),
 }
 

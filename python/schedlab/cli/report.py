@@ -38,20 +38,23 @@ def report(
     if markdown + as_csv + as_json > 1:
         raise click.UsageError("--markdown, --csv and --json exclude each other")
     from schedlab import report as reporting
+    from schedlab.errors import SpecError
     from schedlab.result import Result
 
     result = Result.load(directory)
     record, verdict = result.record, result.verdict
     if not (html or xlsx or markdown or as_csv):
         html, xlsx = f"{directory}/report.html", f"{directory}/report.xlsx"
-    written = {
-        name: str(path)
-        for name, path, write in (
-            ("html", html, reporting.write_html),
-            ("xlsx", xlsx, reporting.write_xlsx),
-        )
-        if path and _written(write, record, verdict, Path(path), lang)
-    }
+    written = {name: path for name, path in (("html", html), ("xlsx", xlsx)) if path}
+    for name, path in written.items():
+        write = reporting.write_html if name == "html" else reporting.write_xlsx
+        try:
+            write(record, verdict, Path(path), lang)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise SpecError(
+                f"{path}: cannot be written: {reason}", f"name another path with --{name}"
+            ) from error
     if markdown:
         click.echo(reporting.markdown(record, verdict, lang), nl=False)
     elif as_csv:

@@ -231,7 +231,7 @@ def omitted(view: View) -> list[str]:
         runs = texts.counted("scope.runs", len(view.discarded))
         lines.append(texts("text.gates_some", count=runs))
     if view.dropped_blocks:
-        blocks = texts.listed([str(block) for block in view.dropped_blocks])
+        blocks = texts.listed([str(block + 1) for block in view.dropped_blocks])
         lines.append(texts("text.dropped_blocks", blocks=blocks))
     ran = {run.key for run in view.record.runs}
     if missing := sum(cell.key not in ran for cell in view.record.plan.cells):

@@ -17,7 +17,7 @@ from schedlab.report.texts import Scale
 from schedlab.report.view import View, flatten, summary_of
 from schedlab.spec import METRICS, Metric
 
-PERCENT = '+0.0" %";\u22120.0" %";0.0" %"'
+PERCENT = '+0.00" %";\u22120.00" %";0.00" %"'
 WIDTH_MAX = 48
 FONT = "Calibri"
 
@@ -60,6 +60,13 @@ class Sheet:
         self.page.write_string(self.row, 0, text, self.formats[name])
         self.row += 1
 
+    def range(self, first: int, last: int, column: int) -> str:
+        """The formula of a part of a column, which error bars are given by."""
+        from xlsxwriter.utility import xl_range_abs
+
+        title = self.title.replace("'", "''")
+        return f"='{title}'!{xl_range_abs(first, column, last, column)}"
+
     def skip(self, rows: int = 1) -> None:
         """Empty rows."""
         self.row += rows
@@ -87,7 +94,7 @@ class Formats:
             },
             "name": {"bold": True},
             "percent": {"num_format": PERCENT},
-            "floor": {"num_format": '0.0" %"'},
+            "floor": {"num_format": '0.00" %"'},
             "integer": {"num_format": "#,##0"},
             "value": {"num_format": "#,##0.00"},
             "mean": {"num_format": "#,##0.00", "bold": True},
@@ -217,24 +224,22 @@ def _verdict_workloads(view: View, sheet: Sheet) -> None:
     sheet.line(texts("section.workloads"), "heading")
     head = [
         texts("column.workload"),
+        texts("column.metric"),
         texts("column.best"),
         *(f"{name}: {texts('column.difference', baseline=baseline)}" for name in others),
         texts("column.noise_floor"),
         texts("scope.blocks_title"),
-        texts("column.metric"),
     ]
-    sheet.cells(head, [*_heads(head[:-1], 2), "head"])
+    sheet.cells(head, _heads(head, 3))
     for verdict in view.workloads:
         rows = [summary_of(verdict.candidates, name) for name in others]
         differences = [_percent(row.ratio) if row else None for row in rows]
         floor = None if verdict.noise_floor is None else 100 * verdict.noise_floor
+        about = [verdict.workload, texts.metric(verdict.metric), best_text(view, verdict)]
         sheet.cells(
-            [
-                verdict.workload, best_text(view, verdict), *differences, floor, verdict.blocks,
-                texts.metric(verdict.metric),
-            ],
-            ["name", "", *["percent"] * len(others), "floor", "integer", ""],
-        )  # fmt: skip
+            [*about, *differences, floor, verdict.blocks],
+            ["name", "", "", *["percent"] * len(others), "floor", "integer"],
+        )
 
 
 def difference_chart(view: View, sheet: Sheet, first: int, last: int) -> Any:
@@ -250,8 +255,8 @@ def difference_chart(view: View, sheet: Sheet, first: int, last: int) -> Any:
             "gap": 80,
             "y_error_bars": {
                 "type": "custom",
-                "plus_values": [name, first, 6, last, 6],
-                "minus_values": [name, first, 5, last, 5],
+                "plus_values": sheet.range(first, last, 6),
+                "minus_values": sheet.range(first, last, 5),
                 "line": {"color": "#1C1F23", "width": 1.25},
             },
         }

@@ -124,7 +124,7 @@ def _grand(
     chart = sheet.book.add_chart({"type": "column"})
     colours = ("#0B62A4", "#C2410C", "#0F7B5A", "#9D3C86", "#806300", "#4B5563", "#B4234A")
     for i, name in enumerate(names):
-        error = [sheet.title, first, 1 + len(names) + i, last, 1 + len(names) + i]
+        error = sheet.range(first, last, 1 + len(names) + i)
         chart.add_series(
             {
                 "name": name,
