@@ -1,0 +1,40 @@
+"""Policies as candidates, seeds as blocks: through executor, folder and analysis to a verdict."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli.sim.compare import compare, policy_candidates
+from schedlab.errors import SpecError
+
+
+def test_a_verdict_on_policies(tmp_path: Path) -> None:
+    arguments = ["--workloads", "A", "--policies", "fcfs,tsb,tsb:alpha=0.95", "--seeds", "6"]
+    arguments += ["--requests", "2000", "--buffer", "16MiB", "--json"]
+    out = ["--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(compare, arguments + out, catch_exceptions=False)
+    verdict = json.loads(done.stdout)
+    summaries = {each["candidate"]: each for each in verdict["workloads"]["A"]["candidates"]}
+    assert summaries["tsb"]["verdict"] == "better"
+    assert summaries["tsb"]["ratio"] < 0.95
+    runs = [json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").open()]
+    seeds = {(run["block"], run["properties"]["simulation_seed"]) for run in runs}
+    assert len(runs) == 18 and len(seeds) == 6
+    assert (tmp_path / "out" / "report.html").is_file()
+
+
+def test_candidates_carry_their_parameters() -> None:
+    fcfs, stb = policy_candidates("fcfs,stb:bundle_min=3,read_limit=20ms")
+    assert fcfs.settings == {"policy": "fcfs"}
+    assert stb.settings == {"policy": "stb", "bundle_min": 3, "read_limit": "20ms"}
+
+
+def test_a_policy_that_is_none_is_refused_before_the_first_run(tmp_path: Path) -> None:
+    arguments = ["--policies", "fcfs,lifo", "--out", str(tmp_path / "out")]
+    with pytest.raises(SpecError, match="lifo"):
+        CliRunner().invoke(compare, arguments, catch_exceptions=False)
+    assert not list(tmp_path.glob("out/runs.jsonl")) or not (
+        (tmp_path / "out" / "runs.jsonl").read_text()
+    )
