@@ -16,8 +16,8 @@ use super::order::Steps;
 use super::tally::Tally;
 use super::worker::{Control, Worker};
 
-const ROUNDS: usize = 5;
-const ROUND_SECONDS: f64 = 0.04;
+const ROUNDS: usize = 31;
+const ROUND_SECONDS: f64 = 0.005;
 
 /// The engine's own cost per request, in nanoseconds.
 #[derive(Clone, Debug, Serialize)]
@@ -97,7 +97,7 @@ fn idle_group(depth: u32, batch: u32) -> Result<Group, IoError> {
             pattern: Pattern::Random { replacement: false },
             direction: Direction::Write,
             record: Bytes(4096),
-            span: Bytes(1 << 30),
+            span: Bytes(1 << 26),
             arrivals: Arrivals::Closed { depth: batch },
             seed: 1,
         },

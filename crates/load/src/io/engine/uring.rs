@@ -151,7 +151,7 @@ impl Uring {
             completions,
             region: &mut self.region,
             slots: &mut self.slots,
-            entries: &mut self.entries,
+            entries: &self.entries,
             in_flight: &mut self.in_flight,
             slow: worker.payload.is_slow(),
             armed: Vec::new(),
@@ -224,7 +224,7 @@ pub(crate) struct Queue<'a> {
     completions: CompletionQueue<'a>,
     region: &'a mut Region,
     slots: &'a mut [Slot],
-    entries: &'a mut [[squeue::Entry; 2]],
+    entries: &'a [[squeue::Entry; 2]],
     in_flight: &'a mut u32,
     /// Whether preparing a record takes so long that its start is stamped after it.
     slow: bool,
@@ -249,7 +249,7 @@ impl Queue<'_> {
     }
 
     /// Puts the next request of the worker into a slot; false after the pass.
-    #[inline]
+    #[inline(always)] // the hot loop: one function, so that the worker's state stays in registers
     pub(crate) fn arm(&mut self, worker: &mut Worker, slot: usize, started: u64) -> bool {
         let Some((step, offset)) = worker.draw() else {
             return false;
@@ -263,11 +263,12 @@ impl Queue<'_> {
             offset,
             step,
         };
-        let entry = &mut self.entries[slot][usize::from(step.is_write)];
-        set_offset(entry, offset);
+        // A copy in registers: patching the prebuilt entry in memory would stall its copying.
+        let mut entry = self.entries[slot][usize::from(step.is_write)].clone();
+        set_offset(&mut entry, offset);
         // SAFETY: the entry points into the region, which outlives the request (see `Drop`); the
         // slot is free, so nobody else uses its buffer; the ring has an entry for every slot.
-        let pushed = unsafe { self.submissions.push(entry) };
+        let pushed = unsafe { self.submissions.push(&entry) };
         debug_assert!(pushed.is_ok());
         *self.in_flight += u32::from(pushed.is_ok());
         true
@@ -313,7 +314,7 @@ impl Queue<'_> {
     }
 
     /// Counts a completion; gives its slot, or nothing when it was the wake-up.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn complete(
         &mut self,
         worker: &mut Worker,

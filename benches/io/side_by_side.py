@@ -1,0 +1,327 @@
+"""Our I/O engine beside the installed fio: same file, alternated, written to RESULTS.md.
+
+Run from the repository as root, with fio (and, for the timings, hdparm) installed:
+
+    PYTHONPATH=python python benches/io/side_by_side.py [--rounds 5] [--seconds 1] [--only loop]
+
+Backings: `tmpfs` (a file in /dev/shm, buffered: the CPU is the limit), `loop` (a loop device on
+such a file, O_DIRECT), `limited` (the same under a cgroup limit of 4,000 reads/s: the device is
+the limit). Every round runs both tools one after the other and the first one changes; the table
+holds medians of the rounds' ratios (ours / fio) with their range, and CPU time of all rounds per
+I/O.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedlab import _core
+
+SPAN = 256 << 20
+LIMIT_PER_S = 4000
+RESULTS = Path(__file__).with_name("RESULTS.md")
+LOADS = [("psync", 1), ("io_uring", 1), ("io_uring", 32), ("io_uring", 128)]
+RECORDS = [4096, 131072]
+
+
+@dataclass
+class Sample:
+    """One run: I/O per second, CPU time per I/O and the 99th percentile of latency."""
+
+    iops: float
+    operations: int
+    user_ns: float
+    system_ns: float
+    p99_ns: float
+
+
+@dataclass
+class Cell:
+    """One row of the table."""
+
+    backing: str
+    engine: str
+    depth: int
+    record: int
+    ours: list[Sample] = field(default_factory=list)
+    fio: list[Sample] = field(default_factory=list)
+
+
+def quantile(bins: list[list[int]], q: float) -> float:
+    total, seen = sum(count for _, _, count in bins), 0
+    for low, high, count in bins:
+        seen += count
+        if seen >= q * total:
+            return (low + high) / 2
+    return float("nan")
+
+
+def run_ours(path: str, cell: Cell, seconds: float, seed: int) -> Sample:
+    workload = {
+        "pattern": {"kind": "random", "replacement": True},
+        "direction": {"kind": "read"},
+        "record": cell.record,
+        "span": SPAN,
+        "arrivals": {"kind": "closed", "depth": cell.depth},
+        "seed": seed,
+    }
+    group = {"name": "bench", "path": path, "engine": cell.engine, "workload": workload}
+    group["direct"] = cell.backing != "tmpfs"
+    result = json.loads(_core.run_io_job(json.dumps({"seconds": seconds, "groups": [group]})))
+    found = result["groups"][0]
+    reads = found["reads"]
+    return Sample(
+        iops=reads["operations"] / found["elapsed_ns"] * 1e9,
+        operations=reads["operations"],
+        user_ns=found["cpu_user_ns"],
+        system_ns=found["cpu_system_ns"],
+        p99_ns=quantile(reads["latency"]["bins"], 0.99),
+    )
+
+
+def run_fio(path: str, cell: Cell, seconds: float, seed: int) -> Sample:
+    command = [
+        "fio",
+        "--name=bench",
+        f"--filename={path}",
+        "--rw=randread",
+        "--norandommap",
+        f"--bs={cell.record}",
+        f"--size={SPAN}",
+        f"--ioengine={cell.engine}",
+        f"--iodepth={cell.depth}",
+        f"--direct={int(cell.backing != 'tmpfs')}",
+        f"--randseed={seed}",
+        "--time_based",
+        f"--runtime={int(seconds * 1000)}ms",
+        "--lat_percentiles=1",
+        "--clat_percentiles=0",
+        "--invalidate=0",
+        "--output-format=json",
+    ]
+    if cell.engine == "io_uring":
+        command += ["--fixedbufs", "--registerfiles"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    job = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
+    reads = job["read"]
+    elapsed_ns = reads["runtime"] * 1e6
+    return Sample(
+        iops=reads["iops"],
+        operations=reads["total_ios"],
+        user_ns=job["usr_cpu"] / 100 * elapsed_ns,
+        system_ns=job["sys_cpu"] / 100 * elapsed_ns,
+        p99_ns=reads["lat_ns"]["percentile"]["99.000000"],
+    )
+
+
+@contextlib.contextmanager
+def tmpfs_file() -> Iterator[str]:
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="schedlab-bench-") as file:
+        for _ in range(SPAN >> 20):
+            file.write(os.urandom(1 << 20))
+        file.flush()
+        yield file.name
+
+
+@contextlib.contextmanager
+def loop_device(backing: str) -> Iterator[str]:
+    attach = ["losetup", "--find", "--show", "--direct-io=on", backing]
+    device = subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        yield device
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+
+
+@contextlib.contextmanager
+def limited(device: str) -> Iterator[None]:
+    """A cgroup that this process (and so fio) is in, with a limit of reads on the device."""
+    with tempfile.TemporaryDirectory() as mount:
+        subprocess.run(["mount", "-t", "cgroup2", "none", mount], check=True)
+        root, group = Path(mount), Path(mount) / f"schedlab-bench-{os.getpid()}"
+        home = root / Path("/proc/self/cgroup").read_text().rpartition("::/")[2].strip()
+        try:
+            (root / "cgroup.subtree_control").write_text("+io")
+            group.mkdir()
+            number = Path(f"/sys/block/{Path(device).name}/dev").read_text().strip()
+            (group / "io.max").write_text(f"{number} riops={LIMIT_PER_S}")
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+            yield
+        finally:
+            (home / "cgroup.procs").write_text(str(os.getpid()))
+            if group.exists():
+                group.rmdir()
+            subprocess.run(["umount", mount], check=True)
+
+
+def measure(path: str, cells: list[Cell], rounds: int, seconds: float) -> None:
+    for number in range(rounds):
+        for cell in cells:
+            if number % 2:
+                cell.fio.append(run_fio(path, cell, seconds, number + 1))
+                cell.ours.append(run_ours(path, cell, seconds, number + 1))
+            else:
+                cell.ours.append(run_ours(path, cell, seconds, number + 1))
+                cell.fio.append(run_fio(path, cell, seconds, number + 1))
+            note(f"{cell.backing} {cell.engine} {cell.depth} {cell.record} round {number + 1}")
+
+
+def note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def ratios(cell: Cell, of: str) -> str:
+    pairs = zip(cell.ours, cell.fio, strict=True)
+    found = [getattr(a, of) / getattr(b, of) for a, b in pairs]
+    return f"{statistics.median(found):.2f} ({min(found):.2f}–{max(found):.2f})"
+
+
+def per_io(samples: list[Sample], of: str) -> float:
+    return sum(getattr(s, of) for s in samples) / sum(s.operations for s in samples)
+
+
+def row(cell: Cell) -> str:
+    def cpu(of: str) -> str:
+        ours, fio = per_io(cell.ours, of), per_io(cell.fio, of)
+        return f"{ours:.0f} / {fio:.0f} | {ours / fio:.2f}" if fio else f"{ours:.0f} / 0 | –"
+
+    ours, fio = (statistics.median(s.iops for s in side) for side in (cell.ours, cell.fio))
+    return (
+        f"| {cell.backing} | {cell.engine} | {cell.depth} | {cell.record >> 10} KiB "
+        f"| {ours:,.0f} / {fio:,.0f} | {ratios(cell, 'iops')} | {cpu('user_ns')} "
+        f"| {cpu('system_ns')} | {ratios(cell, 'p99_ns')} |"
+    )
+
+
+def timings(device: str, rounds: int) -> list[str]:
+    """Lines comparing `io_timings` with `hdparm -tT`, MB/s as hdparm prints them."""
+    ours: dict[str, list[float]] = {"cached": [], "device": []}
+    theirs: dict[str, list[float]] = {"cached": [], "device": []}
+    for number in range(rounds):
+        found: dict[str, Any] = json.loads(_core.io_timings(device))
+        for kind, values in ours.items():
+            values.append(found[kind]["bytes"] / 2**20 / found[kind]["elapsed_ns"] * 1e9)
+        done = subprocess.run(["hdparm", "-tT", device], check=True, capture_output=True, text=True)
+        rates = [float(line.split("=")[1].split()[0]) for line in done.stdout.splitlines()[2:4]]
+        for values, rate in zip(theirs.values(), rates, strict=True):
+            values.append(rate)
+        note(f"timings round {number + 1}")
+    rows = ["| timing | ours, MB/s | hdparm, MB/s |", "|---|---|---|"]
+    for kind, values in ours.items():
+        spread = " | ".join(
+            f"{statistics.median(v):,.0f} ({min(v):,.0f}–{max(v):,.0f})"
+            for v in (values, theirs[kind])
+        )
+        rows.append(f"| {kind} reads | {spread} |")
+    return rows
+
+
+def nop_lines() -> list[str]:
+    rows = [
+        "| depth | batch | wall ns per I/O, best round | CPU ns per I/O: user | system |",
+        "|---|---|---|---|---|",
+    ]
+    for depth, batch in ((32, 32), (128, 32), (128, 128), (32, 1)):
+        costs = [json.loads(_core.io_nop_calibration(depth, batch)) for _ in range(5)]
+        wall = min(cost["ns_per_io_min"] for cost in costs)
+        user = statistics.median(cost["user_ns_per_io"] for cost in costs)
+        system = statistics.median(cost["system_ns_per_io"] for cost in costs)
+        rows.append(f"| {depth} | {batch} | {wall:.0f} | {user:.0f} | {system:.0f} |")
+    return rows
+
+
+def environment(options: argparse.Namespace) -> str:
+    fio = subprocess.run(["fio", "--version"], check=True, capture_output=True, text=True)
+    model = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        "unknown CPU",
+    )
+    return (
+        f"{fio.stdout.strip()}, Linux {os.uname().release}, {os.cpu_count()} × {model}; "
+        f"{options.rounds} rounds of {options.seconds:g} s per cell; random reads, "
+        f"{SPAN >> 20} MiB, registered files and buffers on both sides; both tools run at nice -20 "
+        f"in an own scheduling group (load of the machine meanwhile: {os.getloadavg()[0]:.0f})"
+    )
+
+
+def write_results(cells: list[Cell], options: argparse.Namespace, hdparm: list[str]) -> None:
+    lines = [
+        "# The I/O engine beside fio",
+        "",
+        "Written by `side_by_side.py`; pairs are ours / fio, ratios above 1 mean more on our side.",
+        "",
+        environment(options),
+        "",
+        "| backing | engine | depth | record | IOPS | ratio (range) | user ns per I/O | ratio "
+        "| system ns per I/O | ratio | p99 ratio (range) |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+        *map(row, cells),
+        "",
+        "CPU time is the workers' own (`getrusage`), split into user and system by the kernel's "
+        "tick sampling; work that a loop device does in kernel threads is in neither.",
+        "",
+        "## The engine's own cost (io_uring NOPs)",
+        "",
+        *nop_lines(),
+        *(["", "## Timings beside `hdparm -tT`", "", *hdparm] if hdparm else []),
+        "",
+    ]
+    RESULTS.write_text("\n".join(lines))
+    print("\n".join(lines))
+
+
+def take_precedence() -> None:
+    """Puts this process (and so fio) before the machine's other work: an own scheduling group."""
+    if os.getpid() != os.getsid(0):
+        os.setsid()
+    os.nice(-20)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/autogroup").write_text("-20")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--only", choices=["tmpfs", "loop", "limited"])
+    options = parser.parse_args()
+    take_precedence()
+    table = {
+        backing: [Cell(backing, e, d, r) for r in RECORDS for e, d in LOADS]
+        for backing in ("tmpfs", "loop", "limited")
+    }
+    table["limited"] = [Cell("limited", "psync", 1, 4096), Cell("limited", "io_uring", 32, 4096)]
+    if options.only:
+        table = {options.only: table[options.only]}
+    hdparm: list[str] = []
+    with tmpfs_file() as file, loop_device(file) as device:
+        for backing, cells in table.items():
+            if backing == "limited":
+                with limited(device):
+                    measure(device, cells, options.rounds, max(options.seconds, 2.0))
+            else:
+                measure(
+                    file if backing == "tmpfs" else device, cells, options.rounds, options.seconds
+                )
+        if not options.only:
+            hdparm = timings(device, 3)
+    write_results([cell for cells in table.values() for cell in cells], options, hdparm)
+
+
+if __name__ == "__main__":
+    main()
