@@ -147,22 +147,22 @@ def loop_device(backing: str) -> Iterator[str]:
 @contextlib.contextmanager
 def limited(device: str) -> Iterator[None]:
     """A cgroup that this process (and so fio) is in, with a limit of reads on the device."""
-    with tempfile.TemporaryDirectory() as mount:
-        subprocess.run(["mount", "-t", "cgroup2", "none", mount], check=True)
-        root, group = Path(mount), Path(mount) / f"schedlab-bench-{os.getpid()}"
-        home = root / Path("/proc/self/cgroup").read_text().rpartition("::/")[2].strip()
-        try:
+    version_1 = Path("/sys/fs/cgroup/blkio")
+    root = version_1 if version_1.exists() else Path("/sys/fs/cgroup")
+    group = root / f"schedlab-bench-{os.getpid()}"
+    number = Path(f"/sys/block/{Path(device).name}/dev").read_text().strip()
+    group.mkdir()
+    try:
+        if root == version_1:
+            (group / "blkio.throttle.read_iops_device").write_text(f"{number} {LIMIT_PER_S}")
+        else:
             (root / "cgroup.subtree_control").write_text("+io")
-            group.mkdir()
-            number = Path(f"/sys/block/{Path(device).name}/dev").read_text().strip()
             (group / "io.max").write_text(f"{number} riops={LIMIT_PER_S}")
-            (group / "cgroup.procs").write_text(str(os.getpid()))
-            yield
-        finally:
-            (home / "cgroup.procs").write_text(str(os.getpid()))
-            if group.exists():
-                group.rmdir()
-            subprocess.run(["umount", mount], check=True)
+        (group / "cgroup.procs").write_text(str(os.getpid()))
+        yield
+    finally:
+        (root / "cgroup.procs").write_text(str(os.getpid()))
+        group.rmdir()
 
 
 def measure(path: str, cells: list[Cell], rounds: int, seconds: float) -> None:

@@ -349,6 +349,11 @@ fn impossible_jobs_are_refused_with_their_reason() {
             json!({"path": directory.path().join("missing")}),
             "missing: open: No such file",
         ),
+        (json!({"path": directory.path()}), "is a directory"),
+        (
+            json!({"path": "/dev/full", "file": "fresh", "workload.direction": {"kind": "write"}}),
+            "is a character device, expected a file",
+        ),
         (json!({"depht": 3}), "depht"),
         (
             json!({"verify": true, "workers": 2, "workload.direction": {"kind": "write"}}),
@@ -359,6 +364,16 @@ fn impossible_jobs_are_refused_with_their_reason() {
         assert!(message.contains(words), "{message}");
     }
     assert!(refused(json!({}), Some(0.0)).contains("seconds"));
+}
+
+#[test]
+fn buffers_that_would_fill_the_memory_are_refused() {
+    let (_directory, path) = scratch();
+    laid_out(&path);
+    let huge = json!({"engine": "io_uring", "workload.record": 1 << 30, "workload.span": 1i64 << 40,
+                      "workload.arrivals": {"kind": "closed", "depth": 32767}});
+    let error = carry_out(None, vec![group(&path, huge)]).unwrap_err();
+    assert!(matches!(error, IoError::TooMuchMemory { .. }), "{error}");
 }
 
 #[test]

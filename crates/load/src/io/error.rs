@@ -66,6 +66,24 @@ pub enum IoError {
         /// End of the last record.
         needed: Bytes,
     },
+    /// The path is neither a file nor a block device, or a device where a fresh file was asked.
+    #[error("{}: is {found}, expected {expected}", path.display())]
+    WrongKind {
+        /// What was given.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+        /// What it should be.
+        expected: &'static str,
+    },
+    /// Buffers and orders of all workers would take more than half of the memory.
+    #[error("buffers and orders of all workers need {needed}, the limit is {limit}")]
+    TooMuchMemory {
+        /// Their size.
+        needed: Bytes,
+        /// Half of the memory.
+        limit: Bytes,
+    },
     /// The kernel refuses io_uring (seccomp, sysctl, or too old).
     #[error("io_uring refused by the kernel: {}", describe(*errno))]
     RingRefused {
@@ -91,10 +109,13 @@ pub enum IoError {
 impl IoError {
     /// Whether the description is at fault, rather than the machine.
     pub fn is_description(&self) -> bool {
-        use IoError::{Malformed, Misaligned, Setting, TooSmall, Workload};
-        matches!(
+        !matches!(
             self,
-            Malformed(_) | Setting { .. } | Workload { .. } | Misaligned { .. } | TooSmall { .. }
+            IoError::System { .. }
+                | IoError::RingRefused { .. }
+                | IoError::Ring { .. }
+                | IoError::NoPolling(_)
+                | IoError::Thread(_)
         )
     }
 
@@ -104,6 +125,9 @@ impl IoError {
             IoError::Misaligned { block, .. } => {
                 format!("use a multiple of {}, or buffered I/O", block.0)
             }
+            IoError::TooMuchMemory { .. } => "use a smaller record, depth or span, or fewer \
+                 workers"
+                .into(),
             IoError::TooSmall { size, .. } => format!("use a span of at most {} bytes", size.0),
             IoError::RingRefused { .. } => "sysctl kernel.io_uring_disabled=0, or allow the \
                  fallback to psync (allow_fallback)"

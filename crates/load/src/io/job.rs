@@ -36,7 +36,8 @@
 //!
 //! Depth, rate and seed hold per worker: N workers at depth 32 keep 32 N requests in flight.
 //! Worker 0 uses the seed as given, the others one derived from it. With several passes in one
-//! timed window the same permutation comes again. The result is documented in
+//! timed window the same permutation comes again. A random order without replacement takes
+//! 4 bytes of memory per record and worker. The result is documented in
 //! [`super::result`].
 
 use std::path::PathBuf;
@@ -330,6 +331,24 @@ impl Group {
             (EngineKind::IoUring, _) => self.max_in_flight,
             _ => 1,
         }
+    }
+
+    /// Bytes that buffers, orders and marks of all workers take.
+    pub(crate) fn memory(&self) -> u64 {
+        let buffers = self
+            .workload
+            .record
+            .0
+            .saturating_mul(u64::from(self.slots()));
+        let shuffled = matches!(
+            self.workload.pattern,
+            Pattern::Random { replacement: false }
+        );
+        let per_record = 4 * u64::from(shuffled) + 5 * u64::from(self.verify);
+        let orders = self.records_per_worker().saturating_mul(per_record);
+        buffers
+            .saturating_add(orders)
+            .saturating_mul(u64::from(self.workers))
     }
 
     /// Puts psync in the place of io_uring.

@@ -2,7 +2,7 @@
 //!
 //! ```json
 //! {"interrupted": false,        // ended early by a signal or by the caller
-//!  "abandoned_workers": 0,      // workers still inside the kernel when an interrupted job returned
+//!  "abandoned_workers": 0,      // workers still inside the kernel when the job returned
 //!  "elapsed_ns": 2000000000,    // the longest group
 //!  "process_cpu_user_ns": 0, "process_cpu_system_ns": 0, // whole process, kernel workers included
 //!  "groups": [{
@@ -22,7 +22,7 @@
 //!    "verified": 0, "mismatches": 0, "first_mismatch": null, // {"path", "offset", "reason"}
 //!    "load_generator_bottleneck": false, // null where CPU time says nothing (iopoll)
 //!    "ring": {"flags": "single_issuer+defer_taskrun+no_sqarray", "registered_buffers": true,
-//!             "registered_file": true, "registered_ring": true, "enters": 0},  // null: no io_uring
+//!             "registered_file": true, "registered_ring": true, "enters": 0},  // or null
 //!    "workers": [{"worker": 0, "path": "…", "elapsed_ns": 0, "operations": 0, "bytes": 0,
 //!                 "errors": 0, "short": 0, "fsync_ns": 0, "cpu_user_ns": 0, "cpu_system_ns": 0,
 //!                 "cpu_share": 0.97, "runnable_share": 0.99, "stopped_by": "time"}]

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::thread::UnshareFlags;
+use schedlab_model::Bytes;
 
 use super::clock;
 use super::engine::{ring, Engine};
@@ -101,6 +102,7 @@ impl Gate {
 /// (they end when their requests do) and counted in the result.
 pub fn run(job: &Job, poll: &mut dyn FnMut() -> Wish) -> Result<JobResult, IoError> {
     job.check()?;
+    check_memory(job)?;
     let (job, fallbacks) = with_engines_that_work(job)?;
     let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| {
         IoError::Ring {
@@ -122,6 +124,23 @@ pub fn run(job: &Job, poll: &mut dyn FnMut() -> Wish) -> Result<JobResult, IoErr
     result.process_cpu_user_ns = used.user;
     result.process_cpu_system_ns = used.system;
     Ok(result)
+}
+
+/// Refuses jobs whose buffers and orders would fill the memory: the kernel would kill somebody.
+fn check_memory(job: &Job) -> Result<(), IoError> {
+    let system = rustix::system::sysinfo();
+    let limit = system.totalram / 2 * u64::from(system.mem_unit.max(1));
+    let needed = job
+        .groups
+        .iter()
+        .fold(0u64, |sum, group| sum.saturating_add(group.memory()));
+    if needed <= limit {
+        return Ok(());
+    }
+    Err(IoError::TooMuchMemory {
+        needed: Bytes(needed),
+        limit: Bytes(limit),
+    })
 }
 
 /// The job with psync in the place of a refused io_uring, where the group allows that.
@@ -283,12 +302,16 @@ impl Berth {
         let Some(gate_ns) = self.gate.wait() else {
             return Ok(None);
         };
-        let stop = engine.run(&mut worker, gate_ns)?;
+        let mut stop = engine.run(&mut worker, gate_ns)?;
         let finished = matches!(stop, Stop::Time | Stop::Pass);
         let mut fsync_ns = 0;
         if self.group.fsync_at_end && finished {
             let begun = clock::now();
-            engine.flush(&worker)?;
+            if let Err(errno) = engine.flush(&worker) {
+                let (offset, errno) = (worker.target.offset, errno.raw_os_error());
+                worker.tally.fail("fsync", offset, errno);
+                stop = worker.tally.verdict().unwrap_or(Stop::Errors);
+            }
             fsync_ns = clock::now() - begun;
             worker.meter.extend();
         }
@@ -352,7 +375,7 @@ fn own_file_table(wake: RawFd) {
 /// A full disk leaves no half-written file of ours behind.
 fn remove_unfinished(job: &Job, reports: &[Report]) {
     for report in reports {
-        let ours = job.groups[report.group].file == FileState::Fresh;
+        let ours = job.groups[report.group].file == FileState::Fresh && report.path.is_file();
         if ours && report.stop == Stop::NoSpace {
             let _ = std::fs::remove_file(&report.path);
         }

@@ -109,9 +109,9 @@ fn worker(report: &Report, record: u64) -> WorkerResult {
 }
 
 fn first_error(report: &Report) -> Option<FirstError> {
-    let (is_write, offset, errno) = report.tally.first_error?;
+    let (operation, offset, errno) = report.tally.first_error?;
     Some(FirstError {
-        operation: if is_write { "write" } else { "read" },
+        operation,
         path: report.path.display().to_string(),
         offset,
         error: error::name(errno),

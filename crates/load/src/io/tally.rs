@@ -72,8 +72,8 @@ pub(crate) struct Tally {
     pub start_lag: Histogram,
     pub unissued: u64,
     pub causes: BTreeMap<i32, u64>,
-    /// Direction, offset and error number of the first failure.
-    pub first_error: Option<(bool, u64, i32)>,
+    /// Operation, offset and error number of the first failure.
+    pub first_error: Option<(&'static str, u64, i32)>,
     failed: u64,
     draining: bool,
 }
@@ -133,9 +133,7 @@ impl Tally {
         let side = &mut self.sides[usize::from(is_write)];
         if result < 0 {
             side.errors += 1;
-            self.failed += 1;
-            *self.causes.entry(-result).or_default() += 1;
-            self.first_error.get_or_insert((is_write, offset, -result));
+            self.fail(if is_write { "write" } else { "read" }, offset, -result);
             return false;
         }
         let whole = result as u32 == self.record;
@@ -151,6 +149,13 @@ impl Tally {
             (false, false) => side.short_bytes += result as u64,
         }
         whole
+    }
+
+    /// Counts the cause of a failed operation.
+    pub(crate) fn fail(&mut self, operation: &'static str, offset: u64, errno: i32) {
+        self.failed += 1;
+        *self.causes.entry(errno).or_default() += 1;
+        self.first_error.get_or_insert((operation, offset, errno));
     }
 
     /// An arrival that was due but never issued, of this age.
@@ -209,7 +214,7 @@ mod tests {
         assert_eq!(tally.verdict(), None);
         tally.complete(true, 0, -libc::EIO, 1);
         assert_eq!(tally.verdict(), Some(Stop::Errors));
-        assert_eq!(tally.first_error, Some((true, 512, libc::EIO)));
+        assert_eq!(tally.first_error, Some(("write", 512, libc::EIO)));
         let mut full = Tally::new(512);
         full.complete(true, 0, -libc::ENOSPC, 1);
         assert_eq!(full.verdict(), Some(Stop::NoSpace));

@@ -24,6 +24,7 @@ impl Target {
     /// Opens the file of `worker` as its group asks.
     pub(crate) fn open(group: &Group, worker: u32) -> Result<Target, IoError> {
         let path = group.path_of(worker);
+        check_kind(group, &path)?;
         let mut flags = OFlags::CLOEXEC | OFlags::NOATIME;
         // A mapping that is written needs to be readable, too.
         flags |= match (group.workload.direction, group.engine) {
@@ -125,6 +126,34 @@ impl Target {
                 .unwrap_or(1),
         }
     }
+}
+
+/// Refuses what cannot be read and written at offsets (a FIFO would even block its opening).
+fn check_kind(group: &Group, path: &Path) -> Result<(), IoError> {
+    let Ok(stat) = rustix::fs::stat(path) else {
+        return Ok(()); // opening it says what is wrong, or creates it
+    };
+    let found = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => return Ok(()),
+        FileType::BlockDevice => "a block device",
+        FileType::CharacterDevice => "a character device",
+        FileType::Directory => "a directory",
+        _ => "a FIFO or socket",
+    };
+    let fresh = group.file == FileState::Fresh;
+    // Character devices are for NOPs, which touch nothing.
+    if !fresh && (found == "a block device" || path == Path::new("/dev/null")) {
+        return Ok(());
+    }
+    Err(IoError::WrongKind {
+        path: path.to_owned(),
+        found,
+        expected: if fresh {
+            "a file"
+        } else {
+            "a file or block device"
+        },
+    })
 }
 
 /// Whether the device of a file has queues for completion polling.

@@ -174,9 +174,8 @@ impl Mapping {
     }
 
     /// Writes all dirty pages back.
-    pub(crate) fn flush(&self, worker: &Worker) -> Result<(), IoError> {
+    pub(crate) fn flush(&self) -> Result<(), Errno> {
         self.sync_range(self.start as usize, self.length)
-            .map_err(worker.target.failed("msync"))
     }
 }
 

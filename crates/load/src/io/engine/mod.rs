@@ -7,6 +7,8 @@ mod sigbus;
 pub(crate) mod uring;
 mod uring_open;
 
+use rustix::io::Errno;
+
 use super::error::IoError;
 use super::job::EngineKind;
 use super::result::RingFacts;
@@ -40,11 +42,11 @@ impl Engine {
     }
 
     /// Makes what was written durable.
-    pub(crate) fn flush(&self, worker: &Worker) -> Result<(), IoError> {
+    pub(crate) fn flush(&self, worker: &Worker) -> Result<(), Errno> {
         if let Engine::Mmap(mapping) = self {
-            mapping.flush(worker)?;
+            mapping.flush()?;
         }
-        rustix::fs::fsync(&worker.target.file).map_err(worker.target.failed("fsync"))
+        rustix::fs::fsync(&worker.target.file)
     }
 
     /// How the ring was set up.
