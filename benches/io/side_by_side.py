@@ -5,7 +5,7 @@ Run from the repository as root, with fio (and, for the timings, hdparm) install
     PYTHONPATH=python python benches/io/side_by_side.py [--rounds 5] [--seconds 1] [--only loop]
 
 Backings: `tmpfs` (a file in /dev/shm, buffered: the CPU is the limit), `loop` (a loop device on
-such a file, O_DIRECT), `limited` (the same under a cgroup limit of 4,000 reads/s: the device is
+such a file, O_DIRECT), `limited` (the same under a cgroup limit of 1,000 reads/s: the device is
 the limit). Every round runs both tools one after the other and the first one changes; the table
 holds medians of the rounds' ratios (ours / fio) with their range, and CPU time of all rounds per
 I/O.
@@ -29,7 +29,7 @@ from typing import Any
 from schedlab import _core
 
 SPAN = 256 << 20
-LIMIT_PER_S = 4000
+LIMIT_PER_S = 1000
 RESULTS = Path(__file__).with_name("RESULTS.md")
 LOADS = [("psync", 1), ("io_uring", 1), ("io_uring", 32), ("io_uring", 128)]
 RECORDS = [4096, 131072]
@@ -313,7 +313,7 @@ def main() -> None:
         for backing, cells in table.items():
             if backing == "limited":
                 with limited(device):
-                    measure(device, cells, options.rounds, max(options.seconds, 2.0))
+                    measure(device, cells, min(options.rounds, 3), max(options.seconds, 5.0))
             else:
                 measure(
                     file if backing == "tmpfs" else device, cells, options.rounds, options.seconds
