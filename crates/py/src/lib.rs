@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 
 mod burst_capture;
 mod cpu_command;
+mod cpu_cost;
 mod cpu_crew;
 mod cpu_sim;
 mod disk_sim;
@@ -24,6 +25,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     )?)?;
     module.add_class::<cpu_command::HeldCommand>()?;
     module.add_class::<cpu_crew::CpuCrew>()?;
+    module.add_function(wrap_pyfunction!(cpu_cost::measure_cpu_costs, module)?)?;
     module.add_function(wrap_pyfunction!(cpu_crew::calibrate_cpu_kernel, module)?)?;
     cpu_sim::register(module)?;
     disk_sim::register(module)?;

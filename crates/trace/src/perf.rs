@@ -83,6 +83,7 @@ impl PerfCapture {
     /// Empties the rings and adds up.
     pub fn finish(self) -> Result<Collected, TraceError> {
         self.stop.store(true, Ordering::Release);
+        self.reader.thread().unpark();
         let joined = self.reader.join();
         let (collector, told) =
             joined.map_err(|_| TraceError::new(Method::Perf, "the reader of the ring failed"))?;
@@ -313,7 +314,7 @@ fn spawn_reader(
                 let lost = rings.iter().map(|(_, reading)| reading.lost).sum();
                 return (collector, lost);
             }
-            std::thread::sleep(interval);
+            std::thread::park_timeout(interval);
         }
     });
     spawned.map_err(|e| TraceError::new(Method::Perf, format!("thread: {e}")))

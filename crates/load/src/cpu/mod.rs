@@ -10,6 +10,7 @@
 //! forking from a threaded interpreter sound. It dies with its parent (`PR_SET_PDEATHSIG`).
 
 mod account;
+mod cost;
 mod crew;
 mod held;
 mod kernel;
@@ -17,6 +18,7 @@ mod scheduling;
 mod shared;
 mod worker;
 
+pub use cost::{measure_costs, CostJob, Costs};
 pub use crew::{Crew, Epoch, Job, Segment, Totals};
 pub use held::{Ended, HeldCommand};
 pub use kernel::{calibrate, Calibration, Kernel};

@@ -85,8 +85,8 @@ pub(super) fn open_gate(header: &Header, value: u32) {
 }
 
 /// Makes the forked child nobody's but its parent's: dies with it, ignores the terminal's
-/// Ctrl-C (the parent decides), has no open files (a guardian's pipe must see its owner die).
-pub(super) fn detach(parent: i32) {
+/// Ctrl-C (the parent decides); `closing` all files lets a guardian's pipe see its owner die.
+pub(super) fn detach(parent: i32, closing: bool) {
     // SAFETY: system calls on the child's own state, all allowed after fork.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -100,7 +100,9 @@ pub(super) fn detach(parent: i32) {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
-        libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
+        if closing {
+            libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
+        }
     }
 }
 
@@ -122,7 +124,7 @@ fn own_matrices() -> Option<&'static mut Matrices> {
 
 /// The life of a worker, from fork to exit.
 pub(super) fn run(orders: &Orders, header: &Header, slot: &Slot) -> ! {
-    detach(orders.parent);
+    detach(orders.parent, true);
     wait_for(header, PREPARE);
     let fail = |number: i32| {
         slot.errno.store(number, Relaxed);

@@ -80,6 +80,7 @@ impl BpfCapture {
     pub fn finish(mut self) -> Result<(Collected, u64), TraceError> {
         self.links.clear();
         self.stop.store(true, Ordering::Release);
+        self.reader.thread().unpark();
         let collector = self
             .reader
             .join()
@@ -180,7 +181,7 @@ fn drain(
         if last {
             return;
         }
-        std::thread::sleep(interval);
+        std::thread::park_timeout(interval);
     }
 }
 

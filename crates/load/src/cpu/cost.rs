@@ -1,0 +1,326 @@
+//! What a context switch costs: directly, and by the caches it leaves cold.
+//!
+//! Direct: two processes on one CPU hand a token to and fro through pipes or futexes; half a round
+//! is a switch with its wake-up. Refill: two processes of one real-time class touch a working set
+//! and yield, after every touch or after every eighth: the difference of the two periods is the
+//! cost of a switch, and both come from the same processes on the same pages.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+use rustix::mm::{MapFlags, ProtFlags};
+use serde::{Deserialize, Serialize};
+
+use super::scheduling::{self, allowed_cpus, errno, pin, Policy, Refusal, Scheduling};
+use super::worker::{detach, now_ns};
+
+/// Touches between two yields in the arm with few switches.
+const FEW: u32 = 8;
+const LINE: usize = 64;
+
+/// What shall be measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostJob {
+    /// The CPU of both processes.
+    pub cpu: usize,
+    /// Real-time priority of both processes; 0: SCHED_OTHER, where a yield need not switch.
+    pub priority: i32,
+    /// Independent repetitions of everything; intervals come from them.
+    pub batches: u32,
+    /// Switches per batch.
+    pub switches: u32,
+    /// Bytes that each process touches between two yields.
+    pub working_sets: Vec<usize>,
+}
+
+/// Nanoseconds per switch, one value per batch.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Costs {
+    /// Pipe ping-pong.
+    pub pipe_ns: Vec<f64>,
+    /// Futex ping-pong.
+    pub futex_ns: Vec<f64>,
+    /// Yield ladder: (working set in bytes, ns per switch).
+    pub ladder: Vec<(usize, Vec<f64>)>,
+}
+
+/// Words that both processes share.
+#[repr(C, align(64))]
+struct Board {
+    turn: AtomicU32,
+    ready: AtomicU32,
+    first_ns: AtomicU64,
+    last_ns: AtomicU64,
+}
+
+struct SharedBoard(NonNull<Board>);
+
+impl SharedBoard {
+    fn new() -> Result<Self, Refusal> {
+        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+        let memory = unsafe {
+            rustix::mm::mmap_anonymous(
+                std::ptr::null_mut(),
+                std::mem::size_of::<Board>(),
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+            )
+        }
+        .map_err(|e| Refusal::new("memory", e.raw_os_error()))?;
+        let board = NonNull::new(memory.cast()).ok_or(Refusal::new("memory", libc::ENOMEM))?;
+        Ok(SharedBoard(board))
+    }
+
+    fn get(&self) -> &Board {
+        // SAFETY: mapped until drop; zero bytes are valid atomics.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for SharedBoard {
+    fn drop(&mut self) {
+        // SAFETY: unmaps what `new` mapped.
+        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), std::mem::size_of::<Board>()) };
+    }
+}
+
+/// Measures all costs; takes about `batches · switches · (2 + 2 · working sets)` switches.
+///
+/// `keep_going` is asked between two measurements; false ends early with what there is.
+pub fn measure_costs(job: &CostJob, keep_going: impl Fn() -> bool) -> Result<Costs, Refusal> {
+    let mut costs = Costs {
+        ladder: job
+            .working_sets
+            .iter()
+            .map(|bytes| (*bytes, Vec::new()))
+            .collect(),
+        ..Costs::default()
+    };
+    for _ in 0..job.batches {
+        if !keep_going() {
+            break;
+        }
+        costs.pipe_ns.push(ping_pong(job, Via::Pipe)?);
+        costs.futex_ns.push(ping_pong(job, Via::Futex)?);
+        for (bytes, values) in &mut costs.ladder {
+            if !keep_going() {
+                break;
+            }
+            values.push(yields(job, *bytes)?);
+        }
+    }
+    Ok(costs)
+}
+
+#[derive(Clone, Copy)]
+enum Via {
+    Pipe,
+    Futex,
+}
+
+/// Forks two processes on the job's CPU that run `play(number)`; waits for both.
+fn pair(job: &CostJob, real_time: bool, play: impl Fn(u32) -> bool) -> Result<(), Refusal> {
+    let cpus = allowed_cpus();
+    let before = scheduling::current();
+    let parent = rustix::process::getpid().as_raw_nonzero().get();
+    pin(None, &[job.cpu])?;
+    let scheduling = Scheduling {
+        policy: if real_time {
+            Policy::Fifo
+        } else {
+            Policy::Other
+        },
+        priority: job.priority,
+        ..Scheduling::default()
+    };
+    let mut pids = Vec::new();
+    let mut result = scheduling.enter();
+    for number in 0..2 {
+        if result.is_err() {
+            break;
+        }
+        // SAFETY: the child makes system calls and arithmetic only, and never returns.
+        match unsafe { libc::fork() } {
+            -1 => result = Err(Refusal::last("fork")),
+            0 => {
+                detach(parent, false); // pipes stay open
+                let played = play(number);
+                // SAFETY: ends the process without running anything else.
+                unsafe { libc::_exit(i32::from(!played)) }
+            }
+            pid => pids.push(pid),
+        }
+    }
+    let _ = scheduling::set_current(before.0, before.1);
+    pin(None, &cpus)?;
+    for pid in pids {
+        if result.is_err() {
+            // SAFETY: a child of ours that was not reaped.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+        }
+        let mut status = 0;
+        // SAFETY: waits for a child of ours.
+        while unsafe { libc::waitpid(pid, &mut status, 0) } == -1 && errno() == libc::EINTR {}
+        if result.is_ok() && status != 0 {
+            result = Err(Refusal::new("worker", libc::ECHILD));
+        }
+    }
+    result
+}
+
+/// ns per switch of a token handed to and fro.
+fn ping_pong(job: &CostJob, via: Via) -> Result<f64, Refusal> {
+    let board = SharedBoard::new()?;
+    let there = rustix::pipe::pipe().map_err(|e| Refusal::new("memory", e.raw_os_error()))?;
+    let back = rustix::pipe::pipe().map_err(|e| Refusal::new("memory", e.raw_os_error()))?;
+    let rounds = (job.switches / 2).max(1);
+    pair(job, job.priority > 0, |number| {
+        let (read, write) = if number == 0 {
+            (&back.0, &there.1)
+        } else {
+            (&there.0, &back.1)
+        };
+        let hand_over = || match via {
+            Via::Pipe => rustix::io::write(write, b"t") == Ok(1),
+            Via::Futex => give_turn(&board.get().turn, number),
+        };
+        let take_over = || match via {
+            Via::Pipe => rustix::io::read(read, &mut [0u8; 1]) == Ok(1),
+            Via::Futex => await_turn(&board.get().turn, number),
+        };
+        let (first, second): (&dyn Fn() -> bool, &dyn Fn() -> bool) = if number == 0 {
+            (&hand_over, &take_over)
+        } else {
+            (&take_over, &hand_over)
+        };
+        // The first round finds both processes awake and its code in the cache.
+        for round in 0..=rounds {
+            if number == 0 && round == 1 {
+                board.get().first_ns.store(now_ns(), Relaxed);
+            }
+            if !(first() && second()) {
+                return false;
+            }
+        }
+        if number == 0 {
+            board.get().last_ns.store(now_ns(), Release);
+        }
+        true
+    })?;
+    Ok(elapsed(board.get()) / (2.0 * f64::from(rounds)))
+}
+
+/// Gives the turn to the other process and wakes it.
+fn give_turn(turn: &AtomicU32, number: u32) -> bool {
+    turn.store(1 - number, Release);
+    // SAFETY: wakes waiters on a mapped word.
+    unsafe { libc::syscall(libc::SYS_futex, turn.as_ptr(), libc::FUTEX_WAKE, 1) >= 0 }
+}
+
+/// Sleeps until it is this process's turn. Turn 0 is process 0's, who gives it away first.
+fn await_turn(turn: &AtomicU32, number: u32) -> bool {
+    loop {
+        let seen = turn.load(Acquire);
+        if seen == number {
+            return true;
+        }
+        let null = std::ptr::null::<libc::timespec>();
+        // SAFETY: a shared futex on a mapped word; a null timeout waits.
+        unsafe { libc::syscall(libc::SYS_futex, turn.as_ptr(), libc::FUTEX_WAIT, seen, null) };
+    }
+}
+
+/// ns per switch between two processes that touch `bytes` each.
+fn yields(job: &CostJob, bytes: usize) -> Result<f64, Refusal> {
+    let many = yield_period(job, bytes, 1)?;
+    let few = yield_period(job, bytes, FEW)?;
+    Ok((many - few) / (1.0 - 1.0 / f64::from(FEW)))
+}
+
+/// Time per touch when both processes yield after every `touches` of them.
+fn yield_period(job: &CostJob, bytes: usize, touches: u32) -> Result<f64, Refusal> {
+    let board = SharedBoard::new()?;
+    let turns = job.switches.max(2) / 2;
+    pair(job, job.priority > 0, |number| {
+        let Some(memory) = own_memory(bytes) else {
+            return false;
+        };
+        touch(memory);
+        // Both have touched their pages before either counts.
+        board.get().ready.fetch_add(1, AcqRel);
+        while board.get().ready.load(Acquire) < 2 {
+            rustix::thread::sched_yield();
+        }
+        if number == 0 {
+            board.get().first_ns.store(now_ns(), Relaxed);
+        }
+        for _ in 0..turns {
+            for _ in 0..touches {
+                touch(memory);
+            }
+            rustix::thread::sched_yield();
+        }
+        board.get().last_ns.fetch_max(now_ns(), AcqRel);
+        true
+    })?;
+    Ok(elapsed(board.get()) / (2.0 * f64::from(turns) * f64::from(touches)))
+}
+
+fn elapsed(board: &Board) -> f64 {
+    board
+        .last_ns
+        .load(Acquire)
+        .saturating_sub(board.first_ns.load(Relaxed)) as f64
+}
+
+/// Reads and writes one word of every cache line.
+fn touch(memory: &mut [u8]) {
+    for at in (0..memory.len()).step_by(LINE) {
+        memory[at] = std::hint::black_box(memory[at].wrapping_add(1));
+    }
+}
+
+/// A private zeroed mapping of the calling process, for its life.
+fn own_memory(bytes: usize) -> Option<&'static mut [u8]> {
+    if bytes == 0 {
+        return Some(&mut []);
+    }
+    // SAFETY: a fresh private mapping that lives until exit.
+    unsafe {
+        let memory = libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE,
+            -1,
+            0,
+        );
+        (memory != libc::MAP_FAILED)
+            .then(|| std::slice::from_raw_parts_mut(memory.cast::<u8>(), bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_costs_between_a_tenth_of_a_microsecond_and_a_millisecond() {
+        let job = CostJob {
+            cpu: allowed_cpus()[0],
+            priority: 0,
+            batches: 2,
+            switches: 400,
+            working_sets: vec![0],
+        };
+        let costs = measure_costs(&job, || true).unwrap();
+        for ns in costs.pipe_ns.iter().chain(&costs.futex_ns) {
+            assert!((100.0..1e6).contains(ns), "{costs:?}");
+        }
+        assert_eq!(costs.ladder[0].1.len(), 2);
+    }
+}

@@ -1,0 +1,279 @@
+"""Cells of a quantum experiment: workers on the running kernel, one quantum a cell.
+
+Two designs. A *run* per cell: fresh workers, all their bursts captured. Or, with the workload's
+parameter `flip`, one crew that lives as long as the session, whose quantum is flipped from cell to
+cell: a cell is then a segment of some hundred ms, and neighbouring segments are paired as a block.
+Small effects need the second: the same precision comes about a hundred times sooner.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlab.cpu.bursts import Bursts, Capture, check
+from schedlab.cpu.crew import Quantum, held_crew, set_quantum, totals
+from schedlab.cpu.refusals import explain
+from schedlab.cpu.settings import Settings
+from schedlab.errors import GateError
+from schedlab.run import gates
+from schedlab.run.outcome import Outcome
+from schedlab.spec import Candidate, Cell, Experiment, GateFinding, Workload
+
+if TYPE_CHECKING:
+    from schedlab._core import CpuCrew
+    from schedlab.host.control import Control
+
+POLL_S = 0.1
+# The first seconds of a run whose bursts are kept one by one, for the Gantt chart.
+TIMELINE_NS = 3_000_000_000
+# Beyond this a run carries a (not fatal) finding.
+BURST_SUM_TOLERANCE = 0.003
+SEGMENT_REST_S = 0.03
+SEGMENT_PATIENCE_S = 5.0
+
+
+def settings_of(workload: Workload, candidate: Candidate) -> Settings:
+    """The crew of a cell: the work from the workload, policy and quantum from the candidate."""
+    work, sched = workload.parameters, candidate.settings
+    seconds = work.get("seconds")
+    slice_ms = sched.get("slice_ms")
+    return Settings(
+        processes=int(work["processes"]),
+        duration_ns=None if seconds is None else int(seconds * 1e9),
+        policy=str(sched["policy"]),
+        priority=int(work["priority"]),
+        slice_ms=None if slice_ms is None else float(slice_ms),
+        cpus=tuple(work["cpus"]),
+        kernel=str(work["kernel"]),
+    )
+
+
+@contextlib.contextmanager
+def open_session(
+    experiment: Experiment, control: Control | None, report: Callable[[str], None]
+) -> Iterator[RunSession | FlipSession]:
+    """A session of fresh crews, or of one crew whose quantum is flipped."""
+    if not any(workload.parameters.get("flip") for workload in experiment.workloads):
+        yield RunSession(control, report)
+        return
+    workload = experiment.workloads[0]
+    settings = settings_of(workload, experiment.candidates[0])
+    with held_crew(settings, control) as (crew, _):
+        crew.start()
+        yield FlipSession(control, crew, longest_slice_ms(experiment))
+
+
+class RunSession:
+    """Fresh workers for every cell."""
+
+    def __init__(self, control: Control | None, report: Callable[[str], None]) -> None:
+        self.control = control
+        self.report = report
+        self._told: set[str] = set()
+
+    def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
+        """One run of all workers under one quantum, with its bursts and its checks."""
+        settings = settings_of(workload, candidate)
+        before, stolen_before = gates.snapshot(None), stolen_s(settings.cpus)
+        with held_crew(settings, self.control) as (crew, quantum):
+            pids = crew.pids()
+            capture = Capture(pids)
+            began_ns = time.monotonic_ns()
+            crew.start()
+            while not crew.wait(POLL_S):
+                pass
+            rows = totals(crew)
+            bursts = capture.finish()
+        after = gates.snapshot(None)
+        for reason in bursts.passed_over:
+            self._tell(reason)
+        found = (*gates.findings(before, after, None), *self._knobs(), *_trouble(bursts, rows))
+        return Outcome(
+            _metrics(rows),
+            {
+                **_facts(settings, quantum, bursts, rows),
+                **gates.cpu_facts(before, after),
+                "stolen_s": stolen_s(settings.cpus) - stolen_before,
+            },
+            found,
+            {
+                "burst_ns": _merged(bursts),
+                "timeline": _timeline(bursts, pids, began_ns),
+            },
+        )
+
+    def _knobs(self) -> tuple[GateFinding, ...]:
+        return self.control.check() if self.control else ()
+
+    def _tell(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            self.report(text)
+
+
+class FlipSession:
+    """One crew; each cell flips its quantum and measures a segment."""
+
+    def __init__(self, control: Control | None, crew: CpuCrew, slice_ms_max: float) -> None:
+        self.control = control
+        self.crew = crew
+        self.slice_ms_max = slice_ms_max
+        self.segment = 0
+
+    def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
+        """A segment: long enough for every worker to use up its old slice and get a new one."""
+        settings = settings_of(workload, candidate)
+        self._flip(settings)
+        effective = self.crew.effective_slice_ns()
+        self.segment += 1
+        self.crew.begin_segment(self.segment)
+        rounds = settings.processes + 1
+        if self.crew.wait(rounds * self.slice_ms_max / 1e3 + SEGMENT_REST_S):
+            raise GateError("the workers ended before the experiment did")
+        self.crew.begin_segment(0)
+        parts = self._collect(settings.processes)
+        if any(calculations == 0 for calculations, _ in parts):
+            raise GateError(
+                "a worker was never preempted in its segment: the CPU is not shared",
+                "use at least 2 processes on one CPU",
+            )
+        rates = [calculations / (cpu_ns / 1e9) for calculations, cpu_ns in parts]
+        # Each worker has its own speed (page placement): equal weights keep that out.
+        metrics = {"calculations_per_cpu_s": math.exp(math.fsum(map(math.log, rates)) / len(rates))}
+        quantum = Quantum(settings.slice_ms, None if effective is None else effective / 1e6)
+        properties = {
+            **_policy_facts(settings, quantum),
+            "workers": [
+                {"worker": number, "calculations": calculations, "cpu_burst_s": cpu_ns / 1e9}
+                for number, (calculations, cpu_ns) in enumerate(parts)
+            ],
+        }
+        return Outcome(metrics, properties, self.control.check() if self.control else ())
+
+    def _flip(self, settings: Settings) -> None:
+        set_quantum(settings, self.control)
+        if settings.policy != "rr" and settings.slice_ms is not None:
+            try:
+                self.crew.set_slice(int(settings.slice_ms * 1e6))
+            except OSError as error:
+                raise explain(error, settings) from error
+
+    def _collect(self, processes: int) -> list[tuple[int, int]]:
+        """(calculations, cpu_ns) of each worker in this segment; each tells when it runs next."""
+        parts: dict[int, tuple[int, int]] = {}
+        deadline = time.monotonic() + SEGMENT_PATIENCE_S
+        while len(parts) < processes:
+            for process, segment, calculations, cpu_ns in self.crew.take_segments():
+                if segment == self.segment:
+                    parts[process] = (calculations, cpu_ns)
+            if time.monotonic() > deadline:
+                raise GateError("a worker got no CPU for seconds", "is another job pinned there?")
+            self.crew.wait(0.002)
+        return [parts[process] for process in range(processes)]
+
+
+def longest_slice_ms(experiment: Experiment) -> float:
+    """The longest effective quantum of an experiment."""
+    return max(float(c.settings["effective_ms"]) for c in experiment.candidates)
+
+
+def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    counts = [row["count"] for row in rows]
+    cpu_s = sum(row["calculation_cpu_ns"] for row in rows) / 1e9
+    squares = sum(count * count for count in counts)
+    metrics = {"calculations": float(sum(counts)), "cpu_s": cpu_s}
+    if cpu_s:
+        metrics["calculations_per_cpu_s"] = sum(counts) / cpu_s
+    if squares:  # R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984
+        metrics["fairness_jain"] = sum(counts) ** 2 / (len(counts) * squares)
+    return metrics
+
+
+def _policy_facts(settings: Settings, quantum: Quantum) -> dict[str, Any]:
+    return {
+        "policy": settings.policy,
+        "requested_slice_ms": quantum.requested_ms,
+        "effective_slice_ms": quantum.effective_ms,
+    }
+
+
+def _facts(
+    settings: Settings, quantum: Quantum, bursts: Bursts, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    cpu_ns, switches = _account(rows)
+    facts = _policy_facts(settings, quantum) | {
+        "capture": bursts.method,
+        "lost_records": bursts.lost,
+        "untraced_starts": bursts.untraced_starts,
+        "checks": [
+            {"name": one.name, "found": one.found, "expected": one.expected}
+            for one in check(bursts, cpu_ns, switches)
+        ],
+        "workers": [
+            {
+                "worker": number,
+                "calculations": row["count"],
+                "cpu_burst_s": bursts.of(row["pid"])["total_ns"] / 1e9
+                if bursts.has_bursts
+                else row["cpu_ns"] / 1e9,
+                "bursts": bursts.of(row["pid"])["bursts"],
+                "voluntary_switches": row["voluntary_switches"],
+                "involuntary_switches": row["involuntary_switches"],
+            }
+            for number, row in enumerate(rows)
+        ],
+    }
+    if quantum.effective_ms is not None and settings.policy == "rr":
+        # n processes of equal priority: each waits for at most one quantum of every other.
+        facts["longest_wait_ms"] = (settings.processes - 1) * quantum.effective_ms
+    return facts
+
+
+def _account(rows: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+    """CPU time and switches of all workers."""
+    switches = sum(row["voluntary_switches"] + row["involuntary_switches"] for row in rows)
+    return sum(row["cpu_ns"] for row in rows), switches
+
+
+def _trouble(bursts: Bursts, rows: Sequence[Mapping[str, Any]]) -> Iterator[GateFinding]:
+    """What a careful reader must know of this run; none of it makes the count wrong."""
+    cpu_ns, switches = _account(rows)
+    for one in check(bursts, cpu_ns, switches):
+        # Each worker's last switch may come after its account was read.
+        allowed = len(rows) / max(switches, 1) if one.unit == "bursts" else BURST_SUM_TOLERANCE
+        if abs(one.deviation) > allowed:
+            yield GateFinding("bursts", one.sentence(), fatal=False)
+    if bursts.lost:
+        yield GateFinding("bursts-lost", f"{bursts.lost} records were lost", fatal=False)
+
+
+def _merged(bursts: Bursts) -> list[tuple[int, int, int]]:
+    """One histogram of all workers."""
+    rows: dict[tuple[int, int], int] = {}
+    for task in bursts.tasks:
+        for low, high, count in task["histogram"]:
+            rows[low, high] = rows.get((low, high), 0) + count
+    return [(low, high, count) for (low, high), count in sorted(rows.items())]
+
+
+def _timeline(bursts: Bursts, pids: Sequence[int], began_ns: int) -> list[tuple[int, int, int]]:
+    """Rows (worker, start, duration) in ns since the start, for the first seconds."""
+    number = {pid: index for index, pid in enumerate(pids)}
+    return [
+        (number[task], max(0, end - length - began_ns), length)
+        for end, length, task, _ in bursts.records
+        if task in number and end - began_ns <= TIMELINE_NS
+    ]
+
+
+def stolen_s(cpus: Sequence[int]) -> float:
+    """Seconds that a hypervisor took from these CPUs (all, when none is named) since boot."""
+    names = {f"cpu{cpu}" for cpu in cpus} or {"cpu"}
+    lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
+    fields = [line.split() for line in lines if line.split()[0] in names]
+    return sum(int(words[8]) for words in fields) / 100

@@ -1,0 +1,135 @@
+"""Quanta as an experiment: merged requests, runs and flipped segments, tables, charts, costs."""
+
+import json
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from schedlab.cli.cpu.cost import beside_measured, interval, loss
+from schedlab.cli.cpu.sweep import merged_candidates
+from schedlab.cpu.charts import draw
+from schedlab.cpu.settings import RR_KNOB
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the quantum of rr needs root")
+
+
+def run(*arguments, code=0):
+    done = subprocess.run(
+        [sys.executable, "-m", "schedlab", "cpu", *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_requests_with_one_effective_quantum_are_merged_with_a_warning():
+    candidates, notes = merged_candidates("rr", {1.0: 4.0, 3.0: 4.0, 10.0: 12.0, 100.0: 100.0})
+    assert [c.label for c in candidates] == ["1 ms (is 4 ms)", "10 ms (is 12 ms)", "100 ms"]
+    assert [c.settings["effective_ms"] for c in candidates] == [4, 12, 100]
+    assert notes == ["1 ms and 3 ms both become 4 ms: measured once, as 1"]
+
+
+@needs_root
+def test_a_sweep_stores_runs_with_both_quanta_bursts_and_charts(tmp_path):
+    before = Path(RR_KNOB).read_text()
+    out = tmp_path / "sweep"
+    done = run(
+        *("sweep", "--slices", "1,20", "--time", "300ms", "--repeat", "2", "--no-aa"),
+        *("--seed", "7", "--out", str(out)),
+    )
+    assert Path(RR_KNOB).read_text() == before
+    assert "sum of counts" in done.stdout
+    assert "baseline 20 ms" in done.stdout
+    runs = [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()]
+    ok = [each for each in runs if each["status"] == "ok"]
+    assert len(ok) == 4
+    for each in ok:
+        properties, metrics = each["properties"], each["metrics"]
+        asked, got = properties["requested_slice_ms"], properties["effective_slice_ms"]
+        assert (asked, got >= asked) in [(1, True), (20, True)]
+        assert properties["capture"] in ("bpf", "perf", "schedstat")
+        assert properties["longest_wait_ms"] == got
+        counted = sum(worker["calculations"] for worker in properties["workers"])
+        assert metrics["calculations"] == counted > 0
+        assert metrics["calculations_per_cpu_s"] == pytest.approx(counted / metrics["cpu_s"])
+        raw = json.loads((out / "raw" / each["raw"]["burst_ns"]).read_text())
+        if properties["capture"] != "schedstat":
+            bursts = sum(worker["bursts"] for worker in properties["workers"])
+            assert sum(count for *_, count in raw["burst_ns"]) == bursts
+            assert {row[0] for row in raw["timeline"]} == {0, 1}
+    for number in (0, 1):
+        ElementTree.parse(out / f"bursts-{number}.svg")
+    assert (out / "report.html").exists()
+    rows = beside_measured(out, 2000.0)
+    assert [row["candidate"] for row in rows] == ["20 ms"]
+    assert 0 < rows[0]["predicted"] < 0.003
+    assert rows[0]["low"] < rows[0]["measured"] < rows[0]["high"]
+
+
+@needs_root
+def test_precision_flips_the_quantum_inside_one_run(tmp_path):
+    before = Path(RR_KNOB).read_text()
+    out = tmp_path / "flip"
+    run(
+        *("sweep", "--slices", "1,20", "--precision", "--budget", "2s", "--json"),
+        *("--out", str(out)),
+    )
+    assert Path(RR_KNOB).read_text() == before
+    runs = [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()]
+    ok = [each for each in runs if each["status"] == "ok"]
+    assert len({each["block"] for each in ok}) >= 5
+    for each in ok:
+        workers = each["properties"]["workers"]
+        assert all(worker["calculations"] > 0 for worker in workers)
+        longest_s = 3 * 0.020 + 0.2 + each["elapsed_s"]
+        assert sum(worker["cpu_burst_s"] for worker in workers) < longest_s
+    verdict = json.loads((out / "verdict.json").read_text())
+    (workload,) = verdict["workloads"].values()
+    assert workload["pairs"][0]["low"] < workload["pairs"][0]["high"]
+
+
+@needs_root
+def test_a_dry_run_names_the_knob_and_changes_nothing(tmp_path):
+    before = Path(RR_KNOB).read_text()
+    done = run("sweep", "--slices", "1,100", "--repeat", "3", "--dry-run", "--no-aa")
+    assert f"{RR_KNOB} = 100 ms" in done.stdout
+    assert "6 runs" in done.stdout
+    assert Path(RR_KNOB).read_text() == before
+
+
+@needs_root
+def test_one_quantum_is_nothing_to_compare():
+    error = run("sweep", "--slices", "100,100.0", code=2).stderr
+    assert "nothing to compare" in error
+
+
+def test_costs_are_measured_with_intervals():
+    data = json.loads(run("cost", "--batches", "3", "--switches", "200", "--json").stdout)
+    assert set(data["direct_ns"]) == {"pipe", "futex"}
+    for direct in data["direct_ns"].values():
+        assert 100 < direct["mean"] < 1e6
+        assert direct["half_width"] >= 0
+    sizes = [row["bytes"] for row in data["ladder"]]
+    assert sizes == sorted(sizes)
+    assert data["predicted_loss"]["1.0"] == pytest.approx(
+        data["switch_ns"] / (1e6 + data["switch_ns"])
+    )
+
+
+def test_an_interval_is_students():
+    mean, half = interval([1.0, 2.0, 3.0])
+    assert (mean, half) == (2.0, pytest.approx(4.302653 / 3**0.5, rel=1e-6))
+    assert loss(2000.0, 4.0) == pytest.approx(0.0004998, rel=1e-3)
+
+
+def test_charts_are_valid_svg_without_and_with_bursts():
+    for timeline, bins in [([], []), ([(0, 0, 4), (1, 4, 4)], [(4, 4, 2)])]:
+        root = ElementTree.fromstring(draw("4 ms & more", timeline, bins))
+        rectangles = [e for e in root.iter() if e.tag.endswith("rect") and e.find("*") is not None]
+        assert len([r for r in rectangles if "process" in r.find("*").text]) == len(timeline)
