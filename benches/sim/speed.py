@@ -1,4 +1,4 @@
-"""How fast the CPU and the disk simulator are: medians of alternated runs, per CPU second (one core).
+"""How fast the CPU and the disk simulator are: medians per CPU second (one core), alternated.
 
 python benches/sim/speed.py [--rounds 5]
 """

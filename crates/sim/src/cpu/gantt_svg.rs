@@ -40,7 +40,8 @@ impl Canvas {
         let times = format!("{} to {}", time(start_ns), time(end_ns));
         let _ = writeln!(
             self.out,
-            r#"<rect x="{x:.2}" y="{y}" width="{width:.2}" height="{height}" {style}><title>{tip}: {times}</title></rect>"#,
+            r#"<rect x="{x:.2}" y="{y}" width="{width:.2}" height="{height}" {style}>{}</rect>"#,
+            format_args!("<title>{tip}: {times}</title>"),
         );
     }
 
@@ -207,9 +208,12 @@ pub fn svg(result: &CpuResult, options: &GanttOptions) -> Result<String, SimErro
     canvas.text(10.0, 34, "start", legend);
     let height = bottom + 26;
     Ok(format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" font-family="sans-serif" font-size="12" fill="#111">
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"
+ width="{width}" height="{height}" role="img" font-family="sans-serif" font-size="12" fill="#111">
 <title>{title}</title>
-<defs><pattern id="io" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="5" height="5" fill="#eee"/><line x1="0" y1="0" x2="0" y2="5" stroke="#666" stroke-width="2"/></pattern></defs>
+<defs><pattern id="io" width="5" height="5" patternUnits="userSpaceOnUse"
+ patternTransform="rotate(45)"><rect width="5" height="5" fill="#eee"/>
+<line x1="0" y1="0" x2="0" y2="5" stroke="#666" stroke-width="2"/></pattern></defs>
 <rect width="{width}" height="{height}" fill="#fff"/>
 {}</svg>
 "##,

@@ -131,6 +131,39 @@ impl DiskSpec {
             self.heads,
             "1 to 1000",
         )?;
+        self.check_zones()?;
+        self.check_times()?;
+        let speed = self.interface_bytes_per_s;
+        require(speed > 0, "interface_bytes_per_s", speed, "above 0")?;
+        let depth = self.queue_depth;
+        require(
+            (1..=65536).contains(&depth),
+            "queue_depth",
+            depth,
+            "1 to 65536",
+        )?;
+        let cache = &self.cache;
+        let segments = cache.segments;
+        require(segments <= 4096, "cache.segments", segments, "0 to 4096")?;
+        let expected = "at least one sector, at most 1 GiB";
+        let fits = (sector..=1 << 30).contains(&cache.segment.0);
+        require(
+            segments == 0 || fits,
+            "cache.segment",
+            cache.segment,
+            expected,
+        )?;
+        let expected = format!("0 to cache.segment, {}", cache.segment);
+        let fits = cache.read_ahead <= cache.segment;
+        require(
+            segments == 0 || fits,
+            "cache.read_ahead",
+            cache.read_ahead,
+            expected,
+        )
+    }
+
+    fn check_zones(&self) -> Result<(), SimError> {
         let zones = self.zones.len();
         require(
             (1..=1000).contains(&zones),
@@ -165,35 +198,6 @@ impl DiskSpec {
             "cylinders",
             total,
             "2 to 2147483647 in sum",
-        )?;
-        self.check_times()?;
-        let speed = self.interface_bytes_per_s;
-        require(speed > 0, "interface_bytes_per_s", speed, "above 0")?;
-        let depth = self.queue_depth;
-        require(
-            (1..=65536).contains(&depth),
-            "queue_depth",
-            depth,
-            "1 to 65536",
-        )?;
-        let cache = &self.cache;
-        let segments = cache.segments;
-        require(segments <= 4096, "cache.segments", segments, "0 to 4096")?;
-        let expected = "at least one sector, at most 1 GiB";
-        let fits = (sector..=1 << 30).contains(&cache.segment.0);
-        require(
-            segments == 0 || fits,
-            "cache.segment",
-            cache.segment,
-            expected,
-        )?;
-        let expected = format!("0 to cache.segment, {}", cache.segment);
-        let fits = cache.read_ahead <= cache.segment;
-        require(
-            segments == 0 || fits,
-            "cache.read_ahead",
-            cache.read_ahead,
-            expected,
         )
     }
 
