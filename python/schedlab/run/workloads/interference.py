@@ -56,10 +56,13 @@ def measure(place: Place, workload: Workload, seed: int) -> Outcome:
     )
     reads, written = groups["reader"]["reads"], groups["writers"]["writes"]
     metrics = latency.metrics(reads["latency"]["bins"], "reader_")
-    if reads["operations"] and written["operations"]:
+    # A group that got nothing done in the window has a rate of zero: that is an outcome. Requests
+    # that began in the window are awaited, so a starved reader has a latency all the same.
+    if reads["latency"]["count"]:
         metrics["reader_latency_ns_mean"] = float(reads["latency"]["mean"])
-        metrics["read_bytes_per_s"] = reads["bytes"] / (groups["reader"]["elapsed_ns"] / 1e9)
-        metrics["write_bytes_per_s"] = written["bytes"] / (groups["writers"]["elapsed_ns"] / 1e9)
+    for name, side, done in (("read", reads, "reader"), ("write", written, "writers")):
+        elapsed_s = groups[done]["elapsed_ns"] / 1e9
+        metrics[f"{name}_bytes_per_s"] = side["bytes"] / elapsed_s if elapsed_s else 0.0
     return Outcome(
         metrics=metrics,
         properties={
