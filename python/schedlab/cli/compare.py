@@ -12,7 +12,7 @@ import click
 
 from schedlab.cli.types import Duration, Names, Percent, Size, Sizes
 from schedlab.errors import SpecError
-from schedlab.spec import Experiment, Objective, Stopping
+from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target
 
 
 @dataclass(frozen=True)
@@ -243,8 +243,7 @@ def check_resumable(folder: Any) -> None:
 
 def experiment_of(typed: Options) -> Experiment:
     """The experiment that the options mean; SpecError or HostError naming what cannot be."""
-    from schedlab.cli.target import check_offered, describe, offered_schedulers, target_of
-    from schedlab.design.candidates import label_candidates, parse_candidates
+    from schedlab.cli.target import describe, target_of
     from schedlab.design.io_experiment import WRITING_FAMILIES, Load, io_experiment, workloads
     from schedlab.run.workloads import file_test
 
@@ -256,15 +255,7 @@ def experiment_of(typed: Options) -> Experiment:
         typed.directory,
         typed.size,
     )
-    notes: list[str] = []
-    if typed.schedulers:
-        candidates = parse_candidates(typed.schedulers)
-        notes += check_offered(candidates, target)
-    elif target.kind == "directory":
-        candidates = label_candidates([(offered_schedulers(target)[0], {})])
-        notes.append("only the scheduler that is set: name others with --schedulers and --device")
-    else:
-        candidates = label_candidates([(name, {}) for name in offered_schedulers(target)])
+    candidates, notes = candidates_of(typed.schedulers, target)
     preset = QUICK if typed.quick else USUAL
     tests = tuple(typed.tests.split(",")) if typed.tests else file_test.IOZONE_SEVEN
     if unknown := [test for test in tests if test not in file_test.TESTS]:
@@ -312,6 +303,22 @@ def experiment_of(typed: Options) -> Experiment:
         objective=typed.goal,
         notes=tuple(notes),
     )
+
+
+def candidates_of(
+    schedulers: str | None, target: Target
+) -> tuple[tuple[Candidate, ...], list[str]]:
+    """The candidates that were typed, else all that the target offers; notes on them."""
+    from schedlab.cli.target import check_offered, offered_schedulers
+    from schedlab.design.candidates import label_candidates, parse_candidates
+
+    if schedulers:
+        candidates = parse_candidates(schedulers)
+        return candidates, list(check_offered(candidates, target))
+    offered = label_candidates([(name, {}) for name in offered_schedulers(target)])
+    if target.kind == "directory":
+        return offered, ["only the scheduler that is set: others need --device or --scratch"]
+    return offered, []
 
 
 def stopping_of(typed: Options, usual_blocks: int) -> Stopping:
