@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from schedlab.design.plan import arms
-from schedlab.errors import GateError
+from schedlab.errors import GateError, HostError
 from schedlab.host import devices, knobs, scratch
 from schedlab.run import gates
 from schedlab.run.outcome import Outcome
@@ -61,7 +61,7 @@ class IoSession:
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run; the gates are looked at before and after, whatever the outcome."""
-        effective = self._set(candidate) if self.sets_scheduler else {}
+        effective = self._set_again(candidate) if self.sets_scheduler else {}
         dropped = os.geteuid() == 0
         if dropped:
             self.control.drop_caches()
@@ -86,6 +86,15 @@ class IoSession:
             found,
             outcome.histograms,
         )
+
+    def _set_again(self, candidate: Candidate) -> dict[str, str]:
+        """Set what was set in the rehearsal: if it fails now, somebody else meddles."""
+        try:
+            return self._set(candidate)
+        except HostError as error:
+            if not self.place.path.exists():
+                raise
+            raise GateError(f"knob-changed: {error}") from error
 
     def _claimed(self, outcome: Outcome) -> tuple[int, int] | None:
         """Bytes that the device must have counted, where that can be told."""
