@@ -13,6 +13,7 @@ mod io_job;
 mod sim_names;
 mod sim_run;
 mod stoppable;
+mod trace_file;
 
 /// Everything that Python can reach, one line per file.
 #[pymodule]
@@ -35,5 +36,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(io_job::run_io_job, module)?)?;
     module.add_function(wrap_pyfunction!(io_job::io_timings, module)?)?;
     module.add_function(wrap_pyfunction!(io_job::io_nop_calibration, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_file::trace_stats, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_file::trace_convert, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_file::trace_formats, module)?)?;
     Ok(())
 }

@@ -20,18 +20,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "io": ("schedlab.cli.io:io", "I/O schedulers and block I/O."),
     "recover": ("schedlab.cli.recover:recover", "Put back what a killed run left changed."),
     "analyse": ("schedlab.cli.analyse:analyse", "Give the verdict of a result folder."),
-    "import": (
-        "schedlab.cli.import_:import_",
-        "Import existing measurements.",
-    ),
+    "import": ("schedlab.cli.import_:import_", "Import existing measurements."),
     "cpu": ("schedlab.cli.cpu:cpu", "Count calculations of processes under a CPU scheduler."),
-    "trace": ("schedlab.cli.trace:trace", "Record what the kernel did while a command ran."),
     "sim": ("schedlab.cli.sim:sim", "Simulate schedulers of CPUs and storage devices."),
     "compare": ("schedlab.cli.compare:compare", "Compare I/O schedulers: the main job."),
     "completion": ("schedlab.cli.completion:completion", "Print shell completion."),
     "lab": ("schedlab.cli.lab:lab", "Ready-made experiments, one per published study."),
     "report": ("schedlab.cli.report:report", "Write the report of a result folder."),
     "reproduce": ("schedlab.cli.reproduce:reproduce", "Measure a stored experiment again."),
+    "trace": ("schedlab.cli.trace:trace", "Read block traces, record kernel events."),
 }
 
 

@@ -3,6 +3,7 @@
 mod arrays;
 mod requests;
 mod synthetic;
+pub mod trace;
 
 pub use arrays::Arrays;
 pub use requests::read_requests;

@@ -1,4 +1,4 @@
-"""`schedlab trace`: what the kernel really did while a command ran."""
+"""`schedlab trace`: recorded requests and kernel events, one file per command."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from schedlab.cli import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "cpu": ("schedlab.cli.trace.cpu:cpu", "CPU bursts of a command and of all it forks."),
+    "convert": ("schedlab.cli.trace.convert:convert", "Write a block trace in another format."),
+    "stats": ("schedlab.cli.trace.stats:stats", "Say what a block trace is like."),
 }
 
 
 @click.group(cls=LazyGroup, commands_by_name=COMMANDS)
 def trace() -> None:
-    """Record what the kernel did while a command ran."""
+    """Read block I/O traces and record kernel events."""

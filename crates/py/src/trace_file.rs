@@ -1,0 +1,77 @@
+//! Block I/O traces: statistics and conversion, JSON out.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use schedlab_sim::workload::trace::{self, TraceError, TraceOptions, TraceStats};
+use serde_json::json;
+
+use crate::cpu_sim::interruptible;
+
+/// Records between two questions whether to stop.
+const ASK_EVERY: u64 = 1 << 14;
+
+fn options_from(options_json: &str) -> PyResult<TraceOptions> {
+    serde_json::from_str(options_json).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// What a trace is like, as JSON: `format`, `lines`, `skipped` and the summary.
+#[pyfunction]
+#[pyo3(signature = (path, format=None, options_json="{}"))]
+pub fn trace_stats(
+    py: Python<'_>,
+    path: PathBuf,
+    format: Option<&str>,
+    options_json: &str,
+) -> PyResult<String> {
+    let options = options_from(options_json)?;
+    interruptible(py, |stop| {
+        let mut reader = trace::open(&path, format, &options)?;
+        let mut stats = TraceStats::new();
+        let mut count = 0u64;
+        for record in reader.by_ref() {
+            stats.record(&record?);
+            count += 1;
+            if count % ASK_EVERY == 0 && stop() {
+                return Err(TraceError::Stopped);
+            }
+        }
+        let (name, lines, skipped) = (reader.format().name, reader.lines(), reader.skipped());
+        let told = json!({
+            "format": name, "lines": lines, "skipped": skipped, "summary": stats.summary(),
+        });
+        Ok(told.to_string())
+    })
+}
+
+/// Writes a trace in another format and says as JSON what was done.
+#[pyfunction]
+#[pyo3(signature = (path, out, to, format=None, options_json="{}"))]
+pub fn trace_convert(
+    py: Python<'_>,
+    path: PathBuf,
+    out: PathBuf,
+    to: &str,
+    format: Option<&str>,
+    options_json: &str,
+) -> PyResult<String> {
+    let options = options_from(options_json)?;
+    interruptible(py, |stop| {
+        let mut reader = trace::open(&path, format, &options)?;
+        let created = File::create(&out).map_err(TraceError::io(&out, "create"));
+        let done = trace::convert(&mut reader, &mut created?, Path::new(&out), to, stop)?;
+        let told = json!({ "format": reader.format().name, "to": to, "done": done });
+        Ok::<_, TraceError>(told.to_string())
+    })
+}
+
+/// (name, what it is, whether it can be written) of every trace format.
+#[pyfunction]
+pub fn trace_formats() -> Vec<(&'static str, &'static str, bool)> {
+    trace::FORMATS
+        .iter()
+        .map(|format| (format.name, format.title, format.is_writable()))
+        .collect()
+}

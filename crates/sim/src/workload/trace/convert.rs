@@ -1,0 +1,72 @@
+//! A trace in another format.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::formats::{format_named, FORMATS};
+use super::{Skipped, TraceError, TraceReader};
+
+const FLUSH_BYTES: usize = 128 << 10;
+const ASK_EVERY: u64 = 1 << 14;
+
+/// What a conversion did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Converted {
+    /// Requests written.
+    pub requests: u64,
+    /// Trims left out because the format has none.
+    pub trims_left_out: u64,
+    /// What the reader passed over.
+    pub skipped: Skipped,
+}
+
+/// Writes every request of `reader` to `out` in the format named `to`; `path` names the output in
+/// errors, `stop` is asked now and then and is true to end it. What `to` cannot hold is rounded as its file says.
+pub fn convert(
+    reader: &mut TraceReader,
+    out: &mut dyn Write,
+    path: &Path,
+    to: &str,
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<Converted, TraceError> {
+    let format = format_named(to)?;
+    let Some((header, write)) = format.write else {
+        let writable = FORMATS.iter().filter(|f| f.write.is_some());
+        let names: Vec<&str> = writable.map(|f| f.name).collect();
+        return Err(TraceError::Unknown {
+            name: format!("{to} (it is read only)"),
+            known: names.join(", "),
+        });
+    };
+    let holds_trims = matches!(to, "requests" | "iolog");
+    let mut done = Converted::default();
+    let mut text = Vec::with_capacity(FLUSH_BYTES + 256);
+    if !header.is_empty() {
+        text.extend_from_slice(header.as_bytes());
+        text.push(b'\n');
+    }
+    for record in reader.by_ref() {
+        let record = record?;
+        if record.trim && !holds_trims {
+            done.trims_left_out += 1;
+            continue;
+        }
+        write(&record, &mut text);
+        done.requests += 1;
+        if text.len() >= FLUSH_BYTES {
+            out.write_all(&text)
+                .map_err(TraceError::io(path, "write"))?;
+            text.clear();
+        }
+        if done.requests % ASK_EVERY == 0 && stop() {
+            return Err(TraceError::Stopped);
+        }
+    }
+    out.write_all(&text)
+        .map_err(TraceError::io(path, "write"))?;
+    out.flush().map_err(TraceError::io(path, "write"))?;
+    done.skipped = reader.skipped();
+    Ok(done)
+}

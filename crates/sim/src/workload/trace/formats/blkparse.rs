@@ -1,0 +1,74 @@
+//! Text of blkparse in its default layout:
+//! `%D %2c %8s %5T.%9t %5p %2a %3d`, then `sector + n [process]`, and its summary at the end.
+
+use super::super::fields::{decimal, times, whole, words};
+use super::super::reader::Parsed;
+use super::super::Mismatch;
+use super::blk::{Action, BlkEvent};
+use super::{Memory, SECTOR_BYTES};
+
+const EXPECTED: &str = "major,minor cpu sequence seconds.ns pid action rwbs [sector + n [process]]";
+
+pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
+    if memory.finished {
+        return Ok(None);
+    }
+    let missing = Mismatch(EXPECTED);
+    let mut words = words(line);
+    let Some(device) = words.next() else {
+        return Ok(None);
+    };
+    if device.starts_with(b"CPU") || device == b"Total" {
+        memory.finished = true;
+        return Ok(None);
+    }
+    let device = device_number(device).ok_or(missing)?;
+    let mut word = || words.next().ok_or(missing);
+    whole(word()?, EXPECTED)?;
+    whole(word()?, EXPECTED)?;
+    let time_ns = decimal(word()?, 9, EXPECTED)?;
+    whole(word()?, EXPECTED)?;
+    let action = match word()? {
+        b"Q" => Action::Queue,
+        b"D" => Action::Dispatch,
+        b"C" => Action::Complete,
+        _ => return Ok(None),
+    };
+    let kind = word()?;
+    let trim = kind.contains(&b'D');
+    if !(trim || kind.contains(&b'R') || kind.contains(&b'W')) {
+        return Ok(None);
+    }
+    let Ok(sector) = word() else {
+        return Err(missing);
+    };
+    // A flush has no range: `FWS [process]`.
+    if sector.starts_with(b"[") {
+        return Ok(None);
+    }
+    let offset = times(whole(sector, EXPECTED)?, SECTOR_BYTES, EXPECTED)?;
+    match word() {
+        Ok(b"+") => {}
+        // A completion of a flush: `FF 0 [0]`.
+        Ok(rest) if rest.starts_with(b"[") => return Ok(None),
+        _ => return Err(missing),
+    }
+    let length = times(whole(word()?, EXPECTED)?, SECTOR_BYTES, EXPECTED)?;
+    memory.blk.see(&BlkEvent {
+        time_ns,
+        device,
+        offset,
+        length,
+        action,
+        is_write: !trim && kind.contains(&b'W'),
+        trim,
+    })
+}
+
+/// `8,0` as the kernel numbers devices.
+fn device_number(word: &[u8]) -> Option<u32> {
+    let comma = word.iter().position(|byte| *byte == b',')?;
+    let major = whole(&word[..comma], EXPECTED).ok()?;
+    let minor = whole(&word[comma + 1..], EXPECTED).ok()?;
+    (major < 1 << 12 && minor < 1 << 20).then_some(((major << 20) | minor) as u32)
+}

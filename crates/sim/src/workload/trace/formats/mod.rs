@@ -1,0 +1,288 @@
+//! The registry of trace formats, what a format may remember, and telling formats apart.
+
+mod alibaba;
+mod blk;
+mod blkparse;
+mod blktrace;
+mod disksim;
+mod disksim_validate;
+mod iolog;
+mod mqsim;
+mod msr;
+mod requests;
+mod spc;
+mod systor;
+mod tencent;
+mod vscsi;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::error::shown;
+use super::input::Input;
+use super::reader::Parsed;
+use super::{Event, Mismatch, TraceError, TraceOptions, TraceRecord};
+
+/// Length of a sector wherever a format counts in sectors.
+const SECTOR_BYTES: u64 = 512;
+/// More files or hosts than that are no names but noise.
+const NAMES_MAX: usize = 1 << 16;
+/// Enough for formats that say they are sorted; real files of theirs are nearly so.
+const NEARLY_SORTED: usize = 4096;
+/// For formats known to be out of order.
+const UNSORTED: usize = 1 << 16;
+
+/// A trace format.
+pub struct Format {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is.
+    pub title: &'static str,
+    /// How it is read.
+    pub(super) kind: Kind,
+    /// Its times are those of a calendar; they are given from the first request on.
+    pub(super) calendar: bool,
+    /// Requests held back to sort.
+    pub(super) reorder: usize,
+    /// How a record of it is written, after the header line if there is one.
+    pub(super) write: Option<(&'static str, WriteLine)>,
+}
+
+/// Appends one record as a line (with its end).
+pub(super) type WriteLine = fn(&TraceRecord, &mut Vec<u8>);
+type ParseLine = fn(&[u8], &mut Memory) -> Parsed;
+type OpenBinary = fn(Vec<Input>, &TraceOptions) -> Result<Box<dyn Binary>, TraceError>;
+
+/// Lines, or records of fixed layout.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Text(ParseLine),
+    Binary(OpenBinary),
+}
+
+/// A binary trace: gives records one by one, with what to show of one that is none.
+pub(super) trait Binary: Send {
+    fn next(&mut self) -> Result<Option<(Parsed, String)>, TraceError>;
+    fn path(&self) -> &Path;
+}
+
+/// Every format, one line each.
+pub static FORMATS: [Format; 14] = [
+    text(
+        "requests",
+        "arrival_ms,is_write,first_page,pages (4 KiB pages)",
+        requests::line,
+    )
+    .written(requests::HEADER, requests::write),
+    text("msr", "MSR Cambridge CSV", msr::line)
+        .calendar()
+        .written("", msr::write),
+    text("spc", "SPC (UMass repository)", spc::line).written("", spc::write),
+    text("iolog", "fio iolog, versions 2 and 3", iolog::line).written(iolog::HEADER, iolog::write),
+    text("blkparse", "text output of blkparse", blkparse::line),
+    binary(
+        "blktrace",
+        "binary files of blktrace, one per CPU",
+        blktrace::open,
+    ),
+    text("alibaba", "Alibaba block traces 2020", alibaba::line)
+        .calendar()
+        .written("", alibaba::write),
+    text("tencent", "Tencent CBS", tencent::line)
+        .calendar()
+        .unsorted()
+        .written("", tencent::write),
+    text("systor", "SYSTOR'17 enterprise VDI", systor::line)
+        .calendar()
+        .unsorted()
+        .written(systor::HEADER, systor::write),
+    text("mqsim", "MQSim ASCII", mqsim::line).written("", mqsim::write),
+    text("disksim", "DiskSim ASCII", disksim::line).written("", disksim::write),
+    text(
+        "disksim-validate",
+        "DiskSim validation trace",
+        disksim_validate::line,
+    ),
+    binary("vscsi", "VMware vSCSI, version 1", vscsi::open).calendar(),
+    text(
+        "fio-log",
+        "fio log with offsets (log_offset=1)",
+        iolog::log_line,
+    ),
+];
+
+const fn text(name: &'static str, title: &'static str, parse: ParseLine) -> Format {
+    Format {
+        name,
+        title,
+        kind: Kind::Text(parse),
+        calendar: false,
+        reorder: NEARLY_SORTED,
+        write: None,
+    }
+}
+
+const fn binary(name: &'static str, title: &'static str, open: OpenBinary) -> Format {
+    Format {
+        kind: Kind::Binary(open),
+        ..text(name, title, requests::line)
+    }
+}
+
+impl Format {
+    /// Whether traces can be converted to it.
+    pub fn is_writable(&self) -> bool {
+        self.write.is_some()
+    }
+
+    const fn calendar(mut self) -> Self {
+        self.calendar = true;
+        self
+    }
+
+    const fn unsorted(mut self) -> Self {
+        self.reorder = UNSORTED;
+        self
+    }
+
+    const fn written(mut self, header: &'static str, line: WriteLine) -> Self {
+        self.write = Some((header, line));
+        self
+    }
+}
+
+/// What the reader of a text format keeps from line to line.
+pub(super) struct Memory {
+    names: HashMap<Vec<u8>, u32>,
+    last_name: (Vec<u8>, u32),
+    clock_ns: u64,
+    version: u8,
+    finished: bool,
+    blk: blk::Tracker,
+}
+
+impl Memory {
+    pub(super) fn new(event: Event) -> Self {
+        Memory {
+            names: HashMap::new(),
+            last_name: (Vec::new(), 0),
+            clock_ns: 0,
+            version: 0,
+            finished: false,
+            blk: blk::Tracker::new(event),
+        }
+    }
+
+    /// The number of a name, in the order of appearance.
+    #[inline]
+    fn number_of(&mut self, name: &[u8]) -> Result<u32, Mismatch> {
+        if self.last_name.0 == name && !name.is_empty() {
+            return Ok(self.last_name.1);
+        }
+        let next = self.names.len() as u32;
+        let number = match self.names.get(name) {
+            Some(number) => *number,
+            None if self.names.len() >= NAMES_MAX => {
+                return Err(Mismatch("at most 65,536 different names"));
+            }
+            None => {
+                self.names.insert(name.to_vec(), next);
+                next
+            }
+        };
+        self.last_name = (name.to_vec(), number);
+        Ok(number)
+    }
+}
+
+/// The format of that name.
+pub fn format_named(name: &str) -> Result<&'static Format, TraceError> {
+    FORMATS
+        .iter()
+        .find(|format| format.name == name)
+        .ok_or_else(|| TraceError::Unknown {
+            name: name.to_owned(),
+            known: known(),
+        })
+}
+
+fn known() -> String {
+    let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+    names.join(", ")
+}
+
+/// The files `path.blktrace.N` that blktrace wrote, one per CPU, when `path` itself is none.
+pub(super) fn per_cpu_files(path: &Path) -> Option<Vec<PathBuf>> {
+    if path.exists() {
+        return None;
+    }
+    let files: Vec<PathBuf> = (0..4096)
+        .map(|cpu| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".blktrace.{cpu}"));
+            PathBuf::from(name)
+        })
+        .filter(|file| file.exists())
+        .collect();
+    (!files.is_empty()).then_some(files)
+}
+
+/// The one format that the start of a file fits.
+pub(super) fn detect(path: &Path, input: &mut Input) -> Result<&'static Format, TraceError> {
+    const PEEKED_BYTES: usize = 64 << 10;
+    const LINES: usize = 32;
+    let start = input.peek(PEEKED_BYTES)?;
+    if blktrace::looks_like(start) {
+        return format_named("blktrace");
+    }
+    if vscsi::looks_like(start) {
+        return format_named("vscsi");
+    }
+    let mut lines: Vec<&[u8]> = start.split(|byte| *byte == b'\n').collect();
+    if start.len() == PEEKED_BYTES {
+        lines.pop();
+    }
+    lines.truncate(LINES);
+    let mut fitting: Vec<&str> = FORMATS
+        .iter()
+        .filter(|format| fits(format, &lines))
+        .map(|format| format.name)
+        .collect();
+    // Five whole numbers are both; DiskSim writes its milliseconds with a decimal point.
+    if fitting == ["mqsim", "disksim"] {
+        let decimals = lines.iter().any(|line| line.contains(&b'.'));
+        fitting = vec![if decimals { "disksim" } else { "mqsim" }];
+    }
+    let why = match fitting[..] {
+        [name] => return format_named(name),
+        [] if lines.iter().all(|line| line.trim_ascii().is_empty()) => "it is empty".to_owned(),
+        [] => format!("no format fits {:?}", shown(lines[0])),
+        _ => format!("it may be {}", fitting.join(" or ")),
+    };
+    Err(TraceError::Undetected {
+        path: path.to_owned(),
+        why,
+        known: known(),
+    })
+}
+
+/// Whether every line is one of the format, and some carry I/O.
+fn fits(format: &Format, lines: &[&[u8]]) -> bool {
+    let Kind::Text(parse) = format.kind else {
+        return false;
+    };
+    let mut memory = Memory::new(Event::default());
+    let mut records = 0;
+    for line in lines {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        match if line.is_empty() {
+            Ok(None)
+        } else {
+            parse(line, &mut memory)
+        } {
+            Ok(record) => records += usize::from(record.is_some()),
+            Err(_) => return false,
+        }
+    }
+    records > 0
+}

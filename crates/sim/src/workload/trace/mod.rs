@@ -1,0 +1,111 @@
+//! Block I/O traces, read as a stream: memory does not depend on the length of the trace.
+//!
+//! [`open`] gives a [`TraceReader`], an iterator of records in the order of arrival. Plain, gzip,
+//! zstd and bzip2 files are told apart by their first bytes, and formats by their first lines
+//! where that is unambiguous. A format is one file in `formats/` and one line in [`FORMATS`].
+//!
+//! ```
+//! use schedlab_sim::workload::trace::{read_bytes, TraceOptions};
+//!
+//! let text = "0,20941264,8192,W,0.551706\n0,20939840,8192,R,0.554041\n";
+//! let reader = read_bytes("x.spc", text.into(), None, &TraceOptions::default()).unwrap();
+//! let records: Vec<_> = reader.collect::<Result<_, _>>().unwrap();
+//! assert_eq!(records[0].request.offset.0, 20941264 * 512);
+//! assert_eq!(records[1].request.arrival.0, 554_041_000);
+//! ```
+
+mod convert;
+mod error;
+mod fields;
+mod formats;
+mod input;
+mod reader;
+mod reorder;
+mod stats;
+
+pub use convert::{convert, Converted};
+pub use error::{Mismatch, TraceError};
+pub use formats::{format_named, Format, FORMATS};
+pub use reader::{open, read_bytes, Skipped, TraceReader};
+pub use stats::{TraceStats, TraceSummary};
+
+use schedlab_model::{Bytes, Nanos, Request};
+use serde::{Deserialize, Serialize};
+
+use super::Incoming;
+use crate::SimError;
+
+/// A request of a trace, with what else the trace knows about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceRecord {
+    /// When, where and how much. Arrivals of traces with calendar times start at 0.
+    pub request: Request,
+    /// Discards the range instead of reading or writing it.
+    pub trim: bool,
+    /// The response time that was measured, where the trace has it.
+    pub latency: Option<Nanos>,
+    /// Device, volume or file of the trace, as numbered there or in the order of appearance.
+    pub device: u32,
+}
+
+/// Which event of a kernel trace is the arrival of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// It entered the block layer (Q).
+    #[default]
+    Queue,
+    /// It went to the device (D).
+    Dispatch,
+    /// It went to the device, and came back (D, with the latency up to C); others are left out.
+    Complete,
+}
+
+/// How a trace is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TraceOptions {
+    /// Count and pass over lines that are none, instead of an error.
+    pub skip_bad_lines: bool,
+    /// Requests held back to put them in order; the format's own number where not given.
+    pub reorder: Option<usize>,
+    /// The event of blkparse and blktrace traces that is the arrival.
+    pub event: Event,
+}
+
+impl From<TraceRecord> for Incoming {
+    fn from(record: TraceRecord) -> Self {
+        Incoming {
+            request: record.request,
+            trim: record.trim,
+        }
+    }
+}
+
+impl From<TraceError> for SimError {
+    fn from(error: TraceError) -> Self {
+        match error {
+            TraceError::Stopped => SimError::Stopped,
+            other => SimError::Source(Box::new(other)),
+        }
+    }
+}
+
+/// A record from the parts that every format has.
+#[inline]
+fn record(arrival_ns: u64, offset: u64, length: u64, is_write: bool) -> TraceRecord {
+    TraceRecord {
+        request: Request {
+            arrival: Nanos(arrival_ns),
+            offset: Bytes(offset),
+            length: Bytes(length),
+            is_write,
+        },
+        trim: false,
+        latency: None,
+        device: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

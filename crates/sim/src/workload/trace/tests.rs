@@ -1,0 +1,471 @@
+//! Every format by hand-written lines, compression, order, errors.
+
+use std::io::Write;
+
+use super::*;
+
+fn options() -> TraceOptions {
+    TraceOptions::default()
+}
+
+fn read(text: &[u8], format: Option<&str>, options: &TraceOptions) -> Vec<TraceRecord> {
+    let reader = read_bytes("trace", text.to_vec(), format, options).unwrap();
+    reader.collect::<Result<_, _>>().unwrap()
+}
+
+/// Arrival, offset, length, write, device, latency of every record.
+type Row = (u64, u64, u64, bool, u32, Option<u64>);
+
+fn rows(text: &[u8], format: &str) -> Vec<Row> {
+    let named = read(text, Some(format), &options());
+    let detected = read_bytes("trace", text.to_vec(), None, &options()).unwrap();
+    assert_eq!(detected.format().name, format);
+    assert_eq!(detected.collect::<Result<Vec<_>, _>>().unwrap(), named);
+    named
+        .iter()
+        .map(|r| {
+            let q = &r.request;
+            let latency = r.latency.map(|l| l.0);
+            (
+                q.arrival.0,
+                q.offset.0,
+                q.length.0,
+                q.is_write,
+                r.device,
+                latency,
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn msr_counts_windows_ticks_from_the_first_request() {
+    let text = b"128166372003061629,usr,0,Read,7014609920,24576,41286\n\
+                 128166372016382155,usr,1,Write,1317441536,8192,1963\n";
+    assert_eq!(
+        rows(text, "msr"),
+        [
+            (0, 7_014_609_920, 24_576, false, 0, Some(4_128_600)),
+            (1_332_052_600, 1_317_441_536, 8192, true, 1, Some(196_300)),
+        ]
+    );
+}
+
+#[test]
+fn spc_allows_white_space_and_further_fields() {
+    let text = b"0,20941264,8192,W,0.551706\n 1 , 20939840 , 512 , r , 1.5 , 7\r\n";
+    assert_eq!(
+        rows(text, "spc"),
+        [
+            (551_706_000, 20_941_264 * 512, 8192, true, 0, None),
+            (1_500_000_000, 20_939_840 * 512, 512, false, 1, None),
+        ]
+    );
+}
+
+#[test]
+fn iolog_2_waits_until_milliseconds_and_3_stamps_microseconds() {
+    let text = b"fio version 2 iolog\nf1 add\nf1 open\nf1 read 0 4096\nf1 wait 1000 0\n\
+                 f2 write 4096 512\nf1 sync 0 0\nf1 wait 1500 0\nf1 trim 8192 4096\nf1 close\n";
+    assert_eq!(
+        rows(text, "iolog"),
+        [
+            (0, 0, 4096, false, 0, None),
+            (1_000_000_000, 4096, 512, true, 1, None),
+            (1_500_000_000, 8192, 4096, false, 0, None),
+        ]
+    );
+    assert!(read(text, None, &options())[2].trim);
+    let text = b"fio version 3 iolog\n33 f1 add\n198 f1 read 61440 4096\n612 f1 write 774144 512\n";
+    assert_eq!(
+        rows(text, "iolog"),
+        [
+            (198_000, 61_440, 4096, false, 0, None),
+            (612_000, 774_144, 512, true, 0, None),
+        ]
+    );
+}
+
+const BLKPARSE: &[u8] = b"  8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]
+  8,0    3        2     0.000001829   697  G   W 223490 + 8 [kjournald]
+  8,0    3        3     0.000003000   697  P   N [kjournald]
+  8,0    3        0     0.000004000     0  m   N cfq697 insert_request
+  8,0    3        4     0.000005000   697  A   W 1 + 8 <- (8,1) 2
+  8,0    3        5     0.000010000   697  D   W 223490 + 8 (    8171) [kjournald]
+  8,0    3        6     0.000011000   697  D   N 0 (12 00 00 00 24 00 ..) [hald]
+  8,0    3        7     0.000012000   697  Q FWS [x]
+  8,0    1        8     0.000510000     0  C   W 223490 + 8 (  499829) [0]
+  8,0    1        9     0.000600000     9  Q  DS 0 + 2048 [fstrim]
+CPU0 (8,0):
+ Reads Queued:           0,        0KiB\t Writes Queued:           1,        4KiB
+";
+
+#[test]
+fn blkparse_gives_arrivals_or_measured_requests() {
+    let offset = 223_490 * 512;
+    let device = 8 << 20;
+    assert_eq!(
+        rows(BLKPARSE, "blkparse"),
+        [
+            (0, offset, 4096, true, device, None),
+            (600_000, 0, 1 << 20, false, device, None),
+        ]
+    );
+    let at = |event| read(BLKPARSE, None, &TraceOptions { event, ..options() });
+    assert_eq!(at(Event::Dispatch)[0].request.arrival.0, 10_000);
+    let complete = read(
+        BLKPARSE,
+        Some("blkparse"),
+        &TraceOptions {
+            event: Event::Complete,
+            ..options()
+        },
+    );
+    assert_eq!(complete.len(), 1);
+    assert_eq!(complete[0].request.arrival.0, 10_000);
+    assert_eq!(complete[0].latency, Some(Nanos(500_000)));
+}
+
+/// One blk_io_trace record.
+fn event(time_ns: u64, sector: u64, bytes: u32, action: u32, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.extend(0x6561_7407u32.to_le_bytes());
+    out.extend(1u32.to_le_bytes());
+    out.extend(time_ns.to_le_bytes());
+    out.extend(sector.to_le_bytes());
+    out.extend(bytes.to_le_bytes());
+    out.extend(action.to_le_bytes());
+    for word in [77u32, 8 << 20, 0] {
+        out.extend(word.to_le_bytes());
+    }
+    out.extend(0u16.to_le_bytes());
+    out.extend((payload.len() as u16).to_le_bytes());
+    out.extend(payload);
+    out
+}
+
+const READ: u32 = 1 << 16;
+const WRITE: u32 = 2 << 16;
+
+#[test]
+fn blktrace_files_of_several_cpus_merge_by_time() {
+    let folder = std::env::temp_dir().join(format!("schedlab-blktrace-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let first = [
+        event(0, 0, 0, 1 << 26, b"fio\0"),
+        event(100, 8, 4096, READ | 1, b""),
+        event(300, 16, 512, WRITE | 1, b"12345678"),
+    ];
+    let second = [
+        event(200, 24, 4096, WRITE | 1, b""),
+        event(400, 24, 4096, WRITE | 8, b""),
+    ];
+    std::fs::write(folder.join("sda.blktrace.0"), first.concat()).unwrap();
+    std::fs::write(folder.join("sda.blktrace.1"), second.concat()).unwrap();
+    let records: Vec<_> = open(&folder.join("sda"), None, &options())
+        .unwrap()
+        .map(|r| r.unwrap())
+        .map(|r| (r.request.arrival.0, r.request.offset.0, r.request.is_write))
+        .collect();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(
+        records,
+        [(100, 4096, false), (200, 12_288, true), (300, 8192, true)]
+    );
+}
+
+#[test]
+fn blktrace_of_the_other_byte_order_and_torn() {
+    let mut record = event(7, 8, 4096, WRITE | 1, b"");
+    for (at, length) in [(0, 4), (4, 4), (8, 8), (16, 8), (24, 4), (28, 4), (36, 4)] {
+        record[at..at + length].reverse();
+    }
+    assert_eq!(
+        rows(&record, "blktrace"),
+        [(7, 4096, 4096, true, 8 << 20, None)]
+    );
+    let mut torn = event(7, 8, 4096, WRITE | 1, b"");
+    torn.extend(&event(8, 8, 4096, WRITE | 1, b"")[..20]);
+    let error = read_bytes("t", torn, None, &options())
+        .unwrap()
+        .find_map(Result::err)
+        .unwrap();
+    assert!(
+        error
+            .to_string()
+            .contains("record 2: expected a record of 48"),
+        "{error}"
+    );
+    assert!(error.to_string().contains("the last 20 bytes"), "{error}");
+}
+
+#[test]
+fn alibaba_tencent_and_systor() {
+    let text =
+        b"419,W,8792731648,16384,1577808144360767\n725,R,59110326272,360448,1577808144360813\n";
+    assert_eq!(
+        rows(text, "alibaba"),
+        [
+            (0, 8_792_731_648, 16_384, true, 419, None),
+            (46_000, 59_110_326_272, 360_448, false, 725, None),
+        ]
+    );
+    let text = b"1538323201,12910952,128,0,1063\n1538323200,6265688,8,1,1576\n";
+    assert_eq!(
+        rows(text, "tencent"),
+        [
+            (0, 6_265_688 * 512, 4096, true, 1576, None),
+            (1_000_000_000, 12_910_952 * 512, 65_536, false, 1063, None),
+        ]
+    );
+    let text = b"Timestamp,Response,IOType,LUN,Offset,Size\n\
+                 1455592201.024103000,0.000215,R,1,4096,512\n1455592201.024100000,,W,2,0,8192\n";
+    assert_eq!(
+        rows(text, "systor"),
+        [
+            (0, 0, 8192, true, 2, None),
+            (3_000, 4096, 512, false, 1, Some(215_000)),
+        ]
+    );
+}
+
+#[test]
+fn mqsim_and_disksim() {
+    let text = b"938513000 4 264719034 16 0\n938828000 3 197570570 16 1\n";
+    assert_eq!(
+        rows(text, "mqsim"),
+        [
+            (938_513_000, 264_719_034 * 512, 8192, true, 4, None),
+            (938_828_000, 197_570_570 * 512, 8192, false, 3, None),
+        ]
+    );
+    let text = b"0.500000 0 8 16 1\n1.25 1 64 8 20000\n";
+    assert_eq!(
+        rows(text, "disksim"),
+        [
+            (500_000, 4096, 8192, false, 0, None),
+            (1_250_000, 32_768, 4096, true, 1, None)
+        ]
+    );
+    let text = b"R Miss 8 16 1000.5 200\nW Hit 64 8 10 0\n";
+    assert_eq!(
+        rows(text, "disksim-validate"),
+        [
+            (0, 4096, 8192, false, 0, Some(1_000_500)),
+            (1_200_500, 32_768, 4096, true, 0, Some(10_000)),
+        ]
+    );
+}
+
+#[test]
+fn vscsi_records() {
+    let mut bytes = Vec::new();
+    for (length, command, block, us) in [
+        (4096u32, 0x28u16, 8u64, 5_000_000u64),
+        (512, 0x2a, 0, 5_000_007),
+    ] {
+        for word in [1u32, length, 1] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(command.to_le_bytes());
+        bytes.extend(1u16.to_le_bytes());
+        bytes.extend(block.to_le_bytes());
+        bytes.extend(us.to_le_bytes());
+    }
+    assert_eq!(
+        rows(&bytes, "vscsi"),
+        [
+            (0, 4096, 4096, false, 0, None),
+            (7_000, 0, 512, true, 0, None)
+        ]
+    );
+}
+
+#[test]
+fn requests_with_trims_and_a_fio_log() {
+    let text = b"arrival_ms,is_write,first_page,pages\n5.515615,1,752,16\n6,2,0,1\n";
+    assert_eq!(
+        rows(text, "requests"),
+        [
+            (5_515_615, 752 * 4096, 65_536, true, 0, None),
+            (6_000_000, 0, 4096, false, 0, None),
+        ]
+    );
+    let text = b"0, 246083, 0, 4096, 61440, 0\n10, 17823, 1, 4096, 774144, 0\n";
+    assert_eq!(
+        rows(text, "fio-log"),
+        [
+            (0, 61_440, 4096, false, 0, Some(246_083)),
+            (10_000_000, 774_144, 4096, true, 0, Some(17_823)),
+        ]
+    );
+}
+
+#[test]
+fn compressed_traces_are_told_by_their_first_bytes() {
+    let text = b"0 0 8 16 1\n7 0 16 16 0\n".repeat(1000);
+    let plain = read(
+        &text,
+        Some("mqsim"),
+        &TraceOptions {
+            skip_bad_lines: true,
+            ..options()
+        },
+    );
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&text).unwrap();
+    let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+    bzip2.write_all(&text).unwrap();
+    let zstd = zstd::encode_all(&text[..], 1).unwrap();
+    for bytes in [gzip.finish().unwrap(), bzip2.finish().unwrap(), zstd] {
+        let options = TraceOptions {
+            skip_bad_lines: true,
+            ..options()
+        };
+        assert_eq!(read(&bytes, None, &options), plain);
+        let cut = bytes[..bytes.len() / 2].to_vec();
+        let error = read_bytes("cut", cut, Some("mqsim"), &options)
+            .and_then(|reader| reader.collect::<Result<Vec<_>, _>>())
+            .unwrap_err();
+        assert!(
+            matches!(
+                error,
+                TraceError::Io {
+                    operation: "read",
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_reorder_buffer_that_is_too_small_says_how_far() {
+    let text = b"10 0 0 8 1\n30 0 0 8 1\n40 0 0 8 1\n20 0 0 8 1\n";
+    let with = |window, skip_bad_lines| {
+        let options = TraceOptions {
+            reorder: Some(window),
+            skip_bad_lines,
+            ..options()
+        };
+        let mut reader = read_bytes("t", text.to_vec(), Some("mqsim"), &options).unwrap();
+        let times: Result<Vec<u64>, _> = reader
+            .by_ref()
+            .map(|r| r.map(|r| r.request.arrival.0))
+            .collect();
+        (times, reader.skipped().bad)
+    };
+    assert_eq!(with(2, false).0.unwrap(), [10, 20, 30, 40]);
+    let error = with(1, false).0.unwrap_err().to_string();
+    assert!(error.contains("t, line 4: is 10 ns earlier"), "{error}");
+    assert!(error.contains("1 requests"), "{error}");
+    let (times, bad) = with(1, true);
+    assert_eq!((times.unwrap(), bad), (vec![10, 30, 40], 1));
+}
+
+#[test]
+fn bad_lines_are_named_or_counted() {
+    let text = b"0 0 8 16 1\nnonsense\n5 0 8 16 2\n9 0 8 16 0\n\n";
+    let error = read_bytes("a.trace", text.to_vec(), Some("mqsim"), &options())
+        .unwrap()
+        .find_map(Result::err)
+        .unwrap()
+        .to_string();
+    assert!(
+        error.starts_with("a.trace, line 2: expected arrival_ns device"),
+        "{error}"
+    );
+    assert!(error.ends_with("found \"nonsense\""), "{error}");
+    let options = TraceOptions {
+        skip_bad_lines: true,
+        ..options()
+    };
+    let mut reader = read_bytes("a", text.to_vec(), Some("mqsim"), &options).unwrap();
+    assert_eq!(reader.by_ref().filter(Result::is_ok).count(), 2);
+    assert_eq!(
+        reader.skipped(),
+        Skipped {
+            bad: 2,
+            without_io: 1
+        }
+    );
+    assert_eq!(reader.lines(), 5);
+}
+
+#[test]
+fn overlong_lines_and_absurd_requests_are_bad_lines() {
+    let mut text = b"0 0 8 16 1\n".to_vec();
+    text.extend(vec![b'7'; 1 << 20]);
+    text.extend(b"\n9 0 8 16 0\n9 0 8 99999999999 0\n9 0 36028797018963967 8 0\n");
+    let options = TraceOptions {
+        skip_bad_lines: true,
+        ..options()
+    };
+    let mut reader = read_bytes("a", text, Some("mqsim"), &options).unwrap();
+    assert_eq!(reader.by_ref().filter(Result::is_ok).count(), 2);
+    assert_eq!(reader.skipped().bad, 3);
+}
+
+#[test]
+fn unknown_and_ambiguous_formats_say_what_there_is() {
+    let error = |text: &[u8], format| {
+        read_bytes("x", text.to_vec(), format, &options())
+            .err()
+            .unwrap()
+            .to_string()
+    };
+    assert!(error(b"", Some("tape")).contains("expected one of requests, msr"));
+    assert!(error(b"", None).contains("it is empty"));
+    assert!(error(b"hello\n", None).contains("no format fits \"hello\""));
+    assert!(error(b"\0\0\0", None).contains("name it as FILE:FORMAT"));
+}
+
+#[test]
+fn writing_and_reading_again_keeps_what_the_format_holds() {
+    let text = b"1000000000 4 264 16 0\n2000000000 3 1976 8 1\n";
+    let before = read(text, Some("mqsim"), &options());
+    for format in FORMATS.iter().filter(|f| f.write.is_some()) {
+        let mut reader = read_bytes("t", text.to_vec(), Some("mqsim"), &options()).unwrap();
+        let mut out = Vec::new();
+        let path = std::path::Path::new("out");
+        let done = convert(&mut reader, &mut out, path, format.name, &mut || false).unwrap();
+        assert_eq!(done.requests, 2);
+        let after = read(&out, Some(format.name), &options());
+        let shift = if format.calendar { 1_000_000_000 } else { 0 };
+        for (a, b) in before.iter().zip(&after) {
+            assert_eq!(
+                a.request.arrival.0 - shift,
+                b.request.arrival.0,
+                "{}",
+                format.name
+            );
+            assert_eq!(
+                (a.request.offset, a.request.length),
+                (b.request.offset, b.request.length)
+            );
+            assert_eq!(a.request.is_write, b.request.is_write, "{}", format.name);
+        }
+    }
+}
+
+#[test]
+fn statistics_by_hand() {
+    let text = b"0 0 0 8 1\n1000 0 8 8 1\n3000 0 0 16 0\n3000 1 0 1 0\n";
+    let mut stats = TraceStats::new();
+    for record in read(text, Some("mqsim"), &options()) {
+        stats.record(&record);
+    }
+    let summary = stats.summary();
+    assert_eq!((summary.requests, summary.reads, summary.writes), (4, 2, 2));
+    assert_eq!((summary.read_bytes, summary.write_bytes), (8192, 8704));
+    assert_eq!(
+        (summary.span_ns, summary.devices, summary.end_bytes),
+        (3000, 2, 8192)
+    );
+    assert_eq!(summary.footprint_bytes, 3 * 4096);
+    assert_eq!(summary.sequential_share, 0.25);
+    assert_eq!(summary.inter_arrival_ns.mean, 1000.0);
+    assert_eq!(summary.inter_arrival_ns.max, 2000);
+    assert_eq!(summary.read_size_bytes.p50, 4096);
+}

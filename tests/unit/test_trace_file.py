@@ -1,0 +1,105 @@
+"""`schedlab trace stats` and `convert` on the real traces, and their complaints."""
+
+import bz2
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli import cli
+from schedlab.errors import SpecError
+
+DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
+TPCC = DATA / "traces" / "tpcc-small.trace"
+
+
+def trace(*arguments):
+    result = CliRunner().invoke(cli, ["trace", *map(str, arguments)])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def stats(*arguments):
+    return json.loads(trace("stats", *arguments, "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("name", "requests", "bytes_", "span_s"),
+    [
+        ("tpcc-small.trace", 6999, 59_718_656, 0.136489),
+        ("wsrch-small.trace", 24783, 382_117_888, 60.055212),
+    ],
+)
+def test_the_real_traces_have_the_stated_counts_bytes_and_span(name, requests, bytes_, span_s):
+    file = DATA / "traces" / name
+    told = stats(file)
+    assert told["format"] == "mqsim"
+    summary = told["summary"]
+    lines = [line.split() for line in file.read_text().splitlines()]
+    assert summary["requests"] == requests == len(lines)
+    assert summary["bytes"] == bytes_ == sum(int(line[3]) * 512 for line in lines)
+    assert summary["reads"] == sum(line[4] == "1" for line in lines)
+    assert summary["span_ns"] / 1e9 == pytest.approx(span_s, abs=1e-9)
+
+
+@pytest.mark.parametrize(("compress", "suffix"), [(gzip.compress, "gz"), (bz2.compress, "bz2")])
+def test_a_compressed_trace_is_the_same_trace(tmp_path, compress, suffix):
+    file = tmp_path / f"t.{suffix}"
+    file.write_bytes(compress(TPCC.read_bytes()))
+    assert stats(file)["summary"] == stats(TPCC)["summary"]
+
+
+@pytest.mark.parametrize("to", ["requests", "msr", "spc", "iolog", "alibaba", "systor", "disksim"])
+def test_converting_keeps_counts_and_bytes(tmp_path, to):
+    out = tmp_path / "out"
+    trace("convert", TPCC, out, "--to", to)
+    before, after = stats(TPCC)["summary"], stats(f"{out}:{to}")["summary"]
+    assert (before["requests"], before["reads"]) == (after["requests"], after["reads"])
+    if to != "requests":  # which has one device and whole pages
+        assert before["bytes"] == after["bytes"]
+        assert before["footprint_bytes"] == after["footprint_bytes"]
+    assert after["span_ns"] == pytest.approx(before["span_ns"], abs=1000)
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message", "hint"),
+    [
+        ("1 0 0 8 1\nx\n", ["--reorder", "5"], r"line 2: expected arrival_ns", "--skip-bad-lines"),
+        ("9 0 0 8 1\n1 0 0 8 1\n", ["--reorder", "0"], "line 2: is 8 ns earlier", "--reorder"),
+    ],
+)
+def test_complaints_name_line_and_a_way_out(tmp_path, text, arguments, message, hint):
+    file = tmp_path / "t"
+    file.write_text(text)
+    with pytest.raises(SpecError, match=message) as caught:
+        trace("stats", f"{file}:mqsim", *arguments)
+    assert hint in caught.value.hint
+
+
+def test_bad_lines_are_counted_when_asked(tmp_path):
+    file = tmp_path / "t"
+    file.write_text("1 0 0 8 1\nx\n2 0 0 8 1\n")
+    told = stats(f"{file}:mqsim", "--skip-bad-lines")
+    assert (told["summary"]["requests"], told["skipped"]["bad"]) == (2, 1)
+
+
+def test_what_cannot_be_told_or_written_is_said(tmp_path):
+    file = tmp_path / "t"
+    file.write_bytes(b"\x00\x01binary")
+    with pytest.raises(SpecError, match="cannot be told") as caught:
+        trace("stats", file)
+    assert caught.value.hint == "write FILE:FORMAT"
+    with pytest.raises(SpecError, match="'tape' is not known"):
+        trace("stats", f"{file}:tape")
+    with pytest.raises(SpecError, match="cannot write trace format 'blktrace'"):
+        trace("convert", TPCC, tmp_path / "out", "--to", "blktrace")
+    with pytest.raises(SpecError, match="cannot open"):
+        trace("stats", tmp_path / "missing")
+    file.write_text("1 0 0 8 1\nx\n")
+    with pytest.raises(SpecError, match="line 2"):
+        trace("convert", f"{file}:mqsim", tmp_path / "out", "--to", "msr")
+    assert [p.name for p in tmp_path.iterdir()] == ["t"]
