@@ -1,14 +1,16 @@
 //! Block I/O traces: statistics and conversion, JSON out.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use schedlab_sim::workload::trace::{self, TraceError, TraceOptions, TraceStats};
+use schedlab_sim::{SimError, Stop};
 use serde_json::json;
 
-use crate::cpu_sim::interruptible;
+use crate::stoppable::stoppable;
 
 /// Records between two questions whether to stop.
 const ASK_EVERY: u64 = 1 << 14;
@@ -23,19 +25,19 @@ fn options_from(options_json: &str) -> PyResult<TraceOptions> {
 pub fn trace_stats(
     py: Python<'_>,
     path: PathBuf,
-    format: Option<&str>,
+    format: Option<String>,
     options_json: &str,
 ) -> PyResult<String> {
     let options = options_from(options_json)?;
-    interruptible(py, |stop| {
-        let mut reader = trace::open(&path, format, &options)?;
+    stoppable(py, Arc::new(Stop::default()), move |stop| {
+        let mut reader = trace::open(&path, format.as_deref(), &options)?;
         let mut stats = TraceStats::new();
         let mut count = 0u64;
         for record in reader.by_ref() {
             stats.record(&record?);
             count += 1;
-            if count % ASK_EVERY == 0 && stop() {
-                return Err(TraceError::Stopped);
+            if count % ASK_EVERY == 0 && stop.is_set() {
+                return Err(SimError::Stopped);
             }
         }
         let (name, lines, skipped) = (reader.format().name, reader.lines(), reader.skipped());
@@ -53,17 +55,17 @@ pub fn trace_convert(
     py: Python<'_>,
     path: PathBuf,
     out: PathBuf,
-    to: &str,
-    format: Option<&str>,
+    to: String,
+    format: Option<String>,
     options_json: &str,
 ) -> PyResult<String> {
     let options = options_from(options_json)?;
-    interruptible(py, |stop| {
-        let mut reader = trace::open(&path, format, &options)?;
+    stoppable(py, Arc::new(Stop::default()), move |stop| {
+        let mut reader = trace::open(&path, format.as_deref(), &options)?;
         let created = File::create(&out).map_err(TraceError::io(&out, "create"));
-        let done = trace::convert(&mut reader, &mut created?, Path::new(&out), to, stop)?;
+        let done = trace::convert(&mut reader, &mut created?, &out, &to, stop)?;
         let told = json!({ "format": reader.format().name, "to": to, "done": done });
-        Ok::<_, TraceError>(told.to_string())
+        Ok(told.to_string())
     })
 }
 

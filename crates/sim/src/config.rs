@@ -1,8 +1,7 @@
 //! A whole simulation as configured: device, policy, workload, seed. What Python hands over.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,7 +9,7 @@ use serde_json::Value;
 use crate::device::{Device, DeviceSpec, Parallel, Serial};
 use crate::engine::{Logged, Report, Simulation, Stop, Window};
 use crate::policy::{Policy, PolicySpec, POLICIES};
-use crate::workload::{read_requests, Source, Synthetic, SyntheticSpec};
+use crate::workload::{trace, Source, Synthetic, SyntheticSpec};
 use crate::SimError;
 
 /// The service model.
@@ -38,7 +37,8 @@ pub struct Config {
     #[serde(default)]
     policy: PolicySpec,
     /// `{"name": "A", …}` with any keys of [`SyntheticSpec`] changed, or all its keys, or
-    /// `{"trace": path, "format": name}`.
+    /// `{"trace": path, "format": name}` with keys of
+    /// [`trace::TraceOptions`].
     #[serde(default)]
     workload: BTreeMap<String, Value>,
     #[serde(default)]
@@ -118,19 +118,15 @@ impl Config {
     }
 
     fn trace(&self, path: &str) -> Result<Box<dyn Source>, SimError> {
-        let format = self.workload.get("format").and_then(Value::as_str);
-        if !matches!(format, None | Some("requests")) {
-            return Err(SimError::Unknown {
-                key: "format",
-                name: format.unwrap_or_default().into(),
-                known: "requests".into(),
-            });
-        }
-        let file = File::open(path)
-            .map_err(|error| SimError::Source(format!("{path}: {error}").into()))?;
+        let mut keys: serde_json::Map<String, Value> = self.workload.clone().into_iter().collect();
+        keys.remove("trace");
+        let format = keys.remove("format");
+        let options = serde_json::from_value(Value::Object(keys))
+            .map_err(|error| SimError::Workload(error.to_string()))?;
+        let named = format.as_ref().and_then(Value::as_str);
+        let reader = trace::open(Path::new(path), named, &options)?;
         let limit = self.requests.unwrap_or(u64::MAX) as usize;
-        Ok(Box::new(
-            read_requests(BufReader::new(file), path).take(limit),
-        ))
+        let incoming = reader.map(|record| Ok(record?.into()));
+        Ok(Box::new(incoming.take(limit)))
     }
 }

@@ -49,18 +49,6 @@ pub enum SimError {
     /// Requests could not be read.
     #[error(transparent)]
     Source(Box<dyn std::error::Error + Send + Sync>),
-    /// A line of a request file that is none.
-    #[error("{path}:{line}: {found:?}: expected {expected}")]
-    Line {
-        /// The file.
-        path: String,
-        /// Its line, from 1.
-        line: u64,
-        /// What stands there.
-        found: String,
-        /// What should.
-        expected: &'static str,
-    },
     /// The caller asked to stop.
     #[error("the simulation was stopped")]
     Stopped,

@@ -1,12 +1,10 @@
-//! Where requests come from: generators, request files, traces, arrays.
+//! Where requests come from: generators, traces, arrays.
 
 mod arrays;
-mod requests;
 mod synthetic;
 pub mod trace;
 
 pub use arrays::Arrays;
-pub use requests::read_requests;
 pub use synthetic::{Arrival, Order, Synthetic, SyntheticSpec, NAMED};
 
 use schedlab_model::Request;

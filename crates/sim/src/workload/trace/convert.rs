@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::formats::{format_named, FORMATS};
 use super::{Skipped, TraceError, TraceReader};
+use crate::Stop;
 
 const FLUSH_BYTES: usize = 128 << 10;
 const ASK_EVERY: u64 = 1 << 14;
@@ -23,13 +24,13 @@ pub struct Converted {
 }
 
 /// Writes every request of `reader` to `out` in the format named `to`; `path` names the output in
-/// errors, `stop` is asked now and then and is true to end it. What `to` cannot hold is rounded as its file says.
+/// errors, `stop` is looked at now and then. What `to` cannot hold is rounded as its file says.
 pub fn convert(
     reader: &mut TraceReader,
     out: &mut dyn Write,
     path: &Path,
     to: &str,
-    stop: &mut dyn FnMut() -> bool,
+    stop: &Stop,
 ) -> Result<Converted, TraceError> {
     let format = format_named(to)?;
     let Some((header, write)) = format.write else {
@@ -60,7 +61,7 @@ pub fn convert(
                 .map_err(TraceError::io(path, "write"))?;
             text.clear();
         }
-        if done.requests % ASK_EVERY == 0 && stop() {
+        if done.requests % ASK_EVERY == 0 && stop.is_set() {
             return Err(TraceError::Stopped);
         }
     }

@@ -429,7 +429,14 @@ fn writing_and_reading_again_keeps_what_the_format_holds() {
         let mut reader = read_bytes("t", text.to_vec(), Some("mqsim"), &options()).unwrap();
         let mut out = Vec::new();
         let path = std::path::Path::new("out");
-        let done = convert(&mut reader, &mut out, path, format.name, &mut || false).unwrap();
+        let done = convert(
+            &mut reader,
+            &mut out,
+            path,
+            format.name,
+            &crate::Stop::default(),
+        )
+        .unwrap();
         assert_eq!(done.requests, 2);
         let after = read(&out, Some(format.name), &options());
         let shift = if format.calendar { 1_000_000_000 } else { 0 };

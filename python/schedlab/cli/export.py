@@ -1,0 +1,40 @@
+"""`schedlab export`: a result folder in the format of another tool."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from schedlab.errors import SpecError
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["fio", "iozone"]),
+    required=True,
+    help="fio: json+ with bins, named as fio-plot wants; iozone: text of -R.",
+)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write.")
+@click.option("--json", "as_json", is_flag=True, help="Tell the files as JSON.")
+def export(folder: Path, form: str, out: Path, as_json: bool) -> None:
+    """Write the runs of the result FOLDER for other tools."""
+    from schedlab.store.exporters import fio, iozone
+    from schedlab.store.folder import Folder
+
+    record = Folder.open(folder).record()
+    try:
+        written = {"fio": fio, "iozone": iozone}[form].write(record, out)
+    except OSError as error:
+        raise SpecError(f"{out}: {error.strerror}", "name a writable folder") from error
+    if not written:
+        raise SpecError(f"{folder}: holds no run with a throughput", "look at runs.jsonl")
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "files": [str(path) for path in written]}, indent=1))
+        return
+    for path in written:
+        click.echo(str(path))

@@ -1,0 +1,1 @@
+"""Result folders in the formats of other tools: one file per format."""

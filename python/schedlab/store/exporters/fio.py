@@ -1,0 +1,163 @@
+"""Our runs as fio's json+ with bins, under the names that fio-plot looks for.
+
+One file per candidate and workload: `CANDIDATE/<mode>-<depth>-<jobs>.json`, with the record size
+as a folder between when workloads differ in it. Rates are means over the analysed runs; the
+latency histogram is that of all of them together.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from schedlab.spec import Record, Run, Workload
+from schedlab.store.files import write_atomic
+from schedlab.store.table import analysed_runs
+
+_SUB_BITS = 6
+_MODES = {
+    "write": "write",
+    "rewrite": "write",
+    "read": "read",
+    "re-read": "read",
+    "random read": "randread",
+    "random write": "randwrite",
+    "mixed": "randrw",
+}
+_QUANTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
+
+
+def write(record: Record, out: Path) -> list[Path]:
+    """Write every candidate and workload that has throughput; the files written."""
+    workloads = {w.label: w for w in record.experiment.workloads}
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in analysed_runs(record):
+        if "throughput_bytes_per_s" in run.metrics or "iops" in run.metrics:
+            groups.setdefault((run.candidate, run.workload), []).append(run)
+    written: list[Path] = []
+    for (candidate, label), runs in groups.items():
+        workload = workloads[label]
+        rows = record.histograms.get((label, candidate), ())
+        path = _path(out, candidate, workload)
+        if path in written:
+            path = path.with_name(f"{path.stem}_{_safe(label)}.json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, json.dumps(_document(workload, runs, rows), indent=1) + "\n")
+        written.append(path)
+    return written
+
+
+def _safe(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._=-]+", "_", text)
+
+
+def _mode(workload: Workload) -> str:
+    p = workload.parameters
+    given = str(p.get("rw") or p.get("test") or p.get("pattern") or workload.label)
+    return _MODES.get(given, _safe(given).replace("-", "_"))
+
+
+def _path(out: Path, candidate: str, workload: Workload) -> Path:
+    p = workload.parameters
+    depth, jobs = p.get("iodepth", p.get("depth", 1)), p.get("numjobs", p.get("workers", 1))
+    folder = out / _safe(candidate)
+    size = p.get("record_bytes", p.get("bs"))
+    folder = folder if size is None else folder / _safe(str(size))
+    return folder / f"{_mode(workload)}-{depth}-{jobs}.json"
+
+
+def _document(workload: Workload, runs: Sequence[Run], rows: Sequence[Sequence[int]]) -> Any:
+    def mean(name: str) -> float:
+        values = [run.metrics[name] for run in runs if name in run.metrics]
+        return sum(values) / len(values) if values else 0.0
+
+    p = workload.parameters
+    elapsed_s = mean("elapsed_s")
+    writes = "write" in _mode(workload) or _mode(workload) == "randrw"
+    idle = _direction(0.0, 0.0, 0.0, ())
+    total = _direction(mean("throughput_bytes_per_s"), mean("iops"), elapsed_s, rows)
+    if mean("read_bytes_per_s") and mean("write_bytes_per_s"):
+        share = mean("read_bytes_per_s") / (mean("read_bytes_per_s") + mean("write_bytes_per_s"))
+        iops = mean("iops")
+        read = _direction(mean("read_bytes_per_s"), iops * share, elapsed_s, rows)
+        write = _direction(mean("write_bytes_per_s"), iops * (1 - share), elapsed_s, ())
+    else:
+        read, write = (idle, total) if writes else (total, idle)
+    options = {
+        "rw": _mode(workload),
+        "bs": str(p.get("record_bytes", p.get("bs", ""))),
+        "iodepth": str(p.get("iodepth", p.get("depth", 1))),
+        "numjobs": str(p.get("numjobs", p.get("workers", 1))),
+    }
+    job = {
+        "jobname": workload.label,
+        "error": 0,
+        "elapsed": round(elapsed_s),
+        "job options": options,
+        "read": read,
+        "write": write,
+        "trim": idle,
+        "job_runtime": round(elapsed_s * 1e3),
+        "usr_cpu": 100 * _property(runs, "usr_cpu"),
+        "sys_cpu": 100 * _property(runs, "sys_cpu"),
+    }
+    top = {"fio version": "schedlab", "global options": options, "jobs": [job], "disk_util": []}
+    return {**top, "schedlab": {"runs": len(runs), "rates": "means over the runs"}}
+
+
+def _property(runs: Sequence[Run], name: str) -> float:
+    values = [float(run.properties.get(name, 0.0)) / 100 for run in runs]
+    return sum(values) / len(values)
+
+
+def _direction(
+    bytes_per_s: float, iops: float, elapsed_s: float, rows: Sequence[Sequence[int]]
+) -> dict[str, Any]:
+    latency = _latency(rows)
+    return {
+        "io_bytes": round(bytes_per_s * elapsed_s),
+        "io_kbytes": round(bytes_per_s * elapsed_s / 1024),
+        "bw_bytes": round(bytes_per_s),
+        "bw": round(bytes_per_s / 1024),
+        "iops": iops,
+        "runtime": round(elapsed_s * 1e3),
+        "total_ios": round(iops * elapsed_s),
+        "slat_ns": _latency(()),
+        "clat_ns": latency,
+        "lat_ns": latency,
+    }
+
+
+def _latency(rows: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """fio's latency object from rows low, high, count (same bins as fio's: one to one)."""
+    total = sum(count for _, _, count in rows)
+    if not total:
+        return {"min": 0, "max": 0, "mean": 0.0, "stddev": 0.0, "N": 0}
+    middles = [(_middle(low, high), count) for low, high, count in rows]
+    mean = sum(m * n for m, n in middles) / total
+    variance = sum(n * (m - mean) ** 2 for m, n in middles) / total
+    return {
+        "min": rows[0][0],
+        "max": rows[-1][1],
+        "mean": mean,
+        "stddev": variance**0.5,
+        "N": total,
+        "percentile": {f"{q:.6f}": _quantile(middles, total * q / 100) for q in _QUANTILES},
+        "bins": {str(m): n for m, n in middles},
+    }
+
+
+def _middle(low: int, high: int) -> int:
+    return low if high <= low else low + (high - low + 1) // 2
+
+
+def _quantile(middles: Sequence[tuple[int, int]], rank: float) -> int:
+    seen = 0
+    for middle, count in middles:
+        seen += count
+        if seen >= rank:
+            return middle
+    return middles[-1][0]

@@ -1,0 +1,77 @@
+"""Our file tests as the text of IOzone's `-R`: a report per test, rows by file size.
+
+Figures are the means of the analysed runs in kB/s (of 1024 bytes), 0 where nothing was run.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from schedlab.errors import SpecError
+from schedlab.spec import Record
+from schedlab.store.files import write_atomic
+from schedlab.store.table import analysed_runs
+
+_TITLES = {
+    "write": "Writer",
+    "rewrite": "Re-writer",
+    "read": "Reader",
+    "re-read": "Re-Reader",
+    "random read": "Random read",
+    "random write": "Random write",
+    "reverse read": "Backward read",
+    "record rewrite": "Record rewrite",
+    "stride read": "Stride read",
+}
+# What published tables call them, and how a spec may write them.
+_ALIASES = {"initial write": "write", "backward read": "reverse read"}
+
+Table = dict[tuple[int, int], list[float]]
+
+
+def write(record: Record, out: Path) -> list[Path]:
+    """Write `CANDIDATE.txt` for every candidate; SpecError when no workload is a file test."""
+    tables: dict[str, dict[str, Table]] = {}
+    workloads = {w.label: w for w in record.experiment.workloads}
+    for run in analysed_runs(record):
+        p = workloads[run.workload].parameters
+        name = str(p.get("test", "")).lower().replace("_", " ").replace("-", " ")
+        name = _ALIASES.get(name, name.replace("re read", "re-read"))
+        size = p.get("record_bytes")
+        rate = run.metrics.get("throughput_bytes_per_s")
+        if name not in _TITLES or not isinstance(size, int) or rate is None:
+            continue
+        span = p.get("file_bytes", p.get("size_bytes", 0))
+        key = (span if isinstance(span, int) else 0, size)
+        test = tables.setdefault(run.candidate, {}).setdefault(name, {})
+        test.setdefault(key, []).append(rate / 1024)
+    if not tables:
+        raise SpecError(
+            "no workload of this experiment is one of IOzone's tests with a record size",
+            "export it with --format fio",
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    written = []
+    for candidate, tests in tables.items():
+        path = out / f"{re.sub(r'[^A-Za-z0-9._=-]+', '_', candidate)}.txt"
+        write_atomic(path, _report(candidate, tests))
+        written.append(path)
+    return written
+
+
+def _report(candidate: str, tests: dict[str, Table]) -> str:
+    lines = [f"\tschedlab, candidate {candidate}", "\tOutput is in kBytes/sec", ""]
+    lines.append("Excel output is below:")
+    for name, title in _TITLES.items():
+        if name not in tests:
+            continue
+        table = tests[name]
+        records = sorted({record for _, record in table})
+        lines += ["", f'"{title} report"']
+        lines.append("        " + "  ".join(f'"{record // 1024}"' for record in records))
+        for size in sorted({size for size, _ in table}):
+            means = [sum(v) / len(v) if (v := table.get((size, r))) else 0.0 for r in records]
+            shown = max(size, *records) // 1024
+            lines.append(f'"{shown}"   ' + "  ".join(f"{mean:.2f}" for mean in means))
+    return "\n".join([*lines, "", "iozone test complete.", ""])

@@ -1,0 +1,59 @@
+"""Text of `hdparm -tT`: MB are 2^20 bytes; stray lines may lie between.
+
+` Timing buffered disk reads: 604 MB in  3.00 seconds = 201.10 MB/sec`, also with `O_DIRECT` and
+`(offset N GB)`. Repeated runs in one file are repetitions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from schedlab.store.importers.imported import Imported, Options, Reading, assemble
+from schedlab.store.importers.text import bad, number_at, read_lines
+
+_UNITS = {"MB/sec": float(1 << 20), "kB/sec": 1024.0}
+_LINE = re.compile(
+    r"\s*Timing (?P<what>(?:O_DIRECT )?(?:cached|buffered disk|disk) reads)"
+    r"(?: \(offset (?P<offset>\d+) GB\))?:\s*(?P<size>[\d.]+) [kM]B in\s*(?P<s>[\d.]+) seconds"
+    r"\s*=\s*(?P<rate>[\d.]+) (?P<unit>[kM]B/sec)\s*"
+)
+# It never reaches the device, so it cannot depend on a scheduler.
+CONTROL = "cached reads"
+
+
+def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
+    """The import of (candidate, file) pairs; SpecError naming file and line."""
+    readings = [r for candidate, file in files for r in _readings(candidate, file)]
+    if CONTROL not in options.controls and any(r.workload == CONTROL for r in readings):
+        options = replace(options, controls=(*options.controls, CONTROL))
+    return assemble(readings, options, {"format": "hdparm", "file": str(files[0][1])})
+
+
+def _readings(candidate: str, file: Path) -> Iterator[Reading]:
+    found = False
+    for place, line in read_lines(file):
+        if not line.lstrip().startswith("Timing "):
+            continue
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise bad(place, "Timing … reads: N MB in S seconds = R MB/sec", line)
+        found = True
+        rate = number_at(place, "MB/sec", match["rate"]) * _UNITS[match["unit"]]
+        seconds = number_at(place, "seconds", match["s"])
+        if not (rate > 0 and seconds > 0):
+            raise bad(place, "a time and a rate above 0", line)
+        offset = f" at {match['offset']} GB" if match["offset"] else ""
+        yield Reading(
+            place,
+            candidate,
+            match["what"] + offset,
+            {"throughput_bytes_per_s": rate},
+            settings={"scheduler": candidate},
+            parameters={"test": match["what"]},
+            properties={"window_s": seconds},
+        )
+    if not found:
+        raise bad(str(file), "lines `Timing … reads:` of hdparm -tT", "none")

@@ -1,0 +1,244 @@
+"""IOzone's output: throughput mode, the table, `-R`, and the BIFF2 file of `-b`.
+
+Record sizes are whole kB, and IOzone's kB are 1024 bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab.store.importers import biff2
+from schedlab.store.importers.imported import Imported, Options, Reading, assemble
+from schedlab.store.importers.text import bad, number_at, read_bytes, read_lines
+
+_KIB = 1024
+# Throughput mode's name -> ours.
+_THROUGHPUT_TESTS = {
+    "initial writers": "write",
+    "rewriters": "rewrite",
+    "readers": "read",
+    "re-readers": "re-read",
+    "reverse readers": "reverse read",
+    "stride readers": "stride read",
+    "random readers": "random read",
+    "mixed workload": "mixed",
+    "random writers": "random write",
+}
+# The columns of the table, and of `-R` the titles, in IOzone's order.
+_TABLE_TESTS = (
+    "write", "rewrite", "read", "re-read", "random read", "random write", "reverse read",
+    "record rewrite", "stride read", "fwrite", "re-fwrite", "fread", "re-fread",
+)  # fmt: skip
+_TITLES = (
+    "writer", "re-writer", "reader", "re-reader", "random read", "random write",
+    "backward read", "record rewrite", "stride read", "fwrite", "re-fwrite", "fread", "re-fread",
+)  # fmt: skip
+_HEADER = "kb reclen write rewrite read reread read write read rewrite read"
+_CHILDREN_START = "Children see throughput for"
+_CHILDREN = re.compile(
+    r"\s*Children see throughput for\s+(\d+)\s+(\S.*?)\s*=\s*([\d.]+)\s*(\S+)\s*"
+)
+_RECORD = re.compile(r'\s*"?Record [Ss]ize\s*=?\s*(\d+)\s*k[Bb](?:ytes)?\s*"?\s*')
+_TITLE = re.compile(r'"(.+) report"\s*', re.IGNORECASE)
+# A column that was left out in the middle of a row leaves a hole at least this wide.
+_HOLE = re.compile(r"\S\s{24,}\S")
+_COMPLETE = "iozone test complete."
+# unit -> (metric, factor)
+_UNITS = {
+    "kB/sec": ("throughput_bytes_per_s", 1024.0),
+    "KB/sec": ("throughput_bytes_per_s", 1024.0),
+    "ops/sec": ("iops", 1.0),
+    "microsec/op": ("latency_ns_mean", 1e3),
+}
+
+
+@dataclass(frozen=True)
+class _Figure:
+    place: str
+    test: str
+    record_bytes: int
+    value: float
+    unit: str = "kB/sec"
+    file_bytes: int = 0
+    workers: int = 1
+
+
+def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
+    """The import of (candidate, file) pairs; SpecError naming file and line."""
+    figures = [(candidate, f) for candidate, file in files for f in _figures(file)]
+    sizes = {f.file_bytes for _, f in figures}
+    crowds = {f.workers for _, f in figures}
+    readings = []
+    for candidate, f in figures:
+        metric, factor = _UNITS[f.unit]
+        parameters = {"test": f.test, "record_bytes": f.record_bytes}
+        label = f"{f.test} {_shown(f.record_bytes)}"
+        if f.file_bytes:
+            parameters["file_bytes"] = f.file_bytes
+            label += f" of {_shown(f.file_bytes)}" if len(sizes) > 1 else ""
+        parameters["workers"] = f.workers
+        label += f" x{f.workers}" if len(crowds) > 1 else ""
+        readings.append(
+            Reading(
+                f.place,
+                candidate,
+                label,
+                {metric: f.value * factor},
+                settings={"scheduler": candidate},
+                parameters=parameters,
+            )
+        )
+    return assemble(readings, options, {"format": "iozone", "file": str(files[0][1])})
+
+
+def _figures(file: Path) -> list[_Figure]:
+    """All figures of one file, whatever of the layouts it has."""
+    if file.is_file() and read_bytes_start(file) == b"\x09\x00\x04\x00":
+        return list(_from_reports(_biff_rows(file)))
+    lines = list(_text(file))
+    if any(_CHILDREN_START in line for _, line in lines):
+        return list(_throughput_mode(file, lines))
+    if any("Excel output is below" in line for _, line in lines):
+        return list(_from_reports(_report_rows(lines)))
+    return list(_table_mode(file, lines))
+
+
+def read_bytes_start(file: Path) -> bytes:
+    """The first four bytes of a file."""
+    with file.open("rb") as opened:
+        return opened.read(4)
+
+
+def _text(file: Path) -> Iterator[tuple[str, str]]:
+    """The lines of an output, of at most 16 MiB."""
+    read_bytes(file, 16 << 20)
+    return read_lines(file)
+
+
+def _shown(size: int) -> str:
+    for shift, name in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size and size % (1 << shift) == 0:
+            return f"{size >> shift} {name}"
+    return f"{size} B"
+
+
+def _above_zero(place: str, what: str, text: str) -> float:
+    value = number_at(place, what, text)
+    if not value > 0:
+        raise bad(place, f"a {what} above 0", text)
+    return value
+
+
+def _kib(place: str, what: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 13 and int(text)):
+        raise bad(place, f"whole kB as {what}", text)
+    return int(text) * _KIB
+
+
+def _throughput_mode(file: Path, lines: list[tuple[str, str]]) -> Iterator[_Figure]:
+    record = next((m[1] for _, line in lines if (m := _RECORD.fullmatch(line))), None)
+    if record is None:
+        raise bad(str(file), "a line `Record size = N kBytes`", "none")
+    size = _kib(str(file), "record size", record)
+    for place, line in lines:
+        if _CHILDREN_START not in line:
+            continue
+        match = _CHILDREN.fullmatch(line)
+        if match is None:
+            raise bad(place, f"{_CHILDREN_START} N TESTERS = RATE UNIT", line)
+        test, unit = _THROUGHPUT_TESTS.get(match[2]), match[4]
+        if test is None:
+            raise bad(place, f"one of {', '.join(_THROUGHPUT_TESTS)}", match[2])
+        if unit not in _UNITS:
+            raise bad(place, f"a rate in {', '.join(_UNITS)}", unit)
+        value = _above_zero(place, "rate", match[3])
+        yield _Figure(place, test, size, value, unit, workers=int(match[1][:6]))
+    if not any(line.strip() == _COMPLETE for _, line in lines):
+        raise bad(str(file), f"the last line `{_COMPLETE}`", "an output that was cut off")
+
+
+def _unit_of(lines: list[tuple[str, str]]) -> str:
+    for _, line in lines:
+        if "Output is in operations per second" in line:
+            return "ops/sec"
+        if "Output is in microseconds per operation" in line:
+            return "microsec/op"
+    return "kB/sec"
+
+
+def _table_mode(file: Path, lines: list[tuple[str, str]]) -> Iterator[_Figure]:
+    unit = _unit_of(lines)
+    inside = False
+    rows = 0
+    for place, line in lines:
+        words = line.split()
+        if " ".join(words).lower().startswith(_HEADER):
+            inside = True
+        elif inside and words and words[0].isdigit():
+            rows += 1
+            if not 3 <= len(words) <= 2 + len(_TABLE_TESTS) or _HOLE.search(line.strip()):
+                raise bad(place, "kB, reclen and the figures of the tests without a hole", line)
+            size, record = _kib(place, "file size", words[0]), _kib(place, "reclen", words[1])
+            for test, text in zip(_TABLE_TESTS, words[2:], strict=False):
+                value = number_at(place, test, text)
+                if value > 0:
+                    yield _Figure(place, test, record, value, unit, size)
+        elif inside and words and _COMPLETE not in line:
+            raise bad(place, "a row of the table, or `iozone test complete.`", line)
+    if not rows:
+        raise bad(str(file), "output of IOzone (throughput mode, table, -R or -b)", "none of them")
+    if not any(_COMPLETE in line for _, line in lines):
+        raise bad(str(file), f"the last line `{_COMPLETE}`", "an output that was cut off")
+
+
+def _report_rows(lines: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
+    """(place, cells) of the part of an output below `Excel output is below:`."""
+    below = False
+    for place, line in lines:
+        if "Excel output is below" in line:
+            below = True
+        elif below and _TITLE.fullmatch(line.strip()):
+            yield place, [line.strip().strip('"')]
+        elif below and line.strip() and _COMPLETE not in line:
+            yield place, [word.strip('"') for word in line.split()]
+
+
+def _biff_rows(file: Path) -> Iterator[tuple[str, list[str]]]:
+    """(place, cells) of a BIFF2 file below the command line in its first row."""
+    rows = biff2.cells(file)
+    for number in sorted(rows):
+        cells = [rows[number][column] for column in sorted(rows[number])]
+        if number == 0 or cells == [""]:
+            continue
+        texts = [c if isinstance(c, str) else f"{c:.17g}" for c in cells]
+        yield f"{file}, row {number + 1}", [text.strip() for text in texts if text.strip()]
+
+
+def _from_reports(rows: Iterator[tuple[str, list[str]]]) -> Iterator[_Figure]:
+    """Figures of titled reports: a row of record sizes, then rows by file size; 0: not run."""
+    test, records, found = "", list[int](), False
+    for place, cells in rows:
+        title = cells[0].lower() if len(cells) == 1 else ""
+        if title.endswith(" report"):
+            name = title.removesuffix(" report")
+            if name not in _TITLES:
+                raise bad(place, f"a report of {', '.join(_TITLES)}", cells[0])
+            test, records = _TABLE_TESTS[_TITLES.index(name)], []
+        elif not test:
+            raise bad(place, 'a title such as "Writer report"', " ".join(cells))
+        elif not records:
+            records = [_kib(place, "record size", text) for text in cells]
+        else:
+            size = _kib(place, "file size", cells[0])
+            if len(cells) - 1 > len(records):
+                raise bad(place, f"at most {len(records)} figures", f"{len(cells) - 1} figures")
+            for record, text in zip(records, cells[1:], strict=False):
+                value = number_at(place, test, text)
+                if value > 0:
+                    found = True
+                    yield _Figure(place, test, record, value, "kB/sec", size)
+    if not found:
+        raise bad("the reports", "at least one figure above 0", "none")
