@@ -20,9 +20,10 @@ from rich.cells import cell_len
 from schedlab import report
 from schedlab.cli.report import report as command
 from schedlab.errors import SpecError
+from schedlab.report import sentences
 from schedlab.report.texts import Scale, Texts, catalogue, plural_form
 from schedlab.report.view import View, percentiles, seen_from
-from schedlab.spec import Pair, Record, Verdict
+from schedlab.spec import Flag, Pair, Record, Segment, Verdict
 from schedlab.store.folder import Folder
 
 Case = tuple[Record, Verdict]
@@ -338,3 +339,44 @@ def test_command_says_where_it_cannot_write(folder: Path, tmp_path: Path) -> Non
         assert "no/file: cannot be written" in str(done.exception)
         assert option in done.exception.hint
     assert CliRunner().invoke(command, [str(folder), "--csv", "--json"]).exit_code == 2
+
+
+def test_flags_speak_the_language_and_fall_back_to_their_text(io_case: Case) -> None:
+    record, verdict = io_case
+    known = Flag("drift", "as analysed", "read 4 KiB", values={"change": -0.046})
+    without_values = Flag("drift", "an older folder")
+    unknown = Flag("meteor", "a meteor struck")
+    verdict = dataclasses.replace(verdict, flags=(known, without_values, unknown))
+    view = View(record, verdict, Texts("ru"))
+    said = [sentences.flag_text(view, flag).replace("\u00a0", " ") for flag in verdict.flags]
+    assert said[0].startswith("от первого блока к последнему машина изменилась на −4,6 %")
+    assert said[1:] == ["an older folder", "a meteor struck"]
+    assert [sentences.flag_title(view, flag) for flag in verdict.flags] == [
+        "дрейф",
+        "дрейф",
+        "meteor",
+    ]
+
+
+def test_undecided_scatter_is_not_called_a_small_difference() -> None:
+    record = simulation.sim_record(blocks=5)
+    pair = Pair("fcfs", "sstf", 1.1, 0.5, 3.0, "undecided")
+    verdict = simulation.judged(record)
+    overall = dataclasses.replace(
+        verdict.overall, pairs=(pair,), best_set=("fcfs", "sstf"), reason="cannot-separate"
+    )
+    view = View(record, dataclasses.replace(verdict, overall=overall), Texts("en"))
+    assert sentences.headline(view).startswith("Not separated yet: fcfs and sstf")
+    assert "scatter too much" in sentences.next_step(view)
+
+
+def test_segments_between_level_changes_are_shown_apart(io_case: Case) -> None:
+    record, verdict = io_case
+    name, of = next(iter(verdict.workloads.items()))
+    segments = (Segment(0, 3, of.pairs), Segment(4, 7, of.pairs))
+    split = dataclasses.replace(of, change_points=(4,), segments=segments)
+    split_verdict = dataclasses.replace(verdict, workloads={**verdict.workloads, name: split})
+    page = report.html(record, split_verdict)
+    assert "Blocks 1 to 4 by themselves" in page
+    assert "Blocks 5 to 8 by themselves" in page
+    assert "level changed after block 4" in page

@@ -9,7 +9,7 @@ from importlib import resources
 
 import schedlab
 from schedlab.report import drawing, figures, sentences
-from schedlab.report.cells import candidate_rows, dash
+from schedlab.report.cells import candidate_rows
 from schedlab.report.markup import (
     Cell,
     Line,
@@ -45,7 +45,12 @@ def render(view: View) -> str:
         ("environment", _environment(view)),
         ("reproduce", _reproduce(view)),
     ]
-    shown = [(name, texts(f"section.{name}"), inside) for name, inside in parts if inside]
+    titles = {"figures": "figures"} if view.families else {"figures": "figures_plain"}
+    shown = [
+        (name, texts(f"section.{titles.get(name, name)}"), inside)
+        for name, inside in parts
+        if inside
+    ]
     links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title, _ in shown)
     body = "".join(section(name, title, inside) for name, title, inside in shown)
     css = (resources.files("schedlab.report") / "page.css").read_text("utf-8")
@@ -68,8 +73,7 @@ def render(view: View) -> str:
 def _header(view: View, headline: Sequence[str]) -> str:
     """The verdict, what it rests on, and what to do."""
     texts = view.texts
-    started = min((run.started_at for run in view.record.runs), default="")[:16].replace("T", " ")
-    where = texts("text.measured_on", date=started or dash(view), machine=view.machine)
+    where = view.measured
     step = paragraph(sentences.next_step(view))
     first, *more = headline
     return (
@@ -151,7 +155,7 @@ def _caveats(view: View) -> str:
 def _drift(view: View) -> str:
     """The block means, which would lie on a line if the machine had stayed the same."""
     texts = view.texts
-    if len({run.block for run in view.runs}) < 2:
+    if not view.experiment.blocked or len({run.block for run in view.runs}) < 2:
         return ""
     label = texts("chart.drift")
     chart = figures.drift(view, label)
@@ -178,7 +182,7 @@ def _gates(view: View) -> str:
         body.append(
             [
                 Cell(f"{run.workload}, {run.candidate}"),
-                number(str(run.block + 1)),
+                number(str(view.number_of(run.block))),
                 texts.maybe(f"gate.{finding.gate}", finding.gate.replace("-", " ")),
                 finding.detail,
                 texts(f"text.{followed}"),

@@ -139,7 +139,7 @@ def table_of_drift(view: View, caption: str) -> str:
     head += [Cell(f"{name}, %") for name in view.names]
     rows: list[Line] = [
         [
-            str(block + 1),
+            str(view.number_of(block)),
             *(number(view.texts.number(means[n].get(block, float("nan")), 1)) for n in view.names),
         ]
         for block in blocks
@@ -148,34 +148,37 @@ def table_of_drift(view: View, caption: str) -> str:
 
 
 def _bursts(view: View) -> str:
-    """The published tables of the CPU lab: counts and CPU bursts of every worker."""
+    """The published tables of the CPU lab: counts and CPU bursts, summed and of every worker."""
     texts = view.texts
     rows: list[Line] = []
+    sums: dict[str, tuple[float, float]] = {}
     for run in view.runs:
         for worker in run.properties.get("workers", ()):
             if not isinstance(worker, dict) or "calculations" not in worker:
                 continue
             count, burst = float(worker["calculations"]), float(worker.get("cpu_burst_s", 0))
-            rows.append(
-                [
-                    run.candidate,
-                    number(str(run.block + 1)),
-                    number(str(worker.get("worker", ""))),
-                    number(texts.number(count, 0)),
-                    number(texts.number(burst, 3)),
-                    number(texts.number(count / burst, 2) if burst else dash(view)),
-                ]
-            )
+            before = sums.get(run.candidate, (0.0, 0.0))
+            sums[run.candidate] = (before[0] + count, before[1] + burst)
+            about = (view.number_of(run.block), worker.get("worker", ""))
+            numbers = [number(str(value)) for value in about]
+            rows.append([run.candidate, *numbers, *_burst_cells(view, count, burst)])
     if not rows:
         return ""
-    head: Line = [
-        texts("column.candidate"),
-        *(Cell(texts(f"column.{name}")) for name in ("block", "worker")),
-        *(
-            Cell(texts(f"text.{name}"))
-            for name in ("calculations", "cpu_burst_s", "per_burst_second")
-        ),
-    ]
+    names = ("calculations", "cpu_burst_s", "per_burst_second")
+    heads = [Cell(texts(f"text.{name}")) for name in names]
     title = texts("section.bursts")
-    inside = details(texts("chart.table"), table(head, rows, title))
-    return f"<h3>{escape(title)}</h3>{paragraph(texts('text.bursts_intro'))}{inside}"
+    candidate = texts("column.candidate")
+    total: list[Line] = [[n, *_burst_cells(view, *sums[n])] for n in view.names if n in sums]
+    about_heads = [Cell(texts(f"column.{name}")) for name in ("block", "worker")]
+    every = table([candidate, *about_heads, *heads], rows, title)
+    return (
+        f"<h3>{escape(title)}</h3>{paragraph(texts('text.bursts_intro'))}"
+        f"{table([candidate, *heads], total, title)}{details(texts('column.worker'), every)}"
+    )
+
+
+def _burst_cells(view: View, count: float, burst: float) -> Line:
+    """Calculations, CPU seconds, and the one by the other."""
+    texts = view.texts
+    rate = texts.number(count / burst, 2) if burst else dash(view)
+    return [number(texts.number(count, 0)), number(texts.number(burst, 3)), number(rate)]

@@ -76,7 +76,8 @@ def _one(view: View, index: int, verdict: WorkloadVerdict) -> str:
     return (
         f'<details class="workload"{opened}><summary>{head}</summary><div class="inside">'
         f"{_means(view, verdict)}"
-        f'<div class="panels">{"".join(panels)}</div>{_secondary(view, verdict)}</div></details>'
+        f'<div class="panels">{"".join(panels)}</div>{_segments(view, verdict)}'
+        f"{_secondary(view, verdict)}</div></details>"
     )
 
 
@@ -124,6 +125,16 @@ def _pairs(view: View, verdict: WorkloadVerdict, with_charts: bool) -> str:
     chart = drawing.forest(verdict.pairs, verdict.margin, texts, label)
     note = texts("chart.margin", margin=texts.margin(verdict.margin))
     return figure(texts("section.pairs"), note, chart, beside, texts)
+
+
+def _segments(view: View, verdict: WorkloadVerdict) -> str:
+    """The pairs of each part between changes of the level, by itself."""
+    parts = []
+    for segment in verdict.segments:
+        first, last = (view.number_of(b) for b in (segment.first_block, segment.last_block))
+        title = view.texts("text.segment", first=first, last=last)
+        parts.append(pair_table(view, segment.pairs, title))
+    return "".join(parts)
 
 
 def pair_table(view: View, pairs: Sequence[Pair], caption: str) -> str:
@@ -222,7 +233,7 @@ def _values(view: View, runs: Sequence[Run], metric: str, scale: Scale, caption:
     head: Line = [texts("column.block")]
     head += [Cell(f"{name}, {scale.unit}".rstrip(", ")) for name in names]
     rows: list[Line] = [
-        [str(block + 1)]
+        [str(view.number_of(block))]
         + [number(texts.figure(found.get(n, math.nan) / scale.factor)) for n in names]
         for block, found in sorted(values.items())
     ]

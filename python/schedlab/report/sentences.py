@@ -9,6 +9,9 @@ from schedlab.report.cells import SYMBOLS
 from schedlab.report.view import View, seen_from
 from schedlab.spec import Flag, Metric, Overall, Pair, WorkloadVerdict
 
+# Beyond this, "they differ by at most" would say nothing: the measurements scatter too much.
+REACH_MAX = 0.25
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -82,8 +85,9 @@ def sentence(view: View, said: Answer) -> str:
     if said.reason == "tied":
         first = texts("headline.tied", names=names, margin=margin)
     else:
-        key = "cannot_separate" if said.reason == "cannot-separate" else "unseparated"
-        first = texts(f"headline.{key}", names=names, margin=_reach(view, said))
+        close = said.reason == "cannot-separate" and _reach(said) <= REACH_MAX
+        key = "headline.cannot_separate" if close else "headline.unseparated"
+        first = texts(key, names=names, margin=texts.percent(_reach(said), signed=False))
     return "; ".join(filter(None, (first, _losers(view, said, losers))))
 
 
@@ -122,14 +126,14 @@ def _losers(view: View, said: Answer, losers: Sequence[str]) -> str:
     return "; ".join(parts)
 
 
-def _reach(view: View, said: Answer) -> str:
+def _reach(said: Answer) -> float:
     """How large a difference between the best candidates can still be."""
     ends = [
         max(pair.high - 1, 1 / pair.low - 1)
         for pair in said.pairs
         if pair.a in said.best and pair.b in said.best and pair.low and pair.high
     ]
-    return view.texts.percent(max(ends, default=0.0), signed=False)
+    return max(ends, default=0.0)
 
 
 def difference_words(view: View, metric: Metric | None, pair: Pair) -> str:
@@ -148,11 +152,12 @@ def scope(view: View) -> str:
     """What the verdict rests on: `21 workloads × 4 schedulers in 8 blocks: …`."""
     texts = view.texts
     blocks = max((w.blocks for w in view.workloads), default=0)
+    unit = "blocks" if view.experiment.blocked else "repetitions"
     return texts(
         "scope.summary",
         workloads=texts.counted("scope.workloads", len(view.workloads)),
         candidates=texts.counted(f"noun.{view.experiment.kind}", len(view.names)),
-        blocks=texts.counted("scope.blocks", blocks),
+        blocks=texts.counted(f"scope.{unit}", blocks),
         runs=texts.counted("scope.runs", len(view.runs)),
         discarded=texts.number(len(view.discarded), 0),
     )
@@ -192,6 +197,8 @@ def _more_blocks(view: View, said: Answer) -> str:
     """How many blocks would separate the undecided pair that needs most of them."""
     texts = view.texts
     inside = [p for p in said.pairs if p.a in said.best and p.b in said.best and p.blocks_needed]
+    if _reach(said) > REACH_MAX:
+        return texts("next.too_noisy")
     if not inside or said.reason == "cannot-separate":
         return texts("next.more_unknown")
     pair = max(inside, key=lambda p: p.blocks_needed or (0, 0))
@@ -212,8 +219,32 @@ def flag_title(view: View, flag: Flag) -> str:
 
 
 def flag_text(view: View, flag: Flag) -> str:
-    """What a flag says."""
-    return flag.text
+    """What a flag says: from its kind and values where the catalogue knows it, else as it is."""
+    texts = view.texts
+    key = f"flag_text.{flag.kind}{'-demonstrated' if flag.values.get('demonstrated') else ''}"
+    if key not in texts.entries:
+        return flag.text
+    values: dict[str, str] = {
+        "workload": flag.workload,
+        "names": texts.listed(flag.candidates),
+        "blocks": texts.listed(_numbers(view, flag.values.get("blocks"))),
+    }
+    for name, value in flag.values.items():
+        if name in ("change", "noise_floor", "cpu_share"):
+            values[name] = texts.percent(float(value), signed=name == "change")
+    if "block" in flag.values:
+        values["block"] = str(view.number_of(int(flag.values["block"])))
+    try:
+        return texts(key, **values)
+    except KeyError:  # an older folder whose flags carry no values
+        return flag.text
+
+
+def _numbers(view: View, blocks: object) -> list[str]:
+    """Blocks by their numbers; a bare count stays what it is."""
+    if isinstance(blocks, list | tuple):
+        return [str(view.number_of(int(block))) for block in blocks]
+    return [] if blocks is None else [str(blocks)]
 
 
 def symbol_help(view: View) -> str:
@@ -231,7 +262,7 @@ def omitted(view: View) -> list[str]:
         runs = texts.counted("scope.runs", len(view.discarded))
         lines.append(texts("text.gates_some", count=runs))
     if view.dropped_blocks:
-        blocks = texts.listed([str(block + 1) for block in view.dropped_blocks])
+        blocks = texts.listed([str(view.number_of(block)) for block in view.dropped_blocks])
         lines.append(texts("text.dropped_blocks", blocks=blocks))
     ran = {run.key for run in view.record.runs}
     if missing := sum(cell.key not in ran for cell in view.record.plan.cells):

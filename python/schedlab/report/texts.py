@@ -110,7 +110,8 @@ class Texts:
 
     def margin(self, fraction: float) -> str:
         """0.02 as `2 %`."""
-        number = f"{100 * fraction:.2f}".rstrip("0").rstrip(".").replace(".", self.decimal)
+        digits = f"{100 * fraction:.{1 if fraction >= 0.01 else 2}f}"
+        number = (digits.rstrip("0").rstrip(".") or "0").replace(".", self.decimal)
         return self("format.percent", number=number).replace(" ", NO_BREAK)
 
     def ratio_interval(self, low: float | None, high: float | None) -> str:

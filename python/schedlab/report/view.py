@@ -147,6 +147,16 @@ class View:
         return (*self.verdict.flags, *(flag for w in self.workloads for flag in w.flags))
 
     @property
+    def measured(self) -> str:
+        """When and where; an import may know neither."""
+        texts = self.texts
+        if self.experiment.kind == "import":
+            return texts("text.imported")
+        started = min((run.started_at for run in self.record.runs), default="")
+        date = started[:16].replace("T", " ") or texts("verdict.none")
+        return texts("text.measured_on", date=date, machine=self.machine)
+
+    @property
     def machine(self) -> str:
         """The machine in a few words, from whatever `host.json` says."""
         host = dict(flatten(self.record.host))
@@ -161,6 +171,14 @@ class View:
 
     def _is_control(self, label: str) -> bool:
         return any(w.negative_control for w in self.experiment.workloads if w.label == label)
+
+    def number_of(self, block: int) -> int:
+        """The number that people know a block by: the first is 1."""
+        return block + 1 - self._first_block
+
+    @cached_property
+    def _first_block(self) -> int:
+        return min((run.block for run in self.record.runs), default=0)
 
     @cached_property
     def arms(self) -> tuple[str, ...]:

@@ -43,11 +43,13 @@ class Sheet:
 
     def _cell(self, row: int, column: int, value: Any, name: str) -> None:
         style = self.formats[name]
+        if isinstance(value, float) and not math.isfinite(value):
+            value = None
         if value is None or value == "":
             self.page.write_blank(row, column, None, style)
         elif isinstance(value, bool):
             self.page.write_boolean(row, column, value, style)
-        elif isinstance(value, int | float) and math.isfinite(value):
+        elif isinstance(value, int | float):
             self.page.write_number(row, column, value, style)
         else:
             self.page.write_string(row, column, str(value), style)
@@ -338,7 +340,7 @@ def _runs(view: View, sheet: Sheet) -> None:
             for value, scale in zip(values, scales, strict=True)
         ]
         about = [run.workload, run.candidate, run.status, run.started_at]
-        about += [run.block + 1, run.position + 1, run.attempt, run.elapsed_s]  # type: ignore[list-item]
+        about += [view.number_of(run.block), run.position + 1, run.attempt, run.elapsed_s]  # type: ignore[list-item]
         gates = "; ".join(f"{g.gate}: {g.detail}" for g in run.gates)
         sheet.cells([*about, *scaled, gates], [*formats, ""])
     sheet.page.autofilter(0, 0, max(1, sheet.row - 1), len(head) - 1)
