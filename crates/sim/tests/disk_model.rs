@@ -144,6 +144,28 @@ fn services_by_hand() {
 }
 
 #[test]
+fn orders_of_service_by_hand() {
+    // While cylinder 5 is served, 4, 8 and 1 arrive in this order.
+    let requests = [
+        read(0, 1000, 1),
+        read(1, 800, 1),
+        read(1, 1400, 1),
+        read(1, 200, 1),
+    ];
+    let cylinders = |policy: &str| {
+        let result = replay(&small(), policy, requests.into_iter(), &Stop::default()).unwrap();
+        (result.seek_cylinders_mean * 4.0).round()
+    };
+    assert_eq!(cylinders("fcfs"), 17.0); // 5 4 8 1
+    assert_eq!(cylinders("sstf"), 16.0); // 5 4 1 8
+    assert_eq!(cylinders("scan"), 17.0); // 5 8, the edge 9, 4 1
+    assert_eq!(cylinders("clook"), 18.0); // 5 8 1 4
+    let back = [read(0, 1000, 1), read(1, 400, 1)];
+    let scan = replay(&small(), "scan", back.into_iter(), &Stop::default()).unwrap();
+    assert_eq!(scan.seek_cylinders_mean * 2.0, 16.0); // 5, the edge 9, 2
+}
+
+#[test]
 fn the_seek_curve_goes_through_the_data_sheet() {
     let spec = one_zone();
     let mechanics = Mechanics::new(&spec);
