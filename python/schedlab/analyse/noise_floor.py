@@ -22,18 +22,15 @@ class Margins:
     are equivalent only inside `equivalence`. `floor` is the noise floor, `None` without an A/A arm.
 
     Differences must exceed the noise floor as well as what was asked. Equivalence is not made
-    easier by noise: its margin is raised only where the A/A arm demonstrably differs from the
-    baseline, which is when smaller differences cannot be told from what the method itself adds.
+    easier by noise: its margin is raised only by what the A/A arm demonstrably differs from the
+    baseline (the near end of its own 95 % interval), since smaller differences cannot be told from
+    what the method itself adds. `raised` says that it was.
     """
 
     difference: float
     equivalence: float
     floor: float | None = None
-
-    @property
-    def raised(self) -> bool:
-        """Whether the baseline demonstrably differs from itself by more than was asked."""
-        return self.floor is not None and self.equivalence == self.floor
+    raised: bool = False
 
 
 def blocked_margins(asked: float, twin: Floats, baseline: Floats, seed: int) -> Margins:
@@ -60,6 +57,10 @@ def _margins(asked: float, comparison: Comparison) -> Margins:
     estimate = float(comparison.hodges_lehmann[0])
     mean = float(comparison.mean[0])
     floor = math.expm1(abs(estimate if math.isfinite(estimate) else mean))
-    larger = max(asked, floor)
-    demonstrated = abs(mean) > float(comparison.half_width[0])
-    return Margins(larger, larger if demonstrated else asked, floor)
+    demonstrated = math.expm1(max(0.0, abs(mean) - float(comparison.half_width[0])))
+    return Margins(
+        difference=max(asked, floor),
+        equivalence=max(asked, min(demonstrated, floor)),
+        floor=floor,
+        raised=demonstrated > asked,
+    )

@@ -72,8 +72,9 @@ def analyse(
 
     `samples`: one entry per workload; `secondary`: further metrics of the same workloads, judged
     alike but not part of the overall verdict. `aa` names the baseline and its A/A arm, `margin`
-    is the difference that does not matter (a share, raised to the noise floor of the A/A arm
-    where that is larger). `candidates` gives their order; without it the baseline comes first.
+    is the difference that does not matter (a share; raised where the noise floor of the A/A arm
+    is larger, see `noise_floor.Margins`). `candidates` gives their order; without it the baseline
+    comes first.
     With `seconds_per_block` the work that is left is told as time, too, and the time budget of
     `stopping` bounds it. A `goal` chooses the metric that decides among all that were reported.
 
