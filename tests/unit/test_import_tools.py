@@ -12,7 +12,7 @@ from schedlab.errors import SpecError
 from schedlab.store.exporters import fio as fio_export
 from schedlab.store.exporters import iozone as iozone_export
 from schedlab.store.folder import Folder
-from schedlab.store.importers import fio, hdparm, iozone, time
+from schedlab.store.importers import fio, fio_job, hdparm, iozone, time
 from schedlab.store.importers.imported import Options
 
 THROUGHPUT = """\tRecord Size 8 kB
@@ -136,7 +136,7 @@ def test_iozone_complaints(tmp_path, text, message):
         iozone.read([("none", write(tmp_path, "t.txt", text))], Options())
 
 
-def fio_job(name="j", **read):
+def fio_output_job(name="j", **read):
     idle = {"io_bytes": 0, "bw": 0, "iops": 0.0, "runtime": 0}
     lat = {
         "min": 100, "max": 900, "mean": 300.0, "N": 4,
@@ -148,7 +148,9 @@ def fio_job(name="j", **read):
 
 
 def test_fio_json_with_text_before_it(tmp_path):
-    text = "fio: a warning\n" + json.dumps({"jobs": [fio_job("a"), fio_job("a"), fio_job("b")]})
+    text = "fio: a warning\n" + json.dumps(
+        {"jobs": [fio_output_job("a"), fio_output_job("a"), fio_output_job("b")]}
+    )
     imported = fio.read([("none", write(tmp_path, "o.json", text))], Options())
     assert [run.workload for run in imported.runs] == ["a", "a#2", "b"]
     first = imported.runs[0]
@@ -163,7 +165,7 @@ def test_fio_json_with_text_before_it(tmp_path):
 
 
 def test_old_fio_has_microseconds_and_kib(tmp_path):
-    job = fio_job(clat={"mean": 3.5, "max": 9, "N": 2, "percentile": {"99.000000": 8}})
+    job = fio_output_job(clat={"mean": 3.5, "max": 9, "N": 2, "percentile": {"99.000000": 8}})
     del job["read"]["lat_ns"], job["read"]["bw_bytes"]
     file = write(tmp_path, "o.json", json.dumps({"jobs": [job]}))
     metrics = fio.read([("none", file)], Options()).runs[0].metrics
@@ -178,8 +180,11 @@ def test_old_fio_has_microseconds_and_kib(tmp_path):
         ('x\n{"jobs": [', r"line 2: expected JSON"),
         ('{"jobs": 3}', "a list `jobs`"),
         ('{"jobs": [{}]}', "job 0: expected an object with a `jobname`"),
-        (json.dumps({"jobs": [fio_job(iops="many")]}), "a number `iops`, found 'many'"),
-        (json.dumps({"jobs": [{**fio_job(), "error": 5}]}), "without errors, found 'error 5'"),
+        (json.dumps({"jobs": [fio_output_job(iops="many")]}), "a number `iops`, found 'many'"),
+        (
+            json.dumps({"jobs": [{**fio_output_job(), "error": 5}]}),
+            "without errors, found 'error 5'",
+        ),
         ("{" * 100000, "JSON"),
     ],
 )
@@ -189,7 +194,7 @@ def test_fio_complaints(tmp_path, text, message):
 
 
 def test_fio_round_trip(tmp_path):
-    file = write(tmp_path, "o.json", json.dumps({"jobs": [fio_job("randread")]}))
+    file = write(tmp_path, "o.json", json.dumps({"jobs": [fio_output_job("randread")]}))
     folder = fio.read([("none", file), ("bfq", file)], Options()).save(tmp_path / "r")
     written = fio_export.write(folder.record(), tmp_path / "out")
     assert [p.relative_to(tmp_path / "out").as_posix() for p in written] == [
@@ -279,3 +284,62 @@ def test_the_commands(tmp_path):
     arguments = ["export", str(out), "--format", "fio", "--out", str(tmp_path / "x"), "--json"]
     result = CliRunner().invoke(cli, arguments, catch_exceptions=False)
     assert all(Path(name).is_file() for name in json.loads(result.stdout)["files"])
+
+
+JOB = """; comment
+[global]
+ioengine=libaio
+direct=1
+runtime=30s
+time_based
+group_reporting
+[reader]
+rw=randread
+bs=4k
+iodepth=32
+filename=/dev/x
+size=1g
+[writer]
+rw=randrw
+rwmixread=70
+bs=64k
+size=8m
+directory=/d
+rate_iops=500
+rate_process=poisson
+"""
+
+
+def test_a_fio_job_file_becomes_a_job_of_the_engine(tmp_path):
+    read = fio_job.read(write(tmp_path, "j.fio", JOB))
+    assert read.job["seconds"] == 30.0
+    reader, writer = read.job["groups"]
+    assert (reader["engine"], reader["direct"], reader["path"]) == ("io_uring", True, "/dev/x")
+    assert reader["workload"] == {
+        "pattern": {"kind": "random", "replacement": False},
+        "direction": {"kind": "read"},
+        "record": 4096,
+        "span": 1 << 30,
+        "arrivals": {"kind": "closed", "depth": 32},
+        "seed": 1,
+    }
+    assert writer["path"] == "/d/writer.0.0"
+    assert writer["workload"]["direction"] == {"kind": "mixed", "read_percent": 70}
+    assert writer["workload"]["arrivals"] == {"kind": "poisson", "rate_per_s": 500.0}
+    assert any("libaio" in note for note in read.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("bs=4k", "bssplit=4k/60:8k/40"), "line 10: option 'bssplit' cannot be honoured"),
+        (("bs=4k", "bs=four"), "line 10: expected bs as a size such as 4k, found 'four'"),
+        (("rw=randread", "rw=backwards"), "line 9: expected rw as one of"),
+        (("size=1g\n", ""), "size as a size"),
+        (("[global]\n", ""), "line 2: expected a section"),
+        (("runtime=30s\n", ""), "time_based without runtime"),
+    ],
+)
+def test_fio_job_complaints(tmp_path, change, message):
+    with pytest.raises(SpecError, match=message):
+        fio_job.read(write(tmp_path, "j.fio", JOB.replace(*change)))

@@ -9,6 +9,7 @@ from schedlab.cli import LazyGroup
 COMMANDS: dict[str, tuple[str, str]] = {
     "csv": ("schedlab.cli.import_.csv:csv", "A long-format CSV, by a mapping of its columns."),
     "fio": ("schedlab.cli.import_.fio:fio", "fio's JSON and json+ output."),
+    "fio-job": ("schedlab.cli.import_.fio_job:fio_job", "A fio job file, as our engine's job."),
     "hdparm": ("schedlab.cli.import_.hdparm:hdparm", "Text of hdparm -tT."),
     "iozone": ("schedlab.cli.import_.iozone:iozone", "IOzone: text, -R and BIFF2 (-b)."),
     "time": ("schedlab.cli.import_.time:time", "time(1) and the time of bash, zsh and POSIX."),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from schedlab.cli.import_.common import common_options, finish, options_from
 from schedlab.errors import SpecError
+
+if TYPE_CHECKING:
+    from schedlab.store.importers.csv import Columns
+    from schedlab.store.importers.imported import Imported
 
 
 def _names(text: str | None) -> tuple[str, ...]:
@@ -52,9 +57,16 @@ def _assignments(option: str, texts: tuple[str, ...]) -> dict[str, str]:
     multiple=True,
     help="WORKLOAD=OTHER: OTHER holds the CPU seconds of WORKLOAD's runs.",
 )
+@click.option(
+    "--published-means",
+    "means_file",
+    type=click.Path(path_type=Path),
+    help="CSV of means that were printed for these rows; those that differ are noted.",
+)
 @common_options
 def csv(
     file: Path,
+    means_file: Path | None,
     out: Path,
     as_json: bool,
     title: str,
@@ -89,4 +101,28 @@ def csv(
     )
     options = options_from(title, baseline, controls, blocked)
     imported = importer.read(file, columns, options)
+    if means_file is not None:
+        imported = _with_notes(imported, _wrong_means(means_file, columns, imported))
     finish(imported, out, as_json)
+
+
+def _wrong_means(file: Path, columns: Columns, imported: Imported) -> list[str]:
+    """A sentence for every published mean that does not follow from the rows."""
+    from schedlab.analyse.flags import check_means
+    from schedlab.spec import Record
+    from schedlab.store.importers.csv import published_means
+    from schedlab.store.table import samples
+
+    means, groups, factor = published_means(file, columns, imported.experiment)
+    primary, _ = samples(Record(imported.experiment, imported.plan, imported.runs))
+    as_published = [replace(s, values=tuple(v / factor for v in s.values)) for s in primary]
+    flags = check_means(as_published, means, groups=groups)
+    unit = f" {columns.unit}" if columns.unit else ""
+    told = [f"published mean{unit and f' in{unit}'}: {flag.text}" for flag in flags]
+    count = f"{len(flags)} of {len(means)} published means do not follow from their rows"
+    return [count, *told] if flags else []
+
+
+def _with_notes(imported: Imported, notes: list[str]) -> Imported:
+    experiment = imported.experiment
+    return replace(imported, experiment=replace(experiment, notes=(*experiment.notes, *notes)))

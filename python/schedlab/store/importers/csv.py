@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import METRICS, Metric
+from schedlab.spec import METRICS, Experiment, Metric
 from schedlab.store.importers.imported import RUNS_MAX, Imported, Options, Reading, assemble
 from schedlab.store.importers.text import bad, number_at, read_lines
 from schedlab.store.importers.units import Quantity, quantity
@@ -70,6 +71,44 @@ def read(path: Path, columns: Columns, options: Options) -> Imported:
     readings = _with_cpu_share(readings, columns.cpu_share)
     merged = replace(options, metrics=metrics, notes=(*options.notes, *notes))
     return assemble(readings, merged, {"format": "csv", "file": str(path)})
+
+
+def published_means(
+    path: Path, columns: Columns, experiment: Experiment
+) -> tuple[dict[tuple[str, str], float], dict[str, list[str]], float]:
+    """Means printed beside the rows: (mean by candidate and group, workloads of each group, how
+    many of the metric's unit one published unit is).
+
+    The file has the candidate's columns, some of the workload's (a mean is over the others), and
+    the value's column or `mean`. SpecError on anything else.
+    """
+    lines = iter(rows(path, columns.candidate))
+    first = next(lines, None)
+    if first is None:
+        raise bad(str(path), "at least one mean", "none")
+    value = "mean" if "mean" in first[1] else columns.value
+    known = (*columns.workload, columns.metric_column)
+    names = [name for name in first[1] if name in known]
+    if value not in first[1]:
+        raise bad(first[0], f"a column `mean` or {value!r}", ", ".join(first[1]))
+    if len(experiment.workloads) and len({w.metric for w in experiment.workloads}) > 1:
+        raise SpecError("--published-means needs figures of one metric", "import them one by one")
+    means: dict[tuple[str, str], float] = {}
+    groups: dict[str, list[str]] = {}
+    for place, row in itertools.chain([first], lines):
+        group = " ".join(_shown(name, row[name]) for name in names) or "all workloads"
+        wanted = {name: typed(row[name]) for name in names}
+        groups[group] = [
+            w.label
+            for w in experiment.workloads
+            if all(w.parameters.get(name) == text for name, text in wanted.items())
+        ]
+        candidate = " ".join(row[name] for name in columns.candidate)
+        means[candidate, group] = number_at(place, value, row[value])
+    what = quantity(
+        columns.unit, columns.higher_is_better, columns.metric, columns.binary_units, columns.value
+    )
+    return means, groups, what.factor
 
 
 def rows(path: Path, used: Iterable[str]) -> Iterator[tuple[str, dict[str, str]]]:
