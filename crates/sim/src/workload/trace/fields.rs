@@ -52,19 +52,45 @@ impl<'a> Fields<'a> {
 
 /// Fields between white space.
 #[inline]
-pub fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(|byte| byte.is_ascii_whitespace())
-        .filter(|word| !word.is_empty())
+pub fn words(line: &[u8]) -> Words<'_> {
+    Words(line)
+}
+
+/// See [`words`].
+pub struct Words<'a>(&'a [u8]);
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let start = self.0.iter().position(|byte| *byte > b' ')?;
+        let rest = &self.0[start..];
+        // Control characters count as white space too; no format has them.
+        let end = rest.iter().position(|byte| *byte <= b' ');
+        let (word, rest) = rest.split_at(end.unwrap_or(rest.len()));
+        self.0 = rest;
+        Some(word)
+    }
 }
 
 /// A whole number of at most 64 bits.
 #[inline]
 pub fn whole(text: &[u8], expected: &'static str) -> Result<u64, Mismatch> {
-    if text.is_empty() || text.len() > 20 {
+    /// So many digits always fit.
+    const SAFE_DIGITS: usize = 19;
+    if text.is_empty() || text.len() > SAFE_DIGITS + 1 {
         return Err(Mismatch(expected));
     }
     let mut value = 0u64;
-    for byte in text {
+    for byte in &text[..text.len().min(SAFE_DIGITS)] {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err(Mismatch(expected));
+        }
+        value = value * 10 + u64::from(digit);
+    }
+    if let Some(byte) = text.get(SAFE_DIGITS) {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             return Err(Mismatch(expected));
