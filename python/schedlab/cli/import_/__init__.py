@@ -7,6 +7,7 @@ import click
 from schedlab.cli import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "dmesg": ("schedlab.cli.import_.dmesg:dmesg", "Kernel logs with a line per CPU burst."),
     "csv": ("schedlab.cli.import_.csv:csv", "A long-format CSV, by a mapping of its columns."),
     "fio": ("schedlab.cli.import_.fio:fio", "fio's JSON and json+ output."),
     "fio-job": ("schedlab.cli.import_.fio_job:fio_job", "A fio job file, as our engine's job."),
