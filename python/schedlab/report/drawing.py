@@ -122,7 +122,7 @@ def forest(pairs: Sequence[Pair], margin: float, texts: Texts, label: str) -> st
         f'width="{_n(x(half) - x(-half))}" height="{base - top}"/>',
         f'<path class="zero" d="M{_n(x(0))} {top}V{base}"/>',
     ]
-    for tick in _forest_ticks(reach):
+    for tick in _forest_ticks(reach, x):
         at = x(math.log1p(tick))
         parts.append(f'<path class="tick" d="M{_n(at)} {base}v4"/>')
         parts.append(_text(at, base + 16, texts.round_percent(tick), "mid"))
@@ -149,12 +149,19 @@ def _forest_row(pair: Pair, name: str, gutter: float, y: float, x: Projection) -
     return f'<g class="v-{pair.verdict}">{"".join(parts)}</g>'
 
 
-def _forest_ticks(reach: float) -> list[float]:
-    """Fractions for the axis: round percentages, or factors where the range is wide."""
+def _forest_ticks(reach: float, x: Projection) -> list[float]:
+    """Fractions for the axis: round percentages, or factors where the range is wide.
+
+    From 0 outwards; one that would touch its neighbour is left out.
+    """
     if reach < 0.5:
         return [t for t in ticks(-math.expm1(reach), math.expm1(reach), 4) if t > -1]
-    found = (t for t in (-0.99, -0.9, -0.5, 0.0, 1.0, 9.0, 99.0) if abs(math.log1p(t)) <= reach)
-    return list(found)
+    found: list[float] = []
+    for tick in (0.0, -0.5, 1.0, -0.9, 9.0, -0.99, 99.0):
+        at = x(math.log1p(tick))
+        if abs(math.log1p(tick)) <= reach and all(abs(at - x(math.log1p(o))) > 44 for o in found):
+            found.append(tick)
+    return found
 
 
 def _cells(text: str) -> int:

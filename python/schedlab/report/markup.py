@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -76,6 +77,11 @@ def section(name: str, title: str, inside: str) -> str:
         f'<section id="{name}" aria-labelledby="h-{name}">'
         f'<h2 id="h-{name}">{escape(title)}</h2>{inside}</section>'
     )
+
+
+def whole_names(text: str) -> str:
+    """Text whose hyphenated words, such as `mq-deadline`, are not broken."""
+    return re.sub(r"\w+(?:-\w+)+", r'<span class="whole">\g<0></span>', escape(text))
 
 
 def paragraph(text: str, kind: str = "") -> str:

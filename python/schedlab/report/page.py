@@ -21,6 +21,7 @@ from schedlab.report.markup import (
     paragraph,
     section,
     table,
+    whole_names,
 )
 from schedlab.report.page_figures import figures_section, table_of_drift
 from schedlab.report.page_workloads import pair_table, workloads_section
@@ -78,7 +79,7 @@ def _header(view: View, headline: Sequence[str]) -> str:
     first, *more = headline
     return (
         f"<header>{paragraph(f'{view.experiment.title}. {where}', 'kicker')}"
-        f"<h1>{escape(first)}.</h1>"
+        f"<h1>{whole_names(first)}.</h1>"
         f"{''.join(paragraph(f'{line}.', 'dek') for line in more)}"
         f"{paragraph(sentences.scope(view), 'lead')}"
         f'<div class="next"><p><strong>{escape(texts("next.title"))}</strong></p>{step}</div>'

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedlab.report.cells import SYMBOLS
-from schedlab.report.view import View, seen_from
+from schedlab.report.view import View, seen_from, size_text
 from schedlab.spec import Flag, Metric, Overall, Pair, WorkloadVerdict
 
 # Beyond this, "they differ by at most" would say nothing: the measurements scatter too much.
@@ -274,7 +274,7 @@ def design(view: View) -> list[str]:
     """How the runs were arranged, in sentences."""
     texts, experiment = view.texts, view.experiment
     target = experiment.target
-    size = texts.quantity(target.size_bytes / 2**30, "GiB") if target.size_bytes else ""
+    size = size_text(target.size_bytes)
     lines = []
     if experiment.blocked:
         cells = len({(c.workload, c.candidate) for c in view.record.plan.cells})

@@ -264,20 +264,38 @@ def difference_chart(view: View, sheet: Sheet, first: int, last: int) -> Any:
         }
     )
     title = view.texts("sheet.chart_title", baseline=view.verdict.baseline)
-    dress(chart, title, "", "%")
+    summaries = [row.summary for row in candidate_rows(view)]
+    ratios = [r for s in summaries for r in (s.ratio_low, s.ratio, s.ratio_high)]
+    ends = [percent for r in ratios if (percent := _percent(r)) is not None]
+    limits = (rounded_out(min(ends, default=0.0)), rounded_out(max(ends, default=0.0)))
+    dress(chart, title, "", "%", limits)
     chart.set_legend({"none": True})
     return chart
 
 
-def dress(chart: Any, title: str, x: str, y: str) -> None:
-    """The look that all charts of the workbook share."""
+def dress(chart: Any, title: str, x: str, y: str, limits: tuple[float, float]) -> None:
+    """The look that all charts of the workbook share.
+
+    `limits` are those of the y axis: spreadsheets choose theirs without the error bars.
+    """
     plain = {"name": FONT, "size": 10, "bold": False}
     chart.set_title({"name": title, "name_font": {**plain, "size": 13}, "overlay": False})
     chart.set_x_axis({"name": x, "name_font": plain, "num_font": plain, "label_position": "low"})
     grid = {"visible": True, "line": {"color": "#D9D9D3", "width": 0.75}}
-    chart.set_y_axis({"name": y, "name_font": plain, "num_font": plain, "major_gridlines": grid})
+    low, high = limits
+    ends = {"min": low, "max": high} if low < high else {}
+    more = {"num_format": "General", "major_gridlines": grid, **ends}
+    chart.set_y_axis({"name": y, "name_font": plain, "num_font": plain, **more})
     chart.set_legend({"position": "bottom", "font": plain})
     chart.set_size({"width": 720, "height": 300})
+
+
+def rounded_out(value: float) -> float:
+    """The next value away from 0 with one or two digits, for the end of an axis."""
+    if value == 0 or not math.isfinite(value):
+        return 0.0
+    step = 10.0 ** math.floor(math.log10(abs(value))) / 2
+    return math.copysign(math.ceil(abs(value) * 1.02 / step) * step, value)
 
 
 def _pairs(view: View, sheet: Sheet) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from schedlab.report.texts import Scale
 from schedlab.report.view import View, record_bytes, size_text
-from schedlab.report.workbook import Sheet, dress
+from schedlab.report.workbook import Sheet, dress, rounded_out
 from schedlab.spec import Metric
 
 CHART_ROWS = 16
@@ -114,8 +114,10 @@ def _grand(
     first = sheet.row + 1
     halves = [f"{name} ± {scale.unit}".rstrip() for name in names]
     sheet.cells([label, *names, *halves], ["head", *["head-right"] * (2 * len(names))])
+    every: list[Grand] = []
     for title, columns in groups.items():
         found = [grand(columns, name) for name in names]
+        every += [g for g in found if g is not None]
         means_ = [None if g is None else g.mean / scale.factor for g in found]
         half = [None if g is None else g.half / scale.factor for g in found]
         formats = ["name", *["mean"] * len(names), *["value"] * len(names)]
@@ -139,7 +141,9 @@ def _grand(
                 },
             }
         )
-    dress(chart, f"{heading} ({texts.margin(0.95)})", label, scale.unit)
+    top = max((g.mean + g.half) / scale.factor for g in every)
+    heading = f"{heading} ({texts.margin(0.95)})"
+    dress(chart, heading, label, scale.unit, (0.0, rounded_out(top)))
     sheet.page.insert_chart(sheet.row + 1, 0, chart)
     sheet.skip(CHART_ROWS + 1)
 
