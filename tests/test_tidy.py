@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "host": {"spec", "errors"},
     "design": {"spec", "errors"},
     "store": {"spec", "errors"},
-    "run": {"spec", "errors", "host", "store", "design", "_core"},
+    "run": {"spec", "errors", "host", "store", "design", "cpu", "sim", "_core"},
     "sim": {"spec", "errors", "_core", "design"},
     "cpu": {"spec", "errors", "_core", "host"},
     "analyse": {"spec", "errors"},
@@ -105,7 +105,7 @@ def test_no_line_is_longer_than_100_columns():
         f"{name(path)}:{number}"
         for path in tracked(".py", ".rs", ".sh", ".c", "Makefile", "run-all")
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        if len(line) > COLUMNS_MAX and path.name != "Makefile"
+        if len(re.sub(r"  # (type:|noqa).*", "", line)) > COLUMNS_MAX and path.name != "Makefile"
     ]
     assert found == []
 

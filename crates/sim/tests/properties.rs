@@ -112,7 +112,8 @@ proptest! {
     #[test]
     fn without_aging_all_rules_are_one(case in cases()) {
         let requests = requests(&case, false);
-        let runs = [Aging::DispatchOvertake, Aging::ShorterArrival, Aging::EveryArrival].map(|aging| {
+        let rules = [Aging::DispatchOvertake, Aging::ShorterArrival, Aging::EveryArrival];
+        let runs = rules.map(|aging| {
             let case = Case { alpha: 1.0, aging, ..case.clone() };
             run(&case, Serial::new(&device(&case)), &requests).1
         });

@@ -43,7 +43,8 @@ pub enum Aging {
     /// Later arrivals that were dispatched first. Stays bounded as α → 0.
     #[default]
     DispatchOvertake,
-    /// Later arrivals whose estimate was below the aged estimate on entry (the words of the paper). Inverts to longest-first
+    /// Later arrivals whose estimate was below the aged estimate on entry (the words of the
+    /// paper). Inverts to longest-first
     /// as α → 0.
     ShorterArrival,
     /// All later arrivals. FCFS as α → 0.

@@ -55,7 +55,10 @@ pub enum TraceError {
         known: String,
     },
     /// A file whose format cannot be told from its content.
-    #[error("{}: the format cannot be told ({why}); name it as FILE:FORMAT, one of {known}", path.display())]
+    #[error(
+        "{}: the format cannot be told ({why}); name it as FILE:FORMAT, one of {known}",
+        path.display()
+    )]
     Undetected {
         /// The file.
         path: PathBuf,
