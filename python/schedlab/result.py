@@ -82,6 +82,15 @@ class Result:
         """Blocks left out because a cell of theirs failed three times."""
         return dropped_blocks(self.record)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the report, in a frame so that its style stays inside."""
+        from html import escape
+
+        from schedlab import report
+
+        page = escape(report.html(self.record, self.verdict))
+        return f'<iframe srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
+
     def to_pandas(self) -> pd.DataFrame:
         """One row per analysed run: block, position, workload, candidate, and every metric."""
         import pandas as pd

@@ -26,8 +26,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sim": ("schedlab.cli.sim:sim", "Simulate schedulers of CPUs and storage devices."),
     "compare": ("schedlab.cli.compare:compare", "Compare I/O schedulers: the main job."),
     "completion": ("schedlab.cli.completion:completion", "Print shell completion."),
+    "diff": ("schedlab.cli.diff:diff", "What changed between two results."),
     "lab": ("schedlab.cli.lab:lab", "Ready-made experiments, one per published study."),
     "report": ("schedlab.cli.report:report", "Write the report of a result folder."),
+    "run": ("schedlab.cli.run:run", "Carry out an experiment file."),
     "reproduce": ("schedlab.cli.reproduce:reproduce", "Measure a stored experiment again."),
     "trace": ("schedlab.cli.trace:trace", "Read block traces, record kernel events."),
 }

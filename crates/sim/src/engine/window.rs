@@ -44,8 +44,7 @@ pub enum Aging {
     #[default]
     DispatchOvertake,
     /// Later arrivals whose estimate was below the aged estimate on entry (the words of the
-    /// paper). Inverts to longest-first
-    /// as α → 0.
+    /// paper). Inverts to longest-first as α → 0.
     ShorterArrival,
     /// All later arrivals. FCFS as α → 0.
     EveryArrival,

@@ -1,0 +1,74 @@
+"""`schedlab diff` and `schedlab.load` on result folders with known content."""
+
+import json
+import random
+
+import pytest
+from click.testing import CliRunner
+
+import schedlab
+from schedlab.cli.diff import diff
+from schedlab.design.candidates import parse_candidates
+from schedlab.design.plan import make_plan
+from schedlab.errors import SpecError
+from schedlab.spec import Experiment, Run, Stopping, Target, Workload
+from schedlab.store.folder import Folder
+
+HOST = {"kernel": {"release": "6.1"}, "cpu": {"model": "A", "usable": 2}}
+
+
+def result(path, speed, host=HOST, seed=1, record_bytes=4096):
+    experiment = Experiment(
+        title="t",
+        kind="io",
+        target=Target("scratch", size_bytes=1 << 20),
+        candidates=parse_candidates("none,bfq"),
+        workloads=(Workload("w", "file-test", "iops", {"record_bytes": record_bytes}),),
+        baseline="none",
+        seed=seed,
+        stopping=Stopping(blocks=12),
+    )
+    folder = Folder.create(path, experiment, make_plan(experiment), host)
+    rng = random.Random(seed)
+    for cell in folder.plan.cells:
+        value = 1000 * speed.get(cell.candidate, 1.0) * rng.lognormvariate(0, 0.01)
+        about = (cell.block, cell.position, "w", cell.candidate, cell.seed, 1, "ok", "", 0.1)
+        folder.append(Run(*about, {"iops": value}))
+    return path
+
+
+def run(*words):
+    return CliRunner().invoke(diff, [str(word) for word in words], standalone_mode=False)
+
+
+def test_a_candidate_that_became_slower_is_found_and_the_other_is_not(tmp_path):
+    first = result(tmp_path / "a", {})
+    second = result(tmp_path / "b", {"bfq": 0.8}, {**HOST, "kernel": {"release": "6.2"}}, seed=2)
+    done = run(first, second, "--json")
+    data = json.loads(done.stdout)
+    assert data["differences"] == {"kernel.release": ["6.1", "6.2"]}
+    pairs = {name: verdict["overall"]["pairs"][0] for name, verdict in data["candidates"].items()}
+    assert pairs["bfq"]["verdict"] == "better"  # the first is better than the second
+    assert pairs["bfq"]["ratio"] == pytest.approx(1.25, rel=0.02)
+    assert pairs["none"]["verdict"] == "equivalent"
+    assert "-20" in run(first, second).stdout.split("bfq")[1]
+
+
+def test_other_machines_and_other_work_are_refused(tmp_path):
+    first = result(tmp_path / "a", {})
+    other = result(tmp_path / "b", {}, {**HOST, "cpu": {"model": "B", "usable": 2}})
+    refused = run(first, other)
+    assert isinstance(refused.exception, SpecError)
+    assert "cpu.model" in str(refused.exception)
+    assert run(first, other, "--despite").exception is None
+    changed = run(first, result(tmp_path / "c", {}, record_bytes=8192))
+    assert "'w' is not the same" in str(changed.exception)
+
+
+def test_a_result_loads_into_a_notebook(tmp_path):
+    loaded = schedlab.load(result(tmp_path / "a", {"bfq": 2.0}))
+    frame = loaded.to_pandas()
+    assert set(frame.columns) >= {"block", "workload", "candidate", "iops"}
+    assert len(frame) == 36
+    assert loaded.verdict.overall.best_set == ("bfq",)
+    assert "<iframe" in loaded._repr_html_()

@@ -1,0 +1,20 @@
+"""Every lab is a command line that its command understands."""
+
+import pytest
+
+from schedlab.cli import cli
+from schedlab.cli.lab import labs
+
+
+@pytest.mark.parametrize("name", labs())
+@pytest.mark.parametrize("scale", ["small", "full"])
+def test_the_options_of_a_lab_are_options_of_its_command(name, scale):
+    words = labs()[name].arguments(scale)
+    command, context = cli, cli.make_context("schedlab", list(words), resilient_parsing=True)
+    while hasattr(command, "get_command"):
+        command = command.get_command(context, words.pop(0))
+        assert command is not None
+    known = {option for parameter in command.params for option in parameter.opts}
+    used = {word for word in words if word.startswith("--")}
+    assert used <= known
+    assert len(labs()[name].study) > 50
