@@ -1,7 +1,7 @@
 """The JSON schema of experiment files, made from the dataclasses of `spec`.
 
-`python -m schedlab.spec_schema` prints it; docs/reference/experiment.schema.json holds it, and a test
-keeps the two the same.
+`python -m schedlab.spec_schema` prints it; docs/reference/experiment.schema.json holds it, and a
+test keeps the two the same.
 """
 
 from __future__ import annotations
