@@ -109,7 +109,9 @@ class Study:
     ) -> float:
         """The mean over the seeds, as a share of that of FCFS."""
         reference = self.mean(metric, workload, "fcfs", buffer_mib, USUAL_ALPHA, service)
-        return self.mean(metric, workload, policy, buffer_mib, alpha, service) / reference
+        own = self.mean(metric, workload, policy, buffer_mib, alpha, service)
+        # Both are zero where everything fits into the buffer of a parallel device.
+        return 1.0 if own == reference else own / reference
 
     def statements(self) -> Sequence[Statement]:
         """What the paper states, one by one, beside what this model gives."""
