@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from schedlab.cli import cli
 from schedlab.errors import SpecError
+from schedlab.spec import Candidate, Experiment, Plan, Record, Run, Target, Workload
 from schedlab.store.exporters import fio as fio_export
 from schedlab.store.exporters import iozone as iozone_export
 from schedlab.store.folder import Folder
@@ -215,6 +216,39 @@ def test_iozone_round_trip(tmp_path):
     again = iozone.read([("none", written[0])], Options())
     wanted = {run.workload: run.metrics for run in folder.runs()}
     assert {run.workload: run.metrics for run in again.runs} == wanted
+
+
+def test_our_own_file_tests_are_exported_under_the_names_of_fio_and_iozone(tmp_path):
+    experiment = Experiment(
+        title="t",
+        kind="io",
+        target=Target("scratch"),
+        candidates=(Candidate("none"),),
+        workloads=(
+            Workload(
+                "w",
+                "file-test",
+                "throughput_bytes_per_s",
+                {"test": "random-read", "record_bytes": 4096, "span_bytes": 1 << 20, "depth": 8},
+            ),
+        ),
+        baseline="none",
+        seed=1,
+        aa_arm=False,
+    )
+    metrics = {"throughput_bytes_per_s": 2048.0 * 1024, "iops": 512.0}
+    run = Run(0, 0, "w", "none", 1, 1, "ok", "", 1.0, metrics)
+    rows = {("w", "none"): ((100, 100, 3), (256, 259, 1))}
+    record = Record(experiment, Plan(()), (run,), histograms=rows)
+    (file,) = fio_export.write(record, tmp_path / "fio")
+    assert file.relative_to(tmp_path / "fio").as_posix() == "none/4096/randread-8-1.json"
+    read = json.loads(file.read_text())["jobs"][0]["read"]
+    assert (read["bw"], read["iops"]) == (2048, 512.0)
+    assert read["clat_ns"]["bins"] == {"100": 3, "258": 1}
+    (file,) = iozone_export.write(record, tmp_path / "iozone")
+    again = iozone.read([("none", file)], Options())
+    assert again.runs[0].metrics == {"throughput_bytes_per_s": 2048.0 * 1024}
+    assert again.experiment.workloads[0].parameters["test"] == "random-read"
 
 
 HDPARM = """

@@ -23,8 +23,8 @@ _MODES = {
     "rewrite": "write",
     "read": "read",
     "re-read": "read",
-    "random read": "randread",
-    "random write": "randwrite",
+    "random-read": "randread",
+    "random-write": "randwrite",
     "mixed": "randrw",
 }
 _QUANTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)

@@ -42,7 +42,7 @@ def write(record: Record, out: Path) -> list[Path]:
         rate = run.metrics.get("throughput_bytes_per_s")
         if name not in _TITLES or not isinstance(size, int) or rate is None:
             continue
-        span = p.get("file_bytes", p.get("size_bytes", 0))
+        span = p.get("file_bytes", p.get("span_bytes", 0))
         key = (span if isinstance(span, int) else 0, size)
         test = tables.setdefault(run.candidate, {}).setdefault(name, {})
         test.setdefault(key, []).append(rate / 1024)

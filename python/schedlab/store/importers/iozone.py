@@ -74,7 +74,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
     readings = []
     for candidate, f in figures:
         metric, factor = _UNITS[f.unit]
-        parameters = {"test": f.test, "record_bytes": f.record_bytes}
+        parameters = {"test": f.test.replace(" ", "-"), "record_bytes": f.record_bytes}
         label = f"{f.test} {_shown(f.record_bytes)}"
         if f.file_bytes:
             parameters["file_bytes"] = f.file_bytes
