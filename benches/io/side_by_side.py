@@ -94,6 +94,7 @@ def run_fio(path: str, cell: Cell, seconds: float, seed: int) -> Sample:
     command = [
         "fio",
         "--name=bench",
+        "--thread",  # a fio process would leave our scheduling group (setsid)
         f"--filename={path}",
         "--rw=randread",
         "--norandommap",

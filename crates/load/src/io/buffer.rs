@@ -23,8 +23,18 @@ pub(crate) struct Region {
 unsafe impl Send for Region {}
 
 impl Region {
-    /// Maps and fills the region: every page is present afterwards.
+    /// Maps and fills the region: every page is present afterwards, huge ones where there are any.
     pub(crate) fn new(slots: u32, record: usize, seed: u64) -> Result<Region, Errno> {
+        Region::with_pages(slots, record, seed, Advice::LinuxHugepage)
+    }
+
+    /// The same with a word on the size of pages.
+    pub(crate) fn with_pages(
+        slots: u32,
+        record: usize,
+        seed: u64,
+        pages: Advice,
+    ) -> Result<Region, Errno> {
         let stride = record.next_multiple_of(PAGE);
         let length = stride.checked_mul(slots as usize).ok_or(Errno::NOMEM)?;
         // SAFETY: a new private mapping at an address of the kernel's choice.
@@ -37,7 +47,7 @@ impl Region {
             )?
         };
         // SAFETY: the mapping above; advice changes no content. Small pages do as well.
-        let _ = unsafe { madvise(start, length, Advice::LinuxHugepage) };
+        let _ = unsafe { madvise(start, length, pages) };
         let start = NonNull::new(start.cast::<u8>()).ok_or(Errno::NOMEM)?;
         let mut region = Region {
             start,

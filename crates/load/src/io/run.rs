@@ -2,6 +2,7 @@
 //! thread that waits with an open ear.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -241,12 +242,7 @@ impl Crew {
                     self.stop(Control::interrupt);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                // A worker that panicked sends nothing more.
-                Err(RecvTimeoutError::Disconnected) => {
-                    let died = || IoError::Thread("a worker died".into());
-                    self.failure.get_or_insert_with(died);
-                    return;
-                }
+                Err(RecvTimeoutError::Disconnected) => return,
             }
             if waiting == 0 && window_end == u64::MAX && self.failure.is_none() {
                 let start = clock::now();
@@ -286,10 +282,11 @@ impl Berth {
     fn work(self) {
         leave_signals_to_the_main_thread();
         own_file_table(self.control.wake);
-        let message = match self.carry_out() {
-            Ok(Some(report)) => Message::Done(Box::new(report)),
-            Ok(None) => Message::Absent,
-            Err(error) => Message::Failed(error),
+        let message = match catch_unwind(AssertUnwindSafe(|| self.carry_out())) {
+            Ok(Ok(Some(report))) => Message::Done(Box::new(report)),
+            Ok(Ok(None)) => Message::Absent,
+            Ok(Err(error)) => Message::Failed(error),
+            Err(_) => Message::Failed(IoError::Thread("a worker died of a bug".into())),
         };
         // Nobody listens any more when an interrupted job left this worker behind.
         let _ = self.sender.send(message);

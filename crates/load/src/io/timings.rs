@@ -65,7 +65,9 @@ pub fn measure(
             needed: schedlab_model::Bytes(BLOCK as u64),
         });
     }
-    let mut buffer = Region::new(1, BLOCK, 0).map_err(IoError::system(path, "allocate buffers"))?;
+    // hdparm's buffer has small pages, which makes copying into it slower.
+    let mut buffer = Region::with_pages(1, BLOCK, 0, rustix::mm::Advice::LinuxNoHugepage)
+        .map_err(IoError::system(path, "allocate buffers"))?;
     let mut read =
         |offset: u64| pread(&file, buffer.slot(0), offset).map_err(IoError::system(path, "read"));
     let mut timings = Timings {
