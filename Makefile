@@ -25,7 +25,9 @@ lint: setup
 # Tools first, then Python dependencies by lock file, then the package itself.
 $(VENV)/built: $(VENV)/dependencies $(RUST_SOURCES)
 	@command -v cargo >/dev/null || { echo "error: cargo is not installed"; echo "hint: install Rust, then run make again"; exit 2; }
-	. $(BIN)/activate && maturin develop --release --quiet
+	@[ -e /usr/include/libelf.h ] || echo "note: without libelf-dev and clang bursts are captured by perf, not by BPF"
+	. $(BIN)/activate && maturin develop --release --locked --quiet \
+	  $$([ -e /usr/include/libelf.h ] || echo --no-default-features)
 	@touch $@
 
 $(VENV)/dependencies: requirements.lock pyproject.toml
@@ -35,9 +37,8 @@ $(VENV)/dependencies: requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@touch $@
 
-$(VENV)/test-tools: $(VENV)/dependencies tests/e2e/a11y/package-lock.json
+$(VENV)/test-tools: $(VENV)/dependencies
 	@tests/install-packages $(TEST_PACKAGES)
-	@if command -v npm >/dev/null; then npm ci --silent --prefix tests/e2e/a11y; else echo "note: npm is not installed; the accessibility test will be skipped"; fi
 	@touch $@
 
 # Renew the lock file after a change of the dependencies in pyproject.toml.
@@ -46,5 +47,5 @@ lock: setup
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) target tests/e2e/a11y/node_modules
+	rm -rf $(VENV) target
 	find python -name '*.so' -delete
