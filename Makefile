@@ -26,7 +26,7 @@ lint: setup
 $(VENV)/built: $(VENV)/dependencies $(RUST_SOURCES)
 	@command -v cargo >/dev/null || { echo "error: cargo is not installed"; echo "hint: install Rust, then run make again"; exit 2; }
 	@[ -e /usr/include/libelf.h ] || echo "note: without libelf-dev and clang bursts are captured by perf, not by BPF"
-	. $(BIN)/activate && maturin develop --release --locked --quiet \
+	. $(BIN)/activate && PIP_QUIET=1 maturin develop --release --locked --quiet \
 	  $$([ -e /usr/include/libelf.h ] || echo --no-default-features)
 	@touch $@
 

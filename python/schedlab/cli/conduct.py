@@ -121,10 +121,9 @@ def progress() -> Iterator[Callable[[Progress], None]]:
             why = "; ".join(f"{gate.gate}: {gate.detail}" for gate in now.last.gates if gate.fatal)
             end = "\r\033[K" if live else ""
             say(f"{end}discarded: {now.last.candidate} on {now.last.workload}: {why}")
-        line = (
-            f"block {now.block}/{now.blocks}, run {now.done}/{now.total}, "
-            f"{duration_text(now.eta_s)} left"
-        )
+        line = f"block {now.block}/{now.blocks}, run {now.done}/{now.total}"
+        if now.last is not None:  # before the first run nothing is known of the time
+            line += f", {duration_text(now.eta_s)} left"
         if live:
             click.echo(f"\r\033[K{line}", nl=False, err=True)
         elif now.last is None or now.done * 10 // max(now.total, 1) > told:
