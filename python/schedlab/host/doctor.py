@@ -299,7 +299,12 @@ def effective_quantum_ms(requested_ms: int, ticks_per_second: int) -> float:
 
 def space(directory: Path) -> Iterator[Fact]:
     """Room for scratch files, and on what."""
-    found = os.statvfs(directory)
+    try:
+        found = os.statvfs(directory)
+    except OSError as error:
+        text = f"{directory}: {error.strerror}"
+        yield Fact("free space", text, "nothing can be written here", "cd to a directory of yours")
+        return
     free = found.f_bavail * found.f_frsize
     kind = devices.mount_of(directory).get("kind", "unknown")
     disks = ", ".join(devices.disks_below(directory)) or "no visible disk"
@@ -314,7 +319,8 @@ def space(directory: Path) -> Iterator[Fact]:
 
 def left_over(directory: Path) -> Iterator[Fact]:
     """Our own files that no journal knows any more, after a power failure for example."""
-    for place in dict.fromkeys((directory, Path("/var/tmp"), Path("/tmp"))):
+    places = dict.fromkeys((directory, Path("/var/tmp"), Path("/tmp")))
+    for place in (each for each in places if os.access(each, os.R_OK | os.X_OK)):
         for path in sorted(place.glob(f"{owned.PREFIX}scratch-*")):
             follows = "it takes space; if no schedlab is running it is left over"
             yield Fact("scratch file", str(path), follows, f"rm {path}")
