@@ -296,6 +296,30 @@ fn a_stopped_job_returns_within_a_second() {
 }
 
 #[test]
+fn a_job_that_was_long_enough_ends_as_if_its_time_were_over() {
+    let (_directory, path) = scratch();
+    laid_out(&path);
+    for engine in engines() {
+        let job = json!({"seconds": 60.0, "groups": [group(&path, engine)]});
+        let job = Job::from_json(&job.to_string()).unwrap();
+        let begun = Instant::now();
+        let result = run(&job, &mut || {
+            if begun.elapsed() < Duration::from_millis(100) {
+                Wish::Continue
+            } else {
+                Wish::Enough
+            }
+        });
+        let result = result.unwrap();
+        let group = &result.groups[0];
+        assert!(!result.interrupted);
+        assert_eq!(group.workers[0].stopped_by, "time");
+        assert!((50_000_000..10_000_000_000).contains(&group.elapsed_ns));
+        assert!(group.reads.operations > 0);
+    }
+}
+
+#[test]
 fn a_file_that_shrinks_under_the_load_is_counted_and_ends_it() {
     for engine in engines() {
         let (_directory, path) = scratch();

@@ -10,15 +10,16 @@ use schedlab_load::io::{self, nop, timings, IoError, Job, Wish};
 /// Carries out a job and gives its result as JSON.
 ///
 /// The GIL is released; signals are looked at every 20 ms. Ctrl-C ends the job, whose result then
-/// says `interrupted`. `should_stop`, if given, is called as often and ends the job by giving true.
+/// says `interrupted`. `should_end`, if given, is called as often; by giving true it ends the
+/// measured window, as if its time were over.
 #[pyfunction]
-#[pyo3(signature = (job_json, should_stop=None))]
+#[pyo3(signature = (job_json, should_end=None))]
 pub fn run_io_job(
     py: Python<'_>,
     job_json: &str,
-    should_stop: Option<Py<PyAny>>,
+    should_end: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let mut ear = Ear::new(should_stop);
+    let mut ear = Ear::new(should_end);
     let done = py.detach(|| {
         let job = Job::from_json(job_json)?;
         io::run(&job, &mut || ear.listen())
@@ -45,29 +46,29 @@ pub fn io_nop_calibration(py: Python<'_>, depth: u32, batch: u32) -> PyResult<St
 
 /// Listens to signals and to the caller while Rust works.
 struct Ear {
-    should_stop: Option<Py<PyAny>>,
+    should_end: Option<Py<PyAny>>,
     raised: Option<PyErr>,
 }
 
 impl Ear {
-    fn new(should_stop: Option<Py<PyAny>>) -> Ear {
+    fn new(should_end: Option<Py<PyAny>>) -> Ear {
         Ear {
-            should_stop,
+            should_end,
             raised: None,
         }
     }
 
     fn listen(&mut self) -> Wish {
-        let stop = Python::attach(|py| {
+        let end = Python::attach(|py| {
             py.check_signals()?;
-            match &self.should_stop {
+            match &self.should_end {
                 Some(callable) => callable.call0(py)?.is_truthy(py),
                 None => Ok(false),
             }
         });
-        match stop {
+        match end {
             Ok(false) => Wish::Continue,
-            Ok(true) => Wish::Stop,
+            Ok(true) => Wish::Enough,
             Err(error) => {
                 self.raised = Some(error);
                 Wish::Stop

@@ -43,10 +43,12 @@ class Options:
     schedulers: str | None
     tests: str | None
     records: tuple[int, ...] | None
-    workloads: tuple[str, ...]
+    workloads: tuple[str, ...] | None
+    engine: str
     archive: Path | None
     archive_size: int
     decompressor: str
+    program: str | None
     depth: int
     workers: int
     buffered: bool
@@ -93,10 +95,16 @@ class Options:
 @click.option("--records", type=Sizes(), help="Record sizes, e.g. 8k,64k,1M.")
 @click.option(
     "--workloads",
-    type=Names(("file-tests", "interference", "timings", "extraction")),
-    default="file-tests,interference",
+    type=Names(("file-tests", "interference", "timings", "extraction", "startup")),
+    help="What is measured: file-tests, interference, timings, extraction, startup "
+    "(default: the first two).",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["own", "fio"]),
+    default="own",
     show_default=True,
-    help="What is measured: file-tests, interference, timings, extraction.",
+    help="Who carries out the file tests: our engine, or an installed fio to check it.",
 )
 @click.option(
     "--archive",
@@ -112,6 +120,11 @@ class Options:
     default="none",
     show_default=True,
     help="How the own archive is compressed.",
+)
+@click.option(
+    "--program",
+    metavar="COMMAND",
+    help="Whose start-up is timed; it must end by itself (default: an own program).",
 )
 @click.option(
     "--depth",
@@ -245,7 +258,7 @@ def experiment_of(typed: Options) -> Experiment:
     """The experiment that the options mean; SpecError or HostError naming what cannot be."""
     from schedlab.cli.target import describe, target_of
     from schedlab.design.io_experiment import WRITING_FAMILIES, Load, io_experiment, workloads
-    from schedlab.run.workloads import file_test
+    from schedlab.run.workloads import file_test, fio_file_test
 
     target = target_of(
         typed.scratch,
@@ -264,8 +277,9 @@ def experiment_of(typed: Options) -> Experiment:
         )
     may_write = target.kind != "device" or target.destroy_data
     reading = [t for t in tests if may_write or file_test.TESTS[t][1]["kind"] == "read"]
-    families = [f for f in typed.workloads if may_write or f not in WRITING_FAMILIES]
-    if len(reading) < len(tests) or len(families) < len(typed.workloads):
+    named = families_of(typed)
+    families = [f for f in named if may_write or f not in WRITING_FAMILIES]
+    if len(reading) < len(tests) or len(families) < len(named):
         notes.append(f"what writes was left out: {target.path} was not named by --destroy-data")
     span = min(preset.span_bytes, target.size_bytes or preset.span_bytes)
     load = Load(
@@ -280,12 +294,17 @@ def experiment_of(typed: Options) -> Experiment:
         archive_bytes=typed.archive_size,
         decompressor=typed.decompressor,
         timing_seconds=typed.seconds or (preset.seconds if typed.quick else None),
+        program=typed.program or "",
+        by_fio=typed.engine == "fio",
     )
     works = workloads(families, load, typed.goal)
     if not works:
         raise SpecError(
             "no workload is left", "name reading tests, or allow writes with --destroy-data"
         )
+    if load.by_fio:
+        for work in works:
+            fio_file_test.check(work)
     if oversize := [r for r in load.record_bytes if r > load.span_bytes]:
         raise SpecError(
             f"--records {oversize[0]}: larger than the {load.span_bytes} bytes used",
@@ -303,6 +322,18 @@ def experiment_of(typed: Options) -> Experiment:
         objective=typed.goal,
         notes=tuple(notes),
     )
+
+
+def families_of(typed: Options) -> tuple[str, ...]:
+    """The families of workloads that are wanted; SpecError for one that fio has not."""
+    if typed.engine == "fio":
+        if others := [name for name in typed.workloads or () if name != "file-tests"]:
+            raise SpecError(
+                f"--engine fio: fio has no {others[0]} as schedlab defines them",
+                "add --workloads file-tests, or leave --engine fio out",
+            )
+        return ("file-tests",)
+    return typed.workloads or ("file-tests", "interference")
 
 
 def candidates_of(

@@ -35,6 +35,8 @@ class Load:
     archive_bytes: int = 64 << 20
     decompressor: str = "none"
     timing_seconds: float | None = None  # None: hdparm's own 2 and 3 s
+    program: str = ""  # whose start-up is timed; empty: an own one
+    by_fio: bool = False  # the file tests, by an installed fio instead of our engine
 
 
 def size_text(size_bytes: int) -> str:
@@ -56,7 +58,7 @@ def file_tests(load: Load, objective: Objective) -> list[Workload]:
     return [
         Workload(
             label=f"{test} {size_text(record)}",
-            kind="file-test",
+            kind="fio-file-test" if load.by_fio else "file-test",
             metric=metric,
             parameters={
                 "test": test,
@@ -130,14 +132,32 @@ def extraction(load: Load, objective: Objective) -> list[Workload]:
     ]
 
 
+def startup(load: Load, objective: Objective) -> list[Workload]:
+    """A program's start from a cold cache: alone, and beside two readers and two writers."""
+    given = {"program": load.program} if load.program else {}
+    shared = {**given, "span_bytes": load.span_bytes}
+    beside = {"readers": 2, "writers": 2, "ramp_seconds": 0.5}
+    return [
+        Workload("start-up alone", "startup", "startup_s", shared, ("cpu_s",)),
+        Workload(
+            label="start-up beside readers and writers",
+            kind="startup",
+            metric="startup_s",
+            parameters={**shared, **beside},
+            secondary=("read_bytes_per_s", "write_bytes_per_s", "cpu_s"),
+        ),
+    ]
+
+
 # family, as typed after --workloads -> its workloads
 FAMILIES: Mapping[str, Callable[[Load, Objective], list[Workload]]] = {
     "file-tests": file_tests,
     "interference": interference,
     "timings": timings,
     "extraction": extraction,
+    "startup": startup,
 }
-WRITING_FAMILIES = ("interference", "extraction")
+WRITING_FAMILIES = ("interference", "extraction", "startup")
 
 
 def _others(names: Sequence[str], primary: str) -> tuple[str, ...]:

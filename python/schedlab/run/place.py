@@ -36,24 +36,31 @@ def group(name: str, place: Place, workload: Mapping[str, Any], **options: Any) 
 
 
 def run_job(
-    groups: Sequence[Mapping[str, Any]], seconds: float | None, ramp_seconds: float = 0.0
+    groups: Sequence[Mapping[str, Any]],
+    seconds: float | None,
+    ramp_seconds: float = 0.0,
+    should_end: Callable[[], bool] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Run one job of the load engine; its groups by name. Raises as `run_groups`."""
-    result = run_groups(groups, seconds, ramp_seconds)
+    """Run one job of the load engine; its groups by name. Arguments and errors of `run_groups`."""
+    result = run_groups(groups, seconds, ramp_seconds, should_end)
     return {group["name"]: group for group in result["groups"]}
 
 
 def run_groups(
-    groups: Sequence[Mapping[str, Any]], seconds: float | None, ramp_seconds: float = 0.0
+    groups: Sequence[Mapping[str, Any]],
+    seconds: float | None,
+    ramp_seconds: float = 0.0,
+    should_end: Callable[[], bool] | None = None,
 ) -> dict[str, Any]:
     """Run one job of the load engine; its whole result, as in crates/load/src/io/result.rs.
 
+    `should_end` is asked every 20 ms and ends the measured window by giving True.
     HostError when the engine cannot do it here; Interrupted when the user stopped it.
     """
     from schedlab import _core
 
     job = {"seconds": seconds, "ramp_seconds": ramp_seconds, "groups": list(groups)}
-    return _answer(lambda: _core.run_io_job(json.dumps(job)))
+    return _answer(lambda: _core.run_io_job(json.dumps(job), should_end))
 
 
 def device_timings(path: Path, direct: bool) -> dict[str, Any]:

@@ -35,6 +35,8 @@ const PATIENCE_NS: u64 = 60_000_000;
 pub enum Wish {
     /// Go on.
     Continue,
+    /// End the measured window now, as if its time were over; requests in flight are awaited.
+    Enough,
     /// Stop now and say what was counted so far.
     Stop,
 }
@@ -98,7 +100,7 @@ impl Gate {
     }
 }
 
-/// Carries out a job. `poll` is called every 20 ms, and may stop it. A job that is stopped awaits
+/// Carries out a job. `poll` is called every 20 ms, and may end or stop it. A job that is stopped awaits
 /// its requests in flight for a moment only: workers that are stuck in the kernel are left behind
 /// (they end when their requests do) and counted in the result.
 pub fn run(job: &Job, poll: &mut dyn FnMut() -> Wish) -> Result<JobResult, IoError> {
@@ -250,12 +252,18 @@ impl Crew {
                 let length = job.seconds.map(|s| ((s + job.ramp_seconds) * 1e9) as u64);
                 window_end = length.map_or(u64::MAX - 1, |ns| start + ns + GRACE_NS);
             }
-            if !self.interrupted && poll() == Wish::Stop {
+            let wish = if self.interrupted {
+                Wish::Continue
+            } else {
+                poll()
+            };
+            if wish == Wish::Stop {
                 self.interrupted = true;
                 give_up_at = clock::now() + PATIENCE_NS;
                 self.gate.give_up();
                 self.stop(Control::interrupt);
-            } else if clock::now() >= window_end {
+            } else if wish == Wish::Enough || clock::now() >= window_end {
+                self.gate.give_up();
                 self.stop(Control::time_over);
             }
         }

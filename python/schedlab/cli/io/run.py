@@ -68,15 +68,19 @@ def run(as_json: bool, **typed: Any) -> None:
     --size 1g --seconds 5
     """
     from schedlab.run.place import run_groups
+    from schedlab.run.worker_lines import as_iozone, worker_lines
 
     group = group_of(typed)
     allow_writing(typed, writes=group["workload"]["direction"]["kind"] != "read")
     result = run_groups([group], typed["seconds"], typed["ramp"] or 0.0)
-    if as_json:
-        click.echo(json.dumps({"schema": 1, **result}))
-    else:
-        show(result["groups"][0], typed["record"])
     done = result["groups"][0]
+    lines = worker_lines(done)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, **result, "iozone": lines}))
+    else:
+        show(done, typed["record"])
+        if typed["workers"] > 1:
+            click.echo(as_iozone(lines, group["name"], typed["workers"]))
     failed = done["reads"]["errors"] + done["writes"]["errors"] + done["mismatches"]
     click.get_current_context().exit(1 if failed else 0)
 

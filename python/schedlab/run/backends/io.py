@@ -27,10 +27,12 @@ WORKLOADS = {
     "archive-extraction": "schedlab.run.workloads.archive_extraction",
     "device-timings": "schedlab.run.workloads.device_timings",
     "file-test": "schedlab.run.workloads.file_test",
+    "fio-file-test": "schedlab.run.workloads.fio_file_test",
     "interference": "schedlab.run.workloads.interference",
+    "startup": "schedlab.run.workloads.startup",
 }
 # Kinds that work on files, not on a bare device.
-NEED_FILES = {"archive-extraction"}
+NEED_FILES = {"archive-extraction", "startup"}
 
 
 def workload_module(kind: str) -> ModuleType:

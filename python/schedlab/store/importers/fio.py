@@ -25,7 +25,7 @@ _SUB_BITS = 6
 
 def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
     """The import of (candidate, file) pairs: a workload per job; SpecError naming file and job."""
-    readings = [r for candidate, file in files for r in _readings(candidate, file)]
+    readings = [r for candidate, file in files for r in readings(candidate, file)]
     return assemble(readings, options, {"format": "fio", "file": str(files[0][1])})
 
 
@@ -54,7 +54,8 @@ def _around(text: str, at: int) -> str:
     return text[max(0, at - 20) : at + 20]
 
 
-def _readings(candidate: str, file: Path) -> Iterator[Reading]:
+def readings(candidate: str, file: Path) -> Iterator[Reading]:
+    """The jobs of one output, in its order; SpecError naming file and job."""
     seen: dict[str, int] = {}
     for number, job in enumerate(load(file)["jobs"]):
         place = f"{file}, job {number}"

@@ -1,0 +1,134 @@
+"""The kinds of I/O workloads on a real scratch device, from the command line."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
+    reason="needs root and loop devices",
+)
+needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+
+
+@pytest.fixture
+def schedlab(tmp_path):
+    """Run a command in an own folder; (exit code, stdout, stderr)."""
+
+    def run(*words, path=None):
+        env = {
+            **os.environ,
+            "SCHEDLAB_STATE_DIR": str(tmp_path / "state"),
+            "PYTHONPATH": str(ROOT / "python"),
+            **({"PATH": path} if path else {}),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "schedlab", *map(str, words)],
+            env=env, cwd=tmp_path, text=True, capture_output=True, timeout=180, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+def compare(tmp_path, *words):
+    return [
+        "compare", "--scratch", "64M", "--scratch-directory", tmp_path, "--schedulers", "none,bfq",
+        "--seconds", "100ms", "--records", "64k", "--blocks", 2, "--out", "r", "--json", *words,
+    ]  # fmt: skip
+
+
+def stored(tmp_path):
+    return [json.loads(line) for line in (tmp_path / "r/runs.jsonl").read_text().splitlines()]
+
+
+@needs_root
+@needs_fio
+def test_fio_carries_out_the_file_tests_of_a_comparison(tmp_path, schedlab):
+    tests = "rewrite,re-read,random-read,reverse-read,record-rewrite,mixed"
+    code, out, err = schedlab(
+        *compare(tmp_path, "--engine", "fio", "--tests", tests, "--workers", 2)
+    )
+    assert code == 0, err
+    verdict = json.loads(out)
+    assert set(verdict["workloads"]) == {f"{test} 64 KiB" for test in tests.split(",")}
+    assert {"report.html", "report.xlsx"} <= {path.name for path in (tmp_path / "r").iterdir()}
+    runs = [run for run in stored(tmp_path) if run["status"] == "ok"]
+    assert len(runs) == 6 * 2 * 3
+    for run in runs:
+        assert run["properties"]["engine"].startswith("fio-")
+        assert run["metrics"]["iops"] > 0
+        assert run["metrics"]["latency_ns_p50"] > 0
+        # The gates compared fio's bytes with the device's.
+        assert sum(run["properties"]["claimed_bytes"]) > 0
+
+
+@needs_root
+def test_without_fio_the_hint_says_how_to_get_it(tmp_path, schedlab):
+    code, _, err = schedlab(*compare(tmp_path, "--engine", "fio"), path="/nonexistent")
+    assert code == 2
+    assert "fio is not installed" in err
+    assert "hint: apt install fio" in err
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "words, named",
+    [(["--tests", "read,stride-read"], "stride-read"), (["--workloads", "timings"], "timings")],
+)
+def test_what_fio_cannot_do_is_said_before_anything_is_made(tmp_path, schedlab, words, named):
+    code, _, err = schedlab(*compare(tmp_path, "--engine", "fio", *words))
+    assert code == 2
+    assert named in err
+    assert "hint: " in err
+    assert not (tmp_path / "r").exists()
+
+
+@needs_root
+@pytest.mark.parametrize("program", [None, "gzip --version"])
+def test_the_start_of_a_program_is_timed_beside_readers_and_writers(tmp_path, schedlab, program):
+    given = ["--program", program] if program else []
+    code, out, err = schedlab(*compare(tmp_path, "--workloads", "startup", *given))
+    assert code == 0, err
+    assert set(json.loads(out)["workloads"]) == {
+        "start-up alone",
+        "start-up beside readers and writers",
+    }
+    for run in stored(tmp_path):
+        assert run["metrics"]["startup_s"] > 0
+        if "beside" in run["workload"]:
+            assert run["metrics"]["read_bytes_per_s"] > 0
+            assert run["metrics"]["write_bytes_per_s"] > 0
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("schedlab")] == []
+
+
+@needs_root
+def test_a_program_that_is_not_installed_is_named(tmp_path, schedlab):
+    words = ["--workloads", "startup", "--program", "no-such-program"]
+    code, _, err = schedlab(*compare(tmp_path, *words))
+    assert code == 2
+    assert "no-such-program" in err
+    assert "hint: " in err
+
+
+def test_workers_are_reported_in_iozones_words(tmp_path, schedlab):
+    words = ["io", "run", "--test", "randread", "--file", "F", "--size", "4M", "--workers", 3]
+    code, out, err = schedlab(*words)
+    assert code == 0, err
+    assert "Children see throughput for  3 random readers" in out
+    assert "Min xfer" in out
+    code, out, err = schedlab(*words, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["iozone"]["min_xfer_kib"] == 4096
+    assert len(found["groups"][0]["workers"]) == 3
+    assert found["iozone"]["min_kib_per_s"] <= found["iozone"]["avg_kib_per_s"]
+    assert found["iozone"]["avg_kib_per_s"] * 3 == pytest.approx(
+        found["iozone"]["children_kib_per_s"]
+    )
