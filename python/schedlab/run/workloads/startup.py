@@ -109,7 +109,7 @@ def measure(place: Place, workload: Workload, seed: int) -> Outcome:
         gates = (GateFinding("command-failed", text),)
     metrics = {"startup_s": started.elapsed_s, "cpu_s": started.cpu_s}
     for name, word, side in (("readers", "read", "reads"), ("writers", "write", "writes")):
-        if name in done:
+        if name in done and done[name]["elapsed_ns"]:
             rate = done[name][side]["bytes"] / done[name]["elapsed_ns"] * 1e9
             metrics[f"{word}_bytes_per_s"] = rate
     errors = sum(done[g][s]["errors"] for g in done for s in ("reads", "writes"))
@@ -156,8 +156,9 @@ def beside(
     thread = threading.Thread(target=later)
     thread.start()
     try:
+        # The load is counted from half its ramp on: by then all workers are under way.
         longest_s = program.limit_s + ramp_s
-        done = run_job(groups, longest_s, ramp_s, should_end=ended.is_set)
+        done = run_job(groups, longest_s, ramp_s / 2, should_end=ended.is_set)
     finally:
         ended.set()
         program.kill()
