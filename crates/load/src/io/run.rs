@@ -101,8 +101,8 @@ impl Gate {
 }
 
 /// Carries out a job. `poll` is called every 20 ms, and may end or stop it. A job that is stopped
-/// awaits its requests in flight for a moment only: workers that are stuck in the kernel are left behind
-/// (they end when their requests do) and counted in the result.
+/// awaits its requests in flight for a moment only: workers that are stuck in the kernel are left
+/// behind (they end when their requests do) and counted in the result.
 pub fn run(job: &Job, poll: &mut dyn FnMut() -> Wish) -> Result<JobResult, IoError> {
     job.check()?;
     check_memory(job)?;
