@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from schedlab.errors import SchedlabError
-from schedlab.store.importers import csv, fio, hdparm, iozone
+from schedlab.store.importers import csv, dmesg, fio, fio_job, hdparm, iozone
 from schedlab.store.importers import time as shell_time
 from schedlab.store.importers.imported import Options
 
@@ -50,6 +50,15 @@ REPORT = b'Excel output is below:\n\n"Writer report"\n "4" "8"\n"64" 100 200\n"1
 CELLS = biff((0, 0, "cmd"), (2, 0, "Writer report"), (3, 1, 4.0), (4, 0, 64.0), (4, 1, 12.5))
 HDPARM = b" Timing cached reads:   25994 MB in  2.00 seconds = 12997.05 MB/sec\n"
 TIME = b"real\t0m6.95s\nuser\t0m6.78s\nsys\t0m2.92s\n6.78s user 2.92s system 139% cpu 6.95 total\n"
+JOB = (
+    b"; a comment\n[global]\nioengine=io_uring\niodepth=32\ndirect=1\nsize=1g\n"
+    b"[reader]\nfilename=/dev/null\nrw=randread\nbs=4k\nruntime=2s\ntime_based\nnumjobs=2\n"
+    b"[writer]\ndirectory=/tmp\nrw=randrw\nrwmixread=70\nbs=64k\nfsync=0\nrate_iops=100\n"
+)
+KERNEL_LOG = (
+    b"[ 1.5] usb 1-1: new device\n[71725.470964] [Pid: 4129], CPUBurst: 100214270, rt_priority:10\n"
+    b"[71725.571178] [Pid: 4130], CPUburst: 99214270, rt_priority:10\n"
+)
 COLUMNS = csv.Columns(("who",), "speed", unit="KiB/s", block="n")
 
 TARGETS = {
@@ -57,6 +66,8 @@ TARGETS = {
     "iozone": ([TABLE, THROUGHPUT, REPORT, CELLS], lambda f: iozone.read([("a", f)], Options())),
     "fio": ([FIO, b"note\n" + FIO], lambda f: fio.read([("a", f)], Options())),
     "hdparm": ([HDPARM], lambda f: hdparm.read([("a", f)], Options())),
+    "fio-job": ([JOB], fio_job.read),
+    "dmesg": ([KERNEL_LOG], lambda f: dmesg.read([("a", f)], Options())),
     "time": ([TIME], lambda f: shell_time.read([("a", f)], "w", Options())),
 }
 TOKENS = [

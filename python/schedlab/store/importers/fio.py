@@ -25,8 +25,8 @@ _SUB_BITS = 6
 
 def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
     """The import of (candidate, file) pairs: a workload per job; SpecError naming file and job."""
-    readings = [r for candidate, file in files for r in readings(candidate, file)]
-    return assemble(readings, options, {"format": "fio", "file": str(files[0][1])})
+    found = [reading for candidate, file in files for reading in readings(candidate, file)]
+    return assemble(found, options, {"format": "fio", "file": str(files[0][1])})
 
 
 def load(file: Path) -> dict[str, Any]:
