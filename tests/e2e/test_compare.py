@@ -226,6 +226,7 @@ BAD = {
     "no such device": (["--device", "/dev/nothing"], "/dev/nothing"),
     "no such directory": (["--directory", "/nowhere"], "/nowhere"),
     "two targets": (["--device", "/dev/loop0", "--directory", "/"], "exclude"),
+    "read-only without a device": (["--read-only"], "--read-only"),
     "no space": (["--scratch", "900T"], "free"),
     "record larger than target": (["--records", "64M"], "records"),
     "not a folder": (["--resume", "/tmp"], "/tmp"),
@@ -252,6 +253,35 @@ def test_bad_input_is_one_clear_error(tmp_path, environment, case):
     assert named in err
     assert "hint: " in err
     assert leftovers(str(tmp_path)) == []
+
+
+@pytest.fixture
+def ext4_device(tmp_path):
+    image = tmp_path / "image"
+    image.write_bytes(b"\0" * (32 << 20))
+    subprocess.run(["/usr/sbin/mkfs.ext4", "-q", image], check=True)
+    command = ["/usr/sbin/losetup", "--find", "--show", "--direct-io=on", image]
+    device = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    yield device
+    subprocess.run(["/usr/sbin/losetup", "--detach", device], check=True)
+
+
+@needs_root
+def test_a_device_with_content_is_refused_or_only_read(tmp_path, environment, ext4_device):
+    content = Path(ext4_device).read_bytes()
+    queue = Path("/sys/block", Path(ext4_device).name, "queue/scheduler")
+    before = queue.read_text()
+    few = ["--records", "64k", "--seconds", "20ms", "--blocks", 1, "--device", ext4_device]
+    for flags in ([], ["--destroy-data", ext4_device]):
+        code, _, err = run("compare", *few, *flags, "--out", "r", env=environment, cwd=tmp_path)
+        assert (code, "ext4 signature" in err, "hint: " in err) == (2, True, True), err
+        assert not (tmp_path / "r").exists()
+    flags = ["--read-only", "--schedulers", "none,bfq", "--json", "--out", "r"]
+    code, out, err = run("compare", *few, *flags, env=environment, cwd=tmp_path)
+    assert code == 0, err
+    assert not any("write" in name for name in json.loads(out)["workloads"])
+    assert queue.read_text() == before
+    assert Path(ext4_device).read_bytes() == content
 
 
 @needs_root

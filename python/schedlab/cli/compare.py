@@ -38,6 +38,7 @@ class Options:
     scratch_directory: Path
     device: Path | None
     destroy_data: Path | None
+    read_only: bool
     directory: Path | None
     size: int
     schedulers: str | None
@@ -75,14 +76,17 @@ class Options:
     show_default=True,
     help="Where the scratch file lies: the disk below takes part.",
 )
-@click.option(
-    "--device", type=click.Path(path_type=Path), help="Measure on this block device; reads only."
-)
+@click.option("--device", type=click.Path(path_type=Path), help="Measure on this block device.")
 @click.option(
     "--destroy-data",
     type=click.Path(path_type=Path),
     metavar="DEVICE",
     help="Allow writes to this device, named again; it must be empty.",
+)
+@click.option(
+    "--read-only",
+    is_flag=True,
+    help="Measure reads alone, also on a device that is mounted or holds data.",
 )
 @click.option(
     "--directory", type=click.Path(path_type=Path), help="Measure on a file in this directory."
@@ -267,6 +271,7 @@ def experiment_of(typed: Options) -> Experiment:
         typed.destroy_data,
         typed.directory,
         typed.size,
+        typed.read_only,
     )
     candidates, notes = candidates_of(typed.schedulers, target)
     preset = QUICK if typed.quick else USUAL
@@ -279,7 +284,8 @@ def experiment_of(typed: Options) -> Experiment:
     reading = [t for t in tests if may_write or file_test.TESTS[t][1]["kind"] == "read"]
     named = families_of(typed)
     families = [f for f in named if may_write or f not in WRITING_FAMILIES]
-    if len(reading) < len(tests) or len(families) < len(named):
+    left_out = len(reading) < len(tests) or len(families) < len(named)
+    if left_out and not typed.read_only:
         notes.append(f"what writes was left out: {target.path} was not named by --destroy-data")
     span = min(preset.span_bytes, target.size_bytes or preset.span_bytes)
     load = Load(

@@ -18,8 +18,13 @@ def target_of(
     destroy_data: Path | None,
     directory: Path | None,
     size_bytes: int,
+    read_only: bool = False,
 ) -> Target:
-    """Where the work goes; SpecError or HostError when the options do not say it clearly."""
+    """Where the work goes; SpecError or HostError when the options do not say it clearly.
+
+    A device that is in use or holds data takes part only when `read_only` says so: it is not
+    written to either way, but whoever uses it feels the load and the change of its scheduler.
+    """
     named = [
         name
         for name, value in (
@@ -36,11 +41,20 @@ def target_of(
             f"--destroy-data {destroy_data}: is not the device of --device",
             "name the same device in both, to be sure",
         )
+    if read_only and (destroy_data or not device):
+        other = "--destroy-data excludes it" if destroy_data else "it belongs to --device"
+        raise SpecError(f"--read-only: {other}", "leave it out")
     if device:
         from schedlab.host import devices
 
+        devices.size_bytes(device)
         if destroy_data:
             devices.require_destroyable(str(device), True)
+        elif not read_only and (reasons := devices.reasons_against_writing(str(device))):
+            raise HostError(
+                f"{device} is refused: {'; '.join(reasons)}",
+                "--read-only measures reads alone on it; --scratch SIZE makes an own device",
+            )
         return Target("device", str(device), devices.size_bytes(device), bool(destroy_data))
     if directory:
         if not directory.is_dir():

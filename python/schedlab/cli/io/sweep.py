@@ -92,9 +92,11 @@ def measured(typed: dict[str, Any]) -> list[Point]:
     total: Callable[[int], int] = (lambda block: calls) if calls else lambda b: same_bytes // b
     if not (typed["scratch"] or typed["device"] or typed["directory"]):
         typed["scratch"] = 256 << 20
+    device, destroy_data = typed["device"], typed["destroy_data"]
+    reads = device is not None and typed["direction"] == "read" and not destroy_data
     target = target_of(
-        typed["scratch"], typed["scratch_directory"], typed["device"], typed["destroy_data"],
-        typed["directory"], typed["size"],
+        typed["scratch"], typed["scratch_directory"], device, destroy_data,
+        typed["directory"], typed["size"], reads,
     )  # fmt: skip
     if target.kind == "device" and typed["direction"] == "write" and not target.destroy_data:
         raise SpecError(
