@@ -253,6 +253,7 @@ def test_bad_input_is_one_clear_error(tmp_path, environment, case):
     assert named in err
     assert "hint: " in err
     assert leftovers(str(tmp_path)) == []
+    assert not (tmp_path / "r").exists()
 
 
 @pytest.fixture

@@ -218,7 +218,7 @@ def compare(
         if experiment.target.kind == "scratch":
             scratch.require_root()
         folder = create_folder(experiment, out or default_folder("compare"))
-    present(conduct(folder), as_json)
+    present(conduct(folder, resumed=bool(resume)), as_json)
 
 
 def default_folder(name: str) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schedlab.errors import Interrupted, RestoreError
+from schedlab.errors import HostError, Interrupted, SpecError
 from schedlab.spec import Kind, to_json
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
-def conduct(folder: Folder) -> Result:
+def conduct(folder: Folder, resumed: bool = False) -> Result:
     """Carry out what is left of a folder's plan and give the result.
 
     Interrupted after Ctrl-C, TERM or HUP, with the command that goes on; every host setting is
-    back then.
+    back then. A new folder goes when the machine cannot carry out even its first run.
     """
     from schedlab.result import Result
     from schedlab.run.executor import Executor
@@ -58,7 +59,9 @@ def conduct(folder: Folder) -> Result:
             session = stack.enter_context(module.open_session(folder.experiment, control, say))
             watch = stack.enter_context(progress())
             reason = Executor(folder, session, watch, stop_rule(folder)).carry_out()
-    except RestoreError:
+    except (HostError, SpecError):
+        if not resumed and not folder.runs():
+            shutil.rmtree(folder.path)
         raise
     except (KeyboardInterrupt, Interrupted) as error:
         raise Interrupted(
@@ -166,7 +169,6 @@ def present(result: Result, as_json: bool) -> None:
 def terminal() -> tuple[int, bool]:
     """Width of the output in columns, and whether it may have colour."""
     import os
-    import shutil
 
     live = sys.stdout.isatty()
     colour = live and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
