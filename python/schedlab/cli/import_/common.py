@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from schedlab.store.importers.imported import Imported, Options
-
-F = TypeVar("F", bound=Callable[..., Any])
+    from schedlab.store.importers.imported import Imported
 
 _OPTIONS = (
     click.option("--out", type=click.Path(path_type=Path), required=True, help="Result folder."),
@@ -34,20 +33,30 @@ _OPTIONS = (
 )
 
 
-def common_options(command: F) -> F:
-    """Add the options of every import to a command."""
+def imports(command: Callable[..., Imported]) -> Callable[..., None]:
+    """Add the options of every import to a command; what it gives is saved and told.
+
+    The command takes the library's `options` beside its own arguments.
+    """
+
+    @functools.wraps(command)
+    def carry_out(
+        out: Path,
+        as_json: bool,
+        title: str,
+        baseline: str,
+        controls: tuple[str, ...],
+        blocked: bool,
+        **own: Any,
+    ) -> None:
+        from schedlab.store.importers.imported import Options
+
+        finish(command(options=Options(title, baseline, blocked, controls), **own), out, as_json)
+
+    whole: Callable[..., None] = carry_out
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-def options_from(
-    title: str, baseline: str, controls: tuple[str, ...], blocked: bool, notes: tuple[str, ...] = ()
-) -> Options:
-    """The library's options from those of the command line."""
-    from schedlab.store.importers.imported import Options
-
-    return Options(title, baseline, blocked, controls, notes)
+        whole = option(whole)
+    return whole
 
 
 def labelled(arguments: tuple[str, ...]) -> list[tuple[str, Path]]:

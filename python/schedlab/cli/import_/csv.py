@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli.import_.common import common_options, finish, options_from
+from schedlab.cli.import_.common import imports
 from schedlab.errors import SpecError
 
 if TYPE_CHECKING:
     from schedlab.store.importers.csv import Columns
-    from schedlab.store.importers.imported import Imported
+    from schedlab.store.importers.imported import Imported, Options
 
 
 def _names(text: str | None) -> tuple[str, ...]:
@@ -63,18 +63,13 @@ def _assignments(option: str, texts: tuple[str, ...]) -> dict[str, str]:
     type=click.Path(path_type=Path),
     help="CSV of means that were printed for these rows; those that differ are noted.",
 )
-@common_options
+@imports
 def csv(
     file: Path,
     means_file: Path | None,
-    out: Path,
-    as_json: bool,
-    title: str,
-    baseline: str,
-    controls: tuple[str, ...],
-    blocked: bool,
+    options: Options,
     **mapping: Any,
-) -> None:
+) -> Imported:
     """Import FILE, a CSV with a header line and one figure per row.
 
     \b
@@ -99,11 +94,10 @@ def csv(
         constants={name: importer.typed(text) for name, text in constants.items()},
         cpu_share=_assignments("--cpu-share", mapping["cpu_share"]),
     )
-    options = options_from(title, baseline, controls, blocked)
     imported = importer.read(file, columns, options)
     if means_file is not None:
         imported = _with_notes(imported, _wrong_means(means_file, columns, imported))
-    finish(imported, out, as_json)
+    return imported
 
 
 def _wrong_means(file: Path, columns: Columns, imported: Imported) -> list[str]:

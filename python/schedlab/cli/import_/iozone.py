@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from schedlab.cli.import_.common import common_options, finish, labelled, options_from
+from schedlab.cli.import_.common import imports, labelled
+
+if TYPE_CHECKING:
+    from schedlab.store.importers.imported import Imported, Options
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="[CANDIDATE=]FILE…")
-@common_options
-def iozone(
-    files: tuple[str, ...],
-    out: Path,
-    as_json: bool,
-    title: str,
-    baseline: str,
-    controls: tuple[str, ...],
-    blocked: bool,
-) -> None:
+@imports
+def iozone(files: tuple[str, ...], options: Options) -> Imported:
     """Import outputs of IOzone; several files of one candidate are its repetitions.
 
     \b
@@ -28,5 +23,4 @@ def iozone(
     """
     from schedlab.store.importers import iozone as importer
 
-    options = options_from(title, baseline, controls, blocked)
-    finish(importer.read(labelled(files), options), out, as_json)
+    return importer.read(labelled(files), options)

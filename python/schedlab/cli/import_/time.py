@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from schedlab.cli.import_.common import common_options, finish, labelled, options_from
+from schedlab.cli.import_.common import imports, labelled
+
+if TYPE_CHECKING:
+    from schedlab.store.importers.imported import Imported, Options
 
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="[CANDIDATE=]FILE…")
 @click.option("--workload", default="command", show_default=True, help="What was timed.")
-@common_options
+@imports
 def time(
     files: tuple[str, ...],
     workload: str,
-    out: Path,
-    as_json: bool,
-    title: str,
-    baseline: str,
-    controls: tuple[str, ...],
-    blocked: bool,
-) -> None:
+    options: Options,
+) -> Imported:
     """Import what time(1) or a shell's `time` said; files of one candidate are its repetitions.
 
     \b
@@ -30,5 +28,4 @@ def time(
     """
     from schedlab.store.importers import time as importer
 
-    options = options_from(title, baseline, controls, blocked)
-    finish(importer.read(labelled(files), workload, options), out, as_json)
+    return importer.read(labelled(files), workload, options)
