@@ -228,6 +228,7 @@ def time_scenarios() -> list[Scenario]:
     return [
         Scenario("no drift", 2, 0, spread=0.03, effects=faster),
         Scenario("AR(1) drift", 2, 0, spread=0.03, effects=faster),
+        Scenario("no drift", 4, 0, spread=0.03, effects=faster),
         Scenario("no drift", 4, 0, spread=0.03, effects=faster, workloads=4),
         Scenario("no drift", 2, 0, equal=True, spread=0.03, workloads=8),
     ]

@@ -20,8 +20,10 @@ class Table:
 
     `candidates` (k of them) are those compared. `groups[i]` holds the runs of candidate i in the
     order of running, `order[i]` their positions among all runs of the workload. For blocked data
-    `y` (n × k) holds the complete blocks `blocks`, and `twin` (n) the A/A arm in them, NaN where
-    it is missing; for unblocked data `y` is empty and `twin` holds the runs of the A/A arm.
+    `y` (n × k) holds the complete blocks `blocks`, and `twin` (n) what the A/A arm differs from
+    the baseline by in them, NaN where it is missing; where it is there, the baseline's value in
+    `y` is the mean of its two runs. For unblocked data `y` is empty and `twin` holds the runs of
+    the A/A arm.
     `left_out` are candidates with too few runs to compare, `dropped` the incomplete blocks,
     `zero` the candidates with a value that has no logarithm.
     """
@@ -55,8 +57,12 @@ def candidate_order(
     return tuple(label for label in order if label != twin and label in seen)
 
 
-def arrange(samples: Samples, order: Sequence[str], twin: str | None, *, blocked: bool) -> Table:
+def arrange(
+    samples: Samples, order: Sequence[str], aa: tuple[str, str] | None, *, blocked: bool
+) -> Table:
     """The runs of one workload as arrays; missing values (NaN) are runs that do not count.
+
+    `aa` names the baseline and its A/A arm.
 
     Raises SpecError when the columns differ in length or no run is left.
     """
@@ -85,17 +91,22 @@ def arrange(samples: Samples, order: Sequence[str], twin: str | None, *, blocked
     kept = [i for i, label in enumerate(present) if label not in left_out]
     complete = np.isfinite(grid[:, kept]).all(axis=1)
     index = [np.flatnonzero(positive & (names == present[i])) for i in kept]
-    twin_blocks, twin_grid = _grid(blocks, names, logs, [twin or ""])
-    by_block = dict(zip(twin_blocks.tolist(), twin_grid[:, 0].tolist(), strict=True))
-    matched = [by_block.get(block, np.nan) for block in grid_blocks[complete].tolist()]
+    baseline, twin = aa or ("", "")
+    candidates = tuple(present[i] for i in kept)
+    y = grid[complete][:, kept]
+    difference = np.full(len(y), np.nan)
+    if baseline in candidates:
+        column = candidates.index(baseline)
+        difference = _grid(blocks, names, logs, [twin])[1][complete, 0] - y[:, column]
+        y[:, column] += np.nan_to_num(difference) / 2
     return Table(
         samples=samples,
-        candidates=tuple(present[i] for i in kept),
+        candidates=candidates,
         groups=tuple(logs[rows] for rows in index),
         order=tuple(index),
         blocks=tuple(grid_blocks[complete].tolist()) if blocked else (),
-        y=grid[complete][:, kept] if blocked else np.empty((0, len(kept))),
-        twin=np.array(matched) if blocked else logs[positive & (names == twin)],
+        y=y if blocked else np.empty((0, len(kept))),
+        twin=difference if blocked else logs[positive & (names == twin)],
         left_out=left_out,
         dropped=tuple(grid_blocks[~complete].tolist()) if blocked else (),
         zero=zero,

@@ -33,12 +33,12 @@ class Margins:
     raised: bool = False
 
 
-def blocked_margins(asked: float, twin: Floats, baseline: Floats, seed: int) -> Margins:
-    """From the logs of the A/A arm and the baseline in the same blocks; NaN where one lacks."""
-    both = np.isfinite(twin) & np.isfinite(baseline)
-    if not both.any():
+def blocked_margins(asked: float, difference: Floats, seed: int) -> Margins:
+    """From log(A/A arm) − log(baseline) of every block; NaN where the arm is missing."""
+    known = difference[np.isfinite(difference)]
+    if not len(known):
         return Margins(asked, asked)
-    y = np.column_stack([twin[both], baseline[both]])
+    y = np.column_stack([known, np.zeros_like(known)])
     return _margins(asked, compare_blocked(y, TWIN_ARMS, seed=seed))
 
 

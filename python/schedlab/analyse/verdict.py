@@ -119,7 +119,8 @@ def analyse(
 
 def _judge(sample: Samples, question: Question) -> tuple[Table, Comparison | None, WorkloadVerdict]:
     """One metric of one workload, by steps 5 to 8."""
-    table = arrange(sample, question.order, question.twin, blocked=question.blocked)
+    aa = (question.baseline, question.twin) if question.twin else None
+    table = arrange(sample, question.order, aa, blocked=question.blocked)
     comparison = _compare(table, question)
     margins = _margins(table, question)
     pairs = _pairs(comparison, table.y, margins, table.sign)
@@ -201,10 +202,9 @@ def _margins(table: Table, question: Question) -> Margins:
     """The margins of one workload, from its A/A arm."""
     if question.twin is None or question.baseline not in table.candidates:
         return Margins(question.margin, question.margin)
-    column = table.candidates.index(question.baseline)
     if question.blocked:
-        return blocked_margins(question.margin, table.twin, table.y[:, column], question.seed)
-    arms = [[table.twin, table.groups[column]]]
+        return blocked_margins(question.margin, table.twin, question.seed)
+    arms = [[table.twin, table.groups[table.candidates.index(question.baseline)]]]
     return unblocked_margins(question.margin, arms, (1.0,), question.seed)
 
 
@@ -289,9 +289,9 @@ def _joint_margins(joint: Joint, question: Question) -> Margins:
     """The margins over all workloads, from their A/A arms together."""
     if question.twin is None or question.baseline not in joint.candidates:
         return Margins(question.margin, question.margin)
-    column = joint.candidates.index(question.baseline)
     if question.blocked:
-        return blocked_margins(question.margin, joint.twin, joint.y[:, column], question.seed)
+        return blocked_margins(question.margin, joint.twin, question.seed)
+    column = joint.candidates.index(question.baseline)
     arms = [
         [table.twin, groups[column]]
         for table, groups in zip(joint.tables, joint.groups, strict=True)
