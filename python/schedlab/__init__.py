@@ -8,15 +8,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from schedlab.result import Result
+    from schedlab.spec import Objective
 
 __version__ = "0.1.0"
 
 
-def load(directory: str | Path) -> Result:
+def load(directory: str | Path, goal: Objective | None = None) -> Result:
     """The result in a folder: `.verdict`, `.record`, `.to_pandas()`; a notebook shows its report.
 
+    `goal` chooses the metrics that decide, without it those that were chosen before the first run.
     SpecError when the folder holds no result.
     """
     from schedlab.result import Result
 
-    return Result.load(directory)
+    return Result.load(directory, goal)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.spec import AA_SUFFIX, Record, Verdict, to_json
+from schedlab.spec import AA_SUFFIX, Objective, Record, Verdict, to_json
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
-from schedlab.store.table import dropped_blocks, samples
+from schedlab.store.table import samples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,13 +25,17 @@ class Result:
     `schedlab.load(DIR)` gives one, for notebooks.
     """
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, goal: Objective | None = None) -> None:
         self.folder = folder
+        self.asked_goal = goal
 
     @classmethod
-    def load(cls, path: str | Path) -> Result:
-        """The result in `path`; SpecError when there is none."""
-        return cls(Folder.open(Path(path)))
+    def load(cls, path: str | Path, goal: Objective | None = None) -> Result:
+        """The result in `path`, judged for `goal`; SpecError when there is none.
+
+        Without a goal the metrics decide that were chosen before the first run.
+        """
+        return cls(Folder.open(Path(path)), goal)
 
     @cached_property
     def record(self) -> Record:
@@ -40,47 +45,19 @@ class Result:
     @cached_property
     def verdict(self) -> Verdict:
         """What the measurements say, by the procedure of docs/concepts/statistics.md."""
-        from schedlab.analyse import analyse
-
-        primary, secondary = samples(self.record)
-        return analyse(
-            primary,
-            secondary=secondary,
-            blocked=self.record.experiment.blocked,
-            **self._question(),
-        )
+        return judge(self.record, self.asked_goal)
 
     def decision(self) -> Decision:
         """Whether to stop after the blocks that are there, by the rule that was frozen."""
         from schedlab.analyse import next_decision
 
-        return next_decision(samples(self.record)[0], **self._question())
-
-    def _question(self) -> dict[str, Any]:
-        """What verdict and decision are both asked."""
-        experiment = self.record.experiment
-        twin = experiment.baseline + AA_SUFFIX
-        seconds = [run.elapsed_s for run in self.record.runs]
-        blocks = len({run.block for run in self.record.runs})
-        return {
-            "baseline": experiment.baseline,
-            "margin": experiment.margin,
-            "aa": (experiment.baseline, twin) if experiment.aa_arm else None,
-            "stopping": experiment.stopping,
-            "seed": experiment.seed,
-            "candidates": [candidate.label for candidate in experiment.candidates],
-            "seconds_per_block": sum(seconds) / blocks if blocks else 0.0,
-        }
+        return next_decision(samples(self.record)[0], **_question(self.record))
 
     def save_verdict(self) -> Path:
         """Write `verdict.json` into the folder."""
         path = self.folder.path / "verdict.json"
         write_atomic(path, json.dumps(to_json(self.verdict), indent=1) + "\n")
         return path
-
-    def dropped_blocks(self) -> list[int]:
-        """Blocks left out because a cell of theirs failed three times."""
-        return dropped_blocks(self.record)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the report, in a frame so that its style stays inside."""
@@ -92,13 +69,13 @@ class Result:
         return f'<iframe srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per analysed run: block, position, workload, candidate, and every metric."""
+        """One row per attempt: block and position (from 1), workload, candidate, every metric."""
         import pandas as pd
 
         rows = [
             {
-                "block": run.block,
-                "position": run.position,
+                "block": self.record.number_of(run.block),
+                "position": run.position + 1,
                 "workload": run.workload,
                 "candidate": run.candidate,
                 "status": run.status,
@@ -107,3 +84,39 @@ class Result:
             for run in self.record.runs
         ]
         return pd.DataFrame(rows)
+
+
+def judge(record: Record, goal: Objective | None = None) -> Verdict:
+    """The verdict of a record; a `goal` chooses the metrics anew, else they are as frozen."""
+    from schedlab.analyse import analyse, call_costs, knees
+
+    experiment = record.experiment
+    frozen = None if experiment.objective == "throughput" else experiment.objective
+    primary, secondary = samples(record)
+    verdict = analyse(
+        primary,
+        secondary=secondary,
+        blocked=experiment.blocked,
+        goal=goal or frozen,
+        published=experiment.published,
+        **_question(record),
+    )
+    sizes = (experiment.workloads, experiment.candidates, primary)
+    return replace(verdict, knees=knees(*sizes), flags=(*verdict.flags, *call_costs(*sizes)))
+
+
+def _question(record: Record) -> dict[str, Any]:
+    """What verdict and decision are both asked."""
+    experiment = record.experiment
+    twin = experiment.baseline + AA_SUFFIX
+    seconds = [run.elapsed_s for run in record.runs]
+    blocks = len({run.block for run in record.runs})
+    return {
+        "baseline": experiment.baseline,
+        "margin": experiment.margin,
+        "aa": (experiment.baseline, twin) if experiment.aa_arm else None,
+        "stopping": experiment.stopping,
+        "seed": experiment.seed,
+        "candidates": [candidate.label for candidate in experiment.candidates],
+        "seconds_per_block": sum(seconds) / blocks if blocks else 0.0,
+    }

@@ -10,13 +10,16 @@ import dataclasses
 import math
 import types
 import typing
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 from schedlab.errors import SpecError
 
 SCHEMA_VERSION = 1
+ATTEMPTS_MAX = 3
 AA_SUFFIX = " (A/A)"
 
 T = TypeVar("T")
@@ -123,6 +126,23 @@ class Stopping:
 
 
 @dataclass(frozen=True)
+class PublishedMean:
+    """A mean that was printed beside the rows of an import: of a candidate over `workloads`.
+
+    `mean` is as printed, in `unit`, which is `factor` of the metric's own; `last_digit` is what
+    its last printed digit counts.
+    """
+
+    candidate: str
+    group: str
+    workloads: tuple[str, ...]
+    mean: float
+    unit: str = ""
+    factor: float = 1.0
+    last_digit: float = 0.0
+
+
+@dataclass(frozen=True)
 class Experiment:
     """All that is fixed before the first run; `experiment.toml` of a result folder."""
 
@@ -140,6 +160,7 @@ class Experiment:
     objective: Objective = "throughput"
     notes: tuple[str, ...] = ()
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    published: tuple[PublishedMean, ...] = ()
     schema: int = SCHEMA_VERSION
 
     def metric(self, workload: Workload) -> Metric:
@@ -248,6 +269,28 @@ class Record:
         default_factory=dict
     )
     notices: tuple[str, ...] = ()
+
+    @cached_property
+    def dropped_blocks(self) -> tuple[int, ...]:
+        """Blocks left out for all candidates, because a cell of theirs failed three times."""
+        passed = {run.key for run in self.runs if run.status == "ok"}
+        failed = Counter(run.key for run in self.runs if run.status == "discarded")
+        found = {k[0] for k, n in failed.items() if n >= ATTEMPTS_MAX and k not in passed}
+        return tuple(sorted(found))
+
+    @cached_property
+    def analysed_runs(self) -> tuple[Run, ...]:
+        """The runs that count: those that passed, in blocks that were not dropped."""
+        dropped = set(self.dropped_blocks)
+        return tuple(r for r in self.runs if r.status == "ok" and r.block not in dropped)
+
+    def number_of(self, block: int) -> int:
+        """The number that people know a block by: the first is 1."""
+        return block + 1 - self._first_block
+
+    @cached_property
+    def _first_block(self) -> int:
+        return min((run.block for run in self.runs), default=0)
 
 
 @dataclass(frozen=True)
@@ -378,6 +421,28 @@ class ParetoPoint:
 
 
 @dataclass(frozen=True)
+class KneeFigure:
+    """Where the metric of a candidate bends over an ordered size of its workloads.
+
+    `size` is the parameter that is ordered, its unit in its name. `reason` says why there is no
+    knee (see `analyse.knee.Knee`); the knee lies inside [`low`, `high`] with 95 % confidence, and
+    the metric grows as the size to the power of the slopes before and after it.
+    """
+
+    family: str
+    size: str
+    candidate: str
+    metric: Metric
+    reason: Literal["knee", "too few values", "straight", "edge"]
+    statement: str
+    knee: float | None = None
+    low: float | None = None
+    high: float | None = None
+    slope_before: float | None = None
+    slope_after: float | None = None
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The answer of an experiment: `verdict.json`, and what `schedlab analyse --json` prints."""
 
@@ -392,6 +457,8 @@ class Verdict:
     flags: tuple[Flag, ...] = ()
     decided: bool = False
     pareto: Mapping[str, tuple[ParetoPoint, ...]] = field(default_factory=dict)
+    goal: Objective | None = None
+    knees: tuple[KneeFigure, ...] = ()
     schema: int = SCHEMA_VERSION
 
 

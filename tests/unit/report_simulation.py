@@ -9,7 +9,7 @@ import math
 import random
 from datetime import UTC, datetime, timedelta
 
-from schedlab.analyse import analyse
+from schedlab.result import judge as judged
 from schedlab.spec import (
     AA_SUFFIX,
     Candidate,
@@ -21,10 +21,8 @@ from schedlab.spec import (
     Run,
     Stopping,
     Target,
-    Verdict,
     Workload,
 )
-from schedlab.store.table import samples
 
 TESTS = {
     "write": 0.8, "rewrite": 1.0, "read": 1.4, "re-read": 1.45, "reverse-read": 1.1,
@@ -33,6 +31,7 @@ TESTS = {
 FACTORS = {"none": 1.0, "mq-deadline": 1.002, "kyber": 1.001, "bfq": 0.92}
 
 START = datetime(2026, 3, 14, 9, 26, tzinfo=UTC)
+__all__ = ["cpu_record", "io_record", "judged", "sim_record"]
 Histogram = tuple[tuple[int, int, int], ...]
 
 
@@ -77,7 +76,12 @@ def histogram(rng: random.Random, mean_ns: float, count: int = 20000) -> Histogr
 
 
 def io_record(
-    sizes: int = 3, blocks: int = 8, *, interference: bool = True, seed: int = 1
+    sizes: int = 3,
+    blocks: int = 8,
+    *,
+    interference: bool = True,
+    seed: int = 1,
+    spread: float = 0.015,
 ) -> Record:
     rng = random.Random(seed)
     workloads = io_workloads(sizes, interference)
@@ -91,7 +95,7 @@ def io_record(
     by_label = {workload.label: workload for workload in workloads}
     runs: list[Run] = []
     for cell in cells:
-        runs.extend(_attempts(cell, by_label[cell.workload], len(cells), rng))
+        runs.extend(_attempts(cell, by_label[cell.workload], len(cells), rng, spread))
     experiment = Experiment(
         title="Schedulers of loop7",
         kind="io",
@@ -111,11 +115,13 @@ def io_record(
     return Record(experiment, Plan(tuple(cells)), tuple(runs), HOST, histograms)
 
 
-def _attempts(cell: Cell, workload: Workload, total: int, rng: random.Random) -> list[Run]:
+def _attempts(
+    cell: Cell, workload: Workload, total: int, rng: random.Random, spread: float
+) -> list[Run]:
     """The run of a cell, sometimes after one that was discarded."""
     name = cell.candidate.removesuffix(AA_SUFFIX)
     drift = 1 - 0.04 * cell.position / total
-    noise = math.exp(rng.gauss(0, 0.015))
+    noise = math.exp(rng.gauss(0, spread))
     if workload.kind == "interference":
         penalty = 0.2 if name == "bfq" else 1.0
         metrics = {
@@ -203,20 +209,3 @@ def sim_record(blocks: int = 12, seed: int = 3) -> Record:
         Stopping(blocks=blocks), aa_arm=False,
     )  # fmt: skip
     return Record(experiment, Plan(tuple(cells)), tuple(runs))
-
-
-def judged(record: Record) -> Verdict:
-    """The verdict of a record, by the real analysis."""
-    experiment = record.experiment
-    primary, secondary = samples(record)
-    return analyse(
-        primary,
-        baseline=experiment.baseline,
-        margin=experiment.margin,
-        blocked=experiment.blocked,
-        aa=(experiment.baseline, experiment.baseline + AA_SUFFIX) if experiment.aa_arm else None,
-        stopping=experiment.stopping,
-        secondary=secondary,
-        seed=experiment.seed,
-        candidates=[candidate.label for candidate in experiment.candidates],
-    )

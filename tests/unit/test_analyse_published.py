@@ -1,100 +1,89 @@
-"""Published measurements whose authors concluded by eye what their numbers do not support."""
+"""Published measurements whose authors concluded by eye what their numbers do not support.
+
+Every statement of the data's README, as `schedlab import csv … && schedlab analyse` gives it.
+"""
 
 import csv
+import itertools
+import json
 import math
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from schedlab.analyse import analyse, check_means, cost_per_operation, find_knee
-from schedlab.spec import Metric, Samples
+from schedlab import load
+from schedlab.cli import cli
 
 DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the shared data are not beside the repo")
 
+IOZONE = (
+    "iozone-noop-deadline-cfq.csv", "--candidate=scheduler", "--workload=test,record_bytes",
+    "--value=kib_per_s", "--unit=KiB/s", "--higher-is-better", "--block=repetition", "--unblocked",
+)  # fmt: skip
+HDPARM = (
+    "hdparm-and-archive.csv", "--candidate=scheduler", "--value=value", "--unit-column=unit",
+    "--metric-column=metric", "--binary-units", "--block=repetition", "--control=cached_read",
+    "--cpu-share=archive_extract_real=archive_extract_user",
+)  # fmt: skip
+QUANTA = (
+    "rr-timeslice.csv", "--candidate=timeslice_ms", "--value=calculations/cpu_burst_s",
+    "--metric=calculations_per_cpu_s", "--sum=process",
+)  # fmt: skip
+BLOCKS = (
+    "block-size-5mib.csv", "--candidate=block_bytes", "--value=wall_s", "--unit=s",
+    "--set=total_bytes=5242880",
+)  # fmt: skip
 
-def rows_of(name):
-    with (DATA / name).open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+
+def run(*arguments):
+    done = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
-def samples_of(rows, workload, metric, value, **more):
-    return Samples(
-        workload=workload,
-        metric=metric,
-        candidates=tuple(row["scheduler"] for row in rows),
-        blocks=tuple(int(row["repetition"]) for row in rows),
-        values=tuple(float(row[value]) for row in rows),
-        **more,
+def imported(out, name, *options):
+    run("import", "csv", DATA / name, *options, "--out", out)
+    return load(out)
+
+
+def analysed(result):
+    """What `schedlab analyse` prints, as text on one line and as JSON."""
+    folder = result.folder.path
+    text = " ".join(run("analyse", folder).replace("\u00a0", " ").split())
+    return text, json.loads(run("analyse", folder, "--json"))
+
+
+@pytest.fixture(scope="module")
+def iozone(tmp_path_factory):
+    return imported(tmp_path_factory.mktemp("iozone") / "out", *IOZONE)
+
+
+@pytest.fixture(scope="module")
+def hdparm(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hdparm")
+    means = folder / "means.csv"
+    printed = ("buffered_disk_read,bfq:tuned,194.092", "buffered_disk_read,bfq,197.786")
+    means.write_text("\n".join(("metric,scheduler,mean", *printed)))
+    return imported(folder / "out", *HDPARM, "--published-means", means)
+
+
+def flags_of(verdict, kind):
+    return [flag for flag in verdict.flags if flag.kind == kind]
+
+
+def test_iozone_deadline_and_noop_are_tied_and_cfq_is_slower(iozone):
+    text, verdict = analysed(iozone)
+    assert text.startswith(
+        "noop and deadline are tied within 2 %; cfq is worse: 3.6 % less throughput "
+        "(−5.2 to −2.0 %) against noop. 63 workloads × 3 candidates in 5 repetitions: 945 runs"
     )
-
-
-@pytest.fixture(scope="module")
-def iozone():
-    metric = Metric("kib_per_s", "KiB/s", True, "throughput")
-    cells = {}
-    for row in rows_of("iozone-noop-deadline-cfq.csv"):
-        cells.setdefault((row["test"], row["record_bytes"]), []).append(row)
-    return [
-        samples_of(rows, f"{test} {size}", metric, "kib_per_s")
-        for (test, size), rows in cells.items()
-    ]
-
-
-@pytest.fixture(scope="module")
-def hdparm():
-    cells = {}
-    for row in rows_of("hdparm-and-archive.csv"):
-        cells.setdefault((row["metric"], row["unit"]), []).append(row)
-    user, wall = cells[("archive_extract_user", "s")], cells[("archive_extract_real", "s")]
-    cpu = {(r["scheduler"], r["repetition"]): float(r["value"]) for r in user}
-    share = tuple(
-        cpu.get((r["scheduler"], r["repetition"]), math.nan) / float(r["value"]) for r in wall
-    )
-    read = {"higher_is_better": True, "title": "read rate"}
-    return [
-        samples_of(
-            cells[("cached_read", "MB/s")],
-            "cached_read",
-            Metric("cached_read", "MB/s", **read),
-            "value",
-            negative_control=True,
-        ),
-        samples_of(
-            cells[("buffered_disk_read", "MB/s")],
-            "buffered_disk_read",
-            Metric("buffered_disk_read", "MB/s", **read),
-            "value",
-        ),
-        samples_of(
-            wall,
-            "archive",
-            Metric("elapsed_s", "s", False, "elapsed time"),
-            "value",
-            cpu_share=share,
-        ),
-    ]
-
-
-@pytest.fixture(scope="module")
-def hdparm_verdict(hdparm):
-    return analyse(hdparm, baseline="none", blocked=False)
-
-
-def flag(verdicts, kind):
-    return next(f for f in verdicts.flags if f.kind == kind)
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_iozone_deadline_and_noop_are_tied_and_cfq_is_slower(iozone, seed):
-    verdict = analyse(iozone, baseline="noop", blocked=False, seed=seed)
-    assert len(verdict.workloads) == 63
-    assert verdict.overall.best_set == ("noop", "deadline")
-    assert verdict.statement.startswith(
+    assert verdict["statement"].startswith(
         "over 63 workloads: noop and deadline are tied within 2 %; cfq is slower than noop by "
         "3.6 % (95 % interval 2.0 to 5.2 %)"
     )
-    found = {(p.a, p.b): p for p in verdict.overall.pairs}
+    found = {(p.a, p.b): p for p in iozone.verdict.overall.pairs}
     figures = {
         ("noop", "deadline"): (-0.16, 1.2, "equivalent"),
         ("noop", "cfq"): (3.6, 1.4, "better"),
@@ -108,95 +97,142 @@ def test_iozone_deadline_and_noop_are_tied_and_cfq_is_slower(iozone, seed):
 
 
 def test_iozone_order_of_running_is_a_warning(iozone):
-    verdict = analyse(iozone[:2], baseline="noop", blocked=False)
-    assert verdict.design == "unblocked"
-    assert "confounded" in flag(verdict, "unblocked").text
+    text, verdict = analysed(iozone)
+    assert verdict["design"] == "unblocked"
+    assert "any drift of the machine is confounded with the candidates" in text
+    assert "runs of one candidate were made one after the other, not interleaved" in text
 
 
-def test_iozone_published_means_per_test_do_not_follow_from_the_rows(iozone):
-    tests = {sample.workload.rsplit(" ", 1)[0] for sample in iozone}
-    groups = {t: [s.workload for s in iozone if s.workload.startswith(f"{t} ")] for t in tests}
-    wrong = check_means(iozone, {("deadline", "Random read"): 891179.0}, groups=groups)
-    assert len(wrong) == 1 and wrong[0].kind == "wrong-mean"
-    assert wrong[0].values["mean"] == pytest.approx(845871.9, abs=0.1)
-    assert "published as 891179, its 45 rows give 845872 (+5.4 %)" in wrong[0].text
-    right = {
-        (label, sample.workload): math.fsum(values) / 5
-        for sample in iozone
-        for label in ("noop", "deadline", "cfq")
-        if (
-            values := [
-                v for c, v in zip(sample.candidates, sample.values, strict=True) if c == label
-            ]
-        )
-    }
-    assert len(right) == 189 and check_means(iozone, right) == ()
+def means_of(*keys):
+    """Arithmetic means of the rows by scheduler and `keys`."""
+    with (DATA / IOZONE[0]).open(encoding="utf-8") as file:
+        rows = sorted(csv.DictReader(file), key=lambda r: [r["scheduler"], *(r[k] for k in keys)])
+    grouped = itertools.groupby(rows, key=lambda r: (r["scheduler"], *(r[k] for k in keys)))
+    values = {key: [float(row["kib_per_s"]) for row in group] for key, group in grouped}
+    return {key: math.fsum(found) / len(found) for key, found in values.items()}
 
 
-def test_hdparm_bfq_is_not_the_leader_in_either_read_rate(hdparm_verdict):
-    for workload in ("cached_read", "buffered_disk_read"):
-        verdict = hdparm_verdict.workloads[workload]
-        means = {s.candidate: s.mean for s in verdict.candidates}
-        bfqs = {label: mean for label, mean in means.items() if label.startswith("bfq")}
-        assert max(bfqs.values()) < min(set(means.values()) - set(bfqs.values()))
-        assert verdict.best_set != ("bfq",) and verdict.reason != "winner"
-        assert "bfq is best" not in verdict.statement
+def published(folder, keys, means, decimals):
+    """The flags of a table of means that is printed with so many decimals."""
+    file = folder / "means.csv"
+    lines = [",".join(("scheduler", *keys, "mean"))]
+    lines += [",".join((*key, f"{mean:.{decimals}f}")) for key, mean in means.items()]
+    file.write_text("\n".join(lines))
+    return imported(folder / "out", *IOZONE, "--published-means", file)
 
 
-def test_hdparm_cached_reads_are_a_control_and_not_part_of_the_answer(hdparm_verdict):
-    kinds = [f.kind for f in hdparm_verdict.workloads["cached_read"].flags]
-    assert "control-failed" not in kinds and "control-open" in kinds
+def test_iozone_published_means_per_test_do_not_follow_from_the_rows(tmp_path):
+    means = means_of("test")
+    assert len(means) == 21
+    shown = dict(means)
+    for i, key in enumerate(means):  # only one of the printed ones is known: the others are made up
+        shown[key] *= 1.0 if key == ("noop", "Initial write") else 1 + 0.0002 * (1 + i)
+    shown["deadline", "Random read"] = 891179
+    result = published(tmp_path, ("test",), shown, 0)
+    wrong = flags_of(result.verdict, "wrong-mean")
+    assert len(wrong) == 20
+    named = {(flag.candidates[0], flag.workload) for flag in wrong}
+    assert set(means) - named == {("noop", "Initial write")}
+    told = next(f for f in wrong if (f.candidates[0], f.workload) == ("deadline", "Random read"))
+    assert told.values["mean"] == pytest.approx(845871.9, abs=0.1)
+    assert "published as 891179, its 45 rows give 845872 KiB/s (+5.4 %)" in told.text
+    text, _ = analysed(result)
+    assert "20 of 21 published means do not follow from their rows" in text
 
 
-def test_archive_is_unbalanced_cold_and_cannot_tell_schedulers_apart(hdparm_verdict):
-    archive = hdparm_verdict.workloads["archive"]
-    assert flag(archive, "unbalanced").text == "unbalanced: kyber has 4 runs, the others have 5"
+@pytest.mark.parametrize("keys", [("test", "record_bytes"), ("record_bytes",)])
+@pytest.mark.parametrize("decimals", [0, 2])
+def test_iozone_means_per_cell_and_per_record_size_are_right(tmp_path, keys, decimals):
+    means = means_of(*keys)
+    assert len(means) == {2: 189, 1: 27}[len(keys)]
+    result = published(tmp_path, keys, means, decimals)
+    assert flags_of(result.verdict, "wrong-mean") == []
+    assert result.record.experiment.notes == load(tmp_path / "out").record.experiment.notes
+    assert not any("published" in note for note in result.record.experiment.notes)
+
+
+def test_iozone_throughput_bends_between_200_kib_and_1_mib(iozone):
+    knees = iozone.verdict.knees
+    assert len(knees) == 21 and {knee.reason for knee in knees} == {"knee"}
+    assert all(200 * 1024 < knee.low < knee.knee < knee.high < 1.1 * 2**20 for knee in knees)
+
+
+@pytest.mark.parametrize("workload", ["cached_read", "buffered_disk_read"])
+def test_hdparm_bfq_is_not_the_leader_in_either_read_rate(hdparm, workload):
+    verdict = hdparm.verdict.workloads[workload]
+    assert verdict.metric.higher_is_better
+    means = {s.candidate: s.mean for s in verdict.candidates}
+    bfqs = {label: mean for label, mean in means.items() if label.startswith("bfq")}
+    assert max(bfqs.values()) < min(set(means.values()) - set(bfqs.values()))
+    assert verdict.reason != "winner" and "bfq is best" not in verdict.statement
+    text, _ = analysed(hdparm)
+    assert "bfq is best" not in text and "Use bfq" not in text
+
+
+def test_hdparm_cached_reads_are_a_control_and_not_part_of_the_answer(hdparm):
+    (flag,) = flags_of(hdparm.verdict.workloads["cached_read"], "control-open")
+    assert 0.02 < flag.values["reach"] < 0.1
+    text, _ = analysed(hdparm)
+    assert "! negative control open cached_read: no difference was found, but its intervals" in text
+    overall = {row.candidate: row.runs for row in hdparm.verdict.overall.candidates}
+    # Buffered reads and the archive, 5 runs each (kyber's archive: 4), but no cached reads.
+    assert overall == {"none": 10, "mq-deadline": 10, "kyber": 9, "bfq": 10, "bfq:tuned": 10}
+
+
+def test_archive_is_unbalanced_cold_and_cannot_tell_schedulers_apart(hdparm):
+    archive = hdparm.verdict.workloads["archive_extract_real"]
+    (flag,) = flags_of(archive, "unbalanced")
+    assert flag.text == "unbalanced: kyber has 4 runs, the others have 5"
     kyber = next(s for s in archive.candidates if s.candidate == "kyber")
     assert kyber.runs == 4 and kyber.mean == pytest.approx(6.975)
-    cold = flag(archive, "cold-first-run")
+    (cold,) = flags_of(archive, "cold-first-run")
     assert cold.candidates == ("none", "mq-deadline", "bfq", "bfq:tuned")
     assert min(cold.values["difference"].values()) == pytest.approx(0.8, abs=0.05)
     assert max(cold.values["difference"].values()) == pytest.approx(4.7, abs=0.05)
-    assert "cannot tell schedulers apart" in flag(archive, "insensitive").text
+    (insensitive,) = flags_of(archive, "insensitive")
+    assert insensitive.values["cpu_share"] == pytest.approx(6.8 / 6.9, abs=0.02)
     assert archive.reason == "cannot-separate"
+    text, _ = analysed(hdparm)
+    for words in (
+        "fewer runs than the others, which have 5: kyber 4",
+        "a cold start; it is kept in the figures",
+        "is CPU time of the workload itself: it cannot tell the candidates apart",
+    ):
+        assert words in text
 
 
-def test_tuned_bfq_was_printed_with_a_slip(hdparm, hdparm_verdict):
-    published = {
-        ("bfq:tuned", "buffered_disk_read"): 194.092,
-        ("bfq", "buffered_disk_read"): 197.786,
-    }
-    wrong = check_means(hdparm, published)
-    assert [f.candidates for f in wrong] == [("bfq:tuned",)]
-    assert [f.values["mean"] for f in wrong] == [pytest.approx(197.092)]
-    pairs = hdparm_verdict.workloads["buffered_disk_read"].pairs
+def test_tuned_bfq_was_printed_with_a_slip(hdparm):
+    (wrong,) = flags_of(hdparm.verdict, "wrong-mean")
+    assert wrong.candidates == ("bfq:tuned",)
+    assert wrong.values["mean"] == pytest.approx(197.092)
+    text, _ = analysed(hdparm)
+    assert "bfq:tuned: published as 194.092 MB/s, its 5 rows give 197.092 MB/s (−1.5 %)" in text
+    pairs = hdparm.verdict.workloads["buffered_disk_read"].pairs
     tuned = next(p for p in pairs if (p.a, p.b) == ("bfq", "bfq:tuned"))
     assert 100 * (1 / tuned.ratio - 1) == pytest.approx(-0.35, abs=0.05)
     assert tuned.verdict == "undecided" and tuned.low < 1 < tuned.high
 
 
-def test_single_runs_of_round_robin_are_not_ranked():
-    counts, seconds = {}, {}
-    for row in rows_of("rr-timeslice.csv"):
-        label = f"{row['timeslice_ms']} ms"
-        counts[label] = counts.get(label, 0) + float(row["calculations"])
-        seconds[label] = seconds.get(label, 0) + float(row["cpu_burst_s"])
-    rates = {label: counts[label] / seconds[label] for label in counts}
-    assert [round(rate, 2) for rate in rates.values()] == [219.32, 225.23, 227.36]
-    metric = Metric("calculations_per_cpu_s", "1/s", True, "calculations per CPU second")
-    sample = Samples("rr", metric, tuple(rates), (1, 1, 1), tuple(rates.values()))
-    verdict = analyse([sample], baseline="1 ms", blocked=False)
-    assert verdict.overall.reason == "no-interval" and not verdict.decided
-    assert "no interval can be given" in verdict.statement
-    assert verdict.overall.best_set == ("1 ms", "10 ms", "100 ms")
-    assert all(p.low is None and p.verdict == "undecided" for p in verdict.overall.pairs)
+def test_single_runs_of_round_robin_are_not_ranked(tmp_path):
+    result = imported(tmp_path / "out", *QUANTA)
+    text, verdict = analysed(result)
+    assert text.startswith("One run each: no interval can be given, so nothing is ranked.")
+    for mean in ("219.32", "225.23", "227.36"):
+        assert mean in text
+    assert verdict["overall"]["reason"] == "no-interval" and not verdict["decided"]
+    assert verdict["overall"]["best_set"] == ["1", "10", "100"]
+    assert all(p.low is None and p.verdict == "undecided" for p in result.verdict.overall.pairs)
 
 
-def test_small_writes_cost_per_write_and_three_sizes_show_no_knee():
-    rows = rows_of("block-size-5mib.csv")
-    sizes = [float(row["block_bytes"]) for row in rows]
-    seconds = [float(row["wall_s"]) for row in rows]
-    cost = cost_per_operation([5 * 2**20 / size for size in sizes], seconds)
-    assert 1000 * cost.seconds_per_operation == pytest.approx(8.00, abs=0.005)
-    assert cost.seconds_fixed == pytest.approx(0.25, abs=0.005)
-    assert find_knee(sizes, seconds, "block size").reason == "too few values"
+def test_small_writes_cost_per_write_and_three_sizes_show_no_knee(tmp_path):
+    result = imported(tmp_path / "out", *BLOCKS)
+    (cost,) = flags_of(result.verdict, "call-cost")
+    assert 1000 * cost.values["seconds_per_call"] == pytest.approx(8.00, abs=0.005)
+    assert cost.values["constant_s"] == pytest.approx(0.25, abs=0.005)
+    assert "not with the bytes: 8.00 ms per call and 0.25 s besides" in cost.text
+    text, _ = analysed(result)
+    assert "not with the bytes: 8.00 ms per call and 245 ms besides" in text
+    assert [knee.reason for knee in result.verdict.knees] == ["too few values"]
+    # 10240, 1280 and 320 writes: 8.02, 8.19 and 8.77 ms each
+    seconds = {row.candidate: row.mean for row in result.verdict.overall.candidates}
+    assert set(seconds) == {"512", "4096", "16384"}

@@ -9,7 +9,6 @@ from schedlab.run.executor import Executor
 from schedlab.run.outcome import Outcome
 from schedlab.spec import Experiment, GateFinding, Stopping, Target, Workload
 from schedlab.store.folder import Folder
-from schedlab.store.table import dropped_blocks
 
 
 class Scripted:
@@ -77,7 +76,7 @@ def test_three_failures_drop_the_block_and_go_on_with_the_next(folder):
         return good(cell, attempt)
 
     carry_out(folder, Scripted(outcome))
-    assert dropped_blocks(folder.record()) == [1]
+    assert folder.record().dropped_blocks == (1,)
     assert sum(run.block == 1 for run in folder.runs()) == 3
     assert sum(run.status == "ok" for run in folder.runs()) == 18
 

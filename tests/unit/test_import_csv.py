@@ -206,5 +206,4 @@ def test_published_means_that_do_not_follow_from_the_rows_are_noted(tmp_path):
     )  # fmt: skip
     notes = [note for note in json.loads(result.stdout)["notes"] if "published" in note]
     assert notes[0] == "1 of 2 published means do not follow from their rows"
-    assert "deadline, Random read: published as 891179" in notes[1]
-    assert "its 45 rows give 845872" in notes[1]
+    assert len(notes) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import dataclasses
 import io
@@ -17,7 +18,7 @@ import report_simulation as simulation
 from click.testing import CliRunner
 from rich.cells import cell_len
 
-from schedlab import report
+from schedlab import analyse, report
 from schedlab.cli.report import report as command
 from schedlab.errors import SpecError
 from schedlab.report import sentences
@@ -360,7 +361,7 @@ def test_flags_speak_the_language_and_fall_back_to_their_text(io_case: Case) -> 
 
 def test_undecided_scatter_is_not_called_a_small_difference() -> None:
     record = simulation.sim_record(blocks=5)
-    pair = Pair("fcfs", "sstf", 1.1, 0.5, 3.0, "undecided")
+    pair = Pair("fcfs", "sstf", 1.1, 0.7, 1.7, "undecided")
     verdict = simulation.judged(record)
     overall = dataclasses.replace(
         verdict.overall, pairs=(pair,), best_set=("fcfs", "sstf"), reason="cannot-separate"
@@ -368,6 +369,74 @@ def test_undecided_scatter_is_not_called_a_small_difference() -> None:
     view = View(record, dataclasses.replace(verdict, overall=overall), Texts("en"))
     assert sentences.headline(view).startswith("Not separated yet: fcfs and sstf")
     assert "scatter too much" in sentences.next_step(view)
+
+
+@pytest.mark.parametrize("language", report.LANGUAGES)
+def test_few_blocks_print_no_absurd_percentages(language: str) -> None:
+    record = simulation.io_record(sizes=1, blocks=2, interference=False, spread=0.3)
+    verdict = simulation.judged(record)
+    pairs = [pair for w in (*verdict.workloads.values(), verdict.overall) for pair in w.pairs]
+    assert max(pair.high for pair in pairs if pair.high) > 10
+    assert "these blocks cannot bound the difference" in verdict.statement
+    forms = (
+        verdict.statement,
+        report.text(record, verdict, 200, lang=language),
+        report.html(record, verdict, language),
+        report.markdown(record, verdict, language),
+    )
+    for form in forms:
+        percentages = re.findall(r"([\d\s\u00a0.,]+)[\s\u00a0]%", re.sub("<[^>]*>", "|", form))
+        digits = [re.sub(r"\D", "", text.partition(".")[0]) for text in percentages]
+        assert max(map(len, digits), default=0) <= 4, percentages
+
+
+def kinds_of_flags() -> set[str]:
+    """Every kind of flag that the analysis can raise, from its source."""
+    folder = Path(analyse.__file__).parent
+    trees = [ast.parse(file.read_text("utf-8")) for file in folder.glob("*.py")]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    made = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "Flag"]
+    return {ast.literal_eval(call.args[0]) for call in made}
+
+
+@pytest.mark.parametrize("language", report.LANGUAGES)
+def test_every_flag_has_a_title_and_a_text_in_every_language(language: str) -> None:
+    kinds = kinds_of_flags()
+    assert {"unbalanced", "goal", "wrong-mean", "call-cost"} < kinds
+    entries = catalogue(language)
+    assert [k for k in sorted(kinds) if f"flag.{k}" not in entries] == []
+    assert [k for k in sorted(kinds) if f"flag_text.{k}" not in entries] == []
+
+
+FLAGS = (
+    Flag("unbalanced", "", "w", ("bfq",), {"runs": {"none": 5, "bfq": 4}, "most": 5}),
+    Flag("cold-first-run", "", "w", ("bfq",), {"difference": {"bfq": 0.82}, "unit": "s"}),
+    Flag("non-positive", "", "w", ("bfq",), {"metric": "iops"}),
+    Flag("goal", "", "w", (), {"goal": "latency", "metric": "latency_ns_p99", "instead": "iops"}),
+    Flag("goal-not-measured", "", "w", (), {"goal": "fairness", "metric": "iops"}),
+    Flag("lacks-workload", "", "", ("bfq",)),
+    Flag("only-one", "", "w", ("bfq",)),
+    Flag("few-blocks", "", "w", (), {"blocks": 2}),
+    Flag("dropped-block", "", "w", (), {"blocks": [0, 3]}),
+    Flag("control-open", "", "w", (), {"reach": 0.079, "margin": 0.02, "unbounded": False}),
+    Flag(
+        "wrong-mean", "", "w", ("bfq",),
+        {"published": 194.092, "mean": 197.092, "rows": 5, "difference": -0.015, "unit": "MB/s"},
+    ),
+    Flag("wrong-mean", "", "w", ("bfq",), {"published": 1.5, "unit": "s", "rowless": True}),
+    Flag(
+        "call-cost", "", "w", (), {"seconds_per_call": 8e-3, "constant_s": 0.2, "explained": 0.99}
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("language", report.LANGUAGES)
+@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.kind)
+def test_flags_are_told_by_their_values(io_case: Case, language: str, flag: Flag) -> None:
+    text = sentences.flag_text(View(*io_case, Texts(language)), flag)
+    assert text and "{" not in text
+    shown = {"unbalanced": "bfq 4", "dropped-block": "4", "control-open": "±7", "call-cost": "8"}
+    assert shown.get(flag.kind, "") in text
 
 
 def test_segments_between_level_changes_are_shown_apart(io_case: Case) -> None:

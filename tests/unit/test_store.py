@@ -9,7 +9,7 @@ from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
 from schedlab.spec import Experiment, GateFinding, Run, Stopping, Target, Workload
 from schedlab.store.folder import Folder
-from schedlab.store.table import analysed_runs, dropped_blocks, samples
+from schedlab.store.table import samples
 
 
 @pytest.fixture
@@ -91,9 +91,9 @@ def test_three_failures_drop_the_block_for_all(folder):
         else:
             folder.append(run_of(cell))
     record = folder.record()
-    assert dropped_blocks(record) == [1]
-    assert {run.block for run in analysed_runs(record)} == {0, 2}
-    assert len(analysed_runs(record)) == 6
+    assert record.dropped_blocks == (1,)
+    assert {run.block for run in record.analysed_runs} == {0, 2}
+    assert len(record.analysed_runs) == 6
 
 
 def test_no_folder_there(tmp_path):

@@ -2,16 +2,17 @@
 
 from schedlab.analyse.decide import Decision, next_decision
 from schedlab.analyse.flags import check_means
-from schedlab.analyse.knee import Knee, OperationCost, cost_per_operation, find_knee
+from schedlab.analyse.knee import Knee, find_knee
+from schedlab.analyse.scaling import call_costs, knees
 from schedlab.analyse.verdict import analyse
 
 __all__ = [
     "Decision",
     "Knee",
-    "OperationCost",
     "analyse",
+    "call_costs",
     "check_means",
-    "cost_per_operation",
     "find_knee",
+    "knees",
     "next_decision",
 ]

@@ -41,8 +41,12 @@ class Joint:
 
 
 def join(tables: Sequence[Table], order: Sequence[str]) -> Joint:
-    """The workloads that bear on the question; negative controls do not, nor do zeros."""
+    """The workloads that bear on the question: not negative controls, zeros, or single candidates.
+
+    Where all are of one such kind, they are all there is to say.
+    """
     sound = [table for table in tables if not table.zero]
+    sound = [table for table in sound if len(table.candidates) > 1] or sound
     counted = [table for table in sound if not table.samples.negative_control] or sound
     candidates = tuple(c for c in order if counted and all(c in t.candidates for t in counted))
     signs = [table.sign for table in counted]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from schedlab.analyse.change_points import LEVEL, trend
 from schedlab.analyse.matrix import Table
 from schedlab.analyse.noise_floor import Margins
-from schedlab.spec import Flag, Pair, Samples
+from schedlab.analyse.statement import REACH_MAX, reach
+from schedlab.spec import Flag, Pair, PublishedMean, Samples
 
 CPU_BOUND_SHARE = 0.9
+#: Published means may be means of rounded means.
+ROUNDED = 1e-5
 COLD_SPREADS = 4.0
 COLD_LEAST = 0.05
 FEW_BLOCKS = 5
@@ -36,7 +40,7 @@ def table_flags(
         *_missing(table, blocked=blocked),
         *_few(table, blocked=blocked),
         *_noise_floor(table, margins),
-        *_control(table, pairs),
+        *_control(table, pairs, margins.equivalence),
         *_insensitive(table),
         *_cold_first_run(table),
         *_identical(table, pairs),
@@ -56,7 +60,8 @@ def _missing(table: Table, *, blocked: bool) -> Iterator[Flag]:
             (label,),
         )
     if table.dropped:
-        shown = ", ".join(map(str, table.dropped[:8])) + (" …" if len(table.dropped) > 8 else "")
+        shown = ", ".join(str(table.number_of(block)) for block in table.dropped[:8])
+        shown += " …" if len(table.dropped) > 8 else ""
         yield Flag(
             "dropped-block",
             f"{len(table.dropped)} incomplete blocks are dropped for all candidates: {shown}",
@@ -73,7 +78,7 @@ def _missing(table: Table, *, blocked: bool) -> Iterator[Flag]:
             f"unbalanced: {listed}, the others have {most}",
             name,
             fewer,
-            {"runs": counts},
+            {"runs": counts, "most": most},
         )
 
 
@@ -84,6 +89,7 @@ def _zero(table: Table) -> Flag:
         "ratio can be given; this workload is not part of the overall verdict",
         table.samples.workload,
         table.zero,
+        {"metric": table.samples.metric.name},
     )
 
 
@@ -127,7 +133,7 @@ def _noise_floor(table: Table, margins: Margins) -> Iterator[Flag]:
     yield Flag("noise-floor", text, table.samples.workload, values=values)
 
 
-def _control(table: Table, pairs: Sequence[Pair]) -> Iterator[Flag]:
+def _control(table: Table, pairs: Sequence[Pair], margin: float) -> Iterator[Flag]:
     """A negative control must come out equivalent."""
     if not table.samples.negative_control or not pairs:
         return
@@ -145,11 +151,16 @@ def _control(table: Table, pairs: Sequence[Pair]) -> Iterator[Flag]:
     elif all(pair.verdict == "equivalent" for pair in pairs):
         yield Flag("control-passed", f"{name} is a negative control and came out equivalent", name)
     else:
+        most = min(reach(pairs), REACH_MAX)
+        size = f"{'more than ' if most == REACH_MAX else ''}±{100 * most:.2g} %"
         yield Flag(
             "control-open",
-            f"{name} is a negative control; its intervals are too wide to confirm that nothing "
-            "else moved the measurements, no difference was found",
+            f"{name} is a negative control and showed no difference, but its intervals reach "
+            f"{size}, beyond the margin of {100 * margin:.3g} %: a disturbance of that size would "
+            "have gone unseen. It neither supports nor contradicts the other verdicts; more "
+            "blocks narrow it",
             name,
+            values={"reach": most, "margin": margin, "unbounded": most == REACH_MAX},
         )
 
 
@@ -224,8 +235,8 @@ def _changes(table: Table, splits: Sequence[int]) -> Iterator[Flag]:
         block = table.blocks[split]
         yield Flag(
             "change-point",
-            f"the level changes by {100 * jump:+.1f} % from block {block} on; the parts before and "
-            "after are shown apart, differences inside blocks are not affected",
+            f"the level changes by {100 * jump:+.1f} % from block {table.number_of(block)} on; the "
+            "parts before and after are shown apart, differences inside blocks are not affected",
             table.samples.workload,
             values={"block": block, "change": jump},
         )
@@ -245,42 +256,43 @@ def _drift(table: Table, margin: float) -> Iterator[Flag]:
         )
 
 
-def check_means(
-    samples: Sequence[Samples],
-    published: Mapping[tuple[str, str], float],
-    *,
-    groups: Mapping[str, Sequence[str]] | None = None,
-    tolerance: float = 5e-4,
-) -> tuple[Flag, ...]:
-    """Published means that do not follow from the rows.
+def check_means(samples: Sequence[Samples], published: Sequence[PublishedMean]) -> tuple[Flag, ...]:
+    """Published means that do not follow from the rows, and those that have none.
 
-    `published[candidate, group]` is a mean as printed; `groups` names the workloads that a group
-    is made of (without it a group is a workload). A relative difference above `tolerance` is
-    reported, and a mean without any row.
+    A mean follows when it differs by no more than one unit of its last printed digit, or by
+    `ROUNDED` of itself (means of means that were rounded before).
     """
     rows: dict[tuple[str, str], list[float]] = {}
     for sample in samples:
         for label, value in zip(sample.candidates, sample.values, strict=True):
             if math.isfinite(value):
                 rows.setdefault((label, sample.workload), []).append(value)
-    found = []
-    for (candidate, group), printed in published.items():
-        members = groups.get(group, ()) if groups is not None else (group,)
-        values = [v for name in members for v in rows.get((candidate, name), ())]
-        if not values:
-            text = f"{candidate}, {group}: {printed:g} is published, but there is no row for it"
-            found.append(Flag("wrong-mean", text, group, (candidate,), {"published": printed}))
-            continue
-        mean = math.fsum(values) / len(values)
-        if abs(printed / mean - 1) > tolerance:
-            found.append(
-                Flag(
-                    "wrong-mean",
-                    f"{candidate}, {group}: published as {printed:g}, its {len(values)} rows give "
-                    f"{mean:g} ({100 * (printed / mean - 1):+.1f} %)",
-                    group,
-                    (candidate,),
-                    {"published": printed, "mean": mean, "rows": len(values)},
-                )
+    return tuple(
+        flag
+        for each in published
+        if (
+            flag := _wrong_mean(
+                each, [v for w in each.workloads for v in rows.get((each.candidate, w), ())]
             )
-    return tuple(found)
+        )
+    )
+
+
+def _wrong_mean(published: PublishedMean, values: Sequence[float]) -> Flag | None:
+    """A flag unless `published` is the mean of `values` (in the metric's unit)."""
+    name, group, unit = published.candidate, published.group, published.unit
+    printed = f"{published.mean:g} {unit}".rstrip()
+    told: dict[str, Any] = {"published": published.mean, "unit": unit}
+    if not values:
+        text = f"{name}, {group}: {printed} is published, but there is no row for it"
+        return Flag("wrong-mean", text, group, (name,), {**told, "rowless": True})
+    mean = math.fsum(values) / len(values) / published.factor
+    if abs(published.mean - mean) <= max(published.last_digit, ROUNDED * mean):
+        return None
+    text = (
+        f"{name}, {group}: published as {published.mean:.9g}, its {len(values)} rows give "
+        f"{mean:.6g}{unit and f' {unit}'} ({100 * (published.mean / mean - 1):+.1f} %)"
+    )
+    difference = published.mean / mean - 1
+    told |= {"mean": mean, "rows": len(values), "difference": difference}
+    return Flag("wrong-mean", text, group, (name,), told)

@@ -8,7 +8,6 @@ never a knee.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -60,7 +59,7 @@ def find_knee(x: Sequence[float], y: Sequence[float], name: str = "value") -> Kn
         return Knee("too few values", text)
     straight = _residual(u, v, None)[0]
     places = np.linspace(values[1], values[-2], PLACES)
-    residuals = np.array([_residual(u, v, float(place))[0] for place in places])
+    residuals = _residuals(u, v, places)
     best = int(residuals.argmin())
     bent, (before, after) = _residual(u, v, float(places[best]))
     freedom = len(u) - 4
@@ -100,37 +99,19 @@ def _residual(u: Floats, v: Floats, place: float | None) -> tuple[float, tuple[f
     return float(((v - design @ solution) ** 2).sum()), slopes
 
 
+def _residuals(u: Floats, v: Floats, places: Floats) -> Floats:
+    """Residual sum of squares for a bend at each of `places`.
+
+    What the bend's column adds to a straight line is its part that is orthogonal to that line.
+    """
+    line = np.column_stack([np.ones_like(u), u])
+    basis, _ = np.linalg.qr(line)
+    rest = v - basis @ (basis.T @ v)
+    bends = np.maximum(u[:, None] - places[None, :], 0.0)
+    bends -= basis @ (basis.T @ bends)
+    gained = (bends.T @ rest) ** 2 / (bends**2).sum(axis=0)
+    return np.asarray(np.maximum(rest @ rest - gained, 0.0), dtype=np.float64)
+
+
 def _slope(u: Floats, v: Floats) -> float:
     return _residual(u, v, None)[1][0]
-
-
-@dataclass(frozen=True)
-class OperationCost:
-    """Least squares of seconds = `seconds_per_operation` × operations + `seconds_fixed`.
-
-    `share_explained` is R². With fewer than three runs more than parameters there is no interval.
-    """
-
-    seconds_per_operation: float
-    seconds_fixed: float
-    share_explained: float
-    statement: str
-
-
-def cost_per_operation(operations: Sequence[float], seconds: Sequence[float]) -> OperationCost:
-    """Does the time go with the number of operations? (Small synchronous writes: it does.)
-
-    Raises SpecError for fewer than two different numbers of operations.
-    """
-    n, t = np.asarray(operations, dtype=np.float64), np.asarray(seconds, dtype=np.float64)
-    if len(n) != len(t) or len(np.unique(n)) < 2:
-        raise SpecError("a cost per operation needs two different numbers of operations")
-    slope, fixed = (float(v) for v in np.polyfit(n, t, 1))
-    spread = float(((t - t.mean()) ** 2).sum())
-    rest = float(((t - slope * n - fixed) ** 2).sum())
-    explained = 1 - rest / spread if spread > 0 else math.nan
-    text = (
-        f"the time goes with the number of operations: {1000 * slope:.2f} ms each "
-        f"{'+' if fixed >= 0 else '−'} {abs(fixed):.2f} s ({100 * explained:.2f} % explained)"
-    )
-    return OperationCost(slope, fixed, explained, text)

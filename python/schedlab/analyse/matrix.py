@@ -39,6 +39,10 @@ class Table:
     dropped: tuple[int, ...] = ()
     zero: tuple[str, ...] = ()
 
+    def number_of(self, block: int) -> int:
+        """The number that people know a block by: the first is 1."""
+        return block + 1 - min(self.samples.blocks)
+
     @property
     def sign(self) -> float:
         """+1 where a higher value is better, −1 where a lower one is."""

@@ -11,8 +11,8 @@ DECIDING: dict[Objective, tuple[str, ...]] = {
     "throughput": (
         "throughput_bytes_per_s",
         "iops",
-        "read_bytes_per_s",
         "write_bytes_per_s",
+        "read_bytes_per_s",
         "calculations_per_cpu_s",
         "elapsed_s",
     ),
@@ -24,12 +24,11 @@ DECIDING: dict[Objective, tuple[str, ...]] = {
         "mean_read_response_ms",
         "mean_write_response_ms",
     ),
-    "fairness": ("fairness_jain",),
+    "fairness": ("fairness_jain", "read_bytes_per_s"),
     "responsiveness": (
         "startup_s",
-        "reader_latency_ns_p99_9",
+        "reader_latency_ns_mean",
         "latency_ns_p99_9",
-        "reader_latency_ns_p99",
         "latency_ns_p99",
         "max_read_response_ms",
     ),
@@ -53,11 +52,13 @@ def choose(
         others += [sample for sample in reported.values() if sample is not chosen]
         if wanted is None:
             text = f"{own.workload} reports no metric of {goal}; {own.metric.name} decides"
-            flags.append(Flag("goal-not-measured", text, own.workload, values={"goal": goal}))
+            told = {"goal": goal, "metric": own.metric.name}
+            flags.append(Flag("goal-not-measured", text, own.workload, values=told))
         elif chosen is not own:
             text = (
                 f"{own.workload} is judged by {wanted} for the goal {goal}, not by "
                 f"{own.metric.name}, which was chosen before the first run"
             )
-            flags.append(Flag("goal", text, own.workload, values={"goal": goal, "metric": wanted}))
+            told = {"goal": goal, "metric": wanted, "instead": own.metric.name}
+            flags.append(Flag("goal", text, own.workload, values=told))
     return primary, others, flags

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import stdtrit
@@ -127,10 +128,12 @@ def summaries(
 ) -> tuple[CandidateSummary, ...]:
     """Each candidate's mean with its own interval, and its ratio to the baseline."""
     columns = [table.y[:, i] if len(table.y) else g for i, g in enumerate(table.groups)]
-    return tuple(
+    made = [
         summary(label, logs, seen_from(pairs, label, baseline), confidence)
         for label, logs in zip(table.candidates, columns, strict=True)
-    )
+    ]
+    twice = int(np.isfinite(table.twin).sum()) if len(table.y) else 0
+    return tuple(replace(m, runs=m.runs + twice * (m.candidate == baseline)) for m in made)
 
 
 def summary(

@@ -16,9 +16,12 @@ class Effort:
     left: int
     unit: str = "blocks"
     bound: str = "within the budget"
+    these: str = "these blocks"
     seconds_per_block: float = 0.0
 
 
+#: Beyond ±100 % a bound says nothing: "within ±26,000 %" is not a finding.
+REACH_MAX = 1.0
 SPEEDS = ("B/s", "1/s", "KiB/s", "MiB/s", "MB/s", "kB/s", "GB/s")
 
 
@@ -55,7 +58,7 @@ def state(
     open_pairs = [pair for pair in inside if pair.verdict == "undecided"]
     ranges = [pair.blocks_needed for pair in open_pairs]
     known = [r for r in ranges if r is not None]
-    within = f"{_within(open_pairs)}{losers}"
+    within = f"{_within(open_pairs, effort)}{losers}"
     if len(known) < len(ranges) or max(r[0] for r in known) > effort.left:
         return "cannot-separate", f"{_list(best)} cannot be separated {effort.bound}; {within}"
     low, high = max(r[0] for r in known), max(r[1] for r in known)
@@ -113,10 +116,18 @@ def _losers(
     return "".join(f"; {part}" for part in parts)
 
 
-def _within(pairs: Sequence[Pair]) -> str:
-    """How large the differences that are not separated can be at most."""
+def reach(pairs: Sequence[Pair]) -> float:
+    """How large, as a share, the difference of any of the pairs can still be; 0 without any."""
     ends = [max(p.high or 1, 1 / (p.low or 1)) for p in pairs if p.low is not None]
-    return f"the difference is within ±{_number(100 * (max(ends) - 1))} %" if ends else ""
+    return max(ends, default=1.0) - 1
+
+
+def _within(pairs: Sequence[Pair], effort: Effort) -> str:
+    """How large the differences that are not separated can be at most."""
+    most = reach(pairs)
+    if most > REACH_MAX:
+        return f"{effort.these} cannot bound the difference"
+    return f"the difference is within ±{_number(100 * most)} %"
 
 
 def _range(low: int, high: int) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from schedlab.analyse.across import Joint, best_everywhere, compare_joint, join
 from schedlab.analyse.change_points import change_points
 from schedlab.analyse.comparison import Comparison
-from schedlab.analyse.flags import table_flags
+from schedlab.analyse.flags import check_means, table_flags
 from schedlab.analyse.intervals import compare_blocked
 from schedlab.analyse.matrix import Floats, Table, arrange, candidate_order
 from schedlab.analyse.noise_floor import Margins, blocked_margins, unblocked_margins
@@ -30,6 +30,7 @@ from schedlab.spec import (
     Objective,
     Overall,
     Pair,
+    PublishedMean,
     Samples,
     Segment,
     Stopping,
@@ -67,6 +68,7 @@ def analyse(
     candidates: Sequence[str] = (),
     seconds_per_block: float = 0.0,
     goal: Objective | None = None,
+    published: Sequence[PublishedMean] = (),
 ) -> Verdict:
     """The verdict on the primary metric of every workload, and on all together.
 
@@ -77,6 +79,7 @@ def analyse(
     comes first.
     With `seconds_per_block` the work that is left is told as time, too, and the time budget of
     `stopping` bounds it. A `goal` chooses the metric that decides among all that were reported.
+    `published` are means printed beside the rows; a flag names those that do not follow.
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
@@ -88,6 +91,7 @@ def analyse(
         raise SpecError(f"workload {twice!r} is given twice", "give one primary metric of each")
     twin = aa[1] if aa else None
     flags: list[Flag] = []
+    wrong_means = check_means(samples, published)
     if goal is not None:
         samples, secondary, flags = choose(samples, secondary, goal)
     order = candidate_order(samples, baseline, twin, candidates)
@@ -99,7 +103,7 @@ def analyse(
     overall, blocks = _overall(joint, judged, question)
     others = _secondary(secondary, question)
     return Verdict(
-        statement=_headline(overall, verdicts),
+        statement=_headline(overall, verdicts, goal),
         baseline=baseline,
         design="blocked" if blocked else "unblocked",
         stopping=how_stopped(blocks, stopping) if blocked else NOT_IN_BLOCKS,
@@ -107,7 +111,13 @@ def analyse(
         workloads=verdicts,
         overall=overall,
         secondary=others,
-        flags=(*_design_flags(question), *_joint_flags(joint, tables), *flags),
+        flags=(
+            *_design_flags(question),
+            *_joint_flags(joint, tables),
+            *flags,
+            *wrong_means,
+        ),
+        goal=goal,
         decided=overall.reason in ("winner", "tied"),
         pareto={
             label: points
@@ -257,7 +267,7 @@ def _overall(
 def _effort(question: Question, blocks: int) -> Effort:
     """What the experiment may still cost."""
     if not question.blocked:
-        return Effort(left=0, unit="runs of each", bound="by these runs")
+        return Effort(0, "runs of each", "by these runs", "these runs")
     left = blocks_left(blocks, question.stopping, question.seconds_per_block)
     return Effort(left=left, seconds_per_block=question.seconds_per_block)
 
@@ -324,7 +334,12 @@ def _joint_flags(joint: Joint, tables: Sequence[Table]) -> Iterator[Flag]:
     for label in everybody:
         if label not in joint.candidates:
             text = f"{label} lacks a workload and is not part of the overall verdict"
-            yield Flag("left-out", text, candidates=(label,))
+            yield Flag("lacks-workload", text, candidates=(label,))
+    for table in tables:
+        if len(table.candidates) == 1 < len(everybody):
+            (label,), name = table.candidates, table.samples.workload
+            text = f"only {label} has runs of {name}: there is nothing to compare it with"
+            yield Flag("only-one", text, name, (label,))
 
 
 def _design_flags(question: Question) -> tuple[Flag, ...]:
@@ -340,8 +355,11 @@ def _design_flags(question: Question) -> tuple[Flag, ...]:
     )
 
 
-def _headline(overall: Overall, workloads: dict[str, WorkloadVerdict]) -> str:
-    """The sentence that a report opens with."""
+def _headline(
+    overall: Overall, workloads: dict[str, WorkloadVerdict], goal: Objective | None
+) -> str:
+    """The sentence that a report opens with; a goal that was asked for comes first."""
+    wanted = f"for {goal}: " if goal else ""
     if len(workloads) == 1:
-        return next(iter(workloads.values())).statement
-    return f"over {len(workloads)} workloads: {overall.statement}"
+        return wanted + next(iter(workloads.values())).statement
+    return f"{wanted}over {len(workloads)} workloads: {overall.statement}"

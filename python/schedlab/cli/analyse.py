@@ -6,11 +6,15 @@ from pathlib import Path
 
 import click
 
+from schedlab.cli.types import goal_option
+from schedlab.spec import Objective
+
 
 @click.command()
 @click.argument("directory", type=click.Path(path_type=Path))
+@goal_option
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-def analyse(directory: Path, as_json: bool) -> None:
+def analyse(directory: Path, goal: Objective | None, as_json: bool) -> None:
     """Give the verdict of the result folder DIRECTORY; its measurements are not touched."""
     import json
 
@@ -19,7 +23,7 @@ def analyse(directory: Path, as_json: bool) -> None:
     from schedlab.result import Result
     from schedlab.spec import to_json
 
-    result = Result.load(directory)
+    result = Result.load(directory, goal)
     if as_json:
         click.echo(json.dumps(to_json(result.verdict), indent=1))
         return

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import click
 
+from schedlab.cli.types import goal_option
+from schedlab.spec import Objective
+
 
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False))
@@ -20,6 +23,7 @@ import click
     show_default=True,
     help="Language of headings and sentences.",
 )
+@goal_option
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict and the files as JSON.")
 def report(
     directory: str,
@@ -28,6 +32,7 @@ def report(
     markdown: bool,
     as_csv: bool,
     lang: str,
+    goal: Objective | None,
     as_json: bool,
 ) -> int:
     """Write the report of the result folder DIRECTORY.
@@ -41,7 +46,7 @@ def report(
     from schedlab.errors import SpecError
     from schedlab.result import Result
 
-    result = Result.load(directory)
+    result = Result.load(directory, goal)
     record, verdict = result.record, result.verdict
     if not (html or xlsx or markdown or as_csv):
         html, xlsx = f"{directory}/report.html", f"{directory}/report.xlsx"

@@ -94,3 +94,10 @@ class Names(click.ParamType[tuple[str, ...]]):
         if unknown := [name for name in names if name not in self.known]:
             self.fail(f"{unknown[0]!r} is not one of {', '.join(self.known)}", param, ctx)
         return names
+
+
+goal_option = click.option(
+    "--goal",
+    type=click.Choice(["throughput", "latency", "fairness", "responsiveness"]),
+    help="Judge by the metrics of this goal (default: those chosen before the first run).",
+)

@@ -9,8 +9,13 @@ from schedlab.report import sentences
 from schedlab.report.cells import (
     candidate_rows,
     interval,
+    knee_cells,
+    knee_heads,
     pair_verdict,
+    pareto_cells,
+    pareto_tables,
     scale_of,
+    shown_knees,
     workload_cells,
 )
 from schedlab.report.view import View
@@ -36,6 +41,7 @@ def markdown(view: View) -> str:
         parts.append(f"## {texts('section.caveats')}")
         parts.append("\n".join(f"* {_flag_line(view, i)}" for i in range(len(view.flags))))
     parts += [f"## {texts('section.workloads')}", _workloads(view)]
+    parts += [*_pareto(view), *_knees(view)]
     for verdict in view.workloads:
         scale = scale_of(verdict)
         head = [
@@ -107,6 +113,29 @@ def _workloads(view: View) -> str:
         cells = workload_cells(view, verdict)
         rows.append([verdict.workload, cells.baseline, *cells.others, cells.best])
     return _table(head, rows, right=tuple(range(1, len(head) - 1)))
+
+
+def _pareto(view: View) -> list[str]:
+    """Throughput against p99 latency, one table per workload that measured both."""
+    texts, parts = view.texts, []
+    for table in pareto_tables(view):
+        span = texts("column.interval", confidence=view.confidence)
+        head = [texts("column.candidate"), table.throughput_title, span, table.latency_title, span]
+        head.append(texts("column.dominated"))
+        rows = [[point.candidate, *pareto_cells(view, table, point)] for point in table.points]
+        parts += [f"### {_escaped(table.workload)}", _table(head, rows, right=(1, 2, 3, 4))]
+    if not parts:
+        return []
+    return [f"## {texts('section.pareto')}", texts("text.pareto_intro"), *parts]
+
+
+def _knees(view: View) -> list[str]:
+    """Where curves over an ordered size bend."""
+    rows = [knee_cells(view, knee) for knee in shown_knees(view)]
+    if not rows:
+        return []
+    table = _table(knee_heads(view), rows, right=(2, 3, 4))
+    return [f"## {view.texts('section.knees')}", view.texts("text.knees_intro"), table]
 
 
 def _table(head: list[str], rows: list[list[str]], right: tuple[int, ...] = ()) -> str:

@@ -153,7 +153,7 @@ def drift(view: View, label: str) -> str:
     import altair as alt
 
     rows = [
-        {"x": view.number_of(block), "c": name, "y": value}
+        {"x": view.record.number_of(block), "c": name, "y": value}
         for name in view.names
         for block, value in block_means(view, name)
     ]

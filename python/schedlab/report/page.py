@@ -24,6 +24,7 @@ from schedlab.report.markup import (
     whole_names,
 )
 from schedlab.report.page_figures import figures_section, table_of_drift
+from schedlab.report.page_tables import knees_section, pareto_section
 from schedlab.report.page_workloads import pair_table, workloads_section
 from schedlab.report.reproduce import script
 from schedlab.report.view import View, flatten, gate_rows
@@ -38,6 +39,8 @@ def render(view: View) -> str:
         ("candidates", _candidates(view)),
         ("caveats", _caveats(view)),
         ("figures", figures_section(view)),
+        ("pareto", pareto_section(view)),
+        ("knees", knees_section(view)),
         ("workloads", workloads_section(view)),
         ("drift", _drift(view)),
         ("design", bullets(sentences.design(view))),
@@ -183,7 +186,7 @@ def _gates(view: View) -> str:
         body.append(
             [
                 Cell(f"{run.workload}, {run.candidate}"),
-                number(str(view.number_of(run.block))),
+                number(str(view.record.number_of(run.block))),
                 texts.maybe(f"gate.{finding.gate}", finding.gate.replace("-", " ")),
                 finding.detail,
                 texts(f"text.{followed}"),

@@ -139,7 +139,7 @@ def table_of_drift(view: View, caption: str) -> str:
     head += [Cell(f"{name}, %") for name in view.names]
     rows: list[Line] = [
         [
-            str(view.number_of(block)),
+            str(view.record.number_of(block)),
             *(number(view.texts.number(means[n].get(block, float("nan")), 1)) for n in view.names),
         ]
         for block in blocks
@@ -159,7 +159,7 @@ def _bursts(view: View) -> str:
             count, burst = float(worker["calculations"]), float(worker.get("cpu_burst_s", 0))
             before = sums.get(run.candidate, (0.0, 0.0))
             sums[run.candidate] = (before[0] + count, before[1] + burst)
-            about = (view.number_of(run.block), worker.get("worker", ""))
+            about = (view.record.number_of(run.block), worker.get("worker", ""))
             numbers = [number(str(value)) for value in about]
             rows.append([run.candidate, *numbers, *_burst_cells(view, count, burst)])
     if not rows:

@@ -131,7 +131,7 @@ def _segments(view: View, verdict: WorkloadVerdict) -> str:
     """The pairs of each part between changes of the level, by itself."""
     parts = []
     for segment in verdict.segments:
-        first, last = (view.number_of(b) for b in (segment.first_block, segment.last_block))
+        first, last = (view.record.number_of(b) for b in (segment.first_block, segment.last_block))
         title = view.texts("text.segment", first=first, last=last)
         parts.append(pair_table(view, segment.pairs, title))
     return "".join(parts)
@@ -213,7 +213,7 @@ def _order(view: View, verdict: WorkloadVerdict, runs: Sequence[Run], with_chart
         return beside
     first = {run.block: i for i, run in reversed(list(enumerate(runs)))}
     changes = [
-        (first[block], texts("chart.changed", block=block))
+        (first[block], texts("chart.changed", block=view.record.number_of(block) - 1))
         for block in verdict.change_points
         if block in first
     ]
@@ -233,7 +233,7 @@ def _values(view: View, runs: Sequence[Run], metric: str, scale: Scale, caption:
     head: Line = [texts("column.block")]
     head += [Cell(f"{name}, {scale.unit}".rstrip(", ")) for name in names]
     rows: list[Line] = [
-        [str(view.number_of(block))]
+        [str(view.record.number_of(block))]
         + [number(texts.figure(found.get(n, math.nan) / scale.factor)) for n in names]
         for block, found in sorted(values.items())
     ]

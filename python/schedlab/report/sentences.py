@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedlab.report.cells import SYMBOLS
+from schedlab.report.texts import Scale
 from schedlab.report.view import View, seen_from, size_text
 from schedlab.spec import Flag, Metric, Overall, Pair, WorkloadVerdict
 
 # Beyond this, "they differ by at most" would say nothing: the measurements scatter too much.
 REACH_MAX = 0.25
+# Beyond this not even the size of the difference can be bounded.
+BOUND_MAX = 1.0
+# Values of a flag that are shares, by name, and whether they carry a sign.
+SHARES = {
+    "change": True, "difference": True, "noise_floor": False, "cpu_share": False, "margin": False,
+    "explained": False,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,10 +47,13 @@ def headlines(view: View) -> list[str]:
     over all of them hides it.
     """
     said = answer(view, view.verdict.overall)
-    overall = sentence(view, said)
+    lines = [sentence(view, said)]
     if differs := _disagreement(view, said):
-        return [differs, view.texts("headline.overall", sentence=overall)]
-    return [overall]
+        lines = [differs, view.texts("headline.overall", sentence=lines[0])]
+    if goal := view.verdict.goal:
+        wanted = view.texts(f"goal.{goal}")
+        lines[0] = view.texts("headline.goal", goal=wanted, sentence=lines[0])
+    return lines
 
 
 def headline(view: View) -> str:
@@ -87,6 +98,7 @@ def sentence(view: View, said: Answer) -> str:
     else:
         close = said.reason == "cannot-separate" and _reach(said) <= REACH_MAX
         key = "headline.cannot_separate" if close else "headline.unseparated"
+        key = "headline.cannot_bound" if _reach(said) > BOUND_MAX else key
         first = texts(key, names=names, margin=texts.percent(_reach(said), signed=False))
     return "; ".join(filter(None, (first, _losers(view, said, losers))))
 
@@ -221,30 +233,62 @@ def flag_title(view: View, flag: Flag) -> str:
 def flag_text(view: View, flag: Flag) -> str:
     """What a flag says: from its kind and values where the catalogue knows it, else as it is."""
     texts = view.texts
-    key = f"flag_text.{flag.kind}{'-demonstrated' if flag.values.get('demonstrated') else ''}"
+    variant = next(
+        (f"-{name}" for name in ("demonstrated", "rowless") if flag.values.get(name)), ""
+    )
+    key = f"flag_text.{flag.kind}{variant}"
     if key not in texts.entries:
         return flag.text
-    values: dict[str, str] = {
+    try:
+        return texts(key, **_flag_values(view, flag))
+    except (KeyError, TypeError, ValueError):  # an older folder whose flags carry other values
+        return flag.text
+
+
+def _flag_values(view: View, flag: Flag) -> dict[str, str]:
+    """What the placeholders of a flag's text stand for."""
+    texts, given = view.texts, flag.values
+    values = {
         "workload": flag.workload,
         "names": texts.listed(flag.candidates),
-        "blocks": texts.listed(_numbers(view, flag.values.get("blocks"))),
+        "blocks": texts.listed(_numbers(view, given.get("blocks"))),
     }
-    for name, value in flag.values.items():
-        if name in ("change", "noise_floor", "cpu_share"):
-            values[name] = texts.percent(float(value), signed=name == "change")
-    if "block" in flag.values:
-        values["block"] = str(view.number_of(int(flag.values["block"])))
-    try:
-        return texts(key, **values)
-    except KeyError:  # an older folder whose flags carry no values
-        return flag.text
+    for name in SHARES.keys() & given.keys():
+        if isinstance(given[name], int | float):
+            values[name] = texts.percent(float(given[name]), signed=SHARES[name])
+    for name in {"metric", "instead"} & given.keys():
+        values[name] = texts.metric(view.experiment.metric_named(given[name]))
+    for name in {"published", "mean"} & given.keys():
+        values[name] = f"{texts.number(given[name], 3)} {given['unit']}".rstrip()
+    if "block" in given:
+        values["block"] = str(view.record.number_of(int(given["block"])))
+    if "goal" in given:
+        values["goal"] = texts(f"goal.{given['goal']}")
+    if "reach" in given:
+        more = "> " if given.get("unbounded") else ""
+        values["reach"] = f"{more}±{texts.percent(given['reach'], signed=False)}"
+    if flag.kind == "unbalanced":
+        fewer = (f"{name} {given['runs'][name]}" for name in flag.candidates)
+        values |= {"counts": texts.listed(list(fewer)), "most": str(given["most"])}
+    if flag.kind == "cold-first-run":
+        scale = Scale.fitting(list(given["difference"].values()), given["unit"])
+        ends = (min(given["difference"].values()), max(given["difference"].values()))
+        low, high = (texts.figure(end / scale.factor) for end in ends)
+        values["range"] = f"{texts('format.interval', low=low, high=high)} {scale.unit}"
+    if flag.kind == "wrong-mean" and "rows" in given:
+        values["rows"] = texts.number(given["rows"], 0)
+    if flag.kind == "call-cost":
+        values["per_call"] = texts.quantity(given["seconds_per_call"], "s")
+        values["constant"] = texts.quantity(given["constant_s"], "s")
+    return values
 
 
 def _numbers(view: View, blocks: object) -> list[str]:
-    """Blocks by their numbers; a bare count stays what it is."""
+    """Blocks by their numbers; a bare count with its noun."""
     if isinstance(blocks, list | tuple):
-        return [str(view.number_of(int(block))) for block in blocks]
-    return [] if blocks is None else [str(blocks)]
+        return [str(view.record.number_of(int(block))) for block in blocks]
+    unit = "blocks" if view.experiment.blocked else "repetitions"
+    return [view.texts.counted(f"scope.{unit}", blocks)] if isinstance(blocks, int) else []
 
 
 def symbol_help(view: View) -> str:
@@ -261,8 +305,10 @@ def omitted(view: View) -> list[str]:
     if view.discarded:
         runs = texts.counted("scope.runs", len(view.discarded))
         lines.append(texts("text.gates_some", count=runs))
-    if view.dropped_blocks:
-        blocks = texts.listed([str(view.number_of(block)) for block in view.dropped_blocks])
+    if view.record.dropped_blocks:
+        blocks = texts.listed(
+            [str(view.record.number_of(block)) for block in view.record.dropped_blocks]
+        )
         lines.append(texts("text.dropped_blocks", blocks=blocks))
     ran = {run.key for run in view.record.runs}
     if missing := sum(cell.key not in ran for cell in view.record.plan.cells):

@@ -6,7 +6,17 @@ import io
 from typing import TYPE_CHECKING
 
 from schedlab.report import sentences
-from schedlab.report.cells import CandidateRow, candidate_rows, workload_cells
+from schedlab.report.cells import (
+    CandidateRow,
+    candidate_rows,
+    knee_cells,
+    knee_heads,
+    pareto_cells,
+    pareto_tables,
+    scale_of,
+    shown_knees,
+    workload_cells,
+)
 from schedlab.report.view import View
 
 if TYPE_CHECKING:
@@ -16,6 +26,8 @@ if TYPE_CHECKING:
 
 WIDTH_MIN = 40
 PROSE_WIDTH = 100
+PARETO_MAX = 3
+KNEES_MAX = 12
 STYLES = {
     "better": "green",
     "worse": "red",
@@ -47,6 +59,8 @@ def render(view: View, width: int, colour: bool) -> str:
     if len(view.workloads) > 1:
         console.print()
         console.print(_workloads(view))
+    _pareto(console, view)
+    _knees(console, view)
     _caveats(console, view)
     console.print()
     _prose(console, f"{view.texts('next.title')}: {sentences.next_step(view)}", "bold")
@@ -85,13 +99,30 @@ def _candidates(view: View) -> Table:
     """Every candidate beside the baseline."""
     texts, table = view.texts, _table()
     table.add_column(texts("column.candidate"), overflow="fold")
+    means = _means(view)
+    if means:
+        table.add_column(means.pop(""), justify="right")
     table.add_column(texts("column.difference", baseline=view.verdict.baseline), justify="right")
     table.add_column(texts("column.interval", confidence=view.confidence), justify="right")
     table.add_column(texts("column.verdict"))
     table.add_column(texts("column.noise_floor"), justify="right")
     for row in candidate_rows(view):
-        table.add_row(row.name, row.difference, row.interval, _verdict(row), row.noise_floor)
+        mean = [means.get(row.name, "")] if means else []
+        rest = (row.difference, row.interval, _verdict(row), row.noise_floor)
+        table.add_row(row.name, *mean, *rest)
     return table
+
+
+def _means(view: View) -> dict[str, str]:
+    """The mean of each candidate where there is only one workload; its unit under an empty name."""
+    if len(view.workloads) != 1:
+        return {}
+    (verdict,) = view.workloads
+    scale = scale_of(verdict)
+    found = {c.candidate: c.geometric_mean / scale.factor for c in verdict.candidates}
+    decimals = max(0, 4 - max((len(f"{value:.0f}") for value in found.values()), default=4) + 1)
+    means = {name: view.texts.number(value, decimals) for name, value in found.items()}
+    return {"": f"{view.texts('column.mean')}, {scale.unit}".rstrip(", "), **means}
 
 
 def _verdict(row: CandidateRow) -> Text:
@@ -120,6 +151,45 @@ def _workloads(view: View) -> Table:
     return table
 
 
+def _pareto(console: Console, view: View) -> None:
+    """Throughput against latency, first where a candidate is dominated."""
+    found = sorted(pareto_tables(view), key=lambda table: not table.dominates)
+    if not found:
+        return
+    texts = view.texts
+    console.print()
+    _prose(console, texts("section.pareto"), "bold")
+    for shown in found[:PARETO_MAX]:
+        table = _table()
+        table.add_column(shown.workload if len(view.workloads) > 1 else "", overflow="fold")
+        table.add_column(shown.throughput_title, justify="right")
+        table.add_column(shown.latency_title, justify="right")
+        table.add_column(texts("column.dominated"), overflow="fold")
+        for point in shown.points:
+            speed, _, tail, _, dominated = pareto_cells(view, shown, point)
+            table.add_row(point.candidate, speed, tail, dominated)
+        console.print(table)
+    if rest := found[PARETO_MAX:]:
+        key = "text.pareto_more" if rest[0].dominates else "text.pareto_undominated"
+        _prose(console, texts(key, count=len(rest)), "dim")
+
+
+def _knees(console: Console, view: View) -> None:
+    """Where the curves over an ordered size bend."""
+    if not (found := shown_knees(view)):
+        return
+    table = _table()
+    for i, head in enumerate(knee_heads(view)):
+        table.add_column(head, justify="right" if i in (2, 3) else "left", overflow="fold")
+    for knee in found[:KNEES_MAX]:
+        table.add_row(*knee_cells(view, knee))
+    console.print()
+    _prose(console, view.texts("section.knees"), "bold")
+    console.print(table)
+    if (rest := len(found) - KNEES_MAX) > 0:
+        _prose(console, view.texts("text.more", count=rest), "dim")
+
+
 def _caveats(console: Console, view: View) -> None:
     """The flags, those of one kind on many workloads together."""
     from rich.text import Text
@@ -136,6 +206,6 @@ def _caveats(console: Console, view: View) -> None:
         for text in shown:
             for line in wrapped(text, min(console.width, PROSE_WIDTH) - 2):
                 console.print(f"  {line}")
-    for notice in view.record.notices:
+    for notice in (*view.record.notices, *view.experiment.notes):
         console.print()
         _prose(console, f"! {notice}", "yellow")

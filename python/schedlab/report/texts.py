@@ -13,6 +13,7 @@ from schedlab.errors import SpecError
 from schedlab.spec import Metric
 
 LANGUAGES = ("en", "ko", "ru")
+UNBOUNDED = 10.0  # an interval from a tenth to tenfold says nothing
 MINUS, NO_BREAK = "\u2212", "\u00a0"
 # unit -> ((factor, shown unit), ...) from small to large
 SCALES: dict[str, tuple[tuple[float, str], ...]] = {
@@ -118,6 +119,8 @@ class Texts:
         """An interval of ratios as percent: `−5.0 to −2.2 %`."""
         if low is None or high is None:
             return self("verdict.none")
+        if high >= UNBOUNDED and low <= 1 / UNBOUNDED:
+            return self("format.unbounded")
         if high >= 10:
             ends = [f"×{NO_BREAK}{self.figure(end)}" for end in (low, high)]
             return self("format.interval", low=ends[0], high=ends[1])

@@ -66,23 +66,15 @@ class View:
         given = [c.label for c in self.experiment.candidates if c.label in seen]
         return (*given, *sorted(seen - set(given)))
 
-    @cached_property
+    @property
     def runs(self) -> tuple[Run, ...]:
         """The runs that are in the figures."""
-        dropped = set(self.dropped_blocks)
-        return tuple(r for r in self.record.runs if r.status == "ok" and r.block not in dropped)
+        return self.record.analysed_runs
 
     @cached_property
     def discarded(self) -> tuple[Run, ...]:
         """The runs that failed a check."""
         return tuple(run for run in self.record.runs if run.status == "discarded")
-
-    @cached_property
-    def dropped_blocks(self) -> tuple[int, ...]:
-        """Blocks that were left out for all candidates, since a cell of theirs kept failing."""
-        passed = {run.key for run in self.record.runs if run.status == "ok"}
-        failed = [run.key for run in self.record.runs if run.status == "discarded"]
-        return tuple(sorted({k[0] for k in failed if failed.count(k) >= 3 and k not in passed}))
 
     @cached_property
     def runs_by_workload(self) -> Mapping[str, list[Run]]:
@@ -172,14 +164,6 @@ class View:
     def _is_control(self, label: str) -> bool:
         return any(w.negative_control for w in self.experiment.workloads if w.label == label)
 
-    def number_of(self, block: int) -> int:
-        """The number that people know a block by: the first is 1."""
-        return block + 1 - self._first_block
-
-    @cached_property
-    def _first_block(self) -> int:
-        return min((run.block for run in self.record.runs), default=0)
-
     @cached_property
     def arms(self) -> tuple[str, ...]:
         """The baseline under its second name, where there are runs of it."""
@@ -214,12 +198,12 @@ def record_bytes(parameters: Mapping[str, Any]) -> int | None:
     return size if size > 0 else None
 
 
-def size_text(size_bytes: int) -> str:
+def size_text(size_bytes: float, digits: int = 6) -> str:
     """4096 as `4 KiB`."""
     for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if size_bytes >= 1 << shift:
-            return f"{size_bytes / (1 << shift):g} {unit}"
-    return f"{size_bytes} B"
+            return f"{size_bytes / (1 << shift):.{digits}g} {unit}"
+    return f"{size_bytes:.{digits}g} B"
 
 
 def seen_from(pairs: Sequence[Pair], a: str, b: str) -> Pair | None:

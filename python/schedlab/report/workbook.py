@@ -12,7 +12,14 @@ from typing import Any
 
 import schedlab
 from schedlab.report import sentences
-from schedlab.report.cells import best_text, candidate_rows
+from schedlab.report.cells import (
+    best_text,
+    candidate_rows,
+    knee_cells,
+    knee_heads,
+    pareto_tables,
+    shown_knees,
+)
 from schedlab.report.texts import Scale
 from schedlab.report.view import View, flatten, summary_of
 from schedlab.spec import METRICS, Metric
@@ -218,6 +225,7 @@ def _verdict(view: View, sheet: Sheet) -> None:
     sheet.page.insert_chart(sheet.row + 1, 0, difference_chart(view, sheet, first, sheet.row - 1))
     sheet.skip(17)
     _verdict_workloads(view, sheet)
+    _verdict_tables(view, sheet)
 
 
 def _verdict_workloads(view: View, sheet: Sheet) -> None:
@@ -242,6 +250,39 @@ def _verdict_workloads(view: View, sheet: Sheet) -> None:
             [*about, *differences, floor, verdict.blocks],
             ["name", "", "", *["percent"] * len(others), "floor", "integer"],
         )
+
+
+def _verdict_tables(view: View, sheet: Sheet) -> None:
+    """Throughput against p99 latency, then knees, where there are any."""
+    texts = view.texts
+    tables = pareto_tables(view)
+    if tables:
+        sheet.skip()
+        sheet.line(texts("section.pareto"), "heading")
+        sheet.line(texts("text.pareto_intro"))
+    for table in tables:
+        ends = [texts("sheet.low"), texts("sheet.high")]
+        head = [f"{table.workload}: {texts('column.candidate')}", texts("column.dominated")]
+        head += [table.throughput_title, *ends, table.latency_title, *ends]
+        sheet.cells(head, _heads(head, 2))
+        for p in table.points:
+            fast = (p.throughput, p.throughput_low, p.throughput_high)
+            slow = (p.latency, p.latency_low, p.latency_high)
+            values = [_scaled(v, table.throughput) for v in fast]
+            values += [_scaled(v, table.latency) for v in slow]
+            names = texts.listed(p.dominated_by)
+            sheet.cells([p.candidate, names, *values], ["name", "worse", *["value"] * 6])
+    if knees := shown_knees(view):
+        sheet.skip()
+        sheet.line(texts("section.knees"), "heading")
+        sheet.line(texts("text.knees_intro"))
+        sheet.cells(knee_heads(view), "head")
+        for knee in knees:
+            sheet.cells(knee_cells(view, knee), ["name", *[""] * 5])
+
+
+def _scaled(value: float | None, scale: Scale) -> float | None:
+    return None if value is None else value / scale.factor
 
 
 def difference_chart(view: View, sheet: Sheet, first: int, last: int) -> Any:
@@ -358,7 +399,7 @@ def _runs(view: View, sheet: Sheet) -> None:
             for value, scale in zip(values, scales, strict=True)
         ]
         about = [run.workload, run.candidate, run.status, run.started_at]
-        about += [view.number_of(run.block), run.position + 1, run.attempt, run.elapsed_s]  # type: ignore[list-item]
+        about += [view.record.number_of(run.block), run.position + 1, run.attempt, run.elapsed_s]  # type: ignore[list-item]
         gates = "; ".join(f"{g.gate}: {g.detail}" for g in run.gates)
         sheet.cells([*about, *scaled, gates], [*formats, ""])
     sheet.page.autofilter(0, 0, max(1, sheet.row - 1), len(head) - 1)

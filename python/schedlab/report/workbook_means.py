@@ -162,7 +162,7 @@ def _repetitions(
         title = f"{name}, {size_text(size)}" if size else name
         sheet.line(f"{title} ({scale.unit})" if scale.unit else title, "heading")
         first = texts("column.test" if size else "column.workload")
-        head = [first, *(view.number_of(block) for block in blocks), texts("column.mean")]
+        head = [first, *(view.record.number_of(block) for block in blocks), texts("column.mean")]
         sheet.cells(head, ["head", *["head-right"] * (len(blocks) + 1)])
         for column in columns:
             values = [column.values[name].get(block) for block in blocks]

@@ -12,9 +12,8 @@ from datetime import UTC, datetime
 from schedlab.design.plan import arms, blocks_of
 from schedlab.errors import GateError
 from schedlab.run.outcome import Outcome, Session
-from schedlab.spec import Candidate, Cell, Experiment, GateFinding, Run, Workload
+from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, Experiment, GateFinding, Run, Workload
 from schedlab.store.folder import Folder
-from schedlab.store.table import ATTEMPTS_MAX
 
 
 @dataclass(frozen=True)

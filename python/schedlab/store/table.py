@@ -4,27 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 
 from schedlab.spec import Experiment, Record, Run, Samples, Workload
-
-ATTEMPTS_MAX = 3
-
-
-def analysed_runs(record: Record) -> list[Run]:
-    """The runs that count: those that passed, in blocks where no cell failed three times."""
-    failed: dict[tuple[int, str, str], int] = {}
-    for run in record.runs:
-        if run.status == "discarded":
-            failed[run.key] = failed.get(run.key, 0) + 1
-    passed = {run.key for run in record.runs if run.status == "ok"}
-    dropped = {key[0] for key, n in failed.items() if n >= ATTEMPTS_MAX and key not in passed}
-    return [run for run in record.runs if run.status == "ok" and run.block not in dropped]
-
-
-def dropped_blocks(record: Record) -> list[int]:
-    """Blocks left out for all candidates because a cell of theirs failed three times."""
-    kept = {run.block for run in analysed_runs(record)}
-    return sorted({run.block for run in record.runs} - kept)
 
 
 def samples(record: Record) -> tuple[list[Samples], list[Samples]]:
@@ -33,7 +15,7 @@ def samples(record: Record) -> tuple[list[Samples], list[Samples]]:
     A further metric that some run did not give, such as a percentile without enough requests, is
     left out: the runs that have it are not like those that lack it.
     """
-    runs = analysed_runs(record)
+    runs = record.analysed_runs
     asked = record.experiment
     primary = [_of(asked, w, w.metric, runs) for w in asked.workloads]
     secondary = [_of(asked, w, name, runs) for w in asked.workloads for name in w.secondary]
@@ -49,7 +31,7 @@ def _share(run: Run) -> float:
     return math.nan if share is None else float(share)
 
 
-def _of(asked: Experiment, workload: Workload, metric: str, runs: list[Run]) -> Samples:
+def _of(asked: Experiment, workload: Workload, metric: str, runs: Sequence[Run]) -> Samples:
     mine = [run for run in runs if run.workload == workload.label and metric in run.metrics]
     mine = [run for run in mine if math.isfinite(run.metrics[metric])]
     return Samples(

@@ -12,7 +12,6 @@ from schedlab.cli.import_.common import imports
 from schedlab.errors import SpecError
 
 if TYPE_CHECKING:
-    from schedlab.store.importers.csv import Columns
     from schedlab.store.importers.imported import Imported, Options
 
 
@@ -94,29 +93,19 @@ def csv(
         constants={name: importer.typed(text) for name, text in constants.items()},
         cpu_share=_assignments("--cpu-share", mapping["cpu_share"]),
     )
-    imported = importer.read(file, columns, options)
-    if means_file is not None:
-        imported = _with_notes(imported, _wrong_means(means_file, columns, imported))
-    return imported
+    return _with_count(importer.read(file, columns, options, means_file))
 
 
-def _wrong_means(file: Path, columns: Columns, imported: Imported) -> list[str]:
-    """A sentence for every published mean that does not follow from the rows."""
-    from schedlab.analyse.flags import check_means
+def _with_count(imported: Imported) -> Imported:
+    """With a note on how many published means do not follow; `analyse` tells which."""
+    from schedlab.analyse import check_means
     from schedlab.spec import Record
-    from schedlab.store.importers.csv import published_means
     from schedlab.store.table import samples
 
-    means, groups, factor = published_means(file, columns, imported.experiment)
-    primary, _ = samples(Record(imported.experiment, imported.plan, imported.runs))
-    as_published = [replace(s, values=tuple(v / factor for v in s.values)) for s in primary]
-    flags = check_means(as_published, means, groups=groups)
-    unit = f" {columns.unit}" if columns.unit else ""
-    told = [f"published mean{unit and f' in{unit}'}: {flag.text}" for flag in flags]
-    count = f"{len(flags)} of {len(means)} published means do not follow from their rows"
-    return [count, *told] if flags else []
-
-
-def _with_notes(imported: Imported, notes: list[str]) -> Imported:
     experiment = imported.experiment
-    return replace(imported, experiment=replace(experiment, notes=(*experiment.notes, *notes)))
+    primary, _ = samples(Record(experiment, imported.plan, imported.runs))
+    wrong, of = len(check_means(primary, experiment.published)), len(experiment.published)
+    if not wrong:
+        return imported
+    note = f"{wrong} of {of} published means do not follow from their rows"
+    return replace(imported, experiment=replace(experiment, notes=(*experiment.notes, note)))

@@ -15,7 +15,6 @@ from typing import Any
 
 from schedlab.spec import Record, Run, Workload
 from schedlab.store.files import write_atomic
-from schedlab.store.table import analysed_runs
 
 _SUB_BITS = 6
 _MODES = {
@@ -34,7 +33,7 @@ def write(record: Record, out: Path) -> list[Path]:
     """Write every candidate and workload that has throughput; the files written."""
     workloads = {w.label: w for w in record.experiment.workloads}
     groups: dict[tuple[str, str], list[Run]] = {}
-    for run in analysed_runs(record):
+    for run in record.analysed_runs:
         if "throughput_bytes_per_s" in run.metrics or "iops" in run.metrics:
             groups.setdefault((run.candidate, run.workload), []).append(run)
     written: list[Path] = []

@@ -11,7 +11,6 @@ from pathlib import Path
 from schedlab.errors import SpecError
 from schedlab.spec import Record
 from schedlab.store.files import write_atomic
-from schedlab.store.table import analysed_runs
 
 _TITLES = {
     "write": "Writer",
@@ -34,7 +33,7 @@ def write(record: Record, out: Path) -> list[Path]:
     """Write `CANDIDATE.txt` for every candidate; SpecError when no workload is a file test."""
     tables: dict[str, dict[str, Table]] = {}
     workloads = {w.label: w for w in record.experiment.workloads}
-    for run in analysed_runs(record):
+    for run in record.analysed_runs:
         p = workloads[run.workload].parameters
         name = str(p.get("test", "")).lower().replace("_", " ").replace("-", " ")
         name = _ALIASES.get(name, name.replace("re read", "re-read"))

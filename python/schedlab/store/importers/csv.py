@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import METRICS, Experiment, Metric
+from schedlab.spec import METRICS, Experiment, Metric, PublishedMean
 from schedlab.store.importers.imported import RUNS_MAX, Imported, Options, Reading, assemble
 from schedlab.store.importers.text import bad, number_at, read_lines
 from schedlab.store.importers.units import Quantity, quantity
+
+Unit = tuple[str, float]  # as written, and how many of the metric's own one is
 
 
 @dataclass(frozen=True)
@@ -58,57 +59,69 @@ class _Group:
     sums: list[float]
 
 
-def read(path: Path, columns: Columns, options: Options) -> Imported:
-    """The import of one file; SpecError naming file, line, what was expected and found."""
+def read(path: Path, columns: Columns, options: Options, means: Path | None = None) -> Imported:
+    """The import of one file, with the means that a second one has of its rows, if there are any.
+
+    SpecError naming file, line, what was expected and found.
+    """
     metrics: dict[str, Metric] = dict(options.metrics)
     notes: dict[str, None] = {}
+    units: dict[str, Unit] = {}
     readings = []
     for group in _groups(path, columns):
         metrics[group.quantity.metric.name] = group.quantity.metric
         if group.quantity.note:
             notes[group.quantity.note] = None
         readings.append(_reading(group, columns))
+        unit = group.row[columns.unit_column] if columns.unit_column else columns.unit
+        units.setdefault(readings[-1].workload, (unit, group.quantity.factor))
     readings = _with_cpu_share(readings, columns.cpu_share)
     merged = replace(options, metrics=metrics, notes=(*options.notes, *notes))
-    return assemble(readings, merged, {"format": "csv", "file": str(path)})
+    imported = assemble(readings, merged, {"format": "csv", "file": str(path)})
+    if means is None:
+        return imported
+    published = tuple(published_means(means, columns, imported.experiment, units))
+    return replace(imported, experiment=replace(imported.experiment, published=published))
 
 
 def published_means(
-    path: Path, columns: Columns, experiment: Experiment
-) -> tuple[dict[tuple[str, str], float], dict[str, list[str]], float]:
-    """Means printed beside the rows: (mean by candidate and group, workloads of each group, how
-    many of the metric's unit one published unit is).
+    path: Path, columns: Columns, experiment: Experiment, units: Mapping[str, Unit]
+) -> Iterator[PublishedMean]:
+    """Means printed beside the rows; `units[workload]` is what its rows are in.
 
     The file has the candidate's columns, some of the workload's (a mean is over the others), and
     the value's column or `mean`. SpecError on anything else.
     """
-    lines = iter(rows(path, columns.candidate))
-    first = next(lines, None)
-    if first is None:
-        raise bad(str(path), "at least one mean", "none")
-    value = "mean" if "mean" in first[1] else columns.value
+    found = 0
     known = (*columns.workload, columns.metric_column)
-    names = [name for name in first[1] if name in known]
-    if value not in first[1]:
-        raise bad(first[0], f"a column `mean` or {value!r}", ", ".join(first[1]))
-    if len(experiment.workloads) and len({w.metric for w in experiment.workloads}) > 1:
-        raise SpecError("--published-means needs figures of one metric", "import them one by one")
-    means: dict[tuple[str, str], float] = {}
-    groups: dict[str, list[str]] = {}
-    for place, row in itertools.chain([first], lines):
-        group = " ".join(_shown(name, row[name]) for name in names) or "all workloads"
+    for place, row in rows(path, columns.candidate):
+        found += 1
+        value = "mean" if "mean" in row else columns.value
+        if value not in row:
+            raise bad(place, f"a column `mean` or {value!r}", ", ".join(row))
+        names = [name for name in row if name in known]
         wanted = {name: typed(row[name]) for name in names}
-        groups[group] = [
+        members = tuple(
             w.label
             for w in experiment.workloads
             if all(w.parameters.get(name) == text for name, text in wanted.items())
-        ]
-        candidate = " ".join(row[name] for name in columns.candidate)
-        means[candidate, group] = number_at(place, value, row[value])
-    what = quantity(
-        columns.unit, columns.higher_is_better, columns.metric, columns.binary_units, columns.value
-    )
-    return means, groups, what.factor
+        )
+        given = {units[label] for label in members}
+        if len(given) > 1:
+            listed = " and ".join(sorted(unit for unit, _ in given))
+            raise bad(place, "a mean over figures of one unit", listed)
+        unit, factor = next(iter(given), (columns.unit, 1.0))
+        yield PublishedMean(
+            candidate=" ".join(row[name] for name in columns.candidate),
+            group=" ".join(_shown(name, row[name]) for name in names) or "all workloads",
+            workloads=members,
+            mean=number_at(place, value, row[value]),
+            unit=unit,
+            factor=factor,
+            last_digit=10.0 ** -len(row[value].partition(".")[2]),
+        )
+    if not found:
+        raise bad(str(path), "at least one mean", "none")
 
 
 def rows(path: Path, used: Iterable[str]) -> Iterator[tuple[str, dict[str, str]]]:

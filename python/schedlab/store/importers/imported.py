@@ -198,7 +198,7 @@ def _experiment(
         stopping=Stopping(blocks=1 + max(block for block, _ in numbered)),
         aa_arm=False,
         blocked=options.blocked,
-        notes=(*options.notes, *_notes(rows, options.blocked)),
+        notes=(*options.notes, *_notes(rows)),
         metrics={name: m for name, m in options.metrics.items() if name not in METRICS},
     )
 
@@ -223,11 +223,9 @@ def _workloads(rows: list[Reading], controls: tuple[str, ...]) -> tuple[Workload
     return tuple(workloads)
 
 
-def _notes(rows: list[Reading], blocked: bool) -> list[str]:
+def _notes(rows: list[Reading]) -> list[str]:
     """What the order of the rows says about the design."""
     notes = []
-    if not blocked:
-        notes.append("the runs were not made in blocks: compared by the unpaired procedure")
     orders: dict[str, list[str]] = {}
     for row in rows:
         orders.setdefault(row.workload, []).append(row.candidate)

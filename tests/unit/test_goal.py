@@ -1,0 +1,60 @@
+"""Goals: what `compare --goal` freezes, and what `analyse --goal` asks of runs that are there."""
+
+import json
+
+import pytest
+import report_simulation as simulation
+from click.testing import CliRunner
+
+from schedlab import load, report
+from schedlab.analyse.objectives import choose
+from schedlab.cli import cli
+from schedlab.design.io_experiment import FAMILIES, Load, workloads
+from schedlab.spec import METRICS, Samples
+from schedlab.store.folder import Folder
+
+
+@pytest.mark.parametrize("goal", ["latency", "fairness", "responsiveness"])
+def test_what_is_frozen_for_a_goal_is_what_the_analysis_chooses(goal):
+    load_ = Load(("read",), (4096,), 1 << 20, 1.0)
+    primary, secondary = [], []
+    for work in workloads(tuple(FAMILIES), load_, goal):
+        row = (("none",), (0,), (1.0,))
+        primary.append(Samples(work.label, METRICS[work.metric], *row))
+        secondary += [Samples(work.label, METRICS[name], *row) for name in work.secondary]
+    chosen, _, flags = choose(primary, secondary, goal)
+    assert chosen == primary
+    assert {flag.kind for flag in flags} <= {"goal-not-measured"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    record = simulation.io_record(sizes=1, blocks=6)
+    stored = Folder.create(
+        tmp_path_factory.mktemp("goal") / "result", record.experiment, record.plan, record.host
+    )
+    for run in record.runs:
+        stored.append(run)
+    return stored.path
+
+
+def test_a_goal_chooses_the_metrics_and_opens_the_statement(folder):
+    plain, asked = load(folder).verdict, load(folder, goal="latency").verdict
+    assert plain.goal is None and not plain.statement.startswith("for ")
+    assert asked.goal == "latency"
+    assert asked.statement.startswith("for latency: over 8 workloads: ")
+    metrics = {w.metric.name for w in asked.workloads.values()}
+    assert metrics == {"latency_ns_p99", "reader_latency_ns_mean"}
+    assert {flag.kind for flag in asked.flags} >= {"goal"}
+    told = CliRunner().invoke(cli, ["analyse", str(folder), "--goal", "latency", "--json"])
+    assert json.loads(told.stdout)["statement"] == asked.statement
+
+
+@pytest.mark.parametrize(
+    ("language", "start"),
+    [("en", "For latency: "), ("ko", "지연 시간 기준"), ("ru", "Цель — задержка")],
+)
+def test_the_report_names_the_goal(folder, language, start):
+    result = load(folder, goal="latency")
+    assert report.text(result.record, result.verdict, lang=language).startswith(start)
+    assert f"<h1>{start}" in report.html(result.record, result.verdict, lang=language)
