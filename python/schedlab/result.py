@@ -37,6 +37,9 @@ class Result:
         """
         return cls(Folder.open(Path(path)), goal)
 
+    def __repr__(self) -> str:
+        return f"<Result {self.folder.path.name}: {self.verdict.statement}>"
+
     @cached_property
     def record(self) -> Record:
         """Everything that was stored."""
@@ -91,13 +94,14 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
     from schedlab.analyse import analyse, call_costs, knees
 
     experiment = record.experiment
-    frozen = None if experiment.objective == "throughput" else experiment.objective
+    objective = None if experiment.objective == "throughput" else experiment.objective
     primary, secondary = samples(record)
     verdict = analyse(
         primary,
         secondary=secondary,
         blocked=experiment.blocked,
-        goal=goal or frozen,
+        goal=goal or objective,
+        frozen=goal in (None, objective),
         published=experiment.published,
         **_question(record),
     )

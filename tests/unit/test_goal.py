@@ -15,16 +15,20 @@ from schedlab.store.folder import Folder
 
 
 @pytest.mark.parametrize("goal", ["latency", "fairness", "responsiveness"])
-def test_what_is_frozen_for_a_goal_is_what_the_analysis_chooses(goal):
+def test_what_is_frozen_for_a_goal_decides(goal):
     load_ = Load(("read",), (4096,), 1 << 20, 1.0)
     primary, secondary = [], []
     for work in workloads(tuple(FAMILIES), load_, goal):
         row = (("none",), (0,), (1.0,))
         primary.append(Samples(work.label, METRICS[work.metric], *row))
         secondary += [Samples(work.label, METRICS[name], *row) for name in work.secondary]
-    chosen, _, flags = choose(primary, secondary, goal)
+    chosen, _, flags = choose(primary, secondary, goal, frozen=True)
     assert chosen == primary
-    assert {flag.kind for flag in flags} <= {"goal-not-measured"}
+    lacking = {flag.workload for flag in flags if flag.kind == "goal-not-measured"}
+    assert len(lacking) == len(flags) < len(primary)
+    assert "reader beside writers" not in lacking
+    again, _, _ = choose(primary, secondary, goal, frozen=False)
+    assert {s.metric.name for s in again if s.workload in lacking} & {"elapsed_s"}
 
 
 @pytest.fixture(scope="module")

@@ -36,17 +36,19 @@ DECIDING: dict[Objective, tuple[str, ...]] = {
 
 
 def choose(
-    samples: Sequence[Samples], secondary: Sequence[Samples], goal: Objective
+    samples: Sequence[Samples], secondary: Sequence[Samples], goal: Objective, *, frozen: bool
 ) -> tuple[list[Samples], list[Samples], list[Flag]]:
     """(primary, secondary, flags) with the metric of each workload that `goal` asks for.
 
     A workload that reports none of them keeps its own, which a flag says; so does a flag where
-    the metric is another than the one frozen before the first run.
+    the metric is another than the one frozen before the first run. If that one was `frozen` for
+    this very goal, it stays.
     """
     primary, others, flags = [], [], []
     for own in samples:
         reported = {s.metric.name: s for s in (own, *secondary) if s.workload == own.workload}
-        wanted = next((name for name in DECIDING[goal] if name in reported), None)
+        offered = (own.metric.name,) if frozen else tuple(reported)
+        wanted = next((name for name in DECIDING[goal] if name in offered), None)
         chosen = reported[wanted] if wanted else own
         primary.append(chosen)
         others += [sample for sample in reported.values() if sample is not chosen]

@@ -68,6 +68,7 @@ def analyse(
     candidates: Sequence[str] = (),
     seconds_per_block: float = 0.0,
     goal: Objective | None = None,
+    frozen: bool = False,
     published: Sequence[PublishedMean] = (),
 ) -> Verdict:
     """The verdict on the primary metric of every workload, and on all together.
@@ -75,11 +76,10 @@ def analyse(
     `samples`: one entry per workload; `secondary`: further metrics of the same workloads, judged
     alike but not part of the overall verdict. `aa` names the baseline and its A/A arm, `margin`
     is the difference that does not matter (a share; raised where the noise floor of the A/A arm
-    is larger, see `noise_floor.Margins`). `candidates` gives their order; without it the baseline
-    comes first.
-    With `seconds_per_block` the work that is left is told as time, too, and the time budget of
-    `stopping` bounds it. A `goal` chooses the metric that decides among all that were reported.
-    `published` are means printed beside the rows; a flag names those that do not follow.
+    is larger, see `noise_floor.Margins`). `candidates` gives their order, else the baseline is
+    first. `seconds_per_block` tells the work that is left as time, bounded by the budget of
+    `stopping`. A `goal` chooses the metric that decides among all that were reported, unless the
+    primary ones were `frozen` for it. Of the `published` means those that do not follow are flagged.
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
@@ -93,7 +93,7 @@ def analyse(
     flags: list[Flag] = []
     wrong_means = check_means(samples, published)
     if goal is not None:
-        samples, secondary, flags = choose(samples, secondary, goal)
+        samples, secondary, flags = choose(samples, secondary, goal, frozen=frozen)
     order = candidate_order(samples, baseline, twin, candidates)
     question = Question(order, baseline, twin, margin, blocked, stopping, seed, seconds_per_block)
     judged = [_judge(sample, question) for sample in samples]

@@ -97,7 +97,8 @@ def sentence(view: View, said: Answer) -> str:
         first = texts("headline.tied", names=names, margin=margin)
     else:
         close = said.reason == "cannot-separate" and _reach(said) <= REACH_MAX
-        key = "headline.cannot_separate" if close else "headline.unseparated"
+        by = "" if view.experiment.blocked else "_runs"
+        key = f"headline.cannot_separate{by}" if close else "headline.unseparated"
         key = "headline.cannot_bound" if _reach(said) > BOUND_MAX else key
         first = texts(key, names=names, margin=texts.percent(_reach(said), signed=False))
     return "; ".join(filter(None, (first, _losers(view, said, losers))))

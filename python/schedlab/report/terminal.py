@@ -50,6 +50,7 @@ def render(view: View, width: int, colour: bool) -> str:
         highlight=False,
         markup=False,
         emoji=False,
+        force_jupyter=False,
     )
     _prose(console, sentences.headline(view) + ".", "bold")
     _prose(console, sentences.scope(view), "dim")
