@@ -79,7 +79,7 @@ def analyse(
     is larger, see `noise_floor.Margins`). `candidates` gives their order, else the baseline is
     first. `seconds_per_block` tells the work that is left as time, bounded by the budget of
     `stopping`. A `goal` chooses the metric that decides among all that were reported, unless the
-    primary ones were `frozen` for it. Of the `published` means those that do not follow are flagged.
+    primary ones were `frozen` for it. Flags name the `published` means that do not follow.
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
