@@ -157,7 +157,7 @@ def _forest_ticks(reach: float, x: Projection) -> list[float]:
     if reach < 0.5:
         return [t for t in ticks(-math.expm1(reach), math.expm1(reach), 4) if t > -1]
     found: list[float] = []
-    for tick in (0.0, -0.5, 1.0, -0.9, 9.0, -0.99, 99.0):
+    for tick in (0.0, 1.0, -0.5, 9.0, -0.9, 99.0, -0.99, 0.5, -0.3, 0.2, -0.2):
         at = x(math.log1p(tick))
         if abs(math.log1p(tick)) <= reach and all(abs(at - x(math.log1p(o))) > 44 for o in found):
             found.append(tick)

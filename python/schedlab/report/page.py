@@ -152,7 +152,8 @@ def _caveats(view: View) -> str:
         if len(lines) > 4:
             rest = f"<ul>{''.join(lines[4:])}</ul>"
             inside += details(view.texts("text.more", count=len(lines) - 4), rest)
-        items.append(f"<li><strong>{escape(title)}</strong>{inside}</li>")
+        name = escape(title[:1].upper() + title[1:])
+        items.append(f"<li><strong>{name}</strong>{inside}</li>")
     return f'<ul class="flags">{"".join(items)}</ul>' if items else ""
 
 

@@ -38,9 +38,10 @@ def _direction(view: View, higher_is_better: bool) -> str:
 def _by_test(view: View) -> list[str]:
     """Grouped bars: one figure per metric."""
     texts = view.texts
-    grouped: dict[str, list[TestMean]] = {}
+    # Negative controls, such as cached reads, would make every other bar a stub beside theirs.
+    grouped: dict[tuple[str, bool], list[TestMean]] = {}
     for mean in view.test_means:
-        grouped.setdefault(mean.metric.name, []).append(mean)
+        grouped.setdefault((mean.metric.name, view.is_control(mean.title)), []).append(mean)
     panels = []
     for means in grouped.values():
         metric = means[0].metric

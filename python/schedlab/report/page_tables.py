@@ -39,7 +39,7 @@ def pareto_section(view: View) -> str:
             cells = [number(text) for text in numbers]
             rows.append([point.candidate, *cells, Cell(dominated, kind)])
         made.append(table(head, rows, each.workload))
-    parts = [paragraph(texts("text.pareto_intro")), *made]
+    parts = [paragraph(texts("text.pareto_intro")), f'<div class="tables">{"".join(made)}</div>']
     if rest := found[WHOLE_MAX:]:
         parts.append(details(texts("text.more", count=len(rest)), _short(view, rest)))
     return "".join(parts)

@@ -158,10 +158,11 @@ class View:
 
     def overall_metric(self) -> Metric | None:
         """The metric that an overall ratio is of; None where workloads differ in it."""
-        metrics = {w.metric for w in self.workloads if not self._is_control(w.workload)}
+        metrics = {w.metric for w in self.workloads if not self.is_control(w.workload)}
         return next(iter(metrics)) if len(metrics) == 1 else None
 
-    def _is_control(self, label: str) -> bool:
+    def is_control(self, label: str) -> bool:
+        """Whether a workload cannot depend on the candidates."""
         return any(w.negative_control for w in self.experiment.workloads if w.label == label)
 
     @cached_property
