@@ -34,6 +34,8 @@ MIXED = (0.0, 0.0, 0.05, 0.01, -0.03, 0.0)
 EDGE = (0.0, 0.0, 0.0201)
 LABELS = ("none", "mq-deadline", "kyber", "bfq", "bfq:low_latency=0", "kyber:read_lat_nsec=1")
 TWIN = (LABELS[0], LABELS[0] + " (A/A)")
+#: What follows this heading was measured, not simulated, and is kept.
+MEASURED = "## On a loop device"
 PUBLISHED = Path(__file__).parents[2] / "docs" / "reference" / "calibration.md"
 
 
@@ -250,7 +252,9 @@ def main() -> None:
             for scenario, job in part:
                 results[-1].append((scenario, job.result()))
                 sys.stderr.write(f"{scenario} {vars(job.result())}\n")
-    PUBLISHED.write_text(page(results, chosen.experiments), encoding="utf-8")
+    measured = PUBLISHED.read_text("utf-8").partition(MEASURED)
+    text = page(results, chosen.experiments) + "".join(["\n", *measured[1:]]) * bool(measured[1])
+    PUBLISHED.write_text(text, encoding="utf-8")
 
 
 def share(count: int, of: int) -> str:
@@ -288,7 +292,7 @@ def page(results: list[list[tuple[Scenario, Tally]]], experiments: int) -> str:
         f"{experiments} simulated experiments per line, judged by `schedlab.analyse.analyse` and",
         "`next_decision` as an experiment on the kernel is. Recompute this page with",
         "",
-        "    python benches/analyse/calibration.py --experiments 2000",
+        f"    python benches/analyse/calibration.py --experiments {experiments}",
         "",
         f"The standard error of a rate of 0.05 is {error:.4f}. Every experiment has an A/A arm and",
         "balanced random orders; `schedlab.design` makes them.",
@@ -299,6 +303,7 @@ def page(results: list[list[tuple[Scenario, Tally]]], experiments: int) -> str:
         "  machine changes steadily by five times that from the first run to the last. *AR(1)*: a",
         "  wandering level of 1.65 times the noise, correlation 0.9 from run to run. *Spikes*: one",
         "  run in twenty is slower by ten times the noise on average (exponential).",
+        "* **The A/A arm** counts: the baseline's value in a block is the mean of its two runs.",
         "* **False difference**: share of experiments where the interval of any truly equal pair",
         "  excludes no difference. **Falsely called better**: where such a pair was called better",
         "  or worse, which takes an interval beyond the margin, too.",

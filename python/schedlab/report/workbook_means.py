@@ -37,10 +37,12 @@ class Grand:
 
 
 def means(view: View, sheet: Sheet) -> None:
-    """Write the sheet, one part per metric."""
-    columns = _columns(view)
-    for name in dict.fromkeys(column.metric.name for column in columns):
-        _part(view, sheet, [column for column in columns if column.metric.name == name])
+    """Write the sheet, one part per metric, negative controls apart."""
+    parts: dict[tuple[str, bool], list[Column]] = {}
+    for column in _columns(view):
+        parts.setdefault((column.metric.name, view.is_control(column.test)), []).append(column)
+    for part in parts.values():
+        _part(view, sheet, part)
     sheet.page.freeze_panes(0, 1)
 
 
