@@ -13,6 +13,7 @@ from schedlab.analyse.noise_floor import Margins
 from schedlab.analyse.pairs import best_set, blocks_needed, classify
 from schedlab.analyse.sensitivity import holm, signed_rank_p
 from schedlab.analyse.sequential import LOOKS, SPENT_ALPHA, is_look, levels_at, next_look
+from schedlab.analyse.statement import Effort, compare_words, state
 from schedlab.analyse.unblocked import compare_unblocked
 from schedlab.errors import SpecError
 from schedlab.spec import METRICS, Pair, Samples, Stopping
@@ -303,3 +304,25 @@ def test_a_knee_has_an_interval_and_a_straight_line_has_none():
     assert find_knee(depth, straight, "queue depth").reason == "straight"
     with pytest.raises(SpecError, match="positive"):
         find_knee([0.0, 1.0], [1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (0.95, 1.072, "the difference is within ±7.2 %"),
+        (0.5, 1.2, "the difference is within ±100 %"),
+        (0.003, 264.0, "these blocks cannot bound the difference"),
+    ],
+)
+def test_a_bound_beyond_a_hundred_percent_is_none(low, high, words):
+    pair = Pair("a", "b", 1.0, low, high, "undecided")
+    reason, text = state(None, "ab", [pair], "ab", margin=0.02, effort=Effort(left=0))
+    assert (reason, text) == (
+        "cannot-separate",
+        f"a and b cannot be separated within the budget; {words}",
+    )
+
+
+def test_an_upper_end_beyond_tenfold_is_not_printed():
+    pair = Pair("a", "b", 5.0, 1.03, 265.0, "better")
+    assert compare_words(None, pair) == "a is better than b by 400 % (95 % interval: 3.0 % or more)"

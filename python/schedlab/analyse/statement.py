@@ -22,6 +22,8 @@ class Effort:
 
 #: Beyond ±100 % a bound says nothing: "within ±26,000 %" is not a finding.
 REACH_MAX = 1.0
+#: So is an upper end beyond this.
+TENFOLD = 10.0
 SPEEDS = ("B/s", "1/s", "KiB/s", "MiB/s", "MB/s", "kB/s", "GB/s")
 
 
@@ -76,6 +78,8 @@ def compare_words(metric: Metric | None, pair: Pair) -> str:
     ends = sorted(100 * (bound - 1) * (1 if up else -1) for bound in (pair.low, pair.high))
     size = f"{_number(100 * abs(pair.ratio - 1))} %"
     span = f"(95 % interval {_number(ends[0])} to {_number(ends[1])} %)"
+    if ends[1] > 100 * TENFOLD:
+        span = f"(95 % interval: {_number(ends[0])} % or more)"
     if metric is None:
         return f"{pair.a} is {'better' if up else 'worse'} than {pair.b} by {size} {span}"
     if metric.unit in SPEEDS and metric.higher_is_better:
