@@ -126,6 +126,25 @@ def test_one_scale_serves_a_column() -> None:
     assert (scale.factor, scale.unit) == (1e6, "MB/s")
 
 
+@pytest.mark.parametrize("language", report.LANGUAGES)
+def test_a_win_on_few_workloads_is_told_as_one(language: str) -> None:
+    record = simulation.io_record(sizes=1, blocks=12)
+    verdict = simulation.judged(record)
+    labels = list(verdict.workloads)
+    for label, workload in verdict.workloads.items():
+        outcome = "better" if label == labels[-1] else "equivalent"
+        rows = tuple(
+            dataclasses.replace(row, verdict=outcome if row.candidate == "bfq" else row.verdict)
+            for row in workload.candidates
+        )
+        verdict.workloads[label] = dataclasses.replace(workload, candidates=rows)
+    overall = dataclasses.replace(verdict.overall, best_set=("bfq",), reason="winner")
+    view = View(record, dataclasses.replace(verdict, overall=overall), Texts(language))
+    second = sentences.headlines(view)[1]
+    assert labels[-1] in second
+    assert str(len(labels) - 1) in second
+
+
 def test_pair_is_turned_round() -> None:
     pair = seen_from([Pair("a", "b", 0.8, 0.7, 0.9, "worse")], "b", "a")
     assert pair is not None

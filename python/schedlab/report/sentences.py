@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schedlab.report.cells import SYMBOLS
 from schedlab.report.texts import Scale
-from schedlab.report.view import View, seen_from, size_text
+from schedlab.report.view import View, seen_from, size_text, summary_of
 from schedlab.spec import Flag, Metric, Overall, Pair, WorkloadVerdict
 
 # Beyond this, "they differ by at most" would say nothing: the measurements scatter too much.
@@ -44,10 +44,10 @@ def headlines(view: View) -> list[str]:
     """The verdict of the whole experiment: one sentence, and a second where workloads disagree.
 
     Where a candidate is better on some workloads and worse on others, that comes first: the mean
-    over all of them hides it.
+    over all of them hides it. It also hides that a winner may owe all to a few workloads.
     """
     said = answer(view, view.verdict.overall)
-    lines = [sentence(view, said)]
+    lines = [sentence(view, said), *filter(None, [_concentration(view, said)])]
     if differs := _disagreement(view, said):
         lines = [differs, view.texts("headline.overall", sentence=lines[0])]
     if goal := view.verdict.goal:
@@ -59,6 +59,21 @@ def headlines(view: View) -> list[str]:
 def headline(view: View) -> str:
     """`headlines` as one text."""
     return ". ".join(headlines(view))
+
+
+def _concentration(view: View, said: Answer) -> str:
+    """On which workloads the winner is better than the baseline, where those are the fewer."""
+    if len(said.best) != 1 or said.best[0] == view.verdict.baseline:
+        return ""
+    rows = [(w.workload, summary_of(w.candidates, said.best[0])) for w in view.workloads]
+    won = [name for name, row in rows if row is not None and row.verdict == "better"]
+    if not won or 2 * len(won) >= len(rows):
+        return ""
+    return view.texts(
+        "headline.concentrated",
+        won=view.texts.listed(won),
+        rest=view.texts.counted("scope.on_workloads", len(rows) - len(won)),
+    )
 
 
 def _disagreement(view: View, said: Answer) -> str:

@@ -153,8 +153,9 @@ def _workloads(view: View) -> Table:
 
 
 def _pareto(console: Console, view: View) -> None:
-    """Throughput against latency, first where a candidate is dominated."""
-    found = sorted(pareto_tables(view), key=lambda table: not table.dominates)
+    """Throughput against latency, where that tells something: one workload, or one dominated."""
+    every = pareto_tables(view)
+    found = every if len(every) == 1 else [table for table in every if table.dominates]
     if not found:
         return
     texts = view.texts
@@ -171,8 +172,7 @@ def _pareto(console: Console, view: View) -> None:
             table.add_row(point.candidate, speed, tail, dominated)
         console.print(table)
     if rest := found[PARETO_MAX:]:
-        key = "text.pareto_more" if rest[0].dominates else "text.pareto_undominated"
-        _prose(console, texts(key, count=len(rest)), "dim")
+        _prose(console, texts("text.pareto_more", count=len(rest)), "dim")
 
 
 def _knees(console: Console, view: View) -> None:
