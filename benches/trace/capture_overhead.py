@@ -1,8 +1,9 @@
 """What burst capture costs per context switch, beside no capture and beside perf record.
 
-The load is `perf bench sched pipe` on one CPU: two processes hand a byte to and fro, and every
-hand-over is a switch. The arms are alternated in random order; medians and differences are printed
-as Markdown. Needs perf, and tracefs for the arm with perf record.
+The load is `hand_over.c` on one CPU: two real-time processes that do nothing but sched_yield to
+each other, so that every call is a switch and the rate is the highest there is. The arms are
+alternated in random order; medians of the differences to the uncaptured run of the same round are
+printed as Markdown. Needs cc and root; perf and tracefs for the arm with perf record.
 
     python benches/trace/capture_overhead.py [ROUNDS]
 """
@@ -20,19 +21,19 @@ from pathlib import Path
 
 from schedlab._core import BurstCapture, HeldCommand
 
-ROUND_TRIPS = 300_000
+HAND_OVERS = 1_000_000
 CPU = max(os.sched_getaffinity(0))
 RECORDS_KEPT = 100
+SOURCE = Path(__file__).with_name("hand_over.c")
 
 
 def bench_command(out):
-    bench = f"perf bench -f simple sched pipe -l {ROUND_TRIPS}"
-    return f"exec taskset -c {CPU} chrt -f 10 {bench} > {out}"
+    return f"exec taskset -c {CPU} chrt -f 10 {Path(out).parent}/hand_over {HAND_OVERS} > {out}"
 
 
 def ns_per_switch(out):
     seconds = float(re.search(r"[\d.]+", Path(out).read_text())[0])
-    return seconds * 1e9 / (2 * ROUND_TRIPS)
+    return seconds * 1e9 / (2 * HAND_OVERS)
 
 
 def bare(folder):
@@ -53,7 +54,7 @@ def captured(method):
             pass
         data = json.loads(capture.finish()[0])
         counted = sum(task["bursts"] for task in data["tasks"])
-        assert counted > 1.9 * ROUND_TRIPS, counted
+        assert counted > 1.9 * HAND_OVERS, counted
         # Records beyond the few kept ones count as lost too: take them out again.
         return ns_per_switch(out), max(0, data["lost"] - max(0, counted - RECORDS_KEPT))
 
@@ -77,19 +78,28 @@ def main():
         arms["perf record -e sched:sched_switch"] = perf_record
     times = {name: [] for name in arms}
     lost = dict.fromkeys(arms, 0)
-    for _ in range(rounds):
-        for name in random.sample(list(arms), len(arms)):
-            with tempfile.TemporaryDirectory() as folder:
-                ns, missing = arms[name](folder)
-            times[name].append(ns)
-            lost[name] += missing
+    with tempfile.TemporaryDirectory() as work:
+        program = f"{work}/hand_over"
+        subprocess.run(["cc", "-O2", "-o", program, SOURCE], check=True)
+        for _ in range(rounds):
+            for name in random.sample(list(arms), len(arms)):
+                with tempfile.TemporaryDirectory() as folder:
+                    shutil.copy(program, folder)
+                    ns, missing = arms[name](folder)
+                times[name].append(ns)
+                lost[name] += missing
+    show(rounds, times, lost)
+
+
+def show(rounds, times, lost):
     base = statistics.median(times["none"])
-    print(f"{rounds} rounds, {2 * ROUND_TRIPS} switches each, {1e3 / base:.2f} M switches/s\n")
+    print(f"{rounds} rounds, {2 * HAND_OVERS} switches each, {1e3 / base:.2f} M switches/s\n")
     print("| capture | ns per switch, median | range | over none | lost |\n|---|---|---|---|---|")
     for name, each in times.items():
         median = statistics.median(each)
         spread = f"{min(each):.0f} to {max(each):.0f}"
-        print(f"| {name} | {median:.0f} | {spread} | {median - base:+.0f} | {lost[name]} |")
+        over = statistics.median(a - b for a, b in zip(each, times["none"], strict=True))
+        print(f"| {name} | {median:.0f} | {spread} | {over:+.0f} | {lost[name]} |")
 
 
 main()

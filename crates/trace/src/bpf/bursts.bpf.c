@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 // Time on the CPU of chosen tasks and of the tasks they fork, at every context switch.
 //
-// Totals are kept per task and cannot be lost. Each burst is also put into a ring without waking
-// the reader; what does not fit is counted.
+// Totals are kept per task and cannot be lost. Bursts are also gathered per CPU and put into a ring
+// many at a time, without waking the reader; what does not fit is counted.
+//
+// A task's number leads to its totals through a table of 65,536 entries and, for numbers that share
+// one, a short chain: two array accesses, where a hash map would cost more than all the rest.
 //
 // Some kernels do not trace every switch (seen on a sandbox's: those away from its own agents). A
 // burst whose beginning was not traced gets the CPU time that the kernel charged, and is counted.
@@ -15,11 +18,14 @@ typedef __u32 __be32, __wsum;
 typedef long long __s64;
 #include <bpf/bpf_helpers.h>
 
-enum { MAP_TYPE_HASH = 1, MAP_TYPE_ARRAY = 2, MAP_TYPE_RINGBUF = 27 };
-enum { MAY_CREATE_ONLY = 1, NO_WAKEUP = 1 };
-enum { LOST_RECORDS = 0, LOST_TASKS = 1, COUNTERS = 2 };
+enum { MAP_TYPE_ARRAY = 2, MAP_TYPE_PERCPU_ARRAY = 6, MAP_TYPE_RINGBUF = 27 };
+enum { NO_WAKEUP = 1 };
+enum { LOST_RECORDS = 0, LOST_TASKS = 1, TASKS_USED = 2, COUNTERS = 3 };
 
 #define BUCKETS 40 // log2 of ns: the last holds everything from 9 minutes
+#define TABLE 65536
+#define CHAIN 8
+#define BATCH 32
 
 // The fields that are read; where they lie is found out when the program is loaded (CO-RE).
 struct sched_entity {
@@ -33,6 +39,8 @@ struct task_struct {
 } __attribute__((preserve_access_index));
 
 struct task {
+	__u32 pid;
+	__u32 chained; // the next task of this table entry, 0: none
 	__u64 started_ns; // 0 while off the CPU
 	__u64 charged_ns; // CPU time that the kernel had charged when the last burst ended
 	__u64 untraced_starts;
@@ -49,12 +57,32 @@ struct burst {
 	__u32 preempted;
 };
 
+struct batch {
+	__u64 filled;
+	struct burst bursts[BATCH];
+};
+
+// Task 0 is not used: 0 is the end of a chain.
 struct {
-	__uint(type, MAP_TYPE_HASH);
+	__uint(type, MAP_TYPE_ARRAY);
 	__uint(max_entries, 1024);
 	__type(key, __u32);
 	__type(value, struct task);
 } tasks SEC(".maps");
+
+struct {
+	__uint(type, MAP_TYPE_ARRAY);
+	__uint(max_entries, TABLE);
+	__type(key, __u32);
+	__type(value, __u32);
+} first_task SEC(".maps");
+
+struct {
+	__uint(type, MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct batch);
+} batches SEC(".maps");
 
 struct {
 	__uint(type, MAP_TYPE_RINGBUF);
@@ -68,11 +96,24 @@ struct {
 	__type(value, __u64);
 } counters SEC(".maps");
 
-static void count(__u32 which)
+static void count(__u32 which, __u64 how_many)
 {
 	__u64 *counter = bpf_map_lookup_elem(&counters, &which);
 	if (counter)
-		__sync_fetch_and_add(counter, 1);
+		__sync_fetch_and_add(counter, how_many);
+}
+
+static __always_inline struct task *find(__u32 pid)
+{
+	__u32 entry = pid % TABLE;
+	__u32 *at = bpf_map_lookup_elem(&first_task, &entry);
+	for (int i = 0; at && *at && i < CHAIN; i++) {
+		struct task *task = bpf_map_lookup_elem(&tasks, at);
+		if (!task || task->pid == pid)
+			return task;
+		at = &task->chained;
+	}
+	return 0;
 }
 
 static __u32 log2_of(__u64 value)
@@ -87,7 +128,27 @@ static __u32 log2_of(__u64 value)
 	return bits < BUCKETS ? bits : BUCKETS - 1;
 }
 
-static void end_burst(struct task *task, struct task_struct *prev, __u64 now, __u32 preempted)
+// Switches do not nest, so nobody else writes to this CPU's batch.
+static __always_inline void keep(__u32 pid, __u64 now, __u64 duration, __u32 preempted)
+{
+	__u32 zero = 0;
+	struct batch *batch = bpf_map_lookup_elem(&batches, &zero);
+	if (!batch)
+		return;
+	struct burst *burst = &batch->bursts[batch->filled % BATCH];
+	burst->end_ns = now;
+	burst->duration_ns = duration;
+	burst->task = pid;
+	burst->preempted = preempted;
+	if (++batch->filled < BATCH)
+		return;
+	batch->filled = 0;
+	if (bpf_ringbuf_output(&ring, batch->bursts, sizeof(batch->bursts), NO_WAKEUP))
+		count(LOST_RECORDS, BATCH);
+}
+
+static __always_inline void
+end_burst(struct task *task, struct task_struct *prev, __u64 now, __u32 preempted)
 {
 	__u64 charged = prev->se.sum_exec_runtime;
 	__u64 duration = now - task->started_ns;
@@ -103,16 +164,7 @@ static void end_burst(struct task *task, struct task_struct *prev, __u64 now, __
 	__u32 bucket = log2_of(duration);
 	if (bucket < BUCKETS)
 		task->histogram[bucket] += 1;
-	struct burst *burst = bpf_ringbuf_reserve(&ring, sizeof(*burst), 0);
-	if (!burst) {
-		count(LOST_RECORDS);
-		return;
-	}
-	burst->end_ns = now;
-	burst->duration_ns = duration;
-	burst->task = prev->pid;
-	burst->preempted = preempted;
-	bpf_ringbuf_submit(burst, NO_WAKEUP);
+	keep(prev->pid, now, duration, preempted);
 }
 
 // sched_switch(bool preempt, struct task_struct *prev, struct task_struct *next, …)
@@ -121,15 +173,13 @@ int on_switch(__u64 *arguments)
 {
 	struct task_struct *prev = (void *)arguments[1], *next = (void *)arguments[2];
 	__u64 now = bpf_ktime_get_ns();
-	__u32 pid = prev->pid;
-	struct task *task = bpf_map_lookup_elem(&tasks, &pid);
+	struct task *task = find(prev->pid);
 	if (task) {
 		// A task that gives up the CPU while it could run was preempted, as nivcsw counts it.
 		__u32 preempted = arguments[0] || prev->__state == 0;
 		end_burst(task, prev, now, preempted);
 	}
-	pid = next->pid;
-	task = bpf_map_lookup_elem(&tasks, &pid);
+	task = find(next->pid);
 	if (task)
 		task->started_ns = now;
 	return 0;
@@ -140,13 +190,22 @@ SEC("tp_btf/sched_process_fork")
 int on_fork(__u64 *arguments)
 {
 	struct task_struct *parent = (void *)arguments[0], *child = (void *)arguments[1];
-	struct task fresh = {};
-	__u32 pid = parent->pid;
-	if (!bpf_map_lookup_elem(&tasks, &pid))
+	__u32 pid = child->pid, entry = pid % TABLE, which = TASKS_USED;
+	if (!find(parent->pid) || find(pid))
 		return 0;
-	pid = child->pid;
-	if (bpf_map_update_elem(&tasks, &pid, &fresh, MAY_CREATE_ONLY))
-		count(LOST_TASKS);
+	__u64 *used = bpf_map_lookup_elem(&counters, &which);
+	__u32 *first = bpf_map_lookup_elem(&first_task, &entry);
+	if (!used || !first)
+		return 0;
+	__u32 number = __sync_fetch_and_add(used, 1) + 1;
+	struct task *task = bpf_map_lookup_elem(&tasks, &number);
+	if (!task) {
+		count(LOST_TASKS, 1);
+		return 0;
+	}
+	task->pid = pid;
+	task->chained = *first;
+	*first = number;
 	return 0;
 }
 

@@ -20,14 +20,22 @@ struct Aligned<Bytes: ?Sized>(Bytes);
 static PROGRAM: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/bursts.bpf.o")));
 
-/// Words of `struct task` of the program.
-const TASK_WORDS: usize = 46;
-const CHARGED: usize = 1;
-const UNTRACED: usize = 2;
-const TOTAL: usize = 3;
-const BURSTS: usize = 4;
-const PREEMPTED: usize = 5;
-const FIRST_BUCKET: usize = 6;
+/// Words of `struct task` of the program; the first is (pid, the next task of the table entry).
+const TASK_WORDS: usize = 47;
+const CHARGED: usize = 2;
+const UNTRACED: usize = 3;
+const TOTAL: usize = 4;
+const BURSTS: usize = 5;
+const PREEMPTED: usize = 6;
+const FIRST_BUCKET: usize = 7;
+/// Entries of the table from the low bits of a task's number to its totals.
+const TABLE: u32 = 65_536;
+/// Its counters.
+const LOST_RECORDS: u32 = 0;
+const LOST_TASKS: u32 = 1;
+const TASKS_USED: u32 = 2;
+/// Bytes of `struct burst`.
+const BURST: usize = 24;
 /// Inode of the first PID namespace (PROC_PID_INIT_INO); the program sees its numbers.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -51,15 +59,7 @@ impl BpfCapture {
             return Err(TraceError::new(Method::Bpf, reason));
         }
         let object = load(pids.len() as u32, options)?;
-        let tasks = map(&object, "tasks")?;
-        for pid in pids {
-            let mut fresh = [0u8; TASK_WORDS * 8];
-            fresh[CHARGED * 8..][..8].copy_from_slice(&charged_ns(*pid).to_ne_bytes());
-            let key = (*pid as u32).to_ne_bytes();
-            tasks
-                .update(&key, &fresh, MapFlags::ANY)
-                .map_err(failed("fill the map"))?;
-        }
+        follow(&object, pids)?;
         let stop = Arc::new(AtomicBool::new(false));
         let reader = read_ring(map(&object, "ring")?, options, &stop)?;
         let mut capture = BpfCapture {
@@ -81,21 +81,59 @@ impl BpfCapture {
         self.links.clear();
         self.stop.store(true, Ordering::Release);
         self.reader.thread().unpark();
-        let collector = self
+        let mut collector = self
             .reader
             .join()
             .map_err(|_| TraceError::new(Method::Bpf, "the reader of the ring failed"))?;
+        let batches = map(&self.object, "batches")?;
+        let batches = batches.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+        for batch in batches
+            .map_err(failed("read the batches"))?
+            .into_iter()
+            .flatten()
+        {
+            let [filled] = words::<1>(&batch);
+            add_bursts(&mut collector, &batch[8..][..filled as usize * BURST]);
+        }
         let counters = map(&self.object, "counters")?;
-        let counter = |which: u32| {
-            let value = counters.lookup(&which.to_ne_bytes(), MapFlags::ANY);
-            value.map(|v| words::<1>(&v.unwrap_or_default())[0])
-        };
-        let lost = counter(0).map_err(failed("read the counters"))?;
-        let lost_tasks = counter(1).map_err(failed("read the counters"))?;
+        let lost = counter(&counters, LOST_RECORDS)?;
+        let lost_tasks = counter(&counters, LOST_TASKS)?;
+        let used = counter(&counters, TASKS_USED)? - lost_tasks;
         let mut collected = collector.finish(lost);
-        collected.tasks = totals(&map(&self.object, "tasks")?, collected.tasks, lost)?;
+        let tasks = map(&self.object, "tasks")?;
+        collected.tasks = totals(&tasks, used as u32, collected.tasks, lost)?;
         Ok((collected, lost_tasks))
     }
+}
+
+/// Puts the tasks into the table. A burst begun unseen lasts from what was charged before.
+fn follow(object: &Object, pids: &[i32]) -> Result<(), TraceError> {
+    let (tasks, first_task) = (map(object, "tasks")?, map(object, "first_task")?);
+    let write = |map: &MapHandle, key: u32, value: &[u8]| {
+        let written = map.update(&key.to_ne_bytes(), value, MapFlags::ANY);
+        written.map_err(failed("fill the maps"))
+    };
+    for (number, pid) in (1u32..).zip(pids) {
+        let entry = *pid as u32 % TABLE;
+        let chained = first_task.lookup(&entry.to_ne_bytes(), MapFlags::ANY);
+        let chained = chained
+            .map_err(failed("read the table"))?
+            .unwrap_or_default();
+        let mut fresh = [0u8; TASK_WORDS * 8];
+        fresh[..4].copy_from_slice(&pid.to_ne_bytes());
+        fresh[4..8].copy_from_slice(&chained);
+        fresh[CHARGED * 8..][..8].copy_from_slice(&charged_ns(*pid).to_ne_bytes());
+        write(&tasks, number, &fresh)?;
+        write(&first_task, entry, &number.to_ne_bytes())?;
+    }
+    let used = (pids.len() as u64).to_ne_bytes();
+    write(&map(object, "counters")?, TASKS_USED, &used)
+}
+
+fn counter(counters: &MapHandle, which: u32) -> Result<u64, TraceError> {
+    let value = counters.lookup(&which.to_ne_bytes(), MapFlags::ANY);
+    let value = value.map_err(failed("read the counters"))?;
+    Ok(words::<1>(&value.unwrap_or_default())[0])
 }
 
 fn load(pids: u32, options: &Options) -> Result<Object, TraceError> {
@@ -106,7 +144,7 @@ fn load(pids: u32, options: &Options) -> Result<Object, TraceError> {
         .map_err(failed("open the program"))?;
     for mut map in open.maps_mut() {
         let entries = match map.name().to_str() {
-            Some("tasks") => options.tasks_max.max(pids),
+            Some("tasks") => options.tasks_max.max(pids) + 1,
             Some("ring") => options.ring_bytes.max(4096).next_power_of_two() as u32,
             _ => continue,
         };
@@ -161,15 +199,7 @@ fn drain(
 ) {
     let mut builder = RingBufferBuilder::new();
     let added = builder.add(ring, |bytes| {
-        // u64 end, u64 duration, u32 task, u32 preempted
-        if let ([end_ns, duration_ns], Some(rest)) = (words::<2>(bytes), bytes.get(16..24)) {
-            collector.add(Burst {
-                end_ns,
-                duration_ns,
-                task: u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]),
-                preempted: rest[4..8] != [0; 4],
-            });
-        }
+        add_bursts(collector, bytes);
         0
     });
     let built = added.map(|_| ()).and_then(|()| builder.build());
@@ -185,23 +215,37 @@ fn drain(
     }
 }
 
+/// Takes bursts as they lie in memory: u64 end, u64 duration, u32 task, u32 preempted.
+fn add_bursts(collector: &mut Collector, bytes: &[u8]) {
+    for burst in bytes.chunks_exact(BURST) {
+        let [end_ns, duration_ns] = words::<2>(burst);
+        let rest = &burst[16..];
+        collector.add(Burst {
+            end_ns,
+            duration_ns,
+            task: u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]),
+            preempted: rest[4..] != [0; 4],
+        });
+    }
+}
+
 /// The totals of the map, with the fine histograms of the records where none was lost.
 fn totals(
     tasks: &MapHandle,
+    used: u32,
     recorded: Vec<TaskBursts>,
     lost: u64,
 ) -> Result<Vec<TaskBursts>, TraceError> {
     let mut fine: std::collections::BTreeMap<u32, TaskBursts> =
         recorded.into_iter().map(|t| (t.task, t)).collect();
     let mut result = Vec::new();
-    for key in tasks.keys() {
+    for number in 1..=used {
         let value = tasks
-            .lookup(&key, MapFlags::ANY)
+            .lookup(&number.to_ne_bytes(), MapFlags::ANY)
             .map_err(failed("read the totals"))?;
-        let (Some(value), Ok(number)) = (value, <[u8; 4]>::try_from(key)) else {
-            continue;
-        };
-        let (task, value) = (u32::from_ne_bytes(number), words::<TASK_WORDS>(&value));
+        let Some(value) = value else { continue };
+        let task = u32::from_ne_bytes([value[0], value[1], value[2], value[3]]);
+        let value = words::<TASK_WORDS>(&value);
         let octaves = value[FIRST_BUCKET..]
             .iter()
             .enumerate()
