@@ -31,6 +31,13 @@ BACKENDS: dict[Kind, tuple[str, bool]] = {
 }
 
 
+RESUMES: dict[Kind, str] = {
+    "io": "schedlab compare",
+    "cpu": "schedlab cpu sweep",
+    "sim": "schedlab compare",
+}
+
+
 def say(text: str) -> None:
     """A line for the person, on stderr."""
     click.echo(text, err=True)
@@ -66,7 +73,7 @@ def conduct(folder: Folder, resumed: bool = False) -> Result:
     except (KeyboardInterrupt, Interrupted) as error:
         raise Interrupted(
             "interrupted; every setting is as before, and what was measured is kept",
-            f"schedlab compare --resume {folder.path}",
+            f"{RESUMES[folder.experiment.kind]} --resume {folder.path}",
         ) from error
     say(f"measured: {reason}")
     return Result(folder)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Sequence
-from html import escape
+from html import escape, unescape
 
 from schedlab.report import figures
 from schedlab.report.cells import dash, interval, scale_of
@@ -24,7 +26,16 @@ def figures_section(view: View) -> str:
         parts.append(f'<div class="panels">{panels}</div>')
     if len(view.families) > FAMILIES_MAX:
         parts.append(_limited(view, FAMILIES_MAX, len(view.families)))
-    return "".join([*parts, _bursts(view)])
+    return "".join([*parts, _bursts(view), *map(embedded, view.record.figures)])
+
+
+def embedded(svg: str) -> str:
+    """A figure of the result folder, as a picture: its style and scripts stay inside."""
+    title = re.search(r"<title>(.*?)</title>", svg)
+    alt = escape(unescape(title[1]), quote=True) if title else ""
+    data = base64.b64encode(svg.encode()).decode()
+    image = f'<img alt="{alt}" src="data:image/svg+xml;base64,{data}">'
+    return f'<div class="scroll wide" tabindex="0"><figure>{image}</figure></div>'
 
 
 def _limited(view: View, shown: int, total: int) -> str:

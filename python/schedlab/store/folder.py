@@ -5,6 +5,7 @@
     runs.jsonl        one fsynced line per attempt, append-only
     host.json         the whole environment
     raw/              histograms and other bulk, one file per run
+    figures/          SVG that the report shows, drawn from raw/
     reproduce.sh      how to measure it again
 
 Everything else in it (verdict.json, report.html, …) can be rebuilt from these.
@@ -25,12 +26,13 @@ from schedlab.spec import Cell, Experiment, Plan, Record, Run, from_json, to_jso
 from schedlab.store.files import append_line, sync_directory, write_atomic
 
 Histogram = Sequence[Sequence[int]]
-EXPERIMENT, PLAN, RUNS, HOST, RAW = (
+EXPERIMENT, PLAN, RUNS, HOST, RAW, FIGURES = (
     "experiment.toml",
     "plan.jsonl",
     "runs.jsonl",
     "host.json",
     "raw",
+    "figures",
 )
 
 
@@ -141,7 +143,16 @@ class Folder:
         experiment, plan, runs = self.experiment, self.plan, self.runs()
         missing = len({c.key for c in plan.cells} - {r.key for r in runs if r.status == "ok"})
         notices = [f"{missing} of {len(plan.cells)} planned runs are missing"] if missing else []
-        return Record(experiment, plan, runs, self.host, self._merged(runs), tuple(notices))
+        figures = [p.read_text("utf-8") for p in sorted((self.path / FIGURES).glob("*.svg"))]
+        return Record(
+            experiment,
+            plan,
+            runs,
+            self.host,
+            self._merged(runs),
+            tuple(notices),
+            tuple(figures),
+        )
 
     def _merged(
         self, runs: Sequence[Run]
