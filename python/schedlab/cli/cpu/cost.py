@@ -47,9 +47,9 @@ def cost(
     costs, real_time = measure(cpu, batches, switches)
     direct = {name: interval(costs[f"{name}_ns"]) for name in ("pipe", "futex")}
     ladder = [(size, interval(values)) for size, values in costs["ladder"]]
-    switch_ns = next(mean for size, (mean, _) in ladder if size == KERNEL_BYTES)
+    switch_ns, half_ns = next(found for size, found in ladder if size == KERNEL_BYTES)
     losses = {ms: loss(switch_ns, ms) for ms in parse_slices(slices)}
-    beside = beside_measured(result, switch_ns) if result else []
+    beside = beside_measured(result, switch_ns, half_ns) if result else []
     if as_json:
         data = {
             "schema": 1,
@@ -58,6 +58,7 @@ def cost(
             "direct_ns": {name: {"mean": m, "half_width": h} for name, (m, h) in direct.items()},
             "ladder": [{"bytes": s, "mean_ns": m, "half_width_ns": h} for s, (m, h) in ladder],
             "switch_ns": switch_ns,
+            "switch_half_width_ns": half_ns,
             "predicted_loss": losses,
             "beside_measured": beside,
         }
@@ -74,7 +75,8 @@ def cost(
         click.echo("  without real-time priority a yield need not switch: too low; run as root")
     click.echo(f"predicted loss by switches of {switch_ns / 1e3:.3f} µs ({_bytes(KERNEL_BYTES)}):")
     for ms, share in losses.items():
-        click.echo(f"  quantum {ms:>6g} ms: {share * 100:.4f} %")
+        half = loss(switch_ns + half_ns, ms) - share
+        click.echo(f"  quantum {ms:>6g} ms: {share * 100:.4f} ± {half * 100:.4f} %")
     for row in beside:
         click.echo(_beside_line(row))
 
@@ -113,9 +115,9 @@ def loss(switch_ns: float, slice_ms: float) -> float:
     return switch_ns / (slice_ms * 1e6 + switch_ns)
 
 
-def beside_measured(folder: Path, switch_ns: float) -> list[dict[str, Any]]:
+def beside_measured(folder: Path, switch_ns: float, half_ns: float) -> list[dict[str, Any]]:
     """Per quantum of a sweep: calculations per CPU second beside the baseline's, minus one;
-    predicted from the cost of a switch, and measured with its interval.
+    predicted from the cost of a switch (± half_ns), and measured, each with its interval.
     """
     from schedlab.result import Result
 
@@ -128,13 +130,18 @@ def beside_measured(folder: Path, switch_ns: float) -> list[dict[str, Any]]:
             candidate = candidates.get(summary.candidate)
             if candidate is None or summary.ratio is None:
                 continue
-            kept, base = _kept(switch_ns, candidate), _kept(switch_ns, baseline)
+            predicted, *ends = (
+                _kept(ns, candidate) / _kept(ns, baseline) - 1
+                for ns in (switch_ns, switch_ns - half_ns, switch_ns + half_ns)
+            )
             low, high = summary.ratio_low, summary.ratio_high
             rows.append(
                 {
                     "candidate": summary.candidate,
                     "baseline": baseline.label,
-                    "predicted": kept / base - 1,
+                    "predicted": predicted,
+                    "predicted_low": min(ends),
+                    "predicted_high": max(ends),
                     "measured": summary.ratio - 1,
                     "low": None if low is None else low - 1,
                     "high": None if high is None else high - 1,
@@ -149,7 +156,8 @@ def _kept(switch_ns: float, candidate: Candidate) -> float:
 
 def _beside_line(row: Mapping[str, Any]) -> str:
     text = (
-        f"{row['candidate']} beside {row['baseline']}: predicted {row['predicted'] * 100:+.4f} %, "
+        f"{row['candidate']} beside {row['baseline']}: predicted {row['predicted'] * 100:+.4f} % "
+        f"({row['predicted_low'] * 100:+.4f} to {row['predicted_high'] * 100:+.4f} %), "
         f"measured {row['measured'] * 100:+.4f} %"
     )
     if row["low"] is not None and row["high"] is not None:
