@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -119,20 +120,21 @@ def test_killing_the_parent_leaves_no_worker():
 
 
 @needs_root
-@pytest.mark.parametrize("delay_s", [0.0, 0.2, 0.4])
-def test_killing_the_parent_restores_the_quantum(delay_s):
+@pytest.mark.parametrize("moment", range(20))
+def test_killing_the_parent_at_any_moment_restores_the_quantum(moment):
     before = Path(RR_KNOB).read_text()
     asked = "7" if before.strip() != "7" else "9"
     command = [*SCHEDLAB, "cpu", "2", "60s", "--policy", "rr", "--slice", asked]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_until(lambda: Path(RR_KNOB).read_text().strip() == asked)
-    until = time.monotonic() + delay_s  # kills at different moments of the start
-    wait_until(lambda: time.monotonic() >= until)
+    if moment % 2:  # before, while and after the knob is written; or from then on
+        wait_until(lambda: Path(RR_KNOB).read_text().strip() == asked)
+    time.sleep(random.Random(moment).uniform(0, 0.5))
     workers = children(process.pid)
     process.kill()
     process.wait()
     wait_until(lambda: Path(RR_KNOB).read_text() == before)
     wait_until(lambda: not any(map(is_running, workers)))
+    assert Path(RR_KNOB).read_text() == before
 
 
 @needs_root
