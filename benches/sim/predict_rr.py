@@ -1,8 +1,12 @@
 """Does the simulator predict what round robin costs on this machine?
 
 Alternates real runs of the CPU lab at a long and a short quantum. The time of a calculation and the
-switch cost go into the simulator, which predicts the counts at the short quantum; the ratio of
-measured to predicted counts is given with its 95 % interval over the pairs.
+switch cost go into the simulator, which predicts the counts at the short quantum; the ratios of
+measured to predicted counts and switches are given with their 95 % intervals over the pairs.
+
+The machine's speed differs from run to run by more than a switch costs. So the time of a
+calculation is that of the plain ones (near no switch and no tick) of the short run itself, times
+what ticks add to it in the long run.
 
     sudo python benches/sim/predict_rr.py --pairs 10 --time 3s --switch-cost 4us
 """
@@ -10,28 +14,49 @@ measured to predicted counts is given with its 95 % interval over the pairs.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import statistics
-import subprocess
 import sys
 
 from scipy.special import stdtrit
 
+from schedlab.cpu.bursts import Capture
+from schedlab.cpu.crew import held_crew, totals
+from schedlab.cpu.settings import Settings, parse_time_ns
+from schedlab.host.control import Control
 
-def measure(processes: int, time: str, slice_ms: float, cpu: int) -> dict:
-    """One run of the lab: counts, CPU time and the quantum that tasks really got."""
-    command = [sys.executable, "-m", "schedlab", "cpu", str(processes), time, "--policy", "rr"]
-    command += ["--slice", str(slice_ms), "--cpu", str(cpu), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    totals = [row for row in rows if row["event"] == "total"]
-    quantum = next(row for row in rows if row["event"] == "quantum")
+
+def measure(control: Control, settings: Settings) -> dict:
+    """One run of the lab: counts, CPU time, the quantum that tasks really got, and switches.
+
+    A switch is from one of the processes to another. One that is interrupted by something else
+    (the kernel's own threads, the share kept for ordinary tasks) and goes on is an interruption.
+    """
+    with held_crew(settings, control) as (crew, quantum):
+        capture = Capture(crew.pids(), records_max=10_000_000)
+        crew.start()
+        marks: dict[int, list[list[int]]] = {}
+        while not crew.wait(0.1):
+            for process, mark in crew.take_preemptions():
+                marks.setdefault(process, []).append(mark)
+        rows, bursts = totals(crew), capture.finish()
+    if not bursts.has_bursts or bursts.lost:
+        raise SystemExit("every burst is needed: run as root, with the BPF or perf source")
+    # Calculations and CPU time of all, then of the plain ones, from first to last preemption.
+    ends = [(each[0], each[-1]) for each in marks.values()]
+    done = [sum(last[k] - first[k] for first, last in ends) for k in range(1, 5)]
+    order = [task for _, _, task, _ in bursts.records]
+    switches = sum(a != b for a, b in itertools.pairwise(order))
     return {
-        "count": sum(row["count"] for row in totals),
-        "cpu_ns": sum(row["cpu_ns"] for row in totals),
-        "switches": sum(row["involuntary_switches"] for row in totals),
-        "quantum_ms": quantum["effective_ms"],
+        "count": sum(row["count"] for row in rows),
+        "cpu_ns": sum(row["cpu_ns"] for row in rows),
+        "switches": switches,
+        "interruptions": len(order) - 1 - switches,
+        "quantum_ms": quantum.effective_ms,
+        "calculation_ns": done[1] / done[0],
+        "plain_ns": done[3] / done[2],
     }
 
 
@@ -75,24 +100,39 @@ def main() -> None:
     parser.add_argument("--long", type=float, default=100)
     parser.add_argument("--switch-cost", default="4us")
     options = parser.parse_args()
+    settings = {
+        slice_ms: Settings(
+            options.processes,
+            parse_time_ns(options.time),
+            "rr",
+            slice_ms=slice_ms,
+            cpus=(options.cpu,),
+            tell_slices=True,
+        )
+        for slice_ms in (options.short, options.long)
+    }
     counts, switches = [], []
-    for pair in range(options.pairs):
-        runs = {}
-        order = (options.short, options.long) if pair % 2 else (options.long, options.short)
-        for slice_ms in order:
-            runs[slice_ms] = measure(options.processes, options.time, slice_ms, options.cpu)
-        short, long = runs[options.short], runs[options.long]
-        calculation_ns = long["cpu_ns"] / long["count"]
-        predicted = predict(
-            options.processes, short, short["quantum_ms"], options.switch_cost, calculation_ns
-        )
-        counts.append(short["count"] / predicted["count"])
-        switches.append(short["switches"] / predicted["switches"])
-        print(
-            f"quantum {short['quantum_ms']} ms: {short['count']} counted, {predicted['count']} "
-            f"predicted; {short['switches']} switches, {predicted['switches']} predicted",
-            file=sys.stderr,
-        )
+    with Control(report=lambda line: print(line, file=sys.stderr)) as control:
+        for pair in range(options.pairs):
+            order = sorted(settings, reverse=pair % 4 in (0, 3))
+            runs = {slice_ms: measure(control, settings[slice_ms]) for slice_ms in order}
+            short, long = runs[options.short], runs[options.long]
+            calculation_ns = short["plain_ns"] * long["calculation_ns"] / long["plain_ns"]
+            predicted = predict(
+                options.processes,
+                short,
+                short["quantum_ms"],
+                options.switch_cost,
+                calculation_ns,
+            )
+            counts.append(short["count"] / predicted["count"])
+            switches.append(short["switches"] / predicted["switches"])
+            print(
+                f"quantum {short['quantum_ms']} ms: {short['count']} counted, "
+                f"{predicted['count']} predicted; {short['switches']} switches, "
+                f"{predicted['switches']} predicted; {short['interruptions']} interruptions",
+                file=sys.stderr,
+            )
     for name, values in (("counts", counts), ("switches", switches)):
         mean, low, high = interval(values)
         holds = "inside" if low <= 1 <= high else "outside"

@@ -47,6 +47,7 @@ def _metric_table() -> dict[str, Metric]:
         ("iops", "1/s", "I/O operations per second"),
         ("fairness_jain", "", "fairness (Jain index)"),
         ("calculations_per_cpu_s", "1/s", "calculations per CPU second"),
+        ("calculations_per_cpu_s_raw", "1/s", "calculations per CPU second, as counted"),
         ("calculations", "", "calculations"),
     )
     lower = (
@@ -258,7 +259,7 @@ class Record:
 
     `histograms[workload, candidate]` is the merged latency histogram of all analysed runs as
     rows (low_ns, high_ns, count); `notices` are sentences about the folder itself, such as runs
-    that are missing. `host` is the content of `host.json`.
+    that are missing. `host` is the content of `host.json`. `figures` are SVG files of the folder.
     """
 
     experiment: Experiment
@@ -269,6 +270,7 @@ class Record:
         default_factory=dict
     )
     notices: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
 
     @cached_property
     def dropped_blocks(self) -> tuple[int, ...]:

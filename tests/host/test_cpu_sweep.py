@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -64,11 +66,15 @@ def test_a_sweep_stores_runs_with_both_quanta_bursts_and_charts(tmp_path):
             assert sum(count for *_, count in raw["burst_ns"]) == bursts
             assert {row[0] for row in raw["timeline"]} == {0, 1}
     for number in (0, 1):
-        ElementTree.parse(out / f"bursts-{number}.svg")
-    assert (out / "report.html").exists()
-    rows = beside_measured(out, 2000.0)
+        ElementTree.parse(out / "figures" / f"bursts-{number}.svg")
+    page = (out / "report.html").read_text()
+    assert page.count('src="data:image/svg+xml;base64,') == 2
+    rows = beside_measured(out, 2000.0, 500.0)
     assert [row["candidate"] for row in rows] == ["20 ms"]
     assert 0 < rows[0]["predicted"] < 0.003
+    half = rows[0]["predicted"] / 4
+    assert rows[0]["predicted_low"] == pytest.approx(rows[0]["predicted"] - half, rel=0.01)
+    assert rows[0]["predicted_high"] == pytest.approx(rows[0]["predicted"] + half, rel=0.01)
     assert rows[0]["low"] < rows[0]["measured"] < rows[0]["high"]
 
 
@@ -133,3 +139,25 @@ def test_charts_are_valid_svg_without_and_with_bursts():
         root = ElementTree.fromstring(draw("4 ms & more", timeline, bins))
         rectangles = [e for e in root.iter() if e.tag.endswith("rect") and e.find("*") is not None]
         assert len([r for r in rectangles if "process" in r.find("*").text]) == len(timeline)
+
+
+@needs_root
+def test_an_interrupted_sweep_names_the_command_that_goes_on_and_it_does(tmp_path):
+    out = tmp_path / "cut"
+    command = [sys.executable, "-m", "schedlab", "cpu", "sweep", "--slices", "1,20", "--no-aa"]
+    command += ["--time", "300ms", "--repeat", "3", "--out", str(out)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    runs = out / "runs.jsonl"
+    until = time.monotonic() + 60
+    while not (runs.exists() and runs.read_text()) and time.monotonic() < until:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"schedlab cpu sweep --resume {out}" in error
+    measured = len(runs.read_text().splitlines())
+    assert 0 < measured < 6
+    done = run("sweep", "--resume", str(out))
+    assert "sum of counts" in done.stdout
+    ok = [json.loads(line)["status"] == "ok" for line in runs.read_text().splitlines()]
+    assert sum(ok) == 6

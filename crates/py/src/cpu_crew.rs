@@ -54,10 +54,6 @@ impl CpuCrew {
         self.0.kill();
     }
 
-    fn begin_segment(&self, segment: u32) {
-        self.0.begin_segment(segment);
-    }
-
     fn set_slice(&self, slice_ns: u64) -> PyResult<()> {
         self.0.set_slice(slice_ns).map_err(refused)
     }
@@ -75,12 +71,15 @@ impl CpuCrew {
             .collect()
     }
 
-    /// Rows (process, segment, calculations, cpu_ns).
-    fn take_segments(&mut self) -> Vec<(usize, u32, u64, u64)> {
-        let segments = self.0.take_segments();
-        segments
+    /// Rows (process, (at_ns, count, cpu_ns, plain_count, plain_cpu_ns)).
+    fn take_preemptions(&mut self) -> Vec<(usize, [u64; 5])> {
+        let preemptions = self.0.take_preemptions();
+        preemptions
             .iter()
-            .map(|s| (s.process, s.segment, s.calculations, s.cpu_ns))
+            .map(|p| {
+                let marks = [p.at_ns, p.count, p.cpu_ns, p.plain_count, p.plain_cpu_ns];
+                (p.process, marks)
+            })
             .collect()
     }
 

@@ -34,6 +34,7 @@ class Settings:
     cpuset: bool = False
     kernel: str = "elementwise"
     epoch_grid: bool = field(default=False)
+    tell_slices: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.processes <= 1000:
@@ -77,6 +78,7 @@ class Settings:
             "cpus": [] if self.cpuset else list(self.cpus),
             "epoch_ns": EPOCH_MS * 1_000_000,
             "epoch_grid": self.epoch_grid,
+            "slices": self.tell_slices,
         }
 
 

@@ -1,6 +1,6 @@
 //! A crew of worker processes: forked, held, started together, watched, reaped.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
@@ -35,6 +35,9 @@ pub struct Job {
     /// Epochs on a fixed grid with missed ones counted, or each from the end of the last.
     #[serde(default)]
     pub epoch_grid: bool,
+    /// Whether the workers tell of every preemption ([`Crew::take_preemptions`]).
+    #[serde(default)]
+    pub slices: bool,
 }
 
 /// A completed epoch of one worker.
@@ -50,17 +53,21 @@ pub struct Epoch {
     pub epochs: u64,
 }
 
-/// What one worker did in one segment, after the new quantum had taken hold.
+/// A preemption of one worker: one slice ends with it, and the next begins.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Segment {
+pub struct Preemption {
     /// Number of the worker, from 0.
     pub process: usize,
-    /// Number given to [`Crew::begin_segment`].
-    pub segment: u32,
-    /// Calculations; 0 when the worker was never preempted in the segment.
-    pub calculations: u64,
-    /// CPU time they took.
+    /// Monotonic time of the last calculation's end before it.
+    pub at_ns: u64,
+    /// Calculations since the common start, with the one that it fell into.
+    pub count: u64,
+    /// CPU time of the worker at the end of that calculation.
     pub cpu_ns: u64,
+    /// Calculations so far that no switch and no tick came near.
+    pub plain_count: u64,
+    /// CPU time that those took.
+    pub plain_cpu_ns: u64,
 }
 
 /// The account of one worker.
@@ -92,7 +99,7 @@ struct Member {
     after: Option<Account>,
     reaped: bool,
     epochs_read: u64,
-    segments_read: u64,
+    slices_read: u64,
 }
 
 /// Running workers. Dropping it kills and reaps them.
@@ -160,6 +167,7 @@ impl Crew {
             duration_ns: self.job.duration_ns.unwrap_or(0),
             epoch_ns: self.job.epoch_ns.max(1),
             epoch_grid: self.job.epoch_grid,
+            tick_ns: if self.job.slices { tick_ns() } else { 0 },
             parent: rustix::process::getpid().as_raw_nonzero().get(),
         };
         // SAFETY: the child runs `worker::run` only, which is async-signal-safe and never returns.
@@ -174,7 +182,7 @@ impl Crew {
                     after: None,
                     reaped: false,
                     epochs_read: 0,
-                    segments_read: 0,
+                    slices_read: 0,
                 });
                 Ok(())
             }
@@ -242,11 +250,6 @@ impl Crew {
         }
     }
 
-    /// Ends the segment in progress in every worker and begins `segment` (0: an unmeasured one).
-    pub fn begin_segment(&self, segment: u32) {
-        self.shared.header().segment.store(segment, Release);
-    }
-
     /// Gives all workers another EEVDF slice.
     pub fn set_slice(&self, slice_ns: u64) -> Result<(), Refusal> {
         let pids = self.pids();
@@ -288,28 +291,28 @@ impl Crew {
         epochs
     }
 
-    /// Segments closed since the last call.
-    pub fn take_segments(&mut self) -> Vec<Segment> {
-        let mut segments = Vec::new();
+    /// Preemptions told since the last call, in order for each worker.
+    pub fn take_preemptions(&mut self) -> Vec<Preemption> {
+        let mut preemptions = Vec::new();
         for (process, member) in self.members.iter_mut().enumerate() {
-            let ring = &self.shared.slots()[process].segments;
-            let (events, lost) = ring.take(&mut member.segments_read);
+            let ring = &self.shared.slots()[process].slices;
+            let (events, lost) = ring.take(&mut member.slices_read);
             self.lost_events += lost;
-            segments.extend(
-                events
-                    .into_iter()
-                    .map(|[segment, calculations, cpu_ns]| Segment {
-                        process,
-                        segment: segment as u32,
-                        calculations,
-                        cpu_ns,
-                    }),
-            );
+            preemptions.extend(events.into_iter().map(
+                |[at_ns, count, cpu_ns, plain_count, plain_cpu_ns]| Preemption {
+                    process,
+                    at_ns,
+                    count,
+                    cpu_ns,
+                    plain_count,
+                    plain_cpu_ns,
+                },
+            ));
         }
-        segments
+        preemptions
     }
 
-    /// Epochs and segments that were overwritten before they were taken.
+    /// Epochs and preemptions that were overwritten before they were taken.
     pub fn lost_events(&self) -> u64 {
         self.lost_events
     }
@@ -347,6 +350,12 @@ impl Drop for Crew {
         self.wait(Duration::from_secs(5));
         let _ = pin(None, &self.cpus_before);
     }
+}
+
+/// Period of the tick: the coarse clock moves once in it.
+fn tick_ns() -> u64 {
+    let resolution = rustix::time::clock_getres(rustix::time::ClockId::MonotonicCoarse);
+    resolution.tv_nsec as u64
 }
 
 impl Member {
@@ -389,31 +398,52 @@ mod tests {
             cpus: vec![allowed_cpus()[0]],
             epoch_ns: 100_000_000,
             epoch_grid: true,
+            slices: true,
         }
     }
 
     #[test]
     fn two_workers_share_a_cpu_and_are_accounted() {
-        let mut crew = Crew::launch(job(2)).unwrap();
-        crew.prepare(Duration::from_secs(5)).unwrap();
+        // Long enough for both to be seen to share; on a busy machine a worker may get little of
+        // it, so that what is asserted relates the accounts to each other, not to the clock.
+        let mut crew = Crew::launch(Job {
+            duration_ns: Some(600_000_000),
+            ..job(2)
+        })
+        .unwrap();
+        crew.prepare(Duration::from_secs(20)).unwrap();
         crew.start();
-        assert!(crew.wait(Duration::from_secs(10)));
-        let epochs = crew.take_epochs();
-        for process in [0, 1] {
-            let ended: u64 = epochs
-                .iter()
-                .filter(|e| e.process == process)
-                .map(|e| e.epochs)
-                .sum();
-            assert!(ended >= 2, "{epochs:?}");
-        }
+        assert!(crew.wait(Duration::from_secs(60)));
+        let (epochs, preemptions) = (crew.take_epochs(), crew.take_preemptions());
         let totals = crew.totals();
         assert_eq!(totals[0].checksum, totals[1].checksum);
-        for worker in totals {
-            assert!(worker.completed && worker.count > 10 && worker.elapsed_ns >= 250_000_000);
-            assert!(worker.cpu_ns > 10_000_000 && worker.cpu_ns < worker.elapsed_ns + 50_000_000);
-            assert!(worker.voluntary_switches >= 1);
+        let mut cpu_ns = 0;
+        for (process, worker) in totals.iter().enumerate() {
+            assert!(worker.completed && worker.count > 0, "{totals:?}");
+            assert!(worker.elapsed_ns >= 600_000_000, "{totals:?}");
+            // The exit and the last switch come after the last calculation.
+            assert!(worker.calculation_cpu_ns <= worker.cpu_ns, "{totals:?}");
+            assert!(worker.voluntary_switches >= 1, "{totals:?}");
+            let own = epochs.iter().filter(|e| e.process == process);
+            let grid = own.clone().map(|e| e.epochs).sum::<u64>() * 100_000_000;
+            assert!(
+                grid + 100_000_000 > worker.elapsed_ns,
+                "{epochs:?} {totals:?}"
+            );
+            assert!(
+                own.last().is_some_and(|e| e.count <= worker.count),
+                "{epochs:?}"
+            );
+            let own = preemptions.iter().filter(|p| p.process == process);
+            assert!(own.clone().count() as u64 <= worker.involuntary_switches);
+            assert!(own
+                .clone()
+                .is_sorted_by_key(|p| (p.at_ns, p.count, p.cpu_ns)));
+            cpu_ns += worker.cpu_ns;
         }
+        // One CPU for both: together they cannot have had more of it than there was, to a tick.
+        let longest_ns = totals.iter().map(|w| w.elapsed_ns).max().unwrap();
+        assert!(cpu_ns < longest_ns + 50_000_000, "{totals:?}");
     }
 
     #[test]

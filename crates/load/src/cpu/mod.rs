@@ -19,7 +19,7 @@ mod shared;
 mod worker;
 
 pub use cost::{measure_costs, CostJob, Costs};
-pub use crew::{Crew, Epoch, Job, Segment, Totals};
+pub use crew::{Crew, Epoch, Job, Preemption, Totals};
 pub use held::{Ended, HeldCommand};
 pub use kernel::{calibrate, Calibration, Kernel};
 pub use scheduling::{

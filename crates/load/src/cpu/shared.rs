@@ -10,7 +10,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::scheduling::Refusal;
 
-/// Entries of an event ring; at one epoch per 100 ms the parent may be away for 100 s.
+/// Entries of an event ring: 100 s of epochs of 100 ms, some seconds of slices of 4 ms.
 const RING: usize = 1024;
 
 /// Gate values: nobody passes, workers may prepare, workers may calculate.
@@ -28,7 +28,6 @@ pub(super) const DONE: u32 = 3;
 pub(super) struct Header {
     pub gate: AtomicU32,
     pub stop: AtomicU32,
-    pub segment: AtomicU32,
     pub start_ns: AtomicU64,
 }
 
@@ -41,21 +40,21 @@ pub(super) struct Slot {
     pub elapsed_ns: AtomicU64,
     pub cpu_ns: AtomicU64,
     pub checksum: AtomicU32,
-    pub epochs: Ring,
-    pub segments: Ring,
+    pub epochs: Ring<3>,
+    pub slices: Ring<5>,
 }
 
-/// A ring of three-word events with one writer and one reader. The writer never waits: events
+/// A ring of events of some words with one writer and one reader. The writer never waits: events
 /// that were overwritten before they were read are counted by the reader.
 #[repr(C)]
-pub(super) struct Ring {
+pub(super) struct Ring<const WORDS: usize> {
     written: AtomicU64,
-    events: [[AtomicU64; 3]; RING],
+    events: [[AtomicU64; WORDS]; RING],
 }
 
-impl Ring {
+impl<const WORDS: usize> Ring<WORDS> {
     /// Adds an event. Called by the worker only.
-    pub fn push(&self, event: [u64; 3]) {
+    pub fn push(&self, event: [u64; WORDS]) {
         let written = self.written.load(Relaxed);
         for (cell, value) in self.events[written as usize % RING].iter().zip(event) {
             cell.store(value, Relaxed);
@@ -64,13 +63,13 @@ impl Ring {
     }
 
     /// The events since `*read`, which is moved on; and how many were overwritten before.
-    pub fn take(&self, read: &mut u64) -> (Vec<[u64; 3]>, u64) {
+    pub fn take(&self, read: &mut u64) -> (Vec<[u64; WORDS]>, u64) {
         let written = self.written.load(Acquire);
         let lost = (written - *read).saturating_sub(RING as u64);
         let events = (*read + lost..written)
             .map(|i| {
                 let cells = &self.events[i as usize % RING];
-                [0, 1, 2].map(|k: usize| cells[k].load(Relaxed))
+                std::array::from_fn(|k| cells[k].load(Relaxed))
             })
             .collect();
         *read = written;

@@ -18,6 +18,8 @@ pub(super) struct Orders {
     /// Epochs end at multiples of `epoch_ns` after the start, and missed ones are counted;
     /// otherwise each starts where the last one ended.
     pub epoch_grid: bool,
+    /// Period of the scheduler's tick where every slice shall be told; 0: none is.
+    pub tick_ns: u64,
     pub parent: i32,
 }
 
@@ -154,7 +156,7 @@ pub(super) fn run(orders: &Orders, header: &Header, slot: &Slot) -> ! {
 /// Counts calculations until the time is over or the parent says stop.
 fn calculate(orders: &Orders, header: &Header, slot: &Slot, matrices: &mut Matrices) {
     let start = header.start_ns.load(Relaxed);
-    let mut segment = SegmentMeter::new();
+    let mut slices = (orders.tick_ns > 0).then(|| SliceMeter::new(orders.tick_ns, start));
     let mut next_epoch = start + orders.epoch_ns;
     let mut count = 0u64;
     loop {
@@ -177,49 +179,73 @@ fn calculate(orders: &Orders, header: &Header, slot: &Slot, matrices: &mut Matri
         if over || header.stop.load(Relaxed) != 0 {
             return;
         }
-        segment.step(header.segment.load(Acquire), count, slot);
+        if let Some(meter) = &mut slices {
+            meter.step(now, count, slot);
+        }
         matrices.calculate(orders.kernel);
         count += 1;
         slot.count.store(count, Relaxed);
     }
 }
 
-/// Calculations and CPU time of each segment, from the first preemption in it (when the old
-/// quantum is used up and the new one holds) to the first calculation after its end. Both ends
-/// lie between two calculations, so that the rate has no rounding error.
-struct SegmentMeter {
-    segment: u32,
-    preemptions_before: i64,
-    settled_at: Option<(u64, u64)>,
+/// Tells the parent of every preemption that the worker survived: when it happened, and how much
+/// was done by the end of the calculation that it fell into. Between two of them lies a slice,
+/// whose both ends lie between two calculations, so that its rate has no rounding error.
+///
+/// Told apart are the *plain* calculations, in the middle of a tick's period: neither a switch nor
+/// a tick comes near them, whatever the quantum. Slices begin at ticks, so the period is counted
+/// from the slice's begin.
+struct SliceMeter {
+    tick_ns: u64,
+    preemptions: i64,
+    seen_ns: u64,
+    began_ns: u64,
+    plain_since: Option<(u64, u64)>,
+    plain_count: u64,
+    plain_cpu_ns: u64,
 }
 
-impl SegmentMeter {
-    fn new() -> Self {
-        SegmentMeter {
-            segment: 0,
-            preemptions_before: 0,
-            settled_at: None,
+impl SliceMeter {
+    fn new(tick_ns: u64, now_ns: u64) -> Self {
+        SliceMeter {
+            tick_ns,
+            preemptions: preemptions(),
+            seen_ns: now_ns,
+            began_ns: now_ns,
+            plain_since: None,
+            plain_count: 0,
+            plain_cpu_ns: 0,
         }
     }
 
     #[inline]
-    fn step(&mut self, segment: u32, count: u64, slot: &Slot) {
-        if segment != self.segment {
-            if let Some((count_before, cpu_before)) = self.settled_at.take() {
-                let cpu = cpu_ns() - cpu_before;
-                slot.segments
-                    .push([u64::from(self.segment), count - count_before, cpu]);
-            } else if self.segment != 0 {
-                slot.segments.push([u64::from(self.segment), 0, 0]);
+    fn step(&mut self, now_ns: u64, count: u64, slot: &Slot) {
+        let preemptions = preemptions();
+        if preemptions > self.preemptions {
+            self.plain_since = None;
+            self.began_ns = now_ns;
+            slot.slices.push([
+                self.seen_ns,
+                count,
+                cpu_ns(),
+                self.plain_count,
+                self.plain_cpu_ns,
+            ]);
+        } else {
+            let phase = now_ns.saturating_sub(self.began_ns) % self.tick_ns;
+            let is_plain = phase >= self.tick_ns / 16 * 6 && phase < self.tick_ns / 16 * 13;
+            match self.plain_since {
+                None if is_plain => self.plain_since = Some((count, cpu_ns())),
+                Some((count_before, cpu_before)) if !is_plain => {
+                    self.plain_count += count - count_before;
+                    self.plain_cpu_ns += cpu_ns() - cpu_before;
+                    self.plain_since = None;
+                }
+                _ => {}
             }
-            self.segment = segment;
-            self.preemptions_before = preemptions();
-        } else if self.segment != 0
-            && self.settled_at.is_none()
-            && preemptions() > self.preemptions_before
-        {
-            self.settled_at = Some((count, cpu_ns()));
         }
+        self.preemptions = preemptions;
+        self.seen_ns = now_ns;
     }
 }
 

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,9 +21,12 @@ from schedlab.cpu.settings import (
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 
+if TYPE_CHECKING:
+    from schedlab.result import Result
+
 POLICIES = ("rr", "other", "batch")
-# What a flip costs beside its segment: the last worker tells at its next turn, one line is synced.
-FLIP_OVERHEAD_S = 0.06
+# What a flip costs beside its slices: the shortest quantum goes round twice, one line is synced.
+FLIP_OVERHEAD_S = 0.04
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,12 @@ class Sweep:
 @click.option("--out", type=click.Path(path_type=Path), help="Result folder.")
 @click.option("--dry-run", is_flag=True, help="Print the plan, the setting and the time.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Go on with an interrupted folder.",
+)
 def sweep(
     slices: str,
     processes: int,
@@ -81,6 +91,7 @@ def sweep(
     out: Path | None,
     dry_run: bool,
     as_json: bool,
+    resume: Path | None,
 ) -> None:
     """Compare quanta: calculations per CPU second of the same processes under each.
 
@@ -89,6 +100,9 @@ def sweep(
     """
     from schedlab.cpu.crew import last_cpu
 
+    if resume:
+        _go_on(resume, as_json)
+        return
     typed = Sweep(
         slices=parse_slices(slices),
         processes=processes,
@@ -114,15 +128,39 @@ def sweep(
 
 def _carry_out(experiment: Experiment, out: Path | None, as_json: bool) -> None:
     from schedlab.cli.compare import create_folder, default_folder
-    from schedlab.cli.conduct import conduct, present
-    from schedlab.cli.cpu.tables import published_tables
-    from schedlab.cpu.charts import write_charts
+    from schedlab.cli.conduct import conduct
 
     for note in experiment.notes:
         click.echo(f"warning: {note}", err=True)
     folder = create_folder(experiment, out or default_folder("cpu-sweep"))
-    result = conduct(folder)
-    charts = write_charts(folder.path, result.record)
+    _present(conduct(folder), as_json)
+
+
+def _go_on(path: Path, as_json: bool) -> None:
+    from schedlab.cli.compare import check_resumable
+    from schedlab.cli.conduct import conduct
+    from schedlab.store.folder import Folder
+
+    folder = Folder.open(path)
+    if folder.experiment.kind != "cpu":
+        raise SpecError(
+            f"{path}: does not compare quanta", f"go on with: schedlab compare --resume {path}"
+        )
+    check_resumable(folder)
+    _present(conduct(folder, resumed=True), as_json)
+
+
+def _present(result: Result, as_json: bool) -> None:
+    """Verdict, reports, charts (drawn before the record that shows them is read), tables."""
+    from schedlab.cli.conduct import present
+    from schedlab.cli.cpu.tables import published_tables
+    from schedlab.cpu.charts import write_charts
+    from schedlab.result import Result
+    from schedlab.store.folder import FIGURES
+
+    folder = result.folder
+    charts = write_charts(folder.path, folder.record(), folder.path / FIGURES)
+    result = Result(folder)
     present(result, as_json)
     if as_json:
         return
@@ -165,11 +203,9 @@ def experiment_of(typed: Sweep, effective: dict[float, float | None]) -> Experim
     if typed.precision:
         longest_ms = max(float(c.settings["effective_ms"]) for c in candidates)
         arms = len(candidates) + typed.aa
-        cell_s = (typed.processes + 1) * longest_ms / 1e3 + 0.03 + FLIP_OVERHEAD_S
-        # The last segment closes when its worker runs next: half a round on average.
-        cell_s += typed.processes * longest_ms / 1e3 / 2
+        cell_s = typed.processes * longest_ms / 1e3 + FLIP_OVERHEAD_S
         blocks = max(5, int(typed.budget_s / (arms * cell_s)))
-        secondary: tuple[str, ...] = ()
+        secondary: tuple[str, ...] = ("calculations_per_cpu_s_raw",)
         how = f"{blocks} paired segments, quantum flipped inside one run"
     else:
         work["seconds"] = typed.seconds

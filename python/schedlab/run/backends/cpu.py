@@ -2,25 +2,23 @@
 
 Two designs. A *run* per cell: fresh workers, all their bursts captured. Or, with the workload's
 parameter `flip`, one crew that lives as long as the session, whose quantum is flipped from cell to
-cell: a cell is then a segment of some hundred ms, and neighbouring segments are paired as a block.
-Small effects need the second: the same precision comes about a hundred times sooner.
+cell (`cpu_flip`). Small effects need the second: the same precision comes much sooner.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.cpu.bursts import Bursts, Capture, check
-from schedlab.cpu.crew import Quantum, held_crew, set_quantum, totals
-from schedlab.cpu.refusals import explain
+from schedlab.cpu.crew import Quantum, held_crew, totals
 from schedlab.cpu.settings import Settings
-from schedlab.errors import GateError
 from schedlab.run import gates
+from schedlab.run.backends.cpu_flip import FlipSession
 from schedlab.run.outcome import Outcome
 from schedlab.spec import Candidate, Cell, Experiment, GateFinding, Workload
 
@@ -33,8 +31,6 @@ POLL_S = 0.1
 TIMELINE_NS = 3_000_000_000
 # Beyond this a run carries a (not fatal) finding.
 BURST_SUM_TOLERANCE = 0.003
-SEGMENT_REST_S = 0.03
-SEGMENT_PATIENCE_S = 5.0
 
 
 def settings_of(workload: Workload, candidate: Candidate) -> Settings:
@@ -56,16 +52,16 @@ def settings_of(workload: Workload, candidate: Candidate) -> Settings:
 @contextlib.contextmanager
 def open_session(
     experiment: Experiment, control: Control | None, report: Callable[[str], None]
-) -> Iterator[RunSession | FlipSession]:
+) -> Iterator[RunSession | Flips]:
     """A session of fresh crews, or of one crew whose quantum is flipped."""
     if not any(workload.parameters.get("flip") for workload in experiment.workloads):
         yield RunSession(control, report)
         return
     workload = experiment.workloads[0]
-    settings = settings_of(workload, experiment.candidates[0])
+    settings = replace(settings_of(workload, experiment.candidates[0]), tell_slices=True)
     with held_crew(settings, control) as (crew, _):
         crew.start()
-        yield FlipSession(control, crew, longest_slice_ms(experiment))
+        yield Flips(experiment, control, crew)
 
 
 class RunSession:
@@ -116,70 +112,17 @@ class RunSession:
             self.report(text)
 
 
-class FlipSession:
-    """One crew; each cell flips its quantum and measures a segment."""
+class Flips:
+    """The cells of one crew whose quantum is flipped."""
 
-    def __init__(self, control: Control | None, crew: CpuCrew, slice_ms_max: float) -> None:
-        self.control = control
-        self.crew = crew
-        self.slice_ms_max = slice_ms_max
-        self.segment = 0
+    def __init__(self, experiment: Experiment, control: Control | None, crew: CpuCrew) -> None:
+        quanta = {float(c.settings["effective_ms"]): c for c in experiment.candidates}
+        neutral = settings_of(experiment.workloads[0], quanta[min(quanta)])
+        self._session = FlipSession(control, crew, tuple(quanta), neutral)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
-        """A segment: long enough for every worker to use up its old slice and get a new one."""
-        settings = settings_of(workload, candidate)
-        self._flip(settings)
-        effective = self.crew.effective_slice_ns()
-        self.segment += 1
-        self.crew.begin_segment(self.segment)
-        rounds = settings.processes + 1
-        if self.crew.wait(rounds * self.slice_ms_max / 1e3 + SEGMENT_REST_S):
-            raise GateError("the workers ended before the experiment did")
-        self.crew.begin_segment(0)
-        parts = self._collect(settings.processes)
-        if any(calculations == 0 for calculations, _ in parts):
-            raise GateError(
-                "a worker was never preempted in its segment: the CPU is not shared",
-                "use at least 2 processes on one CPU",
-            )
-        rates = [calculations / (cpu_ns / 1e9) for calculations, cpu_ns in parts]
-        # Each worker has its own speed (page placement): equal weights keep that out.
-        metrics = {"calculations_per_cpu_s": math.exp(math.fsum(map(math.log, rates)) / len(rates))}
-        quantum = Quantum(settings.slice_ms, None if effective is None else effective / 1e6)
-        properties = {
-            **_policy_facts(settings, quantum),
-            "workers": [
-                {"worker": number, "calculations": calculations, "cpu_burst_s": cpu_ns / 1e9}
-                for number, (calculations, cpu_ns) in enumerate(parts)
-            ],
-        }
-        return Outcome(metrics, properties, self.control.check() if self.control else ())
-
-    def _flip(self, settings: Settings) -> None:
-        set_quantum(settings, self.control)
-        if settings.policy != "rr" and settings.slice_ms is not None:
-            try:
-                self.crew.set_slice(int(settings.slice_ms * 1e6))
-            except OSError as error:
-                raise explain(error, settings) from error
-
-    def _collect(self, processes: int) -> list[tuple[int, int]]:
-        """(calculations, cpu_ns) of each worker in this segment; each tells when it runs next."""
-        parts: dict[int, tuple[int, int]] = {}
-        deadline = time.monotonic() + SEGMENT_PATIENCE_S
-        while len(parts) < processes:
-            for process, segment, calculations, cpu_ns in self.crew.take_segments():
-                if segment == self.segment:
-                    parts[process] = (calculations, cpu_ns)
-            if time.monotonic() > deadline:
-                raise GateError("a worker got no CPU for seconds", "is another job pinned there?")
-            self.crew.wait(0.002)
-        return [parts[process] for process in range(processes)]
-
-
-def longest_slice_ms(experiment: Experiment) -> float:
-    """The longest effective quantum of an experiment."""
-    return max(float(c.settings["effective_ms"]) for c in experiment.candidates)
+        """The slices granted under the candidate's quantum."""
+        return self._session.measure(settings_of(workload, candidate))
 
 
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

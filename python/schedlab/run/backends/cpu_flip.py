@@ -1,0 +1,161 @@
+"""Cells of a quantum experiment inside one run: one crew, its quantum flipped from cell to cell.
+
+A worker's slice is granted when its last one expires, with the quantum that is in force then. So a
+cell sets its quantum, waits until every worker has been granted it, holds it as long as the longest
+quantum of the experiment would take for one round, and goes back to the shortest; the slices that
+were granted meanwhile are the cell. Nothing of the time between is thrown away.
+
+What a machine shares with others (a core's other thread, caches, the clock) makes it faster and
+slower by tens of per cent within a tenth of a second, and cells of that length cannot tell this
+from the quantum. Calculations in the middle of a tick's period can: no switch is near them whatever
+the quantum, so their speed is the machine's. Each cell's rate is given at one speed of the machine,
+that of the first cell. This takes the effect of a switch to be over 1.5 ms (of a tick of 4) after
+it, which holds where the working sets fit the caches; the rate as counted is stored beside it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import geometric_mean
+from typing import TYPE_CHECKING, Any
+
+from schedlab.cpu.crew import Quantum, set_quantum
+from schedlab.cpu.refusals import explain
+from schedlab.cpu.settings import Settings
+from schedlab.errors import GateError
+from schedlab.run.outcome import Outcome
+from schedlab.spec import GateFinding
+
+if TYPE_CHECKING:
+    from schedlab._core import CpuCrew
+    from schedlab.host.control import Control
+
+POLL_S = 0.002
+PATIENCE_S = 5.0
+# A preemption comes some part of a calculation after its mark: it must be this long before a flip.
+BEFORE_FLIP_NS = 1_000_000
+# A slice may last to the next tick and a half; a longer one was granted before the flip.
+SLICE_SLACK_NS = 6_000_000
+
+
+# (at_ns, calculations, cpu_ns, plain calculations, cpu_ns of these), all since the start
+Mark = Sequence[int]
+
+
+@dataclass
+class Slices:
+    """The preemptions of one worker since a flip."""
+
+    marks: list[Mark] = field(default_factory=list)
+
+    def between(self, from_ns: int, to_ns: int, slice_ns: float) -> list[int]:
+        """The four sums over the slices granted in the interval, as far as they are complete."""
+        sums = [0, 0, 0, 0]
+        for this, following in itertools.pairwise(self.marks):
+            granted = this[0]
+            done = [after - before for after, before in zip(following[1:], this[1:], strict=True)]
+            in_force = from_ns <= granted < to_ns - BEFORE_FLIP_NS
+            if in_force and done[1] <= slice_ns + SLICE_SLACK_NS:
+                sums = [a + b for a, b in zip(sums, done, strict=True)]
+        return sums
+
+    def has_one_after(self, at_ns: int) -> bool:
+        """Whether a preemption after that moment is known."""
+        return bool(self.marks) and self.marks[-1][0] >= at_ns
+
+
+class FlipSession:
+    """One crew; each cell is the slices granted while its quantum was in force."""
+
+    def __init__(
+        self,
+        control: Control | None,
+        crew: CpuCrew,
+        slices_ms: Sequence[float],
+        neutral: Settings,
+    ) -> None:
+        """`slices_ms`: all effective quanta; `neutral`: the settings with the shortest."""
+        self.control = control
+        self.crew = crew
+        self.slices_ms = slices_ms
+        self.neutral = neutral
+        self.reference_speed: float | None = None
+        self.told = [Slices() for _ in range(neutral.processes)]
+
+    def measure(self, settings: Settings) -> Outcome:
+        """Set the quantum, hold it for a round of the longest, take it back, add up its slices."""
+        for worker in self.told:
+            del worker.marks[:-1]
+        began = self._flip(settings)
+        effective_ns = self.crew.effective_slice_ns()
+        slice_ns = float(effective_ns or settings.slice_ms or 0)
+        # With equal priorities the first to come round again is the last to have been granted.
+        self._wait(lambda: any(one.has_one_after(began) for one in self.told))
+        round_s = settings.processes * (max(self.slices_ms) - slice_ns / 1e6) / 1e3
+        self._sleep(max(2 * BEFORE_FLIP_NS / 1e9, round_s))
+        ended = self._flip(self.neutral, before=True)
+        self._wait(lambda: all(one.has_one_after(ended) for one in self.told))
+        parts = [one.between(began, ended, slice_ns) for one in self.told]
+        if any(0 in part for part in parts):
+            raise GateError(
+                "a worker was never preempted in its segment: the CPU is not shared",
+                "use at least 2 processes on one CPU",
+            )
+        return self._outcome(settings, effective_ns, parts)
+
+    def _outcome(
+        self, settings: Settings, effective_ns: int | None, parts: Sequence[Sequence[int]]
+    ) -> Outcome:
+        # Each worker has its own speed (page placement): equal weights keep that out.
+        rate = geometric_mean(count / cpu_ns * 1e9 for count, cpu_ns, _, _ in parts)
+        speed = geometric_mean(count / cpu_ns * 1e9 for _, _, count, cpu_ns in parts)
+        self.reference_speed = self.reference_speed or speed
+        quantum = Quantum(settings.slice_ms, None if effective_ns is None else effective_ns / 1e6)
+        properties: dict[str, Any] = {
+            "policy": settings.policy,
+            "requested_slice_ms": quantum.requested_ms,
+            "effective_slice_ms": quantum.effective_ms,
+            "workers": [
+                {"worker": number, "calculations": calculations, "cpu_burst_s": cpu_ns / 1e9}
+                for number, (calculations, cpu_ns, _, _) in enumerate(parts)
+            ],
+            "speed_per_cpu_s": speed,
+        }
+        findings: tuple[GateFinding, ...] = self.control.check() if self.control else ()
+        metrics = {
+            "calculations_per_cpu_s": rate / speed * self.reference_speed,
+            "calculations_per_cpu_s_raw": rate,
+        }
+        return Outcome(metrics, properties, findings)
+
+    def _flip(self, settings: Settings, *, before: bool = False) -> int:
+        """Set a quantum; monotonic time just after, or just before, in ns."""
+        at_ns = time.monotonic_ns()
+        set_quantum(settings, self.control)
+        if settings.policy != "rr" and settings.slice_ms is not None:
+            try:
+                self.crew.set_slice(int(settings.slice_ms * 1e6))
+            except OSError as error:
+                raise explain(error, settings) from error
+        return at_ns if before else time.monotonic_ns()
+
+    def _collect(self) -> None:
+        for process, mark in self.crew.take_preemptions():
+            self.told[process].marks.append(mark)
+
+    def _sleep(self, seconds: float) -> None:
+        if self.crew.wait(seconds):
+            raise GateError("the workers ended before the experiment did")
+        self._collect()
+
+    def _wait(self, reached: Any) -> None:
+        """Until `reached`; GateError after seconds in which a worker got no CPU."""
+        deadline = time.monotonic() + PATIENCE_S
+        self._collect()
+        while not reached():
+            if time.monotonic() > deadline:
+                raise GateError("a worker got no CPU for seconds", "is another job pinned there?")
+            self._sleep(POLL_S)
