@@ -15,6 +15,7 @@ from schedlab.cli.cpu.cost import beside_measured, interval, loss
 from schedlab.cli.cpu.sweep import merged_candidates
 from schedlab.cpu.charts import draw
 from schedlab.cpu.settings import RR_KNOB
+from schedlab.run.backends.cpu_flip import Slices
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the quantum of rr needs root")
 
@@ -76,6 +77,21 @@ def test_a_sweep_stores_runs_with_both_quanta_bursts_and_charts(tmp_path):
     assert rows[0]["predicted_low"] == pytest.approx(rows[0]["predicted"] - half, rel=0.01)
     assert rows[0]["predicted_high"] == pytest.approx(rows[0]["predicted"] + half, rel=0.01)
     assert rows[0]["low"] < rows[0]["measured"] < rows[0]["high"]
+
+
+def test_a_slice_belongs_to_the_quantum_in_force_when_it_was_granted():
+    ms = 1_000_000
+    # (granted, calculations, cpu, plain calculations, their cpu): 4 ms slices, a flip at 100 ms.
+    granted = [97, 101, 109, 117, 125]
+    marks = [[at * ms, 20 * i, 4 * ms * i, 8 * i, 2 * ms * i] for i, at in enumerate(granted)]
+    one = Slices(marks)
+    assert one.between(100 * ms, 120 * ms, 4e6) == [60, 12 * ms, 24, 6 * ms]
+    # Granted so near to the end of the cell that the flip may have come first: left out.
+    assert one.between(100 * ms, 117.5 * ms, 4e6) == [40, 8 * ms, 16, 4 * ms]
+    # The last slice of the longer quantum goes on after the flip and is nobody's.
+    marks[2:] = [[at, count + 500, cpu + 96 * ms, *rest] for at, count, cpu, *rest in marks[2:]]
+    assert one.between(100 * ms, 120 * ms, 4e6) == [40, 8 * ms, 16, 4 * ms]
+    assert one.between(100 * ms, 120 * ms, 100e6) == [560, 108 * ms, 24, 6 * ms]
 
 
 @needs_root

@@ -53,7 +53,9 @@ def draw(title: str, timeline: Sequence[Row], histogram: Sequence[Row]) -> str:
             f"<title>process {worker}: {length / 1e6:.3f} ms from {start / 1e6:.3f} ms</title>"
             "</rect>"
         )
-    y = TOP + workers * ROW + 50
+    y = TOP + workers * ROW
+    parts += [_axis(LEFT, y), *_time_labels(end_ns, y + 16)]
+    y += 60
     parts += _lengths(timeline, scale, y)
     parts += _bars(histogram, y + 190)
     height = y + 370
@@ -72,6 +74,11 @@ def _text(x: float, y: float, text: str, size: int = 11, anchor: str = "start") 
     )
 
 
+def _time_labels(end_ns: float, y: float) -> list[str]:
+    end = _text(WIDTH - 20, y, f"{end_ns / 1e9:.2f} s", anchor="end")
+    return [_text(LEFT, y, "0 s"), end]
+
+
 def _lengths(timeline: Sequence[Row], scale: float, top: float) -> list[str]:
     """A dot per burst: when it began, how long it lasted."""
     longest = max((row[2] for row in timeline), default=1)
@@ -79,6 +86,8 @@ def _lengths(timeline: Sequence[Row], scale: float, top: float) -> list[str]:
     parts.append(_text(LEFT - 6, top + 10, f"{longest / 1e6:.1f} ms", anchor="end"))
     parts.append(_text(LEFT - 6, top + 130, "0", anchor="end"))
     parts.append(_axis(LEFT, top + 130))
+    end_ns = (WIDTH - LEFT - 20) / scale
+    parts += _time_labels(end_ns, top + 146)
     for worker, start, length in timeline:
         parts.append(
             f'<circle cx="{LEFT + start * scale:.2f}" cy="{top + 130 - 120 * length / longest:.2f}"'

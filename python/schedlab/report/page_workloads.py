@@ -165,8 +165,10 @@ def pair_table(view: View, pairs: Sequence[Pair], caption: str) -> str:
 
 
 def _latency(view: View, verdict: WorkloadVerdict, with_charts: bool) -> str:
-    """The distribution of all requests, and its percentiles."""
+    """The distribution of all requests, and its percentiles; bursts have figures of their own."""
     texts = view.texts
+    if view.experiment.kind == "cpu":
+        return ""
     found = [
         (i, name, view.record.histograms[verdict.workload, name])
         for i, name in enumerate(view.names)

@@ -431,7 +431,8 @@ mod tests {
                 "{epochs:?} {totals:?}"
             );
             assert!(
-                own.last().is_some_and(|e| e.count <= worker.count),
+                own.max_by_key(|e| e.at_ns)
+                    .is_some_and(|e| e.count <= worker.count),
                 "{epochs:?}"
             );
             let own = preemptions.iter().filter(|p| p.process == process);
