@@ -21,6 +21,7 @@ mod config;
 pub mod cpu;
 pub mod device;
 pub mod disk;
+mod divisor;
 pub mod engine;
 mod error;
 pub mod ftl;

@@ -1,5 +1,9 @@
 //! The page buffer of a device: least recently used pages leave first.
 
+use std::hint::black_box;
+
+use super::page_index::PageIndex;
+
 const NONE: u32 = u32::MAX;
 
 struct Slot {
@@ -27,17 +31,16 @@ pub enum Touch {
     Miss(Option<Evicted>),
 }
 
-/// Pages in the order of their last use.
+/// Pages in the order of their last use: a ring, in which the oldest is the newer neighbour of the
+/// newest, so that replacing the oldest by a new page turns the ring by one.
 pub struct Buffer {
-    /// Slot + 1 of each page of the device, 0 where it is not buffered. Untouched parts of the
-    /// table cost no memory.
-    index: Vec<u32>,
+    /// Slot + 1 of each buffered page.
+    index: PageIndex,
     slots: Vec<Slot>,
     /// Slots whose page was removed.
     free: Vec<u32>,
     capacity: usize,
     newest: u32,
-    oldest: u32,
     changed: Vec<(u32, u32)>,
 }
 
@@ -45,12 +48,11 @@ impl Buffer {
     /// An empty buffer of `capacity` pages for a device of `pages` pages.
     pub fn new(capacity: u32, pages: u32) -> Self {
         Buffer {
-            index: vec![0; if capacity == 0 { 0 } else { pages as usize }],
+            index: PageIndex::new(if capacity == 0 { 0 } else { pages }, capacity),
             slots: Vec::new(),
             free: Vec::new(),
             capacity: capacity as usize,
             newest: NONE,
-            oldest: NONE,
             changed: Vec::new(),
         }
     }
@@ -61,11 +63,7 @@ impl Buffer {
         if self.capacity == 0 {
             return pages;
         }
-        let range = first_page as usize..(first_page + pages) as usize;
-        self.index[range]
-            .iter()
-            .map(|slot| u32::from(*slot == 0))
-            .sum()
+        self.index.absent(first_page, pages)
     }
 
     /// Pages that it can hold.
@@ -75,10 +73,11 @@ impl Buffer {
 
     /// Drops a page without writing it; nothing happens where it is not there.
     pub fn remove(&mut self, page: u32) {
-        if self.capacity == 0 || self.index[page as usize] == 0 {
+        if !self.contains(page) {
             return;
         }
-        let slot = std::mem::take(&mut self.index[page as usize]) - 1;
+        let slot = self.index.get(page) - 1;
+        self.index.remove(page);
         note(&mut self.changed, page);
         self.unlink(slot);
         self.free.push(slot);
@@ -86,7 +85,13 @@ impl Buffer {
 
     /// Whether a page is there.
     pub fn contains(&self, page: u32) -> bool {
-        self.missing(page, 1) == 0
+        self.capacity != 0 && self.index.get(page) != 0
+    }
+
+    /// Fetches a page's entry ahead of its use.
+    #[inline]
+    pub fn expect(&self, page: u64) {
+        black_box(self.index.find(page));
     }
 
     /// Uses a page: it comes in if it is not there, and is the newest then.
@@ -95,44 +100,42 @@ impl Buffer {
         if self.capacity == 0 {
             return Touch::Miss(None);
         }
-        let slot = self.index[page as usize];
+        let slot = self.index.get(page);
         if slot != 0 {
             self.slots[slot as usize - 1].dirty |= dirty;
             self.make_newest(slot - 1);
             return Touch::Hit;
         }
         note(&mut self.changed, page);
+        let new = Slot {
+            page,
+            newer: NONE,
+            older: NONE,
+            dirty,
+        };
         if let Some(slot) = self.free.pop() {
-            let entry = &mut self.slots[slot as usize];
-            (entry.page, entry.dirty) = (page, dirty);
-            self.index[page as usize] = slot + 1;
+            self.slots[slot as usize] = new;
+            self.index.insert(page, slot + 1);
             self.link(slot);
             return Touch::Miss(None);
         }
         if self.slots.len() < self.capacity {
             let slot = self.slots.len() as u32;
-            self.slots.push(Slot {
-                page,
-                newer: NONE,
-                older: NONE,
-                dirty,
-            });
-            self.index[page as usize] = slot + 1;
+            self.slots.push(new);
+            self.index.insert(page, slot + 1);
             self.link(slot);
             return Touch::Miss(None);
         }
-        let slot = self.oldest;
+        let slot = self.slots[self.newest as usize].newer;
+        self.newest = slot;
         let entry = &mut self.slots[slot as usize];
         let evicted = Evicted {
-            page: entry.page,
-            dirty: entry.dirty,
+            page: std::mem::replace(&mut entry.page, page),
+            dirty: std::mem::replace(&mut entry.dirty, dirty),
         };
-        entry.page = page;
-        entry.dirty = dirty;
-        self.index[evicted.page as usize] = 0;
-        self.index[page as usize] = slot + 1;
+        self.index.remove(evicted.page);
+        self.index.insert(page, slot + 1);
         note(&mut self.changed, evicted.page);
-        self.make_newest(slot);
         Touch::Miss(Some(evicted))
     }
 
@@ -151,6 +154,10 @@ impl Buffer {
         if self.newest == slot {
             return;
         }
+        if self.slots[self.newest as usize].newer == slot {
+            self.newest = slot;
+            return;
+        }
         self.unlink(slot);
         self.link(slot);
     }
@@ -158,27 +165,32 @@ impl Buffer {
     #[inline]
     fn unlink(&mut self, slot: u32) {
         let Slot { newer, older, .. } = self.slots[slot as usize];
-        match newer {
-            NONE => self.newest = older,
-            newer => self.slots[newer as usize].older = older,
+        if newer == slot {
+            self.newest = NONE;
+            return;
         }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.slots[older as usize].newer = newer,
+        self.slots[newer as usize].older = older;
+        self.slots[older as usize].newer = newer;
+        if self.newest == slot {
+            self.newest = older;
         }
     }
 
     /// Puts an unlinked slot at the newest end.
     #[inline]
     fn link(&mut self, slot: u32) {
-        let newest = self.newest;
-        let entry = &mut self.slots[slot as usize];
-        entry.newer = NONE;
-        entry.older = newest;
-        match newest {
-            NONE => self.oldest = slot,
-            newest => self.slots[newest as usize].newer = slot,
-        }
+        let older = match self.newest {
+            NONE => slot,
+            newest => newest,
+        };
+        let newer = match self.newest {
+            NONE => slot,
+            newest => self.slots[newest as usize].newer,
+        };
+        self.slots[slot as usize].older = older;
+        self.slots[slot as usize].newer = newer;
+        self.slots[older as usize].newer = slot;
+        self.slots[newer as usize].older = slot;
         self.newest = slot;
     }
 }

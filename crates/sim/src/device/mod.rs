@@ -3,6 +3,7 @@
 //! `serial` is one server (what the numbers of the NCQ paper imply), `parallel` a whole SSD.
 
 mod buffer;
+mod page_index;
 mod parallel;
 mod serial;
 mod spec;
@@ -40,6 +41,10 @@ pub trait Device: View {
 
     /// Pages that the host can address.
     fn pages(&self) -> u32;
+
+    /// Looks up what a request at this page will need, to no other end than that it is in the
+    /// cache of the processor then; the page may lie beyond the device.
+    fn expect(&self, page: u64);
 
     /// Whether a command can be dispatched now.
     fn is_ready(&self) -> bool;

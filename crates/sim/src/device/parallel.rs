@@ -143,6 +143,12 @@ impl Device for Parallel {
         self.ftl.logical_pages()
     }
 
+    #[inline]
+    fn expect(&self, page: u64) {
+        self.buffer.expect(page);
+        self.ftl.expect(page);
+    }
+
     fn is_ready(&self) -> bool {
         !self.free.is_empty()
     }

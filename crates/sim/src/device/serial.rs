@@ -82,6 +82,11 @@ impl Device for Serial {
         self.pages
     }
 
+    #[inline]
+    fn expect(&self, page: u64) {
+        self.buffer.expect(page);
+    }
+
     fn is_ready(&self) -> bool {
         self.serving.is_none()
     }

@@ -2,6 +2,7 @@
 //! served. A read is in the plane, then on the channel; a program the other way round.
 
 use super::FlashSpec;
+use crate::divisor::Divisor;
 use crate::engine::EventQueue;
 
 /// No operation, and no command that waits for one.
@@ -42,7 +43,7 @@ pub(super) struct Stations {
     /// Planes, then channels.
     stations: Vec<Station>,
     planes: u32,
-    planes_per_channel: u32,
+    planes_per_channel: Divisor,
     read_ns: u64,
     program_ns: u64,
     erase_ns: u64,
@@ -65,7 +66,7 @@ impl Stations {
             free: Vec::new(),
             stations: vec![idle; (planes + flash.channels) as usize],
             planes,
-            planes_per_channel: planes / flash.channels,
+            planes_per_channel: Divisor::new(planes / flash.channels),
             read_ns: flash.page_read.0,
             program_ns: flash.page_write.0,
             erase_ns: flash.block_erase.0,
@@ -134,7 +135,7 @@ impl Stations {
     fn queue(&mut self, now_ns: u64, slot: u32, on_channel: bool) {
         let plane = self.operations[slot as usize].plane;
         let station = if on_channel {
-            self.planes + plane / self.planes_per_channel
+            self.planes + self.planes_per_channel.quotient(plane)
         } else {
             plane
         };

@@ -213,7 +213,8 @@ impl Measures {
 /// Time-weighted queue depth in a bounded number of buckets.
 struct DepthOverTime {
     area: Vec<f64>,
-    width_ns: u64,
+    /// log2 of the width of a bucket in ns.
+    width_bits: u32,
     last_ns: u64,
     depth: i64,
 }
@@ -222,7 +223,7 @@ impl Default for DepthOverTime {
     fn default() -> Self {
         DepthOverTime {
             area: vec![0.0; DEPTH_BUCKETS],
-            width_ns: 1 << 20,
+            width_bits: 20,
             last_ns: 0,
             depth: 0,
         }
@@ -240,28 +241,29 @@ impl DepthOverTime {
     }
 
     fn fill(&mut self, now_ns: u64) {
-        while now_ns >= self.width_ns * DEPTH_BUCKETS as u64 {
+        while now_ns >> self.width_bits >= DEPTH_BUCKETS as u64 {
             for i in 0..DEPTH_BUCKETS / 2 {
                 self.area[i] = self.area[2 * i] + self.area[2 * i + 1];
             }
             self.area[DEPTH_BUCKETS / 2..].fill(0.0);
-            self.width_ns *= 2;
+            self.width_bits += 1;
         }
         while self.last_ns < now_ns {
-            let bucket = self.last_ns / self.width_ns;
-            let end_ns = now_ns.min((bucket + 1) * self.width_ns);
+            let bucket = self.last_ns >> self.width_bits;
+            let end_ns = now_ns.min((bucket + 1) << self.width_bits);
             self.area[bucket as usize] += (end_ns - self.last_ns) as f64 * self.depth as f64;
             self.last_ns = end_ns;
         }
     }
 
     fn finish(self) -> (Vec<f64>, u64) {
-        let used = (self.last_ns / self.width_ns + 1).min(DEPTH_BUCKETS as u64) as usize;
+        let width_ns = 1 << self.width_bits;
+        let used = (self.last_ns / width_ns + 1).min(DEPTH_BUCKETS as u64) as usize;
         let means = self.area[..used]
             .iter()
-            .map(|area| area / self.width_ns as f64)
+            .map(|area| area / width_ns as f64)
             .collect();
-        (means, self.width_ns)
+        (means, width_ns)
     }
 }
 

@@ -15,6 +15,9 @@ use crate::SimError;
 /// How many steps pass between two looks at the stop flag; well under 1 ms.
 const STEPS_PER_LOOK: u32 = 4096;
 
+/// How many requests are drawn from the source at once.
+const BATCH: usize = 16;
+
 /// A flag that ends a running simulation from another thread.
 #[derive(Debug, Default)]
 pub struct Stop(AtomicBool);
@@ -34,7 +37,10 @@ impl Stop {
 /// One device with its command window and the host's queues.
 pub struct Simulation<D> {
     device: D,
+    page_bytes: u64,
     policy: Box<dyn Policy>,
+    uses_buffer: bool,
+    is_volatile: bool,
     window: Window,
     window_depth: usize,
     hosts: Vec<VecDeque<Command>>,
@@ -42,6 +48,8 @@ pub struct Simulation<D> {
     waiting_at_hosts: usize,
     measures: Measures,
     done: Vec<Command>,
+    /// Requests that were drawn and did not arrive yet.
+    ahead: VecDeque<Incoming>,
     arrived: u64,
     last_arrival_ns: u64,
 }
@@ -57,7 +65,10 @@ impl<D: Device> Simulation<D> {
         log: bool,
     ) -> Self {
         Simulation {
+            page_bytes: device.page_bytes(),
             device,
+            uses_buffer: policy.uses_buffer(),
+            is_volatile: policy.is_volatile(),
             policy,
             window,
             window_depth: window_depth as usize,
@@ -66,6 +77,7 @@ impl<D: Device> Simulation<D> {
             waiting_at_hosts: 0,
             measures: Measures::new(log),
             done: Vec::new(),
+            ahead: VecDeque::with_capacity(BATCH),
             arrived: 0,
             last_arrival_ns: 0,
         }
@@ -86,7 +98,7 @@ impl<D: Device> Simulation<D> {
                 self.dispatch(0);
                 None
             }
-            None => source.next_request()?,
+            None => self.draw(source)?,
         };
         self.reissue(source, closed_loop, 0)?;
         let mut steps = 0;
@@ -109,7 +121,7 @@ impl<D: Device> Simulation<D> {
                 if let Some(request) = next.take() {
                     self.arrive(&request)?;
                 }
-                next = source.next_request()?;
+                next = self.draw(source)?;
             }
             while self.device.next_time_ns() == Some(now_ns) {
                 self.device.advance(&mut self.done);
@@ -122,6 +134,22 @@ impl<D: Device> Simulation<D> {
             .measures
             .finish(self.device.usage(), self.device.page_bytes());
         Ok((report, log, self.device))
+    }
+
+    /// The next request of an open-loop source. Several are drawn at once, so that the memory
+    /// fetches what the device will look up for one while the next are made.
+    fn draw(&mut self, source: &mut dyn Source) -> Result<Option<Incoming>, SimError> {
+        if self.ahead.is_empty() {
+            while self.ahead.len() < BATCH {
+                let Some(incoming) = source.next_request()? else {
+                    break;
+                };
+                let page = incoming.request.offset.0 / self.page_bytes;
+                self.device.expect(page);
+                self.ahead.push_back(incoming);
+            }
+        }
+        Ok(self.ahead.pop_front())
     }
 
     /// Closed loop: lets the next request come for each one completed, until all outstanding ones
@@ -174,7 +202,7 @@ impl<D: Device> Simulation<D> {
     /// The command of a request, or what is wrong with the request.
     fn command(&self, incoming: &Incoming) -> Result<Command, SimError> {
         let request = incoming.request;
-        let page_bytes = self.device.page_bytes();
+        let page_bytes = self.page_bytes;
         let size_bytes = u64::from(self.device.pages()) * page_bytes;
         let wrong = |key, value: u64, expected: String| SimError::Request {
             index: self.arrived,
@@ -210,7 +238,7 @@ impl<D: Device> Simulation<D> {
     /// Lets a command into the window.
     fn enter(&mut self, mut command: Command, now_ns: u64) {
         command.admitted_ns = now_ns;
-        command.missing = if self.policy.uses_buffer() {
+        command.missing = if self.uses_buffer {
             self.device.missing(command.first_page, command.pages)
         } else {
             command.pages
@@ -233,7 +261,7 @@ impl<D: Device> Simulation<D> {
     /// Hands commands to the device until it or the window has no more.
     fn dispatch(&mut self, now_ns: u64) {
         while !self.window.is_empty() && self.device.is_ready() {
-            if self.policy.is_volatile() {
+            if self.is_volatile {
                 self.window.estimate_all(&*self.policy, &self.device);
             }
             let position = self.policy.choose(&self.window, now_ns);
@@ -241,7 +269,7 @@ impl<D: Device> Simulation<D> {
             command.dispatched_ns = now_ns;
             self.admit(now_ns);
             self.device.start(now_ns, command, &mut self.done);
-            if self.policy.uses_buffer() {
+            if self.uses_buffer {
                 self.window
                     .refresh(self.device.changed(), &*self.policy, &self.device);
             }

@@ -1,10 +1,15 @@
 //! The command queue of the device (NCQ window): what waits, in the order of admission, and how
 //! waiting makes a command more urgent.
 
+use std::ops::{Deref, DerefMut};
+
 use serde::{Deserialize, Serialize};
 
 use crate::device::View;
 use crate::policy::Policy;
+
+/// How many vacated places a column keeps before it moves up.
+const COLUMN_SLACK: usize = 512;
 
 /// One command as the device sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,12 +58,12 @@ pub enum Aging {
 /// The waiting commands in the order of admission. The columns that every dispatch scans are
 /// kept apart from the commands, so that the scan is a few vector instructions.
 pub struct Window {
-    commands: Vec<Command>,
-    overtaken: Vec<u32>,
-    weights: Vec<f64>,
-    estimates: Vec<f64>,
+    commands: Column<Command>,
+    overtaken: Column<u32>,
+    weights: Column<f64>,
+    estimates: Column<f64>,
     /// The estimate on entry, which `shorter-arrival` compares with.
-    entry_estimates: Vec<f64>,
+    entry_estimates: Column<f64>,
     /// α^n by n. Powers, not repeated products: ties depend on the last bit.
     powers: Vec<f64>,
     alpha: f64,
@@ -69,11 +74,11 @@ impl Window {
     /// An empty window.
     pub fn new(alpha: f64, aging: Aging) -> Self {
         Window {
-            commands: Vec::new(),
-            overtaken: Vec::new(),
-            weights: Vec::new(),
-            estimates: Vec::new(),
-            entry_estimates: Vec::new(),
+            commands: Column::default(),
+            overtaken: Column::default(),
+            weights: Column::default(),
+            estimates: Column::default(),
+            entry_estimates: Column::default(),
             powers: vec![1.0],
             alpha,
             aging,
@@ -104,7 +109,7 @@ impl Window {
     #[inline]
     pub fn least(&self) -> usize {
         let mut least = (f64::INFINITY, 0);
-        for (i, (weight, estimate)) in self.weights.iter().zip(&self.estimates).enumerate() {
+        for (i, (weight, estimate)) in self.weights.iter().zip(&*self.estimates).enumerate() {
             let aged = weight * estimate;
             if aged < least.0 {
                 least = (aged, i);
@@ -166,7 +171,7 @@ impl Window {
     /// Brings missing pages and estimates up to date where one of `changed` (runs of pages, end
     /// excluded, that came into the buffer or left it) touches a command.
     pub fn refresh(&mut self, changed: &[(u32, u32)], policy: &dyn Policy, view: &dyn View) {
-        for (command, estimate) in self.commands.iter_mut().zip(&mut self.estimates) {
+        for (command, estimate) in self.commands.iter_mut().zip(&mut *self.estimates) {
             let (first, end) = (command.first_page, command.end_page());
             if changed.iter().any(|(from, to)| first < *to && end > *from) {
                 command.missing = view.missing(first, command.pages);
@@ -177,9 +182,60 @@ impl Window {
 
     /// Asks the policy again about every waiting command.
     pub fn estimate_all(&mut self, policy: &dyn Policy, view: &dyn View) {
-        for (command, estimate) in self.commands.iter().zip(&mut self.estimates) {
+        for (command, estimate) in self.commands.iter().zip(&mut *self.estimates) {
             *estimate = estimate_of(command, policy, view);
         }
+    }
+}
+
+/// A vector from which elements near its begin are taken as cheaply as those near its end: what
+/// lies before `first` is no longer there.
+#[derive(Default)]
+struct Column<T> {
+    all: Vec<T>,
+    first: usize,
+}
+
+impl<T: Copy> Column<T> {
+    #[inline]
+    fn push(&mut self, element: T) {
+        self.all.push(element);
+    }
+
+    /// Takes the element at `position` by moving the fewer of those before and behind it.
+    #[inline]
+    fn remove(&mut self, position: usize) -> T {
+        if position > self.len() / 2 {
+            return self.all.remove(self.first + position);
+        }
+        let at = self.first + position;
+        let element = self.all[at];
+        self.all.copy_within(self.first..at, self.first + 1);
+        self.first += 1;
+        if self.first == self.all.len() {
+            self.all.clear();
+            self.first = 0;
+        } else if self.first == COLUMN_SLACK {
+            self.all.drain(..self.first);
+            self.first = 0;
+        }
+        element
+    }
+}
+
+impl<T> Deref for Column<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        &self.all[self.first..]
+    }
+}
+
+impl<T> DerefMut for Column<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.all[self.first..]
     }
 }
 

@@ -2,11 +2,13 @@
 //! page number, or the plane that is free first.
 
 use crate::device::DeviceSpec;
+use crate::divisor::Divisor;
 use crate::SimError;
 
 pub(super) struct Allocation {
     /// Plane by logical page modulo the number of planes.
     table: Vec<u32>,
+    planes: Divisor,
     dynamic: bool,
     next: usize,
 }
@@ -49,6 +51,7 @@ impl Allocation {
         };
         Ok(Allocation {
             table: (0..flash.planes()).map(plane).collect(),
+            planes: Divisor::new(flash.planes()),
             dynamic,
             next: 0,
         })
@@ -61,7 +64,16 @@ impl Allocation {
     /// The plane of a page by its number.
     #[inline]
     pub(super) fn fixed(&self, page: u32) -> u32 {
-        self.table[page as usize % self.table.len()]
+        self.table[self.planes.remainder(page) as usize]
+    }
+
+    /// The least page of each plane by its number; the others follow at steps of the planes.
+    pub(super) fn first_pages(&self) -> Vec<u32> {
+        let mut first = vec![0; self.table.len()];
+        for (page, plane) in self.table.iter().enumerate() {
+            first[*plane as usize] = page as u32;
+        }
+        first
     }
 
     /// The plane that is free first among those with room; equals in turn.

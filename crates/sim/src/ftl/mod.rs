@@ -8,10 +8,13 @@ mod allocation;
 mod collect;
 mod precondition;
 
+use std::hint::black_box;
+
 use allocation::Allocation;
 use collect::Buckets;
 
 use crate::device::{DeviceSpec, Precondition};
+use crate::divisor::Divisor;
 use crate::SimError;
 
 /// No block.
@@ -79,6 +82,8 @@ pub struct Ftl {
     allocation: Allocation,
     pages_per_block: u32,
     blocks_per_plane: u32,
+    block_of: Divisor,
+    plane_of_block: Divisor,
     low: u32,
     high: u32,
     usage: FtlUsage,
@@ -111,6 +116,8 @@ impl Ftl {
             allocation: Allocation::new(spec)?,
             pages_per_block: flash.pages_per_block,
             blocks_per_plane: flash.blocks_per_plane,
+            block_of: Divisor::new(flash.pages_per_block),
+            plane_of_block: Divisor::new(flash.blocks_per_plane),
             low: spec.ftl.free_blocks_low,
             high: spec.ftl.free_blocks_high,
             usage: FtlUsage::default(),
@@ -129,12 +136,21 @@ impl Ftl {
         self.l2p.len() as u32
     }
 
+    /// Fetches a page's entries ahead of their use: large tables are not in the cache.
+    #[inline]
+    pub fn expect(&self, page: u64) {
+        let physical = self.l2p.get(page as usize).copied().unwrap_or(0);
+        black_box(self.p2l[physical.saturating_sub(1) as usize]);
+    }
+
     /// The plane that holds a logical page, or would be asked for it.
     #[inline]
     pub fn plane_of(&self, page: u32) -> u32 {
         match self.l2p[page as usize] {
             0 => self.allocation.fixed(page),
-            physical => (physical - 1) / self.pages_per_block / self.blocks_per_plane,
+            physical => self
+                .plane_of_block
+                .quotient(self.block_of.quotient(physical - 1)),
         }
     }
 
@@ -161,7 +177,7 @@ impl Ftl {
     #[inline]
     pub fn write(&mut self, page: u32, plane: u32) -> GcWork {
         self.invalidate(page);
-        self.append(page, plane, false);
+        self.append(page, plane);
         self.usage.host_programs += 1;
         self.collect(plane)
     }
@@ -197,20 +213,26 @@ impl Ftl {
     /// Moves the valid pages of a block elsewhere in its plane and erases it.
     fn evacuate(&mut self, victim: u32, plane: u32) -> u32 {
         let first = victim * self.pages_per_block;
-        let mut left = self.valid[victim as usize];
-        let moved = left;
-        for physical in first..first + self.pages_per_block {
-            if left == 0 {
-                break;
+        let moved = self.valid[victim as usize];
+        let mut left = moved;
+        let mut from = first;
+        while left > 0 {
+            let mut frontier = self.open(self.planes[plane as usize].moved, plane);
+            let before = frontier.next;
+            while left > 0 && frontier.next < self.pages_per_block {
+                let logical = std::mem::take(&mut self.p2l[from as usize]);
+                from += 1;
+                if logical != 0 {
+                    let physical = frontier.block * self.pages_per_block + frontier.next;
+                    frontier.next += 1;
+                    self.l2p[logical as usize - 1] = physical + 1;
+                    self.p2l[physical as usize] = logical;
+                    left -= 1;
+                }
             }
-            let logical = self.p2l[physical as usize];
-            if logical != 0 {
-                self.p2l[physical as usize] = 0;
-                self.append(logical - 1, plane, true);
-                left -= 1;
-            }
+            self.valid[frontier.block as usize] += frontier.next - before;
+            self.planes[plane as usize].moved = frontier;
         }
-        self.planes[plane as usize].valid_pages -= moved;
         self.valid[victim as usize] = 0;
         self.wear[victim as usize] += 1;
         self.planes[plane as usize].erased.push(victim);
@@ -224,29 +246,32 @@ impl Ftl {
         self.blocks_per_plane - plane.fresh + plane.erased.len() as u32
     }
 
-    /// Puts a page at the end of the plane's frontier.
+    /// A frontier with room: the one given, or a free block once it is full.
     #[inline]
-    fn append(&mut self, page: u32, plane: u32, is_moved: bool) {
-        let at = &mut self.planes[plane as usize];
-        let mut frontier = if is_moved { at.moved } else { at.host };
-        if frontier.next == self.pages_per_block {
-            if frontier.block != NONE {
-                let full = frontier.block;
-                self.buckets.add(full, plane, self.valid[full as usize]);
-            }
-            frontier = Frontier {
-                block: at.take_free(plane * self.blocks_per_plane),
-                next: 0,
-            };
+    fn open(&mut self, frontier: Frontier, plane: u32) -> Frontier {
+        if frontier.next < self.pages_per_block {
+            return frontier;
         }
+        if frontier.block != NONE {
+            let valid = self.valid[frontier.block as usize];
+            self.buckets.add(frontier.block, plane, valid);
+        }
+        let first_block = plane * self.blocks_per_plane;
+        Frontier {
+            block: self.planes[plane as usize].take_free(first_block),
+            next: 0,
+        }
+    }
+
+    /// Puts a page of the host at the end of the plane's frontier.
+    #[inline]
+    fn append(&mut self, page: u32, plane: u32) {
+        let mut frontier = self.open(self.planes[plane as usize].host, plane);
         let physical = frontier.block * self.pages_per_block + frontier.next;
         frontier.next += 1;
+        let at = &mut self.planes[plane as usize];
+        at.host = frontier;
         at.valid_pages += 1;
-        if is_moved {
-            at.moved = frontier;
-        } else {
-            at.host = frontier;
-        }
         self.valid[frontier.block as usize] += 1;
         self.l2p[page as usize] = physical + 1;
         self.p2l[physical as usize] = page + 1;
@@ -260,8 +285,8 @@ impl Ftl {
         }
         let physical = physical - 1;
         self.p2l[physical as usize] = 0;
-        let block = physical / self.pages_per_block;
-        let plane = block / self.blocks_per_plane;
+        let block = self.block_of.quotient(physical);
+        let plane = self.plane_of_block.quotient(block);
         self.planes[plane as usize].valid_pages -= 1;
         let valid = &mut self.valid[block as usize];
         *valid -= 1;

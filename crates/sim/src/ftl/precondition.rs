@@ -27,18 +27,16 @@ impl Ftl {
     pub(super) fn fill_by_formula(&mut self, seed: u64) {
         let planes = self.planes.len() as u32;
         let mut rng = Rng::new(seed, STREAM);
-        let mut pages_of: Vec<Vec<u32>> = vec![Vec::new(); planes as usize];
-        for page in 0..self.logical_pages() {
-            pages_of[self.allocation.fixed(page) as usize].push(page);
-        }
+        // Every plane holds equally many.
+        let pages = self.logical_pages() / planes;
         // Two blocks stay for the frontiers.
         let blocks = self.blocks_per_plane - self.high - 2;
-        for (plane, pages) in pages_of.iter().enumerate() {
-            let order = rng.permutation(pages.len() as u32);
-            let mut pages = order.iter().map(|i| pages[*i as usize]);
-            let counts = valid_by_age(blocks, self.pages_per_block, pages.len() as u32);
-            for valid in counts.into_iter().rev() {
-                self.fill_block(plane as u32, valid, &mut pages);
+        let counts = valid_by_age(blocks, self.pages_per_block, pages);
+        for (plane, first_page) in self.allocation.first_pages().into_iter().enumerate() {
+            let order = rng.permutation(pages);
+            let mut pages = order.into_iter().map(|i| first_page + i * planes);
+            for valid in counts.iter().rev() {
+                self.fill_block(plane as u32, *valid, &mut pages);
             }
         }
     }
@@ -49,7 +47,7 @@ impl Ftl {
         let block = self.planes[plane as usize].take_free(first);
         self.planes[plane as usize].host = Frontier { block, next: 0 };
         for page in pages.by_ref().take(valid as usize) {
-            self.append(page, plane, false);
+            self.append(page, plane);
         }
         // A frontier at its end is closed by the next append; this one is closed here, since the
         // rest of its pages was overwritten long ago.

@@ -257,11 +257,15 @@ impl Synthetic {
     /// Start and length of the next record.
     fn place(&mut self) -> (u64, u64) {
         let thread = self.rng.below(u64::from(self.spec.threads));
-        let length = self.spec.record_min.0 << self.rng.below(self.record_sizes);
+        let size = self.rng.below(self.record_sizes);
+        let length = self.spec.record_min.0 << size;
         let file = self.spec.first_file.0 << thread;
         let start = self.spec.first_file.0 * ((1 << thread) - 1);
         let offset = match self.spec.order {
-            Order::Random => self.rng.below(file / length) * length,
+            Order::Random => {
+                let bits = self.spec.record_min.0.trailing_zeros() + size as u32;
+                self.rng.below(file >> bits) << bits
+            }
             Order::Sequential => {
                 let cursor = &mut self.cursors[thread as usize];
                 let offset = if *cursor + length > file { 0 } else { *cursor };
