@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -93,3 +94,59 @@ def test_bad_values_name_key_and_range(tmp_path):
     message = refused("--device", str(path))
     assert str(path) in message
     assert "rounds" in message
+    assert "'random9k' is not known" in refused("--workload", "random9k")
+
+
+def test_a_verdict_on_policies(tmp_path):
+    arguments = ("--policy", "fcfs,sptf", "--depth", "32", "--requests", "500", "--seeds", "6")
+    out = tmp_path / "out"
+    verdict = json.loads(run(*arguments, "--out", str(out), "--json"))
+    summaries = {each["candidate"]: each for each in verdict["workloads"]["random4k"]["candidates"]}
+    assert summaries["sptf"]["verdict"] == "better"
+    assert summaries["sptf"]["ratio"] > 1.3
+    measured = [json.loads(line) for line in (out / "runs.jsonl").open()]
+    assert {(one["block"], one["properties"]["simulation_seed"]) for one in measured} == {
+        (block, block + 1) for block in range(6)
+    }
+    simulated = runs(*arguments)[0]
+    first = next(one for one in measured if (one["block"], one["candidate"]) == (0, "fcfs"))
+    assert first["metrics"]["iops"] == simulated["iops"]
+    assert first["metrics"]["latency_ns_max"] == simulated["latency_ns_max"]
+    assert (out / "report.html").is_file()
+
+
+def test_a_verdict_needs_policies_and_seeds(tmp_path):
+    out = ("--out", str(tmp_path / "out"))
+    assert "two different policies" in refused("--policy", "fcfs", *out)
+    assert "two different policies" in refused("--policy", "fcfs,sptf", "--seeds", "1", *out)
+    assert not (tmp_path / "out").exists()
+
+
+def written(folder: Path, lines: str) -> str:
+    path = folder / "made.spc"
+    path.write_text(lines)
+    return f"{path}:spc"
+
+
+def test_a_trace_is_replayed_at_its_times(tmp_path):
+    far = [0, 900_000_000, 1_000, 900_001_000]
+    trace = written(
+        tmp_path, "".join(f"0,{sector},4096,r,0.00{i}\n" for i, sector in enumerate(far))
+    )
+    fcfs, sstf = runs("--trace", trace, "--policy", "fcfs,sstf", "--seeds", "8")
+    assert (fcfs["requests"], fcfs["bytes"]) == (4, 4 * 4096)
+    assert fcfs["seek_cylinders_mean"] > 1.2 * sstf["seek_cylinders_mean"]
+    alone = runs("--trace", trace, "--requests", "1")[0]
+    assert alone["latency_ns_max"] == alone["elapsed_ns"]
+    late = written(tmp_path, "0,0,4096,r,0\n0,0,4096,r,2.5\n")
+    assert runs("--trace", late)[0]["elapsed_ns"] > 2_500_000_000
+
+
+def test_a_wrong_trace_is_refused(tmp_path):
+    beyond = written(tmp_path, "0,0,4096,r,0\n0,99000000000,4096,r,1\n")
+    assert "ending within the disk's" in refused("--trace", beyond)
+    assert "line 2" in refused("--trace", written(tmp_path, "0,0,4096,r,0\n0,x,4096,r,1\n"))
+    good = written(tmp_path, "0,0,4096,r,0\n")
+    assert "its own sizes and arrivals" in refused("--trace", good, "--depth", "4")
+    assert "no seeds" in refused("--trace", good, "--out", str(tmp_path / "out"))
+    assert "no such file" in refused("--trace", str(tmp_path / "none"))

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.errors import Interrupted, SpecError
-from schedlab.spec import SCHEMA_VERSION
+from schedlab.errors import SpecError
+from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment, Stopping, Target, Workload
 
 if TYPE_CHECKING:
-    from schedlab._core import SimStop
+    from schedlab.sim.disk import DiskSimulation
 
-HINT = "see `schedlab sim disk --help` and docs/concepts/disk-model.md"
-READ, WRITE = {"kind": "read"}, {"kind": "write"}
-RANDOM = {"kind": "random", "replacement": True}
-# name: (pattern, direction, record), as schedlab_model::Workload has them
-WORKLOADS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "random4k": (RANDOM, READ, "4k"),
-    "random64k": (RANDOM, READ, "64k"),
-    "randwrite4k": (RANDOM, WRITE, "4k"),
-    "mixed4k": (RANDOM, {"kind": "mixed", "read_percent": 70}, "4k"),
-    "seqread": ({"kind": "sequential"}, READ, "128k"),
-    "seqwrite": ({"kind": "sequential"}, WRITE, "128k"),
-}
 COLUMNS: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
     "IOPS": (".1f", lambda run: run["iops"]),
     "mean ms": (".2f", lambda run: run["latency_ns_mean"] / 1e6),
@@ -39,109 +27,121 @@ COLUMNS: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
     "busy": (".1%", lambda run: run["utilisation"]),
     "hits": (".1%", lambda run: run["hit_ratio"]),
 }
-
-
-@dataclass(frozen=True)
-class DiskRun:
-    """One run, as crates/py/src/disk_sim.rs takes it."""
-
-    job: Mapping[str, Any]
-
-    def run(self, stop: SimStop | None = None) -> dict[str, Any]:
-        """Its figures; SpecError names a wrong key and the range allowed."""
-        from schedlab._core import run_disk_simulation
-
-        try:
-            result: dict[str, Any] = json.loads(run_disk_simulation(json.dumps(self.job), stop))
-        except ValueError as error:
-            raise SpecError(str(error), HINT) from None
-        except RuntimeError as error:
-            raise Interrupted(str(error)) from None
-        return result
+# Of a verdict: what arrives whatever is served is judged by its latency, else by the rate.
+METRICS = ("iops", "latency_ns_mean", "latency_ns_p99", "latency_ns_max")
 
 
 @click.command()
 @click.option("--device", default="disk7200", show_default=True, help="Shipped, or a TOML file.")
 @click.option("--policy", default="fcfs", show_default=True, help="One or several, with commas.")
-@click.option(
-    "--workload", type=click.Choice(list(WORKLOADS)), default="random4k", show_default=True
-)
+@click.option("--workload", default="random4k", show_default=True, help="random4k, seqread, ….")
+@click.option("--trace", metavar="FILE[:FORMAT]", help="Replay a trace instead of a workload.")
 @click.option("--record", help="Size of the requests instead of the workload's own.")
 @click.option("--span", default="0", help="Bytes used from the start of the disk; 0: all.")
 @click.option("--depth", type=int, help="Closed loop: so many always outstanding.  [default: 1]")
 @click.option("--rate", type=float, help="Instead: Poisson arrivals per second.")
-@click.option("--requests", default=10_000, show_default=True)
-@click.option("--seeds", type=click.IntRange(min=1), default=8, show_default=True)
+@click.option("--requests", type=int, help="Default 10000; a trace: all.")
+@click.option("--seeds", type=click.IntRange(1, 1000), default=8, show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=1, help="The first seed.")
+@click.option("--out", type=click.Path(path_type=Path), help="Result folder with verdict, report.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def disk(
-    device: str,
     policy: str,
     workload: str,
-    record: str | None,
-    span: str,
-    depth: int | None,
-    rate: float | None,
-    requests: int,
+    trace: str | None,
     seeds: int,
-    seed: int,
+    out: Path | None,
     as_json: bool,
+    **typed: Any,
 ) -> None:
     """Simulate a disk with heads, one run per policy and seed.
+
+    With --out, the policies are candidates and the seeds blocks of an experiment: its result
+    folder holds every run, the verdict on the policies and the report.
 
     \b
     schedlab sim disk --policy fcfs,sstf,scan,clook,sptf --workload random4k --depth 32
     """
+    from schedlab.cli.sim.run import trace_source
+    from schedlab.sim.disk import DiskSimulation
+
+    policies = [name.strip() for name in policy.split(",")]
+    source: str | Path = workload
+    if trace:
+        source, form = trace_source(trace)
+        typed["format"] = form.get("format")
+    simulation = DiskSimulation(workload=source, **typed)
+    if out is not None:
+        judge(simulation, policies, seeds, out, as_json)
+    else:
+        # A trace is the same whatever the seed.
+        simulate(simulation, policies, 1 if trace else seeds, as_json)
+
+
+def simulate(first: DiskSimulation, policies: Sequence[str], seeds: int, as_json: bool) -> None:
+    """All runs in threads, and their figures."""
     from schedlab.sim.pool import run_threads
 
-    if depth is not None and rate is not None:
-        raise SpecError("--depth and --rate exclude each other", "leave one away")
-    if requests < 0:
-        raise SpecError(f"requests = {requests}: expected at least 1", HINT)
-    if depth is not None and depth < 1:
-        raise SpecError(f"depth = {depth}: expected at least 1", HINT)
-    if rate is not None and not math.isfinite(rate):
-        raise SpecError(f"rate = {rate}: expected a positive number", HINT)
-    pattern, direction, own_record = WORKLOADS[workload]
-    described = {
-        "pattern": pattern,
-        "direction": direction,
-        "record": _size(record or own_record),
-        "span": _size(span),
-        "arrivals": {"kind": "closed", "depth": depth or 1}
-        if rate is None
-        else {"kind": "poisson", "rate_per_s": rate},
-    }
-    base = {**_device(device), "requests": requests}
     runs: Any = [
-        DiskRun({**base, "policy": name.strip(), "workload": {**described, "seed": number}})
-        for name in policy.split(",")
-        for number in range(seed, seed + seeds)
+        dataclasses.replace(first, policy=name, seed=number)
+        for name in policies
+        for number in range(first.seed, first.seed + seeds)
     ]
     done: Any = run_threads(runs)
     if as_json:
-        head = {"schema": SCHEMA_VERSION, "device": device, "workload": workload}
-        click.echo(json.dumps({**head, "arrivals": described["arrivals"], "runs": done}))
+        head = {"schema": SCHEMA_VERSION, "device": first.device, "workload": str(first.workload)}
+        if isinstance(first.workload, str):
+            head["arrivals"] = first.arrivals()
+        click.echo(json.dumps({**head, "runs": done}))
     else:
         _show(done, seeds)
 
 
-def _size(text: str) -> int | str:
-    """Digits as a number: the simulator reads `4k` as text and `4096` as a number."""
-    return int(text) if text.isdigit() else text
+def judge(
+    simulation: DiskSimulation, policies: Sequence[str], seeds: int, out: Path, as_json: bool
+) -> None:
+    """The same as an experiment with its result folder and a verdict."""
+    from schedlab.cli.compare import create_folder
+    from schedlab.cli.conduct import conduct, present
+
+    present(conduct(create_folder(experiment_of(simulation, policies, seeds), out)), as_json)
 
 
-def _device(name_or_path: str) -> dict[str, str]:
-    """A shipped name, or the content of a device file with its path."""
-    from schedlab._core import disk_devices
-
-    path = Path(name_or_path)
-    if name_or_path in disk_devices() or path.suffix != ".toml":
-        return {"device": name_or_path}
-    try:
-        return {"device": path.read_text(encoding="utf-8"), "path": str(path)}
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: {error}", "give the path of a device file") from error
+def experiment_of(simulation: DiskSimulation, policies: Sequence[str], seeds: int) -> Experiment:
+    """Policies as candidates, the first is the baseline; seeds as blocks."""
+    if isinstance(simulation.workload, Path):
+        hint = "leave --out away, or use --workload"
+        raise SpecError("a trace has no seeds, and a verdict needs blocks", hint)
+    if seeds < 2 or len(set(policies)) < 2 or len(set(policies)) < len(policies):
+        hint = "for example --policy fcfs,sptf --seeds 8"
+        raise SpecError("a verdict needs at least two different policies and two seeds", hint)
+    given = dataclasses.asdict(simulation)
+    parameters = {
+        name: value
+        for name, value in given.items()
+        if name not in {"policy", "seed"} and value is not None
+    }
+    metric = METRICS[0] if simulation.rate is None else METRICS[1]
+    return Experiment(
+        title=f"Command-queue policies on the simulated {simulation.device}",
+        kind="sim",
+        target=Target("none"),
+        candidates=tuple(Candidate(name, {"policy": name}) for name in policies),
+        workloads=(
+            Workload(
+                label=simulation.workload,
+                kind="disk",
+                metric=metric,
+                parameters=parameters,
+                secondary=tuple(name for name in METRICS if name != metric),
+            ),
+        ),
+        baseline=policies[0],
+        seed=simulation.seed,
+        stopping=Stopping("fixed", seeds),
+        aa_arm=False,
+        objective="throughput" if metric == "iops" else "latency",
+    )
 
 
 def _show(done: Sequence[Mapping[str, Any]], seeds: int) -> None:

@@ -13,6 +13,7 @@ use super::result::{DiskResult, Tally};
 use super::source::{requests, Source};
 use super::spec::DiskSpec;
 use crate::error::require;
+use crate::workload::trace::TraceReader;
 use crate::{SimError, Stop};
 
 /// Commands between two looks at the stop flag.
@@ -57,6 +58,27 @@ pub fn replay<'a>(
     Engine::new(spec, policy::find(policy)?, source)
         .run(stop)
         .map(|tally| tally.finish(policy, 0))
+}
+
+/// Serves a trace, at most `most` requests of it; what moves no data, such as trims, is left out.
+pub fn replay_trace(
+    spec: &DiskSpec,
+    policy: &str,
+    trace: TraceReader,
+    most: Option<u64>,
+    stop: &Stop,
+) -> Result<DiskResult, SimError> {
+    let mut broken = None;
+    let records = trace.map_while(|record| record.map_err(|error| broken = Some(error)).ok());
+    let requests = records
+        .filter(|record| !record.trim && record.request.length.0 > 0)
+        .map(|record| record.request)
+        .take(most.map_or(usize::MAX, |most| most as usize));
+    let result = replay(spec, policy, requests, stop);
+    match broken {
+        Some(error) => Err(error.into()),
+        None => result,
+    }
 }
 
 struct Engine<'a> {

@@ -6,13 +6,14 @@ All candidates of a block get the same seed, and so the same requests. Nothing o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.run.outcome import Outcome
 from schedlab.sim import Simulation
+from schedlab.sim.disk import DiskSimulation
 from schedlab.spec import METRICS, Candidate, Cell, Experiment, Workload
 
 if TYPE_CHECKING:
@@ -27,22 +28,44 @@ class SimSession:
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One simulation; `properties` holds the numbers that are no metric of schedlab."""
-        simulation = simulation_of(workload, candidate, self.seed + cell.block)
-        result = simulation.run()
-        numbers = result.metrics
-        known = {name: value for name, value in numbers.items() if name in METRICS}
-        rows: dict[int, list[int]] = {}
-        for direction in ("read", "write"):
-            for low, high, count in result.histogram(direction).tolist():
-                rows.setdefault(low, [low, high, 0])[2] += count
-        return Outcome(
-            metrics={name: value for name, value in known.items() if math.isfinite(value)},
-            properties={
-                "simulation_seed": simulation.seed,
-                **{n: v for n, v in numbers.items() if n not in METRICS and math.isfinite(v)},
-            },
-            histograms={"latency_ns": [rows[low] for low in sorted(rows)]},
-        )
+        return OUTCOMES[workload.kind](workload, candidate, self.seed + cell.block)
+
+
+def ssd_outcome(workload: Workload, candidate: Candidate, seed: int) -> Outcome:
+    """Of an SSD."""
+    result = simulation_of(workload, candidate, seed).run()
+    rows: dict[int, list[int]] = {}
+    for direction in ("read", "write"):
+        for low, high, count in result.histogram(direction).tolist():
+            rows.setdefault(low, [low, high, 0])[2] += count
+    return _outcome(seed, result.metrics, [rows[low] for low in sorted(rows)])
+
+
+def disk_outcome(workload: Workload, candidate: Candidate, seed: int) -> Outcome:
+    """Of a disk with heads: the parameters and settings are the fields of `DiskSimulation`."""
+    given: dict[str, Any] = {**workload.parameters, **candidate.settings, "seed": seed}
+    run = DiskSimulation(**given).run()
+    numbers = {name: float(value) for name, value in run.items() if isinstance(value, int | float)}
+    del numbers["seed"]
+    return _outcome(seed, numbers, [list(each.values()) for each in run["latency_bins"]])
+
+
+OUTCOMES: Mapping[str, Callable[[Workload, Candidate, int], Outcome]] = {
+    "ssd": ssd_outcome,
+    "disk": disk_outcome,
+}
+
+
+def _outcome(seed: int, numbers: Mapping[str, float], bins: list[list[int]]) -> Outcome:
+    finite = {name: value for name, value in numbers.items() if math.isfinite(value)}
+    return Outcome(
+        metrics={name: value for name, value in finite.items() if name in METRICS},
+        properties={
+            "simulation_seed": seed,
+            **{name: value for name, value in finite.items() if name not in METRICS},
+        },
+        histograms={"latency_ns": bins},
+    )
 
 
 def simulation_of(workload: Workload, candidate: Candidate, seed: int) -> Simulation:
@@ -66,5 +89,5 @@ def open_session(
         for candidate in experiment.candidates:
             first = {**workload.parameters, "requests": 1}
             short = Workload(workload.label, workload.kind, workload.metric, first)
-            simulation_of(short, candidate, experiment.seed).run()
+            OUTCOMES[workload.kind](short, candidate, experiment.seed)
     yield SimSession(experiment.seed)
