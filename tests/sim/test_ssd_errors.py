@@ -61,6 +61,30 @@ def test_requests_beyond_the_end_or_out_of_order_are_refused(tmp_path: Path) -> 
         Simulation(workload=trace).run()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--set", "flash.dies_per_package=0"], "flash.dies_per_package = 0: expected 1 to"),
+        (["--buffer", "65GiB"], "buffer.size = 65 GiB: expected 0 to the device's size, 64 GiB"),
+        (["--alpha", "0"], "alpha = 0: expected a number above 0 and at most 1"),
+        (["--alpha", "1.5"], "alpha = 1.5: expected a number above 0 and at most 1"),
+        (["--alpha", "nan"], "alpha = NaN: expected a number above 0 and at most 1"),
+        (["--trace", "beyond.csv"], "request 0: offset = 68719472640: expected 0 to 68719476736"),
+    ],
+)
+def test_the_command_says_what_is_wrong_and_what_helps(
+    arguments: list[str], message: str, tmp_path: Path
+) -> None:
+    text = "arrival_ms,is_write,first_page,pages\n0,0,16777215,2\n"
+    (tmp_path / "beyond.csv").write_text(text)
+    command = [sys.executable, "-m", "schedlab", "sim", "run", "--seeds", "1", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    error, hint = done.stderr.splitlines()
+    assert error.startswith("error: ") and message in error
+    assert hint.startswith("hint: ")
+
+
 def test_a_running_simulation_stops_within_100_ms() -> None:
     stop = _core.SimStop()
     endless = Simulation(workload="randread4k", requests=10**12)

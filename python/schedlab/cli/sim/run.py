@@ -47,7 +47,9 @@ COLUMNS = (
 @click.option("--seeds", type=click.IntRange(min=1), default=8, show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=1, help="The first seed.")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a device key.")
-@click.option("--log", type=click.Path(path_type=Path), help="Write every request to a CSV file.")
+@click.option(
+    "--log", type=click.Path(path_type=Path), help="Every request to FILE.csv or FILE.arrow."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def run(
     device: str,
@@ -67,7 +69,10 @@ def run(
 ) -> None:
     """Simulate an SSD and its command queue, one run per policy and seed."""
     from schedlab.sim import Simulation
+    from schedlab.sim.request_log import check_log_name, write_log
 
+    if log is not None:
+        check_log_name(log)
     device_set = dict(changed(text) for text in changes)
     if buffer is not None:
         device_set["buffer.size"] = buffer
@@ -91,7 +96,8 @@ def run(
     ]
     done = run_all(simulations)
     if log is not None:
-        write_log(log, simulations, done)
+        runs = zip(simulations, done, strict=True)
+        write_log(log, ((run.policy, run.seed, result.log) for run, result in runs))
     if as_json:
         click.echo(json.dumps(document(simulations, done, trace or workload)))
     else:
@@ -166,14 +172,3 @@ def show(simulations: list[Simulation], done: list[SimResult]) -> None:
     Console().print(table)
     seeds = len(next(iter(by_policy.values())))
     click.echo(f"mean over {seeds} seed(s); in brackets: ratio to the first policy", err=True)
-
-
-def write_log(path: Path, simulations: list[Simulation], done: list[SimResult]) -> None:
-    """Every completed request of every run as CSV, in the order of completion."""
-    from schedlab.sim import LOG_DTYPE
-
-    with path.open("w") as out:
-        out.write(",".join(["policy", "seed", *(name for name, _ in LOG_DTYPE)]) + "\n")
-        for simulation, result in zip(simulations, done, strict=True):
-            for row in result.log.tolist():
-                out.write(f"{simulation.policy},{simulation.seed},{','.join(map(str, row))}\n")

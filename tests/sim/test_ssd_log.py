@@ -1,0 +1,56 @@
+"""`sim run --log`: the same requests as CSV and as Arrow, units in the names of the columns."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli.sim.run import run
+from schedlab.errors import SpecError
+from schedlab.sim import Simulation
+
+TRIMMED = ["--workload", "randwrite4k", "--policy", "fcfs,tsb", "--seeds", "2", "--requests", "200"]
+
+
+def logged(path: Path, *arguments: str) -> dict:
+    done = CliRunner().invoke(
+        run, [*arguments, "--log", str(path), "--json"], catch_exceptions=False
+    )
+    return json.loads(done.stdout)
+
+
+def test_csv_and_arrow_hold_every_request_of_every_run(tmp_path: Path) -> None:
+    ipc = pytest.importorskip("pyarrow.ipc")
+    logged(tmp_path / "log.csv", *TRIMMED)
+    logged(tmp_path / "log.arrow", *TRIMMED)
+    with (tmp_path / "log.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    table = ipc.open_file(str(tmp_path / "log.arrow")).read_all()
+    assert table.num_rows == len(rows) == 2 * 2 * 200
+    assert [{k: str(v) for k, v in row.items()} for row in table.to_pylist()] == rows
+    assert {row["operation"] for row in rows} == {"write"}
+    assert [n for n in rows[0] if n.endswith("_ns")] == [
+        "arrival_ns",
+        "admitted_ns",
+        "dispatched_ns",
+        "completed_ns",
+    ]
+
+
+def test_the_log_explains_the_metrics(tmp_path: Path) -> None:
+    (figures,) = logged(tmp_path / "log.csv", "--seeds", "1", "--requests", "300")["runs"]
+    with (tmp_path / "log.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["operation"] == "read"]
+    times = [int(row["completed_ns"]) - int(row["arrival_ns"]) for row in rows]
+    assert figures["mean_read_ms"] == pytest.approx(sum(times) / len(times) / 1e6)
+    assert figures["max_read_ms"] == pytest.approx(max(times) / 1e6)
+
+
+def test_a_log_of_another_kind_is_refused_before_simulating(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Simulation, "run", lambda *_: pytest.fail("it was simulated"))
+    with pytest.raises(SpecError, match=r"ends in \.csv or \.arrow"):
+        logged(tmp_path / "log.parquet")
