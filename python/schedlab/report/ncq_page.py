@@ -11,20 +11,22 @@ STYLE = """
 :root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}
 body{max-width:64rem;margin:2rem auto;padding:0 1rem}svg{max-width:100%;height:auto;background:#fff}
 div{overflow-x:auto}table{border-collapse:collapse}td,th{padding:.2rem .8rem;text-align:right}
-th:first-child,td:first-child{text-align:left}thead th{border-bottom:1px solid}
+th:first-child,td:first-child,th:nth-child(5),td:nth-child(5){text-align:left}
+thead th{border-bottom:1px solid}
 """
 Rows = Sequence[Mapping[str, Any]]
 
 
 def line_chart(rows: Rows, x: str, y: str, by: str, log: bool = False) -> str:
-    """SVG of one line per value of `by`, told apart by colour, dash and shape."""
+    """SVG of one line per value of `by`, told apart by colour and dash; `log`: on both axes."""
     import altair as alt
 
-    scale = alt.Scale(type="log", base=2) if log else alt.Scale()
+    x_scale = alt.Scale(type="log", base=2) if log else alt.Scale()
+    y_scale = alt.Scale(type="log") if log else alt.Scale()
     chart = alt.Chart(alt.InlineData(values=[dict(row) for row in rows]))
     lines = chart.mark_line(point=True).encode(
-        x=alt.X(f"{x}:Q", scale=scale, title=x),
-        y=alt.Y(f"{y}:Q", title=y),
+        x=alt.X(f"{x}:Q", scale=x_scale, title=x),
+        y=alt.Y(f"{y}:Q", scale=y_scale, title=y),
         color=alt.Color(f"{by}:N", title=by, sort=None),
         strokeDash=alt.StrokeDash(f"{by}:N", sort=None),
     )
@@ -36,7 +38,10 @@ def bar_chart(rows: Rows, group: str, y: str, by: str) -> str:
     import altair as alt
 
     chart = alt.Chart(alt.InlineData(values=[dict(row) for row in rows]))
-    place = {"x": alt.X(f"{group}:N", title=group), "xOffset": alt.XOffset(f"{by}:N", sort=None)}
+    place = {
+        "x": alt.X(f"{group}:N", title=group, sort=None, axis=alt.Axis(labelAngle=0)),
+        "xOffset": alt.XOffset(f"{by}:N", sort=None),
+    }
     bars = chart.mark_bar().encode(
         **place, y=alt.Y(f"{y}:Q", title=y), color=alt.Color(f"{by}:N", title=by, sort=None)
     )

@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from schedlab.sim.ncq_study import Study
 
 PAPER_READS = {("A", "s"): 0.41, ("A", "ts"): 0.27, ("A", "tsb"): 0.22, ("B", "tsb"): 0.35}
-IOPS_NOTE = "They hardly change where the device keeps up; C and D overload it."
+IOPS_NOTE = "They hardly change where the device keeps up; B, C and D overload it."
+BUFFER_NOTE = "Both axes are logarithmic. A larger buffer helps every policy."
 POLICY_NOTE = "Black ticks: the paper's values, where its text states one."
+READ_NOTE = f"{POLICY_NOTE} For B it does not say which buffer."
+WRITE_NOTE = "The paper's text states no values."
 
 
 @click.command("ncq-study")
@@ -69,15 +72,13 @@ def figures(study: Study) -> list[str]:
     from schedlab.sim.ncq_study import BUFFERS_MIB, POLICIES
 
     shown = []
-    for metric, title in (
-        ("mean_read_ms", "Mean read response, share of FCFS (64 MiB)"),
-        ("mean_write_ms", "Mean write response, share of FCFS (64 MiB)"),
-    ):
-        rows = policy_rows(study, metric)
+    for direction, note in (("read", READ_NOTE), ("write", WRITE_NOTE)):
+        rows = policy_rows(study, f"mean_{direction}_ms")
         svg = bar_chart(rows, "workload", "share of FCFS", "policy")
-        shown.append(figure(title, POLICY_NOTE, svg, rows))
+        title = f"Mean {direction} response, share of FCFS (64 MiB)"
+        shown.append(figure(title, note, svg, rows))
     rows = alpha_rows(study)
-    svg = line_chart(rows, "alpha", "longest response (ms)", "direction")
+    svg = line_chart(rows, "α", "longest response (ms)", "direction")
     note = "Below 0.9 the longest response hardly grows; without aging it multiplies."
     shown.append(figure("Longest response over α (A, TSB, 32 MiB)", note, svg, rows))
     for workload in ("A", "B"):
@@ -85,19 +86,19 @@ def figures(study: Study) -> list[str]:
             {
                 "buffer (MiB)": buffer,
                 "mean read (ms)": study.mean("mean_read_ms", workload, policy, buffer),
-                "policy": policy,
+                "policy": policy.upper(),
             }
             for policy in POLICIES
             for buffer in BUFFERS_MIB
         ]
         svg = line_chart(rows, "buffer (MiB)", "mean read (ms)", "policy", log=True)
         title = f"Mean read response over the size of the buffer ({workload})"
-        shown.append(figure(title, "The policies differ most where the device is busy.", svg, rows))
+        shown.append(figure(title, BUFFER_NOTE, svg, rows))
     rows = [
         {
             "direction": direction,
             "share of FCFS": study.ratio(f"mean_{direction}_ncq_ms", "D", policy, 32),
-            "policy": policy,
+            "policy": policy.upper(),
             "paper": 1.06 if (direction, policy) == ("write", "tsb") else None,
         }
         for direction in ("read", "write")
@@ -106,8 +107,13 @@ def figures(study: Study) -> list[str]:
     svg = bar_chart(rows, "direction", "share of FCFS", "policy")
     shown.append(figure("D from NCQ entry, share of FCFS (32 MiB)", POLICY_NOTE, svg, rows))
     rows = [
-        {"workload": w, "IOPS": study.mean("iops", w, policy, 64), "policy": policy, "paper": None}
-        for w in ("A", "B", "C", "D")
+        {
+            "workload": workload,
+            "IOPS": study.mean("iops", workload, policy, 64),
+            "policy": policy.upper(),
+            "paper": None,
+        }
+        for workload in ("A", "B", "C", "D")
         for policy in POLICIES
     ]
     svg = bar_chart(rows, "workload", "IOPS", "policy")
@@ -123,7 +129,7 @@ def policy_rows(study: Study, metric: str) -> list[dict[str, Any]]:
     return [
         {
             "workload": workload,
-            "policy": policy,
+            "policy": policy.upper(),
             "share of FCFS": study.ratio(metric, workload, policy, 64),
             "paper": paper.get((workload, policy)),
         }
@@ -138,7 +144,7 @@ def alpha_rows(study: Study) -> list[dict[str, Any]]:
 
     return [
         {
-            "alpha": alpha,
+            "α": alpha,
             "longest response (ms)": study.mean(f"max_{way}_ms", "A", "tsb", 32, alpha),
             "direction": way,
         }
