@@ -47,11 +47,14 @@ def measure(control: Control, settings: Settings) -> dict:
     # Calculations and CPU time of all, then of the plain ones, from first to last preemption.
     ends = [(each[0], each[-1]) for each in marks.values()]
     done = [sum(last[k] - first[k] for first, last in ends) for k in range(1, 5)]
-    order = [task for _, _, task, _ in bursts.records]
+    # The first and the last bursts are cut by the start and the end of the run.
+    whole = bursts.records[settings.processes : -settings.processes]
+    order = [task for _, _, task, _ in whole]
     switches = sum(a != b for a, b in itertools.pairwise(order))
     return {
         "count": sum(row["count"] for row in rows),
         "cpu_ns": sum(row["cpu_ns"] for row in rows),
+        "whole_bursts_ns": sum(duration for _, duration, _, _ in whole),
         "switches": switches,
         "interruptions": len(order) - 1 - switches,
         "quantum_ms": quantum.effective_ms,
@@ -60,20 +63,24 @@ def measure(control: Control, settings: Settings) -> dict:
     }
 
 
-def predict(processes: int, run: dict, quantum_ms: float, cost: str, calculation_ns: float) -> dict:
+def predict(
+    processes: int, cpu_ns: int, quantum_ms: float, cost: str, calculation_ns: float
+) -> dict:
     """The simulated counts in as much CPU time as the real processes got."""
     from schedlab._core import parse_time_ns, run_cpu_simulation
 
-    # The kernel charges the switch to the processes; the simulator charges it to nobody.
+    # The kernel charges the switch to the processes, and a slice ends at a tick with the switch in
+    # it; the simulator charges it to nobody and adds it to the quantum.
+    switch_ns = parse_time_ns(cost)
     settings = {
         "policy": "rr",
-        "quantum": round(quantum_ms * 1e6),
-        "switch_cost": parse_time_ns(cost),
-        "until": run["cpu_ns"],
+        "quantum": round(quantum_ms * 1e6) - switch_ns,
+        "switch_cost": switch_ns,
+        "until": cpu_ns,
         "calculation_ns": calculation_ns,
         "max_segments": 0,
     }
-    tasks = [{"name": f"P{i}", "bursts": [run["cpu_ns"]]} for i in range(processes)]
+    tasks = [{"name": f"P{i}", "bursts": [cpu_ns]} for i in range(processes)]
     result = json.loads(run_cpu_simulation(json.dumps({"tasks": tasks, "settings": settings})))
     return {
         "count": sum(task["calculations"] for task in result["tasks"]),
@@ -118,13 +125,16 @@ def main() -> None:
             runs = {slice_ms: measure(control, settings[slice_ms]) for slice_ms in order}
             short, long = runs[options.short], runs[options.long]
             calculation_ns = short["plain_ns"] * long["calculation_ns"] / long["plain_ns"]
-            predicted = predict(
-                options.processes,
-                short,
-                short["quantum_ms"],
-                options.switch_cost,
-                calculation_ns,
-            )
+            predicted = {
+                what: predict(
+                    options.processes,
+                    short[cpu_ns],
+                    short["quantum_ms"],
+                    options.switch_cost,
+                    calculation_ns,
+                )[what]
+                for what, cpu_ns in (("count", "cpu_ns"), ("switches", "whole_bursts_ns"))
+            }
             counts.append(short["count"] / predicted["count"])
             switches.append(short["switches"] / predicted["switches"])
             print(

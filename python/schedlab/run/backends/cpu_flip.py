@@ -101,8 +101,8 @@ class FlipSession:
         parts = [one.between(began, ended, slice_ns) for one in self.told]
         if any(0 in part for part in parts):
             raise GateError(
-                "a worker was never preempted in its segment: the CPU is not shared",
-                "use at least 2 processes on one CPU",
+                "no slice of a worker lay wholly in its cell",
+                "if that is the rule: is something else of this priority on the CPU?",
             )
         return self._outcome(settings, effective_ns, parts)
 
