@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.spec import AA_SUFFIX, Objective, Record, Verdict, to_json
+from schedlab.spec import AA_SUFFIX, Experiment, Objective, Record, Verdict, to_json
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 from schedlab.store.table import samples
@@ -54,7 +54,8 @@ class Result:
         """Whether to stop after the blocks that are there, by the rule that was frozen."""
         from schedlab.analyse import next_decision
 
-        return next_decision(samples(self.record)[0], **_question(self.record))
+        goal = _frozen_goal(self.record.experiment)
+        return next_decision(samples(self.record)[0], goal=goal, **_question(self.record))
 
     def save_verdict(self) -> Path:
         """Write `verdict.json` into the folder."""
@@ -94,7 +95,7 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
     from schedlab.analyse import analyse, call_costs, knees
 
     experiment = record.experiment
-    objective = None if experiment.objective == "throughput" else experiment.objective
+    objective = _frozen_goal(experiment)
     primary, secondary = samples(record)
     verdict = analyse(
         primary,
@@ -107,6 +108,11 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
     )
     sizes = (experiment.workloads, experiment.candidates, primary)
     return replace(verdict, knees=knees(*sizes), flags=(*verdict.flags, *call_costs(*sizes)))
+
+
+def _frozen_goal(experiment: Experiment) -> Objective | None:
+    """The goal that was chosen before the first run; none for the usual one, throughput."""
+    return None if experiment.objective == "throughput" else experiment.objective
 
 
 def _question(record: Record) -> dict[str, Any]:

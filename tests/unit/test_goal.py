@@ -7,10 +7,11 @@ import report_simulation as simulation
 from click.testing import CliRunner
 
 from schedlab import load, report
+from schedlab.analyse import analyse, next_decision
 from schedlab.analyse.objectives import choose
 from schedlab.cli import cli
 from schedlab.design.io_experiment import FAMILIES, Load, workloads
-from schedlab.spec import METRICS, Samples
+from schedlab.spec import METRICS, Samples, Stopping
 from schedlab.store.folder import Folder
 
 
@@ -62,3 +63,26 @@ def test_the_report_names_the_goal(folder, language, start):
     result = load(folder, goal="latency")
     assert report.text(result.record, result.verdict, lang=language).startswith(start)
     assert f"<h1>{start}" in report.html(result.record, result.verdict, lang=language)
+
+
+def test_what_does_not_measure_the_goal_is_judged_apart():
+    """Throughput separates the two, latency does not: for latency nothing else may count."""
+    blocks = tuple(block for block in range(12) for _ in "ab")
+    names = ("none", "bfq") * 12
+    noise = [1 + 0.004 * ((7 * i) % 5 - 2) for i in range(24)]
+    fast = tuple(n * (1.3 if name == "bfq" else 1.0) for n, name in zip(noise, names, strict=True))
+    same = tuple(1e6 * n for n in reversed(noise))
+    primary = [
+        Samples("copy", METRICS["elapsed_s"], names, blocks, fast),
+        Samples("read", METRICS["latency_ns_p99"], names, blocks, same),
+    ]
+    verdict = analyse(primary, baseline="none", goal="latency")
+    assert verdict.workloads["copy"].best_set == ("none",)
+    assert verdict.overall.best_set == ("none", "bfq")
+    assert verdict.statement.startswith("for latency: on read: none and bfq are tied")
+    (flag,) = verdict.flags
+    assert flag.kind == "goal-not-measured" and "not part of the overall verdict" in flag.text
+    asked = {"baseline": "none", "stopping": Stopping("until-decided", 40)}
+    assert next_decision(primary, goal="latency", **asked).reason == "decided"
+    nowhere = analyse(primary, baseline="none", goal="fairness")
+    assert nowhere.statement.startswith("for fairness: over 2 workloads: ")

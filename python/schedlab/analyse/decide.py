@@ -9,7 +9,7 @@ from typing import Literal
 
 from schedlab.analyse.sequential import is_look, largest_blocks, next_look
 from schedlab.analyse.verdict import analyse
-from schedlab.spec import Samples, Stopping, Verdict
+from schedlab.spec import Objective, Samples, Stopping, Verdict
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,11 @@ def next_decision(
     seed: int = 0,
     candidates: Sequence[str] = (),
     seconds_per_block: float = 0.0,
+    goal: Objective | None = None,
 ) -> Decision:
-    """What to do after the blocks in `samples`; cheap between looks. Arguments as `analyse`."""
+    """What to do after the blocks in `samples`; cheap between looks. Arguments as `analyse`;
+    `samples` are those that were frozen for the `goal`.
+    """
     blocks = len(set().union(*(sample.blocks for sample in samples))) if samples else 0
     if not is_look(blocks, stopping):
         look = next_look(blocks, stopping)
@@ -55,6 +58,8 @@ def next_decision(
         seed=seed,
         candidates=candidates,
         seconds_per_block=seconds_per_block,
+        goal=goal,
+        frozen=True,
     )
     look = next_look(blocks, stopping)
     reason: Literal["decided", "precise", "exhausted", "go on"] = "go on"

@@ -40,11 +40,12 @@ def choose(
 ) -> tuple[list[Samples], list[Samples], list[Flag]]:
     """(primary, secondary, flags) with the metric of each workload that `goal` asks for.
 
-    A workload that reports none of them keeps its own, which a flag says; so does a flag where
-    the metric is another than the one frozen before the first run. If that one was `frozen` for
-    this very goal, it stays.
+    A workload that reports none of them keeps its own, which a flag says (`apart_from_goal` names
+    them); so does a flag where the metric is another than the one frozen before the first run. If
+    that one was `frozen` for this very goal, it stays.
     """
     primary, others, flags = [], [], []
+    lacking: list[Samples] = []
     for own in samples:
         reported = {s.metric.name: s for s in (own, *secondary) if s.workload == own.workload}
         offered = (own.metric.name,) if frozen else tuple(reported)
@@ -53,9 +54,7 @@ def choose(
         primary.append(chosen)
         others += [sample for sample in reported.values() if sample is not chosen]
         if wanted is None:
-            text = f"{own.workload} reports no metric of {goal}; {own.metric.name} decides"
-            told = {"goal": goal, "metric": own.metric.name}
-            flags.append(Flag("goal-not-measured", text, own.workload, values=told))
+            lacking.append(own)
         elif chosen is not own:
             text = (
                 f"{own.workload} is judged by {wanted} for the goal {goal}, not by "
@@ -63,4 +62,19 @@ def choose(
             )
             told = {"goal": goal, "metric": wanted, "instead": own.metric.name}
             flags.append(Flag("goal", text, own.workload, values=told))
-    return primary, others, flags
+    apart = len(lacking) < len(primary)
+    return primary, others, [*flags, *(_not_measured(own, goal, apart) for own in lacking)]
+
+
+def _not_measured(own: Samples, goal: Objective, apart: bool) -> Flag:
+    """A workload without a metric of the goal; `apart`: others have one, so it does not count."""
+    text = f"{own.workload} reports no metric of {goal}; {own.metric.name} decides"
+    if apart:
+        text += " on it, and it is not part of the overall verdict"
+    told = {"goal": goal, "metric": own.metric.name, "apart": apart}
+    return Flag("goal-not-measured", text, own.workload, values=told)
+
+
+def apart_from_goal(flags: Sequence[Flag]) -> set[str]:
+    """The workloads that do not count for the overall verdict, from the flags of `choose`."""
+    return {flag.workload for flag in flags if flag.values.get("apart")}

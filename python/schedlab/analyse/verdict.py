@@ -15,7 +15,7 @@ from schedlab.analyse.flags import check_means, table_flags
 from schedlab.analyse.intervals import compare_blocked
 from schedlab.analyse.matrix import Floats, Table, arrange, candidate_order
 from schedlab.analyse.noise_floor import Margins, blocked_margins, unblocked_margins
-from schedlab.analyse.objectives import choose
+from schedlab.analyse.objectives import apart_from_goal, choose
 from schedlab.analyse.pairs import best_set, pairs_of, seen_from, summaries, summary
 from schedlab.analyse.pareto import pareto
 from schedlab.analyse.sensitivity import fragile
@@ -99,11 +99,12 @@ def analyse(
     judged = [_judge(sample, question) for sample in samples]
     tables = [table for table, _, _ in judged]
     verdicts = {verdict.workload: verdict for _, _, verdict in judged}
-    joint = join(tables, order)
+    apart = apart_from_goal(flags)
+    joint = join([table for table in tables if table.samples.workload not in apart], order)
     overall, blocks = _overall(joint, judged, question)
     others = _secondary(secondary, question)
     return Verdict(
-        statement=_headline(overall, verdicts, goal),
+        statement=_headline(overall, verdicts, joint, goal),
         baseline=baseline,
         design="blocked" if blocked else "unblocked",
         stopping=how_stopped(blocks, stopping) if blocked else NOT_IN_BLOCKS,
@@ -111,12 +112,7 @@ def analyse(
         workloads=verdicts,
         overall=overall,
         secondary=others,
-        flags=(
-            *_design_flags(question),
-            *_joint_flags(joint, tables),
-            *flags,
-            *wrong_means,
-        ),
+        flags=(*_design_flags(question), *_joint_flags(joint, tables), *flags, *wrong_means),
         goal=goal,
         decided=overall.reason in ("winner", "tied"),
         pareto={
@@ -356,10 +352,15 @@ def _design_flags(question: Question) -> tuple[Flag, ...]:
 
 
 def _headline(
-    overall: Overall, workloads: dict[str, WorkloadVerdict], goal: Objective | None
+    overall: Overall,
+    workloads: dict[str, WorkloadVerdict],
+    joint: Joint,
+    goal: Objective | None,
 ) -> str:
     """The sentence that a report opens with; a goal that was asked for comes first."""
     wanted = f"for {goal}: " if goal else ""
     if len(workloads) == 1:
         return wanted + next(iter(workloads.values())).statement
-    return f"{wanted}over {len(workloads)} workloads: {overall.statement}"
+    labels = [table.samples.workload for table in joint.tables]
+    where = f"over {len(labels)} workloads" if len(labels) != 1 else f"on {labels[0]}"
+    return f"{wanted}{where}: {overall.statement}"

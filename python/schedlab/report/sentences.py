@@ -250,7 +250,7 @@ def flag_text(view: View, flag: Flag) -> str:
     """What a flag says: from its kind and values where the catalogue knows it, else as it is."""
     texts = view.texts
     variant = next(
-        (f"-{name}" for name in ("demonstrated", "rowless") if flag.values.get(name)), ""
+        (f"-{name}" for name in ("demonstrated", "rowless", "apart") if flag.values.get(name)), ""
     )
     key = f"flag_text.{flag.kind}{variant}"
     if key not in texts.entries:

@@ -158,7 +158,9 @@ class View:
 
     def overall_metric(self) -> Metric | None:
         """The metric that an overall ratio is of; None where workloads differ in it."""
-        metrics = {w.metric for w in self.workloads if not self.is_control(w.workload)}
+        apart = {flag.workload for flag in self.verdict.flags if flag.values.get("apart")}
+        counted = [w for w in self.workloads if not self.is_control(w.workload)]
+        metrics = {w.metric for w in counted if w.workload not in apart}
         return next(iter(metrics)) if len(metrics) == 1 else None
 
     def is_control(self, label: str) -> bool:
