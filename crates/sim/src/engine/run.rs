@@ -136,17 +136,19 @@ impl<D: Device> Simulation<D> {
         Ok((report, log, self.device))
     }
 
-    /// The next request of an open-loop source. Several are drawn at once, so that the memory
-    /// fetches what the device will look up for one while the next are made.
+    /// The next request of an open-loop source. Several are drawn at once, and what the device
+    /// will look up for them is fetched from memory for all at the same time.
     fn draw(&mut self, source: &mut dyn Source) -> Result<Option<Incoming>, SimError> {
         if self.ahead.is_empty() {
             while self.ahead.len() < BATCH {
-                let Some(incoming) = source.next_request()? else {
-                    break;
-                };
-                let page = incoming.request.offset.0 / self.page_bytes;
-                self.device.expect(page);
-                self.ahead.push_back(incoming);
+                match source.next_request()? {
+                    Some(incoming) => self.ahead.push_back(incoming),
+                    None => break,
+                }
+            }
+            for incoming in &self.ahead {
+                self.device
+                    .expect(incoming.request.offset.0 / self.page_bytes);
             }
         }
         Ok(self.ahead.pop_front())
