@@ -222,6 +222,8 @@ BAD = {
     "unknown scheduler": (["--schedulers", "none,cfs"], "'cfs'"),
     "unknown tunable": (["--schedulers", "bfq:nonsense=1"], "nonsense"),
     "tunable out of range": (["--schedulers", "bfq:low_latency=-5"], "low_latency"),
+    "too few labels": (["--schedulers", "none,bfq", "--labels", "before"], "before"),
+    "labels twice": (["--schedulers", "none,bfq", "--labels", "same,same"], "same"),
     "unknown test": (["--tests", "sideways"], "sideways"),
     "no such device": (["--device", "/dev/nothing"], "/dev/nothing"),
     "no such directory": (["--directory", "/nowhere"], "/nowhere"),

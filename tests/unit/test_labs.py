@@ -4,6 +4,7 @@ import pytest
 
 from schedlab.cli import cli
 from schedlab.cli.lab import labs
+from schedlab.cli.lab.run import named
 
 
 @pytest.mark.parametrize("name", labs())
@@ -18,3 +19,11 @@ def test_the_options_of_a_lab_are_options_of_its_command(name, scale):
     used = {word for word in words if word.startswith("--")}
     assert used <= known
     assert len(labs()[name].study) > 50
+
+
+def test_what_is_typed_takes_the_place_of_the_labs_own_options():
+    lab = labs()["bfq-tunables"]
+    assert named(["--device=/dev/x", "--blocks", "3"]) == {"device", "blocks", "scratch"}
+    words = lab.arguments("small", without=named(["--device=/dev/x", "--blocks", "3"]))
+    assert "--scratch" in lab.arguments("small")
+    assert not {"--scratch", "--blocks"} & set(words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ class Options:
     directory: Path | None
     size: int
     schedulers: str | None
+    labels: str | None
     tests: str | None
     records: tuple[int, ...] | None
     workloads: tuple[str, ...] | None
@@ -95,6 +96,7 @@ class Options:
 @click.option(
     "--schedulers", help="Candidates, e.g. none,mq-deadline:fifo_batch=32 (default: all offered)."
 )
+@click.option("--labels", help="Names for the candidates, e.g. before,after.")
 @click.option("--tests", help="File tests, e.g. read,random-write (default: IOzone's seven).")
 @click.option("--records", type=Sizes(), help="Record sizes, e.g. 8k,64k,1M.")
 @click.option(
@@ -274,6 +276,9 @@ def experiment_of(typed: Options) -> Experiment:
         typed.read_only,
     )
     candidates, notes = candidates_of(typed.schedulers, target)
+    if typed.labels:
+        candidates, said = labelled(candidates, typed.labels)
+        notes += said
     preset = QUICK if typed.quick else USUAL
     tests = tuple(typed.tests.split(",")) if typed.tests else file_test.IOZONE_SEVEN
     if unknown := [test for test in tests if test not in file_test.TESTS]:
@@ -356,6 +361,21 @@ def candidates_of(
     if target.kind == "directory":
         return offered, ["only the scheduler that is set: others need --device or --scratch"]
     return offered, []
+
+
+def labelled(
+    candidates: tuple[Candidate, ...], labels: str
+) -> tuple[tuple[Candidate, ...], list[str]]:
+    """The candidates under names of the user's, and a note on each that says what it is."""
+    names = [name.strip() for name in labels.split(",")]
+    if len(names) != len(candidates) or len({*names, ""}) <= len(names):
+        raise SpecError(
+            f"--labels {labels}: not a different name for each of {len(candidates)} candidates",
+            "write as many names as candidates, e.g. before,after",
+        )
+    pairs = list(zip(names, candidates, strict=True))
+    notes = [f"{name} is {candidate.label}" for name, candidate in pairs]
+    return tuple(replace(candidate, label=name) for name, candidate in pairs), notes
 
 
 def stopping_of(typed: Options, usual_blocks: int) -> Stopping:

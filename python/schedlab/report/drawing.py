@@ -15,6 +15,7 @@ from schedlab.report.texts import Scale, Texts
 from schedlab.spec import Pair
 
 SERIES = 8
+GUTTER_MAX = 210
 Point = tuple[float, float]
 Projection = Callable[[float], float]
 # One outline per series, in a box of 10 × 10 around 0, 0.
@@ -109,8 +110,11 @@ def forest(pairs: Sequence[Pair], margin: float, texts: Texts, label: str) -> st
     The axis is logarithmic in the ratio, so a pair and its reverse are mirror images.
     """
     names = [texts("text.against", a=p.a, b=p.b) for p in pairs]
-    gutter = min(210, max(90, 6.4 * max(map(_cells, names), default=10) + 12))
+    gutter = max(90, 6.4 * max(map(_cells, names), default=10) + 12)
     width, row, top = 400, 20, 6
+    stacked = gutter > GUTTER_MAX  # names too long to stand beside their rows stand above them
+    if stacked:
+        gutter, row = 10, 36
     height = top + row * len(pairs) + 22
     ends = [e for p in pairs for e in (p.low or p.ratio, p.high or p.ratio, p.ratio) if e > 0]
     reach = max(1.5 * math.log1p(margin), *(1.08 * abs(math.log(e)) for e in ends))
@@ -127,12 +131,14 @@ def forest(pairs: Sequence[Pair], margin: float, texts: Texts, label: str) -> st
         parts.append(f'<path class="tick" d="M{_n(at)} {base}v4"/>')
         parts.append(_text(at, base + 16, texts.round_percent(tick), "mid"))
     for i, (pair, name) in enumerate(zip(pairs, names, strict=True)):
-        parts.append(_forest_row(pair, name, gutter, top + row * (i + 0.5), x))
+        y = top + row * (i + 0.5)
+        parts.append(_text(0, y - 4, name) if stacked else _text(gutter - 8, y + 4, name, "end"))
+        parts.append(_forest_row(pair, y + 8 if stacked else y, x))
     return picture(width, height, label, parts, "forest")
 
 
-def _forest_row(pair: Pair, name: str, gutter: float, y: float, x: Projection) -> str:
-    """A pair's name, interval and a marker whose shape says the verdict."""
+def _forest_row(pair: Pair, y: float, x: Projection) -> str:
+    """A pair's interval and a marker whose shape says the verdict."""
     marks = {
         "better": '<path d="M{x} {a}l5 8.6h-10z"/>',
         "worse": '<path d="M{x} {b}l5-8.6h-10z"/>',
@@ -140,7 +146,7 @@ def _forest_row(pair: Pair, name: str, gutter: float, y: float, x: Projection) -
         "undecided": '<circle class="open" cx="{x}" cy="{y}" r="4"/>',
     }
     at = x(math.log(pair.ratio))
-    parts = [_text(gutter - 8, y + 4, name, "end")]
+    parts = []
     if pair.low and pair.high:
         low, high = (_n(x(math.log(end))) for end in (pair.low, pair.high))
         parts.append(f'<path class="whisker" d="M{low} {_n(y)}H{high}"/>')

@@ -8,6 +8,7 @@ add to them.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,13 @@ class Lab:
     options: dict[str, Any]
     scales: dict[str, dict[str, Any]]
 
-    def arguments(self, scale: str) -> list[str]:
-        """The command line that carries the lab out at a scale."""
+    def arguments(self, scale: str, without: Collection[str] = ()) -> list[str]:
+        """The command line that carries the lab out at a scale, less the options named."""
         words = self.command.split()
-        for key, value in {**self.options, **self.scales[scale]}.items():
+        options = {**self.options, **self.scales[scale]}
+        for key, value in options.items():
+            if key in without:
+                continue
             words += [f"--{key}"] if value is True else [f"--{key}", str(value)]
         return words
 

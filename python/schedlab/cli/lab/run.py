@@ -27,10 +27,12 @@ def run(ctx: click.Context, name: str, scale: str) -> None:
         raise SpecError(f"lab {name!r} is not known", f"use one of: {', '.join(found)}")
     chosen = found[name]
     typed = list(ctx.args)
-    arguments = chosen.arguments(scale)
-    if {"--device", "--directory"} & {word.partition("=")[0] for word in typed}:
-        at = arguments.index("--scratch") if "--scratch" in arguments else len(arguments)
-        del arguments[at : at + 2]
-    words = [*arguments, *typed]
+    words = [*chosen.arguments(scale, without=named(typed)), *typed]
     say(f"{chosen.title}: schedlab {shlex.join(words)}")
     cli.main(args=words, prog_name="schedlab", standalone_mode=False)
+
+
+def named(typed: list[str]) -> set[str]:
+    """The options that were typed, and those that they take the place of."""
+    options = {word.partition("=")[0].removeprefix("--") for word in typed if word[:2] == "--"}
+    return options | ({"scratch"} if options & {"device", "directory"} else set())
