@@ -306,6 +306,9 @@ def test_time_longer_than_a_minute_and_torn(tmp_path):
         time.read([("none", write(tmp_path, "t", "real 1\nuser 1\n"))], "w", Options())
     with pytest.raises(SpecError, match="line 1: expected a line of time"):
         time.read([("none", write(tmp_path, "t", "real soon\n"))], "w", Options())
+    with pytest.raises(SpecError, match="line 1: expected a finite number as minutes"):
+        text = f"real\t{'9' * 400}m0.5s\nuser\t0m1s\nsys\t0m1s\n"
+        time.read([("none", write(tmp_path, "t", text))], "w", Options())
 
 
 def test_the_commands(tmp_path):

@@ -27,7 +27,7 @@ pub fn run_io_job(
     ear.answer(py, done)
 }
 
-/// hdparm's cached and buffered timings of a device or file, as JSON; about 5 s.
+/// hdparm's cached and buffered timings of a device or file, as JSON; about 9 s.
 #[pyfunction]
 #[pyo3(signature = (path, direct=false))]
 pub fn io_timings(py: Python<'_>, path: PathBuf, direct: bool) -> PyResult<String> {

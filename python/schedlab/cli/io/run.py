@@ -169,6 +169,7 @@ def show(done: dict[str, Any], record_bytes: int) -> None:
     from schedlab.run import latency
 
     seconds = done["elapsed_ns"] / 1e9
+    closed = done["arrivals"] == "closed"
     for word in ("reads", "writes"):
         side = done[word]
         if not side["operations"] and not side["errors"]:
@@ -178,7 +179,7 @@ def show(done: dict[str, Any], record_bytes: int) -> None:
         found = latency.metrics(side["latency"]["bins"])
         parts = [f"mean {side['latency']['mean'] / 1e3:,.1f}"]
         parts += [f"{k.removeprefix('latency_ns_')} {v / 1e3:,.1f}" for k, v in found.items()]
-        kind = "from the intended start" if done["arrivals"] != "closed" else "closed loop"
+        kind = "closed loop" if closed else "from the intended start"
         click.echo(f"        latency in µs ({kind}): {', '.join(parts)}")
     operations = done["reads"]["operations"] + done["writes"]["operations"]
     if operations:
@@ -187,6 +188,8 @@ def show(done: dict[str, Any], record_bytes: int) -> None:
             f"CPU:    {user:.2f} µs user, {system:.2f} µs system per request ({done['engine']})"
         )
     notes = {
+        "closed loop: while the device stalls nothing arrives, so that the percentiles cannot show "
+        "it; --rate can": closed,
         "the load generator is the bottleneck, not the device": done["load_generator_bottleneck"],
         f"another engine was used: {done['fallback']}": done["fallback"],
         f"{done['unissued']} requests were due and never issued": done["unissued"],

@@ -62,7 +62,8 @@ def _figures(place: str, line: str) -> list[tuple[str, float]]:
 
     def seconds(text: str, minutes: str | None = None, hours: str | None = None) -> float:
         value = number_at(place, "seconds", text.replace(",", "."))
-        return value + 60 * int(minutes or 0) + 3600 * int(hours or 0)
+        value += 60 * number_at(place, "minutes", minutes or "0")
+        return value + 3600 * number_at(place, "hours", hours or "0")
 
     if len(line) > 4096:
         return []

@@ -1,0 +1,112 @@
+"""`schedlab io run` when things go wrong: flipped bytes, full disks, devices that vanish."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MIB = 1 << 20
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
+    reason="needs root and loop devices",
+)
+
+
+@pytest.fixture
+def io_run(tmp_path):
+    """`io run WORDS`; (exit code, stdout, stderr)."""
+
+    def run(*words):
+        state = {"SCHEDLAB_STATE_DIR": str(tmp_path / "state"), "PYTHONPATH": str(ROOT / "python")}
+        done = subprocess.run(
+            [sys.executable, "-m", "schedlab", "io", "run", *map(str, words)],
+            env={**os.environ, **state}, text=True, capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+def test_one_flipped_byte_is_found(tmp_path, io_run):
+    file = tmp_path / "F"
+    words = ["--file", file, "--record", "4k", "--verify", "--seed", 3]
+    code, _, err = io_run("--test", "write", "--size", "1M", *words)
+    assert code == 0, err
+    assert io_run("--test", "read", *words)[0] == 0
+    data = bytearray(file.read_bytes())
+    data[5 * 4096 + 777] ^= 1
+    file.write_bytes(data)
+    code, out, err = io_run("--test", "randread", *words)
+    assert code == 1
+    assert "1 records were not what was written" in err
+    assert str(5 * 4096) in err
+    code, out, _ = io_run("--test", "read", *words, "--json")
+    assert code == 1
+    assert json.loads(out)["groups"][0]["first_mismatch"]["offset"] == 5 * 4096
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk]
+    mounted = subprocess.run(mounting, check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"needs to mount a tmpfs: {mounted.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", "-l", disk], check=True)
+
+
+@needs_root
+def test_a_disk_without_room_is_an_error_that_leaves_no_file(small_disk, io_run):
+    code, _, err = io_run("--test", "write", "--file", small_disk / "F", "--size", "64M")
+    assert code == 2
+    assert "hint: " in err
+    assert "Traceback" not in err
+    assert list(small_disk.iterdir()) == []
+
+
+@pytest.fixture
+def loop(tmp_path):
+    """A loop device of 16 MiB and its backing file, which may be taken away."""
+    backing = tmp_path / "disk.img"
+    backing.write_bytes(os.urandom(16 * MIB))
+    attach = ["losetup", "--find", "--show", backing]
+    made = subprocess.run(attach, capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"needs loop devices: {made.stderr.strip()}")
+    device = made.stdout.strip()
+    yield device, backing
+    subprocess.run(["losetup", "--detach", device], check=True)
+
+
+@needs_root
+@pytest.mark.parametrize("engine", [["--depth", 8], ["--engine", "psync"]])
+def test_a_device_that_vanishes_is_counted_and_ends_the_load(loop, io_run, engine):
+    device, backing = loop
+    vanish = threading.Timer(1.5, os.truncate, [backing, 0])
+    vanish.start()
+    words = ["--test", "randread", "--file", device, "--seconds", 60, "--direct", "--json"]
+    code, out, err = io_run(*words, *engine)
+    vanish.join()
+    assert code == 1, err
+    found = json.loads(out)["groups"][0]
+    assert found["error_counts"].get("EIO", 0) >= 1
+    assert found["first_error"]["path"] == device
+    assert found["workers"][0]["stopped_by"] == "errors"
+    assert found["elapsed_ns"] < 50e9
+
+
+def test_a_closed_loop_says_what_its_percentiles_cannot_show(tmp_path, io_run):
+    words = ["--test", "read", "--file", tmp_path / "F", "--size", "1M"]
+    _, out, err = io_run(*words)
+    assert "(closed loop)" in out
+    assert "--rate can" in err
+    _, out, err = io_run(*words, "--rate", 1000)
+    assert "from the intended start" in out
+    assert "--rate can" not in err
