@@ -4,6 +4,9 @@ Run from the repository as root, with fio (and, for the timings, hdparm) install
 
     PYTHONPATH=python python benches/io/side_by_side.py [--rounds 5] [--seconds 1] [--only loop]
 
+With `--samples FILE` what was measured before is kept there and written with the rest, so that the
+whole can be measured in parts, each on a quiet machine.
+
 Backings: `tmpfs` (a file in /dev/shm, buffered: the CPU is the limit), `loop` (a loop device on
 such a file, O_DIRECT), `limited` (the same under a cgroup limit of 1,000 reads/s: the device is
 the limit). Every round runs both tools one after the other and the first one changes; the table
@@ -22,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,7 @@ from schedlab import _core
 
 SPAN = 256 << 20
 LIMIT_PER_S = 1000
+TIMINGS_BYTES = 2 << 30  # more than is read in the 3 s of a slow disk
 RESULTS = Path(__file__).with_name("RESULTS.md")
 LOADS = [("psync", 1), ("io_uring", 1), ("io_uring", 32), ("io_uring", 128)]
 RECORDS = [4096, 131072]
@@ -127,9 +131,9 @@ def run_fio(path: str, cell: Cell, seconds: float, seed: int) -> Sample:
 
 
 @contextlib.contextmanager
-def tmpfs_file() -> Iterator[str]:
+def tmpfs_file(size_bytes: int = SPAN) -> Iterator[str]:
     with tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="schedlab-bench-") as file:
-        for _ in range(SPAN >> 20):
+        for _ in range(size_bytes >> 20):
             file.write(os.urandom(1 << 20))
         file.flush()
         yield file.name
@@ -205,19 +209,33 @@ def row(cell: Cell) -> str:
     )
 
 
-def timings(device: str, rounds: int) -> list[str]:
+TIMINGS_TEXT = (
+    f"A loop device of {TIMINGS_BYTES >> 30} GiB on tmpfs, medians and ranges of rounds in turns."
+)
+
+
+def timings(rounds: int) -> list[str]:
     """Lines comparing `io_timings` with `hdparm -tT`, MB/s as hdparm prints them."""
     ours: dict[str, list[float]] = {"cached": [], "device": []}
     theirs: dict[str, list[float]] = {"cached": [], "device": []}
-    for number in range(rounds):
+
+    def measure_ours(device: str) -> None:
         found: dict[str, Any] = json.loads(_core.io_timings(device))
         for kind, values in ours.items():
             values.append(found[kind]["bytes"] / 2**20 / found[kind]["elapsed_ns"] * 1e9)
+
+    def measure_theirs(device: str) -> None:
         done = subprocess.run(["hdparm", "-tT", device], check=True, capture_output=True, text=True)
         rates = [float(line.split("=")[1].split()[0]) for line in done.stdout.splitlines()[2:4]]
         for values, rate in zip(theirs.values(), rates, strict=True):
             values.append(rate)
-        note(f"timings round {number + 1}")
+
+    with tmpfs_file(TIMINGS_BYTES) as file, loop_device(file) as device:
+        for number in range(rounds):
+            pair = [measure_ours, measure_theirs]
+            for take in pair if number % 2 else reversed(pair):
+                take(device)
+            note(f"timings round {number + 1}")
     rows = ["| timing | ours, MB/s | hdparm, MB/s |", "|---|---|---|"]
     for kind, values in ours.items():
         spread = " | ".join(
@@ -230,15 +248,20 @@ def timings(device: str, rounds: int) -> list[str]:
 
 def nop_lines() -> list[str]:
     rows = [
-        "| depth | batch | wall ns per I/O, best round | CPU ns per I/O: user | system |",
-        "|---|---|---|---|---|",
+        "| depth | batch | wall ns per I/O, best round | of a bare loop | ratio "
+        "| CPU ns per I/O: user | system |",
+        "|---|---|---|---|---|---|---|",
     ]
     for depth, batch in ((32, 32), (128, 32), (128, 128), (32, 1)):
         costs = [json.loads(_core.io_nop_calibration(depth, batch)) for _ in range(5)]
         wall = min(cost["ns_per_io_min"] for cost in costs)
         user = statistics.median(cost["user_ns_per_io"] for cost in costs)
         system = statistics.median(cost["system_ns_per_io"] for cost in costs)
-        rows.append(f"| {depth} | {batch} | {wall:.0f} | {user:.0f} | {system:.0f} |")
+        bare = min(cost["bare_ns_per_io_min"] for cost in costs)
+        rows.append(
+            f"| {depth} | {batch} | {wall:.0f} | {bare:.0f} | {wall / bare:.2f} "
+            f"| {user:.0f} | {system:.0f} |"
+        )
     return rows
 
 
@@ -260,7 +283,7 @@ def environment(options: argparse.Namespace) -> str:
     )
 
 
-def write_results(cells: list[Cell], options: argparse.Namespace, hdparm: list[str]) -> None:
+def write_results(cells: list[Cell], options: argparse.Namespace, kept: dict[str, Any]) -> None:
     lines = [
         "# The I/O engine beside fio",
         "",
@@ -278,8 +301,15 @@ def write_results(cells: list[Cell], options: argparse.Namespace, hdparm: list[s
         "",
         "## The engine's own cost (io_uring NOPs)",
         "",
-        *nop_lines(),
-        *(["", "## Timings beside `hdparm -tT`", "", *hdparm] if hdparm else []),
+        "The bare loop submits NOPs through the same kind of ring and forgets them: no order, no "
+        "clock, no histogram. What it costs is the kernel's; the difference is the engine's.",
+        "",
+        *kept["nop"],
+        *(
+            ["", "## Timings beside `hdparm -tT`", "", TIMINGS_TEXT, "", *kept["timings"]]
+            if "timings" in kept
+            else []
+        ),
         "",
     ]
     RESULTS.write_text("\n".join(lines))
@@ -299,7 +329,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--only", choices=["tmpfs", "loop", "limited"])
+    parser.add_argument("--only", choices=["tmpfs", "loop", "limited", "timings"])
+    parser.add_argument("--samples", type=Path)
     options = parser.parse_args()
     take_precedence()
     table = {
@@ -307,21 +338,39 @@ def main() -> None:
         for backing in ("tmpfs", "loop", "limited")
     }
     table["limited"] = [Cell("limited", "psync", 1, 4096), Cell("limited", "io_uring", 32, 4096)]
-    if options.only:
-        table = {options.only: table[options.only]}
-    hdparm: list[str] = []
+    kept = recall(options.samples)
+    parts = [options.only] if options.only else [*table, "timings"]
     with tmpfs_file() as file, loop_device(file) as device:
-        for backing, cells in table.items():
-            if backing == "limited":
+        for part in parts:
+            if part == "timings":
+                kept[part] = timings(5)
+            elif part == "limited":
                 with limited(device):
-                    measure(device, cells, min(options.rounds, 3), max(options.seconds, 5.0))
+                    measure(device, table[part], min(options.rounds, 3), max(options.seconds, 5.0))
             else:
-                measure(
-                    file if backing == "tmpfs" else device, cells, options.rounds, options.seconds
-                )
-        if not options.only:
-            hdparm = timings(device, 3)
-    write_results([cell for cells in table.values() for cell in cells], options, hdparm)
+                path = file if part == "tmpfs" else device
+                measure(path, table[part], options.rounds, options.seconds)
+            if part != "timings":
+                kept[part] = [asdict(cell) for cell in table[part]]
+    kept["nop"] = nop_lines()
+    if options.samples:
+        options.samples.write_text(json.dumps(kept))
+    cells = [restored(cell) for part in table for cell in kept.get(part, [])]
+    write_results(cells, options, kept)
+
+
+def recall(path: Path | None) -> dict[str, Any]:
+    """What was measured before, by part."""
+    if path is None or not path.exists():
+        return {}
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def restored(cell: dict[str, Any]) -> Cell:
+    """A cell as it was before it was stored."""
+    sides = {side: [Sample(**sample) for sample in cell[side]] for side in ("ours", "fio")}
+    return Cell(**{**cell, **sides})
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ pub fn io_timings(py: Python<'_>, path: PathBuf, direct: bool) -> PyResult<Strin
     ear.answer(py, done)
 }
 
-/// The engine's own cost per request over io_uring NOPs, as JSON; about 0.2 s.
+/// The engine's own cost per request over io_uring NOPs, as JSON; about 0.4 s.
 #[pyfunction]
 #[pyo3(signature = (depth=32, batch=32))]
 pub fn io_nop_calibration(py: Python<'_>, depth: u32, batch: u32) -> PyResult<String> {

@@ -39,7 +39,8 @@ def fit_call_cost(calls: Sequence[int], seconds: Sequence[float]) -> CallCost | 
     explained = 1 - residual / spread if spread else 1.0
     freedom = len(x) - 2
     low = high = None
-    text = f"{slope * 1e3:.4g} ms per call and {constant:.3g} s besides"
+    besides = f"{'plus' if constant >= 0 else 'less'} {abs(constant):.3g} s besides"
+    text = f"{slope * 1e3:.4g} ms per call"
     if freedom > 0:
         error = math.sqrt(residual / freedom / float(centred @ centred))
         half = float(stdtrit(freedom, 0.975)) * error
@@ -48,5 +49,7 @@ def fit_call_cost(calls: Sequence[int], seconds: Sequence[float]) -> CallCost | 
     verdict = (
         "goes with the number of calls" if explained >= 0.95 else "does not go with the calls alone"
     )
-    statement = f"The time {verdict}: {text}; calls explain {explained:.1%} of it."
+    statement = (
+        f"The time {verdict}: {text}, {besides}; calls explain {100 * explained:.1f} % of it."
+    )
     return CallCost(constant, slope, low, high, explained, statement)

@@ -5,10 +5,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use io_uring::opcode;
 use schedlab_model::{Arrivals, Bytes, Direction, Pattern, Workload};
 use serde::Serialize;
 
 use super::clock;
+use super::engine::ring::{self, errno_of, Wanted};
 use super::engine::uring::Uring;
 use super::error::IoError;
 use super::job::{EngineKind, Group, Job};
@@ -18,6 +20,8 @@ use super::worker::{Control, Worker};
 
 const ROUNDS: usize = 31;
 const ROUND_SECONDS: f64 = 0.005;
+/// Submissions of the bare loop between two looks at the clock.
+const BARE_SUBMISSIONS: u32 = 16;
 
 /// The engine's own cost per request, in nanoseconds.
 #[derive(Clone, Debug, Serialize)]
@@ -34,11 +38,16 @@ pub struct NopCost {
     pub user_ns_per_io: f64,
     /// System part of the CPU time per request, all rounds.
     pub system_ns_per_io: f64,
+    /// Wall time per request, median, of a bare loop that only submits NOPs and forgets them: what
+    /// the kernel alone costs here. Taken in turns with the rounds above.
+    pub bare_ns_per_io: f64,
+    /// The same of the fastest round.
+    pub bare_ns_per_io_min: f64,
     /// Flags of the ring.
     pub flags: String,
 }
 
-/// Measures for about 0.2 s on a ring of `depth` entries, `batch` requests per submission.
+/// Measures for about 0.4 s on a ring of `depth` entries, `batch` requests per submission.
 pub fn calibrate(depth: u32, batch: u32) -> Result<NopCost, IoError> {
     // A thread of its own: rings register themselves with the thread that uses them.
     std::thread::spawn(move || measure(depth, batch))
@@ -55,7 +64,7 @@ fn measure(depth: u32, batch: u32) -> Result<NopCost, IoError> {
     job.check()?;
     let group = Arc::new(job.groups[0].clone());
     let control = Arc::new(Control::new(-1));
-    let mut rounds = Vec::new();
+    let (mut rounds, mut bare) = (Vec::new(), Vec::new());
     let (mut user, mut system, mut operations) = (0, 0, 0);
     let mut flags = String::new();
     for _ in 0..ROUNDS {
@@ -74,8 +83,11 @@ fn measure(depth: u32, batch: u32) -> Result<NopCost, IoError> {
         system += usage.cpu.system;
         operations += done;
         flags.clone_from(&engine.facts.flags);
+        drop(engine);
+        bare.push(bare_round(depth, batch)?);
     }
     rounds.sort_by(f64::total_cmp);
+    bare.sort_by(f64::total_cmp);
     let per_io = |ns: u64| ns as f64 / operations.max(1) as f64;
     Ok(NopCost {
         depth,
@@ -84,8 +96,43 @@ fn measure(depth: u32, batch: u32) -> Result<NopCost, IoError> {
         ns_per_io_min: rounds[0],
         user_ns_per_io: per_io(user),
         system_ns_per_io: per_io(system),
+        bare_ns_per_io: bare[ROUNDS / 2],
+        bare_ns_per_io_min: bare[0],
         flags,
     })
+}
+
+/// Nanoseconds per NOP of a loop without order, clock, histogram or slots.
+fn bare_round(depth: u32, batch: u32) -> Result<f64, IoError> {
+    let (mut ring, _) = ring::build(Wanted {
+        entries: depth,
+        ..Wanted::default()
+    })?;
+    let (mut submitter, mut submissions, mut completions) = ring.split();
+    let _ = submitter.register_ring_fd();
+    let nop = opcode::Nop::new().build();
+    let (mut done, start) = (0u64, clock::now());
+    loop {
+        for _ in 0..BARE_SUBMISSIONS {
+            for _ in 0..batch {
+                // SAFETY: a NOP points to no memory.
+                let _ = unsafe { submissions.push(&nop) };
+            }
+            submissions.sync();
+            let entered = submitter.submit_and_wait(batch as usize);
+            entered.map_err(|error| IoError::Ring {
+                operation: "enter",
+                errno: errno_of(&error),
+            })?;
+            completions.sync();
+            submissions.sync();
+            done += completions.by_ref().count() as u64;
+        }
+        let elapsed = (clock::now() - start) as f64;
+        if elapsed >= ROUND_SECONDS * 1e9 {
+            return Ok(elapsed / done.max(1) as f64);
+        }
+    }
 }
 
 /// NOPs complete when they are submitted, so as many are in flight as are submitted at once.
@@ -122,7 +169,10 @@ mod tests {
     #[test]
     fn the_engine_knows_its_own_cost() {
         match calibrate(32, 32) {
-            Ok(cost) => assert!(cost.ns_per_io > 1.0 && cost.ns_per_io < 1e6, "{cost:?}"),
+            Ok(cost) => {
+                assert!(cost.ns_per_io > 1.0 && cost.ns_per_io < 1e6, "{cost:?}");
+                assert!(cost.bare_ns_per_io > 1.0, "{cost:?}");
+            }
             Err(IoError::RingRefused { errno }) => println!("skipped: io_uring refused: {errno}"),
             Err(error) => panic!("{error}"),
         }

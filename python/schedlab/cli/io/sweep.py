@@ -55,7 +55,7 @@ def sweep(out: Path | None, as_json: bool, **typed: Any) -> None:
     they tell whether the time goes with the calls or with the bytes.
     """
     from schedlab.cli.compare import default_folder
-    from schedlab.report.sweep_chart import write_page
+    from schedlab.report.sweep_chart import write_page, write_workbook
     from schedlab.store.files import write_atomic
 
     points = measured(typed)
@@ -69,12 +69,15 @@ def sweep(out: Path | None, as_json: bool, **typed: Any) -> None:
     folder = out or default_folder("sweep")
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(folder / "sweep.json", json.dumps(data, indent=1) + "\n")
-    write_page(data, folder / "sweep.html")
+    page, book = folder / "report.html", folder / "report.xlsx"
+    write_page(data, page)
+    write_workbook(data, book)
     if as_json:
-        click.echo(json.dumps({**data, "files": {"folder": str(folder)}}))
+        files = {"folder": str(folder), "html": str(page), "xlsx": str(book)}
+        click.echo(json.dumps({**data, "files": files}))
         return
     show(points, found)
-    click.echo(f"\nchart: {folder / 'sweep.html'}\ndata:  {folder / 'sweep.json'}")
+    click.echo(f"\nreport:   {page}\nworkbook: {book}\ndata:     {folder / 'sweep.json'}")
 
 
 def measured(typed: dict[str, Any]) -> list[Point]:
@@ -138,6 +141,7 @@ def conclusion(mode: str, points: list[Point]) -> dict[str, Any]:
 def show(points: list[Point], found: dict[str, dict[str, Any]]) -> None:
     """A table per mode: medians over the repetitions."""
     from schedlab.design.io_experiment import size_text
+    from schedlab.report.sweep_chart import sentences
 
     for mode, what in found.items():
         click.echo(f"\n{mode}")
@@ -154,6 +158,5 @@ def show(points: list[Point], found: dict[str, dict[str, Any]]) -> None:
                 f"{seconds / calls * 1e6:10.1f} "
                 f"{calls / seconds:10,.0f} {calls * block / seconds / 1e6:9.1f}"
             )
-        if what["cost"]:
-            click.echo(f"  {what['cost']['statement']}")
-        click.echo(f"  {what['knee']['statement']}")
+        for text in sentences(what):
+            click.echo(f"  {text}")
