@@ -237,11 +237,16 @@ def test_ctrl_c_does_not_wait_for_a_stalled_device(freezable: Freezable, engine:
     load = group(freezable.device, engine, direction="write", direct=True)
     stopping = threading.Event()
     job = json.dumps({"seconds": 60, "groups": [load]})
+
+    def ctrl_c() -> None:
+        if stopping.is_set():
+            raise KeyboardInterrupt
+
     freezable.control(FIFREEZE)
     try:
         threading.Timer(0.3, stopping.set).start()
         begun = time.monotonic()
-        result = json.loads(_core.run_io_job(job, stopping.is_set))
+        result = json.loads(_core.run_io_job(job, ctrl_c))
         assert time.monotonic() - begun < 1.3
     finally:
         freezable.control(FITHAW)
