@@ -72,7 +72,8 @@ def find_knee(x: Sequence[float], y: Sequence[float], name: str = "value") -> Kn
     inside = places[worse >= LEVEL]
     knee, low, high = (float(np.exp(v)) for v in (places[best], inside[0], inside[-1]))
     at_edge = inside[0] <= places[0] or inside[-1] >= places[-1]
-    where = f"{name} {knee:.4g} (95 % interval {low:.4g} to {high:.4g})"
+    shown = [f"{v:,.0f}" if v >= 1000 else f"{v:.4g}" for v in (knee, low, high)]
+    where = f"{name} {shown[0]} (95 % interval {shown[1]} to {shown[2]})"
     text = f"knee at {where}: the exponent goes from {before:.2f} to {after:.2f}"
     if at_edge:
         text = f"{text}; the interval reaches the end of what was tried: try further {name}s"
