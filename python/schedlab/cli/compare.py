@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from schedlab.cli.types import Duration, Names, Percent, Size, Sizes
 from schedlab.errors import SpecError
-from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target
+from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target, Workload
+
+if TYPE_CHECKING:
+    from schedlab.design.io_experiment import Load
 
 
 @dataclass(frozen=True)
@@ -264,7 +268,7 @@ def experiment_of(typed: Options) -> Experiment:
     """The experiment that the options mean; SpecError or HostError naming what cannot be."""
     from schedlab.cli.target import describe, target_of
     from schedlab.design.io_experiment import WRITING_FAMILIES, Load, io_experiment, workloads
-    from schedlab.run.workloads import file_test, fio_file_test
+    from schedlab.run.workloads import file_test
 
     target = target_of(
         typed.scratch,
@@ -309,18 +313,7 @@ def experiment_of(typed: Options) -> Experiment:
         by_fio=typed.engine == "fio",
     )
     works = workloads(families, load, typed.goal)
-    if not works:
-        raise SpecError(
-            "no workload is left", "name reading tests, or allow writes with --destroy-data"
-        )
-    if load.by_fio:
-        for work in works:
-            fio_file_test.check(work)
-    if oversize := [r for r in load.record_bytes if r > load.span_bytes]:
-        raise SpecError(
-            f"--records {oversize[0]}: larger than the {load.span_bytes} bytes used",
-            "use a larger target",
-        )
+    check_works(works, load)
     return io_experiment(
         f"I/O schedulers on {describe(target)}",
         target,
@@ -333,6 +326,24 @@ def experiment_of(typed: Options) -> Experiment:
         objective=typed.goal,
         notes=tuple(notes),
     )
+
+
+def check_works(works: Sequence[Workload], load: Load) -> None:
+    """Refuse what cannot be carried out, before anything is made."""
+    from schedlab.run.workloads import fio_file_test
+
+    if not works:
+        raise SpecError(
+            "no workload is left", "name reading tests, or allow writes with --destroy-data"
+        )
+    if load.by_fio:
+        for work in works:
+            fio_file_test.check(work)
+    if oversize := [r for r in load.record_bytes if r > load.span_bytes]:
+        raise SpecError(
+            f"--records {oversize[0]}: larger than the {load.span_bytes} bytes used",
+            "use a larger target",
+        )
 
 
 def families_of(typed: Options) -> tuple[str, ...]:
