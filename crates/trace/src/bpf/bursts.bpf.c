@@ -7,8 +7,8 @@
 // A task's number leads to its totals through a table of 65,536 entries and, for numbers that share
 // one, a short chain: two array accesses, where a hash map would cost more than all the rest.
 //
-// Some kernels do not trace every switch (seen on a sandbox's: those away from its own agents). A
-// burst whose beginning was not traced gets the CPU time that the kernel charged, and is counted.
+// Some kernels do not trace every switch. A burst whose beginning was not traced gets the CPU time
+// that the kernel charged, and is counted.
 typedef unsigned int __u32;
 typedef unsigned long long __u64;
 typedef int __s32;
