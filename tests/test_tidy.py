@@ -154,6 +154,11 @@ def test_every_module_says_what_it_is_for():
     assert silent == []
 
 
+def test_no_two_test_files_have_one_name():
+    names = [path.name for path in tracked(".py") if path.name.startswith("test_")]
+    assert sorted(set(names)) == sorted(names)  # pytest imports them by name
+
+
 def test_print_stays_in_the_command_line():
     found = [
         name(path)

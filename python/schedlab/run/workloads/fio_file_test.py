@@ -124,9 +124,10 @@ def command(place: Place, workload: Workload, seed: int) -> list[str]:
     sync = str(given.get("sync", "none"))
     engine = str(given.get("engine", "psync"))
     return [
+        *("setpriv", "--pdeathsig", "KILL"),  # it dies with us
         "fio",
         f"--name={test}",
-        "--thread",  # one process: it dies with us
+        "--thread",  # one process
         f"--filename={str(place.path).replace(':', chr(92) + ':')}",
         f"--rw={ORDERS[test].format(back=2 * record)}",
         *(["--rwmixread=50"] if test == "mixed" else []),

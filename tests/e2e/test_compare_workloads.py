@@ -63,8 +63,10 @@ def test_fio_carries_out_the_file_tests_of_a_comparison(tmp_path, schedlab):
     assert len(runs) == 6 * 2 * 3
     for run in runs:
         assert run["properties"]["engine"].startswith("fio-")
-        assert run["metrics"]["iops"] > 0
-        assert run["metrics"]["latency_ns_p50"] > 0
+        metrics = run["metrics"]
+        assert metrics["iops"] > 0
+        if metrics["iops"] * metrics["elapsed_s"] > 25:  # a median needs 20 requests
+            assert metrics["latency_ns_p50"] > 0
         # The gates compared fio's bytes with the device's.
         assert sum(run["properties"]["claimed_bytes"]) > 0
 
