@@ -62,18 +62,22 @@ def headline(view: View) -> str:
 
 
 def _concentration(view: View, said: Answer) -> str:
-    """On which workloads the winner is better than the baseline, where those are the fewer."""
-    if len(said.best) != 1 or said.best[0] == view.verdict.baseline:
+    """On which workloads alone the winner is better than the baseline; or, without a winner, who
+    is better somewhere and worse nowhere.
+    """
+    baseline, winner = view.verdict.baseline, said.best[0] if len(said.best) == 1 else ""
+    if winner == baseline:
         return ""
-    rows = [(w.workload, summary_of(w.candidates, said.best[0])) for w in view.workloads]
-    won = [name for name, row in rows if row is not None and row.verdict == "better"]
-    if not won or 2 * len(won) >= len(rows):
+    names = [winner] if winner else [n for n in said.names if not view.outcomes(n)["worse"]]
+    name = max(names, key=lambda each: view.outcomes(each)["better"], default="")
+    rows = [(w.workload, summary_of(w.candidates, name)) for w in view.workloads]
+    won = [label for label, row in rows if row is not None and row.verdict == "better"]
+    if not won or len(rows) < 2 or (winner and 2 * len(won) >= len(rows)):
         return ""
-    return view.texts(
-        "headline.concentrated",
-        won=view.texts.listed(won),
-        rest=view.texts.counted("scope.on_workloads", len(rows) - len(won)),
-    )
+    rest = view.texts.counted("scope.on_workloads", len(rows) - len(won))
+    key = "headline.concentrated" if winner else "headline.somewhere"
+    shown = {"won": view.texts.listed(won), "rest": rest, "name": name, "baseline": baseline}
+    return view.texts(key, **shown)
 
 
 def _disagreement(view: View, said: Answer) -> str:
