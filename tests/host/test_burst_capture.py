@@ -42,9 +42,12 @@ def test_bursts_are_as_many_as_switches_and_add_up_to_the_cpu_time(method):
         switches = row["voluntary_switches"] + row["involuntary_switches"]
         assert abs(task["bursts"] - switches) <= 1
         assert task["bursts"] > 5
-        assert sum(count for _, _, count in task["histogram"]) == task["bursts"]
+        # Some kernels do not trace every switch; perf does not know the length of such a burst.
+        unknown = task["untraced_starts"] if method == "perf" else 0
+        assert sum(count for _, _, count in task["histogram"]) == task["bursts"] - unknown
         # A hypervisor may steal time on a shared machine: it is in the burst, not in the account.
-        assert task["total_ns"] == pytest.approx(row["cpu_ns"], rel=0.15)
+        if not unknown:
+            assert task["total_ns"] == pytest.approx(row["cpu_ns"], rel=0.15)
     own = [record for record in bursts.records if record[2] == rows[0]["pid"]]
     assert [end for end, *_ in own] == sorted(end for end, *_ in own)
     assert sum(length for _, length, *_ in own) == bursts.of(rows[0]["pid"])["total_ns"]

@@ -29,7 +29,8 @@ pub struct TaskBursts {
     pub total_ns: u64,
     /// How many ended by preemption.
     pub preempted: u64,
-    /// Bursts whose beginning was not traced: their length is the CPU time charged.
+    /// Bursts whose beginning was not traced: BPF takes the CPU time charged as their length, perf
+    /// knows none and adds nothing to `total_ns` and `histogram`.
     pub untraced_starts: u64,
     /// Rows (low_ns, high_ns, count): 64 bins per octave, or one per octave where records of
     /// single bursts were lost.
@@ -62,14 +63,26 @@ impl Collector {
         }
     }
 
-    pub fn add(&mut self, burst: Burst) {
-        let (task, histogram) = self.tasks.entry(burst.task).or_insert_with(|| {
-            let task = TaskBursts {
-                task: burst.task,
+    fn task(&mut self, task: u32) -> &mut (TaskBursts, Histogram) {
+        self.tasks.entry(task).or_insert_with(|| {
+            let totals = TaskBursts {
+                task,
                 ..TaskBursts::default()
             };
-            (task, Histogram::new())
-        });
+            (totals, Histogram::new())
+        })
+    }
+
+    /// A burst of which only the end was traced.
+    pub fn add_untraced(&mut self, task: u32, preempted: bool) {
+        let (task, _) = self.task(task);
+        task.bursts += 1;
+        task.untraced_starts += 1;
+        task.preempted += u64::from(preempted);
+    }
+
+    pub fn add(&mut self, burst: Burst) {
+        let (task, histogram) = self.task(burst.task);
         task.bursts += 1;
         task.total_ns += burst.duration_ns;
         task.preempted += u64::from(burst.preempted);
@@ -110,10 +123,12 @@ mod tests {
                 preempted: i % 2 == 0,
             });
         }
+        collector.add_untraced(7, true);
         let collected = collector.finish(3);
         assert_eq!((collected.records.len(), collected.lost), (2, 6));
         let task = &collected.tasks[0];
-        assert_eq!((task.bursts, task.total_ns, task.preempted), (5, 15, 2));
+        assert_eq!((task.bursts, task.total_ns, task.preempted), (6, 15, 3));
+        assert_eq!(task.untraced_starts, 1);
         assert_eq!(task.histogram.iter().map(|r| r.2).sum::<u64>(), 5);
     }
 }

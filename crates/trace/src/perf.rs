@@ -245,9 +245,19 @@ struct Reading {
     lost: u64,
 }
 
+/// A burst that a record ends.
+enum Ended {
+    Whole(Burst),
+    /// The kernel did not trace its beginning, or the task ran when the capture began.
+    Untraced {
+        task: u32,
+        preempted: bool,
+    },
+}
+
 impl Reading {
     /// The burst that a record ends, if any.
-    fn take(&mut self, kind: u32, misc: u32, record: &[u8]) -> Option<Burst> {
+    fn take(&mut self, kind: u32, misc: u32, record: &[u8]) -> Option<Ended> {
         // sample_id at the end: u32 pid, u32 tid, u64 time.
         let id = record.len().checked_sub(16).filter(|at| *at >= HEADER)?;
         let (task, time_ns) = (half_word(record, id + 4), word(record, id + 8));
@@ -275,13 +285,19 @@ impl Reading {
             ),
             _ => return None,
         };
-        let start_ns = self.running.remove(&task)?;
-        Some(Burst {
-            end_ns,
-            duration_ns: end_ns.saturating_sub(start_ns),
-            task,
-            preempted,
-        })
+        match self.running.remove(&task) {
+            Some(start_ns) => Some(Ended::Whole(Burst {
+                end_ns,
+                duration_ns: end_ns.saturating_sub(start_ns),
+                task,
+                preempted,
+            })),
+            // After a loss nobody can tell.
+            None if kind == PERF_RECORD_SWITCH && self.lost == 0 => {
+                Some(Ended::Untraced { task, preempted })
+            }
+            None => None,
+        }
     }
 }
 
@@ -305,8 +321,12 @@ fn spawn_reader(
             let last = stop.load(Ordering::Acquire);
             for (ring, reading) in &mut rings {
                 ring.drain(&mut record, |kind, misc, bytes| {
-                    if let Some(burst) = reading.take(kind, misc, bytes) {
-                        collector.add(burst);
+                    match reading.take(kind, misc, bytes) {
+                        Some(Ended::Whole(burst)) => collector.add(burst),
+                        Some(Ended::Untraced { task, preempted }) => {
+                            collector.add_untraced(task, preempted);
+                        }
+                        None => {}
                     }
                 });
             }
