@@ -38,9 +38,10 @@ def test_bursts_are_as_many_as_switches_and_add_up_to_the_cpu_time(method):
     assert (bursts.method, bursts.lost, len(bursts.tasks)) == (method, 0, 2)
     for row in rows:
         task = bursts.of(row["pid"])
-        # The last switch of a process may come after its account was read.
+        # The last switch of a process may come after its account was read; and perf lets go of a
+        # process at its exit, where a busy machine may interrupt it a few times more.
         switches = row["voluntary_switches"] + row["involuntary_switches"]
-        assert abs(task["bursts"] - switches) <= 1
+        assert -1 <= switches - task["bursts"] <= (5 if method == "perf" else 1)
         assert task["bursts"] > 5
         # Some kernels do not trace every switch; perf does not know the length of such a burst.
         unknown = task["untraced_starts"] if method == "perf" else 0
