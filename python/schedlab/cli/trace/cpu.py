@@ -118,7 +118,8 @@ def _print(bursts: Bursts, checks: tuple[Check, ...], account: Mapping[str, Any]
     for one in checks:
         click.echo(one.sentence())
     if bursts.untraced_starts:
-        what = "count with the CPU time that it charged" if bursts.method == "bpf" else "add no time"
+        charged = bursts.method == "bpf"
+        what = "count with the CPU time that it charged" if charged else "add no time"
         click.echo(
             f"{bursts.untraced_starts} bursts whose beginning the kernel did not trace {what}"
         )
