@@ -62,11 +62,11 @@ def headline(view: View) -> str:
 
 
 def _concentration(view: View, said: Answer) -> str:
-    """On which workloads alone the winner is better than the baseline; or, without a winner, who
-    is better somewhere and worse nowhere.
+    """On which workloads alone the winner is better than the baseline; or, where nothing is
+    separated yet, who is better somewhere and worse nowhere.
     """
     baseline, winner = view.verdict.baseline, said.best[0] if len(said.best) == 1 else ""
-    if winner == baseline:
+    if winner == baseline or said.reason == "tied":
         return ""
     names = [winner] if winner else [n for n in said.names if not view.outcomes(n)["worse"]]
     name = max(names, key=lambda each: view.outcomes(each)["better"], default="")
