@@ -19,23 +19,14 @@ from schedlab.run.outcome import Outcome
 from schedlab.run.place import Place
 from schedlab.run.workloads import file_test
 from schedlab.spec import GateFinding, Workload
+from schedlab.store.exporters.fio import MODES
 from schedlab.store.importers import fio
 from schedlab.store.importers.imported import Reading
 
 writes = file_test.writes
 seconds = file_test.seconds
 # test -> fio's name of its order; {back} is twice the record size, fio steps from where it ended.
-ORDERS = {
-    "write": "write",
-    "rewrite": "write",
-    "read": "read",
-    "re-read": "read",
-    "random-read": "randread",
-    "random-write": "randwrite",
-    "reverse-read": "read:-{back}",
-    "record-rewrite": "write",
-    "mixed": "randrw",
-}
+ORDERS = {**MODES, "reverse-read": "read:-{back}", "record-rewrite": "write"}
 STARTUP_SECONDS = 30.0
 
 

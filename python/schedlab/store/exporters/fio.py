@@ -17,7 +17,8 @@ from schedlab.spec import Record, Run, Workload
 from schedlab.store.files import write_atomic
 
 _SUB_BITS = 6
-_MODES = {
+#: Our file tests that fio has, and what it calls them.
+MODES = {
     "write": "write",
     "rewrite": "write",
     "read": "read",
@@ -56,7 +57,7 @@ def _safe(text: str) -> str:
 def _mode(workload: Workload) -> str:
     p = workload.parameters
     given = str(p.get("rw") or p.get("test") or p.get("pattern") or workload.label)
-    return _MODES.get(given, _safe(given).replace("-", "_"))
+    return MODES.get(given, _safe(given).replace("-", "_"))
 
 
 def _path(out: Path, candidate: str, workload: Workload) -> Path:
