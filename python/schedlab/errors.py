@@ -32,7 +32,11 @@ class RestoreError(HostError):
 
 
 class GateError(SchedlabError):
-    """A measurement did not happen under the conditions that it claims."""
+    """A measurement did not happen under the conditions that it claims; `gate` names which."""
+
+    def __init__(self, gate: str, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.gate = gate
 
 
 class Interrupted(SchedlabError):

@@ -196,7 +196,7 @@ def test_a_scheduler_changed_by_somebody_else_is_noticed(tmp_path, environment):
     assert process.returncode == 0, err
     assert "discarded" in err
     assert "knob-changed" in runs.read_text()
-    assert "knob" in (tmp_path / "r/report.html").read_text()
+    assert "setting changed" in (tmp_path / "r/report.html").read_text()
 
 
 @needs_root

@@ -50,18 +50,6 @@ def test_one_flipped_byte_is_found(tmp_path, io_run):
     assert json.loads(out)["groups"][0]["first_mismatch"]["offset"] == 5 * 4096
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounting = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk]
-    mounted = subprocess.run(mounting, check=False, capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip(f"needs to mount a tmpfs: {mounted.stderr.strip()}")
-    yield disk
-    subprocess.run(["umount", "-l", disk], check=True)
-
-
 @needs_root
 def test_a_disk_without_room_is_an_error_that_leaves_no_file(small_disk, io_run):
     code, _, err = io_run("--test", "write", "--file", small_disk / "F", "--size", "64M")

@@ -94,15 +94,9 @@ def test_a_device_without_poll_queues_refuses_iopoll(loop: str) -> None:
 
 
 @pytest.fixture
-def thin_loop(root_with_loop: None, tmp_path: Path) -> Iterator[str]:
-    """A loop device of 16 MiB whose backing disk has room for 1 MiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounting = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]
-    mounted = subprocess.run(mounting, check=False, capture_output=True, text=True)
-    if mounted.returncode:
-        pytest.skip(f"needs to mount a tmpfs: {mounted.stderr.strip()}")
-    backing = disk / "thin.img"
+def thin_loop(root_with_loop: None, small_disk: Path) -> Iterator[str]:
+    """A loop device of 16 MiB; its backing disk has room for less."""
+    backing = small_disk / "thin.img"
     backing.touch()
     os.truncate(backing, 16 << 20)
     index = next(i for i in range(64, 4096) if owned.add_loop(i))
@@ -111,9 +105,9 @@ def thin_loop(root_with_loop: None, tmp_path: Path) -> Iterator[str]:
         yield f"/dev/loop{index}"
     finally:
         owned.remove_loop(index, str(backing))
-        subprocess.run(["umount", "-l", disk], check=True)
 
 
+@pytest.mark.parametrize("small_disk", ["1m"], indirect=True)
 @pytest.mark.parametrize("engine,depth", [("psync", 1), ("io_uring", 8)])
 def test_errors_of_the_device_are_counted_and_end_the_load(
     thin_loop: str, engine: str, depth: int

@@ -72,11 +72,13 @@ def test_a_run_that_fails_a_gate_is_kept_and_repeated(folder):
 def test_three_failures_drop_the_block_and_go_on_with_the_next(folder):
     def outcome(cell, attempt):
         if cell.block == 1:
-            raise GateError("always")
+            raise GateError("always", "it fails")
         return good(cell, attempt)
 
     carry_out(folder, Scripted(outcome))
     assert folder.record().dropped_blocks == (1,)
+    failed = {run.gates[0] for run in folder.runs() if run.status == "discarded"}
+    assert failed == {GateFinding("always", "it fails")}
     assert sum(run.block == 1 for run in folder.runs()) == 3
     assert sum(run.status == "ok" for run in folder.runs()) == 18
 

@@ -23,18 +23,11 @@ if TYPE_CHECKING:
     from schedlab.run.executor import Progress
     from schedlab.store.folder import Folder
 
-# kind of experiment -> (its backend, whether host settings are changed)
-BACKENDS: dict[Kind, tuple[str, bool]] = {
-    "io": ("schedlab.run.backends.io", True),
-    "cpu": ("schedlab.run.backends.cpu", True),
-    "sim": ("schedlab.run.backends.sim", False),
-}
-
-
-RESUMES: dict[Kind, str] = {
-    "io": "schedlab compare",
-    "cpu": "schedlab cpu sweep",
-    "sim": "schedlab compare",
+# kind of experiment -> (its backend, whether host settings are changed, the command that resumes)
+BACKENDS: dict[Kind, tuple[str, bool, str]] = {
+    "io": ("schedlab.run.backends.io", True, "schedlab compare"),
+    "cpu": ("schedlab.run.backends.cpu", True, "schedlab cpu sweep"),
+    "sim": ("schedlab.run.backends.sim", False, "schedlab compare"),
 }
 
 
@@ -52,7 +45,7 @@ def conduct(folder: Folder, resumed: bool = False) -> Result:
     from schedlab.result import Result
     from schedlab.run.executor import Executor
 
-    backend, changes_host = BACKENDS[folder.experiment.kind]
+    backend, changes_host, command = BACKENDS[folder.experiment.kind]
     try:
         with signals_interrupt(), ExitStack() as stack:
             control = None
@@ -73,7 +66,7 @@ def conduct(folder: Folder, resumed: bool = False) -> Result:
     except (KeyboardInterrupt, Interrupted) as error:
         raise Interrupted(
             "interrupted; every setting is as before, and what was measured is kept",
-            f"{RESUMES[folder.experiment.kind]} --resume {folder.path}",
+            f"{command} --resume {folder.path}",
         ) from error
     say(f"measured: {reason}")
     return Result(folder)

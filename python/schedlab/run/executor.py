@@ -89,7 +89,7 @@ class Executor:
         try:
             outcome = self.session.measure(cell, workload, candidate)
         except GateError as error:
-            outcome = Outcome({}, gates=(GateFinding("gate", str(error)),))
+            outcome = Outcome({}, gates=(GateFinding(error.gate, str(error)),))
         if workload.metric not in outcome.metrics and not _fatal(outcome):
             finding = GateFinding("no-value", f"the run gave no {workload.metric}")
             outcome = dataclasses.replace(outcome, gates=(*outcome.gates, finding))

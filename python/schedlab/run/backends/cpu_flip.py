@@ -101,6 +101,7 @@ class FlipSession:
         parts = [one.between(began, ended, slice_ns) for one in self.told]
         if any(0 in part for part in parts):
             raise GateError(
+                "no-slice",
                 "no slice of a worker lay wholly in its cell",
                 "if that is the rule: is something else of this priority on the CPU?",
             )
@@ -148,7 +149,7 @@ class FlipSession:
 
     def _sleep(self, seconds: float) -> None:
         if self.crew.wait(seconds):
-            raise GateError("the workers ended before the experiment did")
+            raise GateError("workers-ended", "the workers ended before the experiment did")
         self._collect()
 
     def _wait(self, reached: Any) -> None:
@@ -157,5 +158,7 @@ class FlipSession:
         self._collect()
         while not reached():
             if time.monotonic() > deadline:
-                raise GateError("a worker got no CPU for seconds", "is another job pinned there?")
+                raise GateError(
+                    "no-cpu", "a worker got no CPU for seconds", "is another job pinned there?"
+                )
             self._sleep(POLL_S)

@@ -96,7 +96,7 @@ class IoSession:
         except HostError as error:
             if not self.place.path.exists():
                 raise
-            raise GateError(f"knob-changed: {error}") from error
+            raise GateError("knob-changed", str(error)) from error
 
     def _claimed(self, outcome: Outcome) -> tuple[int, int] | None:
         """Bytes that the device must have counted, where that can be told."""
@@ -120,7 +120,7 @@ def open_session(
 ) -> Iterator[IoSession]:
     """The experiment's target made ready; `control` removes everything of ours at the end."""
     if control is None:
-        raise GateError("block I/O is measured under host control only")
+        raise HostError("block I/O is measured under host control only")
     files = any(workload.kind in NEED_FILES for workload in experiment.workloads)
     place = make_place(experiment.target, control, report, files)
     session = IoSession(place, control, sets_scheduler=experiment.target.kind != "directory")
