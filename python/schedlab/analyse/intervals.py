@@ -3,7 +3,8 @@
 The wild (sign-flip) form of Westfall and Young (1993), studentised: differences are centred per
 pair, whole blocks change their sign together, and the largest |t| over all pairs gives one
 critical value, so that the correlation between pairs is kept and nothing is assumed of the
-distribution but symmetry.
+distribution but symmetry. Flipping the differences as they are, not centred, is an exact test of
+"no candidate differs" (Fisher 1935): what it does not confirm is not claimed.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def compare_blocked(
     Up to 13 blocks all sign patterns are used, else 9,999 seeded ones. Where the patterns are too
     few to resolve alpha (n ≤ 5 at 0.05), Student's t with Bonferroni's correction bounds the
     critical value from below. One block gives estimates but no interval. A pair whose interval
-    would exclude "no difference" although that is not significant at the level of claims gets
-    the wider interval of that level, which does not.
+    would exclude "no difference" although that is not significant at the level of claims, or not by
+    the exact test, gets a wider interval, which does not.
     """
     n, k = y.shape
     first, second = pair_index(k)
@@ -46,17 +47,20 @@ def compare_blocked(
     mean = d.mean(axis=0)
     spread = np.sqrt(((d - mean) ** 2).sum(axis=0))
     spread[spread <= ROUNDING * np.maximum(1.0, np.abs(y).max(initial=0.0)) * n] = 0.0
-    reference, error = np.zeros(1), np.full(len(first), np.nan)
+    reference = exact = np.zeros(1)
+    error = np.full(len(first), np.nan)
     critical = np.full(len(first), np.inf)
     if n > 1:
         error = spread / np.sqrt(n * (n - 1))
+        length = np.sqrt((d**2).sum(axis=0))
         reference = _reference((d - mean) / np.where(spread > 0, spread, 1.0), seed)
-        critical = _critical(reference, n, mean, error, levels)
+        exact = _reference(d / np.where(length > 0, length, 1.0), seed)
+        critical = _critical(reference, exact, n, mean, error, levels)
 
     def p_value(t: Floats) -> Floats:
         if n < 2:
             return np.ones(len(t))
-        p = exceedance(reference, t)
+        p = np.maximum(exceedance(reference, t), exceedance(exact, t))
         if too_few_patterns(n, levels.claim):
             p = np.maximum(p, bonferroni_p(t, len(first), n - 1))
         return np.where(np.isinf(t), 0.0, p)
@@ -79,10 +83,13 @@ def too_few_patterns(n: int, alpha: float) -> bool:
     return 2.0 ** (n - 1) < 1 / alpha
 
 
-def _critical(reference: Floats, n: int, mean: Floats, error: Floats, levels: Levels) -> Floats:
+def _critical(
+    reference: Floats, exact: Floats, n: int, mean: Floats, error: Floats, levels: Levels
+) -> Floats:
     """Critical values per pair: that of the interval, or of the claim where it must be wider."""
     narrow = _quantile(reference, n, len(mean), levels.interval)
-    wide = max(narrow, _quantile(reference, n, len(mean), levels.claim))
+    claim = (_quantile(by, n, len(mean), levels.claim) for by in (reference, exact))
+    wide = max(narrow, *claim)
     unproved = (np.abs(mean) > narrow * error) & (np.abs(mean) <= wide * error)
     return np.asarray(np.where(unproved, wide, narrow), dtype=np.float64)
 
