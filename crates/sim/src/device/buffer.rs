@@ -41,19 +41,29 @@ pub struct Buffer {
     free: Vec<u32>,
     capacity: usize,
     newest: u32,
-    changed: Vec<(u32, u32)>,
+    changed: Changes,
+}
+
+/// Runs of pages, end excluded. A sequential request brings pages in and pushes others out in
+/// turns, each in ascending order, so the last run of both is kept open.
+#[derive(Default)]
+struct Changes {
+    runs: Vec<(u32, u32)>,
+    /// Which run the last page that came in belongs to, and the last one that left.
+    came: usize,
+    left: usize,
 }
 
 impl Buffer {
     /// An empty buffer of `capacity` pages for a device of `pages` pages.
     pub fn new(capacity: u32, pages: u32) -> Self {
         Buffer {
-            index: PageIndex::new(if capacity == 0 { 0 } else { pages }, capacity),
+            index: PageIndex::new(if capacity == 0 { 0 } else { pages }),
             slots: Vec::new(),
             free: Vec::new(),
             capacity: capacity as usize,
             newest: NONE,
-            changed: Vec::new(),
+            changed: Changes::default(),
         }
     }
 
@@ -78,7 +88,7 @@ impl Buffer {
         }
         let slot = self.index.get(page) - 1;
         self.index.remove(page);
-        note(&mut self.changed, page);
+        self.changed.left(page);
         self.unlink(slot);
         self.free.push(slot);
     }
@@ -97,34 +107,49 @@ impl Buffer {
     /// Uses a page: it comes in if it is not there, and is the newest then.
     #[inline]
     pub fn touch(&mut self, page: u32, dirty: bool) -> Touch {
+        let mut met = Touch::Miss(None);
+        self.touch_run(page, 1, dirty, |touch| met = touch);
+        met
+    }
+
+    /// Uses pages in ascending order; `meet` is told what each of them met.
+    #[inline]
+    pub fn touch_run(
+        &mut self,
+        first_page: u32,
+        pages: u32,
+        dirty: bool,
+        mut meet: impl FnMut(Touch),
+    ) {
         if self.capacity == 0 {
-            return Touch::Miss(None);
+            return (0..pages).for_each(|_| meet(Touch::Miss(None)));
         }
-        let slot = self.index.get(page);
-        if slot != 0 {
-            self.slots[slot as usize - 1].dirty |= dirty;
-            self.make_newest(slot - 1);
-            return Touch::Hit;
+        let (mut page, end) = (first_page, first_page + pages);
+        while page < end {
+            let place = self.index.place(page);
+            let end_of_part = end.min(PageIndex::end_of_part(page));
+            while page < end_of_part {
+                meet(match *self.index.number(place, page) {
+                    0 => Touch::Miss(self.bring_in(page, place, dirty)),
+                    slot => {
+                        self.slots[slot as usize - 1].dirty |= dirty;
+                        self.make_newest(slot - 1);
+                        Touch::Hit
+                    }
+                });
+                page += 1;
+            }
         }
-        note(&mut self.changed, page);
-        let new = Slot {
-            page,
-            newer: NONE,
-            older: NONE,
-            dirty,
-        };
-        if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = new;
-            self.index.insert(page, slot + 1);
-            self.link(slot);
-            return Touch::Miss(None);
-        }
-        if self.slots.len() < self.capacity {
-            let slot = self.slots.len() as u32;
-            self.slots.push(new);
-            self.index.insert(page, slot + 1);
-            self.link(slot);
-            return Touch::Miss(None);
+    }
+
+    /// Lets a page in, whose part of the index lies at `place`.
+    #[inline(always)] // the innermost loop of a simulation with a buffer
+    fn bring_in(&mut self, page: u32, place: u32, dirty: bool) -> Option<Evicted> {
+        self.changed.came(page);
+        if self.slots.len() - self.free.len() < self.capacity {
+            let slot = self.free_slot(page, dirty);
+            *self.index.number(place, page) = slot + 1;
+            return None;
         }
         let slot = self.slots[self.newest as usize].newer;
         self.newest = slot;
@@ -133,20 +158,43 @@ impl Buffer {
             page: std::mem::replace(&mut entry.page, page),
             dirty: std::mem::replace(&mut entry.dirty, dirty),
         };
+        *self.index.number(place, page) = slot + 1;
         self.index.remove(evicted.page);
-        self.index.insert(page, slot + 1);
-        note(&mut self.changed, evicted.page);
-        Touch::Miss(Some(evicted))
+        self.changed.left(evicted.page);
+        Some(evicted)
+    }
+
+    /// A slot for a page, the newest one, while there is room.
+    #[cold]
+    fn free_slot(&mut self, page: u32, dirty: bool) -> u32 {
+        let new = Slot {
+            page,
+            newer: NONE,
+            older: NONE,
+            dirty,
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = new;
+                slot
+            }
+            None => {
+                self.slots.push(new);
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.link(slot);
+        slot
     }
 
     /// Runs of pages (end excluded) that came or left since [`Buffer::forget_changes`].
     pub fn changed(&self) -> &[(u32, u32)] {
-        &self.changed
+        &self.changed.runs
     }
 
     /// Begins a new record of changes.
     pub fn forget_changes(&mut self) {
-        self.changed.clear();
+        self.changed.runs.clear();
     }
 
     #[inline]
@@ -195,18 +243,28 @@ impl Buffer {
     }
 }
 
-/// Adds a page to the runs, extending one of the last two: a sequential request brings pages in
-/// and pushes others out in turns, each in ascending order.
+impl Changes {
+    #[inline]
+    fn came(&mut self, page: u32) {
+        add(&mut self.runs, &mut self.came, page);
+    }
+
+    #[inline]
+    fn left(&mut self, page: u32) {
+        add(&mut self.runs, &mut self.left, page);
+    }
+}
+
+/// Adds a page to the run at `open`, or as a new run.
 #[inline]
-fn note(changed: &mut Vec<(u32, u32)>, page: u32) {
-    let recent = changed.len().saturating_sub(2);
-    for run in &mut changed[recent..] {
-        if run.1 == page {
-            run.1 += 1;
-            return;
+fn add(runs: &mut Vec<(u32, u32)>, open: &mut usize, page: u32) {
+    match runs.get_mut(*open) {
+        Some(run) if run.1 == page => run.1 += 1,
+        _ => {
+            *open = runs.len();
+            runs.push((page, page + 1));
         }
     }
-    changed.push((page, page + 1));
 }
 
 #[cfg(test)]

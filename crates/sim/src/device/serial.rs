@@ -37,9 +37,14 @@ impl Serial {
     fn touch(&mut self, command: &Command) -> u32 {
         let mut missed = 0;
         self.buffer.forget_changes();
-        for page in command.first_page..command.end_page() {
-            missed += u32::from(self.buffer.touch(page, command.is_write) != Touch::Hit);
-        }
+        self.buffer.touch_run(
+            command.first_page,
+            command.pages,
+            command.is_write,
+            |touch| {
+                missed += u32::from(touch != Touch::Hit);
+            },
+        );
         let hits = u64::from(command.pages - missed);
         if command.is_write {
             self.usage.write_pages += u64::from(command.pages);

@@ -48,8 +48,9 @@ pub struct Simulation<D> {
     waiting_at_hosts: usize,
     measures: Measures,
     done: Vec<Command>,
-    /// Requests that were drawn and did not arrive yet.
-    ahead: VecDeque<Incoming>,
+    /// Requests that were drawn together, and how many of them arrived.
+    ahead: Vec<Incoming>,
+    ahead_arrived: usize,
     arrived: u64,
     last_arrival_ns: u64,
 }
@@ -77,7 +78,8 @@ impl<D: Device> Simulation<D> {
             waiting_at_hosts: 0,
             measures: Measures::new(log),
             done: Vec::new(),
-            ahead: VecDeque::with_capacity(BATCH),
+            ahead: Vec::with_capacity(BATCH),
+            ahead_arrived: 0,
             arrived: 0,
             last_arrival_ns: 0,
         }
@@ -90,7 +92,7 @@ impl<D: Device> Simulation<D> {
         stop: &Stop,
     ) -> Result<(Report, Vec<Logged>, D), SimError> {
         let closed_loop = source.outstanding();
-        let mut next = match closed_loop {
+        let mut next_ns = match closed_loop {
             Some(outstanding) => {
                 for _ in 0..outstanding {
                     self.issue(source, 0)?;
@@ -98,7 +100,7 @@ impl<D: Device> Simulation<D> {
                 self.dispatch(0);
                 None
             }
-            None => self.draw(source)?,
+            None => self.next_arrival(source)?,
         };
         self.reissue(source, closed_loop, 0)?;
         let mut steps = 0;
@@ -108,20 +110,17 @@ impl<D: Device> Simulation<D> {
                 return Err(SimError::Stopped);
             }
             let event_ns = self.device.next_time_ns();
-            let now_ns = match (&next, event_ns) {
+            let now_ns = match (next_ns, event_ns) {
                 (None, None) => break,
-                (Some(request), None) => request.arrival_ns(),
+                (Some(next_ns), None) => next_ns,
                 (None, Some(event_ns)) => event_ns,
-                (Some(request), Some(event_ns)) => request.arrival_ns().min(event_ns),
+                (Some(next_ns), Some(event_ns)) => next_ns.min(event_ns),
             };
-            while next
-                .as_ref()
-                .is_some_and(|request| request.arrival_ns() <= now_ns)
-            {
-                if let Some(request) = next.take() {
-                    self.arrive(&request)?;
-                }
-                next = self.draw(source)?;
+            while next_ns.is_some_and(|next_ns| next_ns <= now_ns) {
+                let incoming = self.ahead[self.ahead_arrived];
+                self.ahead_arrived += 1;
+                self.arrive(&incoming)?;
+                next_ns = self.next_arrival(source)?;
             }
             while self.device.next_time_ns() == Some(now_ns) {
                 self.device.advance(&mut self.done);
@@ -136,13 +135,17 @@ impl<D: Device> Simulation<D> {
         Ok((report, log, self.device))
     }
 
-    /// The next request of an open-loop source. Several are drawn at once, and what the device
-    /// will look up for them is fetched from memory for all at the same time.
-    fn draw(&mut self, source: &mut dyn Source) -> Result<Option<Incoming>, SimError> {
-        if self.ahead.is_empty() {
+    /// When the next request of an open-loop source arrives, the first in `ahead` that did not.
+    /// Several are drawn at once, and what the device will look up for them is fetched from memory
+    /// for all at the same time.
+    #[inline]
+    fn next_arrival(&mut self, source: &mut dyn Source) -> Result<Option<u64>, SimError> {
+        if self.ahead_arrived == self.ahead.len() {
+            self.ahead.clear();
+            self.ahead_arrived = 0;
             while self.ahead.len() < BATCH {
                 match source.next_request()? {
-                    Some(incoming) => self.ahead.push_back(incoming),
+                    Some(incoming) => self.ahead.push(incoming),
                     None => break,
                 }
             }
@@ -151,11 +154,12 @@ impl<D: Device> Simulation<D> {
                     .expect(incoming.request.offset.0 / self.page_bytes);
             }
         }
-        Ok(self.ahead.pop_front())
+        Ok(self.ahead.get(self.ahead_arrived).map(Incoming::arrival_ns))
     }
 
     /// Closed loop: lets the next request come for each one completed, until all outstanding ones
     /// take time.
+    #[inline]
     fn reissue(
         &mut self,
         source: &mut dyn Source,

@@ -62,7 +62,7 @@ pub struct Window {
     overtaken: Column<u32>,
     weights: Column<f64>,
     estimates: Column<f64>,
-    /// The estimate on entry, which `shorter-arrival` compares with.
+    /// The estimate on entry, which `shorter-arrival` compares with; empty for other rules.
     entry_estimates: Column<f64>,
     /// α^n by n. Powers, not repeated products: ties depend on the last bit.
     powers: Vec<f64>,
@@ -136,18 +136,21 @@ impl Window {
         self.overtaken.push(0);
         self.weights.push(1.0);
         self.estimates.push(estimate);
-        self.entry_estimates.push(estimate);
+        if self.aging == Aging::ShorterArrival {
+            self.entry_estimates.push(estimate);
+        }
     }
 
     /// Takes the command at `position` out and ages those it overtakes.
     pub fn take(&mut self, position: usize) -> Command {
-        if self.aging == Aging::DispatchOvertake {
-            self.age_first(position);
+        match self.aging {
+            Aging::DispatchOvertake => self.age_first(position),
+            Aging::ShorterArrival => drop(self.entry_estimates.remove(position)),
+            Aging::EveryArrival => {}
         }
         self.overtaken.remove(position);
         self.weights.remove(position);
         self.estimates.remove(position);
-        self.entry_estimates.remove(position);
         self.commands.remove(position)
     }
 
@@ -210,7 +213,9 @@ impl<T: Copy> Column<T> {
         }
         let at = self.first + position;
         let element = self.all[at];
-        self.all.copy_within(self.first..at, self.first + 1);
+        if position > 0 {
+            self.all.copy_within(self.first..at, self.first + 1);
+        }
         self.first += 1;
         if self.first == self.all.len() {
             self.all.clear();
