@@ -8,10 +8,10 @@ With `--samples FILE` what was measured before is kept there and written with th
 whole can be measured in parts, each on a quiet machine.
 
 Backings: `tmpfs` (a file in /dev/shm, buffered: the CPU is the limit), `loop` (a loop device on
-such a file, O_DIRECT), `limited` (the same under a cgroup limit of 1,000 reads/s: the device is
-the limit). Every round runs both tools one after the other and the first one changes; the table
-holds medians of the rounds' ratios (ours / fio) with their range, and CPU time of all rounds per
-I/O.
+such a file, O_DIRECT), `one-cpu` (the same, both tools kept on one CPU), `limited` (the loop device
+under a cgroup limit of 1,000 reads/s: the device is the limit). Every round runs both tools one
+after the other and the first one changes; the table holds medians of the rounds' ratios (ours /
+fio) with their range, and CPU time of all rounds per I/O.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from schedlab import _core
 
 SPAN = 256 << 20
 LIMIT_PER_S = 1000
+RAMP_S = 0.5  # a new process is placed on the CPUs otherwise than one that runs
 TIMINGS_BYTES = 2 << 30  # more than is read in the 3 s of a slow disk
 RESULTS = Path(__file__).with_name("RESULTS.md")
 LOADS = [("psync", 1), ("io_uring", 1), ("io_uring", 32), ("io_uring", 128)]
@@ -82,7 +83,11 @@ def run_ours(path: str, cell: Cell, seconds: float, seed: int) -> Sample:
     }
     group = {"name": "bench", "path": path, "engine": cell.engine, "workload": workload}
     group["direct"] = cell.backing != "tmpfs"
-    result = json.loads(_core.run_io_job(json.dumps({"seconds": seconds, "groups": [group]})))
+    result = json.loads(
+        _core.run_io_job(
+            json.dumps({"seconds": seconds, "ramp_seconds": RAMP_S, "groups": [group]})
+        )
+    )
     found = result["groups"][0]
     reads = found["reads"]
     return Sample(
@@ -110,6 +115,7 @@ def run_fio(path: str, cell: Cell, seconds: float, seed: int) -> Sample:
         f"--randseed={seed}",
         "--time_based",
         f"--runtime={int(seconds * 1000)}ms",
+        f"--ramp_time={int(RAMP_S * 1000)}ms",
         "--lat_percentiles=1",
         "--clat_percentiles=0",
         "--invalidate=0",
@@ -150,24 +156,38 @@ def loop_device(backing: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def limited(device: str) -> Iterator[None]:
-    """A cgroup that this process (and so fio) is in, with a limit of reads on the device."""
+def limited(device: str, **limits: int) -> Iterator[None]:
+    """A cgroup that this process (and so fio) is in, with limits such as `riops` on the device."""
     version_1 = Path("/sys/fs/cgroup/blkio")
     root = version_1 if version_1.exists() else Path("/sys/fs/cgroup")
     group = root / f"schedlab-bench-{os.getpid()}"
     number = Path(f"/sys/block/{Path(device).name}/dev").read_text().strip()
     group.mkdir()
     try:
-        if root == version_1:
-            (group / "blkio.throttle.read_iops_device").write_text(f"{number} {LIMIT_PER_S}")
-        else:
+        if root != version_1:
             (root / "cgroup.subtree_control").write_text("+io")
-            (group / "io.max").write_text(f"{number} riops={LIMIT_PER_S}")
+        for key, limit in limits.items():
+            if root == version_1:
+                name = {"r": "read_", "w": "write_"}[key[0]] + key[1:]
+                (group / f"blkio.throttle.{name}_device").write_text(f"{number} {limit}")
+            else:
+                (group / "io.max").write_text(f"{number} {key}={limit}")
         (group / "cgroup.procs").write_text(str(os.getpid()))
         yield
     finally:
         (root / "cgroup.procs").write_text(str(os.getpid()))
         group.rmdir()
+
+
+@contextlib.contextmanager
+def on_one_cpu() -> Iterator[None]:
+    """This process, and so fio, on the first CPU that it may use."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def measure(path: str, cells: list[Cell], rounds: int, seconds: float) -> None:
@@ -277,9 +297,10 @@ def environment(options: argparse.Namespace) -> str:
     )
     return (
         f"{fio.stdout.strip()}, Linux {os.uname().release}, {os.cpu_count()} × {model}; "
-        f"{options.rounds} rounds of {options.seconds:g} s per cell; random reads, "
-        f"{SPAN >> 20} MiB, registered files and buffers on both sides; both tools run at nice -20 "
-        f"in an own scheduling group (load of the machine meanwhile: {os.getloadavg()[0]:.0f})"
+        f"{options.rounds} rounds of {options.seconds:g} s after {RAMP_S:g} s per cell; "
+        f"random reads, {SPAN >> 20} MiB, registered files and buffers on both sides; both tools "
+        "run at nice -20 in an own scheduling group "
+        f"(load of the machine meanwhile: {os.getloadavg()[0]:.0f})"
     )
 
 
@@ -297,7 +318,10 @@ def write_results(cells: list[Cell], options: argparse.Namespace, kept: dict[str
         *map(row, cells),
         "",
         "CPU time is the workers' own (`getrusage`), split into user and system by the kernel's "
-        "tick sampling; work that a loop device does in kernel threads is in neither.",
+        "tick sampling; work that a loop device does in kernel threads is in neither. At depth 1 "
+        "three threads take turns on a loop device: the one that submits, the worker and the soft "
+        "interrupts. Which CPU the kernel puts them on changes the rate by half from one minute to "
+        "the next, for either tool; the rows `one-cpu` leave it no choice for the first.",
         "",
         "## The engine's own cost (io_uring NOPs)",
         "",
@@ -329,14 +353,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--only", choices=["tmpfs", "loop", "limited", "timings"])
+    parser.add_argument("--only", choices=["tmpfs", "loop", "one-cpu", "limited", "timings"])
     parser.add_argument("--samples", type=Path)
     options = parser.parse_args()
     take_precedence()
     table = {
         backing: [Cell(backing, e, d, r) for r in RECORDS for e, d in LOADS]
-        for backing in ("tmpfs", "loop", "limited")
+        for backing in ("tmpfs", "loop")
     }
+    table["one-cpu"] = [Cell("one-cpu", e, d, r) for r in RECORDS for e, d in LOADS if d == 1]
     table["limited"] = [Cell("limited", "psync", 1, 4096), Cell("limited", "io_uring", 32, 4096)]
     kept = recall(options.samples)
     parts = [options.only] if options.only else [*table, "timings"]
@@ -345,8 +370,11 @@ def main() -> None:
             if part == "timings":
                 kept[part] = timings(5)
             elif part == "limited":
-                with limited(device):
+                with limited(device, riops=LIMIT_PER_S):
                     measure(device, table[part], min(options.rounds, 3), max(options.seconds, 5.0))
+            elif part == "one-cpu":
+                with on_one_cpu():
+                    measure(device, table[part], options.rounds, options.seconds)
             else:
                 path = file if part == "tmpfs" else device
                 measure(path, table[part], options.rounds, options.seconds)

@@ -71,6 +71,15 @@ def test_claimed_bytes_are_the_kernels(loop: str, engine: str, depth: int) -> No
         assert tuple(b - a for a, b in zip(before, after, strict=True)) == claimed
 
 
+def test_a_batch_is_awaited_as_a_whole(loop: str) -> None:
+    """What was reaped must not be taken for what is waited for: one enter a batch of four."""
+    io_uring()
+    result = run(group(loop, "io_uring", 8, batch=4, direct=True))["groups"][0]
+    operations = result["reads"]["operations"]
+    assert operations == SPAN // 4096
+    assert result["ring"]["enters"] <= operations / 4 + 8
+
+
 def test_cpu_time_and_worker_lines_add_up(loop: str) -> None:
     result = run(group(loop, workers=3, direct=True), 0.3)["groups"][0]
     assert (

@@ -1,7 +1,7 @@
 //! io_uring with a queue: the hot loop.
 //!
 //! Per request only offset and slot are written into a prebuilt entry; buffers, file and ring are
-//! registered; one system call hands over a batch and reaps a batch; one clock read per batch is
+//! registered; one system call hands over a batch and waits for the next; one clock read per batch is
 //! both the completion of what was reaped and the start of what is handed over next (so latency
 //! begins before the submission). Nothing is allocated or locked inside the window.
 //!
@@ -284,9 +284,12 @@ impl Queue<'_> {
             }
         }
         self.submissions.sync();
+        // Publishes what was reaped: else the kernel takes it for what is waited for.
+        self.completions.sync();
         self.enters += 1;
         let entered = match timeout_ns {
-            None => self.submitter.submit_and_wait(want as usize),
+            None if want < *self.in_flight => self.submitter.submit_and_wait(want as usize),
+            None => self.submit_then_wait(want as usize),
             Some(ns) => {
                 let time = types::Timespec::from(std::time::Duration::from_nanos(ns));
                 let arguments = types::SubmitArgs::new().timespec(&time);
@@ -305,6 +308,21 @@ impl Queue<'_> {
                 }),
             },
         }
+    }
+
+    /// For the wait for all that is in flight, so above all for depth 1: a thread that comes back
+    /// from handing over is preempted by the worker of a loop device on its CPU; one that waited
+    /// inside the same call would be put to sleep and woken, mostly on another CPU.
+    #[inline]
+    fn submit_then_wait(&mut self, want: usize) -> std::io::Result<usize> {
+        let submitted = self.submitter.submit()?;
+        self.completions.sync();
+        if self.completions.len() >= want {
+            return Ok(submitted);
+        }
+        self.submissions.sync();
+        self.enters += 1;
+        self.submitter.submit_and_wait(want)
     }
 
     /// The next completion that was reaped, if any.
