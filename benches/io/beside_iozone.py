@@ -98,7 +98,8 @@ def main() -> None:
         with limited(device, rbps=LIMIT_BYTES_PER_S, wbps=LIMIT_BYTES_PER_S):
             lines += ["", "## The device is the limit (200 MiB/s, 768 MiB, records of 64 KiB)", ""]
             lines += table(chosen.iozone, folder, 64, 768, chosen.rounds)
-        lines += ["", "The limit gives back what was not used before a test began, so a test can be a little faster."]
+        lines += ["", "The limit gives back what was not used before a test began:"]
+        lines += ["a test can be a little faster."]
         for record_kib in (64, 1024):
             lines += ["", f"## The CPU is the limit (256 MiB, records of {record_kib} KiB)", ""]
             lines += table(chosen.iozone, folder, record_kib, 256, chosen.rounds)
