@@ -27,6 +27,7 @@ from schedlab.spec import METRICS, Samples, Stopping, Verdict
 
 MARGIN = 0.02
 LARGEST = 40
+FEW = 100
 NOISES = ("no drift", "linear drift", "AR(1) drift", "spikes")
 #: True shares beside the baseline; the first two candidates are always equal.
 MIXED = (0.0, 0.0, 0.05, 0.01, -0.03, 0.0)
@@ -260,7 +261,9 @@ def main() -> None:
 
 
 def share(count: int, of: int) -> str:
-    return f"{count / of:.3f}" if of else "–"
+    """As a decimal; where that says little, with the numbers."""
+    few = f" ({count} of {of})" if of < FEW and count < of else ""
+    return f"{count / of:.3f}{few}" if of else "–"
 
 
 def rows(results: list[tuple[Scenario, Tally]]) -> list[str]:

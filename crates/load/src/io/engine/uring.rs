@@ -1,8 +1,8 @@
 //! io_uring with a queue: the hot loop.
 //!
 //! Per request only offset and slot are written into a prebuilt entry; buffers, file and ring are
-//! registered; one system call hands over a batch and waits for the next; one clock read per batch is
-//! both the completion of what was reaped and the start of what is handed over next (so latency
+//! registered; one system call hands over a batch and waits for the next; one clock read per batch
+//! is both the completion of what was reaped and the start of what is handed over next (so latency
 //! begins before the submission). Nothing is allocated or locked inside the window.
 //!
 //! A worker that waits for a stalled device is woken by a poll request on an eventfd, so the loop
