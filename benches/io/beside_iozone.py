@@ -14,6 +14,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
+import re
 import statistics
 import subprocess
 import sys
@@ -57,6 +59,12 @@ def ours(folder: Path, record_kib: int, size_mib: int) -> Rates:
     return found
 
 
+def version(program: str) -> str:
+    done = subprocess.run([program, "-v"], check=False, capture_output=True, text=True)
+    found = re.search(r"Revision: (\S+)", done.stdout)
+    return found[1] if found else "of unknown version"
+
+
 @contextlib.contextmanager
 def mounted(device: str) -> Iterator[Path]:
     subprocess.run(["mkfs.ext4", "-q", "-F", device], check=True)
@@ -94,6 +102,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
     lines = ["# Our engine beside IOzone", "", "Written by `beside_iozone.py`; rounds in turns."]
+    lines += [
+        "",
+        f"IOzone {version(chosen.iozone)}, Linux {os.uname().release}, {os.cpu_count()} CPUs",
+    ]
     with tmpfs_file(DEVICE_BYTES) as file, loop_device(file) as device, mounted(device) as folder:
         with limited(device, rbps=LIMIT_BYTES_PER_S, wbps=LIMIT_BYTES_PER_S):
             lines += ["", "## The device is the limit (200 MiB/s, 768 MiB, records of 64 KiB)", ""]
