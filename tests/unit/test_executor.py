@@ -44,7 +44,7 @@ def folder(tmp_path):
 
 def carry_out(folder, session, stop=lambda blocks: None):
     told = []
-    reason = Executor(folder, session, told.append, stop).carry_out()
+    reason = Executor(folder, stop).carry_out(session, told.append)
     return reason, told
 
 
@@ -109,3 +109,14 @@ def test_a_stop_rule_is_asked_after_each_block_but_the_last(folder):
     assert asked == [1, 2]
     assert reason == "enough"
     assert max(run.block for run in folder.runs()) == 1
+
+
+def test_what_is_over_is_not_begun_again(folder):
+    carry_out(folder, Scripted(good), lambda n: n == 2 and "enough")
+    session = Scripted(good)
+    assert Executor(folder, lambda n: n == 2 and "enough").over() == "enough"
+    assert carry_out(folder, session, lambda n: n == 2 and "enough")[0] == "enough"
+    assert not session.calls
+    carry_out(folder, session)
+    assert Executor(folder, lambda n: None).over() == "all 4 blocks are done"
+    assert {key[0] for key in session.calls} == {2, 3}

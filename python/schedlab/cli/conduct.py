@@ -46,6 +46,10 @@ def conduct(folder: Folder, resumed: bool = False) -> Result:
     from schedlab.run.executor import Executor
 
     backend, changes_host, command = BACKENDS[folder.experiment.kind]
+    executor = Executor(folder, stop_rule(folder))
+    if reason := executor.over():
+        say(f"nothing is left to measure: {reason}")
+        return Result(folder)
     try:
         with signals_interrupt(), ExitStack() as stack:
             control = None
@@ -58,7 +62,7 @@ def conduct(folder: Folder, resumed: bool = False) -> Result:
             module = importlib.import_module(backend)
             session = stack.enter_context(module.open_session(folder.experiment, control, say))
             watch = stack.enter_context(progress())
-            reason = Executor(folder, session, watch, stop_rule(folder)).carry_out()
+            reason = executor.carry_out(session, watch)
     except (HostError, SpecError):
         if not resumed and not folder.runs():
             shutil.rmtree(folder.path)

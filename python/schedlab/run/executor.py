@@ -29,47 +29,52 @@ class Progress:
 
 
 class Executor:
-    """Runs what is left of a folder's plan in an open session."""
+    """Runs what is left of a folder's plan."""
 
-    def __init__(
-        self,
-        folder: Folder,
-        session: Session,
-        watch: Callable[[Progress], None],
-        stop: Callable[[int], str | None],
-    ) -> None:
-        """`watch` is told after each cell; `stop(blocks done)` gives a reason to end, or None."""
+    def __init__(self, folder: Folder, stop: Callable[[int], str | None]) -> None:
+        """`stop(blocks done)` gives a reason to end before the next block, or None."""
         self.folder = folder
-        self.session = session
-        self.watch = watch
         self.stop = stop
         self.experiment: Experiment = folder.experiment
         self.candidates = {arm.label: arm for arm in arms(self.experiment)}
         self.workloads = {workload.label: workload for workload in self.experiment.workloads}
         self.cells = folder.plan.cells
+        self.blocks = blocks_of(folder.plan)
         self.attempts: dict[tuple[int, str, str], int] = defaultdict(int)
         self.finished: set[tuple[int, str, str]] = set()
         self.seconds: dict[str, list[float]] = defaultdict(list)
         for run in folder.runs():
             self._note(run)
 
-    def carry_out(self) -> str:
-        """Run all that is left; why it ended, in words."""
-        began = time.monotonic()
-        blocks = blocks_of(self.folder.plan)
-        self._tell(0, len(blocks), None)
-        for number, cells in enumerate(blocks):
-            block_began = time.monotonic()
-            self._carry_out_block(cells, number, len(blocks))
-            if number + 1 == len(blocks):
-                break
-            if reason := self.stop(number + 1):
+    def over(self) -> str | None:
+        """Why nothing is left to do, in words; None while something is."""
+        number = next((n for n, cells in enumerate(self.blocks) if not self._is_over(cells)), None)
+        if number is None:
+            return f"all {len(self.blocks)} blocks are done"
+        return self.stop(number) if number else None
+
+    def carry_out(self, session: Session, watch: Callable[[Progress], None]) -> str:
+        """Run all that is left in an open session, telling `watch` each cell; why it ended."""
+        self.session, self.watch = session, watch
+        began, of, last_s = time.monotonic(), len(self.blocks), 0.0
+        budget = self.experiment.stopping.budget_s
+        self._tell(0, of, None)
+        for number, cells in enumerate(self.blocks):
+            if self._is_over(cells):
+                continue
+            if reason := self.over():
                 return reason
-            budget = self.experiment.stopping.budget_s
-            now = time.monotonic()
-            if budget and now - began + (now - block_began) > budget:
-                return f"the budget of {budget:g} s is used up after {number + 1} blocks"
-        return f"all {len(blocks)} blocks are done"
+            spent = time.monotonic() - began
+            if budget and last_s and spent + last_s > budget:
+                return f"the budget of {budget:g} s is used up after {number} blocks"
+            self._carry_out_block(cells, number, of)
+            last_s = time.monotonic() - began - spent
+        return f"all {of} blocks are done"
+
+    def _is_over(self, cells: Sequence[Cell]) -> bool:
+        """Whether a block is done, or dropped because one of its cells failed too often."""
+        left = [cell for cell in cells if cell.key not in self.finished]
+        return not left or any(self.attempts[cell.key] >= ATTEMPTS_MAX for cell in left)
 
     def _carry_out_block(self, cells: Sequence[Cell], number: int, of: int) -> None:
         for cell in cells:
