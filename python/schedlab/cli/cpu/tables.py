@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from schedlab.spec import AA_SUFFIX, Record, Run, Verdict
+from schedlab.analyse.pairs import seen_from
+from schedlab.spec import Record, Run, Verdict
 
 
 def published_tables(record: Record, verdict: Verdict) -> list[str]:
@@ -24,7 +25,7 @@ def published_tables(record: Record, verdict: Verdict) -> list[str]:
     lines = ["", "Published tables (means over the repetitions)", *_per_process(runs), ""]
     lines += _sums(runs)
     for baseline in dict.fromkeys((labels[0], labels[len(labels) // 2])):
-        lines += ["", *_relative(runs, verdict, baseline)]
+        lines += ["", *_relative(labels, verdict, baseline)]
     return lines
 
 
@@ -53,22 +54,18 @@ def _sums(runs: Mapping[str, Sequence[Run]]) -> list[str]:
     return lines
 
 
-def _relative(runs: Mapping[str, Sequence[Run]], verdict: Verdict, baseline: str) -> list[str]:
-    """Calculations per CPU second beside a baseline, with simultaneous 95 % intervals."""
-    intervals: dict[str, tuple[float | None, float | None]] = {}
-    for workload in verdict.workloads.values():
-        for pair in workload.pairs:
-            if pair.b == baseline:
-                intervals[pair.a] = (pair.low, pair.high)
-            elif pair.a == baseline and pair.low and pair.high:
-                intervals[pair.b] = (1 / pair.high, 1 / pair.low)
-    base = fmean(run.metrics["calculations_per_cpu_s"] for run in runs[baseline])
-    lines = [f"calculations per CPU second, baseline {baseline}"]
-    for label, each in runs.items():
-        ratio = fmean(run.metrics["calculations_per_cpu_s"] for run in each) / base
-        low, high = intervals.get(label, (None, None))
-        text = "baseline" if label == baseline else "no interval (too few repetitions)"
-        if low is not None and high is not None:
-            text = f"95 % interval {(low - 1) * 100:+.3f} % … {(high - 1) * 100:+.3f} %"
-        lines.append(f"{label.removesuffix(AA_SUFFIX):<20} {(ratio - 1) * 100:>+8.3f} %   {text}")
+def _relative(labels: Sequence[str], verdict: Verdict, baseline: str) -> list[str]:
+    """Calculations per CPU second beside a baseline, as the verdict has them: block by block, the
+    A/A runs included, with simultaneous 95 % intervals."""
+    pairs = [pair for workload in verdict.workloads.values() for pair in workload.pairs]
+    lines = [f"calculations per CPU second, block by block, baseline {baseline}"]
+    for label in labels:
+        pair = seen_from(pairs, label, baseline)
+        ratio, text = 1.0, "baseline" if label == baseline else "not compared"
+        if pair is not None:
+            ratio, text = pair.ratio, "no interval (too few repetitions)"
+            if pair.low is not None and pair.high is not None:
+                low, high = (100 * (end - 1) for end in (pair.low, pair.high))
+                text = f"95 % interval {low:+.3f} % … {high:+.3f} %"
+        lines.append(f"{label:<20} {(ratio - 1) * 100:>+8.3f} %   {text}")
     return lines
