@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import shutil
@@ -88,6 +89,7 @@ def stop_rule(folder: Folder) -> Callable[[int], str | None]:
     if stopping.mode == "fixed":
         return lambda blocks: None
 
+    @functools.cache  # a resumed experiment is asked before and after its session is opened
     def look(blocks: int) -> str | None:
         from schedlab.result import Result
 

@@ -48,28 +48,30 @@ class Executor:
 
     def over(self) -> str | None:
         """Why nothing is left to do, in words; None while something is."""
-        number = next((n for n, cells in enumerate(self.blocks) if not self._is_over(cells)), None)
-        if number is None:
-            return f"all {len(self.blocks)} blocks are done"
+        number = self._next()
+        if number == len(self.blocks):
+            return f"all {number} blocks are done"
         return self.stop(number) if number else None
 
     def carry_out(self, session: Session, watch: Callable[[Progress], None]) -> str:
         """Run all that is left in an open session, telling `watch` each cell; why it ended."""
         self.session, self.watch = session, watch
-        began, of, last_s = time.monotonic(), len(self.blocks), 0.0
+        began, last_s = time.monotonic(), 0.0
         budget = self.experiment.stopping.budget_s
-        self._tell(0, of, None)
-        for number, cells in enumerate(self.blocks):
-            if self._is_over(cells):
-                continue
-            if reason := self.over():
-                return reason
+        self._tell(0, len(self.blocks), None)
+        while not (reason := self.over()):
+            number = self._next()
             spent = time.monotonic() - began
             if budget and last_s and spent + last_s > budget:
                 return f"the budget of {budget:g} s is used up after {number} blocks"
-            self._carry_out_block(cells, number, of)
+            self._carry_out_block(self.blocks[number], number, len(self.blocks))
             last_s = time.monotonic() - began - spent
-        return f"all {of} blocks are done"
+        return reason
+
+    def _next(self) -> int:
+        """The first block that is not over; their number when all are."""
+        left = (n for n, cells in enumerate(self.blocks) if not self._is_over(cells))
+        return next(left, len(self.blocks))
 
     def _is_over(self, cells: Sequence[Cell]) -> bool:
         """Whether a block is done, or dropped because one of its cells failed too often."""
