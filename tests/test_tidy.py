@@ -20,7 +20,6 @@ MODULE_LINES_MAX = 600
 MAY_IMPORT = {
     "errors": set(),
     "spec": {"errors"},
-    "spec_schema": {"spec"},
     "host": {"spec", "errors"},
     "design": {"spec", "errors"},
     "store": {"spec", "errors"},

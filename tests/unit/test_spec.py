@@ -15,7 +15,7 @@ from schedlab.spec import (
     metric_named,
     to_json,
 )
-from schedlab.spec_schema import text
+from schedlab.spec.schema import text
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = Experiment(

@@ -1,6 +1,6 @@
 """The JSON schema of experiment files, made from the dataclasses of `spec`.
 
-`python -m schedlab.spec_schema` prints it; docs/reference/experiment.schema.json holds it, and a
+`python -m schedlab.spec.schema` prints it; docs/reference/experiment.schema.json holds it, and a
 test keeps the two the same.
 """
 

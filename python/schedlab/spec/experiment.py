@@ -1,0 +1,137 @@
+"""What is asked and planned: candidates, workloads, target, stopping rule, experiment, plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from schedlab.spec.metrics import Metric, metric_named
+
+SCHEMA_VERSION = 1
+ATTEMPTS_MAX = 3
+AA_SUFFIX = " (A/A)"
+
+Kind = Literal["io", "cpu", "sim", "import"]
+Objective = Literal["throughput", "latency", "fairness", "responsiveness"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the things compared: a scheduler with tunables, a quantum, a simulated policy.
+
+    `settings` are what is applied, as text or numbers, in order: for I/O `scheduler` first, then
+    tunables (files under `queue/iosched/` or `queue/`); for CPU `policy`, `slice_ms`; for
+    simulations `policy`, `alpha`, …. `aa_of` names the baseline when this is its second name.
+    """
+
+    label: str
+    settings: Mapping[str, str | int | float] = field(default_factory=dict)
+    aa_of: str | None = None
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Work whose outcome is measured: `kind` names a file of `run/workloads/`.
+
+    `parameters` belong to that kind (sizes in bytes, times with their unit in the name);
+    `metric` is the primary one, frozen before the first run; `secondary` are reported beside it.
+    """
+
+    label: str
+    kind: str
+    metric: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    secondary: tuple[str, ...] = ()
+    weight: float = 1.0
+    negative_control: bool = False
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where the work goes: an own scratch device, a named device, or a directory."""
+
+    kind: Literal["scratch", "device", "directory", "none"]
+    path: str = ""
+    size_bytes: int = 0
+    destroy_data: bool = False
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When to stop: after a fixed number of blocks, when decided, or when precise enough."""
+
+    mode: Literal["fixed", "until-decided", "precision"] = "fixed"
+    blocks: int = 5
+    precision: float = 0.0
+    budget_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class PublishedMean:
+    """A mean that was printed beside the rows of an import: of a candidate over `workloads`.
+
+    `mean` is as printed, in `unit`, which is `factor` of the metric's own; `last_digit` is what
+    its last printed digit counts.
+    """
+
+    candidate: str
+    group: str
+    workloads: tuple[str, ...]
+    mean: float
+    unit: str = ""
+    factor: float = 1.0
+    last_digit: float = 0.0
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """All that is fixed before the first run; `experiment.toml` of a result folder."""
+
+    title: str
+    kind: Kind
+    target: Target
+    candidates: tuple[Candidate, ...]
+    workloads: tuple[Workload, ...]
+    baseline: str
+    seed: int
+    stopping: Stopping = Stopping()
+    margin: float = 0.02
+    aa_arm: bool = True
+    blocked: bool = True
+    objective: Objective = "throughput"
+    notes: tuple[str, ...] = ()
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    published: tuple[PublishedMean, ...] = ()
+    schema: int = SCHEMA_VERSION
+
+    def metric(self, workload: Workload) -> Metric:
+        """The primary metric of a workload; SpecError when nobody knows it."""
+        return self.metric_named(workload.metric)
+
+    def metric_named(self, name: str) -> Metric:
+        """A metric of this experiment (imports may bring their own), else of `METRICS`."""
+        return self.metrics[name] if name in self.metrics else metric_named(name)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of the plan: this candidate on this workload in this block, at this position."""
+
+    block: int
+    position: int
+    workload: str
+    candidate: str
+    seed: int
+
+    @property
+    def key(self) -> tuple[int, str, str]:
+        """What identifies the cell whatever its position."""
+        return (self.block, self.workload, self.candidate)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every run in its order, written before the first one."""
+
+    cells: tuple[Cell, ...]

@@ -1,0 +1,62 @@
+"""Metrics: what is measured, its unit and which direction is better, each stated once."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schedlab.errors import SpecError
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measured quantity; its unit and direction belong to it and are typed nowhere else."""
+
+    name: str
+    unit: str
+    higher_is_better: bool
+    title: str = ""
+
+
+def _metric_table() -> dict[str, Metric]:
+    higher = (
+        ("throughput_bytes_per_s", "B/s", "throughput"),
+        ("read_bytes_per_s", "B/s", "read throughput"),
+        ("write_bytes_per_s", "B/s", "write throughput"),
+        ("iops", "1/s", "I/O operations per second"),
+        ("fairness_jain", "", "fairness (Jain index)"),
+        ("calculations_per_cpu_s", "1/s", "calculations per CPU second"),
+        ("calculations_per_cpu_s_raw", "1/s", "calculations per CPU second, as counted"),
+        ("calculations", "", "calculations"),
+    )
+    lower = (
+        ("elapsed_s", "s", "elapsed time"),
+        ("cpu_s", "s", "CPU time"),
+        ("user_s", "s", "user time"),
+        ("system_s", "s", "system time"),
+        ("startup_s", "s", "start-up time"),
+        *(
+            (f"{group}latency_ns_{q}", "ns", f"{title} {q}".strip())
+            for group, title in (("", "latency"), ("reader_", "reader latency"))
+            for q in ("mean", "p50", "p90", "p99", "p99_9", "p99_99", "max")
+        ),
+        *(
+            (f"{which}_{direction}{at}_ms", "ms", f"{which} {direction} response{words}")
+            for which in ("mean", "max")
+            for direction in ("read", "write")
+            for at, words in (("", ""), ("_ncq", " from NCQ entry"))
+        ),
+    )
+    table = {name: Metric(name, unit, True, title) for name, unit, title in higher}
+    return table | {name: Metric(name, unit, False, title) for name, unit, title in lower}
+
+
+METRICS: Mapping[str, Metric] = types.MappingProxyType(_metric_table())
+
+
+def metric_named(name: str) -> Metric:
+    """The metric of that name, or SpecError with the known ones."""
+    if name in METRICS:
+        return METRICS[name]
+    raise SpecError(f"metric {name!r} is not known", f"use one of: {', '.join(sorted(METRICS))}")
