@@ -268,7 +268,7 @@ def experiment_of(typed: Options) -> Experiment:
     """The experiment that the options mean; SpecError or HostError naming what cannot be."""
     from schedlab.cli.target import describe, target_of
     from schedlab.design.io_experiment import WRITING_FAMILIES, Load, io_experiment, workloads
-    from schedlab.run.workloads import file_test
+    from schedlab.kinds import file_test
 
     target = target_of(
         typed.scratch,
@@ -330,7 +330,7 @@ def experiment_of(typed: Options) -> Experiment:
 
 def check_works(works: Sequence[Workload], load: Load) -> None:
     """Refuse what cannot be carried out, before anything is made."""
-    from schedlab.run.workloads import fio_file_test
+    from schedlab.kinds import fio_file_test
 
     if not works:
         raise SpecError(

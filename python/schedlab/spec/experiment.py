@@ -22,7 +22,8 @@ class Candidate:
 
     `settings` are what is applied, as text or numbers, in order: for I/O `scheduler` first, then
     tunables (files under `queue/iosched/` or `queue/`); for CPU `policy`, `slice_ms`; for
-    simulations `policy`, `alpha`, …. `aa_of` names the baseline when this is its second name.
+    simulations `policy`, `alpha`, …. `workload.KEY` changes that parameter of every workload.
+    `aa_of` names the baseline when this is its second name.
     """
 
     label: str
@@ -49,22 +50,39 @@ class Workload:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the work goes: an own scratch device, a named device, or a directory."""
+    """Where the work goes: a temporary loop device, an emulated one, a device, or a directory.
 
-    kind: Literal["scratch", "device", "directory", "none"]
+    `path` is the device, the directory, or the directory of a scratch file. `destroy_data` asks
+    for writes to a device; the user must confirm it (`host.consent`). `switch` names the request
+    queues below a directory that are switched. `rotational` is what the device says of itself
+    while it is measured. `filesystem` is made on a scratch or emulated device (empty: one of ext4
+    where a workload needs files, else none). `model` is an emulated device's.
+    """
+
+    kind: Literal["scratch", "device", "directory", "emulated", "none"]
     path: str = ""
     size_bytes: int = 0
     destroy_data: bool = False
+    switch: tuple[str, ...] = ()
+    rotational: Literal["", "0", "1", "as-is"] = ""
+    filesystem: Literal["", "ext4", "xfs", "btrfs"] = ""
+    model: str = ""
 
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop: after a fixed number of blocks, when decided, or when precise enough."""
+    """When to stop: after a fixed number of blocks, when decided, or when precise enough.
+
+    `blocks` is the largest number. With `budget_s` the first block is a pilot, from which the
+    length of the runs, the workloads and the number of blocks are planned to fit that time.
+    `may_extend` announces a second analysis at that many blocks.
+    """
 
     mode: Literal["fixed", "until-decided", "precision"] = "fixed"
-    blocks: int = 5
+    blocks: int = 6
     precision: float = 0.0
     budget_s: float = 0.0
+    may_extend: int = 0
 
 
 @dataclass(frozen=True)
@@ -116,13 +134,17 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of the plan: this candidate on this workload in this block, at this position."""
+    """One run of the plan: this candidate on this workload in this block, at this position.
+
+    `seconds` is the length of the run where a pilot chose it; 0: the workload's own.
+    """
 
     block: int
     position: int
     workload: str
     candidate: str
     seed: int
+    seconds: float = 0.0
 
     @property
     def key(self) -> tuple[int, str, str]:

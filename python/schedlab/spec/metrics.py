@@ -32,6 +32,7 @@ def _metric_table() -> dict[str, Metric]:
     )
     lower = (
         ("elapsed_s", "s", "elapsed time"),
+        ("seconds_per_call", "s", "time per call"),
         ("cpu_s", "s", "CPU time"),
         ("user_s", "s", "user time"),
         ("system_s", "s", "system time"),

@@ -29,7 +29,9 @@ class Run:
 
     `metrics` are numbers by metric name (units in the names). `properties` are stated facts such
     as the engine, the effective quantum or the dispatching context. `raw` names files under
-    `raw/`. A run with status `discarded` failed a gate and was repeated; it is kept, not analysed.
+    `raw/`. `bounds` names metrics whose value is only a bound ("at-least", "at-most"): of runs in
+    which somebody was not served. `session` is one boot and one set of files. A run with status
+    `discarded` failed a gate and was repeated; it is kept, not analysed.
     """
 
     block: int
@@ -45,6 +47,8 @@ class Run:
     gates: tuple[GateFinding, ...] = ()
     properties: Mapping[str, Any] = field(default_factory=dict)
     raw: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, str] = field(default_factory=dict)
+    session: str = ""
     schema: int = SCHEMA_VERSION
 
     @property
@@ -91,18 +95,16 @@ class Record:
     figures: tuple[str, ...] = ()
 
     @cached_property
-    def dropped_blocks(self) -> tuple[int, ...]:
-        """Blocks left out for all candidates, because a cell of theirs failed three times."""
+    def missing_cells(self) -> tuple[tuple[int, str, str], ...]:
+        """Cells (block, workload, candidate) that failed a gate three times: they have no value."""
         passed = {run.key for run in self.runs if run.status == "ok"}
         failed = Counter(run.key for run in self.runs if run.status == "discarded")
-        found = {k[0] for k, n in failed.items() if n >= ATTEMPTS_MAX and k not in passed}
-        return tuple(sorted(found))
+        return tuple(sorted(k for k, n in failed.items() if n >= ATTEMPTS_MAX and k not in passed))
 
     @cached_property
     def analysed_runs(self) -> tuple[Run, ...]:
-        """The runs that count: those that passed, in blocks that were not dropped."""
-        dropped = set(self.dropped_blocks)
-        return tuple(r for r in self.runs if r.status == "ok" and r.block not in dropped)
+        """The runs that count: those that passed their gates."""
+        return tuple(run for run in self.runs if run.status == "ok")
 
     def number_of(self, block: int) -> int:
         """The number that people know a block by: the first is 1."""

@@ -50,8 +50,8 @@ def extract(
     """
     from schedlab.cli.conduct import say, signals_interrupt
     from schedlab.host.control import Control
-    from schedlab.run import source_tree
-    from schedlab.run.workloads.archive_extraction import extraction
+    from schedlab.kinds import source_tree
+    from schedlab.kinds.archive_extraction import extraction
 
     if make_archive and archive.exists():
         raise SpecError(f"{archive}: exists", "leave --make-archive out, or name another file")

@@ -67,8 +67,8 @@ def run(as_json: bool, **typed: Any) -> None:
     For example: schedlab io run --test randread --record 4k --depth 32 --direct --file F
     --size 1g --seconds 5
     """
-    from schedlab.run.place import run_groups
-    from schedlab.run.worker_lines import as_iozone, worker_lines
+    from schedlab.kinds.engine import run_groups
+    from schedlab.kinds.worker_lines import as_iozone, worker_lines
 
     group = group_of(typed)
     allow_writing(typed, writes=group["workload"]["direction"]["kind"] != "read")
@@ -87,7 +87,7 @@ def run(as_json: bool, **typed: Any) -> None:
 
 def group_of(typed: dict[str, Any]) -> dict[str, Any]:
     """The engine's description of the load; SpecError for what does not fit together."""
-    from schedlab.run.workloads.file_test import TESTS
+    from schedlab.kinds.file_test import TESTS
 
     name = ALIASES.get(typed["test_name"], typed["test_name"])
     if name not in TESTS:
@@ -166,7 +166,7 @@ def allow_writing(typed: dict[str, Any], writes: bool) -> None:
 
 def show(done: dict[str, Any], record_bytes: int) -> None:
     """Two lines of what matters, and what a careful reader must know."""
-    from schedlab.run import latency
+    from schedlab.kinds import latency
 
     seconds = done["elapsed_ns"] / 1e9
     closed = done["arrivals"] == "closed"

@@ -1,11 +1,12 @@
-"""The main experiment: I/O schedulers on families of workloads."""
+"""Families of block-I/O workloads, as typed after --workloads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target, Workload
+from schedlab.spec import Objective, Workload
+from schedlab.spec.quantities import size_text
 
 # The primary metric by objective: (file tests, interference).
 GOALS: dict[Objective, tuple[str, str]] = {
@@ -24,10 +25,10 @@ INTERFERENCE_METRICS = (
 class Load:
     """What the workloads are made of; `seconds` is the length of one run."""
 
-    tests: Sequence[str]
-    record_bytes: Sequence[int]
-    span_bytes: int
-    seconds: float
+    tests: Sequence[str] | None = None
+    record_bytes: Sequence[int] = (65536,)
+    span_bytes: int = 0
+    seconds: float = 1.0
     depth: int = 1
     workers: int = 1
     direct: bool = True
@@ -37,14 +38,6 @@ class Load:
     timing_seconds: float | None = None  # None: hdparm's own 2 and 3 s
     program: str = ""  # whose start-up is timed; empty: an own one
     by_fio: bool = False  # the file tests, by an installed fio instead of our engine
-
-
-def size_text(size_bytes: int) -> str:
-    """4096 as `4 KiB`; the largest unit that divides it."""
-    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if size_bytes >> shift and size_bytes % (1 << shift) == 0:
-            return f"{size_bytes >> shift} {unit}"
-    return f"{size_bytes} B"
 
 
 def workloads(families: Sequence[str], load: Load, objective: Objective) -> tuple[Workload, ...]:
@@ -73,7 +66,7 @@ def file_tests(load: Load, objective: Objective) -> list[Workload]:
             secondary=_others(FILE_TEST_METRICS, metric),
         )
         for record in load.record_bytes
-        for test in load.tests
+        for test in load.tests or ()
     ]
 
 
@@ -157,38 +150,8 @@ FAMILIES: Mapping[str, Callable[[Load, Objective], list[Workload]]] = {
     "extraction": extraction,
     "startup": startup,
 }
-WRITING_FAMILIES = ("interference", "extraction", "startup")
+USUAL_FAMILIES = ("interference", "file-tests")
 
 
 def _others(names: Sequence[str], primary: str) -> tuple[str, ...]:
     return tuple(name for name in names if name != primary)
-
-
-def io_experiment(
-    title: str,
-    target: Target,
-    candidates: tuple[Candidate, ...],
-    works: tuple[Workload, ...],
-    *,
-    seed: int,
-    stopping: Stopping,
-    margin: float,
-    aa_arm: bool,
-    objective: Objective,
-    notes: tuple[str, ...],
-) -> Experiment:
-    """The experiment; the baseline is the first candidate."""
-    return Experiment(
-        title=title,
-        kind="io",
-        target=target,
-        candidates=candidates,
-        workloads=works,
-        baseline=candidates[0].label,
-        seed=seed,
-        stopping=stopping,
-        margin=margin,
-        aa_arm=aa_arm,
-        objective=objective,
-        notes=notes,
-    )

@@ -1,38 +1,21 @@
-"""The place that block I/O goes to, and how a job of the load engine is run there."""
+"""Jobs of the load engine (crates/load), as dictionaries in and out."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, Interrupted
+from schedlab.kinds.resolved import ResolvedTarget
 
 
-@dataclass(frozen=True)
-class Place:
-    """A block device or a file of `size_bytes`; `device` is the kernel name of the disk below.
-
-    `counts_alone` says that nobody else uses that disk, so its counters belong to the workload.
-    `directory` is where files may be made, if there is a file system. `raw_path` is the device
-    itself, for reads; the same as `path` where the work goes to the bare device.
-    """
-
-    path: Path
-    size_bytes: int
-    device: str | None
-    logical_block_bytes: int
-    counts_alone: bool
-    raw_path: Path
-    raw_size_bytes: int
-    directory: Path | None = None
-
-
-def group(name: str, place: Place, workload: Mapping[str, Any], **options: Any) -> dict[str, Any]:
+def group(
+    name: str, target: ResolvedTarget, workload: Mapping[str, Any], **options: Any
+) -> dict[str, Any]:
     """One group of workers of an engine job; `options` as in crates/load/src/io/job.rs."""
-    return {"name": name, "path": str(place.path), "workload": dict(workload), **options}
+    return {"name": name, "path": str(target.path), "workload": dict(workload), **options}
 
 
 def run_job(

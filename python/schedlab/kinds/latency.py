@@ -37,3 +37,26 @@ def metrics(rows: Rows, prefix: str = "") -> dict[str, float]:
     """Every supported percentile as a metric named `{prefix}latency_ns_p99` and so on."""
     found = {name: quantile(rows, q) for name, q in QUANTILES.items()}
     return {f"{prefix}latency_ns_{name}": v for name, v in found.items() if v is not None}
+
+
+def bound(rows: Rows, q: float, confidence: float = 0.95) -> float | None:
+    """A value that the true q-quantile exceeds with `confidence`; None without a request.
+
+    The largest order statistic k of n with P(Binomial(n, q) >= k) >= confidence; its bin's lower
+    end. For runs with too few requests to support the quantile itself.
+    """
+    total = sum(count for _, _, count in rows)
+    if not total:
+        return None
+    k, tail = total + 1, 0.0
+    probability = q**total  # P(exactly k = total)
+    while k > 1 and tail < confidence:
+        k -= 1
+        tail += probability
+        probability *= (1 - q) / q * k / (total - k + 1)
+    seen = 0
+    for low, _, count in rows:
+        seen += count
+        if seen >= k:
+            return float(low)
+    return None

@@ -1,0 +1,100 @@
+"""Workload kinds: one file each. A new kind is one file and one line in `KINDS`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from schedlab.errors import SpecError
+from schedlab.kinds.archive_extraction import ArchiveExtraction
+from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.calculation import Calculation
+from schedlab.kinds.calls import Calls
+from schedlab.kinds.device_timings import DeviceTimings
+from schedlab.kinds.file_test import FileTest
+from schedlab.kinds.fio_file_test import FioFileTest
+from schedlab.kinds.interference import Interference
+from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.kinds.simulated import SimulatedDisk, SimulatedSsd
+from schedlab.kinds.startup import Startup
+from schedlab.spec import Candidate, Workload
+from schedlab.spec.quantities import parse_quantity
+
+KINDS: Mapping[str, type[WorkloadKind]] = {
+    each.kind: each
+    for each in (
+        ArchiveExtraction,
+        Calculation,
+        Calls,
+        DeviceTimings,
+        FileTest,
+        FioFileTest,
+        Interference,
+        SimulatedDisk,
+        SimulatedSsd,
+        Startup,
+    )
+}
+# A candidate's setting of this form takes the place of a workload's parameter.
+OVERRIDE = "workload."
+
+__all__ = ["KINDS", "OVERRIDE", "Outcome", "ResolvedTarget", "WorkloadKind", "nearest", "typed"]
+
+
+def typed(workload: Workload, candidate: Candidate | None = None, where: str = "") -> WorkloadKind:
+    """The workload with typed parameters, changed by the candidate's `workload.*` settings.
+
+    SpecError naming the place (`where`, the workload's label), the key and the nearest known one.
+    """
+    where = where or f"workload {workload.label!r}"
+    cls = KINDS.get(workload.kind)
+    if cls is None:
+        raise SpecError(
+            f"{where}: kind {workload.kind!r} is not known", nearest(workload.kind, KINDS)
+        )
+    parameters: dict[str, Any] = {**workload.parameters, **overrides(candidate)}
+    known = cls.__struct_fields__
+    if unknown := [key for key in parameters if key not in known]:
+        raise SpecError(
+            f"{where}: {workload.kind} has no parameter {unknown[0]!r}", nearest(unknown[0], known)
+        )
+    data = {}
+    for key, value in parameters.items():
+        try:
+            data[key] = parse_quantity(key, value)
+        except SpecError as error:
+            raise SpecError(f"{where}: {key}: {error}", error.hint) from error
+    try:
+        return msgspec.convert(data, cls)
+    except msgspec.ValidationError as error:
+        text, _, path = str(error).partition(" - at `$.")
+        key = path.rstrip("`")
+        raise SpecError(
+            f"{where}: {key or workload.kind}: {text[:1].lower()}{text[1:]}",
+            _choices(cls, key, data.get(key)) or f"docs/reference/workloads.md#{workload.kind}",
+        ) from error
+
+
+def _choices(cls: type[WorkloadKind], key: str, value: Any) -> str:
+    """A hint for a parameter that takes one of a few words; empty for every other."""
+    fields = {f.name: f.type for f in msgspec.inspect.type_info(cls).fields}  # type: ignore[attr-defined]
+    kind = fields.get(key)
+    if not isinstance(kind, msgspec.inspect.LiteralType):
+        return ""
+    return nearest(str(value), [str(word) for word in kind.values])
+
+
+def overrides(candidate: Candidate | None) -> dict[str, Any]:
+    """The parameters of workloads that a candidate changes."""
+    settings = candidate.settings if candidate else {}
+    return {k.removeprefix(OVERRIDE): v for k, v in settings.items() if k.startswith(OVERRIDE)}
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint: the nearest known word, or all of them."""
+    names = list(known)
+    close = difflib.get_close_matches(str(word), names, 1)
+    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(sorted(names))}"
