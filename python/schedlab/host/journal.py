@@ -26,6 +26,7 @@ from typing import Any
 from schedlab.errors import HostError, RestoreError
 
 STATE_VARIABLE = "SCHEDLAB_STATE_DIR"
+LASTING_VARIABLE = "SCHEDLAB_VAR_DIR"
 JOURNAL_NAME = "journal.jsonl"
 LOCK_NAME = "lock"
 LOOK_S = 0.5
@@ -43,6 +44,22 @@ def state_directory(option: str | Path | None = None) -> Path:
         return Path("/run/schedlab")
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return Path(runtime) / "schedlab" if runtime else Path(f"/tmp/schedlab-{os.geteuid()}")
+
+
+def lasting_directory(state: str | Path | None = None) -> Path:
+    """Where is kept what a reboot does not undo: $SCHEDLAB_VAR_DIR, else a place on disk.
+
+    With a state directory of the user's choice it lies in there; otherwise it is
+    /var/lib/schedlab for root, and for others below $XDG_STATE_HOME.
+    """
+    if chosen := os.environ.get(LASTING_VARIABLE):
+        return Path(chosen)
+    if chosen_state := state or os.environ.get(STATE_VARIABLE):
+        return Path(chosen_state) / "lasting"
+    if os.geteuid() == 0:
+        return Path("/var/lib/schedlab")
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "schedlab"
 
 
 def prepare(directory: Path) -> None:
