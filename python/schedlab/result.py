@@ -63,6 +63,27 @@ class Result:
         write_atomic(path, json.dumps(to_json(self.verdict), indent=1) + "\n")
         return path
 
+    def text(self, width: int = 80, colour: bool = False) -> str:
+        """The answer as text: headline, table, what to do next."""
+        from schedlab import report
+
+        return report.text(self.record, self.verdict, width=width, colour=colour)
+
+    def as_json(self) -> dict[str, Any]:
+        """The verdict as plain JSON types."""
+        return dict(to_json(self.verdict))
+
+    def write_reports(self) -> dict[str, str]:
+        """Write verdict.json, report.html and report.xlsx into the folder; their paths."""
+        from schedlab import report
+
+        self.save_verdict()
+        folder = self.folder.path
+        html, xlsx = folder / "report.html", folder / "report.xlsx"
+        report.write_html(self.record, self.verdict, html)
+        report.write_xlsx(self.record, self.verdict, xlsx)
+        return {"folder": str(folder), "html": str(html), "xlsx": str(xlsx)}
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the report, in a frame so that its style stays inside."""
         from html import escape

@@ -60,9 +60,9 @@ def _check_head(experiment: Experiment) -> None:
             f"schema = {experiment.schema}: this schedlab reads schema {SCHEMA_VERSION}",
             "write the file anew with `schedlab init`, or use the schedlab that wrote it",
         )
-    check_name("title", experiment.title)
+    check_name(experiment.title, "title")
     for note in experiment.notes:
-        check_name("note", note, length_max=1000)
+        check_name(note[:200], "note")
     if experiment.kind == "import":
         raise SpecError("imported runs cannot be measured again", "schedlab analyse DIR")
     if not 0 < experiment.margin < 1:
@@ -75,7 +75,7 @@ def _check_labels(what: str, labels: list[str]) -> None:
     if not labels:
         raise SpecError(f"there is no {what}", f"add a [[{what}s]] table")
     for label in labels:
-        check_name(f"{what} label", label)
+        check_name(label, f"{what} label")
     twice = [label for label, count in Counter(labels).items() if count > 1]
     if twice:
         raise SpecError(f"two {what}s are labelled {twice[0]!r}", "give each a label of its own")
@@ -133,7 +133,7 @@ def _check_settings(candidate: Candidate, experiment: Experiment) -> None:
                 "settings are files below /sys/block/DEVICE/queue or queue/iosched",
             )
         if isinstance(value, str):
-            check_name(f"candidate {candidate.label!r}: {key}", value, length_max=256)
+            check_name(value, f"candidate {candidate.label!r}: {key}")
     needs_scheduler = experiment.kind == "io" and experiment.target.kind != "directory"
     if needs_scheduler and "scheduler" not in candidate.settings:
         name = candidate.label.split(":")[0]

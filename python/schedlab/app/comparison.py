@@ -12,9 +12,9 @@ from schedlab.design.candidates import label_candidates, parse_candidates
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
 from schedlab.errors import SpecError
 from schedlab.host import devices
-from schedlab.kinds import OVERRIDE, nearest, typed
+from schedlab.kinds import nearest, typed
 from schedlab.kinds.file_test import IOZONE_SEVEN, TESTS
-from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target, Workload
+from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target
 
 SCRATCH_BYTES = 1 << 30
 FILE_BYTES = 1 << 30
@@ -196,29 +196,3 @@ def stopping_of(
         return Stopping(mode, most, precision or 0.0, budget_s or 0.0)  # type: ignore[arg-type]
     usual = BLOCKS_MAX if budget_s else 12
     return Stopping("fixed", blocks or usual, 0.0, budget_s or 0.0, may_extend or 0)
-
-
-def mode_candidates(modes: Sequence[str], scheduler: str = targets.AS_IS) -> tuple[Candidate, ...]:
-    """Open modes as candidates: each changes the parameter `mode` of every workload."""
-    return tuple(
-        Candidate(mode, {"scheduler": scheduler, f"{OVERRIDE}mode": mode}) for mode in modes
-    )
-
-
-def call_workloads(
-    block_bytes: Sequence[int], direction: str, total_bytes: int, calls: int
-) -> tuple[Workload, ...]:
-    """One workload per block size: the same bytes, or the same number of calls."""
-    from schedlab.spec.quantities import size_text
-
-    amount = {"calls": calls} if calls else {"total_bytes": total_bytes}
-    return tuple(
-        Workload(
-            label=f"{direction} {size_text(block)}",
-            kind="calls",
-            metric="seconds_per_call",
-            parameters={"block_bytes": block, "direction": direction, **amount},
-            secondary=("elapsed_s", "cpu_s"),
-        )
-        for block in block_bytes
-    )

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,12 +33,16 @@ if TYPE_CHECKING:
     from schedlab.result import Result
     from schedlab.run.session import Session
 
-Watch = Callable[[Progress], None]
-Report = Callable[[str], None]
+
+@dataclass(frozen=True)
+class Observer:
+    """Who is told between runs: `watch` of the progress, `report` of what a user should know."""
+
+    watch: Callable[[Progress], None] = lambda progress: None
+    report: Callable[[str], None] = lambda text: None
 
 
-def silent(_: object) -> None:
-    """For callers that want no messages."""
+SILENT = Observer()
 
 
 def default_folder(name: str) -> Path:
@@ -65,8 +69,7 @@ def run(
     out: str | Path | None = None,
     *,
     permission: Permission | None = None,
-    watch: Watch = silent,
-    report: Report = silent,
+    observer: Observer = SILENT,
 ) -> Result:
     """Measure an experiment, or the file of one, in a new result folder.
 
@@ -83,7 +86,7 @@ def run(
         name = Path(experiment).stem
         admitted = admit(read_experiment(Path(experiment)), permission)
     folder = create(admitted, Path(out) if out else default_folder(name))
-    return measure(admitted, folder, watch=watch, report=report)
+    return measure(admitted, folder, observer=observer)
 
 
 def resume(
@@ -92,16 +95,15 @@ def resume(
     blocks: int | None = None,
     budget_s: float | None = None,
     permission: Permission | None = None,
-    watch: Watch = silent,
-    report: Report = silent,
+    observer: Observer = SILENT,
 ) -> Result:
     """Measure what is left of a folder; with `blocks` or `budget_s` extend a finished one."""
     folder = Folder.open(Path(path))
-    check_resumable(folder, report)
+    check_resumable(folder, observer)
     if blocks or budget_s:
         budget.extend(folder, blocks, budget_s)
     admitted = admit(folder.experiment, permission or Permission())
-    return measure(admitted, folder, resumed=True, watch=watch, report=report)
+    return measure(admitted, folder, resumed=True, observer=observer)
 
 
 def measure(
@@ -109,21 +111,20 @@ def measure(
     folder: Folder,
     *,
     resumed: bool = False,
-    watch: Watch = silent,
-    report: Report = silent,
+    observer: Observer = SILENT,
 ) -> Result:
     """Run what is left of a folder's plan; a new folder goes when its first run cannot start."""
     from schedlab.result import Result
 
     executor = Executor(admitted, folder, rules_of(folder), session_id(folder))
     if reason := executor.over():
-        report(f"nothing is left to measure: {reason}")
+        observer.report(f"nothing is left to measure: {reason}")
         return Result(folder)
     try:
         with ExitStack() as stack:
-            control = stack.enter_context(_control(admitted, report))
-            session = stack.enter_context(_session(admitted, control, report))
-            reason = executor.run(session, watch)
+            control = stack.enter_context(_control(admitted, observer))
+            session = stack.enter_context(_session(admitted, control, observer))
+            reason = executor.run(session, observer.watch)
     except (HostError, SpecError):
         if not resumed and not folder.runs():
             shutil.rmtree(folder.path)
@@ -133,7 +134,7 @@ def measure(
             "interrupted; every setting is as before, and what was measured is kept",
             f"schedlab run --resume {folder.path}",
         ) from error
-    report(f"measured: {reason}")
+    observer.report(f"measured: {reason}")
     return Result(folder)
 
 
@@ -164,7 +165,7 @@ def session_id(folder: Folder) -> str:
 
 
 @contextmanager
-def _control(admitted: Admitted, report: Report) -> Iterator[Control | None]:
+def _control(admitted: Admitted, observer: Observer) -> Iterator[Control | None]:
     """Control of the host, for experiments that change it."""
     if admitted.experiment.kind == "sim":
         yield None
@@ -173,35 +174,36 @@ def _control(admitted: Admitted, report: Report) -> Iterator[Control | None]:
 
     target = admitted.experiment.target
     named = (target.path,) if target.kind == "device" else target.switch
-    with Control(named_devices=named, report=report) as control:
+    with Control(named_devices=named, report=observer.report) as control:
         yield control
 
 
 @contextmanager
-def _session(admitted: Admitted, control: Control | None, report: Report) -> Iterator[Session]:
+def _session(admitted: Admitted, control: Control | None, observer: Observer) -> Iterator[Session]:
     """The session of the experiment's kind; each backend is imported only when it is used."""
     kind = admitted.experiment.kind
     if kind == "io":
         from schedlab.run.backends import io
 
-        with io.open_session(admitted, control, report) as session:
+        with io.open_session(admitted, control, observer.report) as session:
             yield session
     elif kind == "cpu":
         from schedlab.run.backends import cpu
 
-        with cpu.open_session(admitted, control, report) as workers:
+        with cpu.open_session(admitted, control, observer.report) as workers:
             yield workers
     else:
         from schedlab.run.backends import sim
 
-        with sim.open_session(admitted, control, report) as simulation:
+        with sim.open_session(admitted, control, observer.report) as simulation:
             yield simulation
 
 
-def check_resumable(folder: Folder, report: Report) -> None:
+def check_resumable(folder: Folder, observer: Observer) -> None:
     """Mend a torn line; refuse to mix two kernels in one experiment."""
     if folder.mend():
-        report(f"{folder.path}: the last line of runs.jsonl was torn off and is measured again")
+        torn = "the last line of runs.jsonl was torn off and is measured again"
+        observer.report(f"{folder.path}: {torn}")
     folder.runs()
     before, now = folder.host.get("kernel", {}).get("release"), platform.release()
     if before and before != now:
@@ -216,8 +218,7 @@ def reproduce(
     out: str | Path | None = None,
     *,
     permission: Permission | None = None,
-    watch: Watch = silent,
-    report: Report = silent,
+    observer: Observer = SILENT,
 ) -> tuple[Result, Result]:
     """Measure a stored experiment again, same plan and seeds: (first result, repetition)."""
     from schedlab.result import Result
@@ -230,4 +231,4 @@ def reproduce(
         experiment = replace(experiment, stopping=stopping)
     admitted = admit(experiment, permission or Permission(trust=False))
     folder = create(admitted, Path(out) if out else default_folder("reproduce"))
-    return first, measure(admitted, folder, watch=watch, report=report)
+    return first, measure(admitted, folder, observer=observer)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.types import goal_option
+from schedlab.cli.options import goal_option
 from schedlab.spec import Objective
 
 
@@ -19,7 +19,7 @@ def analyse(directory: Path, goal: Objective | None, as_json: bool) -> None:
     import json
 
     from schedlab import report
-    from schedlab.cli.conduct import terminal
+    from schedlab.cli.show import terminal
     from schedlab.result import Result
     from schedlab.spec import to_json
 

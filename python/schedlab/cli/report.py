@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.types import goal_option
+from schedlab.cli.options import goal_option
 from schedlab.spec import Objective
 
 

@@ -48,7 +48,7 @@ def extract(
 
     Writing everything to the disk counts as well. Caches are dropped before every repetition.
     """
-    from schedlab.cli.conduct import say, signals_interrupt
+    from schedlab.cli.show import say, signals_interrupt
     from schedlab.host.control import Control
     from schedlab.kinds import source_tree
     from schedlab.kinds.archive_extraction import extraction

@@ -14,8 +14,8 @@ def list_labs(as_json: bool) -> None:
     import dataclasses
     import textwrap
 
-    from schedlab.cli.conduct import terminal
     from schedlab.cli.lab import labs
+    from schedlab.cli.show import terminal
 
     found = labs()
     if as_json:

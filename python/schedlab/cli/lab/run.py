@@ -19,8 +19,8 @@ def run(ctx: click.Context, name: str, scale: str) -> None:
     For example: schedlab lab run interference --scale full --device /dev/sdb
     """
     from schedlab.cli import cli
-    from schedlab.cli.conduct import say
     from schedlab.cli.lab import labs
+    from schedlab.cli.show import say
 
     found = labs()
     if name not in found:

@@ -28,7 +28,7 @@ WRITE_NOTE = "The paper's text states no values."
 @click.option("--json", "as_json", is_flag=True, help="The statements as JSON.")
 def ncq_study(requests: int, seeds: int, out: Path | None, as_json: bool) -> None:
     """Repeat the study of request scheduling in the NCQ of an SSD; resumes what it began in OUT."""
-    from schedlab.cli.compare import default_folder
+    from schedlab.app.measure import default_folder
     from schedlab.cli.sim.sweep import progress
     from schedlab.report.ncq_page import write_page
     from schedlab.sim.ncq_study import Study, study_sweep
