@@ -1,12 +1,13 @@
-//! Which record comes next, and whether it is read or written: the orders of
-//! [`schedlab_model::Pattern`] as a generator that neither allocates nor asks the kernel.
+//! Which record comes next, and whether it is read or written: the orders of [`Pattern`] as a
+//! generator that neither allocates nor asks the kernel. Load and simulator draw from it, so that
+//! one description and one seed are one stream of requests in both.
 
-use schedlab_model::{Direction, Pattern, Rng, Workload};
+use crate::{Direction, Pattern, Rng, Workload};
 
-/// Streams of the workload's seed: the model's orders use 0.
+/// Stream of the workload's seed; the orders use stream 0, the arrivals stream 1.
 const STREAM_MIX: u64 = 2;
 
-/// Draws records without end; [`Steps::next`] ends after one pass when asked to.
+/// Draws records, without end or as many as asked.
 pub struct Steps {
     order: Order,
     mix: Mix,
@@ -38,8 +39,8 @@ pub struct Step {
 }
 
 impl Steps {
-    /// The steps of a checked workload; `one_pass` ends them after as many as there are records.
-    pub fn new(workload: &Workload, one_pass: bool) -> Steps {
+    /// The steps of a checked workload; they end after `limit`, if there is one.
+    pub fn new(workload: &Workload, limit: Option<u64>) -> Steps {
         let records = workload.records() as u32;
         let order = match workload.pattern {
             Pattern::Sequential => Order::Sequential { next: 0 },
@@ -68,12 +69,13 @@ impl Steps {
             order,
             mix,
             records,
-            left: if one_pass {
-                u64::from(records)
-            } else {
-                u64::MAX
-            },
+            left: limit.unwrap_or(u64::MAX),
         }
+    }
+
+    /// Lets so many steps more be drawn, from where the order stands.
+    pub fn allow(&mut self, more: u64) {
+        self.left = more;
     }
 
     /// The next step; nothing after the pass.
@@ -136,7 +138,7 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_model::{Arrivals, Bytes};
+    use crate::{Arrivals, Bytes};
 
     fn workload(pattern: Pattern, direction: Direction) -> Workload {
         Workload {
@@ -168,9 +170,9 @@ mod tests {
         ] {
             let workload = workload(pattern, Direction::Read);
             let order = workload.order();
-            let mut pass = Steps::new(&workload, true);
+            let mut pass = Steps::new(&workload, Some(101));
             assert_eq!(drawn(&mut pass, 1000), order, "{pattern:?}");
-            let mut endless = Steps::new(&workload, false);
+            let mut endless = Steps::new(&workload, None);
             assert_eq!(drawn(&mut endless, 101), order);
             if pattern != (Pattern::Random { replacement: true }) {
                 assert_eq!(drawn(&mut endless, 101), order, "{pattern:?}");
@@ -181,7 +183,7 @@ mod tests {
     #[test]
     fn a_mix_has_its_share_of_reads() {
         let direction = Direction::Mixed { read_percent: 70 };
-        let mut steps = Steps::new(&workload(Pattern::Sequential, direction), false);
+        let mut steps = Steps::new(&workload(Pattern::Sequential, direction), None);
         let reads = (0..100_000)
             .filter(|_| !steps.next().unwrap().is_write)
             .count() as f64;

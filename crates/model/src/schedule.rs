@@ -1,7 +1,7 @@
 //! When open-loop requests are due: independent arrivals, or one every 1/rate seconds. Latency is
 //! counted from these times, so a stalled device cannot hide the requests that had to wait.
 
-use schedlab_model::{Arrivals, Rng};
+use crate::{Arrivals, Rng};
 
 /// Stream of the workload's seed.
 const STREAM: u64 = 1;
