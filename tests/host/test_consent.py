@@ -15,11 +15,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
+from test_devices import MBR_ENTRY, at, claimed, md_superblock, mounted, read_only, run, swapping
 
 from schedlab.errors import HostError
 from schedlab.host import consent, content, journal, owned
 from schedlab.host.consent import Consent, consent_to, open_device, writable_path
-from test_devices import MBR_ENTRY, at, claimed, md_superblock, mounted, read_only, run, swapping
 
 MIB = 1 << 20
 SIZE = 16 * MIB
@@ -114,12 +114,12 @@ STATES = {
     "ext4-at-63-sectors": (prepared(filesystem(63 * 512)), "a ext4 signature"),
     "ext4-at-3-MiB": (prepared(filesystem(3 * MIB)), "data of unknown origin"),
     "raid-1.0": (
-        prepared(lambda device: at(SIZE - 8192, md_superblock(SIZE - 8192))(device)),
+        prepared(at(SIZE - 8192, md_superblock(SIZE - 8192))),
         "a linux_raid_member signature",
     ),
     "random": (prepared(at(5 * MIB, os.urandom(4096))), "data of unknown origin"),
     "one-byte": (prepared(at(SIZE - 1, b"x")), "data of unknown origin"),
-    "mounted": (lambda device, directory: mounted(device, directory), "it is mounted on"),
+    "mounted": (mounted, "it is mounted on"),
     "mounted-elsewhere": (hidden_mount, "in the mount namespace of process"),
     "held": (used(claimed), "the kernel has it in use"),
     "swap": (used(swapping), "it is swap space in use"),
