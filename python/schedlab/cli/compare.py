@@ -31,7 +31,8 @@ load_options = together(
     click.option("--buffered", is_flag=True, help="Through the page cache instead of O_DIRECT."),
     click.option("--engine", type=click.Choice(["own", "fio"]), default="own", show_default=True,
                  help="The file tests by our engine, or by an installed fio."),
-    click.option("--seconds", type=Duration(), help="Length of one run (default: 1 s)."),
+    click.option("--seconds", type=Duration(),
+                 help="Measured window of a run (default: what each workload needs)."),
     click.option("--archive", type=click.Path(path_type=Path, exists=True, dir_okay=False),
                  help="Archive to extract (default: a generated one)."),
     click.option("--archive-size", type=Size(), default="64M", show_default=True,
@@ -103,7 +104,7 @@ def experiment_of(place: Any, typed: dict[str, Any]) -> Any:
     load = Load(
         tests=typed["tests"],
         record_bytes=typed["records"] or (65536,),
-        seconds=typed["seconds"] or 1.0,
+        seconds=typed["seconds"] or 0.0,
         depth=typed["depth"],
         workers=typed["workers"],
         direct=not typed["buffered"],
