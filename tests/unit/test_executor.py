@@ -5,9 +5,9 @@ import pytest
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import GateError, Interrupted
+from schedlab.kinds import Outcome
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Rules
-from schedlab.kinds import Outcome
 from schedlab.spec import Experiment, GateFinding, Stopping, Target, Workload
 from schedlab.store.folder import Folder
 

@@ -18,7 +18,7 @@ from schedlab.errors import SchedlabError
 COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("schedlab.cli.doctor:doctor", "Say what this machine can measure, and why not."),
     "io": ("schedlab.cli.io:io", "I/O schedulers and block I/O."),
-    "recover": ("schedlab.cli.recover:recover", "Put back what a killed run left changed."),
+    "recover": ("schedlab.cli.recover:recover", "Restore what a killed run left changed."),
     "analyse": ("schedlab.cli.analyse:analyse", "Give the verdict of a result folder."),
     "export": ("schedlab.cli.export:export", "Write a result folder for fio-plot or as IOzone."),
     "import": ("schedlab.cli.import_:import_", "Import existing measurements."),
@@ -27,9 +27,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("schedlab.cli.compare:compare", "Compare I/O schedulers: the main job."),
     "completion": ("schedlab.cli.completion:completion", "Print shell completion."),
     "diff": ("schedlab.cli.diff:diff", "What changed between two results."),
+    "init": ("schedlab.cli.init:init", "Write a commented experiment file."),
     "lab": ("schedlab.cli.lab:lab", "Ready-made experiments, one per published study."),
     "report": ("schedlab.cli.report:report", "Write the report of a result folder."),
-    "run": ("schedlab.cli.run:run", "Carry out an experiment file."),
+    "run": ("schedlab.cli.run:run", "Measure an experiment file."),
     "reproduce": ("schedlab.cli.reproduce:reproduce", "Measure a stored experiment again."),
     "trace": ("schedlab.cli.trace:trace", "Read block traces, record kernel events."),
 }
