@@ -120,9 +120,7 @@ def test_what_was_interrupted_goes_on_where_it_stopped(folder):
 
 def test_a_stop_rule_is_asked_after_each_block_but_the_last(folder):
     asked = []
-    reason, _ = run_all(
-        folder, Scripted(good), lambda n: asked.append(n) or (n == 2 and "enough")
-    )
+    reason, _ = run_all(folder, Scripted(good), lambda n: asked.append(n) or (n == 2 and "enough"))
     assert asked == [1, 2]
     assert reason == "enough"
     assert max(run.block for run in folder.runs()) == 1
