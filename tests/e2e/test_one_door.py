@@ -250,7 +250,7 @@ def door_of_api(data, tmp_path):
 
 def stored(data, tmp_path):
     """A result folder that asks for the experiment, made without passing the door."""
-    harmless = document(**{k: v for k, v in KINDS_OF_FILES["sim"].items()})
+    harmless = document(**KINDS_OF_FILES["sim"])
     folder = create(admit(experiment_of(harmless, "e.toml"), Permission()), tmp_path / "old")
     from schedlab.design.plan import make_plan
 
