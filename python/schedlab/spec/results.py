@@ -12,6 +12,7 @@ from schedlab.spec.experiment import ATTEMPTS_MAX, SCHEMA_VERSION, Experiment, P
 from schedlab.spec.metrics import Metric
 
 RunStatus = Literal["ok", "discarded"]
+Bound = Literal["", "at-most", "at-least"]
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,16 @@ class Run:
 @dataclass(frozen=True)
 class Samples:
     """One metric of one workload in long form: row i is `values[i]` of `candidates[i]` in
-    `blocks[i]`, in the order of running. What `analyse/` takes.
+    `blocks[i]`, in the order of running. What `analyse/` takes. A NaN is a missing cell.
 
-    `cpu_share[i]` is the workload's own CPU time over its wall time, where known (else NaN).
+    `bounds[i]` says that the run starved and its value is only a bound on the truth: "at-most"
+    (a throughput with no more than one operation) or "at-least" (a latency, a time). `sessions`
+    name the boot and set of files of each run, `layouts` its set of files. `cpu_share[i]` is the
+    workload's own CPU time over its wall time, where known (else NaN). `step` is the resolution
+    of a value (clock tick, one operation over the time, last printed digit) in its unit.
+    `repeated[candidate]` counts the runs that failed a gate, `kept[candidate]` those that passed.
+    `time_s` is the measured time of a run, `previous[i]` the candidate that ran just before
+    (`""`: none), where they are known. Empty columns: not known, or none.
     """
 
     workload: str
@@ -73,6 +81,16 @@ class Samples:
     cpu_share: tuple[float, ...] = ()
     weight: float = 1.0
     negative_control: bool = False
+    bounds: tuple[Bound, ...] = ()
+    sessions: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+    previous: tuple[str, ...] = ()
+    step: float = 0.0
+    time_s: float = 0.0
+    actor: str = ""
+    nothing_to_order: bool = False
+    repeated: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
