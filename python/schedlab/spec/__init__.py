@@ -23,7 +23,17 @@ from schedlab.spec.experiment import (
     Workload,
 )
 from schedlab.spec.metrics import METRICS, Metric, metric_named
-from schedlab.spec.results import Bound, GateFinding, Record, Run, RunStatus, Samples
+from schedlab.spec.ordering import nothing_to_order
+from schedlab.spec.results import (
+    Bound,
+    Explanation,
+    GateFinding,
+    RateSeries,
+    Record,
+    Run,
+    RunStatus,
+    Samples,
+)
 from schedlab.spec.verdict import (
     CandidateSummary,
     Code,
@@ -55,6 +65,7 @@ __all__ = [
     "Cell",
     "Code",
     "Experiment",
+    "Explanation",
     "Fact",
     "Flag",
     "GateFinding",
@@ -72,6 +83,7 @@ __all__ = [
     "Plan",
     "Population",
     "PublishedMean",
+    "RateSeries",
     "Record",
     "Run",
     "RunStatus",
@@ -85,5 +97,6 @@ __all__ = [
     "WorkloadVerdict",
     "from_json",
     "metric_named",
+    "nothing_to_order",
     "to_json",
 ]
