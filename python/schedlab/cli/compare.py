@@ -98,8 +98,7 @@ def compare(
 
 def experiment_of(place: Any, typed: dict[str, Any]) -> Any:
     """The experiment that the options mean."""
-    from schedlab.app.comparison import comparison, stopping_of
-    from schedlab.design.io_families import Load
+    from schedlab.app.comparison import Load, comparison, stopping_of
 
     load = Load(
         tests=typed["tests"],
