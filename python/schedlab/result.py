@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlab.kinds import KINDS
 from schedlab.spec import AA_SUFFIX, Experiment, Objective, Record, Verdict, to_json
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
@@ -117,7 +118,7 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
 
     experiment = record.experiment
     objective = _frozen_goal(experiment)
-    primary, secondary = samples(record)
+    primary, secondary = samples(record, _actors(record))
     verdict = analyse(
         primary,
         secondary=secondary,
@@ -129,6 +130,16 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
     )
     sizes = (experiment.workloads, experiment.candidates, primary)
     return replace(verdict, knees=knees(*sizes), flags=(*verdict.flags, *call_costs(*sizes)))
+
+
+def _actors(record: Record) -> dict[tuple[str, str], str]:
+    """Whose figure a metric is, where it is another actor's of the same run."""
+    return {
+        (work.label, metric): actor
+        for work in record.experiment.workloads
+        if work.kind in KINDS
+        for metric, actor in KINDS[work.kind].actors.items()
+    }
 
 
 def _frozen_goal(experiment: Experiment) -> Objective | None:

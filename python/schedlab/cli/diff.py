@@ -47,7 +47,7 @@ def diff(first: Path, second: Path, despite: bool, as_json: bool) -> None:
         click.echo(json.dumps({"schema": 1, "differences": differences, "candidates": data}))
         return
     for name, verdict in verdicts.items():
-        click.echo(f"{name}: {verdict.statement}")
+        click.echo(f"{name}: {verdict.headline.code}")
         for label, work in verdict.workloads.items():
             for pair in work.pairs:
                 click.echo(f"  {label}: {change_text(pair.ratio, pair.low, pair.high)}")

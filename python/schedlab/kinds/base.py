@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
@@ -21,6 +23,8 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     family: ClassVar[Kind] = "io"
     # The metrics that a run can give; the first is the usual one.
     metrics: ClassVar[tuple[str, ...]]
+    # Metrics that are the figures of another actor of the run, such as its writers.
+    actors: ClassVar[Mapping[str, str]] = MappingProxyType({})
     needs_files: ClassVar[bool] = False
 
     def writes(self) -> bool:

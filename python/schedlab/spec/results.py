@@ -144,7 +144,8 @@ class Record:
     rows (low_ns, high_ns, count); `notices` are sentences about the folder itself, such as runs
     that are missing. `host` is the content of `host.json`. `figures` are SVG files of the folder.
     `series[workload, candidate]` are rates over time of the analysed runs, one per run and group;
-    `explanations[workload, candidate]` say where requests waited, one per group.
+    `explanations[workload, candidate]` say where requests waited, one per group. `omitted` are
+    the workloads that a budget left out, each with the code of the reason.
     """
 
     experiment: Experiment
@@ -158,6 +159,7 @@ class Record:
     figures: tuple[str, ...] = ()
     series: Mapping[tuple[str, str], tuple[RateSeries, ...]] = field(default_factory=dict)
     explanations: Mapping[tuple[str, str], tuple[Explanation, ...]] = field(default_factory=dict)
+    omitted: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def missing_cells(self) -> tuple[tuple[int, str, str], ...]:

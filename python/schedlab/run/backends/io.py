@@ -205,7 +205,7 @@ def resolve(
     scratch.check_space(directory, size)
     own = control.directory(directory)
     report(f"filling a file of {size >> 20} MiB in {own} with random data")
-    scratch.fill(own / "data", size)
+    scratch.fill_file(own / "data", size)
     disks = devices.disks_below(directory)
     only = disks[0] if len(disks) == 1 else None
     block = logical_block_bytes(only) if only else 512
@@ -218,7 +218,7 @@ def resolve(
 def _with_files(bare: ResolvedTarget, mounted: Path) -> ResolvedTarget:
     """The file system made on a device of ours, with a file for the file tests."""
     size = bare.size_bytes // 2 & -(1 << 20)
-    scratch.fill(mounted / "data", size)
+    scratch.fill_file(mounted / "data", size)
     return dataclasses.replace(
         bare, path=mounted / "data", size_bytes=size, counts_alone=False, directory=mounted
     )
