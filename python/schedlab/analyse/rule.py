@@ -162,11 +162,19 @@ def autocorrelation(residuals: Floats, segments: NDArray[np.intp] | None = None)
 def wandering(
     residuals: Floats, candidates: int, segments: NDArray[np.intp] | None = None
 ) -> Floats:
-    """φ of neighbouring differences with a dead zone of one standard error, 0 to `PHI_MAX`."""
+    """φ of neighbouring differences with a dead zone of one standard error, 0 to `PHI_MAX`.
+
+    Where some candidates scatter far more, they alone tell: the dead zone counts as many
+    candidates as have a share in the variance.
+    """
     n = residuals.shape[-2]
+    shares = (residuals**2).sum(axis=-2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        alike = shares.sum(axis=-1) ** 2 / (shares**2).sum(axis=-1) / residuals.shape[-1]
+    alike = np.where(np.isfinite(alike), alike, 1.0)
     length = n if segments is None else n / len(np.unique(segments))
     r = autocorrelation(residuals, segments)
-    phi = (r + 1 / length) * (1 + 4 / length) - 1 / np.sqrt(n * candidates)
+    phi = (r + 1 / length) * (1 + 4 / length) - 1 / np.sqrt(n * candidates * alike)
     return np.asarray(np.clip(phi, 0.0, PHI_MAX))
 
 
@@ -206,14 +214,14 @@ def half_width(found: Fit, alpha: Floats | float = ALPHA) -> Floats:
     half = np.minimum(_guarded(found, GUARDED_SHARE * np.asarray(alpha)), own)
     if not found.phi.any():
         return half
-    return half * widening(found.phi[..., None], n, alpha, pairs)
+    return np.asarray(half * widening(found.phi[..., None], n, alpha, pairs))
 
 
 def _guarded(found: Fit, alpha: Floats | float) -> Floats:
     k = found.candidates
     tukey = range_quantile(alpha, k, found.freedom) / np.sqrt(2) * found.pooled
     student = t_quantile(np.asarray(alpha) / max(k - 1, 1), found.units - 1) * found.own
-    return np.maximum(tukey, student)
+    return np.asarray(np.maximum(tukey, student))
 
 
 def p_value(found: Fit, margin: float = 0.0) -> Floats:
