@@ -22,7 +22,7 @@ SCRATCH_BYTES = 1 << 30
 FILE_BYTES = 1 << 30
 BLOCKS_MAX = 40
 BLOCKS_SEQUENTIAL = 20
-QUICK_BUDGET_S = 60.0
+QUICK_BUDGET_S = 110.0
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def stopping_of(
     may_extend: int | None = None,
     quick: bool = False,
 ) -> Stopping:
-    """When to stop; `--quick` is a budget of 60 s."""
+    """When to stop; `--quick` is a budget of 110 s."""
     if until_decided and precision:
         raise SpecError("--until-decided and --precision exclude each other", "give one of them")
     if quick and not (blocks or until_decided or precision):
