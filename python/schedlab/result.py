@@ -127,7 +127,7 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
         goal=goal or objective,
         frozen=goal in (None, objective),
         published=experiment.published,
-        device=experiment.target.path,
+        device=experiment.target.path if experiment.target.kind == "device" else "",
         mdd_before=record.planning.mdd if record.planning else None,
         extension=_extension(record),
         **_question(record),

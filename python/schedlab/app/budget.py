@@ -8,12 +8,13 @@ the same way; what it means for the verdict is `analyse.looks.extension`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from schedlab.analyse.detectable import detectable
 from schedlab.analyse.looks import extension
 from schedlab.design.plan import arms, make_plan
-from schedlab.design.planning import BLOCKS_MOST, PilotRun, plan_budget
+from schedlab.design.planning import BLOCKS_MOST, BLOCKS_WANTED, PilotRun, plan_budget
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, typed
 from schedlab.spec import Experiment, Plan, Planning, Record, Run, Workload
@@ -23,6 +24,37 @@ from schedlab.store.folder import Folder
 PILOT_SHARE = 0.3
 PILOT_RUN_LEAST_S = 0.5
 RUN_OVERHEAD_S = 0.7
+# To set a scheduler, drop caches, start processes and read back.
+SETTING_S = 0.2
+
+
+def fitting(
+    works: Sequence[Workload], arms_count: int, budget_s: float
+) -> tuple[tuple[Workload, ...], tuple[str, ...]]:
+    """(the workloads of which six blocks fit by estimate, the labels of the rest).
+
+    In their order, the most important first; a pilot of workloads that never fit would use up
+    the time of those that do.
+    """
+    kept: list[Workload] = []
+    omitted: list[str] = []
+    block_s = 0.0
+    for work in works:
+        run_s = shortest_s(work)
+        if kept and BLOCKS_WANTED * (block_s + arms_count * run_s) > budget_s:
+            omitted.append(work.label)
+            continue
+        kept.append(work)
+        block_s += arms_count * run_s
+    return tuple(kept), tuple(omitted)
+
+
+def shortest_s(work: Workload) -> float:
+    """Estimated time of one run with the shortest window."""
+    kind = typed(work)
+    window_s = usual_seconds(work)
+    saved_s = max(0.0, window_s - PILOT_RUN_LEAST_S) if window_s else 0.0
+    return kind.estimate_s() - saved_s + SETTING_S
 
 
 def pilot_plan(experiment: Experiment) -> Plan:

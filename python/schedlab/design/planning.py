@@ -198,7 +198,13 @@ def _costs(pilot: Sequence[PilotRun]) -> list[_Cost]:
 
 
 def _pooled_variance(pilot: Sequence[PilotRun], names: Sequence[str]) -> float:
-    """Residual variance of log value = workload + candidate; of A/A pairs for one workload."""
+    """Variance of one run: of the A/A pairs, else the residual of workload + candidate.
+
+    The residual holds the true differences of candidates between workloads as well: beside
+    writers one scheduler may be 50 times better, elsewhere not at all. So A/A pairs come first.
+    """
+    if any(run.candidate.endswith(AA_SUFFIX) for run in pilot):
+        return _twin_variance(pilot)
     arms = list(dict.fromkeys(run.candidate for run in pilot))
     values = {(run.workload, run.candidate): run.log_value for run in pilot}
     full = [[values.get((w, c)) for c in arms] for w in names]
