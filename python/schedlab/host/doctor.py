@@ -88,6 +88,7 @@ def schedulers() -> Iterator[Fact]:
         if name in root_disks:
             follows += "; it holds /, so it is changed only when named"
         yield Fact(f"scheduler of {name}", found, follows, f"schedlab io set NAME {name}")
+        yield from _queue(name)
     if not names:
         follows = "only a scratch device can be compared on"
         yield Fact("schedulers", "no block device has a scheduler", follows)
@@ -101,6 +102,55 @@ def schedulers() -> Iterator[Fact]:
         follows = "they appear in the list of a device once loaded"
         commands = "; ".join(f"modprobe {name}" for name in loadable)
         yield Fact("scheduler modules", " ".join(loadable), follows, commands)
+
+
+def _queue(name: str) -> Iterator[Fact]:
+    """What a device says of itself, and how many requests its driver takes."""
+    known = facts.queue_facts(name)
+    if (doubt := facts.rotational_doubt(name)) or known["rotational"] is not None:
+        follows = doubt or (
+            "bfq waits for the next request of a process, as seeks are dear"
+            if known["rotational"]
+            else "bfq and others treat it as an SSD"
+        )
+        command = f"echo 0 > /sys/block/{name}/queue/rotational" if doubt else ""
+        yield Fact(f"rotational of {name}", str(int(known["rotational"])), follows, command)
+    tags, narrowed = known["driver_tags"], known["driver_tags_in_use"]
+    if tags:
+        found = f"{tags} in {known['hardware_queues']} hardware queues"
+        found += f", narrowed to {narrowed}" if narrowed not in (None, tags) else ""
+        steps = knobs.tag_steps(knobs.queue_of(name)) if narrowed not in (None, tags) else None
+        command = f"echo {steps[0]}, then {steps[1]} > nr_requests under none" if steps else ""
+        follows = f"schedulers see a backlog only beyond {narrowed or tags} requests in flight"
+        yield Fact(f"tags of {name}", found, follows, command)
+
+
+def ext() -> Iterator[Fact]:
+    """sched_ext: whether somebody's CPU scheduler is loaded."""
+    state = facts.text("/sys/kernel/sched_ext/state")
+    if state is None:
+        yield Fact("sched_ext", "not in this kernel", "only the built-in CPU policies")
+    elif state == "disabled":
+        yield Fact("sched_ext", "disabled", "CPU schedulers in BPF can be loaded")
+    else:
+        name = facts.text("/sys/kernel/sched_ext/root/ops") or "unnamed"
+        follows = "CPU results are those of that scheduler"
+        yield Fact("sched_ext", f"{state}: {name}", follows, "systemctl stop scx.service")
+
+
+def fuse() -> Iterator[Fact]:
+    """Whether an emulated device can be served: /dev/fuse and a program that mounts it."""
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    device, helper = Path("/dev/fuse"), shutil.which("fusermount3", path=path)
+    if not device.exists():
+        yield Fact("FUSE", "no /dev/fuse", "no emulated devices", "modprobe fuse")
+    elif not os.access(device, os.W_OK):
+        yield Fact("FUSE", "not for this user", "no emulated devices", "sudo schedlab ...")
+    elif os.geteuid() != 0 and helper is None:
+        follows = "mounting it without root needs that program"
+        yield Fact("FUSE", "no fusermount3", follows, "apt install fuse3")
+    else:
+        yield Fact("FUSE", "available", "devices can be emulated")
 
 
 def loop() -> Iterator[Fact]:
@@ -357,6 +407,8 @@ FACTS: dict[str, Callable[[], Iterator[Fact]]] = {
     "real time": real_time,
     "processor": processor,
     "clock source": clock,
+    "sched_ext": ext,
+    "FUSE": fuse,
     "tools": tools,
     "journal": session,
     "left-over files": left_over,
