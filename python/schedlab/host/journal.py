@@ -73,7 +73,9 @@ def lasting_directory(state: Path | None = None) -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/schedlab")
     home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "state") / "schedlab"
+    if home or os.environ.get("HOME"):
+        return Path(home or f"{os.environ['HOME']}/.local/state") / "schedlab"
+    return state / "lasting"  # a user without a home has no lasting place
 
 
 def prepare(directory: Path) -> None:

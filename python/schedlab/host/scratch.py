@@ -75,17 +75,25 @@ def make(log: Journal, size_bytes: int, directory: Path, rotational: bool = Fals
 
 def _new_file(log: Journal, directory: Path) -> tuple[int, Path | None]:
     """A new file without a name; where the file system cannot do that, one to be unlinked."""
-    flags = os.O_RDWR | os.O_CLOEXEC
-    with contextlib.suppress(OSError):
-        return os.open(directory, flags | os.O_TMPFILE | os.O_EXCL, 0o600), None
+    descriptor = _unnamed(directory)
+    if descriptor is not None:
+        return descriptor, None
     named = directory / f"{owned.new_name('scratch')}.img"
     leftovers.own(log, "file", str(named))
     try:
-        return os.open(named, flags | os.O_CREAT | os.O_EXCL, 0o600), named
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return os.open(named, flags, 0o600), named
     except OSError as error:
         raise HostError(
             f"cannot write {named}: {error.strerror}", "name another directory"
         ) from error
+
+
+def _unnamed(directory: Path) -> int | None:
+    """A file that never gets a name, where the file system can make one."""
+    with contextlib.suppress(OSError):
+        return os.open(directory, os.O_RDWR | os.O_TMPFILE | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    return None
 
 
 def _new_loop(log: Journal, backing: str) -> int:
