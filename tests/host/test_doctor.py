@@ -31,6 +31,7 @@ PROMISED = (
     "sched_ext",
     "FUSE",
     "journal",
+    "guardian",
     "HZ",
     "free space",
 )

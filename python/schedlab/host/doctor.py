@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.host import devices, facts, journal, knobs, leftovers, owned
+from schedlab.host import devices, facts, journal, knobs, leftovers, owned, shelter
 
 QUANTA_MS = (1, 2, 5, 10, 20, 50, 100, 200)
 _CAPABILITIES = {"SYS_ADMIN": 21, "SYS_NICE": 23, "SYS_RESOURCE": 24, "PERFMON": 38, "BPF": 39}
@@ -369,6 +369,18 @@ def space(directory: Path) -> Iterator[Fact]:
     yield Fact("free space", text, follows, command)
 
 
+def guardian() -> Iterator[Fact]:
+    """Whether what kills this command's control group would take the guardian along."""
+    stuck = shelter.confining_groups()
+    if not stuck:
+        yield Fact("guardian", "leaves the control groups", "it outlives `cgroup.kill`")
+    elif shelter.has_systemd():
+        yield Fact("guardian", "asks systemd for a scope", "it should outlive `cgroup.kill`")
+    else:
+        follows = "killing that group ends both; the next schedlab command restores"
+        yield Fact("guardian", f"stays in {', '.join(stuck)}", follows, "sudo schedlab ...")
+
+
 def left_over() -> Iterator[Fact]:
     """Files of ours that outlived their session, after a power failure for example."""
     for left in leftovers.stale(journal.state_directory()):
@@ -411,5 +423,6 @@ FACTS: dict[str, Callable[[], Iterator[Fact]]] = {
     "FUSE": fuse,
     "tools": tools,
     "journal": session,
+    "guardian": guardian,
     "left-over files": left_over,
 }

@@ -237,7 +237,7 @@ def _tag_depth(name: str, hardware_queue: str) -> int | None:
     return None
 
 
-def random_read_ms(device: str | Path, reads: int = 64) -> float:
+def random_read_ms(device: str | Path, reads: int = 16) -> float:
     """Median time of a random 4 KiB read of a device past the page cache, one at a time.
 
     HostError when it cannot be read so.
@@ -269,7 +269,7 @@ def random_read_ms(device: str | Path, reads: int = 64) -> float:
 def rotational_doubt(name: str) -> str:
     """A sentence when a device says that it has moving heads, but answers as none can.
 
-    Empty when it does not say so, is as slow as a disk, or cannot be read. Reads 64 blocks.
+    Empty when it does not say so, is as slow as a disk, or cannot be read. Reads 16 blocks.
     """
     if text(knobs.SYS_BLOCK / name / "queue" / "rotational") != "1":
         return ""
