@@ -164,12 +164,16 @@ def present(result: Result, as_json: bool) -> None:
     report.write_html(result.record, result.verdict, html)
     report.write_xlsx(result.record, result.verdict, xlsx)
     if as_json:
-        files = {"folder": str(folder), "html": str(html), "xlsx": str(xlsx)}
-        click.echo(json.dumps({**to_json(result.verdict), "files": files}))
+        paths = {"folder": str(folder), "html": str(html), "xlsx": str(xlsx)}
+        click.echo(json.dumps({**to_json(result.verdict), "files": paths}))
         return
     width, colour = terminal()
-    click.echo(report.text(result.record, result.verdict, width=width, colour=colour))
-    click.echo(f"report:   {html}\nworkbook: {xlsx}")
+    files = [("Report", str(html)), ("Workbook", str(xlsx))]
+    click.echo(
+        report.text(
+            result.record, result.verdict, width=width, colour=colour, folder=folder, reports=files
+        )
+    )
 
 
 def terminal() -> tuple[int, bool]:
