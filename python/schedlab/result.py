@@ -104,6 +104,7 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
         goal=goal or objective,
         frozen=goal in (None, objective),
         published=experiment.published,
+        device=experiment.target.path,
         **_question(record),
     )
     sizes = (experiment.workloads, experiment.candidates, primary)

@@ -8,6 +8,7 @@ the standard deviation of one run within a block. g was simulated with the rule 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -29,6 +30,7 @@ BLOCKS_MAX = 400
 POWER_QUANTILE = 0.8416
 
 
+@lru_cache(maxsize=4096)
 def factor(units: float, candidates: int) -> float:
     """g(n, k): interpolated in log g over log n and log k; infinite below two units."""
     if units < 2:
@@ -41,6 +43,7 @@ def factor(units: float, candidates: int) -> float:
     return math.exp(value + beyond) * math.sqrt(min(1.0, BLOCKS[-1] / units))
 
 
+@lru_cache(maxsize=4096)
 def unit_half_width(units: int, candidates: int, alpha: float = ALPHA) -> float:
     """Half-width where both standard errors are √(2/n): of quiet, equal candidates, σ = 1."""
     pairs = candidates * (candidates - 1) // 2
@@ -80,14 +83,21 @@ def total_needed(
     difference: float, spread: float, candidates: int, margin: float, units: int
 ) -> int | None:
     """Blocks in all (more than `units`) that decide a pair with this difference of logs."""
-    delta = math.log1p(margin)
-    for total in range(units + 1, BLOCKS_MAX + 1):
-        if factor(total, candidates) * spread + delta <= abs(difference):
-            return total
-        may_tie = abs(difference) < delta and total > FEW_UNITS
-        if may_tie and unit_half_width(total, candidates) * spread + abs(difference) <= delta:
-            return total
-    return None
+    delta, size = math.log1p(margin), abs(difference)
+
+    def decides(total: int) -> bool:
+        if factor(total, candidates) * spread + delta <= size:
+            return True
+        may_tie = size < delta and total > FEW_UNITS
+        return may_tie and unit_half_width(total, candidates) * spread + size <= delta
+
+    low, high = units + 1, BLOCKS_MAX
+    if low > high or not decides(high):
+        return None
+    while low < high:  # More blocks decide more.
+        middle = (low + high) // 2
+        low, high = (low, middle) if decides(middle) else (middle + 1, high)
+    return low
 
 
 def more_blocks(total: int, units: int) -> tuple[int, int]:

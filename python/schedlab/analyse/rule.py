@@ -206,14 +206,14 @@ def half_width(found: Fit, alpha: Floats | float = ALPHA) -> Floats:
     half = np.minimum(_guarded(found, GUARDED_SHARE * np.asarray(alpha)), own)
     if not found.phi.any():
         return half
-    return half * widening(found.phi[..., None], n, alpha, pairs)
+    return np.asarray(half * widening(found.phi[..., None], n, alpha, pairs))
 
 
 def _guarded(found: Fit, alpha: Floats | float) -> Floats:
     k = found.candidates
     tukey = range_quantile(alpha, k, found.freedom) / np.sqrt(2) * found.pooled
     student = t_quantile(np.asarray(alpha) / max(k - 1, 1), found.units - 1) * found.own
-    return np.maximum(tukey, student)
+    return np.asarray(np.maximum(tukey, student))
 
 
 def p_value(found: Fit, margin: float = 0.0) -> Floats:
