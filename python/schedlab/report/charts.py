@@ -283,9 +283,7 @@ class Dot:
     reference: float | None = None
 
 
-def dots(
-    groups: Sequence[tuple[str, Sequence[Dot]]], texts: Texts, label: str, title: str
-) -> str:
+def dots(groups: Sequence[tuple[str, Sequence[Dot]]], texts: Texts, label: str, title: str) -> str:
     """Values with intervals in rows, grouped under headings; a cross marks a reference value."""
     every = [dot for _, rows in groups for dot in rows]
     values = [e for d in every for e in (d.value, d.low, d.high, d.reference) if e is not None]

@@ -8,8 +8,8 @@ from html import escape
 from schedlab.report import charts
 from schedlab.report.cells import drawn
 from schedlab.report.markup import Cell, Line, details, figure, number, paragraph, table
-from schedlab.report.screen import Row, Screen, all_rows
 from schedlab.report.screen import Cell as Told
+from schedlab.report.screen import Row, Screen, all_rows
 from schedlab.report.steps import next_steps
 from schedlab.report.texts import Scale
 from schedlab.report.view import View
@@ -28,7 +28,9 @@ def first_screen(view: View, of: Screen) -> str:
     if reasons:
         note = paragraph(view.texts("why.other_run"), "note")
         title = escape(view.texts("why.title"))
-        reasons = f'<section class="why" aria-label="{title}"><h2>{title}</h2>{reasons}{note}</section>'
+        reasons = (
+            f'<section class="why" aria-label="{title}"><h2>{title}</h2>{reasons}{note}</section>'
+        )
     return _first_table(view, of) + reasons + _next(view)
 
 
@@ -142,5 +144,3 @@ def _next(view: View) -> str:
         return ""
     title = escape(view.texts("next.more_title"))
     return f'<div class="next"><p><strong>{title}</strong></p><ul>{"".join(items)}</ul></div>'
-
-

@@ -86,7 +86,7 @@ def _apply(view: View, best: str, won: Any) -> list[Step]:
         name += ":" + ",".join(f"{key}={value}" for key, value in settings.items())
     remark = texts("next.apply_plain")
     if won:
-        shown = list(won)[0] if len(won) == 1 else texts.counted("scope.on_workloads", len(won))
+        shown = next(iter(won)) if len(won) == 1 else texts.counted("scope.on_workloads", len(won))
         remark = texts("next.apply", won=shown)
     return [Step(f"schedlab io set {shlex.quote(name)} {shlex.quote(device)}", remark)]
 

@@ -94,9 +94,7 @@ def _ratios(view: View, sheet: Sheet, rows: Sequence[Row], names: Sequence[str])
     sheet.skip(CHART_ROWS + 1)
 
 
-def _ratio_values(
-    row: Row, ends: list[float]
-) -> tuple[list[float | None], list[float | None]]:
+def _ratio_values(row: Row, ends: list[float]) -> tuple[list[float | None], list[float | None]]:
     """The ratios of a row, and the lengths of their error bars; `ends` collects what is drawn."""
     values: list[float | None] = []
     errors: list[float | None] = []
