@@ -162,11 +162,19 @@ def autocorrelation(residuals: Floats, segments: NDArray[np.intp] | None = None)
 def wandering(
     residuals: Floats, candidates: int, segments: NDArray[np.intp] | None = None
 ) -> Floats:
-    """φ of neighbouring differences with a dead zone of one standard error, 0 to `PHI_MAX`."""
+    """φ of neighbouring differences with a dead zone of one standard error, 0 to `PHI_MAX`.
+
+    Where some candidates scatter far more, they alone tell: the dead zone counts as many
+    candidates as have a share in the variance.
+    """
     n = residuals.shape[-2]
+    shares = (residuals**2).sum(axis=-2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        alike = shares.sum(axis=-1) ** 2 / (shares**2).sum(axis=-1) / residuals.shape[-1]
+    alike = np.where(np.isfinite(alike), alike, 1.0)
     length = n if segments is None else n / len(np.unique(segments))
     r = autocorrelation(residuals, segments)
-    phi = (r + 1 / length) * (1 + 4 / length) - 1 / np.sqrt(n * candidates)
+    phi = (r + 1 / length) * (1 + 4 / length) - 1 / np.sqrt(n * candidates * alike)
     return np.asarray(np.clip(phi, 0.0, PHI_MAX))
 
 
