@@ -11,8 +11,10 @@ import msgspec
 from schedlab.errors import SpecError
 from schedlab.kinds.archive_extraction import ArchiveExtraction
 from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.cached_reads import CachedReads
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.calls import Calls
+from schedlab.kinds.copy_beside_desktop import CopyBesideDesktop
 from schedlab.kinds.database import Database
 from schedlab.kinds.device_timings import DeviceTimings
 from schedlab.kinds.file_test import FileTest
@@ -24,6 +26,8 @@ from schedlab.kinds.readers_together import ReadersTogether
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.kinds.simulated import SimulatedDisk, SimulatedSsd
 from schedlab.kinds.startup import Startup
+from schedlab.kinds.throttled_reads import ThrottledReads
+from schedlab.kinds.weights import Weights
 from schedlab.spec import Candidate, Workload
 from schedlab.spec.quantities import parse_quantity
 
@@ -31,8 +35,10 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
     each.kind: each
     for each in (
         ArchiveExtraction,
+        CachedReads,
         Calculation,
         Calls,
+        CopyBesideDesktop,
         Database,
         DeviceTimings,
         FileTest,
@@ -44,6 +50,8 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         SimulatedDisk,
         SimulatedSsd,
         Startup,
+        ThrottledReads,
+        Weights,
     )
 }
 # A candidate's setting of this form takes the place of a workload's parameter.

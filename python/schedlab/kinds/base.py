@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import msgspec
 
-from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 from schedlab.spec import Kind
 
 
@@ -33,6 +33,10 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def programs(self) -> tuple[str, ...]:
         """Command lines and files from outside schedlab that a run executes or unpacks."""
+        return ()
+
+    def groups(self) -> tuple[IoGroup, ...]:
+        """The control groups that a run needs."""
         return ()
 
     def used_bytes(self, target_bytes: int) -> int:

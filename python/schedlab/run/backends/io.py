@@ -20,7 +20,8 @@ from schedlab.host.control import Control
 from schedlab.kinds import OVERRIDE, Outcome, ResolvedTarget, WorkloadKind, latency
 from schedlab.run import gates
 from schedlab.run.admitted import Admitted
-from schedlab.spec import Candidate, Cell, GateFinding, Workload
+from schedlab.run.io_groups import IoGroups
+from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload
 
 AS_IS = "as-is"
 
@@ -34,6 +35,7 @@ class IoSession:
         self.control = control
         made_here = admitted.experiment.target.kind in ("scratch", "emulated")
         own = (target.device,) if target.device else ()
+        self._groups = IoGroups(control, target.device)
         self.queues = own if made_here else admitted.queues
 
     def rehearse(self) -> None:
@@ -46,7 +48,7 @@ class IoSession:
         for workload in self.admitted.experiment.workloads:
             for candidate in self.admitted.experiment.candidates:
                 kind = self.admitted.kind(workload, candidate)
-                kind.prepare(self.target, workload.label)
+                kind.prepare(self._with_groups(kind), workload.label)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run; the gates are looked at before and after, whatever the outcome."""
@@ -55,8 +57,9 @@ class IoSession:
         dropped = os.geteuid() == 0
         if dropped:
             self.control.drop_caches()
+        target = self._with_groups(kind)
         before = gates.snapshot(self.target.device)
-        outcome = kind.measure(self.target, workload.label, cell.seed)
+        outcome = kind.measure(target, workload.label, cell.seed)
         after = gates.snapshot(self.target.device)
         outcome = bounded(outcome, workload.metric)
         found = (
@@ -77,6 +80,13 @@ class IoSession:
             },
             gates=found,
         )
+
+    def _with_groups(self, kind: WorkloadKind) -> ResolvedTarget:
+        """The target, with the control groups that a run needs, set as it asks."""
+        if not kind.groups():
+            return self.target
+        made = {each.name: self._groups.directory(each) for each in kind.groups()}
+        return dataclasses.replace(self.target, groups=made)
 
     def _set_again(self, candidate: Candidate) -> dict[str, str]:
         """Set what was set in the rehearsal: if it fails now, somebody else meddles."""
@@ -101,16 +111,9 @@ class IoSession:
             return {}
         effective: dict[str, str] = {}
         for queue in self.queues:
-            settings = {**self._rotational(), **tunables_of(candidate)}
-            applied = self.control.set_scheduler(queue, scheduler, settings)
+            applied = self.control.set_scheduler(queue, scheduler, tunables_of(candidate))
             effective |= {"scheduler": applied.scheduler, **applied.tunables}
         return effective
-
-    def _rotational(self) -> dict[str, str]:
-        """What the device shall say of itself, set with every scheduler: bfq decides by it."""
-        target = self.admitted.experiment.target
-        asked = target.rotational or ("0" if target.kind == "scratch" else AS_IS)
-        return {} if asked == AS_IS else {"rotational": asked}
 
 
 def tunables_of(candidate: Candidate) -> dict[str, str | int | float]:
@@ -181,12 +184,10 @@ def resolve(
     size = target.size_bytes
     if target.kind == "scratch":
         report(f"filling a temporary device of {size >> 20} MiB with random data")
-        made = control.scratch(size, target.path or "/var/tmp")
+        home = target.path or "/var/tmp"
+        made = control.scratch(size, home, rotational=says_rotational(target, home))
         if not made.direct_io:
             report(f"{made.path}: the file below takes no direct I/O; its page cache takes part")
-        if target.rotational != AS_IS:
-            disk = knobs.device_name(made.path)
-            control.write_knob(knobs.queue_of(disk) / "rotational", target.rotational or "0")
         bare = _device(Path(made.path), counts_alone=True)
         if not (files or target.filesystem):
             return bare
@@ -196,8 +197,7 @@ def resolve(
         path = Path(consent.target if consent else target.path)
         alone = consent is not None or not devices.reasons_against_writing(target.path)
         if target.rotational not in ("", AS_IS):
-            disk = knobs.device_name(target.path)
-            control.write_knob(knobs.queue_of(disk) / "rotational", target.rotational)
+            control.set_rotational(target.path, target.rotational == "1")
         return dataclasses.replace(
             _device(Path(target.path), alone), path=path, raw_path=Path(target.path)
         )
@@ -222,6 +222,17 @@ def _with_files(bare: ResolvedTarget, mounted: Path) -> ResolvedTarget:
     return dataclasses.replace(
         bare, path=mounted / "data", size_bytes=size, counts_alone=False, directory=mounted
     )
+
+
+def says_rotational(target: Target, directory: str) -> bool:
+    """Whether a scratch device shall say that it has moving heads: as asked, usually not.
+
+    `as-is` is what the disks below its file say.
+    """
+    if target.rotational != AS_IS:
+        return target.rotational == "1"
+    below = [knobs.queue_of(disk) / "rotational" for disk in devices.disks_below(directory)]
+    return any(knobs.read_value(path) == "1" for path in below)
 
 
 def logical_block_bytes(disk: str) -> int:
