@@ -6,7 +6,6 @@ change of the procedure, not bad luck.
 """
 
 import importlib.util
-import itertools
 import sys
 from pathlib import Path
 

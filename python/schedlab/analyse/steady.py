@@ -17,8 +17,9 @@ from schedlab.analyse.residuals import TwoModes, two_modes
 FEW_BINS = 50
 BATCH, SMALL_BATCH = 5, 2
 FEWEST_BATCHES = 6
-#: A cut is accepted if it is nearly the best, and if the cut part differs by so many standard errors and by this share.
+#: The first cut is taken whose squared error is at most so many times the least.
 NEARLY = 1.25
+#: A cut is accepted if the cut part differs by so many standard errors and by this share.
 CUT_ERRORS, CUT_SHARE = 3.0, 0.02
 SLOPE_LEVEL, SLOPE_SHARE = 0.01, 0.10
 
