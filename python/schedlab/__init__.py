@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+# Loaded now, so that importing it later does not take the name of the function below.
+from schedlab import run as _run_package  # noqa: F401
+
 if TYPE_CHECKING:
     from pathlib import Path
 

@@ -38,7 +38,7 @@ class Result:
         return cls(Folder.open(Path(path)), goal)
 
     def __repr__(self) -> str:
-        return f"<Result {self.folder.path.name}: {self.verdict.statement}>"
+        return f"<Result {self.folder.path.name}: {self.verdict.code}>"
 
     @cached_property
     def record(self) -> Record:

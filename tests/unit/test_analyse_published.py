@@ -15,8 +15,7 @@ from click.testing import CliRunner
 from schedlab import load
 from schedlab.cli import cli
 
-DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
-pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the shared data are not beside the repo")
+DATA = Path(__file__).parents[1] / "data"
 
 IOZONE = (
     "iozone-noop-deadline-cfq.csv", "--candidate=scheduler", "--workload=test,record_bytes",

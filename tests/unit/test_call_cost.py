@@ -7,7 +7,7 @@ import pytest
 
 from schedlab.analyse.call_cost import fit_call_cost
 
-STUDY = Path(__file__).parents[2] / ".." / "shared" / "data" / "block-size-5mib.csv"
+STUDY = Path(__file__).parents[1] / "data" / "block-size-5mib.csv"
 
 
 @pytest.mark.skipif(not STUDY.exists(), reason="the published measurements are not here")

@@ -5,12 +5,12 @@ import json
 import pytest
 import report_simulation as simulation
 from click.testing import CliRunner
+from schedlab.design.io_experiment import FAMILIES, Load, workloads
 
 from schedlab import load, report
 from schedlab.analyse import analyse, next_decision
 from schedlab.analyse.objectives import choose
 from schedlab.cli import cli
-from schedlab.design.io_experiment import FAMILIES, Load, workloads
 from schedlab.spec import METRICS, Samples, Stopping
 from schedlab.store.folder import Folder
 

@@ -3,12 +3,12 @@
 import sys
 
 import pytest
-
-from schedlab.errors import SpecError
 from schedlab.run.place import Place
 from schedlab.run.worker_lines import as_iozone, worker_lines
 from schedlab.run.workloads import file_test, fio_file_test
 from schedlab.run.workloads.startup import Program
+
+from schedlab.errors import SpecError
 from schedlab.spec import Workload
 from schedlab.store.importers import iozone
 from schedlab.store.importers.imported import Options

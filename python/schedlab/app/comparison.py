@@ -16,6 +16,8 @@ from schedlab.kinds import nearest, typed
 from schedlab.kinds.file_test import IOZONE_SEVEN, TESTS
 from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target
 
+__all__ = ["Load", "Place", "comparison", "stopping_of", "target_of"]
+
 SCRATCH_BYTES = 1 << 30
 FILE_BYTES = 1 << 30
 BLOCKS_MAX = 40

@@ -31,7 +31,7 @@ class Preview:
         else:
             size = f"{len(self.plan.cells)} runs in {stopping.blocks} blocks"
             time = duration_text(self.seconds)
-        lines = [f"{experiment.title}: {size}, about {time}", "", "candidates and their settings:"]
+        lines = [experiment.title, f"{size}, about {time}", "", "candidates and their settings:"]
         for label, settings in self.settings:
             lines.append(f"  {label}")
             lines += [f"    {path} = {value}" for path, value in settings]

@@ -31,7 +31,8 @@ load_options = together(
     click.option("--buffered", is_flag=True, help="Through the page cache instead of O_DIRECT."),
     click.option("--engine", type=click.Choice(["own", "fio"]), default="own", show_default=True,
                  help="The file tests by our engine, or by an installed fio."),
-    click.option("--seconds", type=Duration(), help="Length of one run (default: 1 s)."),
+    click.option("--seconds", type=Duration(),
+                 help="Measured window of a run (default: what each workload needs)."),
     click.option("--archive", type=click.Path(path_type=Path, exists=True, dir_okay=False),
                  help="Archive to extract (default: a generated one)."),
     click.option("--archive-size", type=Size(), default="64M", show_default=True,
@@ -97,13 +98,12 @@ def compare(
 
 def experiment_of(place: Any, typed: dict[str, Any]) -> Any:
     """The experiment that the options mean."""
-    from schedlab.app.comparison import comparison, stopping_of
-    from schedlab.design.io_families import Load
+    from schedlab.app.comparison import Load, comparison, stopping_of
 
     load = Load(
         tests=typed["tests"],
         record_bytes=typed["records"] or (65536,),
-        seconds=typed["seconds"] or 1.0,
+        seconds=typed["seconds"] or 0.0,
         depth=typed["depth"],
         workers=typed["workers"],
         direct=not typed["buffered"],

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from schedlab.spec import Objective, Workload
 from schedlab.spec.quantities import size_text
 
-# The primary metric by objective: (file tests, interference).
-GOALS: dict[Objective, tuple[str, str]] = {
-    "throughput": ("throughput_bytes_per_s", "reader_latency_ns_mean"),
-    "latency": ("latency_ns_p99", "reader_latency_ns_p99"),
-    "responsiveness": ("latency_ns_p99", "reader_latency_ns_mean"),
-    "fairness": ("throughput_bytes_per_s", "read_bytes_per_s"),
-}
-FILE_TEST_METRICS = ("throughput_bytes_per_s", "latency_ns_p50", "latency_ns_p99", "cpu_s")
-INTERFERENCE_METRICS = (
-    "reader_latency_ns_mean", "reader_latency_ns_p99", "read_bytes_per_s", "write_bytes_per_s",
+NEWCOMER_METRICS = (
+    "newcomer_latency_ns_mean", "newcomer_latency_ns_p50", "newcomer_latency_ns_p90",
+    "write_bytes_per_s",
 )  # fmt: skip
+READER_METRICS = (
+    "reader_latency_ns_mean", "reader_latency_ns_p50", "reader_latency_ns_p90",
+    "reader_latency_ns_p99", "read_bytes_per_s", "write_bytes_per_s",
+)  # fmt: skip
+EQUALS_METRICS = (
+    "throughput_bytes_per_s", "fairness_jain", "latency_ns_p99", "cpu_per_request_ns",
+)  # fmt: skip
+FILE_TEST_METRICS = ("throughput_bytes_per_s", "latency_ns_p50", "latency_ns_p99", "cpu_s")
 
 
 @dataclass(frozen=True)
 class Load:
-    """What the workloads are made of; `seconds` is the length of one run."""
+    """What the workloads are made of.
+
+    `seconds` is the measured window of one run; 0: what each workload usually has.
+    """
 
     tests: Sequence[str] | None = None
     record_bytes: Sequence[int] = (65536,)
     span_bytes: int = 0
-    seconds: float = 1.0
+    seconds: float = 0.0
     depth: int = 1
     workers: int = 1
     direct: bool = True
@@ -36,8 +41,16 @@ class Load:
     archive_bytes: int = 64 << 20
     decompressor: str = "none"
     timing_seconds: float | None = None  # None: hdparm's own 2 and 3 s
-    program: str = ""  # whose start-up is timed; empty: an own one
+    program: str = ""  # whose start-up is timed; empty: a built-in one
     by_fio: bool = False  # the file tests, by an installed fio instead of our engine
+
+    def window(self) -> dict[str, Any]:
+        """The parameter `seconds`, where it was asked for."""
+        return {"seconds": self.seconds} if self.seconds else {}
+
+    def span(self) -> dict[str, Any]:
+        """The parameter `span_bytes`, where it was asked for."""
+        return {"span_bytes": self.span_bytes} if self.span_bytes else {}
 
 
 def workloads(families: Sequence[str], load: Load, objective: Objective) -> tuple[Workload, ...]:
@@ -45,50 +58,83 @@ def workloads(families: Sequence[str], load: Load, objective: Objective) -> tupl
     return tuple(work for family in families for work in FAMILIES[family](load, objective))
 
 
+def newcomer(load: Load, objective: Objective) -> list[Workload]:
+    """A new process beside two writers that fill the driver's queue twice."""
+    metric = "newcomer_latency_ns_p90" if objective == "latency" else NEWCOMER_METRICS[0]
+    return [_work("newcomer beside writers", "newcomer", metric, load.span(), NEWCOMER_METRICS)]
+
+
+def steady_reader(load: Load, objective: Objective) -> list[Workload]:
+    """A reader that has long been running, beside the same writers."""
+    metric = "reader_latency_ns_p90" if objective == "latency" else READER_METRICS[0]
+    return [
+        _work(
+            "reader beside writers", "reader-beside-writers", metric,
+            {**load.window(), **load.span()}, READER_METRICS,
+        )
+    ]  # fmt: skip
+
+
+def readers_together(load: Load, objective: Objective) -> list[Workload]:
+    """Four processes read their regions in order."""
+    metric = {"latency": "latency_ns_p99", "fairness": "fairness_jain"}.get(
+        objective, "throughput_bytes_per_s"
+    )
+    parameters = {**load.window(), **load.span()}
+    return [
+        _work("sequential readers together", "readers-together", metric, parameters, EQUALS_METRICS)
+    ]
+
+
+def random_reads(load: Load, objective: Objective) -> list[Workload]:
+    """Eight processes read 4 KiB at random, each with 32 requests in flight."""
+    metric = {"latency": "latency_ns_p99", "fairness": "fairness_jain"}.get(
+        objective, "throughput_bytes_per_s"
+    )
+    parameters = {**load.window(), **load.span()}
+    return [_work("random reads at depth 32", "random-reads", metric, parameters, EQUALS_METRICS)]
+
+
+def database(load: Load, objective: Objective) -> list[Workload]:
+    """Four clients that read pages and commit to a shared log."""
+    metrics = (
+        "transactions_per_s", "commit_latency_ns_mean", "commit_latency_ns_p99", "latency_ns_mean",
+    )  # fmt: skip
+    slow = objective in ("latency", "responsiveness")
+    metric = "commit_latency_ns_mean" if slow else metrics[0]
+    return [_work("database", "database", metric, {**load.window(), **load.span()}, metrics)]
+
+
+def one_process(load: Load, objective: Objective) -> list[Workload]:
+    """One process with one request in flight: no scheduler has anything to order."""
+    parameters = {"test": "random-read", "record_bytes": 4096, **load.window(), **load.span()}
+    metric = "latency_ns_p99" if objective == "latency" else FILE_TEST_METRICS[0]
+    return [_work("one process alone", "file-test", metric, parameters, FILE_TEST_METRICS)]
+
+
 def file_tests(load: Load, objective: Objective) -> list[Workload]:
     """Every test at every record size."""
-    metric = GOALS[objective][0]
+    slow = objective in ("latency", "responsiveness")
+    metric = "latency_ns_p99" if slow else FILE_TEST_METRICS[0]
     return [
-        Workload(
-            label=f"{test} {size_text(record)}",
-            kind="fio-file-test" if load.by_fio else "file-test",
-            metric=metric,
-            parameters={
+        _work(
+            f"{test} {size_text(record)}",
+            "fio-file-test" if load.by_fio else "file-test",
+            metric,
+            {
                 "test": test,
                 "record_bytes": record,
-                "span_bytes": load.span_bytes,
-                "seconds": load.seconds,
+                **load.span(),
+                **load.window(),
                 "engine": "psync" if load.depth == 1 else "io_uring",
                 "depth": load.depth,
                 "workers": load.workers,
                 "direct": load.direct,
             },
-            secondary=_others(FILE_TEST_METRICS, metric),
+            FILE_TEST_METRICS,
         )
         for record in load.record_bytes
         for test in load.tests or ()
-    ]
-
-
-def interference(load: Load, objective: Objective) -> list[Workload]:
-    """A depth-1 reader beside two writers: together they exceed the device's own queue."""
-    metric = GOALS[objective][1]
-    return [
-        Workload(
-            label="reader beside writers",
-            kind="interference",
-            metric=metric,
-            parameters={
-                "seconds": max(load.seconds, 0.5),
-                "ramp_seconds": 0.2,
-                "reader_record_bytes": 4096,
-                "writers": 2,
-                "writer_record_bytes": 65536,
-                "writer_depth": 64,
-                "span_bytes": load.span_bytes,
-            },
-            secondary=_others(INTERFERENCE_METRICS, metric),
-        )
     ]
 
 
@@ -113,13 +159,13 @@ def timings(load: Load, objective: Objective) -> list[Workload]:
 def extraction(load: Load, objective: Objective) -> list[Workload]:
     """Unpacking a source tree from a cold cache."""
     parameters = {"decompressor": load.decompressor, "size_bytes": load.archive_bytes}
-    given = {"archive": load.archive} if load.archive else {}
+    source = {"archive": load.archive} if load.archive else {}
     return [
         Workload(
             label="archive extraction",
             kind="archive-extraction",
             metric="elapsed_s",
-            parameters={**parameters, **given},
+            parameters={**parameters, **source},
             secondary=("user_s", "system_s", "cpu_s"),
         )
     ]
@@ -127,8 +173,8 @@ def extraction(load: Load, objective: Objective) -> list[Workload]:
 
 def startup(load: Load, objective: Objective) -> list[Workload]:
     """A program's start from a cold cache: alone, and beside two readers and two writers."""
-    given = {"program": load.program} if load.program else {}
-    shared = {**given, "span_bytes": load.span_bytes}
+    program = {"program": load.program} if load.program else {}
+    shared = {**program, **load.span()}
     beside = {"readers": 2, "writers": 2, "ramp_seconds": 0.5}
     return [
         Workload("start-up alone", "startup", "startup_s", shared, ("cpu_s",)),
@@ -144,14 +190,27 @@ def startup(load: Load, objective: Objective) -> list[Workload]:
 
 # family, as typed after --workloads -> its workloads
 FAMILIES: Mapping[str, Callable[[Load, Objective], list[Workload]]] = {
+    "newcomer": newcomer,
+    "steady-reader": steady_reader,
+    "readers": readers_together,
+    "random-reads": random_reads,
+    "database": database,
+    "one-process": one_process,
     "file-tests": file_tests,
-    "interference": interference,
     "timings": timings,
     "extraction": extraction,
     "startup": startup,
 }
-USUAL_FAMILIES = ("interference", "file-tests")
+# Those in which a scheduler has something to decide, the most telling first: a short budget keeps
+# the first ones. The last is a control: one process leaves nothing to order.
+USUAL_FAMILIES = (
+    "newcomer", "steady-reader", "readers", "random-reads", "database", "one-process",
+)  # fmt: skip
 
 
-def _others(names: Sequence[str], primary: str) -> tuple[str, ...]:
-    return tuple(name for name in names if name != primary)
+def _work(
+    label: str, kind: str, metric: str, parameters: dict[str, Any], metrics: Sequence[str]
+) -> Workload:
+    """A workload with one of `metrics` as the primary one and the others as secondary ones."""
+    others = tuple(name for name in metrics if name != metric)
+    return Workload(label, kind, metric, parameters, others)

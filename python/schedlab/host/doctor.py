@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.host import devices, facts, journal, knobs, owned
+from schedlab.host import devices, facts, journal, knobs, leftovers, owned
 
 QUANTA_MS = (1, 2, 5, 10, 20, 50, 100, 200)
 _CAPABILITIES = {"SYS_ADMIN": 21, "SYS_NICE": 23, "SYS_RESOURCE": 24, "PERFMON": 38, "BPF": 39}
@@ -56,7 +56,7 @@ def examine(directory: Path, quanta_ms: Sequence[int] = QUANTA_MS) -> list[Fact]
             facts_found += examiner()
         except (HostError, OSError, ValueError, LookupError, AttributeError) as error:
             facts_found.append(Fact(topic, f"unknown ({error})", "nothing can be said about it"))
-    return [*facts_found, *quanta(quanta_ms), *space(directory), *left_over(directory)]
+    return [*facts_found, *quanta(quanta_ms), *space(directory)]
 
 
 def privileges() -> Iterator[Fact]:
@@ -272,16 +272,18 @@ def tools() -> Iterator[Fact]:
 
 
 def session() -> Iterator[Fact]:
-    """What a session that died has left to be put back."""
+    """What sessions that died have left to be put back, and who is at work."""
     directory = journal.state_directory()
-    path = directory / journal.JOURNAL_NAME
-    if not journal.exists(directory):
+    paths = journal.sessions(directory)
+    if not paths:
         yield Fact("journal", f"none in {directory}", "nothing is to be put back")
-        return
-    with journal.held(directory, wait_s=0.0) as idle:
-        found = f"{path} of a session that died" if idle else f"{path} of a session at work"
-    follows = "the next command that touches the host puts it back" if idle else "wait for its end"
-    yield Fact("journal", found, follows, "schedlab recover" if idle else "")
+    for path in paths:
+        owner = journal.read(path).owner
+        if journal.is_alive(owner.partition(" ")[0]):
+            yield Fact("journal", f"{path} of process {owner}", "wait for its end")
+        else:
+            follows = "the next command that touches the host puts it back"
+            yield Fact("journal", f"{path} of a session that died", follows, "schedlab recover")
 
 
 def quanta(requested_ms: Sequence[int]) -> Iterator[Fact]:
@@ -317,13 +319,12 @@ def space(directory: Path) -> Iterator[Fact]:
     yield Fact("free space", text, follows, command)
 
 
-def left_over(directory: Path) -> Iterator[Fact]:
-    """Our own files that no journal knows any more, after a power failure for example."""
-    places = dict.fromkeys((directory, Path("/var/tmp"), Path("/tmp")))
-    for place in (each for each in places if os.access(each, os.R_OK | os.X_OK)):
-        for path in sorted(place.glob(f"{owned.PREFIX}scratch-*")):
-            follows = "it takes space; if no schedlab is running it is left over"
-            yield Fact("scratch file", str(path), follows, f"rm {path}")
+def left_over() -> Iterator[Fact]:
+    """Files of ours that outlived their session, after a power failure for example."""
+    for left in leftovers.stale(journal.state_directory()):
+        if Path(left.path).exists():
+            follows = "a session that is gone left it, after a power failure for example"
+            yield Fact(f"left-over {left.what}", left.path, follows, "schedlab recover")
 
 
 def _has_events(where: str) -> bool:
@@ -358,4 +359,5 @@ FACTS: dict[str, Callable[[], Iterator[Fact]]] = {
     "clock source": clock,
     "tools": tools,
     "journal": session,
+    "left-over files": left_over,
 }

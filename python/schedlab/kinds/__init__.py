@@ -13,10 +13,14 @@ from schedlab.kinds.archive_extraction import ArchiveExtraction
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.calls import Calls
+from schedlab.kinds.database import Database
 from schedlab.kinds.device_timings import DeviceTimings
 from schedlab.kinds.file_test import FileTest
 from schedlab.kinds.fio_file_test import FioFileTest
-from schedlab.kinds.interference import Interference
+from schedlab.kinds.newcomer import Newcomer
+from schedlab.kinds.random_reads import RandomReads
+from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
+from schedlab.kinds.readers_together import ReadersTogether
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.kinds.simulated import SimulatedDisk, SimulatedSsd
 from schedlab.kinds.startup import Startup
@@ -29,10 +33,14 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         ArchiveExtraction,
         Calculation,
         Calls,
+        Database,
         DeviceTimings,
         FileTest,
         FioFileTest,
-        Interference,
+        Newcomer,
+        RandomReads,
+        ReaderBesideWriters,
+        ReadersTogether,
         SimulatedDisk,
         SimulatedSsd,
         Startup,

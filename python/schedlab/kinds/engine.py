@@ -34,15 +34,25 @@ def run_groups(
     seconds: float | None,
     ramp_seconds: float = 0.0,
     should_end: Callable[[], bool] | None = None,
+    *,
+    process: bool = False,
+    device: str | None = None,
 ) -> dict[str, Any]:
     """Run one job of the load engine; its whole result, as in crates/load/src/io/result.rs.
 
-    `should_end` is asked every 20 ms and ends the measured window by giving True.
+    `should_end` is asked every 20 ms and ends the measured window by giving True. With `process`
+    every worker is a process; of `device` the requests in flight are sampled.
     HostError when the engine cannot do it here; Interrupted when the user stopped it.
     """
     from schedlab import _core
 
-    job = {"seconds": seconds, "ramp_seconds": ramp_seconds, "groups": list(groups)}
+    job = {
+        "seconds": seconds,
+        "ramp_seconds": ramp_seconds,
+        "process": process,
+        "device": device,
+        "groups": list(groups),
+    }
     return _answer(lambda: _core.run_io_job(json.dumps(job), should_end))
 
 

@@ -125,10 +125,12 @@ def outcome_of(done: dict[str, Any], claimed: tuple[int, int], direct: bool) -> 
     rows = latency.merge(side["latency"]["bins"] for side in both)
     cpu_s = (done["cpu_user_ns"] + done["cpu_system_ns"]) / 1e9
     operations = sum(side["operations"] for side in both)
-    rates = {}
+    rates, bounds = {}, {}
     if operations:
         rates["throughput_bytes_per_s"] = sum(side["bytes"] for side in both) / elapsed_s
         rates["iops"] = operations / elapsed_s
+    elif elapsed_s and not any(side["errors"] for side in both):
+        rates["iops"], bounds["iops"] = 1 / elapsed_s, "at-most"
     return Outcome(
         metrics={**rates, "cpu_s": cpu_s, "elapsed_s": elapsed_s, **latency.metrics(rows)},
         properties={
@@ -139,4 +141,5 @@ def outcome_of(done: dict[str, Any], claimed: tuple[int, int], direct: bool) -> 
             "claimed_bytes": list(claimed) if direct else None,
         },
         histograms={"latency_ns": rows},
+        bounds=bounds,
     )

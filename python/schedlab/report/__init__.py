@@ -1,11 +1,12 @@
-"""Step 5: a verdict that somebody can read: text, HTML, a workbook, Markdown, CSV.
+"""Step 5: a verdict that people can read: text, HTML, a workbook, Markdown, CSV.
 
 Every function takes a `Record` (what was measured) and its `Verdict` (what that says); `lang` is
-one of `LANGUAGES`, SpecError otherwise. Altair and XlsxWriter are imported when they are needed.
+one of `LANGUAGES`, SpecError otherwise. XlsxWriter is imported when it is needed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from schedlab.report.reproduce import script as reproduce_script
@@ -16,6 +17,7 @@ from schedlab.spec import Record, Verdict
 __all__ = [
     "LANGUAGES",
     "csv",
+    "headline",
     "html",
     "markdown",
     "reproduce_script",
@@ -26,12 +28,28 @@ __all__ = [
 
 
 def text(
-    record: Record, verdict: Verdict, width: int = 80, colour: bool = False, lang: str = "en"
+    record: Record,
+    verdict: Verdict,
+    width: int = 80,
+    colour: bool = False,
+    lang: str = "en",
+    folder: Path | None = None,
+    reports: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The verdict for a terminal of `width` columns."""
+    """The first screen for a terminal of `width` columns.
+
+    `folder` is named in the commands of the next step, `reports` are (name, path) of the files.
+    """
     from schedlab.report.terminal import render
 
-    return render(View(record, verdict, Texts(lang)), width, colour)
+    return render(View(record, verdict, Texts(lang), folder), width, colour, reports)
+
+
+def headline(record: Record, verdict: Verdict, lang: str = "en") -> str:
+    """The headline with its price: the same in every form of the report."""
+    from schedlab.report.headline import headline_text
+
+    return headline_text(View(record, verdict, Texts(lang)))
 
 
 def html(record: Record, verdict: Verdict, lang: str = "en") -> str:

@@ -2,62 +2,38 @@
 
 from __future__ import annotations
 
-import html
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from schedlab.report import charts, frame
+from schedlab.report.markup import Cell, Line, figure, number, paragraph, table
+from schedlab.report.texts import Texts
 from schedlab.report.view import size_text
 
 TITLE = "Block size and open mode"
-STYLE = """
-:root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}
-body{max-width:60rem;margin:2rem auto;padding:0 1rem}svg{max-width:100%;height:auto;background:#fff}
-div{overflow-x:auto}table{border-collapse:collapse}td,th{padding:.2rem .8rem;text-align:right}
-th:first-child,td:first-child{text-align:left}thead th{border-bottom:1px solid}
-"""
 
 
-def chart_svg(points: list[Mapping[str, Any]]) -> str:
-    """Every run's seconds per call, and a line through the medians per mode."""
-    import altair as alt
-    import vl_convert
-
-    rows = [
-        {
-            "mode": point["mode"],
-            "block": point["block_bytes"],
-            "microseconds": point["elapsed_s"] / point["calls"] * 1e6,
-        }
-        for point in points
-    ]
-    sizes = sorted({point["block_bytes"] for point in points})
-    labels = f"{ {size: size_text(size) for size in sizes} }[datum.value]"
-    axis = alt.Axis(values=sizes, labelExpr=labels, labelAngle=-45, labelOverlap=False, grid=False)
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("block:Q", scale=alt.Scale(type="log", base=2), title="block size", axis=axis),
-        color=alt.Color("mode:N", title="open mode", legend=None),
-    )
-    scale, title = alt.Scale(type="log"), "µs per call"
-    ticks = alt.Axis(tickCount=6, format=",~r")
-    layers = base.mark_point(size=18, opacity=0.5).encode(
-        y=alt.Y("microseconds:Q", scale=scale, title=title, axis=ticks),
-        shape=alt.Shape("mode:N", legend=None),
-    )
-    lines = base.mark_line().encode(
-        y=alt.Y("median(microseconds):Q", scale=scale, title=title),
-        strokeDash=alt.StrokeDash("mode:N", legend=None),
-    )
-    last = max(sizes)
-    names = (
-        base.transform_filter(alt.datum.block == last)
-        .mark_text(align="left", dx=8)
-        .encode(y=alt.Y("median(microseconds):Q", scale=scale, title=title), text="mode:N")
-    )
-    spec = (layers + lines + names).properties(width=640, height=380).to_json()
-    svg: str = vl_convert.vegalite_to_svg(spec)
-    return svg
+def chart_svg(points: Sequence[Mapping[str, Any]], texts: Texts, label: str) -> str:
+    """The median of the runs' microseconds per call, and their range, a line per mode."""
+    modes = list(dict.fromkeys(point["mode"] for point in points))
+    sizes = sorted({int(point["block_bytes"]) for point in points})
+    lines = []
+    for i, mode in enumerate(modes):
+        by_size: dict[int, list[float]] = {}
+        for point in points:
+            if point["mode"] == mode:
+                each = point["elapsed_s"] / point["calls"] * 1e6
+                by_size.setdefault(int(point["block_bytes"]), []).append(each)
+        middles = [(float(size), statistics.median(by_size[size])) for size in sorted(by_size)]
+        ranges = [(min(by_size[size]), max(by_size[size])) for size in sorted(by_size)]
+        lines.append(charts.Line(i, middles, ranges, name=mode))
+    chart = charts.Chart(
+        lines, texts("size.block_bytes"), "µs per call", log_x=True, width=720, height=380,
+        ticks_x=[(float(size), size_text(size)) for size in sizes],
+    )  # fmt: skip
+    return charts.line_chart(chart, texts, label)
 
 
 def medians(points: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, int, float]]:
@@ -72,31 +48,40 @@ def medians(points: Sequence[Mapping[str, Any]]) -> list[tuple[str, int, int, fl
 
 
 def write_page(data: Mapping[str, Any], path: Path) -> None:
-    """One self-contained page: conclusions, chart, and the table of all runs."""
-    said = "".join(_said(mode, found) for mode, found in data["modes"].items())
-    rows = "".join(
-        f"<tr><td>{html.escape(mode)}</td><td>{size_text(block)}</td><td>{calls:,}</td>"
-        f"<td>{seconds:.6f}</td><td>{seconds / calls * 1e6:,.2f}</td>"
-        f"<td>{calls * block / seconds / 1e6:,.1f}</td></tr>"
-        for mode, block, calls, seconds in medians(data["points"])
-    )
-    head = "<th>mode<th>block<th>calls<th>seconds<th>µs per call<th>MB/s"
+    """One self-contained page: conclusions, chart, and the medians of all runs."""
+    texts = Texts("en")
     repetitions = 1 + max(point["repetition"] for point in data["points"])
     label = "Microseconds per call over block size"
-    path.write_text(
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width"><title>'
-        f"{TITLE}</title><style>{STYLE}</style><main><h1>{TITLE}</h1>{said}"
-        f'<figure role="img" aria-label="{label}">{chart_svg(data["points"])}</figure>'
-        f"<h2>Medians of {repetitions} repetitions</h2>"
-        f'<div tabindex="0"><table><thead><tr>{head}</thead><tbody>{rows}</tbody></table></div>'
-        "</main></html>"
+    caption = f"Medians of {repetitions} repetitions"
+    head: Line = ["mode", *map(Cell, ("block", "calls", "seconds", "µs per call", "MB/s"))]
+    rows: list[Line] = [
+        [
+            mode,
+            number(size_text(block)),
+            number(f"{calls:,}"),
+            number(texts.figure(seconds)),
+            number(texts.figure(seconds / calls * 1e6)),
+            number(texts.figure(calls * block / seconds / 1e6)),
+        ]
+        for mode, block, calls, seconds in medians(data["points"])
+    ]
+    beside = table(head, rows, caption)
+    drawn = chart_svg(data["points"], texts, label)
+    said = {mode: sentences(found) for mode, found in data["modes"].items()}
+    headline = [f"{mode}: {lines[0]}" for mode, lines in said.items()]
+    rest = "".join(
+        paragraph(f"{mode}: {line}") for mode, lines in said.items() for line in lines[1:]
     )
-
-
-def _said(mode: str, found: Mapping[str, Any]) -> str:
-    paragraphs = "".join(f"<p>{html.escape(text)}</p>" for text in sentences(found))
-    return f"<h2>{html.escape(mode)}</h2>{paragraphs}"
+    note = "The median of the runs and their range; both axes are logarithmic."
+    first = f'<div class="wide">{figure(label, note, drawn, "", texts)}</div>{rest}'
+    page = frame.Page(
+        headline=headline,
+        kicker=f"{TITLE}. Measured on {data['target']}.",
+        lead=[f"{len(data['points'])} runs, {repetitions} of each block size and mode."],
+        first=first,
+        sections=[("medians", caption, beside)],
+    )
+    frame.write(page, texts, path)
 
 
 def sentences(found: Mapping[str, Any]) -> list[str]:

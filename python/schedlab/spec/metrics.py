@@ -25,6 +25,9 @@ def _metric_table() -> dict[str, Metric]:
         ("read_bytes_per_s", "B/s", "read throughput"),
         ("write_bytes_per_s", "B/s", "write throughput"),
         ("iops", "1/s", "I/O operations per second"),
+        ("transactions_per_s", "1/s", "transactions per second"),
+        ("copy_bytes_per_s", "B/s", "copy throughput"),
+        ("share_fulfilment", "", "share reached of the share asked"),
         ("fairness_jain", "", "fairness (Jain index)"),
         ("calculations_per_cpu_s", "1/s", "calculations per CPU second"),
         ("calculations_per_cpu_s_raw", "1/s", "calculations per CPU second, as counted"),
@@ -59,9 +62,16 @@ def _metric_table() -> dict[str, Metric]:
             )
             for q in ("mean", "p50", "p90", "p99", "p99_9", "max")
         ),
+        ("cpu_per_request_ns", "ns", "CPU time per request"),
         *(
             (f"{group}latency_ns_{q}", "ns", f"{title} {q}".strip())
-            for group, title in (("", "latency"), ("reader_", "reader latency"))
+            for group, title in (
+                ("", "latency"),
+                ("reader_", "reader latency"),
+                ("newcomer_", "newcomer latency"),
+                ("commit_", "commit latency"),
+                ("favoured_", "latency of the favoured"),
+            )
             for q in ("mean", "p50", "p90", "p99", "p99_9", "p99_99", "max")
         ),
         *(

@@ -12,6 +12,7 @@ from schedlab.spec.experiment import ATTEMPTS_MAX, SCHEMA_VERSION, Experiment, P
 from schedlab.spec.metrics import Metric
 
 RunStatus = Literal["ok", "discarded"]
+Bound = Literal["", "at-most", "at-least"]
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,16 @@ class Run:
 @dataclass(frozen=True)
 class Samples:
     """One metric of one workload in long form: row i is `values[i]` of `candidates[i]` in
-    `blocks[i]`, in the order of running. What `analyse/` takes.
+    `blocks[i]`, in the order of running. What `analyse/` takes. A NaN is a missing cell.
 
-    `cpu_share[i]` is the workload's own CPU time over its wall time, where known (else NaN).
+    `bounds[i]` says that the run starved and its value is only a bound on the truth: "at-most"
+    (a throughput with no more than one operation) or "at-least" (a latency, a time). `sessions`
+    name the boot and set of files of each run, `layouts` its set of files. `cpu_share[i]` is the
+    workload's own CPU time over its wall time, where known (else NaN). `step` is the resolution
+    of a value (clock tick, one operation over the time, last printed digit) in its unit.
+    `repeated[candidate]` counts the runs that failed a gate, `kept[candidate]` those that passed.
+    `time_s` is the measured time of a run, `previous[i]` the candidate that ran just before
+    (`""`: none), where they are known. Empty columns: not known, or none.
     """
 
     workload: str
@@ -73,6 +81,59 @@ class Samples:
     cpu_share: tuple[float, ...] = ()
     weight: float = 1.0
     negative_control: bool = False
+    bounds: tuple[Bound, ...] = ()
+    sessions: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+    previous: tuple[str, ...] = ()
+    step: float = 0.0
+    time_s: float = 0.0
+    actor: str = ""
+    nothing_to_order: bool = False
+    repeated: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RateSeries:
+    """How fast one group of a run worked, in bins of equal length from the start of the run.
+
+    `values[i]` is the rate in bin i, in `unit` ("1/s" or "B/s"); a NaN is a bin without a value.
+    `measured_from_s` is where the ramp ends: what is before it is not in the figures of the run.
+    """
+
+    block: int
+    group: str
+    unit: str
+    bin_s: float
+    values: tuple[float, ...]
+    measured_from_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where the requests of one group waited, in one more run with a block-layer capture.
+
+    Means per request: `tag_s` from arrival to the driver's tag, `scheduler_s` from insert to
+    issue, `device_s` from issue to completion. `device_depth` and `scheduler_depth` are the mean
+    numbers of requests (of all groups) there. `requests` were seen, `lost` events were not.
+    `depth_series` is the depth in the device in bins of `bin_s`. Such a run is never scored.
+    """
+
+    group: str
+    tag_s: float
+    scheduler_s: float
+    device_s: float
+    device_depth: float = 0.0
+    scheduler_depth: float = 0.0
+    requests: int = 0
+    lost: int = 0
+    bin_s: float = 0.1
+    depth_series: tuple[float, ...] = ()
+
+    @property
+    def total_s(self) -> float:
+        """Mean response time of a request."""
+        return self.tag_s + self.scheduler_s + self.device_s
 
 
 @dataclass(frozen=True)
@@ -82,6 +143,8 @@ class Record:
     `histograms[workload, candidate]` is the merged latency histogram of all analysed runs as
     rows (low_ns, high_ns, count); `notices` are sentences about the folder itself, such as runs
     that are missing. `host` is the content of `host.json`. `figures` are SVG files of the folder.
+    `series[workload, candidate]` are rates over time of the analysed runs, one per run and group;
+    `explanations[workload, candidate]` say where requests waited, one per group.
     """
 
     experiment: Experiment
@@ -93,6 +156,8 @@ class Record:
     )
     notices: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
+    series: Mapping[tuple[str, str], tuple[RateSeries, ...]] = field(default_factory=dict)
+    explanations: Mapping[tuple[str, str], tuple[Explanation, ...]] = field(default_factory=dict)
 
     @cached_property
     def missing_cells(self) -> tuple[tuple[int, str, str], ...]:

@@ -23,6 +23,7 @@
 //! ```
 
 mod buffer;
+mod check;
 mod clock;
 mod engine;
 pub mod error;

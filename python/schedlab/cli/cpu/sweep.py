@@ -111,9 +111,9 @@ def sweep(
 
 def present_quanta(result: Result, as_json: bool) -> None:
     """Verdict, reports, charts (drawn before the record that shows them is read), tables."""
-    from schedlab.cli.cpu.tables import published_tables
     from schedlab.cli.show import present
     from schedlab.cpu.charts import write_charts
+    from schedlab.report.quanta_tables import published_tables
     from schedlab.result import Result
     from schedlab.store.folder import FIGURES
 

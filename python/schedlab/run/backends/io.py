@@ -6,6 +6,7 @@ is set or made goes through `host.control`, which puts it back.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterator
@@ -68,6 +69,7 @@ class IoSession:
         return dataclasses.replace(
             outcome,
             properties={
+                **device_facts(self.target.device),
                 **outcome.properties,
                 **gates.cpu_facts(before, after),
                 "effective": effective,
@@ -99,9 +101,16 @@ class IoSession:
             return {}
         effective: dict[str, str] = {}
         for queue in self.queues:
-            applied = self.control.set_scheduler(queue, scheduler, tunables_of(candidate))
+            settings = {**self._rotational(), **tunables_of(candidate)}
+            applied = self.control.set_scheduler(queue, scheduler, settings)
             effective |= {"scheduler": applied.scheduler, **applied.tunables}
         return effective
+
+    def _rotational(self) -> dict[str, str]:
+        """What the device shall say of itself, set with every scheduler: bfq decides by it."""
+        target = self.admitted.experiment.target
+        asked = target.rotational or ("0" if target.kind == "scratch" else AS_IS)
+        return {} if asked == AS_IS else {"rotational": asked}
 
 
 def tunables_of(candidate: Candidate) -> dict[str, str | int | float]:
@@ -125,14 +134,19 @@ def with_seconds(kind: WorkloadKind, seconds: float) -> WorkloadKind:
 def bounded(outcome: Outcome, metric: str) -> Outcome:
     """The outcome with a bound in place of a latency quantile that too few requests support.
 
-    A run in which somebody was not served is a result, never a failed run.
+    A run in which somebody was not served is a result, never a failed run: without a request the
+    bound is the age of the oldest one, or the window.
     """
-    _, found, name = metric.rpartition("latency_ns_")
+    prefix, found, name = metric.rpartition("latency_ns_")
     if metric in outcome.metrics or not found or name not in latency.QUANTILES:
         return outcome
     rows = outcome.histograms.get("latency_ns", ())
     value = latency.bound(rows, latency.QUANTILES[name])
     if value is None:
+        value = outcome.metrics.get(f"{prefix}latency_ns_mean")
+        if f"{prefix}latency_ns_mean" not in outcome.bounds:
+            value = outcome.metrics.get("elapsed_s", 0.0) * 1e9
+    if not value:
         return outcome
     return dataclasses.replace(
         outcome,
@@ -197,7 +211,8 @@ def resolve(
     block = logical_block_bytes(only) if only else 512
     raw = Path("/dev") / only if only else own / "data"
     raw_size = devices.size_bytes(raw) if only else size
-    return ResolvedTarget(own / "data", size, only, block, False, raw, raw_size, own)
+    tags = driver_tags(only) if only else 0
+    return ResolvedTarget(own / "data", size, only, block, False, raw, raw_size, own, tags)
 
 
 def _with_files(bare: ResolvedTarget, mounted: Path) -> ResolvedTarget:
@@ -214,7 +229,35 @@ def logical_block_bytes(disk: str) -> int:
     return int(knobs.read_value(knobs.queue_of(disk) / "logical_block_size"))
 
 
+def driver_tags(disk: str) -> int:
+    """How many requests the driver takes at a time; 0 where the kernel does not say.
+
+    The tags of all hardware queues, or what the device itself takes (SCSI's queue_depth).
+    """
+    home = knobs.SYS_BLOCK / disk
+    tags = 0
+    for file in home.glob("mq/*/nr_tags"):
+        with contextlib.suppress(OSError, ValueError):
+            tags += int(knobs.read_value(file))
+    with contextlib.suppress(OSError, ValueError):
+        tags = min(tags, int(knobs.read_value(home / "device" / "queue_depth"))) or tags
+    return tags
+
+
+def device_facts(disk: str | None) -> dict[str, object]:
+    """What the device says of itself while it is measured, for a run's properties."""
+    if disk is None:
+        return {}
+    queue = knobs.queue_of(disk)
+    facts: dict[str, object] = {"driver_tags": driver_tags(disk)}
+    for name in ("rotational", "nr_requests"):
+        with contextlib.suppress(OSError, ValueError):
+            facts[name] = int(knobs.read_value(queue / name))
+    return facts
+
+
 def _device(path: Path, counts_alone: bool) -> ResolvedTarget:
     disk = knobs.device_name(str(path))
     size = devices.size_bytes(path)
-    return ResolvedTarget(path, size, disk, logical_block_bytes(disk), counts_alone, path, size)
+    block, tags = logical_block_bytes(disk), driver_tags(disk)
+    return ResolvedTarget(path, size, disk, block, counts_alone, path, size, tags=tags)

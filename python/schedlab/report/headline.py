@@ -1,0 +1,276 @@
+"""The sentences of a headline: one table from the code of a verdict to what is said.
+
+Nothing else in the program makes a sentence about an outcome. Terminal, page, workbook and
+Markdown print what `headline` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from schedlab.report import words
+from schedlab.report.view import View
+from schedlab.spec import Fact, Headline, Metric, Overall, WorkloadVerdict
+
+NAMED_MAX = 2
+LOSERS_MAX = 2
+DECIDING = ("winner", "winner-price", "keep")
+
+
+def headline(view: View) -> list[str]:
+    """The verdict of the whole experiment, a sentence each: which one, and at what price."""
+    said = view.verdict.headline
+    lines = _sentences(view, said, mix=len(view.workloads) > 1)
+    if view.verdict.overall.best_everywhere and said.code in DECIDING and len(view.workloads) > 1:
+        count = view.texts.number(len(view.verdict.overall.workloads), 0)
+        lines.append(view.texts("headline.best-everywhere", workloads=count))
+    if goal := view.verdict.goal:
+        wanted = view.texts(f"goal.{goal}")
+        lines[0] = view.texts("headline.goal", goal=wanted, sentence=lines[0])
+    if view.medium:
+        medium = view.texts(f"medium.{view.medium}")
+        lines[0] = view.texts("headline.medium", medium=medium, sentence=lines[0])
+    return lines
+
+
+def headline_text(view: View) -> str:
+    """`headline` as one paragraph."""
+    return " ".join(headline(view))
+
+
+def of_workload(view: View, of: WorkloadVerdict | Overall) -> str:
+    """What one workload says by itself, or all of them together."""
+    return " ".join(_sentences(view, of.headline, mix=False))
+
+
+def _sentences(view: View, said: Headline, mix: bool) -> list[str]:
+    return _SPEAKERS[said.code](view, said.values, mix)
+
+
+def _fact(view: View, values: Mapping[str, Any], key: str) -> tuple[Fact, Metric | None]:
+    fact = Fact.of(values[key])
+    return fact, view.metric(fact.metric, fact.higher_is_better)
+
+
+def _gain(view: View, values: Mapping[str, Any], key: str) -> str:
+    fact, metric = _fact(view, values, key)
+    return words.gain(view.texts, fact, metric)
+
+
+def _short(view: View, values: Mapping[str, Any], key: str, side: words.Side) -> str:
+    fact, metric = _fact(view, values, key)
+    return words.short(view.texts, fact, metric, side)
+
+
+def _single(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    return [view.texts("headline.single")]
+
+
+def _nothing(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    names = values.get("candidates") or ()
+    key = "nothing-to-compare" if names else "nothing-at-all"
+    return [view.texts(f"headline.{key}", names=view.texts.listed(list(names)))]
+
+
+def _did_not_finish(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    texts, time_s = view.texts, values.get("time_s")
+    about = {"name": values["name"], "workload": values["workload"]}
+    if time_s:
+        lines = [texts("headline.did-not-finish", time=texts.duration(time_s), **about)]
+    else:
+        lines = [texts("headline.did-not-finish-untimed", **about)]
+    if others := [name for name in values.get("names") or () if name != values["name"]]:
+        lines.append(texts("headline.did-not-finish-others", names=texts.listed(others)))
+    rest = values.get("rest")
+    if rest and rest not in ("did-not-finish", "nothing-to-compare"):
+        lines += _sentences(view, Headline(rest, values.get("rest_values") or {}), mix)
+    return lines
+
+
+def _depends(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    texts = view.texts
+    lines = [
+        texts(
+            "headline.depends",
+            name=values["name"],
+            baseline=values["baseline"],
+            won=_works(view, values["won"]),
+            lost=_works(view, values["lost"]),
+            best=_example(view, values, "won", "best", "better"),
+            worst=_example(view, values, "lost", "worst", "worse"),
+        ),
+        *_price(view, values),
+    ]
+    if same := values.get("same"):
+        within = words.share(texts, values.get("within") or 0.0)
+        lines.append(texts(_number_key("headline.depends-same", len(same)),
+                           count=texts.number(len(same), 0), within=within))  # fmt: skip
+    return lines
+
+
+def _example(view: View, values: Mapping[str, Any], group: str, key: str, side: words.Side) -> str:
+    """The best or worst case, with its workload where the group has several that are counted."""
+    shown = _short(view, values, key, side)
+    fact = Fact.of(values[key])
+    if len(values[group]) > NAMED_MAX and fact.workload:
+        return view.texts("headline.on", workload=fact.workload, words=shown)
+    return shown
+
+
+def _works(view: View, labels: Sequence[str]) -> str:
+    """The names of a few workloads, or how many they are."""
+    if len(labels) <= NAMED_MAX:
+        return view.texts.listed([*labels])
+    return view.texts.counted("scope.on_workloads", len(labels))
+
+
+def _number_key(key: str, count: int) -> str:
+    return f"{key}-one" if count == 1 else key
+
+
+def _winner(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    key = "headline.winner-mix" if mix else "headline.winner"
+    first = view.texts(key, best=values["best"], gain=_gain(view, values, "gain"))
+    return [first, *_price(view, values)]
+
+
+def _price(view: View, values: Mapping[str, Any]) -> list[str]:
+    """What the winner costs: another workload, other processes of the run, another metric."""
+    price = values.get("price")
+    if not price:
+        return []
+    texts = view.texts
+    fact, metric = _fact(view, price, "fact")
+    if price["kind"] == "workload":
+        told = words.loss(texts, fact, metric)
+        line = texts("price.workload", workload=fact.workload, loss=told)
+    elif price["kind"] == "actor":
+        actor = texts.maybe(f"actor_name.{price['actor']}", price["actor"])
+        line = texts("price.actor", loss=words.loss(texts, fact, metric, "actor", actor))
+    else:
+        line = texts("price.metric", loss=words.loss(texts, fact, metric, "lost"))
+    if more := price.get("more"):
+        line += " " + texts("price.more", count=texts.number(more, 0))
+    return [line]
+
+
+def _keep(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    fact, metric = _fact(view, values, "loss")
+    key = "headline.keep-mix" if mix else "headline.keep"
+    told = words.loss(view.texts, fact, metric)
+    return [view.texts(key, baseline=values["baseline"], loss=told)]
+
+
+def _losers(view: View, values: Mapping[str, Any]) -> list[str]:
+    """Who is out of the question, and by how much."""
+    facts = [Fact.of(each) for each in values.get("losers") or ()]
+    if len(facts) > LOSERS_MAX:
+        names = view.texts.listed([fact.worse for fact in facts])
+        return [view.texts("headline.losers", names=names)]
+    told = [
+        words.loss(view.texts, fact, view.metric(fact.metric, fact.higher_is_better))
+        for fact in facts
+    ]
+    return [view.texts("headline.loser", loss=each) for each in told]
+
+
+def _tied(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    key = "headline.tied-mix" if mix else "headline.tied"
+    margin = words.share(view.texts, values["margin"])
+    return [view.texts(key, names=view.texts.listed(list(values["names"])), margin=margin),
+            *_losers(view, values)]  # fmt: skip
+
+
+def _rare_run(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    texts = view.texts
+    fact, metric = _fact(view, values, "gain")
+    return [
+        texts(
+            "headline.rare-run",
+            a=values["a"],
+            gain=words.gain(texts, fact, metric),
+            slow=texts.number(values["slow_runs"], 0),
+            runs=texts.number(values["runs"], 0),
+            of=values["of"],
+            factor=words.amount(texts, values["factor"], "worse", "time"),
+        )
+    ]
+
+
+def _unsteady(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    shown = {key: _named(view, values, key) for key in ("early", "late")}
+    return [view.texts("headline.unsteady", a=values["a"], b=values["b"], **shown)]
+
+
+def _named(view: View, values: Mapping[str, Any], key: str) -> str:
+    """`bfq 12 % faster`: a fact with the name of the better one."""
+    fact, metric = _fact(view, values, key)
+    kind = words.speech(metric)
+    told = words.amount(view.texts, fact.ratio, "better", kind)
+    word = words.word(view.texts, "better", kind)
+    return view.texts("headline.named", name=fact.better, amount=told, word=word)
+
+
+def _disagree(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    shown = {key: _named(view, values, key) for key in ("lowest", "highest")}
+    return [view.texts("headline.sessions-disagree", a=values["a"], b=values["b"], **shown)]
+
+
+def _too_early(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    texts = view.texts
+    about = {"names": texts.listed(list(values["names"])), "mdd": _mdd(view, values)}
+    if not values.get("blocks"):
+        return [texts("headline.too-early-open", **about), *_losers(view, values)]
+    blocks = texts.counted("scope.more_blocks", values["blocks"])
+    seconds = values.get("time_s") or 0.0
+    if seconds:
+        taking = texts.about(seconds)
+        blocks = texts("headline.blocks-time", blocks=blocks, time=taking)
+    smaller = words.share(texts, values["smaller"])
+    first = texts("headline.too-early", blocks=blocks, smaller=smaller, **about)
+    return [first, *_losers(view, values)]
+
+
+def _mdd(view: View, values: Mapping[str, Any]) -> str:
+    mdd = values.get("mdd")
+    return view.texts("verdict.none") if mdd is None else words.share(view.texts, mdd)
+
+
+def _no_difference(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    names = view.texts.listed(list(values["names"]))
+    key = "no-difference-seen" if values.get("mdd") is not None else "no-difference-open"
+    return [view.texts(f"headline.{key}", names=names, mdd=_mdd(view, values)),
+            *_losers(view, values)]  # fmt: skip
+
+
+def _too_noisy(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    return [view.texts("headline.too-noisy"), *_losers(view, values)]
+
+
+def _one_session(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    lines = [view.texts("headline.one-session", better=Fact.of(values["gain"]).better,
+                        gain=_gain(view, values, "gain"))]  # fmt: skip
+    if values.get("aa"):
+        aa = words.share(view.texts, values["aa"])
+        lines.append(view.texts("headline.one-session-aa", aa=aa))
+    return lines
+
+
+_SPEAKERS: Mapping[str, Callable[[View, Mapping[str, Any], bool], list[str]]] = {
+    "single": _single,
+    "nothing-to-compare": _nothing,
+    "did-not-finish": _did_not_finish,
+    "depends": _depends,
+    "winner-price": _winner,
+    "winner": _winner,
+    "keep": _keep,
+    "tied": _tied,
+    "rare-run": _rare_run,
+    "unsteady": _unsteady,
+    "sessions-disagree": _disagree,
+    "too-early": _too_early,
+    "no-difference-seen": _no_difference,
+    "too-noisy": _too_noisy,
+    "one-session": _one_session,
+}
