@@ -55,16 +55,15 @@ class Command(Launching, frozen=True):
         if self.copy_in and not Path(self.copy_in).exists():
             raise SpecError(f"{label}: {self.copy_in} does not exist", "name a file or directory")
         if self.fresh == "run" and not self.copy_in:
-            raise SpecError(
-                f"{label}: fresh = 'run' has nothing to copy", "name it: copy_in = DIR"
-            )
+            raise SpecError(f"{label}: fresh = 'run' has nothing to copy", "name it: copy_in = DIR")
 
     def check_room(self, label: str, size_bytes: int) -> None:
         """SpecError when `copy_in` does not fit into a target of that size."""
         needed = tree_bytes(Path(self.copy_in)) if self.copy_in else 0
         if needed > size_bytes * 0.9:
             raise SpecError(
-                f"{label}: {self.copy_in} has {size_text(needed)}, the target {size_text(size_bytes)}",
+                f"{label}: {self.copy_in} has {size_text(needed)}, "
+                f"the target {size_text(size_bytes)}",
                 "use a larger --scratch",
             )
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from schedlab.errors import HostError, SpecError
@@ -31,8 +32,8 @@ class Launching(WorkloadKind, frozen=True):
     """A command and its phases, all started alike: same directory, user and environment.
 
     `argv` is started without a shell; `shell` is a line for /bin/sh instead. `setup` and `cleanup`
-    are shell lines that run once around each opening of the target, `prepare_run` and `conclude_run`
-    around each run; their time is in no metric. `@dir@`, `@device@`, `@run@` and `@seed@` are
+    are shell lines that run once around each opening of the target, `prepare_run` and
+    `conclude_run` around each run; their time is in no metric. `@dir@`, `@device@`, `@run@` and `@seed@` are
     replaced in all of them. `timeout_s` 0 is 20 times the rehearsal, at least a minute. `extract`
     are metrics in the output (spec/output_metrics.py).
     """
@@ -47,7 +48,7 @@ class Launching(WorkloadKind, frozen=True):
     prepare_run: str = ""
     conclude_run: str = ""
     cleanup: str = ""
-    environment: dict[str, str] = {}
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
     clear_environment: bool = False
     stdin: str = ""
     ok_exit: tuple[Annotated[int, Meta(ge=0, le=255)], ...] = (0,)
@@ -87,7 +88,9 @@ class Launching(WorkloadKind, frozen=True):
     def check(self, label: str) -> None:
         """The command can be started as it stands; what is read from its output makes sense."""
         if bool(self.argv) == bool(self.shell):
-            raise SpecError(f"{label}: needs either argv or shell", 'argv = ["program", "argument"]')
+            raise SpecError(
+                f"{label}: needs either argv or shell", 'argv = ["program", "argument"]'
+            )
         if self.user and self.user != pwd.getpwuid(os.geteuid()).pw_name:
             self._check_user(label)
         if self.argv:

@@ -223,9 +223,7 @@ def _ids(user: str) -> dict[str, Any] | None:
     return {"uid": entry.pw_uid, "gid": entry.pw_gid, "groups": groups}
 
 
-def _await(
-    child: Any, launch: Launch, streams: Sequence[int]
-) -> tuple[bool, bool, str | None]:
+def _await(child: Any, launch: Launch, streams: Sequence[int]) -> tuple[bool, bool, str | None]:
     """(reached its time limit, printed too much, how it ended as JSON or None)."""
     began = time.monotonic()
     while True:
@@ -283,7 +281,7 @@ def _refused(error: OSError, launch: Launch) -> HostError | GateError:
         "program": (f"cannot execute {launch.argv[0]}{who}", "is it executable by that user?"),
         "directory": (
             f"{launch.directory} cannot be entered{who}",
-            f"chmod a+x the directories above it, or --user root",
+            "chmod a+x the directories above it, or --user root",
         ),
         "user": (f"cannot become {launch.user}", "run it with sudo"),
         "cgroup": ("cannot join the cgroup", "run it as root, outside of a container"),

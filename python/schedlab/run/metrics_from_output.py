@@ -61,9 +61,7 @@ class Reader:
                 found.append(GateFinding("no-value", f"{metric.name}: {error}"))
         return values, found
 
-    def _numbers(
-        self, metric: OutputMetric, text: bytes, found: list[GateFinding]
-    ) -> list[float]:
+    def _numbers(self, metric: OutputMetric, text: bytes, found: list[GateFinding]) -> list[float]:
         if metric.is_json:
             return [number_of(value) for value in json_values(text, metric.pattern)]
         numbers = []

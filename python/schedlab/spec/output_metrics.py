@@ -1,8 +1,8 @@
 """Metrics that a command prints: how they are written, and units with their prefixes.
 
-    NAME[:UNIT][:higher|lower]=SOURCE[!TAKE]
-    SOURCE := (stdout|stderr|file:PATH)~REGEX | (stdout|file:PATH)@JSONPATH
-    TAKE   := last (default) | first | only | sum | mean | min | max
+NAME[:UNIT][:higher|lower]=SOURCE[!TAKE]
+SOURCE := (stdout|stderr|file:PATH)~REGEX | (stdout|file:PATH)@JSONPATH
+TAKE   := last (default) | first | only | sum | mean | min | max
 """
 
 from __future__ import annotations
