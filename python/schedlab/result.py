@@ -69,7 +69,16 @@ class Result:
         """The answer as text: headline, table, what to do next."""
         from schedlab import report
 
-        return report.text(self.record, self.verdict, width=width, colour=colour)
+        folder = self.folder.path
+        files = [("Report", folder / "report.html"), ("Workbook", folder / "report.xlsx")]
+        return report.text(
+            self.record,
+            self.verdict,
+            width=width,
+            colour=colour,
+            folder=folder,
+            reports=[(title, str(path)) for title, path in files if path.exists()],
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as plain JSON types."""

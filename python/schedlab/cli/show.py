@@ -120,7 +120,6 @@ def present(result: Result, as_json: bool) -> None:
         return
     width, colour = terminal()
     click.echo(result.text(width=width, colour=colour))
-    click.echo(f"report:   {files['html']}\nworkbook: {files['xlsx']}")
 
 
 def show_preview(admitted: Admitted, as_json: bool) -> None:
