@@ -3,6 +3,7 @@
 
 use pyo3::prelude::*;
 
+mod block_capture;
 mod burst_capture;
 mod cpu_command;
 mod cpu_cost;
@@ -19,6 +20,7 @@ mod trace_file;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<block_capture::BlockCapture>()?;
     module.add_class::<burst_capture::BurstCapture>()?;
     module.add_function(wrap_pyfunction!(
         burst_capture::probe_burst_sources,
