@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from schedlab.analyse import Decision
+    from schedlab.analyse.looks import Extension
 
 
 class Result:
@@ -126,11 +127,25 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
         goal=goal or objective,
         frozen=goal in (None, objective),
         published=experiment.published,
-        device=experiment.target.path,
+        device=experiment.target.path if experiment.target.kind == "device" else "",
+        mdd_before=record.planning.mdd if record.planning else None,
+        extension=_extension(record),
         **_question(record),
     )
     sizes = (experiment.workloads, experiment.candidates, primary)
     return replace(verdict, knees=knees(*sizes), flags=(*verdict.flags, *call_costs(*sizes)))
+
+
+def _extension(record: Record) -> Extension | None:
+    """How a finished experiment was continued, if it was."""
+    from schedlab.analyse.looks import extension
+
+    planning, stopping = record.planning, record.experiment.stopping
+    if planning is None or not planning.first_blocks:
+        return None
+    first = replace(stopping, blocks=planning.first_blocks)
+    announced = stopping.may_extend or None
+    return extension(first, planning.first_blocks, planning.blocks, may_extend=announced)
 
 
 def _actors(record: Record) -> dict[tuple[str, str], str]:

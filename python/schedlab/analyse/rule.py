@@ -143,12 +143,14 @@ def _clean(error: Floats, floor: Floats | float) -> Floats:
 
 
 def autocorrelation(residuals: Floats, segments: NDArray[np.intp] | None = None) -> Floats:
-    """Lag-1 autocorrelation of residuals (…, n, arms), pooled over the arms."""
-    e = residuals
+    """Lag-1 autocorrelation of residuals (…, n, arms), pooled over the arms.
+
+    Around the mean of each arm: an A/A arm that is off by a constant does not wander.
+    """
+    e = residuals - residuals.mean(axis=-2, keepdims=True)
     if segments is None:
         products = (e[..., 1:, :] * e[..., :-1, :]).sum(axis=(-2, -1))
     else:
-        e = e.copy()
         for part in np.unique(segments):
             rows = segments == part
             e[..., rows, :] -= e[..., rows, :].mean(axis=-2, keepdims=True)

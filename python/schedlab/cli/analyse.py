@@ -28,4 +28,7 @@ def analyse(directory: Path, goal: Objective | None, as_json: bool) -> None:
         click.echo(json.dumps(to_json(result.verdict), indent=1))
         return
     width, colour = terminal()
-    click.echo(report.text(result.record, result.verdict, width=width, colour=colour))
+    text = report.text(
+        result.record, result.verdict, width=width, colour=colour, folder=directory
+    )
+    click.echo(text)

@@ -198,7 +198,13 @@ def _costs(pilot: Sequence[PilotRun]) -> list[_Cost]:
 
 
 def _pooled_variance(pilot: Sequence[PilotRun], names: Sequence[str]) -> float:
-    """Residual variance of log value = workload + candidate; of A/A pairs for one workload."""
+    """Variance of one run: of the A/A pairs, else the residual of workload + candidate.
+
+    The residual holds the true differences of candidates between workloads as well: beside
+    writers one scheduler may be 50 times better, elsewhere not at all. So A/A pairs come first.
+    """
+    if any(run.candidate.endswith(AA_SUFFIX) for run in pilot):
+        return _twin_variance(pilot)
     arms = list(dict.fromkeys(run.candidate for run in pilot))
     values = {(run.workload, run.candidate): run.log_value for run in pilot}
     full = [[values.get((w, c)) for c in arms] for w in names]
@@ -279,7 +285,7 @@ def _lengths(kept: Sequence[_Cost], left_s: float, blocks: int) -> dict[str, flo
         for _ in range(50):
             middle = (low + high) / 2
             low, high = (middle, high) if seconds(middle) <= left_s else (low, middle)
-    return {cost.workload: round(_at(cost, low), 3) for cost in kept}
+    return {cost.workload: math.floor(1000 * _at(cost, low)) / 1000 for cost in kept}
 
 
 def _joint_spread(

@@ -100,6 +100,8 @@ class Control:
             self._journal.clear()
             self._journal.release()
             raise
+        if self._guardian.is_confined:
+            self._report("killing this command's control group ends its guardian as well")
         return self
 
     def __exit__(

@@ -23,6 +23,21 @@ from schedlab.host.journal import Entry, Journal
 
 PASSES = 3
 GUARDIAN_PATIENCE_S = 30.0
+_REMOVERS = {
+    "file": owned.remove_file,
+    "directory": owned.remove_directory,
+    "mount": owned.remove_mount,
+    "cgroup": owned.remove_cgroup,
+}
+# kind of entry -> what it must hold
+_SHAPES: dict[str, dict[str, type]] = {
+    "queue": {"queue": str, "values": dict},
+    "write": {"path": str, "original": str, "new": str},
+    "after": {"path": str, "values": dict},
+    "own": {"what": str, "path": str},
+    "disown": {"path": str},
+    "data": {"number": str, "sequence": str, "size_bytes": int, "key": str},
+}
 
 
 @dataclass(frozen=True)
@@ -98,9 +113,9 @@ class _Knowledge:
         self.written: set[str] = set()
         self._ours: dict[str, set[str]] = {}
         for entry in entries:
-            try:
+            if _is_whole(entry):
                 self._learn(entry)
-            except (KeyError, TypeError, AttributeError, ValueError):
+            else:
                 self.odd += 1  # a shape that this version does not know
 
     def _learn(self, entry: Entry) -> None:
@@ -159,6 +174,19 @@ class _Knowledge:
         inside = [str(queue) + "/" for queue in self.queues]
         paths = [p for p in self.originals if not any(p.startswith(q) for q in inside)]
         return paths[::-1]
+
+
+def _is_whole(entry: Entry) -> bool:
+    """Whether an entry has what its kind needs; a kind that we do not know is passed over."""
+    shape = _SHAPES.get(entry["kind"], {})
+    if not all(isinstance(entry.get(key), kind) for key, kind in shape.items()):
+        return False
+    if "values" in shape:
+        return all(isinstance(t, str) for pair in entry["values"].items() for t in pair)
+    if entry["kind"] != "own":
+        return True
+    loop = isinstance(entry.get("index"), int) and isinstance(entry.get("backing"), str)
+    return entry["what"] in _REMOVERS or (entry["what"] == "loop" and loop)
 
 
 def settle(directory: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATIENCE_S) -> Recovery:
@@ -431,10 +459,4 @@ def _remove(thing: Entry, recovery: Recovery, state: Path) -> None:
 def _remover(thing: dict[str, Any]) -> bool:
     if thing["what"] == "loop":
         return owned.remove_loop(thing["index"], thing["backing"])
-    removers = {
-        "file": owned.remove_file,
-        "directory": owned.remove_directory,
-        "mount": owned.remove_mount,
-        "cgroup": owned.remove_cgroup,
-    }
-    return removers[thing["what"]](thing["path"])
+    return _REMOVERS[thing["what"]](thing["path"])

@@ -47,7 +47,7 @@ def text(
 
 def headline(record: Record, verdict: Verdict, lang: str = "en") -> str:
     """The headline with its price: the same in every form of the report."""
-    from schedlab.report.headline import headline_text
+    from schedlab.report.sentences import headline_text
 
     return headline_text(View(record, verdict, Texts(lang)))
 

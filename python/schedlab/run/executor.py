@@ -16,6 +16,9 @@ from schedlab.run.session import Session
 from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Run, Workload
 from schedlab.store.folder import Folder
 
+# A budget may be exceeded by this much rather than stop before a block that was planned.
+BUDGET_SLACK = 1.1
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -71,7 +74,7 @@ class Executor:
     def run(self, session: Session, watch: Callable[[Progress], None]) -> str:
         """Run all that is left in an open session, reporting each cell to `watch`; why it ended."""
         self.session, self.watch = session, watch
-        began, last_s = time.monotonic(), 0.0
+        began = time.monotonic()
         budget_s = self.experiment.stopping.budget_s
         self._report(0, None)
         while not (reason := self.over()):
@@ -80,11 +83,11 @@ class Executor:
                 self._read_plan()
                 continue
             number = self._next()
-            spent = time.monotonic() - began
-            if budget_s and number and last_s and spent + last_s > budget_s * 1.1:
+            spent_s = time.monotonic() - began
+            next_s = self._estimate_s(self.blocks[number])
+            if budget_s and number and spent_s + next_s > budget_s * BUDGET_SLACK:
                 return f"the budget of {budget_s:g} s is used up after {number} blocks"
             self._run_block(self.blocks[number], number)
-            last_s = time.monotonic() - began - spent
         return reason
 
     def _read_plan(self) -> None:
@@ -149,11 +152,13 @@ class Executor:
 
     def _report(self, number: int, last: Run | None) -> None:
         left = [cell for cell in self.cells if not self._is_over(cell)]
+        done = len(self.cells) - len(left)
+        eta_s = self._estimate_s(left)
+        self.watch(Progress(done, len(self.cells), number + 1, len(self.blocks), eta_s, last))
+
+    def _estimate_s(self, cells: Sequence[Cell]) -> float:
+        """Time of these cells, from what runs of their workloads took so far."""
         measured = [seconds for each in self.seconds.values() for seconds in each]
         usual_s = sum(measured) / len(measured) if measured else 0.0
-        eta_s = sum(
-            sum(known) / len(known) if (known := self.seconds.get(cell.workload)) else usual_s
-            for cell in left
-        )
-        done = len(self.cells) - len(left)
-        self.watch(Progress(done, len(self.cells), number + 1, len(self.blocks), eta_s, last))
+        known = {work: sum(each) / len(each) for work, each in self.seconds.items() if each}
+        return sum(known.get(cell.workload, usual_s) for cell in cells)

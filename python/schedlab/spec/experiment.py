@@ -157,3 +157,25 @@ class Plan:
     """Every run in its order, written before the first one."""
 
     cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Planning:
+    """What was planned after the first block, or when a finished experiment was extended.
+
+    `run_s` is the measured time of a run by workload that was kept, `omitted` the reason (a code)
+    by workload that was not. `mdd` is the smallest difference (a share) that was promised to show,
+    `target_s` the time that a difference of 10 % would need. `fits` is False where the budget is
+    too short for four blocks of one workload. `first_blocks` is the number of blocks of the first
+    verdict where the experiment was extended afterwards (0: it was not).
+    """
+
+    blocks: int
+    run_s: Mapping[str, float] = field(default_factory=dict)
+    omitted: Mapping[str, str] = field(default_factory=dict)
+    seconds_per_block: float = 0.0
+    mdd: float | None = None
+    target_s: float | None = None
+    fits: bool = True
+    first_blocks: int = 0
+    schema: int = SCHEMA_VERSION

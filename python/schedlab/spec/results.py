@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from schedlab.spec.experiment import ATTEMPTS_MAX, SCHEMA_VERSION, Experiment, Plan
+from schedlab.spec.experiment import (
+    ATTEMPTS_MAX,
+    SCHEMA_VERSION,
+    Experiment,
+    Plan,
+    Planning,
+)
 from schedlab.spec.metrics import Metric
 
 RunStatus = Literal["ok", "discarded"]
@@ -144,8 +150,8 @@ class Record:
     rows (low_ns, high_ns, count); `notices` are sentences about the folder itself, such as runs
     that are missing. `host` is the content of `host.json`. `figures` are SVG files of the folder.
     `series[workload, candidate]` are rates over time of the analysed runs, one per run and group;
-    `explanations[workload, candidate]` say where requests waited, one per group. `omitted` are
-    the workloads that a budget left out, each with the code of the reason.
+    `explanations[workload, candidate]` say where requests waited, one per group. `planning`
+    is what was planned after the first block.
     """
 
     experiment: Experiment
@@ -159,7 +165,12 @@ class Record:
     figures: tuple[str, ...] = ()
     series: Mapping[tuple[str, str], tuple[RateSeries, ...]] = field(default_factory=dict)
     explanations: Mapping[tuple[str, str], tuple[Explanation, ...]] = field(default_factory=dict)
-    omitted: Mapping[str, str] = field(default_factory=dict)
+    planning: Planning | None = None
+
+    @property
+    def omitted(self) -> Mapping[str, str]:
+        """The workloads that a budget left out, each with the code of the reason."""
+        return self.planning.omitted if self.planning else {}
 
     @cached_property
     def missing_cells(self) -> tuple[tuple[int, str, str], ...]:

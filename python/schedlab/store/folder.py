@@ -25,7 +25,17 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import Cell, Experiment, Plan, Record, Run, from_json, to_json
+from schedlab.spec import (
+    Cell,
+    Experiment,
+    Plan,
+    Planning,
+    RateSeries,
+    Record,
+    Run,
+    from_json,
+    to_json,
+)
 from schedlab.spec.checked_line import decode, encode, seal, unseal
 from schedlab.spec.experiment import SCHEMA_VERSION
 from schedlab.store.files import make_beneath, read_beneath, sync_directory, write_atomic
@@ -33,9 +43,10 @@ from schedlab.store.lines import LineFile
 
 Histogram = Sequence[Sequence[int]]
 Histograms = dict[tuple[str, str], tuple[tuple[int, int, int], ...]]
-EXPERIMENT, PLAN, RUNS, HOST, RAW, FIGURES = (
+EXPERIMENT, PLAN, PLANNING, RUNS, HOST, RAW, FIGURES = (
     "experiment.toml",
     "plan.jsonl",
+    "planning.json",
     "runs.jsonl",
     "host.json",
     "raw",
@@ -43,6 +54,10 @@ EXPERIMENT, PLAN, RUNS, HOST, RAW, FIGURES = (
 )
 _FIGURES_MAX = 1000
 _FIGURE_BYTES_MAX = 16 << 20
+
+# A rate over time in a file of raw/: `series NAME`, rows (t_ms, completions, bytes, latency).
+SERIES = "series "
+BIN_S = 0.1
 
 
 class Folder:
@@ -125,6 +140,22 @@ class Folder:
         write_atomic(self.path / PLAN, "".join(lines))
 
     @property
+    def planning(self) -> Planning | None:
+        """What was planned after the first block; None while nothing was."""
+        try:
+            data = decode(self._read(PLANNING).removesuffix(b"\n"))
+            return from_json(Planning, data, str(self.path / PLANNING))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            hint = "restore the file from a copy"
+            raise SpecError(f"{self.path / PLANNING}: {error}", hint) from error
+
+    def write_planning(self, planning: Planning) -> None:
+        """Freeze what was planned, or replace it as a whole."""
+        write_atomic(self.path / PLANNING, encode(to_json(planning)) + "\n")
+
+    @property
     def host(self) -> dict[str, Any]:
         """The environment as it was recorded; empty when the file is missing or damaged."""
         return self._host()[0]
@@ -171,7 +202,17 @@ class Folder:
         merged, raw_notices = self._merged(runs)
         figures, figure_notices = self._figures()
         notices += [*host_notices, *raw_notices, *figure_notices]
-        return Record(experiment, plan, runs, host, merged, tuple(notices), figures)
+        return Record(
+            experiment,
+            plan,
+            runs,
+            host,
+            merged,
+            tuple(notices),
+            figures,
+            series=self._series(runs),
+            planning=self.planning,
+        )
 
     def _merged(self, runs: Sequence[Run]) -> tuple[Histograms, list[str]]:
         """Histogram named `latency_ns` (or the only one) of every analysed run, added up.
@@ -194,6 +235,21 @@ class Folder:
             key: tuple((low, high, n) for (low, high), n in sorted(counts.items()))
             for key, counts in merged.items()
         }, notices
+
+    def _series(self, runs: Sequence[Run]) -> dict[tuple[str, str], tuple[RateSeries, ...]]:
+        """Rates over time of the analysed runs; a file that cannot be read costs only itself."""
+        found: dict[tuple[str, str], list[RateSeries]] = {}
+        for run in runs:
+            names = [name for name in run.raw if name.startswith(SERIES)]
+            if run.status != "ok" or not names:
+                continue
+            try:
+                data = decode(self._read(f"{RAW}/{run.raw[names[0]]}").removesuffix(b"\n"))
+                mine = [_rates(run, name, data[name]) for name in names]
+            except (OSError, ValueError, TypeError, KeyError, SpecError, RecursionError):
+                continue  # said of the histogram in the same file
+            found.setdefault((run.workload, run.candidate), []).extend(mine)
+        return {key: tuple(each) for key, each in found.items()}
 
     def _figures(self) -> tuple[tuple[str, ...], list[str]]:
         """The SVG files of the folder, by name; what cannot be read is left out with a notice."""
@@ -231,3 +287,15 @@ def _without_none(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_none(v) for v in value]
     return value
+
+
+def _rates(run: Run, name: str, rows: Any) -> RateSeries:
+    """Completions per second of one group, in bins of 100 ms."""
+    return RateSeries(
+        block=run.block,
+        group=name.removeprefix(SERIES),
+        unit="1/s",
+        bin_s=BIN_S,
+        values=tuple(float(row[1]) / BIN_S for row in rows),
+        measured_from_s=float(run.properties.get("measured_from_s", 0.0)),
+    )
