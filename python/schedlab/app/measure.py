@@ -123,9 +123,7 @@ def measure(
         observer.report(f"nothing is left to measure: {reason}")
         return Result(folder)
     try:
-        with ExitStack() as stack:
-            control = stack.enter_context(_control(admitted, observer))
-            session = stack.enter_context(_session(admitted, control, observer))
+        with opened(admitted, observer) as session:
             reason = executor.run(session, observer.watch)
             explain(admitted, folder, session, observer)
     except (HostError, SpecError):
@@ -200,6 +198,14 @@ def session_id(folder: Folder) -> str:
     """One boot and one set of files: this opening of the target."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot[:8]}-{secrets.token_hex(4)}"
+
+
+@contextmanager
+def opened(admitted: Admitted, observer: Observer) -> Iterator[Session]:
+    """The session of an experiment, its target ready; everything is restored after it."""
+    with ExitStack() as stack:
+        control = stack.enter_context(_control(admitted, observer))
+        yield stack.enter_context(_session(admitted, control, observer))
 
 
 @contextmanager

@@ -40,6 +40,7 @@ from schedlab.spec import (
 )
 from schedlab.spec.checked_line import decode, encode, seal, unseal
 from schedlab.spec.experiment import SCHEMA_VERSION
+from schedlab.spec.names import safe_name
 from schedlab.store.files import make_beneath, read_beneath, sync_directory, write_atomic
 from schedlab.store.lines import LineFile
 
@@ -56,6 +57,8 @@ EXPERIMENT, PLAN, PLANNING, RUNS, HOST, RAW, FIGURES = (
 )
 EXPLANATIONS = "explanations.json"
 Explained = dict[tuple[str, str], tuple[Explanation, ...]]
+# What commands printed, below RAW.
+OUTPUT = "output"
 _FIGURES_MAX = 1000
 _FIGURE_BYTES_MAX = 16 << 20
 
@@ -192,6 +195,15 @@ class Folder:
             write_atomic(self.path / RAW / name, text + "\n", within=self.path)
             run = dataclasses.replace(run, raw={**run.raw, **dict.fromkeys(histograms, name)})
         self._runs.append(to_json(run))
+
+    def keep_output(self, run: Run, output: Mapping[str, bytes]) -> None:
+        """Store what a command printed in this attempt, by ending: below `raw/output/`."""
+        for ending, text in output.items():
+            name = f"{run.block:04d}-{run.position:04d}-{run.attempt}.{safe_name(ending)}"
+            make_beneath(self.path, f"{RAW}/{OUTPUT}")
+            write_atomic(
+                self.path / RAW / OUTPUT / name, text.decode(errors="replace"), within=self.path
+            )
 
     def mend(self) -> bool:
         """Cut off a torn last line of `runs.jsonl`; whether there was one."""
