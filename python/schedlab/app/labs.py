@@ -71,16 +71,16 @@ class Lab:
         found = merged({k: v for k, v in self.data.items() if k != "scale"}, changes)
         works = found.get("workloads", [])
         labels = [work["label"] for work in works]
-        for label, more in parameters.items():
-            if label not in labels:
-                raise SpecError(
-                    f"lab {self.name}: scale.{scale} changes {label!r}, which is no workload",
-                    nearest(label, labels),
-                )
+        if unknown := [label for label in parameters if label not in labels]:
+            raise SpecError(
+                f"lab {self.name}: scale.{scale} changes {unknown[0]!r}, which is no workload",
+                nearest(unknown[0], labels),
+            )
+        changed = [parameters.get(label, {}) for label in labels]
         found["workloads"] = [
-            {**work, "parameters": {**work.get("parameters", {}), **parameters.get(work["label"], {})}}
-            for work in works
-        ]  # fmt: skip
+            {**work, "parameters": {**work.get("parameters", {}), **more}}
+            for work, more in zip(works, changed, strict=True)
+        ]
         return found
 
 
@@ -122,7 +122,9 @@ class Wishes:
 
 
 def lab_experiment(
-    lab: Lab, scale: Scale, wishes: Wishes | None = None,
+    lab: Lab,
+    scale: Scale,
+    wishes: Wishes | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> Experiment:
     """The experiment of a lab at a scale, to be admitted like every other.
@@ -154,9 +156,13 @@ def lab_experiment(
 def _target(lab: Lab, data: Mapping[str, Any], wishes: Wishes) -> Target:
     """Where the work goes: the lab's own target, or the user's."""
     place = wishes.place or Place()
-    if place != Place():
+    elsewhere = (place.scratch_bytes, place.device, place.directory, place.model)
+    if any(each is not None for each in elsewhere) or "target" not in data:
         return target_of(place)
     table = {key: parse_quantity(key, value) for key, value in data["target"].items()}
+    table["path"] = place.scratch_directory
+    changed = {"rotational": place.rotational, "filesystem": place.filesystem}
+    table |= {key: value for key, value in changed.items() if value}
     return from_json(Target, table, f"lab {lab.name}.target")
 
 
@@ -207,7 +213,7 @@ def sweep_of(table: Mapping[str, Any], wishes: Wishes) -> Sweep:
         policy=str(known["policy"]),
         priority=int(str(known["priority"])),
         cpus=(last_cpu(),),
-        kernel=str(known.get("kernel", "xorshift")),
+        kernel=str(known.get("kernel", "elementwise")),
         precision=False,
         budget_s=0.0,
         aa=True,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +18,9 @@ from schedlab.cli.options import (
     target_options,
 )
 
+if TYPE_CHECKING:
+    from schedlab.result import Result
+
 
 @click.command()
 @click.argument("name")
@@ -29,10 +33,17 @@ from schedlab.cli.options import (
 @out_option
 @dry_run_option
 @json_option
-@click.pass_context
 def run(
-    ctx: click.Context, name: str, scale: Any, schedulers: str | None, blocks: int | None,
-    seed: int | None, out: Path | None, dry_run: bool, as_json: bool, **typed: Any,
+    ctx: click.Context,
+    name: str,
+    scale: Any,
+    schedulers: str | None,
+    blocks: int | None,
+    seed: int | None,
+    out: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    **typed: Any,
 ) -> None:
     """Run the lab NAME; a temporary loop device is its target unless you name another.
 
@@ -48,14 +59,16 @@ def run(
     if simulated:
         from schedlab.cli.sim.ncq_study import ncq_study
 
-        ctx.invoke(ncq_study, **simulated, out=out, as_json=as_json)
+        click.get_current_context().invoke(ncq_study, **simulated, out=out, as_json=as_json)
         return
     place = place_of(typed)
     permission = permission_of(place)
     experiment = lab_experiment(lab, scale, Wishes(place, schedulers, blocks, seed), say)
-    shown_by = None
+    shown_by: Callable[[Result, bool], None] | None = None
     if lab.kind == "cpu":
-        from schedlab.cli.cpu.sweep import present_quanta as shown_by
+        from schedlab.cli.cpu.sweep import present_quanta
+
+        shown_by = present_quanta
     run_and_present(
         experiment, permission, out=out, name=name, dry_run=dry_run, as_json=as_json,
         shown_by=shown_by,
