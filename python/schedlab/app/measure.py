@@ -125,6 +125,7 @@ def measure(
     try:
         with opened(admitted, observer) as session:
             reason = executor.run(session, observer.watch)
+            explain(admitted, folder, session, observer)
     except (HostError, SpecError):
         if not resumed and not folder.runs():
             shutil.rmtree(folder.path)
@@ -136,6 +137,21 @@ def measure(
         ) from error
     observer.report(f"measured: {reason}")
     return Result(folder)
+
+
+def explain(admitted: Admitted, folder: Folder, session: Session, observer: Observer) -> None:
+    """One run more per candidate, with a capture, where a difference was found."""
+    from schedlab.result import Result
+    from schedlab.run import explain as explaining
+
+    if admitted.experiment.kind != "io" or len(admitted.experiment.candidates) < 2:
+        return
+    workloads = explaining.worth_explaining(Result(folder).verdict)
+    if not workloads:
+        return
+    observer.report(f"one more run each, to see where requests wait: {', '.join(workloads)}")
+    if problem := explaining.explain(admitted, folder, session, workloads):
+        observer.report(f"nothing can be said about why: {problem}")
 
 
 def rules_of(folder: Folder, observer: Observer) -> Rules:

@@ -70,7 +70,7 @@ class IoSession:
         found = (
             *outcome.gates,
             *(self.control.check() if self.queues else ()),
-            *gates.findings(before, after, self._claimed(outcome)),
+            *gates.findings(before, after, self._claimed(outcome), self._claimed_cold(outcome)),
         )
         if errors := outcome.properties.get("errors"):
             found = (*found, GateFinding("io-errors", f"{errors} requests failed"))
@@ -108,6 +108,12 @@ class IoSession:
         if claimed is None or not self.target.counts_alone:
             return None
         return int(claimed[0]), int(claimed[1])
+
+    def _claimed_cold(self, outcome: Outcome) -> int:
+        """Bytes that the device must at least have read: nobody's cache was warm."""
+        if self.target.device is None or os.geteuid() != 0:
+            return 0
+        return int(outcome.properties.get("claimed_cold_bytes") or 0)
 
     def _set(self, candidate: Candidate) -> dict[str, str]:
         """Give every queue of the target the candidate's scheduler and tunables."""
