@@ -35,8 +35,11 @@ from schedlab.analyse.rule import ALPHA, UNITS_TO_WANDER
 from schedlab.errors import SpecError
 from schedlab.spec import (
     Flag,
+    Headline,
     Objective,
+    Overall,
     Pair,
+    ParetoPoint,
     Population,
     PublishedMean,
     Samples,
@@ -80,12 +83,7 @@ def analyse(
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
-    if not samples:
-        raise SpecError("there is nothing to analyse", "run the experiment first")
-    labels = [sample.workload for sample in samples]
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise SpecError(f"workload {twice!r} is given twice", "give one primary metric of each")
+    _check(samples)
     twin = aa[1] if aa else None
     flags: list[Flag] = []
     wrong_means = check_means(samples, published)
@@ -100,18 +98,13 @@ def analyse(
     tables = [_table(sample, question) for sample in samples]
     judged = _claimed([_judge(table, question) for table in tables], question)
     others = _secondary(secondary, question, {s.workload: s.metric.name for s in samples})
-    apart = apart_from_goal(flags)
-    mine = counted([table for table in tables if table.samples.workload not in apart])
-    joint = join(mine, order)
-    joint, frozen_at = freeze(joint, question)
+    joint, frozen_at = freeze(_bearing(tables, flags, order), question)
     verdicts = {
         each.table.samples.workload: _workload_verdict(each, question, others) for each in judged
     }
     overall = overall_of(joint, judged, verdicts, question, others)
-    alone = len(joint.tables) == 1
-    first = verdicts[joint.tables[0].samples.workload].headline if alone else overall.headline
     return Verdict(
-        headline=first,
+        headline=_first(joint, verdicts, overall),
         baseline=baseline,
         design="blocked" if blocked else "unblocked",
         stopping=_stopping(joint, question, frozen_at),
@@ -123,12 +116,37 @@ def analyse(
         goal=goal,
         decided=is_decided(overall),
         mdd_before=mdd_before,
-        pareto={
-            label: points
-            for label, verdict in verdicts.items()
-            if (points := pareto((verdict, *others.get(label, ()))))
-        },
+        pareto=_pareto(verdicts, others),
     )
+
+
+def _bearing(tables: Sequence[Table], flags: Sequence[Flag], order: Sequence[str]) -> Joint:
+    """The workloads that bear on the question, as one."""
+    apart = apart_from_goal(flags)
+    return join(counted([t for t in tables if t.samples.workload not in apart]), order)
+
+
+def _first(joint: Joint, verdicts: Mapping[str, WorkloadVerdict], overall: Overall) -> Headline:
+    """The headline of all workloads, or of the only one that bears on the question."""
+    alone = len(joint.tables) == 1
+    return verdicts[joint.tables[0].samples.workload].headline if alone else overall.headline
+
+
+def _check(samples: Sequence[Samples]) -> None:
+    if not samples:
+        raise SpecError("there is nothing to analyse", "run the experiment first")
+    labels = [sample.workload for sample in samples]
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise SpecError(f"workload {twice!r} is given twice", "give one primary metric of each")
+
+
+def _pareto(
+    verdicts: Mapping[str, WorkloadVerdict], others: Mapping[str, Sequence[WorkloadVerdict]]
+) -> dict[str, tuple[ParetoPoint, ...]]:
+    """Throughput beside latency of the workloads that measure both."""
+    found = {label: pareto((own, *others.get(label, ()))) for label, own in verdicts.items()}
+    return {label: points for label, points in found.items() if points}
 
 
 def _table(sample: Samples, question: Question) -> Table:
