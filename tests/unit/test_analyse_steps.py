@@ -19,7 +19,15 @@ from schedlab.analyse.change_points import change_points, trend
 from schedlab.analyse.comparison import compare_blocks
 from schedlab.analyse.detectable import factor, total_needed, unit_half_width
 from schedlab.analyse.flags import gates_p
-from schedlab.analyse.looks import LOOKS_20, LOOKS_40, boundaries, is_look, looks_of, next_look
+from schedlab.analyse.looks import (
+    LOOKS_20,
+    LOOKS_40,
+    boundaries,
+    is_look,
+    level_at,
+    looks_of,
+    next_look,
+)
 from schedlab.analyse.pairs import best_set, classify, fact_of
 from schedlab.analyse.quantiles import range_quantile, range_tail
 from schedlab.analyse.second_opinion import hodges_lehmann, signed_rank_p
@@ -199,6 +207,23 @@ def test_what_an_extension_costs():
     early = Stopping("until-decided", 20)
     assert extension(early, 8, 16).code == "continued"
     assert extension(early, 20, 24).code == "refused"
+
+
+def test_an_end_between_two_looks_is_a_look_of_its_own():
+    until = Stopping("until-decided", 20)
+    assert level_at(20, until) == boundaries(LOOKS_20)[-1]
+    assert level_at(11, until) == boundaries((4, 5, 6, 7, 8, 9, 10, 11, 20))[-2]
+    assert level_at(3, until) == boundaries((3, 20))[0]
+
+
+def test_claims_of_an_unannounced_extension_are_marked():
+    columns = {"none": noisy(1, 12, 1, 0.03), "kyber": noisy(1.06, 12, 2, 0.03)}
+    told = extension(Stopping("fixed", 4), 4, 12)
+    verdict = analyse([sample(columns)], baseline="none", extension=told)
+    for pairs in (verdict.overall.pairs, verdict.workloads["w"].pairs):
+        assert pairs[0].verdict == "worse" and "added" in pairs[0].codes
+    assert verdict.stopping.error == 0.075 and verdict.stopping.alpha == 0.025
+    assert [flag.kind for flag in verdict.flags] == ["extension"]
 
 
 def test_best_set_is_whom_nobody_beats():

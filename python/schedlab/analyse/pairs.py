@@ -230,6 +230,18 @@ def best_set(candidates: Sequence[str], pairs: Sequence[Pair]) -> tuple[str, ...
     return tuple(label for label in candidates if label not in beaten)
 
 
+def mark_added(pairs: Sequence[Pair], before: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Claims that the experiment did not make before it was extended unannounced: `added`."""
+    claims = ("better", "worse")
+    known = {(pair.a, pair.b) for pair in before if pair.verdict in claims}
+    return tuple(
+        replace(pair, codes=(*pair.codes, "added"))
+        if pair.verdict in claims and (pair.a, pair.b) not in known
+        else pair
+        for pair in pairs
+    )
+
+
 def between(pairs: Sequence[Pair], labels: Sequence[str]) -> tuple[Pair, ...]:
     """The pairs whose both members are among `labels`."""
     return tuple(pair for pair in pairs if pair.a in labels and pair.b in labels)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from schedlab.analyse.looks import Extension, largest_blocks, looks_for
 from schedlab.analyse.matrix import Table, arrange, candidate_order
 from schedlab.analyse.objectives import actor_of, apart_from_goal, choose
 from schedlab.analyse.overall import freeze, is_decided, overall_of
-from schedlab.analyse.pairs import best_set, between, pairs_of, summaries
+from schedlab.analyse.pairs import best_set, between, mark_added, pairs_of, summaries
 from schedlab.analyse.pareto import pareto
 from schedlab.analyse.question import (
     Judged,
@@ -49,6 +50,9 @@ from schedlab.spec import (
     Verdict,
     WorkloadVerdict,
 )
+
+#: The columns of samples.
+ROWWISE = ("candidates", "blocks", "values", "cpu_share", "bounds", "sessions", "layouts")
 
 
 def analyse(
@@ -165,9 +169,23 @@ def _judge(table: Table, question: Question, *, warning: bool = False) -> Judged
     aa = aa_interval(table.arms, table.twin_of, table.session, aa_alpha)
     findings = replace(findings, aa=aa)
     doubts = doubts_of(comparison, findings, table, question.delta)
-    return Judged(
-        table, comparison, findings, pairs_of(comparison, question.delta, table.sign, doubts)
-    )
+    pairs = pairs_of(comparison, question.delta, table.sign, doubts)
+    if not warning and 0 < question.looked_at < len(table.blocks):
+        first = _table(_first_blocks(table, question.looked_at), question)
+        pairs = mark_added(pairs, _judge(first, question).pairs)
+    return Judged(table, comparison, findings, pairs)
+
+
+def _first_blocks(table: Table, count: int) -> Samples:
+    """The samples of the first blocks, as a first look saw them."""
+    sample, kept = table.samples, set(table.blocks[:count])
+    rows = [i for i, block in enumerate(sample.blocks) if block in kept]
+    columns: dict[str, Any] = {
+        name: tuple(column[i] for i in rows)
+        for name in ROWWISE
+        if (column := getattr(sample, name))
+    }
+    return replace(sample, **columns)
 
 
 def _claimed(judged: Sequence[Judged], question: Question) -> list[Judged]:
