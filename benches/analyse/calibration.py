@@ -222,7 +222,7 @@ def aging(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
         if not own:
             y[..., -1] = y[..., 0] + rng.normal(0, 0.3 * cell.noise, y[..., 0].shape)
         found, half = compare(y)
-        wrong = (np.abs(found.mean) > half).any(axis=-1) & (found.phi < rule.PHI_UNSTEADY)
+        wrong = (np.abs(found.mean) > half).any(axis=-1)
         arm = "" if own else ", A/A arm with the baseline"
         yield f"false difference, φ {phi}{arm}", int(wrong.sum()), n, bound, False
 
