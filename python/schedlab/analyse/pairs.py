@@ -338,7 +338,7 @@ def summary(
 
 
 def _exp(value: float) -> float:
-    return math.exp(min(value, 700.0))
+    return math.exp(min(max(value, -700.0), 700.0))
 
 
 def _finite(value: float) -> float | None:
