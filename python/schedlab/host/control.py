@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 
 from schedlab.errors import HostError
-from schedlab.host import devices, journal, knobs, owned, recover, write_ahead
+from schedlab.host import devices, emulated, journal, knobs, owned, recover, write_ahead
 from schedlab.host import scratch as scratch_device
 from schedlab.host.guardian import Guardian
 from schedlab.spec import GateFinding
@@ -77,6 +77,7 @@ class Control:
         self._originals: dict[str, str] = {}
         self._set_in_queue: dict[Path, set[str]] = {}
         self._cgroups: set[Path] = set()
+        self._servers: list[emulated.Server] = []
 
     def __enter__(self) -> Control:
         self._owner = os.getpid()
@@ -105,7 +106,11 @@ class Control:
             return  # a forked child leaves the block too; the settings are not its own
         with _undisturbed():
             try:
+                for server in self._servers:
+                    server.close()
                 self.restored = recover.settle(self.state_directory)
+                for server in self._servers:
+                    server.reap()
             finally:
                 self._guardian.dismiss()
                 self._lock.release()
@@ -202,6 +207,14 @@ class Control:
         scratch_device.require_root()
         self._guardian.ensure()
         return scratch_device.make(self._journal, size_bytes, Path(directory))
+
+    def emulated(self, emulation: emulated.Emulation) -> emulated.Emulated:
+        """An emulated device; HostError with what is missing, SpecError for what cannot be."""
+        self._guardian.ensure()
+        device = emulated.make(self._journal, self.state_directory, emulation)
+        if device.server:
+            self._servers.append(device.server)
+        return device
 
     def directory(self, parent: str | Path) -> Path:
         """A new directory of ours inside `parent`, removed with all in it at the end."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, RestoreError
-from schedlab.host import journal, knobs, owned, write_ahead
+from schedlab.host import emulated_removal, journal, knobs, owned, write_ahead
 from schedlab.host.journal import Entry
 
 PASSES = 3
@@ -160,6 +160,8 @@ def settle(directory: Path, dry_run: bool = False) -> Recovery:
         recovery.notices.append("the journal is of another boot: its settings died with it")
         known.things = [t for t in known.things if t["what"] in ("file", "directory")]
     else:
+        if not dry_run:
+            emulated_removal.quiesce(known.things)
         known.confirm(dry_run)
         for queue in known.queues:
             _restore_queue(queue, known, recovery)
@@ -308,6 +310,7 @@ def _remove(thing: Entry, recovery: Recovery) -> None:
             "mount": f"umount {quoted}",
             "cgroup": f"rmdir {quoted}",
             "directory": f"rm -r {quoted}",
+            emulated_removal.KIND: f"umount -lf {quoted}/fuse; rm -r {quoted}",
         }.get(what, f"rm {quoted}")
         recovery.failed.append(Failure(f"{what} {path}", error.strerror or str(error), command))
 
@@ -320,5 +323,6 @@ def _remover(thing: dict[str, Any]) -> bool:
         "directory": owned.remove_directory,
         "mount": owned.remove_mount,
         "cgroup": owned.remove_cgroup,
+        emulated_removal.KIND: emulated_removal.remove,
     }
     return removers[thing["what"]](thing["path"])
