@@ -12,13 +12,15 @@ import time
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
 
+# It holds the directory, so that it never writes into what lies below the mount.
 WRITER = """
 import os, sys
+where = os.open(sys.argv[1], os.O_DIRECTORY)
 for number in range(1 << 30):
-    with open(f"{sys.argv[1]}/{number % 50}", "wb") as file:
-        file.write(os.urandom(200_000))
-        file.flush()
-        os.fsync(file.fileno())
+    file = os.open(str(number % 50), os.O_WRONLY | os.O_CREAT, dir_fd=where)
+    os.write(file, os.urandom(200_000))
+    os.fsync(file)
+    os.close(file)
 """
 READER = """
 import mmap, os, random, sys

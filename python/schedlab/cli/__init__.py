@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sim": ("schedlab.cli.sim:sim", "Simulate schedulers of CPUs and storage devices."),
     "compare": ("schedlab.cli.compare:compare", "Compare I/O schedulers: the main job."),
     "completion": ("schedlab.cli.completion:completion", "Print shell completion."),
+    "device": ("schedlab.cli.device:device", "Emulate disks and SSDs behind real block devices."),
     "diff": ("schedlab.cli.diff:diff", "What changed between two results."),
     "lab": ("schedlab.cli.lab:lab", "Ready-made experiments, one per published study."),
     "report": ("schedlab.cli.report:report", "Write the report of a result folder."),
