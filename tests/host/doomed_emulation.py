@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -12,10 +13,10 @@ import time
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
 
-# It holds the directory, so that it never writes into what lies below the mount.
+# The owner hands the directory over, so that it never writes into what lies below the mount.
 WRITER = """
 import os, sys
-where = os.open(sys.argv[1], os.O_DIRECTORY)
+where = int(sys.argv[1])
 for number in range(1 << 30):
     file = os.open(str(number % 50), os.O_WRONLY | os.O_CREAT, dir_fd=where)
     os.write(file, os.urandom(200_000))
@@ -35,7 +36,9 @@ with Control() as control:
     control.set_scheduler(device.path, "mq-deadline")
     where = control.filesystem(device)
     quiet = {"stderr": subprocess.DEVNULL}
-    subprocess.Popen([sys.executable, "-c", WRITER, str(where)], **quiet)
+    opened = os.open(where, os.O_DIRECTORY)
+    subprocess.Popen([sys.executable, "-c", WRITER, str(opened)], pass_fds=[opened], **quiet)
+    os.close(opened)
     for _ in range(3):
         subprocess.Popen([sys.executable, "-c", READER, device.path], **quiet)
     print("ready", flush=True)

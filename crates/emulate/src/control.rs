@@ -1,10 +1,10 @@
 //! The server: FUSE session, worker and control channel of one device.
 //!
 //! The control channel carries one JSON object a line. `mark` begins a window, `read` gives the
-//! account since then, `reset` puts the device into its first state, `drain` answers everything at
-//! once from now on, `watch` names the file with the block device's requests in flight, `quit` ends
-//! the server. The end of the channel is a `drain`: the owner is gone, and whoever cleans up should
-//! not wait for a slow disk.
+//! account since then, `reset` puts the device into its first state, `bypass` answers everything at
+//! once while it is `on`, `lead` sends replies so many `ns` early, `watch` names the file with the
+//! block device's requests in flight, `quit` ends the server. The end of the channel is a bypass:
+//! the owner is gone, and whoever cleans up should not wait for a slow disk.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -54,9 +54,6 @@ pub struct ServerConfig {
     /// The last part of each wait is spent spinning; nothing is what the model needs.
     #[serde(default)]
     pub spin_us: Option<u64>,
-    /// Replies are sent so much early.
-    #[serde(default)]
-    pub lead_us: u64,
     /// Threads that take requests from the kernel.
     #[serde(default = "one_reader")]
     pub readers: usize,
@@ -76,7 +73,8 @@ enum Command {
     Mark,
     Read,
     Reset,
-    Drain,
+    Bypass { on: bool },
+    Lead { ns: u64 },
     Watch { inflight: PathBuf },
     Quit,
 }
@@ -86,7 +84,8 @@ enum Message {
     Mark(Sender<()>),
     Read(Sender<Report>),
     Reset(Sender<Result<(), String>>),
-    Drain,
+    Bypass(bool),
+    Lead(u64),
     Quit,
 }
 
@@ -160,9 +159,9 @@ pub fn serve_device(
         });
     let worker = thread::Builder::new().name("worker".into()).spawn({
         let (shared, depth) = (shared.clone(), depth.clone());
-        let (scale, lead_ns) = (Scale::new(config.dilate), config.lead_us * 1000);
+        let scale = Scale::new(config.dilate);
         let config = config.device.clone();
-        move || work(&config, scale, lead_ns, spin_ns, &depth, &shared)
+        move || work(&config, scale, spin_ns, &depth, &shared)
     });
     let worker = worker.map_err(EmulateError::system("a thread"))?;
     let file = OneFile::new(store, facts.size_bytes, shared.clone());
@@ -206,14 +205,13 @@ fn open_session(
 fn work(
     config: &DeviceConfig,
     scale: Scale,
-    lead_ns: u64,
     spin_ns: u64,
     depth: &Arc<AtomicU64>,
     shared: &Shared<Message>,
 ) -> Result<(), schedlab_sim::SimError> {
     let clock = || shared.clock.now_ns();
     let model = Model::new(config)?;
-    let mut worker = Worker::new(model, scale, lead_ns, depth.clone(), clock())?;
+    let mut worker = Worker::new(model, scale, depth.clone(), clock())?;
     let (mut messages, mut arrivals) = (Vec::new(), Vec::new());
     loop {
         shared.inbox.take(&mut messages);
@@ -233,7 +231,8 @@ fn work(
                 }
                 Message::Read(report) => drop(report.send(worker.report(clock()))),
                 Message::Reset(done) => drop(done.send(worker.reset(clock()))),
-                Message::Drain => worker.drain(),
+                Message::Bypass(on) => worker.bypass(on),
+                Message::Lead(lead_ns) => worker.lead(lead_ns),
                 Message::Quit => return Ok(()),
                 Message::Request(_) => {}
             }
@@ -312,7 +311,7 @@ impl Server {
 
     fn orphaned(&mut self) {
         self.orphan_since_ns = Some(self.shared.clock.now_ns());
-        self.shared.inbox.put(Message::Drain);
+        self.shared.inbox.put(Message::Bypass(true));
     }
 
     /// Does what a line says; false when that is to end.
@@ -342,8 +341,12 @@ impl Server {
                 Some(Err(error)) => self.answer(&serde_json::json!({ "error": error })),
                 _ => self.answer(&serde_json::json!({})),
             },
-            Command::Drain => {
-                self.shared.inbox.put(Message::Drain);
+            Command::Bypass { on } => {
+                self.shared.inbox.put(Message::Bypass(on));
+                self.answer(&serde_json::json!({}));
+            }
+            Command::Lead { ns } => {
+                self.shared.inbox.put(Message::Lead(ns));
                 self.answer(&serde_json::json!({}));
             }
             Command::Watch { inflight } => {

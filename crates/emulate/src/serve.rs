@@ -53,14 +53,14 @@ pub struct Worker<R> {
     free_tags: Vec<usize>,
     /// Wall time at which the device's time was 0.
     origin_ns: u64,
-    /// Modelled time of the last event and of the last submission.
+    /// Modelled times.
     event_ns: u64,
     submitted_ns: u64,
     account: Account,
     depth: Arc<AtomicU64>,
     completions: Vec<Completion>,
-    /// From now on everything is answered at once.
-    is_draining: bool,
+    /// The model is passed by: everything is answered at once.
+    is_bypassed: bool,
 }
 
 impl<R: Reply> Worker<R> {
@@ -69,7 +69,6 @@ impl<R: Reply> Worker<R> {
     pub fn new(
         model: Model,
         scale: Scale,
-        lead_ns: u64,
         depth: Arc<AtomicU64>,
         now_ns: u64,
     ) -> Result<Self, SimError> {
@@ -77,7 +76,7 @@ impl<R: Reply> Worker<R> {
             device: model.build()?,
             model,
             scale,
-            lead_ns,
+            lead_ns: 0,
             pending: Vec::new(),
             free_tags: Vec::new(),
             origin_ns: now_ns,
@@ -86,7 +85,7 @@ impl<R: Reply> Worker<R> {
             account: Account::new(now_ns, 0),
             depth,
             completions: Vec::new(),
-            is_draining: false,
+            is_bypassed: false,
         })
     }
 
@@ -130,13 +129,19 @@ impl<R: Reply> Worker<R> {
         Ok(())
     }
 
-    /// Answers everything at once, now and from now on: the end of the device is near.
-    pub fn drain(&mut self) {
-        self.is_draining = true;
-        for pending in self.pending.drain(..).flatten() {
+    /// Answers everything at once, now and until this is ended: to measure the way to the device
+    /// and back, and to end a device without waiting for it.
+    pub fn bypass(&mut self, is_bypassed: bool) {
+        self.is_bypassed = is_bypassed;
+        // The tags stay taken until the model is done with them, too.
+        for pending in self.pending.iter_mut().filter_map(Option::take) {
             pending.reply.done();
         }
-        self.free_tags.clear();
+    }
+
+    /// Sends replies so much before their modelled time from now on.
+    pub fn lead(&mut self, lead_ns: u64) {
+        self.lead_ns = lead_ns;
     }
 
     /// Requests in the model.
@@ -154,7 +159,7 @@ impl<R: Reply> Worker<R> {
     }
 
     fn arrive(&mut self, arrival: Arrival<R>, clock: &dyn Fn() -> u64) {
-        if self.is_draining {
+        if self.is_bypassed {
             return arrival.reply.done();
         }
         let stamped_ns = self.to_model_ns(arrival.at_ns);
@@ -201,11 +206,11 @@ impl<R: Reply> Worker<R> {
         self.device.advance(&mut completions);
         for completion in completions.drain(..) {
             let tag = completion.tag as usize;
+            self.free_tags.push(tag);
             let Some(pending) = self.pending.get_mut(tag).and_then(Option::take) else {
                 continue;
             };
             pending.reply.done();
-            self.free_tags.push(tag);
             let due_ns = self.to_wall_ns(completion.at_ns);
             let depth = self.in_model();
             self.account.depth(due_ns, depth);

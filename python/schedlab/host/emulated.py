@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import hashlib
 import json
+import math
 import os
 import socket
 import subprocess
@@ -40,6 +41,7 @@ LEAST_TAGS = 4
 START_PATIENCE_S = 30.0
 ANSWER_PATIENCE_S = 10.0
 STOPPED_PATIENCE_S = 5.0
+CALIBRATION_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ class Emulation:
     with fewer, the commands wait in the device in order). None is the model's own. `dilate` k lets
     modelled time pass k times slower. `data` is `memory`, `none` (reads give zeros; raw tests
     only) or the path of a file. `settings` change keys of the device file.
+
+    `lead_us` sends replies early, to make up for the way from and to the program; None: as long
+    as that way was measured, if the model's shortest service is three times as long. `spin_us` of
+    each wait are spent awake; None: what the model needs.
     """
 
     model: str
@@ -61,8 +67,9 @@ class Emulation:
     service: str | None = None
     dilate: float = 1.0
     data: str = "memory"
-    lead_us: int = 0
-    readers: int = 1
+    lead_us: float | None = None
+    spin_us: int | None = None
+    readers: int | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
     seed: int = 0
 
@@ -84,7 +91,8 @@ class Emulation:
         """Facts of the device, before it exists. SpecError for what cannot be.
 
         Keys: emulated, model, sha256, kind, rotational, size_bytes, queue_depth, tags, policy,
-        service, shortest_ns, dilate, data, lead_us, served_in_order.
+        service, shortest_ns, dilate, data, served_in_order. A device that exists adds overhead_ns
+        (depth 1, without a model), ceiling_per_s, predicted_per_s and lead_ns.
         """
         from schedlab import _core
 
@@ -103,7 +111,6 @@ class Emulation:
             **facts,
             "dilate": self.dilate,
             "data": self.data,
-            "lead_us": self.lead_us,
             "served_in_order": depth < LEAST_TAGS,
         }
 
@@ -179,8 +186,8 @@ class Server:
             "data": emulation.data,
             "preallocate": preallocate,
             "dilate": emulation.dilate,
-            "lead_us": emulation.lead_us,
-            "readers": emulation.readers,
+            "spin_us": emulation.spin_us,
+            "readers": emulation.readers or 1,
         }
         self._socket, theirs = socket.socketpair()
         fuse = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
@@ -273,7 +280,7 @@ class Server:
         self._closed.set()
         if self.is_alive() and process_state(self.process_id) not in ("T", "t"):
             with contextlib.suppress(HostError):
-                self.ask("drain")
+                self.ask("bypass", on=True)
         self._socket.close()
 
     def reap(self) -> None:
@@ -304,6 +311,7 @@ def make(journal: Journal, parent: Path, emulation: Emulation) -> Emulated:
     queue = owned.SYS_BLOCK / Path(path).name / "queue"
     _set_queue(queue, facts)
     server.ask("watch", inflight=str(queue.parent / "inflight"))
+    facts |= _calibrated(path, server, emulation, facts)
     return Emulated(
         path=path,
         backing_file=str(backing),
@@ -312,6 +320,66 @@ def make(journal: Journal, parent: Path, emulation: Emulation) -> Emulated:
         facts=facts,
         server=server,
     )
+
+
+def _calibrated(
+    path: str, server: Server, emulation: Emulation, facts: dict[str, Any]
+) -> dict[str, Any]:
+    """Measure the way to the model and back, without it; refuse a model that is too fast for it."""
+    from schedlab import _core
+
+    server.ask("bypass", on=True)
+    overhead_ns, _ = _reads(path, 1)
+    _, ceiling_per_s = _reads(path, 32)
+    server.ask("bypass", on=False)
+    server.ask("reset")
+    job = {"requests": 2000, "depth": facts["tags"], "record_bytes": 4096}
+    config = json.dumps(emulation.device_config())
+    predicted = json.loads(_core.emulated_prediction(config, json.dumps(job)))["iops"]
+    predicted /= emulation.dilate
+    if predicted > ceiling_per_s / 2:
+        raise HostError(
+            f"{facts['model']} would serve {predicted:,.0f} requests per second, this host can "
+            f"emulate {ceiling_per_s / 2:,.0f}",
+            f"--dilate {math.ceil(2 * predicted * emulation.dilate / ceiling_per_s)}",
+        )
+    lead_ns = round((emulation.lead_us or 0) * 1000)
+    if emulation.lead_us is None and facts["shortest_ns"] * emulation.dilate > 3 * overhead_ns:
+        lead_ns = overhead_ns
+    server.ask("lead", ns=lead_ns)
+    return {
+        "overhead_ns": overhead_ns,
+        "ceiling_per_s": round(ceiling_per_s),
+        "predicted_per_s": round(predicted, 1),
+        "lead_ns": lead_ns,
+    }
+
+
+def _reads(path: str, depth: int) -> tuple[int, float]:
+    """Median response, ns, and rate of random 4 KiB reads for a quarter of a second."""
+    from schedlab import _core
+
+    arrivals = {"kind": "closed", "depth": depth}
+    workload = {
+        "pattern": {"kind": "random", "replacement": True},
+        "direction": {"kind": "read"},
+        "record": 4096,
+        "span": 16 << 20,
+        "arrivals": arrivals,
+        "seed": 1,
+    }
+    group = {"name": "calibration", "path": path, "workers": 1, "engine": "io_uring"}
+    group |= {"workload": workload, "direct": True, "allow_fallback": True}
+    job = {"seconds": CALIBRATION_S, "ramp_seconds": 0.05, "groups": [group]}
+    result = json.loads(_core.run_io_job(json.dumps(job)))["groups"][0]
+    latency = result["reads"]["latency"]
+    half, median_ns = latency["count"] / 2, 0
+    for low, high, count in latency["bins"]:
+        half -= count
+        if half <= 0:
+            median_ns = (low + high) // 2
+            break
+    return median_ns, latency["count"] * 1e9 / max(result["elapsed_ns"], 1)
 
 
 def require_fuse() -> None:

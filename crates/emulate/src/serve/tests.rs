@@ -33,7 +33,9 @@ fn worker(dilate: f64, lead_ns: u64) -> Worker<Noted> {
         seed: 0,
     };
     let model = Model::new(&config).unwrap();
-    Worker::new(model, Scale::new(dilate), lead_ns, Arc::default(), 0).unwrap()
+    let mut worker = Worker::new(model, Scale::new(dilate), Arc::default(), 0).unwrap();
+    worker.lead(lead_ns);
+    worker
 }
 
 fn read(number: u32, at_ns: u64, log: &Log) -> Arrival<Noted> {
@@ -115,15 +117,23 @@ fn a_lead_lets_replies_go_early() {
 }
 
 #[test]
-fn draining_answers_everything_at_once() {
+fn a_bypass_answers_everything_at_once_until_it_ends() {
     let (mut worker, log) = (worker(1.0, 0), Log::default());
     let mut batch = vec![read(1, 0, &log), read(2, 0, &log)];
     worker.step(0, &mut batch, &|| 0);
-    worker.drain();
+    worker.bypass(true);
     assert_eq!(numbers(&log), [1, 2]);
     batch.push(read(3, 10, &log));
     worker.step(10, &mut batch, &|| 10);
     assert_eq!(numbers(&log), [1, 2, 3]);
+    // What was answered early is still in the model, and must not answer for what comes now.
+    worker.bypass(false);
+    batch.push(read(4, 500_000, &log));
+    worker.step(500_000, &mut batch, &|| 500_000);
+    worker.step(2_000_000, &mut batch, &|| 2_000_000);
+    assert_eq!(numbers(&log), [1, 2, 3]);
+    worker.step(3_000_000, &mut batch, &|| 3_000_000);
+    assert_eq!(numbers(&log), [1, 2, 3, 4]);
 }
 
 #[test]
