@@ -258,11 +258,12 @@ def _in_flight(path: str) -> int:
     return sum(map(int, text.split()))
 
 
+OVERHEAD_NS = 50_000
 GOOD = {
     "elapsed_s": 10.0, "reads": 1000, "writes": 0, "errors": 0, "depth_max": 32,
     "modelled": {"mean_ns": 1e7, "p99_ns": 30_000_000},
     "replied": {"mean_ns": 1.01e7, "p99_ns": 31_000_000},
-    "hidden_share": 0.01, "reordered_share": 0.0,
+    "hidden_share": 0.01, "reordered_share": 0.0, "in_flight_mean": 1.0,
 }  # fmt: skip
 
 
@@ -273,16 +274,18 @@ GOOD = {
         ({"reads": 0, "replied": {"mean_ns": 9e9, "p99_ns": 0}}, None),
         ({"replied": {"mean_ns": 1.03e7, "p99_ns": 31_000_000}}, "model-on-time"),
         ({"replied": {"mean_ns": 1.01e7, "p99_ns": 32_000_000}}, "model-on-time"),
-        ({"hidden_share": 0.06}, "model-on-time"),
+        ({"hidden_share": 0.07}, "model-on-time"),
         ({"hidden_share": 0.06, "reads": 50_000}, None),
-        ({"hidden_share": 0.3, "reads": 50_000}, "model-on-time"),
+        # 5,000 requests per second that are 50 us each on their way: a quarter of one in flight.
+        ({"hidden_share": 0.45, "reads": 50_000}, None),
+        ({"hidden_share": 0.55, "reads": 50_000}, "model-on-time"),
         ({"reordered_share": 0.002}, "model-on-time"),
         ({"errors": 1}, "device-alive"),
         ({"depth_max": 33}, "device-tags"),
     ],
 )
 def test_the_gate_knows_what_spoils_a_run(change: dict[str, object], gate: str | None) -> None:
-    found = emulated.findings({**GOOD, **change}, {"tags": 32})
+    found = emulated.findings({**GOOD, **change}, {"tags": 32, "overhead_ns": OVERHEAD_NS})
     assert [finding.gate for finding in found] == ([gate] if gate else [])
 
 

@@ -33,9 +33,10 @@ const SAMPLE: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a device without an owner waits for somebody to remove it.
 const ORPHAN_PATIENCE_NS: u64 = 60_000_000_000;
-/// Modelled services at least so long need no spinning: sleeping is exact enough.
-const SLOW_SERVICE_NS: u64 = 1_000_000;
-const SPIN_US: u64 = 20;
+/// The worker wakes too late from sleep by what 19 of 20 sleeps stay below, and sleeps so much
+/// shorter; the rest it spins, at most this long.
+const SPIN_MAX_NS: u64 = 200_000;
+const SPIN_STEP_NS: u64 = 4_000;
 
 /// How a device is served.
 #[derive(Clone, Debug, Deserialize)]
@@ -51,7 +52,7 @@ pub struct ServerConfig {
     /// Time dilation.
     #[serde(default = "one")]
     pub dilate: f64,
-    /// The last part of each wait is spent spinning; nothing is what the model needs.
+    /// The last part of each wait is spent spinning; nothing is as long as this host needs.
     #[serde(default)]
     pub spin_us: Option<u64>,
     /// Threads that take requests from the kernel.
@@ -151,17 +152,12 @@ pub fn serve_device(
         errors: AtomicU64::new(0),
     });
     let depth = Arc::new(AtomicU64::new(0));
-    let spin_ns = 1000
-        * config.spin_us.unwrap_or(match facts.shortest_ns {
-            SLOW_SERVICE_NS.. => 0,
-            _ if facts.rotational => 0,
-            _ => SPIN_US,
-        });
+    let spin = Spin::new(config.spin_us);
     let worker = thread::Builder::new().name("worker".into()).spawn({
         let (shared, depth) = (shared.clone(), depth.clone());
         let scale = Scale::new(config.dilate);
         let config = config.device.clone();
-        move || work(&config, scale, spin_ns, &depth, &shared)
+        move || work(&config, scale, spin, &depth, &shared)
     });
     let worker = worker.map_err(EmulateError::system("a thread"))?;
     let file = OneFile::new(store, facts.size_bytes, shared.clone());
@@ -181,9 +177,7 @@ pub fn serve_device(
     server.shared.inbox.put(Message::Quit);
     match worker.join() {
         Ok(result) => result.map_err(EmulateError::from),
-        Err(_) => Err(EmulateError::system("the worker")(
-            ErrorKind::Other.into(),
-        )),
+        Err(_) => Err(EmulateError::system("the worker")(ErrorKind::Other.into())),
     }
 }
 
@@ -205,7 +199,7 @@ fn open_session(
 fn work(
     config: &DeviceConfig,
     scale: Scale,
-    spin_ns: u64,
+    mut spin: Spin,
     depth: &Arc<AtomicU64>,
     shared: &Shared<Message>,
 ) -> Result<(), schedlab_sim::SimError> {
@@ -237,23 +231,52 @@ fn work(
                 Message::Request(_) => {}
             }
         }
-        rest(next_ns, spin_ns, shared);
+        spin.rest(next_ns, shared);
     }
 }
 
-/// Waits for a message or until `next_ns`; the last `spin_ns` of it awake.
-fn rest(next_ns: Option<u64>, spin_ns: u64, shared: &Shared<Message>) {
-    let Some(next_ns) = next_ns else {
-        return shared.inbox.wait(None);
-    };
-    let left_ns = next_ns.saturating_sub(shared.clock.now_ns());
-    if left_ns > spin_ns {
-        return shared
-            .inbox
-            .wait(Some(Duration::from_nanos(left_ns - spin_ns)));
+/// How the worker waits: asleep, and awake for the last part of each wait.
+struct Spin {
+    /// How long awake.
+    spin_ns: u64,
+    is_fixed: bool,
+}
+
+impl Spin {
+    fn new(fixed_us: Option<u64>) -> Self {
+        Spin {
+            spin_ns: fixed_us.map_or(0, |us| us * 1000),
+            is_fixed: fixed_us.is_some(),
+        }
     }
-    while shared.clock.now_ns() < next_ns && !shared.inbox.is_filled() {
-        std::hint::spin_loop();
+
+    /// Waits for a message or until `next_ns`.
+    fn rest(&mut self, next_ns: Option<u64>, shared: &Shared<Message>) {
+        let Some(next_ns) = next_ns else {
+            return shared.inbox.wait(None);
+        };
+        let now_ns = shared.clock.now_ns();
+        let wake_ns = next_ns.saturating_sub(self.spin_ns);
+        if wake_ns > now_ns {
+            shared
+                .inbox
+                .wait(Some(Duration::from_nanos(wake_ns - now_ns)));
+            let woken_ns = shared.clock.now_ns();
+            if woken_ns >= wake_ns && !self.is_fixed {
+                self.learn(woken_ns - wake_ns);
+            }
+        }
+        while shared.clock.now_ns() < next_ns && !shared.inbox.is_filled() {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Follows the 95th percentile of how much too late the worker was woken.
+    fn learn(&mut self, too_late_ns: u64) {
+        self.spin_ns = match too_late_ns > self.spin_ns {
+            true => (self.spin_ns + SPIN_STEP_NS).min(SPIN_MAX_NS),
+            false => self.spin_ns.saturating_sub(SPIN_STEP_NS / 19),
+        };
     }
 }
 

@@ -284,7 +284,10 @@ mod tests {
 
     fn shipped() -> Vec<(&'static str, &'static str)> {
         let disks = schedlab_sim::disk::SHIPPED.iter();
-        disks.chain(schedlab_sim::device::SHIPPED).copied().collect()
+        disks
+            .chain(schedlab_sim::device::SHIPPED)
+            .copied()
+            .collect()
     }
 
     #[test]

@@ -30,8 +30,7 @@ pub fn serve_emulated_device(
     let config: ServerConfig = parse(py, config_json)?;
     // SAFETY: the caller hands over two open descriptors that nothing else uses or closes; the
     // process was started for this call only.
-    let (fuse, control) =
-        unsafe { (OwnedFd::from_raw_fd(fuse), OwnedFd::from_raw_fd(control)) };
+    let (fuse, control) = unsafe { (OwnedFd::from_raw_fd(fuse), OwnedFd::from_raw_fd(control)) };
     py.detach(|| serve_device(&config, fuse, control))
         .map_err(|error| raise(py, &error))
 }

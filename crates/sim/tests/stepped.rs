@@ -1,12 +1,14 @@
 //! A device in steps and a batch run are one model: any arrivals give the same completions.
 
+#![allow(clippy::unwrap_used)]
+
 use proptest::prelude::*;
 use schedlab_model::{Bytes, Histogram, Nanos, Request};
 use schedlab_sim::device::{DeviceSpec, Parallel, Serial};
 use schedlab_sim::disk::{self, DiskSpec, SteppedDisk};
 use schedlab_sim::engine::{Simulation, SteppedDevice, Window};
 use schedlab_sim::policy::{PolicySpec, POLICIES};
-use schedlab_sim::workload::{Incoming};
+use schedlab_sim::workload::Incoming;
 use schedlab_sim::{Completion, Kind, Stepped, Stop, Submission};
 
 /// (pause before it in µs, place in 1/1000 of the device, pages, write)
@@ -41,7 +43,11 @@ fn stepped(device: &mut dyn Stepped, requests: &[Request]) -> Vec<u64> {
         while device.next_time_ns().is_some_and(|next_ns| next_ns < at_ns) {
             device.advance(&mut done);
         }
-        let kind = if request.is_write { Kind::Write } else { Kind::Read };
+        let kind = if request.is_write {
+            Kind::Write
+        } else {
+            Kind::Read
+        };
         device
             .submit(Submission {
                 at_ns,
@@ -100,7 +106,10 @@ fn compare_ssd<D: schedlab_sim::device::Device>(
     for logged in log {
         batch[logged.command.index as usize] = logged.completed_ns - logged.command.arrival_ns;
     }
-    assert_eq!(stepped(&mut SteppedDevice::new(simulation()), &requests), batch);
+    assert_eq!(
+        stepped(&mut SteppedDevice::new(simulation()), &requests),
+        batch
+    );
 }
 
 proptest! {

@@ -92,7 +92,11 @@ fn lateness_is_counted_and_does_not_reach_the_model() {
     assert_eq!(report.replied.mean_ns, 1_550_000.0);
     assert_eq!(report.depth_max, 2);
     // Two requests for the first millisecond, one for the second.
-    assert!((report.depth_mean - 1.5).abs() < 1e-9, "{}", report.depth_mean);
+    assert!(
+        (report.depth_mean - 1.5).abs() < 1e-9,
+        "{}",
+        report.depth_mean
+    );
 }
 
 #[test]
