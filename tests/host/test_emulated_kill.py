@@ -7,6 +7,7 @@ each victim.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -82,10 +83,8 @@ def strike(victim: str, owner: subprocess.Popen[str], state: Path) -> None:
         return
     everybody = [process for group in targets.values() for process in group]
     for process in everybody if victim == "all" else targets[victim]:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
 
 
 @pytest.fixture
@@ -98,13 +97,12 @@ def group() -> Iterator[Path]:
 
 
 def start(group: Path | None = None) -> subprocess.Popen[str]:
-    def enter() -> None:
-        if group:
-            (group / "cgroup.procs").write_text("0")
-
+    command = [sys.executable, str(OWNER)]
+    if group:
+        enter = f'echo $$ > {group}/cgroup.procs; exec "$@"'
+        command = ["/bin/sh", "-c", enter, "sh", *command]
     return subprocess.Popen(
-        [sys.executable, str(OWNER)],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=enter,
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )  # fmt: skip
 
 

@@ -78,6 +78,7 @@ class Control:
         self._set_in_queue: dict[Path, set[str]] = {}
         self._cgroups: set[Path] = set()
         self._servers: list[emulated.Server] = []
+        self._dilations: dict[str, float] = {}
 
     def __enter__(self) -> Control:
         self._owner = os.getpid()
@@ -142,6 +143,8 @@ class Control:
         self._guard(queue)
         self._make_fresh(queue, wanted)
         effective: dict[str, str] = {}
+        for file, stretched in emulated.dilated(queue, self._dilations.get(name, 1.0)).items():
+            self._write(queue / file, knobs.as_text(stretched))
         for key, value in (tunables or {}).items():
             path = knobs.tunable_path(queue, key)
             got = self._write(path, knobs.as_text(value))
@@ -214,6 +217,7 @@ class Control:
         device = emulated.make(self._journal, self.state_directory, emulation)
         if device.server:
             self._servers.append(device.server)
+        self._dilations[Path(device.path).name] = device.facts["dilate"]
         return device
 
     def directory(self, parent: str | Path) -> Path:

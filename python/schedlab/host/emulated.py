@@ -29,6 +29,7 @@ from typing import Any
 
 from schedlab.errors import HostError, SpecError
 from schedlab.host import owned
+from schedlab.host.emulated_facts import WAY_MAX_NS, findings
 from schedlab.host.emulated_removal import KIND, SERVER_MODULE, process_state
 from schedlab.host.journal import Journal
 from schedlab.host.scratch import Scratch, require_root
@@ -42,6 +43,20 @@ START_PATIENCE_S = 30.0
 ANSWER_PATIENCE_S = 10.0
 STOPPED_PATIENCE_S = 5.0
 CALIBRATION_S = 0.2
+
+
+_TIMES = (
+    "iosched/read_expire",
+    "iosched/write_expire",
+    "iosched/prio_aging_expire",
+    "iosched/slice_idle_us",
+    "iosched/fifo_expire_sync",
+    "iosched/fifo_expire_async",
+    "iosched/timeout_sync",
+    "iosched/read_lat_nsec",
+    "iosched/write_lat_nsec",
+    "wbt_lat_usec",
+)
 
 
 @dataclass(frozen=True)
@@ -175,7 +190,7 @@ class Emulated(Scratch):
         return self.server is not None and self.server.is_alive()
 
     def gate_findings(self, account: Mapping[str, Any]) -> tuple[GateFinding, ...]:
-        """What makes a run on this device worthless, from its account; see `findings`."""
+        """What makes a run on this device worthless, from its account; see emulated_facts."""
         return findings(account, self.facts)
 
     def _server(self) -> Server:
@@ -349,15 +364,16 @@ def _calibrated(
     config = json.dumps(emulation.device_config())
     predicted = json.loads(_core.emulated_prediction(config, json.dumps(job)))["iops"]
     predicted /= emulation.dilate
-    if predicted > ceiling_per_s / 2:
+    if predicted > ceiling_per_s / 2 and facts["shortest_ns"] > 0:
         raise HostError(
             f"{facts['model']} would serve {predicted:,.0f} requests per second, this host can "
             f"emulate {ceiling_per_s / 2:,.0f}",
             f"--dilate {math.ceil(2 * predicted * emulation.dilate / ceiling_per_s)}",
         )
     lead_ns = round((emulation.lead_us or 0) * 1000)
-    if emulation.lead_us is None and facts["shortest_ns"] * emulation.dilate > 3 * overhead_ns:
-        lead_ns = overhead_ns
+    way_ns = min(overhead_ns, WAY_MAX_NS)
+    if emulation.lead_us is None and facts["shortest_ns"] * emulation.dilate > 3 * way_ns:
+        lead_ns = way_ns
     server.ask("lead", ns=lead_ns)
     return {
         "overhead_ns": overhead_ns,
@@ -447,6 +463,21 @@ def _attach(journal: Journal, backing: Path) -> tuple[str, bool]:
     raise HostError("every loop device number is taken", "losetup -l shows who has them")
 
 
+def dilated(queue: Path, dilate: float) -> dict[str, int]:
+    """Times of the scheduler that is set, stretched: file below `queue/` and new value.
+
+    What the kernel does not let anybody set stays as it is: bfq's weight raising, writeback, and
+    the think times of programs.
+    """
+    stretched: dict[str, int] = {}
+    for name in _TIMES if dilate != 1 else ():
+        with contextlib.suppress(OSError, ValueError):
+            before = int((queue / name).read_text())
+            if before > 0:
+                stretched[name] = round(before * dilate)
+    return stretched
+
+
 def _set_queue(queue: Path, facts: dict[str, Any]) -> None:
     """Give the queue of a device of ours what the model has; it goes with the device.
 
@@ -462,43 +493,3 @@ def _set_queue(queue: Path, facts: dict[str, Any]) -> None:
     taken = int((queue / "nr_requests").read_text())
     if taken != tags:
         raise HostError(f"the kernel gives the device {taken} tags instead of {tags}")
-
-
-def findings(account: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[GateFinding, ...]:
-    """Why a window's figures are not those of the model; empty when they are.
-
-    The limits are on what is reported: means within 2 % of the model, 99th percentiles within
-    5 %, at most 0.1 % of requests out of order, no more requests in the model than tags, nothing
-    refused. Requests that wait where the model does not see them, beyond those that are on the
-    way to it and back, may be 5 % of those in flight below 1,000 requests per second, and 25 %
-    above.
-    """
-    found = []
-
-    def late(detail: str) -> None:
-        hint = "use a slower model, fewer requests at a time, or --dilate K; leave the host idle"
-        found.append(GateFinding("model-on-time", f"{detail}; {hint}"))
-
-    requests = account["reads"] + account["writes"]
-    if requests == 0:
-        return ()
-    for name, key, limit in (("mean", "mean_ns", 0.02), ("99th percentile", "p99_ns", 0.05)):
-        modelled, replied = account["modelled"][key], account["replied"][key]
-        error = (replied - modelled) / max(modelled, 1)
-        if error > limit:
-            late(f"replies were late: {name} {error:.1%} above the model's (limit {limit:.0%})")
-    rate_per_s = requests / account["elapsed_s"]
-    limit = 0.05 if rate_per_s < 1000 else 0.25
-    on_the_way = rate_per_s * facts.get("overhead_ns", 0) / 1e9
-    share = account["hidden_share"] - on_the_way / max(account["in_flight_mean"], 1e-9)
-    if share > limit:
-        late(f"{share:.0%} of the requests waited outside the model (limit {limit:.0%})")
-    if account["reordered_share"] > 0.001:
-        late(f"{account['reordered_share']:.2%} of the requests came in out of order (limit 0.1 %)")
-    if account["errors"]:
-        detail = f"{account['errors']} requests failed: no memory for the data"
-        found.append(GateFinding("device-alive", detail))
-    if account["depth_max"] > facts["tags"]:
-        detail = f"{account['depth_max']} commands were in the device, which has {facts['tags']}"
-        found.append(GateFinding("device-tags", detail))
-    return tuple(found)

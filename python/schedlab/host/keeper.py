@@ -26,6 +26,7 @@ from typing import Any
 from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import journal, recover
 from schedlab.host.emulated import Emulated, Emulation
+from schedlab.host.emulated_facts import describe
 
 DEVICES = "devices"
 START_PATIENCE_S = 60.0
@@ -49,18 +50,6 @@ class Kept:
     def line(self) -> str:
         """One line for people: `/dev/loop7: disk7200, 8 GiB, 32 tags, emulated`."""
         return f"{self.path}: {describe(self.facts)}"
-
-
-def describe(facts: dict[str, Any]) -> str:
-    """A device in a few words, by its facts."""
-    size = facts["size_bytes"]
-    size_text = f"{size / (1 << 30):.4g} GiB" if size >= 1 << 30 else f"{size / (1 << 20):.4g} MiB"
-    parts = [facts["model"], size_text, f"{facts['tags']} tags"]
-    if facts["served_in_order"]:
-        parts.append("served in order")
-    if facts["dilate"] != 1:
-        parts.append(f"dilated ×{facts['dilate']:g}")
-    return ", ".join([*parts, "emulated"])
 
 
 def up(emulation: Emulation, name: str = "", state_directory: str | Path | None = None) -> Kept:
