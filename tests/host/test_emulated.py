@@ -300,8 +300,8 @@ def test_a_dilated_device_has_a_scheduler_with_stretched_times(
     applied = control.set_scheduler(device.path, "mq-deadline")
     assert applied.queue["iosched/read_expire"] == "5000"  # the kernel's default is 500 ms
     assert control.check() == ()
-    applied = control.set_scheduler(device.path, "mq-deadline", {"read_expire": 70})
-    assert applied.queue["iosched/read_expire"] == "70"
+    applied = control.set_scheduler(device.path, "mq-deadline", {"read_expire": 400})
+    assert applied.queue["iosched/read_expire"] == "400"
     assert applied.queue["iosched/write_expire"] == "50000"
 
 
