@@ -97,6 +97,7 @@ pub struct BlockOptions {
 #[error("block capture cannot be used: {0}")]
 pub struct BlockError(String);
 
+#[cfg_attr(not(all(feature = "bpf", bpf_program)), allow(dead_code))]
 impl BlockOptions {
     pub(crate) fn class_count(&self) -> usize {
         match self.find_classes {
