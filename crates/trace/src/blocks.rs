@@ -131,6 +131,7 @@ pub struct Histogram {
     pub bins: Vec<(u64, u64, u64)>,
 }
 
+#[cfg_attr(not(all(feature = "bpf", bpf_program)), allow(dead_code))]
 impl Histogram {
     pub(crate) fn new(sum_ns: u64, max_ns: u64, counts: &[u64]) -> Histogram {
         let bins = counts.iter().enumerate().filter(|(_, count)| **count > 0);
