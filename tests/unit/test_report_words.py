@@ -250,7 +250,7 @@ def test_best_everywhere_and_goal_and_mix() -> None:
     )
     lines = [plain(line) for line in headline(View(record, changed, EN))]
     assert lines == [
-        "For latency: bfq is best for this mix of workloads: 82× shorter mean reader latency than "
+        "Judged by latency. bfq is best for this mix of workloads: 82× shorter mean reader latency than "
         "with none (61 to 110×).",
         "On none of the 6 workloads is another one better.",
     ]

@@ -22,13 +22,13 @@ def diff(first: Path, second: Path, despite: bool, as_json: bool) -> None:
     The two were not measured in common blocks, so drift between them is not told apart from a
     change: the unpaired procedure is used and the result carries that warning.
     """
+    from schedlab import report
     from schedlab.app.difference import (
         REPORTED,
         changes,
         environment_differences,
         require_same_work,
     )
-    from schedlab import report
     from schedlab.cli.show import say
     from schedlab.result import Result
 

@@ -217,7 +217,9 @@ def population(view: View) -> list[str]:
     elif sessions:
         parts.append(texts.counted("population.sessions", of.sessions))
     unit = "scope.blocks" if view.experiment.blocked else "scope.repetitions"
-    parts.append(texts.counted(unit, of.blocks))
+    repeated = (row.runs for w in view.workloads for row in w.candidates)
+    if count := of.blocks or max(repeated, default=0):
+        parts.append(texts.counted(unit, count))
     if kind == "io" and of.layouts:
         parts.append(texts.counted("population.layouts", of.layouts))
     if of.seconds and sessions:
