@@ -108,6 +108,20 @@ fn high_of(index: usize) -> u64 {
     }
 }
 
+/// Number of bins of every histogram.
+pub const HISTOGRAM_BINS: usize = BINS;
+
+/// The bin of a value, for counts that are kept outside a [`Histogram`] (in shared memory).
+#[inline]
+pub fn histogram_bin(value: u64) -> usize {
+    index(value)
+}
+
+/// The range of values of a bin, both included.
+pub fn histogram_bin_range(bin: usize) -> (u64, u64) {
+    (low_of(bin), high_of(bin))
+}
+
 impl Histogram {
     /// An empty histogram.
     pub fn new() -> Self {

@@ -24,7 +24,7 @@ mod steps;
 mod units;
 mod workload;
 
-pub use histogram::{Bin, Histogram};
+pub use histogram::{histogram_bin, histogram_bin_range, Bin, Histogram, HISTOGRAM_BINS};
 pub use rng::Rng;
 pub use schedule::Schedule;
 pub use steps::{Step, Steps};

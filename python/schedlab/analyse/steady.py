@@ -17,6 +17,8 @@ from schedlab.analyse.residuals import TwoModes, two_modes
 FEW_BINS = 50
 BATCH, SMALL_BATCH = 5, 2
 FEWEST_BATCHES = 6
+#: The first cut is taken whose squared error is at most so many times the least.
+NEARLY = 1.25
 #: A cut is accepted if the cut part differs by so many standard errors and by this share.
 CUT_ERRORS, CUT_SHARE = 3.0, 0.02
 SLOPE_LEVEL, SLOPE_SHARE = 0.01, 0.10
@@ -59,10 +61,13 @@ def steadiness(bins: Sequence[float]) -> Steadiness:
 
 
 def _least_error(batches: Floats) -> int:
-    """How many batches to cut so that the squared error of the mean of the rest is least."""
+    """How many batches to cut so that the squared error of the mean of the rest is least.
+
+    The first cut that is nearly as good: the least one wanders along a steady rest.
+    """
     n = len(batches)
-    errors = [float(batches[d:].var() / (n - d)) for d in range(n // 2 + 1)]
-    return int(np.argmin(errors))
+    errors = np.array([batches[d:].var() / (n - d) for d in range(n // 2 + 1)])
+    return int(np.flatnonzero(errors <= NEARLY * errors.min())[0])
 
 
 def _differs(batches: Floats, cut: int) -> bool:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import secrets
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import SpecError
-from schedlab.kinds import KINDS
+from schedlab.kinds import KINDS, declared
 from schedlab.spec import SCHEMA_VERSION, Experiment, from_json, to_json
 from schedlab.spec.quantities import parse_quantity, parse_share
 
@@ -56,7 +57,9 @@ def experiment_of(data: Mapping[str, Any], where: str) -> Experiment:
             filled[table] = _quantities(filled[table], f"{where}.{table}")
     if isinstance(filled.get("margin"), str):
         filled["margin"] = parse_share(filled["margin"])
-    return from_json(Experiment, filled, where)
+    experiment = from_json(Experiment, filled, where)
+    own = declared(each for each in experiment.workloads if each.kind in KINDS)
+    return replace(experiment, metrics={**experiment.metrics, **own}) if own else experiment
 
 
 def _list(data: Mapping[str, Any], key: str, where: str) -> list[Any]:

@@ -123,10 +123,9 @@ def measure(
         observer.report(f"nothing is left to measure: {reason}")
         return Result(folder)
     try:
-        with ExitStack() as stack:
-            control = stack.enter_context(_control(admitted, observer))
-            session = stack.enter_context(_session(admitted, control, observer))
+        with opened(admitted, observer) as session:
             reason = executor.run(session, observer.watch)
+            explain(admitted, folder, session, observer)
     except (HostError, SpecError):
         if not resumed and not folder.runs():
             shutil.rmtree(folder.path)
@@ -138,6 +137,21 @@ def measure(
         ) from error
     observer.report(f"measured: {reason}")
     return Result(folder)
+
+
+def explain(admitted: Admitted, folder: Folder, session: Session, observer: Observer) -> None:
+    """One run more per candidate, with a capture, where a difference was found."""
+    from schedlab.result import Result
+    from schedlab.run import explain as explaining
+
+    if admitted.experiment.kind != "io" or len(admitted.experiment.candidates) < 2:
+        return
+    workloads = explaining.worth_explaining(Result(folder).verdict)
+    if not workloads:
+        return
+    observer.report(f"one more run each, to see where requests wait: {', '.join(workloads)}")
+    if problem := explaining.explain(admitted, folder, session, workloads):
+        observer.report(f"nothing can be said about why: {problem}")
 
 
 def rules_of(folder: Folder, observer: Observer) -> Rules:
@@ -184,6 +198,14 @@ def session_id(folder: Folder) -> str:
     """One boot and one set of files: this opening of the target."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot[:8]}-{secrets.token_hex(4)}"
+
+
+@contextmanager
+def opened(admitted: Admitted, observer: Observer) -> Iterator[Session]:
+    """The session of an experiment, its target ready; everything is restored after it."""
+    with ExitStack() as stack:
+        control = stack.enter_context(_control(admitted, observer))
+        yield stack.enter_context(_session(admitted, control, observer))
 
 
 @contextmanager

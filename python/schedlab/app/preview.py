@@ -35,7 +35,7 @@ class Preview:
         for label, settings in self.settings:
             lines.append(f"  {label}")
             lines += [f"    {path} = {value}" for path, value in settings]
-        if experiment.kind == "io":
+        if experiment.kind == "io" and not all(k.brings_files for k in admitted.kinds.values()):
             lines.append("  before every run: /proc/sys/vm/drop_caches = 3")
         lines += ["", "workloads (primary metric):"]
         lines += [f"  {w.label}: {experiment.metric(w).title}" for w in experiment.workloads]

@@ -96,7 +96,7 @@ def make_or_check_file(path: Path, size: int | None, keep: bool) -> None:
     if not path.exists():
         assert size is not None  # span_of refused it otherwise
         scratch.check_space(path.parent, size)
-        scratch.fill_file(path, size)
+        scratch.fill(path, size)
     elif keep:
         raise SpecError(
             f"{path}: exists, and this test writes to it",

@@ -158,8 +158,14 @@ def _directory(
     """Files go into a new subdirectory; queues below are switched only when they are named."""
     target = experiment.target
     path = Path(target.path)
-    scratch.check_space(path, target.size_bytes)
-    writes = (f"a new subdirectory of {path}, {size_text(target.size_bytes)}, removed at the end",)
+    if all(kind.brings_files for kind in kinds):
+        if not path.is_dir():
+            raise HostError(f"{path} is not a directory", f"mkdir -p {path}")
+        writes: tuple[str, ...] = (f"whatever the commands write in {path}",)
+    else:
+        scratch.check_space(path, target.size_bytes)
+        size = size_text(target.size_bytes)
+        writes = (f"a new subdirectory of {path}, {size}, removed at the end",)
     asked = {str(c.settings.get("scheduler", AS_IS)) for c in experiment.candidates}
     tuned = [k for c in experiment.candidates for k in c.settings if not k.startswith("workload.")]
     if target.switch:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from schedlab.cli.command_options import file_options, started_options, work_of
 from schedlab.cli.options import (
     PATH,
     dry_run_option,
@@ -65,18 +66,29 @@ design_options = together(
 @click.option("--labels", help="Names for the candidates: before,after.")
 @load_options
 @design_options
+@started_options
+@file_options
 @seed_option
 @out_option
 @dry_run_option
 @json_option
 @click.option("--resume", type=PATH, metavar="DIR", help="Resume, or extend by --blocks, --budget.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def compare(
-    out: Path | None, dry_run: bool, as_json: bool, resume: Path | None, **typed: Any
+    out: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    resume: Path | None,
+    rehearse: bool,
+    command: tuple[str, ...],
+    **typed: Any,
 ) -> None:
     """Compare I/O schedulers on this machine, and say which is better for what, at what price.
 
     Your disks are never written to unless you name one: by default the work goes to a temporary
     loop device. All settings are restored, also after Ctrl-C and kill -9.
+
+    With `-- COMMAND ARG…` your own program is the work, started in the target's directory.
     """
     from schedlab.app import measure
     from schedlab.cli.show import measuring, present, run_and_present
@@ -91,14 +103,18 @@ def compare(
             )
         present(result, as_json)
         return
-    experiment = experiment_of(place, typed)
+    work = work_of(command, typed)
+    experiment = experiment_of(place, typed) if work is None else own_work(place, work, typed)
+    if rehearse:
+        show_rehearsal(experiment, permission)
+        return
     how: Any = {"out": out, "name": "compare", "dry_run": dry_run, "as_json": as_json}
     run_and_present(experiment, permission, **how)
 
 
 def experiment_of(place: Any, typed: dict[str, Any]) -> Any:
     """The experiment that the options mean."""
-    from schedlab.app.comparison import Load, comparison, stopping_of
+    from schedlab.app.comparison import Load, comparison
 
     load = Load(
         tests=typed["tests"],
@@ -114,6 +130,25 @@ def experiment_of(place: Any, typed: dict[str, Any]) -> Any:
         program=typed["program"] or "",
         by_fio=typed["engine"] == "fio",
     )
+    return comparison(place, load, families=typed["workloads"], **design_of(typed))
+
+
+def own_work(place: Any, work: Any, typed: dict[str, Any]) -> Any:
+    """The experiment of a command."""
+    from schedlab.app.own_work import comparison_of
+    from schedlab.errors import SpecError
+
+    if typed["workloads"] or typed["tests"]:
+        raise SpecError(
+            "--workloads and --tests exclude a COMMAND", "write both into an experiment file"
+        )
+    return comparison_of(place, work, **design_of(typed))
+
+
+def design_of(typed: dict[str, Any]) -> dict[str, Any]:
+    """Candidates, blocks and the rest of the design."""
+    from schedlab.app.comparison import stopping_of
+
     stopping = stopping_of(
         blocks=typed["blocks"],
         budget_s=typed["budget"],
@@ -122,15 +157,15 @@ def experiment_of(place: Any, typed: dict[str, Any]) -> Any:
         may_extend=typed["may_extend"],
         quick=typed["quick"],
     )
-    return comparison(
-        place,
-        load,
-        schedulers=typed["schedulers"],
-        labels=typed["labels"],
-        families=typed["workloads"],
-        stopping=stopping,
-        margin=typed["margin"],
-        aa_arm=typed["aa"],
-        goal=typed["goal"],
-        seed=typed["seed"],
-    )
+    named = {key: typed[key] for key in ("schedulers", "labels", "margin", "goal", "seed")}
+    return {**named, "stopping": stopping, "aa_arm": typed["aa"]}
+
+
+def show_rehearsal(experiment: Any, permission: Any) -> None:
+    """Run the command once and stop."""
+    from schedlab.app.admit import admit
+    from schedlab.app.own_work import rehearse
+    from schedlab.cli.show import measuring
+
+    with measuring() as observer:
+        rehearse(admit(experiment, permission), observer)

@@ -285,7 +285,7 @@ def _lengths(kept: Sequence[_Cost], left_s: float, blocks: int) -> dict[str, flo
         for _ in range(50):
             middle = (low + high) / 2
             low, high = (middle, high) if seconds(middle) <= left_s else (low, middle)
-    return {cost.workload: round(_at(cost, low), 3) for cost in kept}
+    return {cost.workload: math.floor(1000 * _at(cost, low)) / 1000 for cost in kept}
 
 
 def _joint_spread(

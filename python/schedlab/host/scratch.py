@@ -179,20 +179,6 @@ def _fill(descriptor: int, size_bytes: int, directory: Path) -> None:
         ) from error
 
 
-def fill_file(file: Path, size_bytes: int) -> None:
-    """Make a new file full of such data; HostError when it exists or there is no space."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    try:
-        descriptor = os.open(file, flags, 0o600)
-    except OSError as error:
-        hint = "name another directory"
-        raise HostError(f"cannot write {file}: {error.strerror}", hint) from error
-    try:
-        fill(descriptor, size_bytes, file.parent)
-    finally:
-        os.close(descriptor)
-
-
 def make_filesystem(log: Journal, device: str, kind: str, where: Path) -> None:
     """Format `device` (an own scratch device) and mount it on `where`. HostError otherwise."""
     program = shutil.which(f"mkfs.{kind}", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")

@@ -14,6 +14,7 @@ from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.cached_reads import CachedReads
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.calls import Calls
+from schedlab.kinds.command import Command
 from schedlab.kinds.copy_beside_desktop import CopyBesideDesktop
 from schedlab.kinds.database import Database
 from schedlab.kinds.device_timings import DeviceTimings
@@ -28,7 +29,7 @@ from schedlab.kinds.simulated import SimulatedDisk, SimulatedSsd
 from schedlab.kinds.startup import Startup
 from schedlab.kinds.throttled_reads import ThrottledReads
 from schedlab.kinds.weights import Weights
-from schedlab.spec import Candidate, Workload
+from schedlab.spec import Candidate, Metric, Workload
 from schedlab.spec.quantities import parse_quantity
 
 KINDS: Mapping[str, type[WorkloadKind]] = {
@@ -38,6 +39,7 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         CachedReads,
         Calculation,
         Calls,
+        Command,
         CopyBesideDesktop,
         Database,
         DeviceTimings,
@@ -57,7 +59,30 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
 # A candidate's setting of this form takes the place of a workload's parameter.
 OVERRIDE = "workload."
 
-__all__ = ["KINDS", "OVERRIDE", "Outcome", "ResolvedTarget", "WorkloadKind", "nearest", "typed"]
+__all__ = [
+    "KINDS",
+    "OVERRIDE",
+    "Outcome",
+    "ResolvedTarget",
+    "WorkloadKind",
+    "declared",
+    "nearest",
+    "typed",
+]
+
+
+def declared(workloads: Iterable[Workload]) -> dict[str, Metric]:
+    """The metrics that workloads define by their parameters; SpecError where two disagree."""
+    metrics: dict[str, Metric] = {}
+    for workload in workloads:
+        for name, metric in typed(workload).own_metrics().items():
+            if metrics.setdefault(name, metric) != metric:
+                raise SpecError(
+                    f"workload {workload.label!r}: metric {name!r} has another unit or direction "
+                    "in another workload",
+                    "rename one of them",
+                )
+    return metrics
 
 
 def typed(workload: Workload, candidate: Candidate | None = None, where: str = "") -> WorkloadKind:

@@ -123,6 +123,8 @@ class Actors:
         seen = self.result.get("inflight")
         if seen and not seen.get("error"):
             facts["in_driver_mean"], facts["in_driver_max"] = seen["mean"], seen["max"]
+        if first := next(iter(self.groups.values()), None):
+            facts["measured_from_s"] = first["series"]["window_ms"][0] / 1e3
         if self.depth:
             facts["load_depth"], facts["driver_tags"] = self.depth, self.tags
         if any(g["load_generator_bottleneck"] for g in self.groups.values()):

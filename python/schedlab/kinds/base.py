@@ -9,7 +9,7 @@ from typing import ClassVar
 import msgspec
 
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
-from schedlab.spec import Kind
+from schedlab.spec import Kind, Metric
 
 
 class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,6 +26,8 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     # Metrics that are the figures of another actor of the run, such as its writers.
     actors: ClassVar[Mapping[str, str]] = MappingProxyType({})
     needs_files: ClassVar[bool] = False
+    # Works on files of its own below the target's directory: nothing is filled for it.
+    brings_files: ClassVar[bool] = False
 
     def writes(self) -> bool:
         """Whether a run changes data on its target."""
@@ -42,6 +44,10 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def used_bytes(self, target_bytes: int) -> int:
         """Bytes of the target that are used."""
         return target_bytes
+
+    def own_metrics(self) -> Mapping[str, Metric]:
+        """Metrics that its parameters define, beside those of its kind."""
+        return {}
 
     def check(self, label: str) -> None:
         """SpecError or HostError for parameters that do not fit together, or programs missing."""

@@ -51,7 +51,8 @@ class Outcome:
 
     `bounds` names the metrics whose value is only a bound, with the side on which the true value
     is: `reader_latency_ns_p99: "at-least"` of a reader that was not served. `series` are rows of
-    the rate over time by group (t_ms, completions, bytes, latency sum in ns).
+    the rate over time by group (t_ms, completions, bytes, latency sum in ns). `output` is what a
+    command printed, by the ending of its file ("out", "err").
     """
 
     metrics: Mapping[str, float]
@@ -60,3 +61,4 @@ class Outcome:
     histograms: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
     bounds: Mapping[str, str] = field(default_factory=dict)
     series: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
+    output: Mapping[str, bytes] = field(default_factory=dict)

@@ -114,6 +114,7 @@ class Executor:
                 run, outcome = self._attempt(cell)
                 series = {f"series {name}": rows for name, rows in outcome.series.items()}
                 self.folder.append(run, {**outcome.histograms, **series})
+                self.folder.keep_output(run, outcome.output)
                 self._note(run)
                 self._report(number, run)
 

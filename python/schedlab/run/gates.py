@@ -187,12 +187,16 @@ def device_bytes(device: str) -> tuple[int, int]:
 
 
 def findings(
-    before: Snapshot, after: Snapshot, claimed: tuple[int, int] | None
+    before: Snapshot,
+    after: Snapshot,
+    claimed: tuple[int, int] | None,
+    cold_bytes: int = 0,
 ) -> tuple[GateFinding, ...]:
     """What did not hold between two snapshots.
 
     `claimed` are the (read, written) bytes that the workload says it moved past the page cache,
-    or None where the cache may answer (buffered I/O).
+    or None where the cache may answer (buffered I/O). `cold_bytes` were read through a cold cache:
+    the device must have read them, and may have read ahead.
     """
     found = []
     if swapped := after.swapped_pages - before.swapped_pages:
@@ -202,6 +206,10 @@ def findings(
     found += [GateFinding("thermal", text) for text in after.too_hot]
     if errors := after.io_errors - before.io_errors:
         found.append(GateFinding("io-errors", f"the device reports {errors} errors"))
+    seen = after.read_bytes - before.read_bytes
+    if seen < cold_bytes * (1 - BYTES_TOLERANCE) - BYTES_TOLERANCE_FLOOR:
+        text = f"{cold_bytes} bytes were read, but only {seen} from the device: its cache was warm"
+        found.append(GateFinding("not-cold", text))
     if claimed is not None:
         found += _byte_findings(before, after, claimed)
     return tuple(found)

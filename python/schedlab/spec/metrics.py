@@ -32,6 +32,12 @@ def _metric_table() -> dict[str, Metric]:
         ("calculations_per_cpu_s", "1/s", "calculations per CPU second"),
         ("calculations_per_cpu_s_raw", "1/s", "calculations per CPU second, as counted"),
         ("calculations", "", "calculations"),
+        ("requests_per_s", "1/s", "requests per second"),
+        ("load_work_per_s", "1/s", "work of the load"),
+        ("work_per_s", "1/s", "work per second"),
+        ("rounds_per_s", "1/s", "round trips per second"),
+        ("children_per_s", "1/s", "children per second"),
+        ("weighted_jain", "", "fairness by weight (Jain index)"),
     )
     lower = (
         ("elapsed_s", "s", "elapsed time"),
@@ -40,6 +46,22 @@ def _metric_table() -> dict[str, Metric]:
         ("user_s", "s", "user time"),
         ("system_s", "s", "system time"),
         ("startup_s", "s", "start-up time"),
+        ("elapsed_synced_s", "s", "elapsed time, written data synced"),
+        ("rss_bytes", "B", "largest resident set"),
+        ("read_bytes", "B", "bytes read"),
+        ("written_bytes", "B", "bytes written"),
+        ("major_faults", "", "major page faults"),
+        ("context_switches", "", "context switches"),
+        ("share_error", "", "largest deviation from the share by weight"),
+        *(
+            (f"{what}_ns_{q}", "ns", f"{title} {q}")
+            for what, title in (
+                ("response", "response time"),
+                ("wakeup", "wake-up latency"),
+                ("lateness", "lateness"),
+            )
+            for q in ("mean", "p50", "p90", "p99", "p99_9", "max")
+        ),
         ("cpu_per_request_ns", "ns", "CPU time per request"),
         *(
             (f"{group}latency_ns_{q}", "ns", f"{title} {q}".strip())

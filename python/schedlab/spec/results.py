@@ -75,8 +75,8 @@ class Samples:
     workload's own CPU time over its wall time, where known (else NaN). `step` is the resolution
     of a value (clock tick, one operation over the time, last printed digit) in its unit.
     `repeated[candidate]` counts the runs that failed a gate, `kept[candidate]` those that passed.
-    `time_s` is the measured time of a run, `previous[i]` the candidate that ran just before
-    (`""`: none), where they are known. Empty columns: not known, or none.
+    `time_s` is the measured time of a run. `actor` is whose figure it is where a run has several
+    at work ("writers", "readers"). Empty columns: not known, or none.
     """
 
     workload: str
@@ -90,7 +90,6 @@ class Samples:
     bounds: tuple[Bound, ...] = ()
     sessions: tuple[str, ...] = ()
     layouts: tuple[str, ...] = ()
-    previous: tuple[str, ...] = ()
     step: float = 0.0
     time_s: float = 0.0
     actor: str = ""

@@ -6,6 +6,7 @@
     host.json         the whole environment
     raw/              histograms and other bulk, one file per run
     figures/          SVG that the report shows, drawn from raw/
+    explanations.json where requests waited, in runs that are not scored
     reproduce.sh      how to measure it again
 
 Everything else in it (verdict.json, report.html, …) can be rebuilt from these. A folder may come
@@ -28,6 +29,7 @@ from schedlab.errors import SpecError
 from schedlab.spec import (
     Cell,
     Experiment,
+    Explanation,
     Plan,
     Planning,
     RateSeries,
@@ -38,6 +40,7 @@ from schedlab.spec import (
 )
 from schedlab.spec.checked_line import decode, encode, seal, unseal
 from schedlab.spec.experiment import SCHEMA_VERSION
+from schedlab.spec.names import safe_name
 from schedlab.store.files import make_beneath, read_beneath, sync_directory, write_atomic
 from schedlab.store.lines import LineFile
 
@@ -52,6 +55,10 @@ EXPERIMENT, PLAN, PLANNING, RUNS, HOST, RAW, FIGURES = (
     "raw",
     "figures",
 )
+EXPLANATIONS = "explanations.json"
+Explained = dict[tuple[str, str], tuple[Explanation, ...]]
+# What commands printed, below RAW.
+OUTPUT = "output"
 _FIGURES_MAX = 1000
 _FIGURE_BYTES_MAX = 16 << 20
 
@@ -189,6 +196,15 @@ class Folder:
             run = dataclasses.replace(run, raw={**run.raw, **dict.fromkeys(histograms, name)})
         self._runs.append(to_json(run))
 
+    def keep_output(self, run: Run, output: Mapping[str, bytes]) -> None:
+        """Store what a command printed in this attempt, by ending: below `raw/output/`."""
+        for ending, text in output.items():
+            name = f"{run.block:04d}-{run.position:04d}-{run.attempt}.{safe_name(ending)}"
+            make_beneath(self.path, f"{RAW}/{OUTPUT}")
+            write_atomic(
+                self.path / RAW / OUTPUT / name, text.decode(errors="replace"), within=self.path
+            )
+
     def mend(self) -> bool:
         """Cut off a torn last line of `runs.jsonl`; whether there was one."""
         return self._runs.mend()
@@ -205,7 +221,8 @@ class Folder:
         host, host_notices = self._host()
         merged, raw_notices = self._merged(runs)
         figures, figure_notices = self._figures()
-        notices += [*host_notices, *raw_notices, *figure_notices]
+        explained, explained_notices = self._explanations()
+        notices += [*host_notices, *raw_notices, *figure_notices, *explained_notices]
         return Record(
             experiment,
             plan,
@@ -215,6 +232,7 @@ class Folder:
             tuple(notices),
             figures,
             series=self._series(runs),
+            explanations=explained,
             planning=self.planning,
         )
 
@@ -254,6 +272,36 @@ class Folder:
                 continue  # said of the histogram in the same file
             found.setdefault((run.workload, run.candidate), []).extend(mine)
         return {key: tuple(each) for key, each in found.items()}
+
+    def write_capture(self, number: int, captured: Mapping[str, Any]) -> str:
+        """Store what a capture of the block layer saw; the name of its file."""
+        name = f"{RAW}/capture-{number:02d}.json"
+        write_atomic(self.path / name, encode(dict(captured)) + "\n", within=self.path)
+        return name
+
+    def write_explanations(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Store explanations of (workload, candidate), or replace them as a whole.
+
+        Each row has `workload`, `candidate`, `capture` (a file below raw/) and `groups`, one
+        `Explanation` for each actor.
+        """
+        data = {"schema": SCHEMA_VERSION, "explanations": [to_json(dict(row)) for row in rows]}
+        write_atomic(self.path / EXPLANATIONS, json.dumps(data, indent=1) + "\n", within=self.path)
+
+    def _explanations(self) -> tuple[Explained, list[str]]:
+        """Where requests waited, by workload and candidate; a damaged file costs only itself."""
+        try:
+            data = json.loads(self._read(EXPLANATIONS))
+            return {
+                (str(row["workload"]), str(row["candidate"])): tuple(
+                    from_json(Explanation, group, EXPLANATIONS) for group in row["groups"]
+                )
+                for row in data["explanations"]
+            }, []
+        except FileNotFoundError:
+            return {}, []
+        except (OSError, ValueError, TypeError, KeyError, SpecError, RecursionError) as error:
+            return {}, [f"{EXPLANATIONS} is damaged and left out: {error}"]
 
     def _figures(self) -> tuple[tuple[str, ...], list[str]]:
         """The SVG files of the folder, by name; what cannot be read is left out with a notice."""

@@ -18,8 +18,10 @@ from schedlab.errors import GateError, HostError
 from schedlab.host import devices, knobs, scratch
 from schedlab.host.control import Control
 from schedlab.kinds import OVERRIDE, Outcome, ResolvedTarget, WorkloadKind, latency
+from schedlab.kinds.command import Command
 from schedlab.run import gates
 from schedlab.run.admitted import Admitted
+from schedlab.run.backends.io_commands import CommandCells
 from schedlab.run.io_groups import IoGroups
 from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload
 
@@ -37,6 +39,7 @@ class IoSession:
         own = (target.device,) if target.device else ()
         self._groups = IoGroups(control, target.device)
         self.queues = own if made_here else admitted.queues
+        self.commands: CommandCells | None = None
 
     def rehearse(self) -> None:
         """Set every candidate once, so that what cannot be set is said before the first run.
@@ -53,7 +56,9 @@ class IoSession:
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run; the gates are looked at before and after, whatever the outcome."""
         kind = with_seconds(self.admitted.kind(workload, candidate), cell.seconds)
-        effective = self._set_again(candidate)
+        if self.commands and isinstance(kind, Command):
+            return self.commands.measure(kind, cell, workload, candidate)
+        effective = self.set_again(candidate)
         dropped = os.geteuid() == 0
         if dropped:
             self.control.drop_caches()
@@ -65,7 +70,7 @@ class IoSession:
         found = (
             *outcome.gates,
             *(self.control.check() if self.queues else ()),
-            *gates.findings(before, after, self._claimed(outcome)),
+            *gates.findings(before, after, self._claimed(outcome), self._claimed_cold(outcome)),
         )
         if errors := outcome.properties.get("errors"):
             found = (*found, GateFinding("io-errors", f"{errors} requests failed"))
@@ -88,7 +93,7 @@ class IoSession:
         made = {each.name: self._groups.directory(each) for each in kind.groups()}
         return dataclasses.replace(self.target, groups=made)
 
-    def _set_again(self, candidate: Candidate) -> dict[str, str]:
+    def set_again(self, candidate: Candidate) -> dict[str, str]:
         """Set what was set in the rehearsal: if it fails now, somebody else meddles."""
         try:
             return self._set(candidate)
@@ -103,6 +108,12 @@ class IoSession:
         if claimed is None or not self.target.counts_alone:
             return None
         return int(claimed[0]), int(claimed[1])
+
+    def _claimed_cold(self, outcome: Outcome) -> int:
+        """Bytes that the device must at least have read: nobody's cache was warm."""
+        if self.target.device is None or os.geteuid() != 0:
+            return 0
+        return int(outcome.properties.get("claimed_cold_bytes") or 0)
 
     def _set(self, candidate: Candidate) -> dict[str, str]:
         """Give every queue of the target the candidate's scheduler and tunables."""
@@ -168,8 +179,18 @@ def open_session(
     files = any(kind.needs_files for kind in admitted.kinds.values())
     target = resolve(admitted, control, report, files)
     session = IoSession(admitted, target, control)
-    session.rehearse()
-    yield session
+    if not any(isinstance(kind, Command) for kind in admitted.kinds.values()):
+        session.rehearse()
+        yield session
+        return
+    # Commands are set up and rehearsed under the scheduler as found.
+    session.commands = CommandCells(session, report)
+    try:
+        session.commands.open()
+        session.rehearse()
+        yield session
+    finally:
+        session.commands.close()
 
 
 def resolve(
@@ -191,7 +212,10 @@ def resolve(
         bare = _device(Path(made.path), counts_alone=True)
         if not (files or target.filesystem):
             return bare
-        return _with_files(bare, control.filesystem(made, target.filesystem or "ext4"))
+        mounted = control.filesystem(made, target.filesystem or "ext4")
+        if all(kind.brings_files for kind in admitted.kinds.values()):
+            return dataclasses.replace(bare, counts_alone=False, directory=mounted)
+        return _with_files(bare, mounted)
     if target.kind == "device":
         consent = next((c for c in admitted.permission.consents if c.covers(target.path)), None)
         path = Path(consent.target if consent else target.path)
@@ -202,10 +226,13 @@ def resolve(
             _device(Path(target.path), alone), path=path, raw_path=Path(target.path)
         )
     directory = Path(target.path)
+    if all(kind.brings_files for kind in admitted.kinds.values()):
+        only = admitted.queues[0] if len(admitted.queues) == 1 else None
+        return ResolvedTarget(directory, size, only, 512, False, directory, size, directory)
     scratch.check_space(directory, size)
     own = control.directory(directory)
     report(f"filling a file of {size >> 20} MiB in {own} with random data")
-    scratch.fill_file(own / "data", size)
+    scratch.fill(own / "data", size)
     disks = devices.disks_below(directory)
     only = disks[0] if len(disks) == 1 else None
     block = logical_block_bytes(only) if only else 512
@@ -218,7 +245,7 @@ def resolve(
 def _with_files(bare: ResolvedTarget, mounted: Path) -> ResolvedTarget:
     """The file system made on a device of ours, with a file for the file tests."""
     size = bare.size_bytes // 2 & -(1 << 20)
-    scratch.fill_file(mounted / "data", size)
+    scratch.fill(mounted / "data", size)
     return dataclasses.replace(
         bare, path=mounted / "data", size_bytes=size, counts_alone=False, directory=mounted
     )
