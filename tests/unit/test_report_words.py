@@ -140,10 +140,10 @@ CASES: list[tuple[str, dict[str, object], str]] = [
     ("did-not-finish",
      {"name": "bfq", "workload": "reader", "time_s": 6.0, "names": ["bfq", "kyber"],
       "rest": "tied", "rest_values": {"names": ["none", "kyber"], "margin": 0.02, "losers": []}},
-     "bfq got nothing done on reader in 6.0 s. Nor did kyber. It does not matter: none and kyber "
+     "bfq did not finish reader in 6.0 s. Nor did kyber. It does not matter: none and kyber "
      "are within 2 % of each other."),
     ("did-not-finish", {"name": "bfq", "workload": "reader", "time_s": None, "names": ["bfq"]},
-     "bfq got nothing done on reader."),
+     "bfq did not finish reader."),
     ("depends", DEPENDS,
      "It depends on the work: bfq is better than none on reader (82× shorter, 61 to 110×) and "
      "worse on 3 workloads (b: 29 % slower, 22 to 37 %). On the other workload (1) it does not "

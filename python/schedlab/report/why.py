@@ -76,7 +76,7 @@ def _device(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> li
     """Candidates whose requests waited inside the device, behind others or alone."""
     texts, lines = view.texts, []
     inside = [(n, e) for n, e in rows if e.total_s > 0 and e.device_s >= IN_DEVICE * e.total_s]
-    slowest = max((e.total_s for _, e in inside), default=0.0)
+    slowest = max((e.total_s for _, e in rows), default=0.0)
     inside = [(n, e) for n, e in inside if e.total_s * FELL >= slowest]
     for key, chosen in (
         ("device", [(n, e) for n, e in inside if e.device_depth >= DEEP]),
