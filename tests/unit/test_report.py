@@ -219,7 +219,7 @@ def test_a_starved_candidate_is_named_as_such() -> None:
         else row
         for row in of.candidates
     )
-    for candidates, said in ((rows, "nothing done"), (half, "4 of 8 runs starved")):
+    for candidates, said in ((rows, "did not finish"), (half, "4 of 8 runs starved")):
         changed = dataclasses.replace(of, candidates=candidates)
         works = {**verdict.workloads, label: changed}
         text = report.text(record, dataclasses.replace(verdict, workloads=works), width=200)

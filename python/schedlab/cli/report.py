@@ -54,7 +54,7 @@ def report(
     for name, path in written.items():
         write = reporting.write_html if name == "html" else reporting.write_xlsx
         try:
-            write(record, verdict, Path(path), lang)
+            write(record, verdict, Path(path), lang, Path(directory))
         except OSError as error:
             reason = error.strerror or str(error)
             raise SpecError(
