@@ -44,7 +44,8 @@ RUST_MAY_USE = {
     "load": {"model"},
     "trace": {"model"},
     "sim": {"model"},
-    "py": {"model", "load", "trace", "sim"},
+    "emulate": {"model", "sim"},
+    "py": {"model", "load", "trace", "sim", "emulate"},
 }
 # "path" or "path:function" -> lines today.
 OVER: dict[str, int] = {}

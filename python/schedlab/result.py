@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -65,11 +66,26 @@ class Result:
         write_atomic(path, json.dumps(to_json(self.verdict), indent=1) + "\n")
         return path
 
-    def text(self, width: int = 80, colour: bool = False) -> str:
-        """The answer as text: headline, table, what to do next."""
+    def headline(self) -> str:
+        """The answer in a few sentences: which candidate, and at what price."""
         from schedlab import report
 
-        return report.text(self.record, self.verdict, width=width, colour=colour)
+        return report.headline(self.record, self.verdict)
+
+    def text(
+        self, width: int = 80, colour: bool = False, reports: Sequence[tuple[str, str]] = ()
+    ) -> str:
+        """The answer as text: headline, table, what to do next; `reports` are (name, path)."""
+        from schedlab import report
+
+        return report.text(
+            self.record,
+            self.verdict,
+            width=width,
+            colour=colour,
+            folder=self.folder.path,
+            reports=reports,
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as plain JSON types."""
@@ -82,8 +98,8 @@ class Result:
         self.save_verdict()
         folder = self.folder.path
         html, xlsx = folder / "report.html", folder / "report.xlsx"
-        report.write_html(self.record, self.verdict, html)
-        report.write_xlsx(self.record, self.verdict, xlsx)
+        report.write_html(self.record, self.verdict, html, folder=folder)
+        report.write_xlsx(self.record, self.verdict, xlsx, folder=folder)
         return {"folder": str(folder), "html": str(html), "xlsx": str(xlsx)}
 
     def _repr_html_(self) -> str:

@@ -70,6 +70,18 @@ def below_a_loop(device: str, directory: Path) -> Iterator[None]:
         subprocess.run(["losetup", "-d", name], check=True)
 
 
+@contextmanager
+def shared_file(device: str, directory: Path) -> Iterator[None]:
+    """A second loop device on the same file, by another path."""
+    link = directory / "link.img"
+    link.hardlink_to(backing_of(device))
+    name = subprocess.check_output(["losetup", "-f", "--show", str(link)], text=True).strip()
+    try:
+        yield
+    finally:
+        subprocess.run(["losetup", "-d", name], check=True)
+
+
 OPENED = elsewhere('exec 3<>"$1"; echo ready; read line')
 HIDDEN_MOUNT = elsewhere(
     'exec unshare --mount sh -c \'mount "$1" "$2" && echo ready && read line\' sh "$1" "$2"'
@@ -125,6 +137,7 @@ STATES = {
     "swap": (used(swapping), "it is swap space in use"),
     "read-only": (used(read_only), "it is read-only"),
     "opened": (OPENED, "(sh) has it open"),
+    "shared-file": (shared_file, "its file is behind loop"),
     "below-a-loop": (below_a_loop, "it is below loop"),
 }
 

@@ -118,7 +118,7 @@ Why    With none, mq-deadline and kyber, 86 % of the waiting of the readers was
        Fewer requests in flight would help.
        With bfq a request of the readers took 180 µs instead of 4.3 ms: the wait
        in the device fell from 3.8 ms to 165 µs.
-Next   schedlab io set bfq /dev/DEVICE
+Next   schedlab apply bfq /dev/DEVICE
          if new reader beside writers matters most
        schedlab compare --resume results/x --blocks 14
          about 3 min: would show 5 %

@@ -141,7 +141,7 @@ def test_the_first_screen_comes_first() -> None:
     assert table.count('data-label="bfq"') == 6
     assert "46× shorter ▲" in table and "29\u00a0% slower ▼" in table
     assert "nothing to order: one request at a time" in table
-    assert "schedlab io set bfq /dev/DEVICE" in page
+    assert "schedlab apply bfq /dev/DEVICE" in page
 
 
 def dot_and_zero(svg: str) -> tuple[float, float]:
@@ -169,7 +169,7 @@ def test_right_is_better_whatever_the_metric() -> None:
 def test_why_is_a_picture_with_its_table() -> None:
     page = report.html(*made.first_screen())
     why = page[page.index('class="why"') : page.index('class="next"')]
-    assert why.count('class="part p2"') == 4 + 1  # four bars and the key
+    assert why.count('class="part device"') == 4 + 1  # four bars and the key
     for words in ("for a tag, ms", "in the device, ms", "depth in the device", "3.8", "88"):
         assert words in why
     assert "no scheduler can reorder those" in why

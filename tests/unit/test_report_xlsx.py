@@ -94,7 +94,7 @@ def test_the_first_sheet_is_the_first_screen(tmp_path: Path) -> None:
     assert rows[table + 2][4] == "29\u00a0% slower ▼"
     commands = [cell for row in rows for cell in row if str(cell).startswith("schedlab ")]
     assert commands == [
-        "schedlab io set bfq /dev/DEVICE",
+        "schedlab apply bfq /dev/DEVICE",
         "schedlab compare --resume DIR --blocks 14",
     ]
     numbers = next(row for row in rows[table + 8 :] if row[0] == "new reader beside writers")

@@ -11,6 +11,7 @@ mod cpu_crew;
 mod cpu_mix;
 mod cpu_sim;
 mod disk_sim;
+mod emulated_device;
 mod io_job;
 mod launched;
 mod sim_names;
@@ -40,6 +41,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cpu_crew::calibrate_cpu_kernel, module)?)?;
     cpu_sim::register(module)?;
     disk_sim::register(module)?;
+    emulated_device::register(module)?;
     module.add_class::<sim_run::SimStop>()?;
     module.add_function(wrap_pyfunction!(sim_run::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim_names::sim_names, module)?)?;

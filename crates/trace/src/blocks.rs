@@ -11,7 +11,8 @@
 //! At most 15 classes. A snapshot, and the result:
 //! ```json
 //! {"device": "loop0", "scheduler": "bfq", "elapsed_ns": 2000000000,
-//!  "sees_limits": true,        // "tag" includes time in io.max and blkio.throttle
+//!  "sees_limits": true,        // "tag" includes time in io.max and blkio.throttle; false where the
+//!                              // kernel traces no functions: then depth.limits alone shows it
 //!  "classes": [{"name": "other", "process": null}, {"name": "reader", "process": null}],
 //!  "groups": [{                // what completed; only groups with requests
 //!    "class": 1, "operation": "read",   // "write", "other" (discard, flush)
@@ -23,7 +24,8 @@
 //!  "series": [{"class": 1, "rows": [[t_ms, reads, writes, other, bytes,
 //!              tag_ns, plug_ns, scheduler_ns, device_ns, total_ns], …]}], // by time of issue, 100 ms
 //!  "depth": {"scheduler": {"mean": 0.0, "max": 0, "series": [[t_ms, mean], …]}, // sampled
-//!            "driver": { … }},                                                  // every 10 ms
+//!            "driver": { … },                                                   // every 10 ms
+//!            "limits": { … }}, // bios that io.max or blkio.throttle hold back; max of the samples
 //!  "totals": {"issued", "completed", "inserted", "bio_merges", "request_merges", "requeues",
 //!             "out_of_order",  // issued after a request that had arrived later
 //!             "seeks", "seek_sectors",  // issues that did not follow their predecessor, distance
@@ -175,6 +177,7 @@ pub(crate) struct Depths {
     pub driver: i64,
     pub scheduler_max: u64,
     pub driver_max: u64,
+    pub limited: u64,
     pub classes_used: usize,
 }
 
@@ -240,6 +243,7 @@ pub struct Depth {
 pub struct BothDepths {
     pub scheduler: Depth,
     pub driver: Depth,
+    pub limits: Depth,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -298,8 +302,8 @@ pub struct BlockResult {
     pub cost: Option<Cost>,
 }
 
-/// Time, requests in the scheduler, in the driver.
-type Sample = (u64, i64, i64);
+/// Time, requests in the scheduler, in the driver, bios that limits hold back.
+type Sample = (u64, i64, i64, i64);
 
 /// A capture in progress. Dropping it stops it.
 pub struct BlockCapture {
@@ -358,7 +362,12 @@ impl BlockCapture {
             while !stop.load(Ordering::Relaxed) {
                 let depths = lock(&blocks).depths();
                 if let Ok(now) = depths {
-                    lock(&samples).push((crate::now_ns(), now.scheduler, now.driver));
+                    lock(&samples).push((
+                        crate::now_ns(),
+                        now.scheduler,
+                        now.driver,
+                        now.limited as i64,
+                    ));
                 }
                 std::thread::park_timeout(SAMPLE);
             }
@@ -400,7 +409,7 @@ impl BlockCapture {
         let blocks = lock(&self.blocks);
         let elapsed_ns = self.end_ns.unwrap_or_else(crate::now_ns) - self.start_ns;
         let depths = blocks.depths()?;
-        let (totals, lost) = blocks.totals()?;
+        let (mut totals, lost) = blocks.totals()?;
         let named = 1 + self.options.classes.len();
         let mut classes = vec![ClassName {
             name: "other".to_owned(),
@@ -419,8 +428,10 @@ impl BlockCapture {
                 }
             }
         }
+        totals.completed = groups.iter().map(|group| group.parts[4].count).sum();
         let (series, bfq) = self.over_time(&blocks, classes.len(), elapsed_ns)?;
         let samples = lock(&self.samples);
+        let most_limited = samples.iter().map(|s| s.3).max().unwrap_or(0);
         Ok(BlockResult {
             device: self.device.clone(),
             scheduler: scheduler_of(&self.device),
@@ -432,6 +443,7 @@ impl BlockCapture {
             depth: BothDepths {
                 scheduler: self.depth(&samples, |s| s.1, depths.scheduler_max),
                 driver: self.depth(&samples, |s| s.2, depths.driver_max),
+                limits: self.depth(&samples, |s| s.3, most_limited as u64),
             },
             totals,
             bfq: self.options.is_bfq.then_some(bfq),

@@ -32,8 +32,9 @@ TOUCHING = 1e-9
 #: From so many units on, differences that wander widen the intervals.
 UNITS_TO_WANDER = 8
 PHI_MAX = 0.95
+OFF_ERRORS = 6.0
 WORTH_WIDENING = 0.2
-#: From this correlation on there is no verdict.
+#: From this correlation on nothing is equivalent; claims must survive the widening.
 PHI_UNSTEADY = 0.5
 
 
@@ -145,9 +146,12 @@ def _clean(error: Floats, floor: Floats | float) -> Floats:
 def autocorrelation(residuals: Floats, segments: NDArray[np.intp] | None = None) -> Floats:
     """Lag-1 autocorrelation of residuals (…, n, arms), pooled over the arms.
 
-    Around the mean of each arm: an A/A arm that is off by a constant does not wander.
+    An arm that is off by a constant (the A/A arm, `OFF_ERRORS` from the fit) does not wander: its
+    residuals are taken around their mean.
     """
-    e = residuals - residuals.mean(axis=-2, keepdims=True)
+    offset = residuals.mean(axis=-2, keepdims=True)
+    error = residuals.std(axis=-2, keepdims=True) / np.sqrt(max(residuals.shape[-2] - 1, 1))
+    e = residuals - np.where(np.abs(offset) > OFF_ERRORS * error, offset, 0.0)
     if segments is None:
         products = (e[..., 1:, :] * e[..., :-1, :]).sum(axis=(-2, -1))
     else:

@@ -39,6 +39,8 @@ class Place:
     size_bytes: int = FILE_BYTES
     switch: tuple[str, ...] = ()
     model: str | None = None
+    queue_depth: int = 0
+    dilate: float = 1.0
     rotational: str = ""
     filesystem: str = ""
 
@@ -73,7 +75,8 @@ def target_of(place: Place) -> Target:
     made = {**facts, "filesystem": place.filesystem}
     size = place.scratch_bytes or SCRATCH_BYTES
     if place.model:
-        return Target("emulated", "", size, model=place.model, **made)  # type: ignore[arg-type]
+        how = {"queue_depth": place.queue_depth, "dilate": place.dilate}
+        return Target("emulated", "", size, model=place.model, **made, **how)  # type: ignore[arg-type]
     return Target("scratch", place.scratch_directory, size, **made)  # type: ignore[arg-type]
 
 

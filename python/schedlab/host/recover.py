@@ -18,7 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, RestoreError
-from schedlab.host import content, devices, journal, knobs, leftovers, owned, write_ahead
+from schedlab.host import (
+    content,
+    devices,
+    emulated_removal,
+    journal,
+    knobs,
+    leftovers,
+    owned,
+    write_ahead,
+)
 from schedlab.host.journal import Entry, Journal
 
 PASSES = 3
@@ -28,6 +37,7 @@ _REMOVERS = {
     "directory": owned.remove_directory,
     "mount": owned.remove_mount,
     "cgroup": owned.remove_cgroup,
+    emulated_removal.KIND: emulated_removal.remove,
 }
 # kind of entry -> what it must hold
 _SHAPES: dict[str, dict[str, type]] = {
@@ -255,6 +265,8 @@ def settle_session(log: Journal, dry_run: bool = False) -> Recovery:
             recovery.notices.append("the journal is of another boot: its settings died with it")
         known.things = [t for t in known.things if t["what"] in ("file", "directory")]
     else:
+        if not dry_run:
+            emulated_removal.quiesce(known.things)
         known.confirm(dry_run)
         for queue in known.queues:
             _restore_queue(queue, known, recovery)
@@ -452,6 +464,7 @@ def _remove(thing: Entry, recovery: Recovery, state: Path) -> None:
             "mount": f"umount {quoted}",
             "cgroup": f"rmdir {quoted}",
             "directory": f"rm -r {quoted}",
+            emulated_removal.KIND: f"umount -lf {quoted}/fuse; rm -r {quoted}",
         }.get(what, f"rm {quoted}")
         recovery.failed.append(Failure(f"{what} {path}", error.strerror or str(error), command))
 

@@ -323,11 +323,14 @@ def _dot(dot: Dot, gutter: float, y: float, x: object) -> str:
 
 
 def stacked(
-    rows: Sequence[tuple[str, Sequence[float]]], names: Sequence[str], unit: Scale, texts: Texts,
+    rows: Sequence[tuple[str, Sequence[float]]],
+    parts: Sequence[tuple[str, str]],
+    unit: Scale,
+    texts: Texts,
     label: str,
-) -> str:  # fmt: skip
-    """One bar per row, made of parts; the total is printed at its end."""
-    totals = [sum(parts) for _, parts in rows]
+) -> str:
+    """One bar per row, made of `parts` (class, name); the total is printed at its end."""
+    totals = [sum(values) for _, values in rows]
     longest = max(totals) or 1.0
     gutter = min(GUTTER_MAX, max(60.0, 6.6 * max(cells(name) for name, _ in rows) + 14))
     width, row = 420, 24
@@ -341,9 +344,9 @@ def stacked(
             if value > 0:
                 left, right = x(start), x(start + value)
                 out.append(
-                    f'<rect class="part p{part}" x="{n(left)}" y="{y}" '
+                    f'<rect class="part {parts[part][0]}" x="{n(left)}" y="{y}" '
                     f'width="{n(max(0.8, right - left))}" height="18">'
-                    f"<title>{escape(names[part])}</title></rect>"
+                    f"<title>{escape(parts[part][1])}</title></rect>"
                 )
             start += value
         total = texts.figure(totals[i] / unit.factor, 2)

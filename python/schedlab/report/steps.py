@@ -88,7 +88,7 @@ def _apply(view: View, best: str, won: Any) -> list[Step]:
     if won:
         shown = next(iter(won)) if len(won) == 1 else texts.counted("scope.on_workloads", len(won))
         remark = texts("next.apply", won=shown)
-    return [Step(f"schedlab io set {shlex.quote(name)} {shlex.quote(device)}", remark)]
+    return [Step(f"schedlab apply {shlex.quote(name)} {shlex.quote(device)}", remark)]
 
 
 def _sharpen(view: View) -> list[Step]:

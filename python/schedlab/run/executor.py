@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from schedlab.design.plan import arms, blocks_of
@@ -16,6 +16,10 @@ from schedlab.run.session import Session
 from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Run, Workload
 from schedlab.store.folder import Folder
 
+# Gates that say that others used the machine, and how many repeats they may cost.
+BUSY_GATES = frozenset({"others", "steal", "frequency"})
+BUSY_REPEATS_LEAST = 3
+BUSY_REPEATS_SHARE = 0.1
 # A budget may be exceeded by this much rather than stop before a block that was planned.
 BUDGET_SLACK = 1.1
 
@@ -60,6 +64,7 @@ class Executor:
         self.attempts: dict[tuple[int, str, str], int] = defaultdict(int)
         self.finished: set[tuple[int, str, str]] = set()
         self.seconds: dict[str, list[float]] = defaultdict(list)
+        self.busy_repeats = 0
         self._read_plan()
         for run in folder.runs():
             self._note(run)
@@ -127,6 +132,7 @@ class Executor:
             outcome = self.session.measure(cell, workload, candidate)
         except GateError as error:
             outcome = Outcome({}, gates=(GateFinding(error.gate, str(error)),))
+        gates = self._softened(cell, outcome.gates)
         run = Run(
             block=cell.block,
             position=cell.position,
@@ -134,16 +140,31 @@ class Executor:
             candidate=cell.candidate,
             seed=cell.seed,
             attempt=self.attempts[cell.key] + 1,
-            status="discarded" if any(f.fatal for f in outcome.gates) else "ok",
+            status="discarded" if any(f.fatal for f in gates) else "ok",
             started_at=started,
             elapsed_s=time.monotonic() - began,
             metrics=outcome.metrics,
-            gates=outcome.gates,
+            gates=gates,
             properties=outcome.properties,
             bounds=outcome.bounds,
             session=self.session_id,
         )
         return run, outcome
+
+    def _softened(self, cell: Cell, gates: tuple[GateFinding, ...]) -> tuple[GateFinding, ...]:
+        """Load by others repeats a run once; on a machine that is always busy it is only noted.
+
+        Without that, an experiment on a busy machine would have no runs at all. The outcome is
+        not looked at.
+        """
+        fatal = {finding.gate for finding in gates if finding.fatal}
+        if not fatal or not fatal <= BUSY_GATES:
+            return gates
+        allowed = BUSY_REPEATS_LEAST + BUSY_REPEATS_SHARE * len(self.finished)
+        if self.attempts[cell.key] == 0 and self.busy_repeats < allowed:
+            self.busy_repeats += 1
+            return gates
+        return tuple(replace(finding, fatal=False) for finding in gates)
 
     def _note(self, run: Run) -> None:
         self.attempts[run.key] += 1

@@ -103,19 +103,22 @@ class Watch:
 
     def before(self, settle_s: float = SETTLE_S_MAX) -> Before:
         """Wait until nothing is being written, at most `settle_s` seconds, then look."""
-        waited_s, finding = settle(self._devices, settle_s)
+        waited_s, finding = settle(self._devices, settle_s) if settle_s else (0.0, None)
         now = snapshot(self._counted, self._groups)
         if now.frequency_khz:
             self._frequencies_khz.append(now.frequency_khz)
         return Before(now, waited_s, (finding,) if finding else ())
 
     def findings(
-        self, before: Before, claimed: tuple[int, int] | None = None
+        self,
+        before: Before,
+        claimed: tuple[int, int] | None = None,
+        cold_bytes: int = 0,
     ) -> tuple[GateFinding, ...]:
-        """What did not hold during the run that ends now; `claimed` as in `findings()`."""
+        """What did not hold during the run that ends now; arguments as of `findings()`."""
         after = snapshot(self._counted, self._groups)
         return (
-            *findings(before.snapshot, after, claimed),
+            *findings(before.snapshot, after, claimed, cold_bytes),
             *neighbour_findings(before.snapshot, after),
             *frequency_findings(before.snapshot, after, self._frequencies_khz),
         )

@@ -56,7 +56,8 @@ class Target:
     for writes to a device; the user must confirm it (`host.consent`). `switch` names the request
     queues below a directory that are switched. `rotational` is what the device says of itself
     while it is measured. `filesystem` is made on a scratch or emulated device (empty: one of ext4
-    where a workload needs files, else none). `model` is an emulated device's.
+    where a workload needs files, else none). `model`, `queue_depth` (0: the model's own) and
+    `dilate` (modelled time passes so many times slower) are an emulated device's.
     """
 
     kind: Literal["scratch", "device", "directory", "emulated", "none"]
@@ -67,6 +68,8 @@ class Target:
     rotational: Literal["", "0", "1", "as-is"] = ""
     filesystem: Literal["", "ext4", "xfs", "btrfs"] = ""
     model: str = ""
+    queue_depth: int = 0
+    dilate: float = 1.0
 
 
 @dataclass(frozen=True)

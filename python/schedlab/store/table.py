@@ -38,7 +38,6 @@ def _of(record: Record, workload: Workload, metric: str, actor: str = "") -> Sam
     """One metric of the runs of a workload that passed their gates."""
     runs = [run for run in record.analysed_runs if run.workload == workload.label]
     mine = [run for run in runs if math.isfinite(run.metrics.get(metric, math.nan))]
-    before = _previous(mine)
     tried = [run for run in record.runs if run.workload == workload.label]
     return Samples(
         workload=workload.label,
@@ -51,7 +50,6 @@ def _of(record: Record, workload: Workload, metric: str, actor: str = "") -> Sam
         negative_control=workload.negative_control,
         bounds=tuple(_bound(run, metric) for run in mine),
         sessions=tuple(run.session for run in mine),
-        previous=tuple(before[run.key] for run in mine),
         time_s=_seconds(mine),
         actor=actor,
         nothing_to_order=nothing_to_order(workload),
@@ -69,20 +67,6 @@ def _bound(run: Run, metric: str) -> Bound:
     """Which side the truth is on, where the value is only a bound."""
     found = run.bounds.get(metric, "")
     return found if found in ("at-most", "at-least") else ""  # type: ignore[return-value]
-
-
-def _previous(runs: Sequence[Run]) -> dict[tuple[int, str, str], str]:
-    """The candidate that ran just before each run on this workload in its block; "" for none."""
-    found = {}
-    by_block: dict[int, list[Run]] = {}
-    for run in runs:
-        by_block.setdefault(run.block, []).append(run)
-    for block in by_block.values():
-        last = ""
-        for run in sorted(block, key=lambda each: each.position):
-            found[run.key] = last
-            last = run.candidate
-    return found
 
 
 def _seconds(runs: Sequence[Run]) -> float:

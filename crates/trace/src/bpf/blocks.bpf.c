@@ -37,7 +37,8 @@ struct cgroup_subsys_state { struct cgroup *cgroup; };
 struct blkcg { struct cgroup_subsys_state css; };
 struct blkcg_gq { struct blkcg *blkcg; };
 struct gendisk { int major, first_minor; };
-struct request_queue { struct gendisk *disk; };
+struct throtl_data { __u32 nr_queued[2]; };
+struct request_queue { struct throtl_data *td; };
 struct block_device { struct gendisk *bd_disk; struct request_queue *bd_queue; };
 struct bvec_iter { __u64 bi_sector; __u32 bi_size; } __attribute__((packed));
 struct bio {
@@ -100,7 +101,7 @@ struct interval {
 };
 
 enum {
-	ISSUED, COMPLETED, INSERTED, BIO_MERGES, REQUEST_MERGES, REQUEUES, OUT_OF_ORDER, SEEKS,
+	ISSUED, INSERTED, BIO_MERGES, REQUEST_MERGES, REQUEUES, OUT_OF_ORDER, SEEKS,
 	SEEK_SECTORS, BEGUN_BEFORE, NO_BIO, NO_PLACE, EVICTED, LATE_INTERVALS, NO_CLASS, TOTALS
 };
 
@@ -161,6 +162,7 @@ struct depths {
 	__u64 scheduler_max, driver_max;
 	__u64 attached_ns;
 	__u64 classes_used;
+	__u64 limited; // bios that limits hold back (io.max, blkio.throttle)
 };
 
 struct {
@@ -317,8 +319,9 @@ static __always_inline struct bio_place *find_bio(void *pointer)
 }
 
 // A free way, that of the same bio, or the one that has been there for the longest time.
-static __always_inline struct bio_place *claim_bio(__u64 bio)
+static __always_inline struct bio_place *claim_bio(void *pointer)
 {
+	__u64 bio = number_of(pointer);
 	struct bio_set *set = set_of(bio);
 	if (!set)
 		return 0;
@@ -335,22 +338,22 @@ static __always_inline struct bio_place *claim_bio(__u64 bio)
 	struct bio_place *place = &set->way[best & 3];
 	if (place->bio)
 		count(EVICTED, 1);
+	place->bio = bio;
 	return place;
 }
 
 static __always_inline void arrive(struct bio *bio)
 {
-	struct bio_place *place = claim_bio(number_of(bio));
+	struct bio_place *place = claim_bio(bio);
 	if (!place)
 		return;
-	place->bio = number_of(bio);
 	place->queued_ns = bpf_ktime_get_ns();
 	place->got_ns = 0;
 	place->class = class_of(bio);
 }
 
-// Before limits (io.max, blkio.throttle) can hold the bio. Where functions cannot be traced,
-// block_bio_queue is the first that is seen of it.
+// Before limits can hold the bio back. Where functions cannot be traced, block_bio_queue is the first
+// that is seen of it; how many bios limits hold is then known all the same (look_at_limits).
 SEC("fentry/submit_bio_noacct")
 int on_submit(__u64 *arguments)
 {
@@ -635,7 +638,6 @@ int on_complete(__u64 *arguments)
 		add_interval(time, place, operation);
 	else
 		count(LATE_INTERVALS, 1);
-	count(COMPLETED, 1);
 	place->request = 0;
 	return 0;
 }
@@ -675,6 +677,23 @@ int on_requeue(__u64 *arguments)
 	if (!place->inserted_ns)
 		place->inserted_ns = place->issued_ns;
 	place->issued_ns = 0;
+	return 0;
+}
+
+// Run by the reader: how many bios limits hold back now.
+SEC("syscall")
+int look_at_limits(void *nothing)
+{
+	struct depths *state = look_at_depths();
+	struct request_queue *queue = (void *)target;
+	struct throtl_data *limits = 0;
+	__u32 held[2] = {0, 0};
+	if (!state || !queue || !bpf_core_field_exists(queue->td))
+		return 0;
+	bpf_core_read(&limits, sizeof(limits), &queue->td);
+	if (limits)
+		bpf_core_read(held, sizeof(held), &limits->nr_queued);
+	state->limited = held[0] + held[1];
 	return 0;
 }
 

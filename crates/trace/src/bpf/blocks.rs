@@ -19,8 +19,9 @@ static PROGRAM: &Aligned<[u8]> =
 const BINS: usize = 160;
 const HISTOGRAM_WORDS: usize = 1 + 2 * PARTS + PARTS * BINS;
 const INTERVAL_WORDS: usize = OPERATIONS + 1 + PARTS + 4;
-const TOTALS: usize = 16;
-const DEPTH_WORDS: usize = 6;
+/// With the word that the program calculates in.
+const TOTALS: usize = 15;
+const DEPTH_WORDS: usize = 7;
 /// Processes of one entry of the table of classes.
 const PIDS_PER_ENTRY: u32 = 64;
 /// Bytes of `struct found`.
@@ -69,7 +70,9 @@ impl Blocks {
         options: &BlockOptions,
         sees_limits: bool,
     ) -> Result<Self, Reason> {
-        if std::env::var_os("DEBUG_BPF").is_none() { libbpf_rs::set_print(None); }
+        if std::env::var_os("DEBUG_BPF").is_none() {
+            libbpf_rs::set_print(None);
+        }
         let classes = options.class_count();
         let intervals = options.interval_count();
         let mut builder = ObjectBuilder::default();
@@ -123,6 +126,9 @@ impl Blocks {
         let mut first = Vec::new();
         for program in self.object.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
+            if name == "look_at_limits" {
+                continue; // run by us
+            }
             let begins = name == "on_queue" || name == "on_submit";
             if begins {
                 if (name == "on_submit") == sees_limits {
@@ -167,14 +173,29 @@ impl Blocks {
         Ok(words::<DEPTH_WORDS>(&value))
     }
 
+    /// Lets the program look how many bios limits hold back.
+    fn look_at_limits(&self) {
+        use std::os::fd::{AsFd, AsRawFd};
+        let program = self.object.progs().find(|p| p.name() == "look_at_limits");
+        let Some(program) = program else { return };
+        // SAFETY: the options are plain numbers and pointers, for which all zeros means "none".
+        let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+        options.sz = std::mem::size_of_val(&options) as _;
+        let fd = program.as_fd().as_raw_fd();
+        // SAFETY: `options` lives through the call. A refusal leaves the count as it was.
+        unsafe { libbpf_sys::bpf_prog_test_run_opts(fd, &mut options) };
+    }
+
     /// The depths now and the largest so far.
     pub(crate) fn depths(&self) -> Result<Depths, Reason> {
+        self.look_at_limits();
         let words = self.depth_words()?;
         Ok(Depths {
             scheduler: words[0] as i64,
             driver: words[1] as i64,
             scheduler_max: words[2],
             driver_max: words[3],
+            limited: words[6],
             classes_used: (words[5] as usize).min(CLASSES_MAX),
         })
     }
@@ -252,21 +273,21 @@ impl Blocks {
         let all = self.summed::<TOTALS>("totals", 0, 0..0)?;
         let totals = Totals {
             issued: all[0],
-            completed: all[1],
-            inserted: all[2],
-            bio_merges: all[3],
-            request_merges: all[4],
-            requeues: all[5],
-            out_of_order: all[6],
-            seeks: all[7],
-            seek_sectors: all[8],
-            begun_before: all[9],
+            inserted: all[1],
+            bio_merges: all[2],
+            request_merges: all[3],
+            requeues: all[4],
+            out_of_order: all[5],
+            seeks: all[6],
+            seek_sectors: all[7],
+            begun_before: all[8],
+            completed: 0,
         };
         let lost = Lost {
-            arrivals_unseen: all[10] + all[11],
-            arrivals_evicted: all[12],
-            intervals: all[13],
-            classes: all[14],
+            arrivals_unseen: all[9] + all[10],
+            arrivals_evicted: all[11],
+            intervals: all[12],
+            classes: all[13],
             events: self.programs().map(|p| p.recursion_misses).sum(),
         };
         Ok((totals, lost))
