@@ -14,6 +14,12 @@ from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.calls import Calls
 from schedlab.kinds.command import Command
+from schedlab.kinds.cpu_command import CpuCommand
+from schedlab.kinds.cpu_fork_storm import ForkStorm
+from schedlab.kinds.cpu_groups import Groups
+from schedlab.kinds.cpu_messaging import Messaging, Pipe
+from schedlab.kinds.cpu_mixed import MixedWork
+from schedlab.kinds.cpu_wakeup import Wakeup
 from schedlab.kinds.database import Database
 from schedlab.kinds.device_timings import DeviceTimings
 from schedlab.kinds.file_test import FileTest
@@ -35,17 +41,24 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         Calculation,
         Calls,
         Command,
+        CpuCommand,
         Database,
         DeviceTimings,
         FileTest,
         FioFileTest,
+        ForkStorm,
+        Groups,
+        Messaging,
+        MixedWork,
         Newcomer,
+        Pipe,
         RandomReads,
         ReaderBesideWriters,
         ReadersTogether,
         SimulatedDisk,
         SimulatedSsd,
         Startup,
+        Wakeup,
     )
 }
 # A candidate's setting of this form takes the place of a workload's parameter.

@@ -389,7 +389,7 @@ class _Standing(WorkGroup):
     def __init__(self, group: WorkGroup) -> None:
         self._group = group
         self.path = group.path
-        self._sessions = set()
+        self._sessions, self._joined = set(), ()
 
     def started(self, pid: int) -> None:
         """The phase belongs to the group that stands."""
