@@ -3,8 +3,10 @@ schedlab makes of it must agree; the host is as before afterwards."""
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
+import subprocess
 import tempfile
 import threading
 from pathlib import Path
@@ -259,3 +261,87 @@ def test_draining_gives_up_on_a_queue_that_never_rests(tmp_path, loop):
         busy.set()
         writer.join()
     assert drain(tmp_path, (Path(loop).name,), 20.0) >= 0.3
+
+
+def test_a_fio_job_file_gives_fios_own_numbers(tmp_path):
+    job = tmp_path / "job.fio"
+    job.write_text(
+        "[global]\nsize=16m\nruntime=1\ntime_based\nioengine=psync\ndirect=1\n"
+        "[reader]\nrw=randread\nbs=4k\n[writer]\nrw=write\nbs=64k\nnumjobs=2\nthinktime=2000\n"
+    )
+    place = Place(scratch_bytes=128 << 20)
+    with pytest.raises(SpecError, match="several jobs"):
+        comparison_of(place, OwnWork(job_file=str(job)))
+    asked = comparison_of(
+        place,
+        OwnWork(job_file=str(job), metrics=["reader.read.lat_ns_p99", "writer.write.bw_bytes"]),
+        schedulers="none",
+        stopping=Stopping(blocks=2),
+        aa_arm=False,
+    )
+    result = run(asked, tmp_path / "out")
+    for one in result.folder.runs():
+        name = f"{one.block:04d}-{one.position:04d}-{one.attempt}.out"
+        report = json.loads((tmp_path / "out/raw/output" / name).read_text())
+        readers = [each for each in report["jobs"] if each["jobname"] == "reader"]
+        writers = [each for each in report["jobs"] if each["jobname"] == "writer"]
+        theirs = readers[0]["read"]["clat_ns"]["percentile"]
+        found = one.metrics["reader.read.lat_ns_p50"]
+        assert found == pytest.approx(theirs["50.000000"], rel=0.02)
+        if "reader.read.lat_ns_p99" in one.bounds:  # fewer than 1,000 reads on a busy machine
+            assert one.metrics["reader.read.lat_ns_p99"] <= theirs["99.000000"] * 1.02
+        assert one.metrics["reader.read.iops"] == pytest.approx(readers[0]["read"]["iops"])
+        total = sum(each["write"]["bw_bytes"] for each in writers)
+        assert one.metrics["writer.write.bw_bytes"] == pytest.approx(total)
+    assert asked.metrics["reader.read.lat_ns_p99"].higher_is_better is False
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("ioscheduler=bfq", "ioscheduler is refused"),
+        ("filename=/dev/sda", "is outside of the target"),
+        ("exec_prerun=rm", "exec_prerun is refused"),
+        ("rw=nonsense", "fio does not accept"),
+    ],
+)
+def test_a_fio_job_that_would_do_more_than_its_work_is_refused(tmp_path, line, why):
+    job = tmp_path / "job.fio"
+    job.write_text(f"[reader]\nsize=1m\n{line}\n")
+    asked = comparison_of(Place(scratch_bytes=64 << 20), OwnWork(job_file=str(job)))
+    with pytest.raises(SpecError, match=why):
+        admit(asked, Permission())
+
+
+def test_a_command_in_a_directory_switches_the_queue_that_is_named(tmp_path, new_loop):
+    device, where = new_loop(), tmp_path / "mounted"
+    where.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    subprocess.run(["mount", device, where], check=True)
+    queue = Path(f"/sys/block/{Path(device).name}/queue/scheduler")
+    try:
+        before = queue.read_text()
+        (where / "mine").write_text("kept")
+        line = f"cat {queue} >> seen; dd if=/dev/zero of=f bs=64k count=64 2>/dev/null"
+        asked = comparison_of(
+            Place(directory=str(where), switch=(Path(device).name,)),
+            OwnWork([line], True),
+            schedulers="none,bfq",
+            stopping=Stopping(blocks=1),
+            aa_arm=False,
+        )
+        result = run(asked, tmp_path / "out")
+        assert all(each.status == "ok" for each in result.folder.runs())
+        seen = (where / "seen").read_text()
+        assert "[bfq]" in seen
+        assert "[none]" in seen
+        assert queue.read_text() == before
+        assert (where / "mine").read_text() == "kept"
+        with pytest.raises(SpecError, match="--switch"):
+            admit(
+                comparison_of(Place(directory=str(where)), OwnWork(["true"]),
+                              schedulers="none,bfq"),
+                Permission(),
+            )  # fmt: skip
+    finally:
+        subprocess.run(["umount", where], check=True)

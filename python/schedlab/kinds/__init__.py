@@ -24,6 +24,7 @@ from schedlab.kinds.database import Database
 from schedlab.kinds.device_timings import DeviceTimings
 from schedlab.kinds.file_test import FileTest
 from schedlab.kinds.fio_file_test import FioFileTest
+from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.newcomer import Newcomer
 from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
@@ -46,6 +47,7 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         DeviceTimings,
         FileTest,
         FioFileTest,
+        FioJob,
         ForkStorm,
         Groups,
         Messaging,

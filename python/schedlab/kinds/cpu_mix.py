@@ -97,8 +97,9 @@ def with_load(mixed: Mixed, metrics: Mapping[str, float]) -> dict[str, float]:
 def quantiles(
     rows: latency.Rows, name: str, unfinished: int = 0
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """(supported quantiles and the mean, by metric; those that are only lower bounds).
+    """(quantiles and the mean, by metric; those that are only lower bounds).
 
+    A quantile that too few requests support is given as its lower confidence bound.
     `unfinished` values are of requests that were still waiting at the end.
     """
     total = sum(count for _, _, count in rows)
@@ -112,6 +113,9 @@ def quantiles(
             found[f"{name}_ns_{word}"] = max(value, 1.0)
             if unfinished > total * (1 - q):
                 bounds[f"{name}_ns_{word}"] = "at-least"
+        elif (least := latency.bound(rows, q)) is not None:
+            found[f"{name}_ns_{word}"] = max(least, 1.0)
+            bounds[f"{name}_ns_{word}"] = "at-least"
     found[f"{name}_ns_mean"] = max(1.0, sum((a + b) / 2 * n for a, b, n in rows) / total)
     found[f"{name}_ns_max"] = max(1.0, float(rows[-1][1]))
     if unfinished:

@@ -1,4 +1,4 @@
-"""An interactive task beside batch work: it wants a little CPU at fixed times, the rest all of it."""
+"""An interactive task, which wants a little CPU at fixed times, beside hogs that want all."""
 
 from __future__ import annotations
 

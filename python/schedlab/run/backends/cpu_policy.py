@@ -191,6 +191,7 @@ def _merged(
 ) -> list[tuple[str, dict[str, str | int | float]]]:
     """The first of several that the kernel makes the same of; each twice-named gets a number."""
     found: list[tuple[str, dict[str, str | int | float]]] = []
+    typed: list[dict[str, str | int | float]] = []
     for label, settings in groups:
         effective = {**settings}
         if "slice_ms" in settings:
@@ -200,11 +201,12 @@ def _merged(
         name = label
         if effective != settings:
             name = f"{label} (is {effective['slice_ms']:g} ms)"
-        same = [other for _, other in found if other == effective]
-        if same and effective != settings:
+        same = [known for (_, other), known in zip(found, typed, strict=True) if other == effective]
+        if same and settings not in same:
             continue  # two requests, one quantum: measured once
         number = 1 + sum(1 for other, _ in found if other.split("#")[0] == name)
         found.append((name if number == 1 else f"{name}#{number}", effective))
+        typed.append(settings)
     return found
 
 
