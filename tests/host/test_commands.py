@@ -337,7 +337,7 @@ def test_a_command_in_a_directory_switches_the_queue_that_is_named(tmp_path, new
         assert "[none]" in seen
         assert queue.read_text() == before
         assert (where / "mine").read_text() == "kept"
-        with pytest.raises(SpecError, match="--switch"):
+        with pytest.raises(SpecError, match="no request queue is named"):
             admit(
                 comparison_of(Place(directory=str(where)), OwnWork(["true"]),
                               schedulers="none,bfq"),
