@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "cpu": {"spec", "errors", "_core", "host"},
     "analyse": {"spec", "errors"},
     "report": {"spec", "errors", "analyse"},
-    "result": {"spec", "errors", "store", "analyse", "report"},
+    "result": {"spec", "errors", "kinds", "store", "analyse", "report"},
     "app": {
         "spec", "errors", "kinds", "host", "design", "run", "store", "analyse", "report", "result",
         "cpu", "sim", "_core",
@@ -44,7 +44,8 @@ RUST_MAY_USE = {
     "load": {"model"},
     "trace": {"model"},
     "sim": {"model"},
-    "py": {"model", "load", "trace", "sim"},
+    "emulate": {"model", "sim"},
+    "py": {"model", "load", "trace", "sim", "emulate"},
 }
 # "path" or "path:function" -> lines today.
 OVER: dict[str, int] = {}

@@ -18,7 +18,7 @@ import pytest
 from test_devices import MBR_ENTRY, at, claimed, md_superblock, mounted, read_only, run, swapping
 
 from schedlab.errors import HostError
-from schedlab.host import consent, content, journal, owned
+from schedlab.host import consent, content, journal, owned, recover
 from schedlab.host.consent import Consent, consent_to, open_device, writable_path
 
 MIB = 1 << 20
@@ -64,6 +64,18 @@ def elsewhere(program: str) -> Callable[[str, Path], AbstractContextManager[None
 @contextmanager
 def below_a_loop(device: str, directory: Path) -> Iterator[None]:
     name = subprocess.check_output(["losetup", "-f", "--show", device], text=True).strip()
+    try:
+        yield
+    finally:
+        subprocess.run(["losetup", "-d", name], check=True)
+
+
+@contextmanager
+def shared_file(device: str, directory: Path) -> Iterator[None]:
+    """A second loop device on the same file, by another path."""
+    link = directory / "link.img"
+    link.hardlink_to(backing_of(device))
+    name = subprocess.check_output(["losetup", "-f", "--show", str(link)], text=True).strip()
     try:
         yield
     finally:
@@ -125,6 +137,7 @@ STATES = {
     "swap": (used(swapping), "it is swap space in use"),
     "read-only": (used(read_only), "it is read-only"),
     "opened": (OPENED, "(sh) has it open"),
+    "shared-file": (shared_file, "its file is behind loop"),
     "below-a-loop": (below_a_loop, "it is below loop"),
 }
 
@@ -253,3 +266,27 @@ def test_large_devices_are_sampled_at_the_same_places() -> None:
     between = [length for _, length in places if length == content.BLOCK_BYTES]
     assert len(between) == content.SAMPLES
     assert sum(length for _, length in content.places(SIZE)) == SIZE
+
+
+@pytest.mark.parametrize("victims", ["owner", "both"])
+def test_what_a_killed_session_has_written_counts_as_ours(
+    state: Path, loop: str, victims: str
+) -> None:
+    """Its guardian, or the next recovery, notes what it left on the device."""
+    program = (
+        "import os, sys\n"
+        "from schedlab.host.consent import consent_to\n"
+        "from schedlab.host.control import Control\n"
+        "control = Control().__enter__()\n"
+        f"target = control.write_to(consent_to({loop!r}))\n"
+        "os.pwrite(os.open(target, os.O_WRONLY), os.urandom(1 << 20), 3 << 20)\n"
+        f"if {victims == 'both'}: os.kill(control.guardian_process_id, 9)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+    assert done.returncode == -9, done.stderr
+    recover.settle(state)
+    consent_to(loop).close()
+    at(15 * MIB, b"x")(loop)
+    with pytest.raises(HostError, match="data of unknown origin"):
+        consent_to(loop)

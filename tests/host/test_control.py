@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import HostError, RestoreError
-from schedlab.host import journal, knobs, owned
+from schedlab.host import journal, knobs, leftovers, owned, scratch
 from schedlab.host.consent import consent_to
 from schedlab.host.control import Control
 
@@ -152,6 +152,26 @@ def test_what_was_made_is_removed(state: Path, root_with_loop: None, tmp_path: P
     gone = (Path("/sys/block") / Path(scratch.path).name, directory, mounted, group)
     assert not any(path.exists() for path in gone)
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_where_a_file_needs_a_name_it_is_gone_once_the_loop_device_holds_it(
+    state: Path, root_with_loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "_unnamed", lambda directory: None)
+    place = tmp_path / "place"
+    place.mkdir()
+    with Control() as control:
+        made = control.scratch(8 << 20, place)
+        name = Path(made.path).name
+        assert list(place.iterdir()) == []
+        assert leftovers.stale(state) == []
+        assert made.backing_file.startswith(f"{place}/schedlab-scratch-")
+        dio = Path(f"/sys/block/{name}/loop/dio").read_text(encoding="ascii").strip()
+        assert made.direct_io == (dio == "1")
+        descriptor = os.open(made.path, os.O_RDWR | os.O_DIRECT)
+        os.close(descriptor)
+        control.set_scheduler(made.path, "bfq")
+    assert not Path(f"/sys/block/{name}").exists()
 
 
 def test_leaving_while_inside_our_own_cgroup(state: Path, root_with_loop: None) -> None:

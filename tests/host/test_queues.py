@@ -15,7 +15,6 @@ from schedlab.errors import HostError
 from schedlab.host import devices, knobs, queues
 from schedlab.host.queues import queues_below
 
-
 FILESYSTEMS = Path("/proc/filesystems").read_text(encoding="ascii").split()
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -287,3 +290,129 @@ def test_exit_code_3_when_the_kernel_refuses(
     assert f"echo none > {knobs.scheduler_file(loop)}" in caught.value.hint
     assert schedlab("recover").returncode == 0
     assert knobs.read_value(knobs.scheduler_file(loop)) == "none"
+
+
+def whole_entries(data: bytes) -> list[bytes]:
+    """The complete lines in a damaged journal, found without the code under test."""
+    return [m.group() for m in re.finditer(rb'\{"schema": 2[^\n]*?"crc": "[0-9a-f]{8}"\}', data)]
+
+
+@pytest.fixture
+def knob_journal() -> Iterator[tuple[Path, bytes, list[Path]]]:
+    """A journal of two knobs that were changed from `0` to `1`; path, content, knobs.
+
+    In RAM, like the real one: thousands of recoveries need not wait for a disk.
+    """
+    ram = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=ram if ram.is_dir() else None) as place:
+        yield from _knob_journal(Path(place))
+
+
+def _knob_journal(place: Path) -> Iterator[tuple[Path, bytes, list[Path]]]:
+    state = place / "state"
+    journal.prepare(state)
+    log = journal.Journal.create(state)
+    changed = [place / f"knob-{i}" for i in range(2)]
+    for knob in changed:
+        log.append("write", path=str(knob), original="0", new="1")
+        log.append("after", path=str(knob), values={str(knob): "1"})
+    log.release()
+    yield log.path, log.path.read_bytes(), changed
+
+
+def recovered(path: Path, content: bytes, changed: list[Path]) -> tuple[recover.Recovery, set[str]]:
+    """What recovering from that journal does; the knobs that were put back."""
+    for knob in changed:
+        knob.write_text("1", encoding="ascii")
+    path.write_bytes(content)
+    recovery = recover.settle(path.parent)
+    for aside in path.parent.glob("*.damaged"):
+        aside.unlink()
+    return recovery, {str(k) for k in changed if k.read_text(encoding="ascii") == "0"}
+
+
+def test_a_journal_cut_at_any_byte_loses_no_complete_line(
+    knob_journal: tuple[Path, bytes, list[Path]],
+) -> None:
+    path, whole, changed = knob_journal
+    for size in range(len(whole)):
+        recovery, restored = recovered(path, whole[:size], changed)
+        promised = {
+            str(json.loads(line)["path"])
+            for line in whole_entries(whole[:size])
+            if b'"kind": "write"' in line
+        }
+        assert restored == promised, size
+        assert recovery.failed == recovery.foreign == [], size
+
+
+def test_a_journal_damaged_at_any_byte_loses_only_that_line(
+    knob_journal: tuple[Path, bytes, list[Path]],
+) -> None:
+    path, whole, changed = knob_journal
+    for at in range(len(whole)):
+        damaged = whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :]
+        recovery, restored = recovered(path, damaged, changed)
+        hit = whole[:at].count(b"\n")  # 0 is who it was, then a write and an after per knob
+        written = {str(knob) for i, knob in enumerate(changed) if hit != 1 + 2 * i}
+        if whole[at : at + 1] == b"\n":
+            written = {str(knob) for knob in changed}
+            assert recovery.failed == [], at
+        else:
+            assert recovery.failed or at >= whole.rstrip().rfind(b"\n"), at
+        # A write whose `after` is damaged is put back as well, and so is one known by that alone.
+        assert restored >= written, at
+        assert all(k.read_text("ascii") in ("0", "1") for k in changed)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"kind": "write"},
+        {"kind": "write", "path": 3, "original": [], "new": {}},
+        {"kind": "queue", "queue": "/x", "values": 4},
+        {"kind": "after", "values": [1]},
+        {"kind": "own", "what": "loop"},
+        {"kind": "own", "what": "nosuch", "path": "/x"},
+        {"kind": "own", "what": 4, "path": 5},
+        {"kind": "claim", "resources": 9},
+        {"kind": "data", "number": 1},
+        {"kind": "disown"},
+        {"kind": "a kind of tomorrow"},
+    ],
+    ids=lambda entry: str(entry["kind"]),
+)
+def test_an_entry_of_another_shape_never_crashes(
+    state: Path, tmp_path: Path, entry: dict[str, object]
+) -> None:
+    knob = tmp_path / "knob"
+    knob.write_text("1", encoding="ascii")
+    journal.prepare(state)
+    log = journal.Journal.create(state)
+    log.append("write", path=str(knob), original="0", new="1")
+    log.append(**entry)  # type: ignore[arg-type]
+    log.release()
+    recovery = recover.settle(state)
+    assert knob.read_text(encoding="ascii") == "0"
+    assert recovery.lines()
+    assert journal.sessions(state) == []
+
+
+def test_a_full_state_directory_stops_before_the_change(
+    state: Path, loop: str, tmp_path: Path
+) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=32k,mode=700", "none", str(small)]
+    subprocess.run(command, check=True)
+    try:
+        with Control(state_directory=small) as control:
+            (small / "ballast").write_bytes(bytes(20 << 10))
+            with pytest.raises(HostError, match="No space left") as caught:
+                for scheduler in ("bfq", "none") * 20:
+                    control.set_scheduler(loop, scheduler)
+            assert "free space" in caught.value.hint
+        assert knobs.read_value(knobs.scheduler_file(loop)) == "none"
+        assert journal.sessions(small) == []
+    finally:
+        subprocess.run(["umount", str(small)], check=True)

@@ -153,8 +153,9 @@ def fingerprint(verdict, names=None):
     for p in verdict.overall.pairs:
         a, b = ((names or {}).get(x, x) for x in (p.a, p.b))
         turned = a > b
-        low, high = (-math.log(p.high), -math.log(p.low)) if turned else (
-            math.log(p.low), math.log(p.high))
+        low, high = (
+            (-math.log(p.high), -math.log(p.low)) if turned else (math.log(p.low), math.log(p.high))
+        )
         word = {"better": "worse", "worse": "better"}.get(p.verdict, p.verdict)
         result[min(a, b), max(a, b)] = (word if turned else p.verdict, low, high)
     return result

@@ -3,6 +3,7 @@
 
 use pyo3::prelude::*;
 
+mod block_capture;
 mod burst_capture;
 mod cpu_command;
 mod cpu_cost;
@@ -10,6 +11,7 @@ mod cpu_crew;
 mod cpu_mix;
 mod cpu_sim;
 mod disk_sim;
+mod emulated_device;
 mod io_job;
 mod launched;
 mod sim_names;
@@ -21,6 +23,7 @@ mod trace_file;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<block_capture::BlockCapture>()?;
     module.add_class::<burst_capture::BurstCapture>()?;
     module.add_function(wrap_pyfunction!(
         burst_capture::probe_burst_sources,
@@ -38,6 +41,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cpu_crew::calibrate_cpu_kernel, module)?)?;
     cpu_sim::register(module)?;
     disk_sim::register(module)?;
+    emulated_device::register(module)?;
     module.add_class::<sim_run::SimStop>()?;
     module.add_function(wrap_pyfunction!(sim_run::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim_names::sim_names, module)?)?;

@@ -26,8 +26,10 @@ pub mod engine;
 mod error;
 pub mod ftl;
 pub mod policy;
+mod stepped;
 pub mod workload;
 
-pub use config::Config;
+pub use config::{Config, Service};
 pub use engine::{Report, Stop};
 pub use error::SimError;
+pub use stepped::{Completion, Kind, Stepped, Submission};

@@ -1,3 +1,6 @@
+//! What the kernel does, from its events: CPU bursts of processes (below), and where the requests of
+//! a block device spend their time ([`BlockCapture`]).
+//!
 //! CPU bursts of chosen processes, from the running kernel: how long each stayed on a CPU each
 //! time, and whether it left of its own accord.
 //!
@@ -11,6 +14,7 @@
 //! A record that did not fit is counted in [`Bursts::lost`], never hidden.
 #![warn(missing_docs)]
 
+mod blocks;
 #[cfg(all(feature = "bpf", bpf_program))]
 #[path = "bpf/mod.rs"]
 mod bpf;
@@ -24,6 +28,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use blocks::{BlockCapture, BlockError, BlockOptions, BlockResult};
 pub use collector::{Burst, TaskBursts};
 
 /// Where bursts come from.
@@ -178,4 +183,15 @@ impl Capture {
 /// The interval of the reader's timer.
 pub(crate) fn drain_interval(options: &Options) -> Duration {
     Duration::from_millis(options.drain_ms.max(1))
+}
+
+/// Monotonic time, as BPF programs see it.
+pub(crate) fn now_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes to a valid timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

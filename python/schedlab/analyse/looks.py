@@ -85,12 +85,18 @@ def looks_for(stopping: Stopping) -> tuple[int, ...]:
 
 
 def level_at(blocks: int, stopping: Stopping, alpha: float = ALPHA) -> float:
-    """The level after `blocks` blocks: between two looks that of the next one."""
+    """The level after `blocks` blocks.
+
+    Where an experiment ends between two looks (its time was used up), this end is a look of its
+    own after those that were taken.
+    """
     if stopping.mode == "fixed":
         return alpha
     looks = looks_for(stopping)
-    levels = boundaries(looks, alpha)
-    return next((a for n, a in zip(looks, levels, strict=True) if n >= blocks), levels[-1])
+    if blocks not in looks and 0 < blocks < looks[-1]:
+        looks = (*(look for look in looks if look < blocks), blocks, looks[-1])
+    levels = dict(zip(looks, boundaries(looks, alpha), strict=True))
+    return levels[min(max(blocks, looks[0]), looks[-1])]
 
 
 def next_look(blocks: int, stopping: Stopping) -> int | None:
@@ -101,11 +107,6 @@ def next_look(blocks: int, stopping: Stopping) -> int | None:
 def is_look(blocks: int, stopping: Stopping) -> bool:
     """Whether a decision is due after `blocks` blocks."""
     return blocks in looks_for(stopping)
-
-
-def last_look(blocks: int, stopping: Stopping) -> int | None:
-    """The latest look that `blocks` complete blocks allow; `None` before the first."""
-    return max((look for look in looks_for(stopping) if look <= blocks), default=None)
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def arrange(
     arms = arms.columns(kept) if blocked else arms
     candidates = tuple(label for label in present if label not in left_out)
     baseline = candidates.index(aa[0]) if aa and aa[0] in candidates else None
-    has_twin = bool(twin) and baseline is not None
+    has_twin = bool(twin) and twin not in left_out and baseline is not None
     tie = baseline if has_twin else None
     return Table(
         samples=samples,

@@ -12,9 +12,9 @@ from schedlab.analyse.across import Joint, best_everywhere, compare_joint, join
 from schedlab.analyse.comparison import Comparison
 from schedlab.analyse.doubts import Findings, aa_interval, doubts_of, examine
 from schedlab.analyse.headline import Scope, Wild, headline
-from schedlab.analyse.looks import last_look, looks_for
+from schedlab.analyse.looks import looks_for
 from schedlab.analyse.matrix import Table
-from schedlab.analyse.pairs import best_set, between, pairs_of, seen_from, summary
+from schedlab.analyse.pairs import best_set, between, mark_added, pairs_of, seen_from, summary
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.question import (
     Judged,
@@ -31,7 +31,8 @@ from schedlab.spec import CandidateSummary, Headline, Metric, Overall, Pair, Wor
 
 def freeze(joint: Joint, question: Question) -> tuple[Joint, int | None]:
     """The joint data at the look that decided; all of it where none did, or nothing is early."""
-    if not question.blocked or question.stopping.mode == "fixed" or not len(joint.arms):
+    early_end = question.stopping.mode == "until-decided"
+    if not question.blocked or not early_end or not len(joint.arms):
         return joint, None
     n = len(joint.arms)
     for look in looks_for(question.stopping):
@@ -44,8 +45,7 @@ def freeze(joint: Joint, question: Question) -> tuple[Joint, int | None]:
         pairs = joint_pairs(early, comparison, question)[0]
         if is_settled(early.candidates, pairs):
             return early, look
-    last = last_look(n, question.stopping)
-    return (joint.first(last), None) if last else (joint, None)
+    return joint, None
 
 
 def is_settled(candidates: Sequence[str], pairs: Sequence[Pair]) -> bool:
@@ -91,6 +91,10 @@ def overall_of(
         values = {"candidates": list(joint.candidates)}
         return Overall((), (), (), Headline("nothing-to-compare", values), names)
     pairs, findings = joint_pairs(joint, comparison, question)
+    if (first := question.looked_at) and len(joint.blocks) > first:
+        before = compare_joint(joint.first(first), blocked=question.blocked)
+        if before is not None:
+            pairs = mark_added(pairs, joint_pairs(joint.first(first), before, question)[0])
     partial = _partial_pairs(joint, question)
     compared = {label for pair in partial for label in (pair.a, pair.b)}
     lacking = [label for label in _lacking(joint, question) if label in compared]

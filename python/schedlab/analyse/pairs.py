@@ -32,9 +32,10 @@ MIRROR: dict[PairVerdict, PairVerdict] = {
 }
 OpenEnd = Literal["", "low", "high"]
 TURNED: dict[OpenEnd, OpenEnd] = {"": "", "low": "high", "high": "low"}
-#: Codes that take any verdict away, and those that only forbid "equivalent".
-NO_VERDICT = ("unsteady", "changes-sign")
-NOT_EQUIVALENT = ("two-modes", "rare-stalls")
+#: Codes that take any verdict away, and those that only forbid "equivalent". Where differences
+#: wander ("unsteady") a claim that survives the widened interval stands.
+NO_VERDICT = ("changes-sign",)
+NOT_EQUIVALENT = ("unsteady", "two-modes", "rare-stalls")
 
 
 @dataclass(frozen=True)
@@ -157,18 +158,18 @@ def _doubted(
 ) -> tuple[PairVerdict, list[str]]:
     """The verdict that is left when everything against it is heard, and why."""
     against = doubts.pairs[index] | doubts.candidates[of[0]] | doubts.candidates[of[1]]
-    codes = [code for code in NO_VERDICT if code in against]
+    codes = [code for code in ("unsteady", *NO_VERDICT) if code in against]
     bounded = [doubts.bounded[i] for i in of]
     if any(bounded):
         codes.append("one-way")
-    if codes and codes[0] in NO_VERDICT:
+    if any(code in NO_VERDICT for code in codes):
         return "undecided", codes
     mean, half = float(comparison.mean[index]), float(comparison.half_width[index])
     if verdict == "equivalent":
-        reasons = [code for code in NOT_EQUIVALENT if code in against]
+        reasons = [code for code in NOT_EQUIVALENT if code in against and code not in codes]
         if comparison.unit != "runs" and comparison.units <= FEW_UNITS and half > 0:
             reasons.append("few-blocks")
-        return ("undecided" if reasons or any(bounded) else verdict), [*codes, *reasons]
+        return ("undecided" if reasons or codes else verdict), [*codes, *reasons]
     if verdict in ("better", "worse"):
         allowed: PairVerdict = "worse" if bounded[0] else "better"
         if all(bounded) or (any(bounded) and verdict != allowed):
@@ -228,6 +229,18 @@ def best_set(candidates: Sequence[str], pairs: Sequence[Pair]) -> tuple[str, ...
     beaten = {pair.b for pair in pairs if pair.verdict == "better"}
     beaten |= {pair.a for pair in pairs if pair.verdict == "worse"}
     return tuple(label for label in candidates if label not in beaten)
+
+
+def mark_added(pairs: Sequence[Pair], before: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Claims that the experiment did not make before it was extended unannounced: `added`."""
+    claims = ("better", "worse")
+    known = {(pair.a, pair.b) for pair in before if pair.verdict in claims}
+    return tuple(
+        replace(pair, codes=(*pair.codes, "added"))
+        if pair.verdict in claims and (pair.a, pair.b) not in known
+        else pair
+        for pair in pairs
+    )
 
 
 def between(pairs: Sequence[Pair], labels: Sequence[str]) -> tuple[Pair, ...]:
@@ -325,7 +338,7 @@ def summary(
 
 
 def _exp(value: float) -> float:
-    return math.exp(min(value, 700.0))
+    return math.exp(min(max(value, -700.0), 700.0))
 
 
 def _finite(value: float) -> float | None:

@@ -50,6 +50,12 @@ class Question:
             return self.extension.alpha if extended else self.extension.first_alpha
         return level_at(blocks, self.stopping, ALPHA * share)
 
+    @property
+    def looked_at(self) -> int:
+        """The blocks of a first look that was not announced, else 0."""
+        added = self.extension
+        return added.first_blocks if added and added.code == "unannounced" else 0
+
     def workload_level(self, blocks: int) -> float:
         """That of one workload: with early stopping each has its own boundaries from .05/W."""
         sequential = self.stopping.mode != "fixed" and self.workloads > 1

@@ -32,8 +32,9 @@ TOUCHING = 1e-9
 #: From so many units on, differences that wander widen the intervals.
 UNITS_TO_WANDER = 8
 PHI_MAX = 0.95
+OFF_ERRORS = 6.0
 WORTH_WIDENING = 0.2
-#: From this correlation on there is no verdict.
+#: From this correlation on nothing is equivalent; claims must survive the widening.
 PHI_UNSTEADY = 0.5
 
 
@@ -143,12 +144,17 @@ def _clean(error: Floats, floor: Floats | float) -> Floats:
 
 
 def autocorrelation(residuals: Floats, segments: NDArray[np.intp] | None = None) -> Floats:
-    """Lag-1 autocorrelation of residuals (…, n, arms), pooled over the arms."""
-    e = residuals
+    """Lag-1 autocorrelation of residuals (…, n, arms), pooled over the arms.
+
+    An arm that is off by a constant (the A/A arm, `OFF_ERRORS` from the fit) does not wander: its
+    residuals are taken around their mean.
+    """
+    offset = residuals.mean(axis=-2, keepdims=True)
+    error = residuals.std(axis=-2, keepdims=True) / np.sqrt(max(residuals.shape[-2] - 1, 1))
+    e = residuals - np.where(np.abs(offset) > OFF_ERRORS * error, offset, 0.0)
     if segments is None:
         products = (e[..., 1:, :] * e[..., :-1, :]).sum(axis=(-2, -1))
     else:
-        e = e.copy()
         for part in np.unique(segments):
             rows = segments == part
             e[..., rows, :] -= e[..., rows, :].mean(axis=-2, keepdims=True)
@@ -162,11 +168,19 @@ def autocorrelation(residuals: Floats, segments: NDArray[np.intp] | None = None)
 def wandering(
     residuals: Floats, candidates: int, segments: NDArray[np.intp] | None = None
 ) -> Floats:
-    """φ of neighbouring differences with a dead zone of one standard error, 0 to `PHI_MAX`."""
+    """φ of neighbouring differences with a dead zone of one standard error, 0 to `PHI_MAX`.
+
+    Where some candidates scatter far more, they alone tell: the dead zone counts as many
+    candidates as have a share in the variance.
+    """
     n = residuals.shape[-2]
+    shares = (residuals**2).sum(axis=-2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        alike = shares.sum(axis=-1) ** 2 / (shares**2).sum(axis=-1) / residuals.shape[-1]
+    alike = np.where(np.isfinite(alike), alike, 1.0)
     length = n if segments is None else n / len(np.unique(segments))
     r = autocorrelation(residuals, segments)
-    phi = (r + 1 / length) * (1 + 4 / length) - 1 / np.sqrt(n * candidates)
+    phi = (r + 1 / length) * (1 + 4 / length) - 1 / np.sqrt(n * candidates * alike)
     return np.asarray(np.clip(phi, 0.0, PHI_MAX))
 
 
@@ -206,14 +220,14 @@ def half_width(found: Fit, alpha: Floats | float = ALPHA) -> Floats:
     half = np.minimum(_guarded(found, GUARDED_SHARE * np.asarray(alpha)), own)
     if not found.phi.any():
         return half
-    return half * widening(found.phi[..., None], n, alpha, pairs)
+    return np.asarray(half * widening(found.phi[..., None], n, alpha, pairs))
 
 
 def _guarded(found: Fit, alpha: Floats | float) -> Floats:
     k = found.candidates
     tukey = range_quantile(alpha, k, found.freedom) / np.sqrt(2) * found.pooled
     student = t_quantile(np.asarray(alpha) / max(k - 1, 1), found.units - 1) * found.own
-    return np.maximum(tukey, student)
+    return np.asarray(np.maximum(tukey, student))
 
 
 def p_value(found: Fit, margin: float = 0.0) -> Floats:

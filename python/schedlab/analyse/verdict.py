@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from schedlab.analyse.looks import Extension, largest_blocks, looks_for
 from schedlab.analyse.matrix import Table, arrange, candidate_order
 from schedlab.analyse.objectives import actor_of, apart_from_goal, choose
 from schedlab.analyse.overall import freeze, is_decided, overall_of
-from schedlab.analyse.pairs import best_set, between, pairs_of, summaries
+from schedlab.analyse.pairs import best_set, between, mark_added, pairs_of, summaries
 from schedlab.analyse.pareto import pareto
 from schedlab.analyse.question import (
     Judged,
@@ -35,8 +36,11 @@ from schedlab.analyse.rule import ALPHA, UNITS_TO_WANDER
 from schedlab.errors import SpecError
 from schedlab.spec import (
     Flag,
+    Headline,
     Objective,
+    Overall,
     Pair,
+    ParetoPoint,
     Population,
     PublishedMean,
     Samples,
@@ -46,6 +50,9 @@ from schedlab.spec import (
     Verdict,
     WorkloadVerdict,
 )
+
+#: The columns of samples.
+ROWWISE = ("candidates", "blocks", "values", "cpu_share", "bounds", "sessions", "layouts")
 
 
 def analyse(
@@ -80,12 +87,7 @@ def analyse(
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
-    if not samples:
-        raise SpecError("there is nothing to analyse", "run the experiment first")
-    labels = [sample.workload for sample in samples]
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise SpecError(f"workload {twice!r} is given twice", "give one primary metric of each")
+    _check(samples)
     twin = aa[1] if aa else None
     flags: list[Flag] = []
     wrong_means = check_means(samples, published)
@@ -100,18 +102,13 @@ def analyse(
     tables = [_table(sample, question) for sample in samples]
     judged = _claimed([_judge(table, question) for table in tables], question)
     others = _secondary(secondary, question, {s.workload: s.metric.name for s in samples})
-    apart = apart_from_goal(flags)
-    mine = counted([table for table in tables if table.samples.workload not in apart])
-    joint = join(mine, order)
-    joint, frozen_at = freeze(joint, question)
+    joint, frozen_at = freeze(_bearing(tables, flags, order), question)
     verdicts = {
         each.table.samples.workload: _workload_verdict(each, question, others) for each in judged
     }
     overall = overall_of(joint, judged, verdicts, question, others)
-    alone = len(joint.tables) == 1
-    first = verdicts[joint.tables[0].samples.workload].headline if alone else overall.headline
     return Verdict(
-        headline=first,
+        headline=_first(joint, verdicts, overall),
         baseline=baseline,
         design="blocked" if blocked else "unblocked",
         stopping=_stopping(joint, question, frozen_at),
@@ -123,12 +120,37 @@ def analyse(
         goal=goal,
         decided=is_decided(overall),
         mdd_before=mdd_before,
-        pareto={
-            label: points
-            for label, verdict in verdicts.items()
-            if (points := pareto((verdict, *others.get(label, ()))))
-        },
+        pareto=_pareto(verdicts, others),
     )
+
+
+def _bearing(tables: Sequence[Table], flags: Sequence[Flag], order: Sequence[str]) -> Joint:
+    """The workloads that bear on the question, as one."""
+    apart = apart_from_goal(flags)
+    return join(counted([t for t in tables if t.samples.workload not in apart]), order)
+
+
+def _first(joint: Joint, verdicts: Mapping[str, WorkloadVerdict], overall: Overall) -> Headline:
+    """The headline of all workloads, or of the only one that bears on the question."""
+    alone = len(joint.tables) == 1
+    return verdicts[joint.tables[0].samples.workload].headline if alone else overall.headline
+
+
+def _check(samples: Sequence[Samples]) -> None:
+    if not samples:
+        raise SpecError("there is nothing to analyse", "run the experiment first")
+    labels = [sample.workload for sample in samples]
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise SpecError(f"workload {twice!r} is given twice", "give one primary metric of each")
+
+
+def _pareto(
+    verdicts: Mapping[str, WorkloadVerdict], others: Mapping[str, Sequence[WorkloadVerdict]]
+) -> dict[str, tuple[ParetoPoint, ...]]:
+    """Throughput beside latency of the workloads that measure both."""
+    found = {label: pareto((own, *others.get(label, ()))) for label, own in verdicts.items()}
+    return {label: points for label, points in found.items() if points}
 
 
 def _table(sample: Samples, question: Question) -> Table:
@@ -147,9 +169,23 @@ def _judge(table: Table, question: Question, *, warning: bool = False) -> Judged
     aa = aa_interval(table.arms, table.twin_of, table.session, aa_alpha)
     findings = replace(findings, aa=aa)
     doubts = doubts_of(comparison, findings, table, question.delta)
-    return Judged(
-        table, comparison, findings, pairs_of(comparison, question.delta, table.sign, doubts)
-    )
+    pairs = pairs_of(comparison, question.delta, table.sign, doubts)
+    if not warning and 0 < question.looked_at < len(table.blocks):
+        first = _table(_first_blocks(table, question.looked_at), question)
+        pairs = mark_added(pairs, _judge(first, question).pairs)
+    return Judged(table, comparison, findings, pairs)
+
+
+def _first_blocks(table: Table, count: int) -> Samples:
+    """The samples of the first blocks, as a first look saw them."""
+    sample, kept = table.samples, set(table.blocks[:count])
+    rows = [i for i, block in enumerate(sample.blocks) if block in kept]
+    columns: dict[str, Any] = {
+        name: tuple(column[i] for i in rows)
+        for name in ROWWISE
+        if (column := getattr(sample, name))
+    }
+    return replace(sample, **columns)
 
 
 def _claimed(judged: Sequence[Judged], question: Question) -> list[Judged]:

@@ -82,7 +82,7 @@ def choice_of_result(folder: Path, anyway: bool) -> Choice:
     candidate = next((c for c in experiment.candidates if c.label == best), None)
     if candidate is None:
         raise SpecError(f"{folder}: names no best candidate", "name a scheduler yourself")
-    headline = result.text().strip().splitlines()[0]
+    headline = result.headline()
     return Choice(candidate, str(folder.resolve()), headline)
 
 

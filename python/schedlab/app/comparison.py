@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from schedlab.app import targets
+from schedlab.app import budget, targets
 from schedlab.design.candidates import label_candidates, parse_candidates
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
 from schedlab.errors import SpecError
@@ -15,6 +15,7 @@ from schedlab.host import devices
 from schedlab.kinds import nearest, typed
 from schedlab.kinds.file_test import IOZONE_SEVEN, TESTS
 from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target
+from schedlab.spec.quantities import duration_text
 
 __all__ = ["Load", "Place", "comparison", "stopping_of", "target_of"]
 
@@ -22,7 +23,7 @@ SCRATCH_BYTES = 1 << 30
 FILE_BYTES = 1 << 30
 BLOCKS_MAX = 40
 BLOCKS_SEQUENTIAL = 20
-QUICK_BUDGET_S = 60.0
+QUICK_BUDGET_S = 110.0
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Place:
     size_bytes: int = FILE_BYTES
     switch: tuple[str, ...] = ()
     model: str | None = None
+    queue_depth: int = 0
+    dilate: float = 1.0
     rotational: str = ""
     filesystem: str = ""
 
@@ -72,7 +75,8 @@ def target_of(place: Place) -> Target:
     made = {**facts, "filesystem": place.filesystem}
     size = place.scratch_bytes or SCRATCH_BYTES
     if place.model:
-        return Target("emulated", "", size, model=place.model, **made)  # type: ignore[arg-type]
+        how = {"queue_depth": place.queue_depth, "dilate": place.dilate}
+        return Target("emulated", "", size, model=place.model, **made, **how)  # type: ignore[arg-type]
     return Target("scratch", place.scratch_directory, size, **made)  # type: ignore[arg-type]
 
 
@@ -158,6 +162,13 @@ def comparison(
         if len(reading) < len(works) and not place.read_only:
             notes.append(f"omitted: workloads that write; {target.path} is only read")
         works = reading
+    stopping = stopping or Stopping(blocks=12)
+    if stopping.budget_s and works:
+        count = len(named.candidates) + aa_arm
+        works, omitted = budget.fitting(works, count, stopping.budget_s)
+        if omitted:
+            time = duration_text(stopping.budget_s)
+            notes.append(f"omitted, as six blocks do not fit into {time}: {', '.join(omitted)}")
     if not works:
         raise SpecError(
             "no workload is left", f"name tests that read, or --destroy-data {target.path}"
@@ -170,7 +181,7 @@ def comparison(
         workloads=works,
         baseline=named.candidates[0].label,
         seed=secrets.randbits(32) if seed is None else seed,
-        stopping=stopping or Stopping(blocks=12),
+        stopping=stopping,
         margin=margin,
         aa_arm=aa_arm,
         objective=goal,
@@ -187,7 +198,7 @@ def stopping_of(
     may_extend: int | None = None,
     quick: bool = False,
 ) -> Stopping:
-    """When to stop; `--quick` is a budget of 60 s."""
+    """When to stop; `--quick` is a budget of 110 s."""
     if until_decided and precision:
         raise SpecError("--until-decided and --precision exclude each other", "give one of them")
     if quick and not (blocks or until_decided or precision):

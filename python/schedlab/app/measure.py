@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING
 from schedlab.app import budget
 from schedlab.app.admit import admit
 from schedlab.design.plan import make_plan
+from schedlab.design.planning import BLOCKS_WANTED
 from schedlab.errors import HostError, Interrupted, SpecError
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Progress, Rules
-from schedlab.spec import Experiment
+from schedlab.spec import Experiment, Planning
+from schedlab.spec.quantities import duration_text
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 
@@ -58,7 +60,7 @@ def create(admitted: Admitted, path: Path) -> Folder:
     from schedlab.report import reproduce_script
 
     experiment = admitted.experiment
-    plan = make_plan(experiment, blocks=1 if experiment.stopping.budget_s else None)
+    plan = budget.pilot_plan(experiment) if experiment.stopping.budget_s else make_plan(experiment)
     folder = Folder.create(path, experiment, plan, collect())
     write_atomic(path / "reproduce.sh", reproduce_script(folder.record()))
     return folder
@@ -116,13 +118,14 @@ def measure(
     """Run what is left of a folder's plan; a new folder goes when its first run cannot start."""
     from schedlab.result import Result
 
-    executor = Executor(admitted, folder, rules_of(folder), session_id(folder))
+    executor = Executor(admitted, folder, rules_of(folder, observer), session_id(folder))
     if reason := executor.over():
         observer.report(f"nothing is left to measure: {reason}")
         return Result(folder)
     try:
         with opened(admitted, observer) as session:
             reason = executor.run(session, observer.watch)
+            explain(admitted, folder, session, observer)
     except (HostError, SpecError):
         if not resumed and not folder.runs():
             shutil.rmtree(folder.path)
@@ -136,7 +139,22 @@ def measure(
     return Result(folder)
 
 
-def rules_of(folder: Folder) -> Rules:
+def explain(admitted: Admitted, folder: Folder, session: Session, observer: Observer) -> None:
+    """One run more per candidate, with a capture, where a difference was found."""
+    from schedlab.result import Result
+    from schedlab.run import explain as explaining
+
+    if admitted.experiment.kind != "io" or len(admitted.experiment.candidates) < 2:
+        return
+    workloads = explaining.worth_explaining(Result(folder).verdict)
+    if not workloads:
+        return
+    observer.report(f"one more run each, to see where requests wait: {', '.join(workloads)}")
+    if problem := explaining.explain(admitted, folder, session, workloads):
+        observer.report(f"nothing can be said about why: {problem}")
+
+
+def rules_of(folder: Folder, observer: Observer) -> Rules:
     """When to stop before the plan ends, and how it is completed after a pilot."""
     stopping = folder.experiment.stopping
     looked: dict[int, str | None] = {}
@@ -153,7 +171,27 @@ def rules_of(folder: Folder) -> Rules:
 
     if not stopping.budget_s:
         return Rules(stop)
-    return Rules(stop, lambda: budget.is_planned(folder), lambda: budget.plan_rest(folder))
+
+    def plan_rest() -> None:
+        for line in planned_lines(budget.plan_rest(folder)):
+            observer.report(line)
+
+    return Rules(stop, lambda: budget.is_planned(folder), plan_rest)
+
+
+def planned_lines(planning: Planning) -> list[str]:
+    """What the pilot block led to, in words."""
+    lines = []
+    if planning.omitted:
+        lines.append(f"omitted, because the budget is too short: {', '.join(planning.omitted)}")
+    visible = f"differences of {planning.mdd:.0%} and more will show" if planning.mdd else ""
+    lines.append("; ".join(filter(None, [f"planned: {planning.blocks} blocks", visible])))
+    if not planning.fits or planning.blocks < BLOCKS_WANTED:
+        needed = (
+            f" (10 % need about {duration_text(planning.target_s)})" if planning.target_s else ""
+        )
+        lines.append(f"the budget is short: only large differences will show{needed}")
+    return lines
 
 
 def session_id(folder: Folder) -> str:

@@ -13,6 +13,7 @@ from schedlab.errors import HostError, SpecError
 from schedlab.host import devices, knobs, scratch
 from schedlab.kinds import WorkloadKind, nearest
 from schedlab.run.admitted import Permission
+from schedlab.run.backends.io import emulation_of
 from schedlab.spec import Candidate, Experiment, Target
 from schedlab.spec.quantities import size_text
 
@@ -66,6 +67,7 @@ def _check_keys(target: Target) -> None:
         "rotational": ("scratch", "emulated", "device"),
         "filesystem": ("scratch", "emulated"),
         "model": ("emulated",),
+        "queue_depth": ("emulated",),
     }
     for key, kinds in belongs.items():
         if getattr(target, key) and target.kind not in kinds:
@@ -112,10 +114,11 @@ def _scratch(
 def _emulated(
     experiment: Experiment, kinds: tuple[WorkloadKind, ...], permission: Permission
 ) -> Resolution:
-    from schedlab.host import emulator
+    from schedlab.host.emulated import require_fuse
 
     scratch.require_root()
-    emulator.check_model(experiment.target.model)
+    require_fuse()
+    emulation_of(experiment.target).describe()
     return Resolution(writes=("the memory of an emulated device",))
 
 

@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("schedlab.cli.apply:watch", "Report who changes a device's settings."),
     "compare": ("schedlab.cli.compare:compare", "Compare I/O schedulers: the main job."),
     "completion": ("schedlab.cli.completion:completion", "Print shell completion."),
+    "device": ("schedlab.cli.device:device", "Emulate disks and SSDs behind real block devices."),
     "diff": ("schedlab.cli.diff:diff", "What changed between two results."),
     "init": ("schedlab.cli.init:init", "Write a commented experiment file."),
     "lab": ("schedlab.cli.lab:lab", "Ready-made experiments, one per published study."),

@@ -22,6 +22,7 @@ def diff(first: Path, second: Path, despite: bool, as_json: bool) -> None:
     The two were not measured in common blocks, so drift between them is not told apart from a
     change: the unpaired procedure is used and the result carries that warning.
     """
+    from schedlab import report
     from schedlab.app.difference import (
         REPORTED,
         changes,
@@ -47,15 +48,5 @@ def diff(first: Path, second: Path, despite: bool, as_json: bool) -> None:
         click.echo(json.dumps({"schema": 1, "differences": differences, "candidates": data}))
         return
     for name, verdict in verdicts.items():
-        click.echo(f"{name}: {verdict.statement}")
-        for label, work in verdict.workloads.items():
-            for pair in work.pairs:
-                click.echo(f"  {label}: {change_text(pair.ratio, pair.low, pair.high)}")
-
-
-def change_text(ratio: float, low: float | None, high: float | None) -> str:
-    """`after / before` of the metric as a change in percent with its interval."""
-    text = f"{(1 / ratio - 1) * 100:+.1f} % from first to second"
-    if low and high:
-        text += f" (95 % interval {(1 / high - 1) * 100:+.1f} to {(1 / low - 1) * 100:+.1f} %)"
-    return text
+        first_line, *pairs = report.changes(before, verdict)
+        click.echo("\n".join([f"{name}: {first_line}", *pairs]))

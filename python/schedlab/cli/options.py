@@ -35,6 +35,8 @@ target_options = together(
     ),
     click.option("--fs", type=click.Choice(["ext4", "xfs", "btrfs"]), help="Its file system."),
     click.option("--model", help="An emulated device (see `schedlab device list`)."),
+    click.option("--queue-depth", type=click.IntRange(1, 128), help="Its commands at a time."),
+    click.option("--dilate", type=click.FloatRange(1), default=1.0, help="Its time, so slowed."),
     click.option(
         "--rotational", type=click.Choice(["0", "1", "as-is"]), help="What it says it is."
     ),
@@ -84,6 +86,8 @@ def place_of(typed: dict[str, Any]) -> Place:
         size_bytes=typed.pop("size"),
         switch=tuple(filter(None, (typed.pop("switch") or "").split(","))),
         model=typed.pop("model"),
+        queue_depth=typed.pop("queue_depth") or 0,
+        dilate=typed.pop("dilate"),
         rotational=typed.pop("rotational") or "",
         filesystem=typed.pop("fs") or "",
     )

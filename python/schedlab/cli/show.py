@@ -119,8 +119,8 @@ def present(result: Result, as_json: bool) -> None:
         click.echo(json.dumps({**result.as_json(), "files": files}))
         return
     width, colour = terminal()
-    click.echo(result.text(width=width, colour=colour))
-    click.echo(f"report:   {files['html']}\nworkbook: {files['xlsx']}")
+    paths = [("Report", files["html"]), ("Workbook", files["xlsx"])]
+    click.echo(result.text(width=width, colour=colour, reports=paths))
 
 
 def show_preview(admitted: Admitted, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlab.spec import Objective, Workload
@@ -112,6 +112,36 @@ def one_process(load: Load, objective: Objective) -> list[Workload]:
     return [_work("one process alone", "file-test", metric, parameters, FILE_TEST_METRICS)]
 
 
+def weights(load: Load, objective: Objective) -> list[Workload]:
+    """Two readers of which one has eight times the weight; two of which one is idle class."""
+    metrics = (
+        "share_fulfilment", "favoured_latency_ns_p99", "favoured_latency_ns_mean",
+        "throughput_bytes_per_s",
+    )  # fmt: skip
+    shared = {**load.window(), **load.span()}
+    return [
+        _work("weights 8 : 1", "weights", metrics[0], shared, metrics),
+        _work(
+            "priorities best-effort : idle", "weights", metrics[0],
+            {**shared, "priority": "be-idle"}, metrics,
+        ),
+    ]  # fmt: skip
+
+
+def copy(load: Load, objective: Objective) -> list[Workload]:
+    """A new process beside a big copy through the page cache."""
+    metrics = (*NEWCOMER_METRICS[:3], "copy_bytes_per_s")
+    metric = metrics[2] if objective == "latency" else metrics[0]
+    return [_work("newcomer beside a copy", "copy-beside-desktop", metric, load.span(), metrics)]
+
+
+def cached_reads(load: Load, objective: Objective) -> list[Workload]:
+    """A negative control: no scheduler takes part in reads from memory."""
+    metrics = ("throughput_bytes_per_s", "cpu_per_request_ns")
+    work = _work("cached reads", "cached-reads", metrics[0], load.window(), metrics)
+    return [replace(work, negative_control=True)]
+
+
 def file_tests(load: Load, objective: Objective) -> list[Workload]:
     """Every test at every record size."""
     slow = objective in ("latency", "responsiveness")
@@ -196,6 +226,9 @@ FAMILIES: Mapping[str, Callable[[Load, Objective], list[Workload]]] = {
     "random-reads": random_reads,
     "database": database,
     "one-process": one_process,
+    "weights": weights,
+    "copy": copy,
+    "cached-reads": cached_reads,
     "file-tests": file_tests,
     "timings": timings,
     "extraction": extraction,

@@ -23,7 +23,16 @@ from pathlib import Path
 from types import TracebackType
 
 from schedlab.errors import HostError
-from schedlab.host import devices, journal, knobs, leftovers, owned, recover, write_ahead
+from schedlab.host import (
+    devices,
+    emulated,
+    journal,
+    knobs,
+    leftovers,
+    owned,
+    recover,
+    write_ahead,
+)
 from schedlab.host import scratch as scratch_device
 from schedlab.host.consent import Consent
 from schedlab.host.guardian import Guardian
@@ -80,6 +89,8 @@ class Control:
         self._cgroups: set[Path] = set()
         self._claims: set[str] = set()
         self._narrowed: set[Path] = set()
+        self._servers: list[emulated.Server] = []
+        self._dilations: dict[str, float] = {}
 
     def __enter__(self) -> Control:
         self._owner = os.getpid()
@@ -100,6 +111,8 @@ class Control:
             self._journal.clear()
             self._journal.release()
             raise
+        if self._guardian.is_confined:
+            self._report("killing this command's control group ends its guardian as well")
         return self
 
     def __exit__(
@@ -112,7 +125,11 @@ class Control:
             return  # a forked child leaves the block too; the settings are not its own
         with _undisturbed():
             try:
+                for server in self._servers:
+                    server.close()
                 self.restored = recover.settle_session(self._journal)
+                for server in self._servers:
+                    server.reap()
             finally:
                 self._guardian.dismiss()
                 self._journal.release()
@@ -234,6 +251,8 @@ class Control:
         self._guard(queue)
         self._make_fresh(queue, wanted)
         effective: dict[str, str] = {}
+        for file, stretched in emulated.dilated(queue, self._dilations.get(name, 1.0)).items():
+            self._write(queue / file, knobs.as_text(stretched))
         for key, value in (tunables or {}).items():
             path = knobs.tunable_path(queue, key)
             got = self._write(path, knobs.as_text(value))
@@ -308,6 +327,15 @@ class Control:
         made = scratch_device.make(self._journal, size_bytes, Path(directory), rotational)
         self.claim(made.path)
         return made
+
+    def emulated(self, emulation: emulated.Emulation) -> emulated.Emulated:
+        """An emulated device; HostError with what is missing, SpecError for what cannot be."""
+        self._guardian.ensure()
+        device = emulated.make(self._journal, self.state_directory, emulation)
+        if device.server:
+            self._servers.append(device.server)
+        self._dilations[Path(device.path).name] = device.facts["dilate"]
+        return device
 
     def directory(self, parent: str | Path) -> Path:
         """A new directory of ours inside `parent`, removed with all in it at the end."""

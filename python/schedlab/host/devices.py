@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
+import struct
 import time
 from pathlib import Path
 
 from schedlab.errors import HostError
 from schedlab.host import content, knobs
+
+_LOOP_GET_STATUS64, _LOOP_INFO_BYTES = 0x4C05, 232  # include/uapi/linux/loop.h
 
 
 def with_queues() -> tuple[str, ...]:
@@ -149,7 +153,7 @@ def reasons_in_use(entry: Path) -> list[str]:
         *reasons,
         *_mounted(numbers),
         *_swap_and_holders(family),
-        *_loops_above(numbers),
+        *_loops_beside(numbers),
         *_opened(numbers),
     ]
 
@@ -187,16 +191,37 @@ def _swap_and_holders(family: list[Path]) -> list[str]:
     return reasons
 
 
-def _loops_above(numbers: dict[str, str]) -> list[str]:
-    """Loop devices whose backing "file" is one of these devices: the kernel lets both write."""
+def _loops_beside(numbers: dict[str, str]) -> list[str]:
+    """Loop devices on top of these devices, or behind which the same file is.
+
+    The kernel lets both write, so what one of them holds is lost by writing to the other.
+    """
     found = []
-    for backing in sorted(knobs.SYS_BLOCK.glob("loop*/loop/backing_file")):
-        with contextlib.suppress(OSError):
-            number = Path(text_of(backing)).stat().st_rdev
-            name = numbers.get(f"{os.major(number)}:{os.minor(number)}")
-            if number and name:
-                found.append(f"it is below {backing.parents[1].name} ({name})")
+    known = {
+        entry.parents[1].name: _backing_of(entry.parents[1].name)
+        for entry in sorted(knobs.SYS_BLOCK.glob("loop*/loop/backing_file"))
+    }
+    files = {known[name][0]: name for name in numbers.values() if name in known}
+    for loop, (file, number) in known.items():
+        if number in numbers:
+            found.append(f"it is below {loop} ({numbers[number]})")
+        if file in files and loop not in numbers.values():
+            found.append(f"its file is behind {loop} as well ({files[file]})")
     return found
+
+
+def _backing_of(loop: str) -> tuple[str, str]:
+    """(what identifies the file behind a loop device, its device number if it is a device)."""
+    try:
+        descriptor = os.open(f"/dev/{loop}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            status = fcntl.ioctl(descriptor, _LOOP_GET_STATUS64, bytes(_LOOP_INFO_BYTES))
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return text_of(knobs.SYS_BLOCK / loop / "loop" / "backing_file"), ""
+    device, inode, number = struct.unpack_from("<3Q", status)
+    return f"{device}:{inode}", f"{os.major(number)}:{os.minor(number)}" if number else ""
 
 
 def _opened(numbers: dict[str, str], patience_s: float = 1.0) -> list[str]:

@@ -18,6 +18,7 @@ settings die with the kernel, so the journal of another boot must never be repla
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -72,7 +73,9 @@ def lasting_directory(state: Path | None = None) -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/schedlab")
     home = os.environ.get("XDG_STATE_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "state") / "schedlab"
+    if home or os.environ.get("HOME"):
+        return Path(home or f"{os.environ['HOME']}/.local/state") / "schedlab"
+    return state / "lasting"  # a user without a home has no lasting place
 
 
 def prepare(directory: Path) -> None:
@@ -159,11 +162,11 @@ class Journal:
         line = checked_line.encode(record).encode() + b"\n"
         try:
             if os.fstat(self.descriptor).st_nlink == 0:
-                raise FileNotFoundError(2, "the file was deleted")
+                raise FileNotFoundError(errno.ENOENT, "the file was deleted")
             before = os.fstat(self.descriptor).st_size
             try:
                 if os.write(self.descriptor, line) != len(line):
-                    raise OSError(28, "no space left on device")
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(self.descriptor)
             except OSError:
                 with contextlib.suppress(OSError):

@@ -18,11 +18,36 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, RestoreError
-from schedlab.host import content, devices, journal, knobs, leftovers, owned, write_ahead
+from schedlab.host import (
+    content,
+    devices,
+    emulated_removal,
+    journal,
+    knobs,
+    leftovers,
+    owned,
+    write_ahead,
+)
 from schedlab.host.journal import Entry, Journal
 
 PASSES = 3
 GUARDIAN_PATIENCE_S = 30.0
+_REMOVERS = {
+    "file": owned.remove_file,
+    "directory": owned.remove_directory,
+    "mount": owned.remove_mount,
+    "cgroup": owned.remove_cgroup,
+    emulated_removal.KIND: emulated_removal.remove,
+}
+# kind of entry -> what it must hold
+_SHAPES: dict[str, dict[str, type]] = {
+    "queue": {"queue": str, "values": dict},
+    "write": {"path": str, "original": str, "new": str},
+    "after": {"path": str, "values": dict},
+    "own": {"what": str, "path": str},
+    "disown": {"path": str},
+    "data": {"number": str, "sequence": str, "size_bytes": int, "key": str},
+}
 
 
 @dataclass(frozen=True)
@@ -98,9 +123,9 @@ class _Knowledge:
         self.written: set[str] = set()
         self._ours: dict[str, set[str]] = {}
         for entry in entries:
-            try:
+            if _is_whole(entry):
                 self._learn(entry)
-            except (KeyError, TypeError, AttributeError, ValueError):
+            else:
                 self.odd += 1  # a shape that this version does not know
 
     def _learn(self, entry: Entry) -> None:
@@ -159,6 +184,19 @@ class _Knowledge:
         inside = [str(queue) + "/" for queue in self.queues]
         paths = [p for p in self.originals if not any(p.startswith(q) for q in inside)]
         return paths[::-1]
+
+
+def _is_whole(entry: Entry) -> bool:
+    """Whether an entry has what its kind needs; a kind that we do not know is passed over."""
+    shape = _SHAPES.get(entry["kind"], {})
+    if not all(isinstance(entry.get(key), kind) for key, kind in shape.items()):
+        return False
+    if "values" in shape:
+        return all(isinstance(t, str) for pair in entry["values"].items() for t in pair)
+    if entry["kind"] != "own":
+        return True
+    loop = isinstance(entry.get("index"), int) and isinstance(entry.get("backing"), str)
+    return entry["what"] in _REMOVERS or (entry["what"] == "loop" and loop)
 
 
 def settle(directory: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATIENCE_S) -> Recovery:
@@ -227,6 +265,8 @@ def settle_session(log: Journal, dry_run: bool = False) -> Recovery:
             recovery.notices.append("the journal is of another boot: its settings died with it")
         known.things = [t for t in known.things if t["what"] in ("file", "directory")]
     else:
+        if not dry_run:
+            emulated_removal.quiesce(known.things)
         known.confirm(dry_run)
         for queue in known.queues:
             _restore_queue(queue, known, recovery)
@@ -424,6 +464,7 @@ def _remove(thing: Entry, recovery: Recovery, state: Path) -> None:
             "mount": f"umount {quoted}",
             "cgroup": f"rmdir {quoted}",
             "directory": f"rm -r {quoted}",
+            emulated_removal.KIND: f"umount -lf {quoted}/fuse; rm -r {quoted}",
         }.get(what, f"rm {quoted}")
         recovery.failed.append(Failure(f"{what} {path}", error.strerror or str(error), command))
 
@@ -431,10 +472,4 @@ def _remove(thing: Entry, recovery: Recovery, state: Path) -> None:
 def _remover(thing: dict[str, Any]) -> bool:
     if thing["what"] == "loop":
         return owned.remove_loop(thing["index"], thing["backing"])
-    removers = {
-        "file": owned.remove_file,
-        "directory": owned.remove_directory,
-        "mount": owned.remove_mount,
-        "cgroup": owned.remove_cgroup,
-    }
-    return removers[thing["what"]](thing["path"])
+    return _REMOVERS[thing["what"]](thing["path"])

@@ -59,7 +59,7 @@ def make(log: Journal, size_bytes: int, directory: Path, rotational: bool = Fals
     check_space(directory, size_bytes)
     descriptor, named = _new_file(log, directory.resolve())
     try:
-        fill(descriptor, size_bytes, directory)
+        _fill(descriptor, size_bytes, directory)
         index = _new_loop(log, owned.name_of(descriptor))
         direct_io = owned.attach_loop(index, descriptor)
         backing = owned.name_of(descriptor)
@@ -75,17 +75,25 @@ def make(log: Journal, size_bytes: int, directory: Path, rotational: bool = Fals
 
 def _new_file(log: Journal, directory: Path) -> tuple[int, Path | None]:
     """A new file without a name; where the file system cannot do that, one to be unlinked."""
-    flags = os.O_RDWR | os.O_CLOEXEC
-    with contextlib.suppress(OSError):
-        return os.open(directory, flags | os.O_TMPFILE | os.O_EXCL, 0o600), None
+    descriptor = _unnamed(directory)
+    if descriptor is not None:
+        return descriptor, None
     named = directory / f"{owned.new_name('scratch')}.img"
     leftovers.own(log, "file", str(named))
     try:
-        return os.open(named, flags | os.O_CREAT | os.O_EXCL, 0o600), named
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return os.open(named, flags, 0o600), named
     except OSError as error:
         raise HostError(
             f"cannot write {named}: {error.strerror}", "name another directory"
         ) from error
+
+
+def _unnamed(directory: Path) -> int | None:
+    """A file that never gets a name, where the file system can make one."""
+    with contextlib.suppress(OSError):
+        return os.open(directory, os.O_RDWR | os.O_TMPFILE | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    return None
 
 
 def _new_loop(log: Journal, backing: str) -> int:
@@ -131,8 +139,23 @@ def _no_space(directory: Path, size_bytes: int, free: int) -> HostError:
     )
 
 
-def fill(descriptor: int, size_bytes: int, directory: Path) -> None:
-    """Fill a new file with data that neither compresses nor repeats at block distance.
+def fill(file: Path, size_bytes: int) -> None:
+    """Write a new file full of data that neither compresses nor repeats. HostError otherwise."""
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(file, flags, 0o600)
+    except OSError as error:
+        raise HostError(
+            f"cannot write {file}: {error.strerror}", "name another directory"
+        ) from error
+    try:
+        _fill(descriptor, size_bytes, file.parent)
+    finally:
+        os.close(descriptor)
+
+
+def _fill(descriptor: int, size_bytes: int, directory: Path) -> None:
+    """Fill an open file, no two blocks alike.
 
     A pool of random bytes is written again and again, shifted by one byte more than a block each
     time: no two aligned blocks are alike, and a compressor would need a window of 16 MiB.

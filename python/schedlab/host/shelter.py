@@ -56,6 +56,20 @@ def leave_groups() -> bool:
     return all(path == "/" or path != groups.get(root) for root, path in now.items())
 
 
+def confining_groups() -> list[str]:
+    """The control groups that a guardian of this process could not leave by itself."""
+    return [
+        f"{root}{path}"
+        for root, path in groups_of().items()
+        if path != "/" and not os.access(root / "cgroup.procs", os.W_OK)
+    ]
+
+
+def has_systemd() -> bool:
+    """Whether systemd can be asked for a scope."""
+    return shutil.which("busctl") is not None and Path("/run/systemd/system").is_dir()
+
+
 def _is_free(before: dict[Path, str]) -> bool:
     with contextlib.suppress(OSError, ValueError):
         now = groups_of()
@@ -65,8 +79,7 @@ def _is_free(before: dict[Path, str]) -> bool:
 
 def _ask_systemd() -> None:
     """A transient scope for this process, from the system's manager or the user's own."""
-    program = shutil.which("busctl")
-    if program is None or not Path("/run/systemd/system").is_dir():
+    if not has_systemd():
         return
     number = str(os.getpid())
     unit = f"schedlab-guardian-{number}.scope"
@@ -75,6 +88,6 @@ def _ask_systemd() -> None:
         "call", manager, "/org/freedesktop/systemd1", f"{manager}.Manager", "StartTransientUnit",
         "ssa(sv)a(sa(sv))", unit, "fail", "1", "PIDs", "au", "1", number, "0",
     ]  # fmt: skip
-    command = [program, *([] if os.geteuid() == 0 else ["--user"]), *call]
+    command = ["busctl", *([] if os.geteuid() == 0 else ["--user"]), *call]
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         subprocess.run(command, check=False, capture_output=True, timeout=_SYSTEMD_PATIENCE_S)

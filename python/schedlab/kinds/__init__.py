@@ -11,9 +11,11 @@ import msgspec
 from schedlab.errors import SpecError
 from schedlab.kinds.archive_extraction import ArchiveExtraction
 from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.cached_reads import CachedReads
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.calls import Calls
 from schedlab.kinds.command import Command
+from schedlab.kinds.copy_beside_desktop import CopyBesideDesktop
 from schedlab.kinds.cpu_command import CpuCommand
 from schedlab.kinds.cpu_fork_storm import ForkStorm
 from schedlab.kinds.cpu_groups import Groups
@@ -32,6 +34,8 @@ from schedlab.kinds.readers_together import ReadersTogether
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.kinds.simulated import SimulatedDisk, SimulatedSsd
 from schedlab.kinds.startup import Startup
+from schedlab.kinds.throttled_reads import ThrottledReads
+from schedlab.kinds.weights import Weights
 from schedlab.spec import Candidate, Metric, Workload
 from schedlab.spec.quantities import parse_quantity
 
@@ -39,9 +43,11 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
     each.kind: each
     for each in (
         ArchiveExtraction,
+        CachedReads,
         Calculation,
         Calls,
         Command,
+        CopyBesideDesktop,
         CpuCommand,
         Database,
         DeviceTimings,
@@ -60,7 +66,9 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         SimulatedDisk,
         SimulatedSsd,
         Startup,
+        ThrottledReads,
         Wakeup,
+        Weights,
     )
 }
 # A candidate's setting of this form takes the place of a workload's parameter.

@@ -75,6 +75,11 @@ class Actors:
         """The groups of the engine's result by name."""
         return {each["name"]: each for each in self.result["groups"]}
 
+    @property
+    def measured_from_s(self) -> float:
+        """Where the measured window begins, since all groups were let go."""
+        return min(float(g["series"]["window_ms"][0]) for g in self.groups.values()) / 1e3
+
     def window_s(self, name: str) -> float:
         """How long a group was measured."""
         return float(self.groups[name]["elapsed_ns"]) / 1e9
@@ -118,6 +123,8 @@ class Actors:
         seen = self.result.get("inflight")
         if seen and not seen.get("error"):
             facts["in_driver_mean"], facts["in_driver_max"] = seen["mean"], seen["max"]
+        if first := next(iter(self.groups.values()), None):
+            facts["measured_from_s"] = first["series"]["window_ms"][0] / 1e3
         if self.depth:
             facts["load_depth"], facts["driver_tags"] = self.depth, self.tags
         if any(g["load_generator_bottleneck"] for g in self.groups.values()):
@@ -197,7 +204,7 @@ def outcome(
     """The outcome of a run of several processes, with its series and stated facts."""
     return Outcome(
         metrics=metrics,
-        properties={**actors.properties(), **facts},
+        properties={**actors.properties(), "measured_from_s": actors.measured_from_s, **facts},
         histograms={"latency_ns": rows},
         bounds=bounds,
         series=actors.series(),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
 
-from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 from schedlab.spec import Kind, Metric
 
 
@@ -22,6 +23,8 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     family: ClassVar[Kind] = "io"
     # The metrics that a run can give; the first is the usual one.
     metrics: ClassVar[tuple[str, ...]]
+    # Metrics that are the figures of another actor of the run, such as its writers.
+    actors: ClassVar[Mapping[str, str]] = MappingProxyType({})
     needs_files: ClassVar[bool] = False
     # Works on files of its own below the target's directory: nothing is filled for it.
     brings_files: ClassVar[bool] = False
@@ -32,6 +35,10 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def programs(self) -> tuple[str, ...]:
         """Command lines and files from outside schedlab that a run executes or unpacks."""
+        return ()
+
+    def groups(self) -> tuple[IoGroup, ...]:
+        """The control groups that a run needs."""
         return ()
 
     def used_bytes(self, target_bytes: int) -> int:

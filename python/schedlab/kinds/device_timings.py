@@ -2,7 +2,7 @@
 
 `cached`: 2 MiB at the start of the device, again and again for 2 s: the page cache answers, so no
 scheduler takes part. `buffered`: sequential 2 MiB reads of a cold device through the page cache for
-3 s.
+3 s, or to the end of the device: what was read once would come from memory.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class DeviceTimings(WorkloadKind, frozen=True):
             },
             engine="psync",
             direct=self.direct,
+            **({"at_end": "stop", "cold": not self.direct} if self.timing == "buffered" else {}),
         )
         job["path"] = str(target.raw_path)
         groups = run_job([job], self.estimate_s())
-        return outcome_of(groups[label], claimed_bytes(groups), self.direct)
+        cold = self.timing == "buffered" and not self.direct
+        return outcome_of(groups[label], claimed_bytes(groups), self.direct, cold)

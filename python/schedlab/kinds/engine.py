@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, Interrupted
 from schedlab.kinds.resolved import ResolvedTarget
+
+# Called with the processes of every job, [{"name": …, "ids": […]}, …], before its gate opens.
+WorkersSeen = Callable[[Sequence[Mapping[str, Any]]], None]
+_seen: ContextVar[WorkersSeen | None] = ContextVar("workers_seen", default=None)
+
+
+@contextmanager
+def watching_workers(seen: WorkersSeen) -> Iterator[None]:
+    """Show `seen` the processes of the jobs that this thread runs meanwhile."""
+    token = _seen.set(seen)
+    try:
+        yield
+    finally:
+        _seen.reset(token)
 
 
 def group(
@@ -53,7 +69,9 @@ def run_groups(
         "device": device,
         "groups": list(groups),
     }
-    return _answer(lambda: _core.run_io_job(json.dumps(job), should_end))
+    seen = _seen.get()
+    ready = None if seen is None else lambda text: seen(json.loads(text))
+    return _answer(lambda: _core.run_io_job(json.dumps(job), should_end, ready))
 
 
 def device_timings(path: Path, direct: bool) -> dict[str, Any]:

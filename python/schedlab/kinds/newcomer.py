@@ -7,6 +7,7 @@ records one after the other. A scheduler may favour it because it is new, as bfq
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -39,6 +40,7 @@ class Newcomer(WorkloadKind, frozen=True):
 
     kind: ClassVar[str] = "newcomer"
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, "write_bytes_per_s")
+    actors: ClassVar[Mapping[str, str]] = {"write_bytes_per_s": "writers"}
 
     requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
     record_bytes: Positive = 4096

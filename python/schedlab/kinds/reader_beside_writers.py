@@ -8,6 +8,7 @@ what a new process sees is the workload `newcomer`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -40,6 +41,7 @@ class ReaderBesideWriters(WorkloadKind, frozen=True):
         "reader_latency_ns_mean", *(f"reader_latency_ns_{q}" for q in latency.QUANTILES),
         "read_bytes_per_s", "write_bytes_per_s",
     )  # fmt: skip
+    actors: ClassVar[Mapping[str, str]] = {"write_bytes_per_s": "writers"}
 
     seconds: Seconds = 1.5
     ramp_seconds: Seconds = 1.0

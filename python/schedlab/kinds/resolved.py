@@ -11,13 +11,26 @@ from schedlab.spec import GateFinding
 
 
 @dataclass(frozen=True)
+class IoGroup:
+    """A control group that a workload puts processes into: its share, or its limit (0: none).
+
+    `weight` is bfq's and iocost's, 1 to 1000 (the kernel's default is 100).
+    """
+
+    name: str
+    weight: int = 0
+    read_bytes_per_s: int = 0
+
+
+@dataclass(frozen=True)
 class ResolvedTarget:
     """A block device or a file of `size_bytes`; `device` is the kernel name of the disk below.
 
     `counts_alone` says that nobody else uses that disk, so its counters belong to the workload.
     `directory` is where files may be made, if there is a file system. `raw_path` is the device
     itself, for reads; the same as `path` where the work goes to the bare device. `tags` is how
-    many requests the driver takes at a time (0: unknown).
+    many requests the driver takes at a time (0: unknown). `groups` are the directories of the
+    control groups that the workload asked for, by name.
     """
 
     path: Path
@@ -29,6 +42,7 @@ class ResolvedTarget:
     raw_size_bytes: int
     directory: Path | None = None
     tags: int = 0
+    groups: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,9 @@ class Startup(WorkloadKind, frozen=True):
     metrics: ClassVar[tuple[str, ...]] = (
         "startup_s", "cpu_s", "read_bytes_per_s", "write_bytes_per_s",
     )  # fmt: skip
+    actors: ClassVar[Mapping[str, str]] = {
+        "read_bytes_per_s": "readers", "write_bytes_per_s": "writers",
+    }  # fmt: skip
     needs_files: ClassVar[bool] = True
 
     program: str = ""

@@ -16,6 +16,7 @@ from schedlab.spec import Record, Verdict
 
 __all__ = [
     "LANGUAGES",
+    "changes",
     "csv",
     "headline",
     "html",
@@ -47,28 +48,32 @@ def text(
 
 def headline(record: Record, verdict: Verdict, lang: str = "en") -> str:
     """The headline with its price: the same in every form of the report."""
-    from schedlab.report.headline import headline_text
+    from schedlab.report.sentences import headline_text
 
     return headline_text(View(record, verdict, Texts(lang)))
 
 
-def html(record: Record, verdict: Verdict, lang: str = "en") -> str:
-    """The whole report as one self-contained page."""
+def html(record: Record, verdict: Verdict, lang: str = "en", folder: Path | None = None) -> str:
+    """The whole report as one self-contained page; `folder` is named in its commands."""
     from schedlab.report.page import render
 
-    return render(View(record, verdict, Texts(lang)))
+    return render(View(record, verdict, Texts(lang), folder))
 
 
-def write_html(record: Record, verdict: Verdict, path: Path, lang: str = "en") -> None:
+def write_html(
+    record: Record, verdict: Verdict, path: Path, lang: str = "en", folder: Path | None = None
+) -> None:
     """Write the report as one self-contained page; OSError when `path` cannot be written."""
-    Path(path).write_text(html(record, verdict, lang), "utf-8")
+    Path(path).write_text(html(record, verdict, lang, folder), "utf-8")
 
 
-def write_xlsx(record: Record, verdict: Verdict, path: Path, lang: str = "en") -> None:
+def write_xlsx(
+    record: Record, verdict: Verdict, path: Path, lang: str = "en", folder: Path | None = None
+) -> None:
     """Write the workbook; OSError when `path` cannot be written."""
     from schedlab.report.workbook import write
 
-    write(View(record, verdict, Texts(lang)), Path(path))
+    write(View(record, verdict, Texts(lang), folder), Path(path))
 
 
 def markdown(record: Record, verdict: Verdict, lang: str = "en") -> str:
@@ -76,6 +81,13 @@ def markdown(record: Record, verdict: Verdict, lang: str = "en") -> str:
     from schedlab.report.exchange import markdown as render
 
     return render(View(record, verdict, Texts(lang)))
+
+
+def changes(record: Record, verdict: Verdict, lang: str = "en") -> list[str]:
+    """What a verdict on two results says: its headline, then each pair of each workload."""
+    from schedlab.report.cells import pair_lines
+
+    return pair_lines(View(record, verdict, Texts(lang)))
 
 
 def csv(record: Record, verdict: Verdict, lang: str = "en") -> str:

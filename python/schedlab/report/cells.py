@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from schedlab.report import words
 from schedlab.report.charts import Interval
+from schedlab.report.sentences import headline
 from schedlab.report.texts import Scale
 from schedlab.report.view import View, size_text, turned
 from schedlab.spec import KneeFigure, Metric, Overall, Pair, ParetoPoint, WorkloadVerdict
@@ -83,6 +84,17 @@ def _pair_text(view: View, of: WorkloadVerdict | Overall, pair: Pair) -> PairTex
     remark = texts.listed([texts.maybe(f"pair_code.{code}", code) for code in pair.codes])
     word = verdict_text(view, first.verdict)
     return PairText(title, amount, inside or dash(view), word, remark, shown)
+
+
+def pair_lines(view: View) -> list[str]:
+    """The headline, then a line for each pair of each workload."""
+    lines = [" ".join(headline(view)).replace("\u00a0", " ")]
+    for of in view.workloads:
+        for each in pair_texts(view, of, of.pairs):
+            told = view.texts("format.bracket", text=each.amount, inside=each.interval)
+            line = f"  {of.workload}: {each.title}: {told} {each.verdict}"
+            lines.append(line.replace("\u00a0", " "))
+    return lines
 
 
 def verdict_text(view: View, kind: str) -> str:

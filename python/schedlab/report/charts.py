@@ -283,9 +283,7 @@ class Dot:
     reference: float | None = None
 
 
-def dots(
-    groups: Sequence[tuple[str, Sequence[Dot]]], texts: Texts, label: str, title: str
-) -> str:
+def dots(groups: Sequence[tuple[str, Sequence[Dot]]], texts: Texts, label: str, title: str) -> str:
     """Values with intervals in rows, grouped under headings; a cross marks a reference value."""
     every = [dot for _, rows in groups for dot in rows]
     values = [e for d in every for e in (d.value, d.low, d.high, d.reference) if e is not None]
@@ -325,11 +323,14 @@ def _dot(dot: Dot, gutter: float, y: float, x: object) -> str:
 
 
 def stacked(
-    rows: Sequence[tuple[str, Sequence[float]]], names: Sequence[str], unit: Scale, texts: Texts,
+    rows: Sequence[tuple[str, Sequence[float]]],
+    parts: Sequence[tuple[str, str]],
+    unit: Scale,
+    texts: Texts,
     label: str,
-) -> str:  # fmt: skip
-    """One bar per row, made of parts; the total is printed at its end."""
-    totals = [sum(parts) for _, parts in rows]
+) -> str:
+    """One bar per row, made of `parts` (class, name); the total is printed at its end."""
+    totals = [sum(values) for _, values in rows]
     longest = max(totals) or 1.0
     gutter = min(GUTTER_MAX, max(60.0, 6.6 * max(cells(name) for name, _ in rows) + 14))
     width, row = 420, 24
@@ -343,9 +344,9 @@ def stacked(
             if value > 0:
                 left, right = x(start), x(start + value)
                 out.append(
-                    f'<rect class="part p{part}" x="{n(left)}" y="{y}" '
+                    f'<rect class="part {parts[part][0]}" x="{n(left)}" y="{y}" '
                     f'width="{n(max(0.8, right - left))}" height="18">'
-                    f"<title>{escape(names[part])}</title></rect>"
+                    f"<title>{escape(parts[part][1])}</title></rect>"
                 )
             start += value
         total = texts.figure(totals[i] / unit.factor, 2)

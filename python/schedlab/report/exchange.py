@@ -16,8 +16,8 @@ from schedlab.report.cells import (
     scale_of,
     shown_knees,
 )
-from schedlab.report.headline import of_workload
 from schedlab.report.screen import Screen, all_rows, screen
+from schedlab.report.sentences import of_workload
 from schedlab.report.steps import next_steps
 from schedlab.report.view import View
 from schedlab.report.why import explained

@@ -133,7 +133,9 @@ def _sessions(view: View, flag: Flag) -> dict[str, str]:
 
 def _open_control(view: View, flag: Flag) -> dict[str, str]:
     reach = words.share(view.texts, flag.values["reach"])
-    return {"reach": f"> {reach}" if flag.values.get("unbounded") else reach}
+    if flag.values.get("unbounded"):
+        reach = view.texts("ratio.at_least", amount=reach)
+    return {"reach": reach}
 
 
 _SPECIAL: Mapping[str, Callable[[View, Flag], dict[str, str]]] = {

@@ -148,5 +148,3 @@ def _fact(value: object) -> str:
 def _reproduce(view: View) -> str:
     code = f'<pre tabindex="0"><code>{escape(script(view.record))}</code></pre>'
     return paragraph(view.texts("text.reproduce_intro")) + code
-
-

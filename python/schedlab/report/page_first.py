@@ -8,8 +8,8 @@ from html import escape
 from schedlab.report import charts
 from schedlab.report.cells import drawn
 from schedlab.report.markup import Cell, Line, details, figure, number, paragraph, table
-from schedlab.report.screen import Row, Screen, all_rows
 from schedlab.report.screen import Cell as Told
+from schedlab.report.screen import Row, Screen, all_rows
 from schedlab.report.steps import next_steps
 from schedlab.report.texts import Scale
 from schedlab.report.view import View
@@ -28,7 +28,9 @@ def first_screen(view: View, of: Screen) -> str:
     if reasons:
         note = paragraph(view.texts("why.other_run"), "note")
         title = escape(view.texts("why.title"))
-        reasons = f'<section class="why" aria-label="{title}"><h2>{title}</h2>{reasons}{note}</section>'
+        reasons = (
+            f'<section class="why" aria-label="{title}"><h2>{title}</h2>{reasons}{note}</section>'
+        )
     return _first_table(view, of) + reasons + _next(view)
 
 
@@ -86,17 +88,17 @@ def _cell(view: View, row: Row, cell: Told, name: str, reach: float, intervals: 
 
 def _why(view: View, why: Why) -> str:
     """Where requests waited: a bar per candidate with its table, and what that says."""
-    texts = view.texts
+    texts, parts = view.texts, _parts(why)
     unit = Scale.fitting([max(each.total_s for _, each in why.by_candidate)], "s")
-    names = [texts(f"why.{part}_label") for part in PARTS]
-    rows = [(name, [part_s(each, part) for part in PARTS]) for name, each in why.by_candidate]
+    names = [texts(f"why.{part}_label") for part in parts]
+    rows = [(name, [part_s(each, part) for part in parts]) for name, each in why.by_candidate]
     group = group_name(view, why.group)
     label = texts("why.chart", workload=why.workload, group=group)
-    chart = charts.stacked(rows, names, unit, texts, label)
+    chart = charts.stacked(rows, list(zip(parts, names, strict=True)), unit, texts, label)
     key = "".join(
         f'<li><svg class="key" viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">'
-        f'<rect class="part p{i}" width="12" height="12"/></svg>{escape(name)}</li>'
-        for i, name in enumerate(names)
+        f'<rect class="part {part}" width="12" height="12"/></svg>{escape(name)}</li>'
+        for part, name in zip(parts, names, strict=True)
     )
     beside = _why_table(view, why, label, unit)
     said = "".join(paragraph(line) for line in why.sentences)
@@ -104,13 +106,22 @@ def _why(view: View, why: Why) -> str:
     return f"{said}{drawn_}{_depths(view, why)}"
 
 
+def _parts(why: Why) -> list[str]:
+    """The parts that are worth a colour: the plug only where requests stay in it."""
+    return [
+        part
+        for part in PARTS
+        if part != "plug" or any(e.plug_s > 0.01 * e.total_s for _, e in why.by_candidate)
+    ]
+
+
 def _why_table(view: View, why: Why, caption: str, unit: Scale) -> str:
-    texts = view.texts
-    heads = [f"{texts(f'why.{part}_label')}, {unit.unit}" for part in PARTS]
+    texts, parts = view.texts, _parts(why)
+    heads = [f"{texts(f'why.{part}_label')}, {unit.unit}" for part in parts]
     head: Line = [texts("column.candidate"), *map(Cell, heads), Cell(texts("why.depth"))]
     rows: list[Line] = []
     for name, each in why.by_candidate:
-        values = [texts.figure(part_s(each, part) / unit.factor, 2) for part in PARTS]
+        values = [texts.figure(part_s(each, part) / unit.factor, 2) for part in parts]
         depth = texts.figure(each.device_depth, 2)
         rows.append([name, *map(number, values), number(depth)])
     return table(head, rows, caption)
@@ -142,5 +153,3 @@ def _next(view: View) -> str:
         return ""
     title = escape(view.texts("next.more_title"))
     return f'<div class="next"><p><strong>{title}</strong></p><ul>{"".join(items)}</ul></div>'
-
-

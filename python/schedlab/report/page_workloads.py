@@ -9,10 +9,10 @@ from html import escape
 
 from schedlab.report import charts
 from schedlab.report.cells import dash, interval, scale_of
-from schedlab.report.headline import of_workload
 from schedlab.report.markup import Cell, Line, details, figure, legend, number, paragraph, table
 from schedlab.report.page_tables import pair_table
 from schedlab.report.screen import candidate_cell, measured
+from schedlab.report.sentences import of_workload
 from schedlab.report.texts import Scale
 from schedlab.report.view import View, percentiles, summary_of
 from schedlab.report.why import group_name

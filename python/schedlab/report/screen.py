@@ -6,17 +6,18 @@ next. This module works it out once; terminal, page, workbook and Markdown lay i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedlab.report import words
-from schedlab.report.headline import headline
+from schedlab.report.sentences import headline
 from schedlab.report.view import View, flatten, seen_from, summary_of
 from schedlab.spec import CandidateSummary, Pair, WorkloadVerdict
 
 # The mark after a decided cell: colour never carries the meaning alone.
 MARKS = {"better": "▲", "worse": "▼"}
-# More rows than a screen holds: rows where nothing was decided are then counted instead.
+# More rows than a screen holds: workloads with smaller differences are then counted instead.
 ROWS_MAX = 16
 
 
@@ -52,7 +53,7 @@ class Row:
 class Screen:
     """The first screen; `names` are the columns, the baseline first.
 
-    `more` counts the workloads that have no row because nothing was decided there.
+    `more` counts the workloads that have no row, because others differ more.
     """
 
     headline: list[str]
@@ -87,15 +88,29 @@ def all_rows(view: View) -> list[Row]:
 
 
 def shown_rows(rows: Sequence[Row], most: int = ROWS_MAX) -> tuple[tuple[Row, ...], int]:
-    """The rows of a screen, and how many workloads have none because nothing differs there."""
+    """The rows of a screen in their order, and how many workloads have none.
+
+    Where not all fit, those with the largest decided differences are shown.
+    """
     if len(rows) <= most:
         return tuple(rows), 0
-    keep = {row.of.workload for row in rows if any(cell.mark for cell in row.cells)}
-    kept = [row for row in rows if row.of.workload in keep][:most]
-    if not kept:
-        kept = list(rows[:most])
-    workloads = {row.of.workload for row in rows} - {row.of.workload for row in kept}
-    return tuple(kept), len(workloads)
+    plain = [row for row in rows if not row.indent or row.of.actor]
+    sizes: dict[str, float] = {}
+    for row in plain:
+        sizes[row.of.workload] = max(sizes.get(row.of.workload, 0.0), _size(row))
+    chosen: list[str] = []
+    for label in sorted(sizes, key=lambda each: -sizes[each]):
+        wanted = {*chosen, label}
+        if sum(row.of.workload in wanted for row in plain) <= most:
+            chosen.append(label)
+    kept = tuple(row for row in plain if row.of.workload in chosen)
+    return kept, len(sizes) - len(chosen)
+
+
+def _size(row: Row) -> float:
+    """The largest difference that is decided in a row, as a log ratio."""
+    pairs = [cell.pair for cell in row.cells if cell.mark and cell.pair]
+    return max((abs(math.log(pair.ratio)) for pair in pairs), default=0.0)
 
 
 def _worth_a_row(of: WorkloadVerdict) -> bool:
@@ -120,7 +135,8 @@ def _row(view: View, of: WorkloadVerdict, title: str, indent: bool) -> Row:
     for name in names:
         summary = summary_of(of.candidates, name)
         if name == view.verdict.baseline or (as_measured and summary is not None):
-            cells.append(Cell(measured(view, of, summary), "baseline"))
+            digits = 3 if as_measured else 0
+            cells.append(Cell(measured(view, of, summary, digits), "baseline"))
         else:
             cells.append(candidate_cell(view, of, name, summary))
     span = ""
@@ -129,13 +145,15 @@ def _row(view: View, of: WorkloadVerdict, title: str, indent: bool) -> Row:
     return Row(title, of, tuple(cells), indent, span)
 
 
-def measured(view: View, of: WorkloadVerdict, summary: CandidateSummary | None) -> str:
-    """A value with its unit, and no more digits than its interval supports."""
+def measured(
+    view: View, of: WorkloadVerdict, summary: CandidateSummary | None, digits: int = 0
+) -> str:
+    """A value with its unit and so many digits; 0: as many as its interval supports."""
     if summary is None:
         return view.texts("verdict.none")
     low, high = summary.low, summary.high
     rough = low is not None and high is not None and low > 0 and high > 1.02 * low
-    digits = 2 if rough else 3
+    digits = digits or (2 if rough else 3)
     return view.texts.quantity(summary.geometric_mean, of.metric.unit, digits)
 
 
@@ -202,7 +220,7 @@ def population(view: View) -> list[str]:
     parts.append(texts.counted(unit, of.blocks))
     if kind == "io" and of.layouts:
         parts.append(texts.counted("population.layouts", of.layouts))
-    if of.seconds:
+    if of.seconds and sessions:
         parts.append(texts.duration(of.seconds))
     return [texts(f"population.{key}", parts=", ".join(parts)), *_holds(view, sessions)]
 

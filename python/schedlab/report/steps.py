@@ -14,6 +14,8 @@ FOLDER = "DIR"
 DEVICE = "/dev/DEVICE"
 # From 6 blocks on a pair can be called equivalent.
 BLOCKS_ENOUGH = 6
+# Beyond so many blocks nobody would go on.
+BLOCKS_MAX = 40
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,9 @@ def _apply(view: View, best: str, won: Any) -> list[Step]:
         name += ":" + ",".join(f"{key}={value}" for key, value in settings.items())
     remark = texts("next.apply_plain")
     if won:
-        shown = list(won)[0] if len(won) == 1 else texts.counted("scope.on_workloads", len(won))
+        shown = next(iter(won)) if len(won) == 1 else texts.counted("scope.on_workloads", len(won))
         remark = texts("next.apply", won=shown)
-    return [Step(f"schedlab io set {shlex.quote(name)} {shlex.quote(device)}", remark)]
+    return [Step(f"schedlab apply {shlex.quote(name)} {shlex.quote(device)}", remark)]
 
 
 def _sharpen(view: View) -> list[Step]:
@@ -97,10 +99,11 @@ def _sharpen(view: View) -> list[Step]:
 def _needed(view: View) -> list[Step]:
     """The blocks that the overall verdict, else an undecided workload, says are needed."""
     wanted = [view.verdict.overall.needed, *(of.needed for of in view.workloads)]
-    open_ = [need for need in wanted if need is not None and need.blocks > 0]
+    made = view.verdict.population.blocks
+    open_ = [need for need in wanted if need and 0 < need.blocks <= BLOCKS_MAX - made]
     if not open_:
         return []
-    need = open_[0] if view.verdict.overall.needed else max(open_, key=lambda n: n.blocks)
+    need = open_[0] if open_[0] is wanted[0] else max(open_, key=lambda n: n.blocks)
     return [_more(view, need.blocks, _remark(view, need.time_s, need.smaller))]
 
 

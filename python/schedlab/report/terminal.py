@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from schedlab.report import notes
 from schedlab.report.screen import Cell, Row, Screen, screen
 from schedlab.report.steps import next_steps
 from schedlab.report.texts import NO_BREAK
@@ -17,6 +18,12 @@ GAP = "  "
 TITLE_MAX = 30
 HEAD_MAX = 22
 WHY_MAX = 4
+LIMITS_MAX = 3
+# Flags that put the whole table in doubt.
+SERIOUS = (
+    "control-failed", "aa-differs", "starved", "gates-unbalanced", "unblocked", "non-positive",
+    "goal", "goal-not-measured", "extension",
+)  # fmt: skip
 COLOURS = {"better": "32", "worse": "31", "undecided": "33", "equivalent": "", "baseline": ""}
 BOLD, DIM = "1", "2"
 
@@ -30,7 +37,8 @@ def render(view: View, width: int, colour: bool, reports: Sequence[tuple[str, st
     lines += ["", *wrapped(" ".join(of.population), prose), ""]
     lines += _table(view, of, width, colour)
     if of.more:
-        lines.append(view.texts("text.more_rows", count=view.texts.number(of.more, 0)))
+        more = view.texts("text.more_rows", count=view.texts.number(of.more, 0))
+        lines += wrapped(more, prose)
     lines.append("")
     for title, text in _closing(view):
         lines += _hanging(view, title, text, width, colour)
@@ -43,6 +51,8 @@ def _closing(view: View) -> list[tuple[str, list[str]]]:
     parts = []
     if reasons := [line for why in explained(view) for line in why.sentences][:WHY_MAX]:
         parts.append((view.texts("why.title"), reasons))
+    if limits := _limits(view)[:LIMITS_MAX]:
+        parts.append((view.texts("text.note"), limits))
     steps = next_steps(view)
     widest = max((cells(step.command) for step in steps), default=0)
     shown = [
@@ -54,6 +64,16 @@ def _closing(view: View) -> list[tuple[str, list[str]]]:
     if shown:
         parts.append((view.texts("next.title"), shown))
     return parts
+
+
+def _limits(view: View) -> list[str]:
+    """What nobody may miss before believing the table; everything else is in the report."""
+    lines = [
+        f"{notes.flag_title(view, flag)}: {notes.flag_text(view, flag)}"
+        for flag in view.flags
+        if flag.kind in SERIOUS
+    ]
+    return [*dict.fromkeys(lines), *view.record.notices]
 
 
 def _hanging(view: View, title: str, texts: Sequence[str], width: int, colour: bool) -> list[str]:
@@ -227,11 +247,12 @@ def wrapped(text: str, width: int) -> list[str]:
         if lines and cells(lines[-1]) + 1 + cells(word) <= width:
             lines[-1] += " " + word
             continue
-        while cells(word) > width:
-            at = next(i for i in range(len(word), 0, -1) if cells(word[:i]) <= width)
-            lines.append(word[:at])
-            word = word[at:]
-        lines.append(word)
+        rest = word
+        while cells(rest) > width:
+            at = next(i for i in range(len(rest), 0, -1) if cells(rest[:i]) <= width)
+            lines.append(rest[:at])
+            rest = rest[at:]
+        lines.append(rest)
     return lines
 
 

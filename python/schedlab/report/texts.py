@@ -17,6 +17,7 @@ UNBOUNDED = 10.0  # an interval from a tenth to tenfold says nothing
 MINUS, NO_BREAK = "\u2212", "\u00a0"
 # unit -> ((factor, shown unit), ...) from small to large
 SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "B": ((1, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")),
     "B/s": ((1, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")),
     "ns": ((1, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")),
     "s": ((1e-6, "µs"), (1e-3, "ms"), (1, "s")),

@@ -19,7 +19,7 @@ IN_DEVICE, FOR_TAG, IN_SCHEDULER = 0.7, 0.25, 0.25
 DEEP = 4.0
 # A wait that is shorter by this factor is worth a sentence.
 FELL = 1.5
-PARTS = ("tag", "scheduler", "device")
+PARTS = ("tag", "plug", "scheduler", "device")
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,9 @@ def _sentences(view: View, group: str, rows: Sequence[tuple[str, Explanation]]) 
             seconds = part_s(each, part)
             if each.total_s > 0 and seconds >= least * each.total_s:
                 shown = {"time": _time(view, seconds), "total": _time(view, each.total_s)}
-                lines.append(texts(f"why.{part}", names=name, group=who, **shown))
-    lines += _fell(view, who, rows)
+                key = "tag_limits" if part == "tag" and each.has_limits else part
+                lines.append(texts(f"why.{key}", names=name, group=who, **shown))
+    lines += [*_fell(view, who, rows), *_raised(view, who, rows)]
     lost = sum(each.lost for _, each in rows)
     if not lines:
         lines.append(texts("why.unknown"))
@@ -107,9 +108,26 @@ def _fell(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> list
     ]
 
 
+def _raised(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
+    """bfq served a new group first until it had moved so much."""
+    return [
+        view.texts(
+            "why.raised",
+            name=name,
+            group=who,
+            factor=view.texts.number(each.raised, 0),
+            time=_time(view, each.raised_s),
+            size=view.texts.quantity(each.raised_bytes, "B", 2),
+        )
+        for name, each in rows
+        if each.raised > 1
+    ]
+
+
 def part_s(each: Explanation, part: str) -> float:
-    """Mean seconds of a request in one part: `tag`, `scheduler` or `device`."""
-    return {"tag": each.tag_s, "scheduler": each.scheduler_s, "device": each.device_s}[part]
+    """Mean seconds of a request in one part: `tag`, `plug`, `scheduler` or `device`."""
+    parts = {"plug": each.plug_s, "scheduler": each.scheduler_s, "device": each.device_s}
+    return parts.get(part, each.tag_s)
 
 
 def group_name(view: View, group: str) -> str:

@@ -61,7 +61,10 @@ def amount(texts: Texts, ratio: float, side: Side, kind: Speech, *, whole: bool 
 def between(
     texts: Texts, ratio: float, low: float, high: float | None, side: Side, kind: Speech
 ) -> str:
-    """`61 to 110×` or `22 to 37 %`: the interval in the form of its ratio; "" where it is open."""
+    """`61 to 110×` or `22 to 37 %`: the interval in the form of its ratio.
+
+    "" where it is open, or where both ends read the same.
+    """
     told, grows = _told(ratio, whole=False), _grows(side, kind)
     if high is None or low > TIMES_MAX:
         return ""
@@ -71,6 +74,8 @@ def between(
     if forms[0].times != forms[1].times or ends[1] > TIMES_MAX:
         shown = [_amount(texts, e, f, grows) for e, f in zip(ends, forms, strict=True)]
         return texts("ratio.range", low=shown[0], high=shown[1])
+    if numbers[0] == numbers[1]:
+        return ""
     key = "ratio.times_range" if forms[0].times else "ratio.percent_range"
     times = _times(texts, ends[1])
     return texts(key, low=numbers[0], high=numbers[1], times=times).replace(" %", "\u00a0%")
@@ -78,7 +83,7 @@ def between(
 
 def _told(ratio: float, whole: bool) -> Told:
     r = max(ratio, 1 / ratio)
-    if float(f"{r:.2g}") >= TIMES_FROM and r >= TIMES_FROM:
+    if r >= TIMES_FROM - 0.005:  # 99.5 % and more is no percentage
         return Told(times=True)
     return Told(times=False, decimals=0 if whole or r >= ONE_DECIMAL_BELOW else 1)
 
@@ -103,15 +108,13 @@ def _number(texts: Texts, ratio: float, told: Told, grows: bool) -> str:
     percent = 100 * (ratio - 1 if grows else 1 - 1 / ratio)
     decimals = told.decimals
     if percent and abs(round(percent, decimals)) == 0:
-        decimals = min(6, 1 - math.floor(math.log10(abs(percent)))) if abs(percent) < 0.05 else 1
+        decimals = min(6, -math.floor(math.log10(abs(percent))))
     return texts.number(percent, decimals)
 
 
 def _two_digits(texts: Texts, value: float) -> str:
     rounded = float(f"{value:.2g}")
-    decimals = 0 if rounded >= 10 or rounded == round(rounded) else 1
-    if rounded < 1:
-        decimals = 2
+    decimals = 0 if rounded >= 10 else 1 if rounded >= 1 else 2
     return texts.number(rounded, decimals)
 
 
@@ -127,7 +130,7 @@ def _amount(texts: Texts, ratio: float, told: Told, grows: bool) -> str:
 def _times(texts: Texts, ratio: float) -> str:
     """The word for times after a number, in its plural form."""
     rounded = float(f"{ratio:.2g}")
-    if rounded != round(rounded):
+    if rounded < 10:  # told with a decimal
         return texts.fraction_form("ratio.times_noun")
     return texts.form("ratio.times_noun", round(rounded))
 
@@ -145,11 +148,15 @@ def short(texts: Texts, fact: Fact, metric: Metric | None, side: Side) -> str:
     return bracketed(texts, words, fact, side, kind, "format.comma")
 
 
-def gain(texts: Texts, fact: Fact, metric: Metric | None) -> str:
-    """`29 % faster than none (22 to 37 %)`: what the better one of a fact wins."""
+def gain(texts: Texts, fact: Fact, metric: Metric | None, form: str = "gain") -> str:
+    """`29 % faster than none (22 to 37 %)`: what the better one of a fact wins.
+
+    `form` is `gain`, or `does` for a clause with the winner's name.
+    """
     kind = _speech_of(fact, metric)
     words = texts(
-        f"gain.{kind}",
+        f"{form}.{kind}",
+        name=fact.better,
         amount=_fact_amount(texts, fact, "better", kind),
         what=texts.metric(metric) if metric else "",
         other=fact.worse,

@@ -21,7 +21,7 @@ from schedlab.report.cells import (
     shown_knees,
 )
 from schedlab.report.drawing import ticks
-from schedlab.report.headline import headline_text
+from schedlab.report.sentences import headline_text
 from schedlab.report.texts import Scale
 from schedlab.report.view import View, flatten
 from schedlab.spec import METRICS, Metric, Overall, WorkloadVerdict

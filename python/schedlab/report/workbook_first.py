@@ -37,9 +37,9 @@ def first(view: View, sheet: Sheet) -> None:
             sheet.paragraph(line, columns, "wrapped", 16.0 * _lines(line, WIDTH_CHARACTERS))
     for i, step in enumerate(next_steps(view)):
         title = texts("next.title") if i == 0 else ""
-        sheet.cells([title, step.command or step.remark, "", "", "", ""], ["name", "prose", *[""] * 4])
+        sheet.cells([title, step.command or step.remark], ["name", "prose"])
         if step.command:
-            sheet.line(f"    {step.remark}")
+            sheet.cells(["", step.remark], ["", "prose"])
     sheet.skip()
     _ratios(view, sheet, rows, of.names[1:])
     tables_below(view, sheet)
@@ -52,9 +52,10 @@ def _lines(text: str, characters: int) -> int:
 def _table_row(sheet: Sheet, row: Row) -> None:
     """A row of the first table in words, coloured and with its mark."""
     texts = [f"{cell.text} {cell.mark}".strip() for cell in row.cells]
-    formats = [cell.verdict if cell.mark or cell.verdict == "undecided" else "" for cell in row.cells]
+    coloured = ("better", "worse", "undecided")
+    formats = [cell.verdict if cell.verdict in coloured else "" for cell in row.cells]
     if row.span:
-        texts, formats = [texts[0], row.span], ["", "baseline"]
+        texts, formats = [texts[0], row.span], ["", "prose"]
     sheet.cells([row.title, *texts], ["under" if row.indent else "name", *formats])
 
 
@@ -93,9 +94,7 @@ def _ratios(view: View, sheet: Sheet, rows: Sequence[Row], names: Sequence[str])
     sheet.skip(CHART_ROWS + 1)
 
 
-def _ratio_values(
-    row: Row, ends: list[float]
-) -> tuple[list[float | None], list[float | None]]:
+def _ratio_values(row: Row, ends: list[float]) -> tuple[list[float | None], list[float | None]]:
     """The ratios of a row, and the lengths of their error bars; `ends` collects what is drawn."""
     values: list[float | None] = []
     errors: list[float | None] = []

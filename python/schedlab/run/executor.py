@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from schedlab.design.plan import arms, blocks_of
@@ -15,6 +15,13 @@ from schedlab.run.admitted import Admitted
 from schedlab.run.session import Session
 from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Run, Workload
 from schedlab.store.folder import Folder
+
+# Gates that say that others used the machine, and how many repeats they may cost.
+BUSY_GATES = frozenset({"others", "steal", "frequency"})
+BUSY_REPEATS_LEAST = 3
+BUSY_REPEATS_SHARE = 0.1
+# A budget may be exceeded by this much rather than stop before a block that was planned.
+BUDGET_SLACK = 1.1
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ class Executor:
         self.attempts: dict[tuple[int, str, str], int] = defaultdict(int)
         self.finished: set[tuple[int, str, str]] = set()
         self.seconds: dict[str, list[float]] = defaultdict(list)
+        self.busy_repeats = 0
         self._read_plan()
         for run in folder.runs():
             self._note(run)
@@ -71,7 +79,7 @@ class Executor:
     def run(self, session: Session, watch: Callable[[Progress], None]) -> str:
         """Run all that is left in an open session, reporting each cell to `watch`; why it ended."""
         self.session, self.watch = session, watch
-        began, last_s = time.monotonic(), 0.0
+        began = time.monotonic()
         budget_s = self.experiment.stopping.budget_s
         self._report(0, None)
         while not (reason := self.over()):
@@ -80,11 +88,11 @@ class Executor:
                 self._read_plan()
                 continue
             number = self._next()
-            spent = time.monotonic() - began
-            if budget_s and number and last_s and spent + last_s > budget_s * 1.1:
+            spent_s = time.monotonic() - began
+            next_s = self._estimate_s(self.blocks[number])
+            if budget_s and number and spent_s + next_s > budget_s * BUDGET_SLACK:
                 return f"the budget of {budget_s:g} s is used up after {number} blocks"
             self._run_block(self.blocks[number], number)
-            last_s = time.monotonic() - began - spent
         return reason
 
     def _read_plan(self) -> None:
@@ -124,6 +132,7 @@ class Executor:
             outcome = self.session.measure(cell, workload, candidate)
         except GateError as error:
             outcome = Outcome({}, gates=(GateFinding(error.gate, str(error)),))
+        gates = self._softened(cell, outcome.gates)
         run = Run(
             block=cell.block,
             position=cell.position,
@@ -131,16 +140,31 @@ class Executor:
             candidate=cell.candidate,
             seed=cell.seed,
             attempt=self.attempts[cell.key] + 1,
-            status="discarded" if any(f.fatal for f in outcome.gates) else "ok",
+            status="discarded" if any(f.fatal for f in gates) else "ok",
             started_at=started,
             elapsed_s=time.monotonic() - began,
             metrics=outcome.metrics,
-            gates=outcome.gates,
+            gates=gates,
             properties=outcome.properties,
             bounds=outcome.bounds,
             session=self.session_id,
         )
         return run, outcome
+
+    def _softened(self, cell: Cell, gates: tuple[GateFinding, ...]) -> tuple[GateFinding, ...]:
+        """Load by others repeats a run once; on a machine that is always busy it is only noted.
+
+        Without that, an experiment on a busy machine would have no runs at all. The outcome is
+        not looked at.
+        """
+        fatal = {finding.gate for finding in gates if finding.fatal}
+        if not fatal or not fatal <= BUSY_GATES:
+            return gates
+        allowed = BUSY_REPEATS_LEAST + BUSY_REPEATS_SHARE * len(self.finished)
+        if self.attempts[cell.key] == 0 and self.busy_repeats < allowed:
+            self.busy_repeats += 1
+            return gates
+        return tuple(replace(finding, fatal=False) for finding in gates)
 
     def _note(self, run: Run) -> None:
         self.attempts[run.key] += 1
@@ -150,11 +174,13 @@ class Executor:
 
     def _report(self, number: int, last: Run | None) -> None:
         left = [cell for cell in self.cells if not self._is_over(cell)]
+        done = len(self.cells) - len(left)
+        eta_s = self._estimate_s(left)
+        self.watch(Progress(done, len(self.cells), number + 1, len(self.blocks), eta_s, last))
+
+    def _estimate_s(self, cells: Sequence[Cell]) -> float:
+        """Time of these cells, from what runs of their workloads took so far."""
         measured = [seconds for each in self.seconds.values() for seconds in each]
         usual_s = sum(measured) / len(measured) if measured else 0.0
-        eta_s = sum(
-            sum(known) / len(known) if (known := self.seconds.get(cell.workload)) else usual_s
-            for cell in left
-        )
-        done = len(self.cells) - len(left)
-        self.watch(Progress(done, len(self.cells), number + 1, len(self.blocks), eta_s, last))
+        known = {work: sum(each) / len(each) for work, each in self.seconds.items() if each}
+        return sum(known.get(cell.workload, usual_s) for cell in cells)

@@ -6,6 +6,7 @@ through JSON by `to_json` and `from_json`, which the files of a result folder ar
 
 from __future__ import annotations
 
+from schedlab.spec.capture import explanations
 from schedlab.spec.convert import from_json, to_json
 from schedlab.spec.experiment import (
     AA_SUFFIX,
@@ -17,6 +18,7 @@ from schedlab.spec.experiment import (
     Kind,
     Objective,
     Plan,
+    Planning,
     PublishedMean,
     Stopping,
     Target,
@@ -81,6 +83,7 @@ __all__ = [
     "PairVerdict",
     "ParetoPoint",
     "Plan",
+    "Planning",
     "Population",
     "PublishedMean",
     "RateSeries",
@@ -95,6 +98,7 @@ __all__ = [
     "Verdict",
     "Workload",
     "WorkloadVerdict",
+    "explanations",
     "from_json",
     "metric_named",
     "nothing_to_order",

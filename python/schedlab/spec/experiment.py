@@ -56,7 +56,8 @@ class Target:
     for writes to a device; the user must confirm it (`host.consent`). `switch` names the request
     queues below a directory that are switched. `rotational` is what the device says of itself
     while it is measured. `filesystem` is made on a scratch or emulated device (empty: one of ext4
-    where a workload needs files, else none). `model` is an emulated device's.
+    where a workload needs files, else none). `model`, `queue_depth` (0: the model's own) and
+    `dilate` (modelled time passes so many times slower) are an emulated device's.
     """
 
     kind: Literal["scratch", "device", "directory", "emulated", "none"]
@@ -67,6 +68,8 @@ class Target:
     rotational: Literal["", "0", "1", "as-is"] = ""
     filesystem: Literal["", "ext4", "xfs", "btrfs"] = ""
     model: str = ""
+    queue_depth: int = 0
+    dilate: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -157,3 +160,25 @@ class Plan:
     """Every run in its order, written before the first one."""
 
     cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Planning:
+    """What was planned after the first block, or when a finished experiment was extended.
+
+    `run_s` is the measured time of a run by workload that was kept, `omitted` the reason (a code)
+    by workload that was not. `mdd` is the smallest difference (a share) that was promised to show,
+    `target_s` the time that a difference of 10 % would need. `fits` is False where the budget is
+    too short for four blocks of one workload. `first_blocks` is the number of blocks of the first
+    verdict where the experiment was extended afterwards (0: it was not).
+    """
+
+    blocks: int
+    run_s: Mapping[str, float] = field(default_factory=dict)
+    omitted: Mapping[str, str] = field(default_factory=dict)
+    seconds_per_block: float = 0.0
+    mdd: float | None = None
+    target_s: float | None = None
+    fits: bool = True
+    first_blocks: int = 0
+    schema: int = SCHEMA_VERSION

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from schedlab.spec.experiment import ATTEMPTS_MAX, SCHEMA_VERSION, Experiment, Plan
+from schedlab.spec.experiment import (
+    ATTEMPTS_MAX,
+    SCHEMA_VERSION,
+    Experiment,
+    Plan,
+    Planning,
+)
 from schedlab.spec.metrics import Metric
 
 RunStatus = Literal["ok", "discarded"]
@@ -69,8 +75,8 @@ class Samples:
     workload's own CPU time over its wall time, where known (else NaN). `step` is the resolution
     of a value (clock tick, one operation over the time, last printed digit) in its unit.
     `repeated[candidate]` counts the runs that failed a gate, `kept[candidate]` those that passed.
-    `time_s` is the measured time of a run, `previous[i]` the candidate that ran just before
-    (`""`: none), where they are known. Empty columns: not known, or none.
+    `time_s` is the measured time of a run. `actor` is whose figure it is where a run has several
+    at work ("writers", "readers"). Empty columns: not known, or none.
     """
 
     workload: str
@@ -84,7 +90,6 @@ class Samples:
     bounds: tuple[Bound, ...] = ()
     sessions: tuple[str, ...] = ()
     layouts: tuple[str, ...] = ()
-    previous: tuple[str, ...] = ()
     step: float = 0.0
     time_s: float = 0.0
     actor: str = ""
@@ -116,7 +121,10 @@ class Explanation:
     Means per request: `tag_s` from arrival to the driver's tag, `scheduler_s` from insert to
     issue, `device_s` from issue to completion. `device_depth` and `scheduler_depth` are the mean
     numbers of requests (of all groups) there. `requests` were seen, `lost` events were not.
-    `depth_series` is the depth in the device in bins of `bin_s`. Such a run is never scored.
+    `depth_series` is the depth in the device in bins of `bin_s`. `plug_s` is from having a request
+    until it leaves the plug of its process. `has_limits`: `tag_s` includes waiting for `io.max`.
+    `raised_s` and `raised_bytes` say for how long, and for how much, bfq raised the group's weight
+    by `raised` before it stopped (0: it did not). Such a run is never scored.
     """
 
     group: str
@@ -129,11 +137,16 @@ class Explanation:
     lost: int = 0
     bin_s: float = 0.1
     depth_series: tuple[float, ...] = ()
+    plug_s: float = 0.0
+    has_limits: bool = False
+    raised: float = 0.0
+    raised_s: float = 0.0
+    raised_bytes: float = 0.0
 
     @property
     def total_s(self) -> float:
         """Mean response time of a request."""
-        return self.tag_s + self.scheduler_s + self.device_s
+        return self.tag_s + self.plug_s + self.scheduler_s + self.device_s
 
 
 @dataclass(frozen=True)
@@ -144,7 +157,8 @@ class Record:
     rows (low_ns, high_ns, count); `notices` are sentences about the folder itself, such as runs
     that are missing. `host` is the content of `host.json`. `figures` are SVG files of the folder.
     `series[workload, candidate]` are rates over time of the analysed runs, one per run and group;
-    `explanations[workload, candidate]` say where requests waited, one per group.
+    `explanations[workload, candidate]` say where requests waited, one per group. `planning`
+    is what was planned after the first block.
     """
 
     experiment: Experiment
@@ -158,6 +172,12 @@ class Record:
     figures: tuple[str, ...] = ()
     series: Mapping[tuple[str, str], tuple[RateSeries, ...]] = field(default_factory=dict)
     explanations: Mapping[tuple[str, str], tuple[Explanation, ...]] = field(default_factory=dict)
+    planning: Planning | None = None
+
+    @property
+    def omitted(self) -> Mapping[str, str]:
+        """The workloads that a budget left out, each with the code of the reason."""
+        return self.planning.omitted if self.planning else {}
 
     @cached_property
     def missing_cells(self) -> tuple[tuple[int, str, str], ...]:

@@ -6,6 +6,7 @@
     host.json         the whole environment
     raw/              histograms and other bulk, one file per run
     figures/          SVG that the report shows, drawn from raw/
+    explanations.json where requests waited, in runs that are not scored
     reproduce.sh      how to measure it again
 
 Everything else in it (verdict.json, report.html, …) can be rebuilt from these. A folder may come
@@ -25,7 +26,18 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import Cell, Experiment, Plan, Record, Run, from_json, to_json
+from schedlab.spec import (
+    Cell,
+    Experiment,
+    Explanation,
+    Plan,
+    Planning,
+    RateSeries,
+    Record,
+    Run,
+    from_json,
+    to_json,
+)
 from schedlab.spec.checked_line import decode, encode, seal, unseal
 from schedlab.spec.experiment import SCHEMA_VERSION
 from schedlab.spec.names import safe_name
@@ -34,18 +46,25 @@ from schedlab.store.lines import LineFile
 
 Histogram = Sequence[Sequence[int]]
 Histograms = dict[tuple[str, str], tuple[tuple[int, int, int], ...]]
-EXPERIMENT, PLAN, RUNS, HOST, RAW, FIGURES = (
+EXPERIMENT, PLAN, PLANNING, RUNS, HOST, RAW, FIGURES = (
     "experiment.toml",
     "plan.jsonl",
+    "planning.json",
     "runs.jsonl",
     "host.json",
     "raw",
     "figures",
 )
+EXPLANATIONS = "explanations.json"
+Explained = dict[tuple[str, str], tuple[Explanation, ...]]
 # What commands printed, below RAW.
 OUTPUT = "output"
 _FIGURES_MAX = 1000
 _FIGURE_BYTES_MAX = 16 << 20
+
+# A rate over time in a file of raw/: `series NAME`, rows (t_ms, completions, bytes, latency).
+SERIES = "series "
+BIN_S = 0.1
 
 
 class Folder:
@@ -128,6 +147,22 @@ class Folder:
         write_atomic(self.path / PLAN, "".join(lines))
 
     @property
+    def planning(self) -> Planning | None:
+        """What was planned after the first block; None while nothing was."""
+        try:
+            data = decode(self._read(PLANNING).removesuffix(b"\n"))
+            return from_json(Planning, data, str(self.path / PLANNING))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            hint = "restore the file from a copy"
+            raise SpecError(f"{self.path / PLANNING}: {error}", hint) from error
+
+    def write_planning(self, planning: Planning) -> None:
+        """Freeze what was planned, or replace it as a whole."""
+        write_atomic(self.path / PLANNING, encode(to_json(planning)) + "\n")
+
+    @property
     def host(self) -> dict[str, Any]:
         """The environment as it was recorded; empty when the file is missing or damaged."""
         return self._host()[0]
@@ -177,13 +212,29 @@ class Folder:
     def record(self) -> Record:
         """The whole folder in memory, with latency histograms merged per workload and candidate."""
         experiment, plan, runs = self.experiment, self.plan, self.runs()
-        missing = len({c.key for c in plan.cells} - {r.key for r in runs if r.status == "ok"})
-        notices = [f"{missing} of {len(plan.cells)} planned runs are missing"] if missing else []
+        # With a rule that may stop early, blocks that were never started are not missing.
+        begun = {run.block for run in runs}
+        fixed = experiment.stopping.mode == "fixed"
+        wanted = {cell.key for cell in plan.cells if fixed or cell.block in begun}
+        missing = len(wanted - {r.key for r in runs if r.status == "ok"})
+        notices = [f"{missing} of {len(wanted)} planned runs are missing"] if missing else []
         host, host_notices = self._host()
         merged, raw_notices = self._merged(runs)
         figures, figure_notices = self._figures()
-        notices += [*host_notices, *raw_notices, *figure_notices]
-        return Record(experiment, plan, runs, host, merged, tuple(notices), figures)
+        explained, explained_notices = self._explanations()
+        notices += [*host_notices, *raw_notices, *figure_notices, *explained_notices]
+        return Record(
+            experiment,
+            plan,
+            runs,
+            host,
+            merged,
+            tuple(notices),
+            figures,
+            series=self._series(runs),
+            explanations=explained,
+            planning=self.planning,
+        )
 
     def _merged(self, runs: Sequence[Run]) -> tuple[Histograms, list[str]]:
         """Histogram named `latency_ns` (or the only one) of every analysed run, added up.
@@ -206,6 +257,51 @@ class Folder:
             key: tuple((low, high, n) for (low, high), n in sorted(counts.items()))
             for key, counts in merged.items()
         }, notices
+
+    def _series(self, runs: Sequence[Run]) -> dict[tuple[str, str], tuple[RateSeries, ...]]:
+        """Rates over time of the analysed runs; a file that cannot be read costs only itself."""
+        found: dict[tuple[str, str], list[RateSeries]] = {}
+        for run in runs:
+            names = [name for name in run.raw if name.startswith(SERIES)]
+            if run.status != "ok" or not names:
+                continue
+            try:
+                data = decode(self._read(f"{RAW}/{run.raw[names[0]]}").removesuffix(b"\n"))
+                mine = [_rates(run, name, data[name]) for name in names]
+            except (OSError, ValueError, TypeError, KeyError, SpecError, RecursionError):
+                continue  # said of the histogram in the same file
+            found.setdefault((run.workload, run.candidate), []).extend(mine)
+        return {key: tuple(each) for key, each in found.items()}
+
+    def write_capture(self, number: int, captured: Mapping[str, Any]) -> str:
+        """Store what a capture of the block layer saw; the name of its file."""
+        name = f"{RAW}/capture-{number:02d}.json"
+        write_atomic(self.path / name, encode(dict(captured)) + "\n", within=self.path)
+        return name
+
+    def write_explanations(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Store explanations of (workload, candidate), or replace them as a whole.
+
+        Each row has `workload`, `candidate`, `capture` (a file below raw/) and `groups`, one
+        `Explanation` for each actor.
+        """
+        data = {"schema": SCHEMA_VERSION, "explanations": [to_json(dict(row)) for row in rows]}
+        write_atomic(self.path / EXPLANATIONS, json.dumps(data, indent=1) + "\n", within=self.path)
+
+    def _explanations(self) -> tuple[Explained, list[str]]:
+        """Where requests waited, by workload and candidate; a damaged file costs only itself."""
+        try:
+            data = json.loads(self._read(EXPLANATIONS))
+            return {
+                (str(row["workload"]), str(row["candidate"])): tuple(
+                    from_json(Explanation, group, EXPLANATIONS) for group in row["groups"]
+                )
+                for row in data["explanations"]
+            }, []
+        except FileNotFoundError:
+            return {}, []
+        except (OSError, ValueError, TypeError, KeyError, SpecError, RecursionError) as error:
+            return {}, [f"{EXPLANATIONS} is damaged and left out: {error}"]
 
     def _figures(self) -> tuple[tuple[str, ...], list[str]]:
         """The SVG files of the folder, by name; what cannot be read is left out with a notice."""
@@ -243,3 +339,15 @@ def _without_none(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_none(v) for v in value]
     return value
+
+
+def _rates(run: Run, name: str, rows: Any) -> RateSeries:
+    """Completions per second of one group, in bins of 100 ms."""
+    return RateSeries(
+        block=run.block,
+        group=name.removeprefix(SERIES),
+        unit="1/s",
+        bin_s=BIN_S,
+        values=tuple(float(row[1]) / BIN_S for row in rows),
+        measured_from_s=float(run.properties.get("measured_from_s", 0.0)),
+    )

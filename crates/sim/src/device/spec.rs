@@ -6,6 +6,7 @@ use schedlab_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::config::Service;
 use crate::workload::Real;
 use crate::SimError;
 
@@ -18,6 +19,9 @@ pub struct DeviceSpec {
     /// Where the figures come from.
     #[serde(default)]
     pub source: String,
+    /// Which service model an emulated device runs by itself; a simulation names its own.
+    #[serde(default)]
+    pub service: Option<Service>,
     /// Geometry and times.
     pub flash: FlashSpec,
     /// The page buffer.

@@ -1,9 +1,13 @@
 //! The run: admits requests, lets the policy choose, and serves one command after another.
 
+mod stepped;
+
 use std::collections::VecDeque;
 
 use schedlab_model::{Arrivals, Request, Workload};
 use serde::{Deserialize, Serialize};
+
+pub use stepped::SteppedDisk;
 
 use super::cache::{Cache, Hit};
 use super::geometry::Place;
@@ -82,7 +86,7 @@ pub fn replay_trace(
 }
 
 struct Engine<'a> {
-    spec: &'a DiskSpec,
+    spec: DiskSpec,
     mechanics: Mechanics,
     cache: Cache,
     policy: Box<dyn HeadPolicy>,
@@ -94,10 +98,10 @@ struct Engine<'a> {
 }
 
 impl<'a> Engine<'a> {
-    fn new(spec: &'a DiskSpec, policy: Box<dyn HeadPolicy>, source: Source<'a>) -> Self {
+    fn new(spec: &DiskSpec, policy: Box<dyn HeadPolicy>, source: Source<'a>) -> Self {
         let mechanics = Mechanics::new(spec);
         Engine {
-            spec,
+            spec: spec.clone(),
             head: mechanics.geometry.place(0),
             mechanics,
             cache: Cache::new(spec),
@@ -124,7 +128,7 @@ impl<'a> Engine<'a> {
             if commands % COMMANDS_PER_POLL == 0 && stop.is_set() {
                 return Err(SimError::Stopped);
             }
-            let done_ns = self.serve_next(now_ns);
+            let (done_ns, _) = self.serve_next(now_ns);
             self.source.completed(done_ns);
             now_ns = done_ns;
         }
@@ -136,16 +140,21 @@ impl<'a> Engine<'a> {
             let Some(request) = self.source.take() else {
                 break;
             };
-            let queued = self.queued(request)?;
+            let queued = self.queued(request, 0)?;
             self.host.push_back(queued);
         }
-        let room = self.spec.queue_depth - self.queue.len();
-        self.queue
-            .extend(self.host.drain(..room.min(self.host.len())));
+        self.fill_queue();
         Ok(())
     }
 
-    fn queued(&self, request: Request) -> Result<Queued, SimError> {
+    /// Fills the device's queue from the host's.
+    fn fill_queue(&mut self) {
+        let room = self.spec.queue_depth - self.queue.len();
+        self.queue
+            .extend(self.host.drain(..room.min(self.host.len())));
+    }
+
+    fn queued(&self, request: Request, tag: u64) -> Result<Queued, SimError> {
         let (sector, capacity) = (self.spec.sector.0, self.spec.capacity());
         let end = request.offset.0.saturating_add(request.length.0);
         require(
@@ -160,14 +169,15 @@ impl<'a> Engine<'a> {
         let lba = request.offset.0 / sector;
         Ok(Queued {
             request,
+            tag,
             lba,
             sectors: end.div_ceil(sector) - lba,
             place: self.mechanics.geometry.place(lba),
         })
     }
 
-    /// Serves the command that the policy chooses; gives the time of its completion.
-    fn serve_next(&mut self, now_ns: u64) -> u64 {
+    /// Serves the command that the policy chooses; gives the time of its completion and its tag.
+    fn serve_next(&mut self, now_ns: u64) -> (u64, u64) {
         if let Some(lba) = self.cache.advance(now_ns, &self.mechanics) {
             self.head = self.mechanics.geometry.place(lba);
         }
@@ -196,7 +206,7 @@ impl<'a> Engine<'a> {
         tally.latency.record(done_ns - queued.request.arrival.0);
         tally.service.record(done_ns - now_ns);
         tally.end_ns = done_ns;
-        done_ns
+        (done_ns, queued.tag)
     }
 
     fn choose(&mut self, start_ns: u64) -> Choice {

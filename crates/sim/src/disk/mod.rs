@@ -36,7 +36,7 @@ mod result;
 mod source;
 mod spec;
 
-pub use engine::{replay, replay_trace, simulate, Run};
+pub use engine::{replay, replay_trace, simulate, Run, SteppedDisk};
 pub use geometry::{Geometry, Place};
 pub use mechanics::{Mechanics, Positioning};
 pub use policy::POLICIES;

@@ -7,7 +7,10 @@ use crate::error::require;
 use crate::SimError;
 
 /// Descriptions that come with schedlab, by name.
-pub const SHIPPED: &[(&str, &str)] = &[("disk7200", include_str!("../../devices/disk7200.toml"))];
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("disk7200", include_str!("../../devices/disk7200.toml")),
+    ("disk5400", include_str!("../../devices/disk5400.toml")),
+];
 
 /// Cylinders with equally long tracks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,5 +7,5 @@ mod window;
 
 pub use events::EventQueue;
 pub use measure::{Logged, Measures, Report, Response};
-pub use run::{Simulation, Stop};
+pub use run::{Simulation, SteppedDevice, Stop};
 pub use window::{Aging, Command, Window};

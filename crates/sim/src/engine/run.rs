@@ -1,10 +1,14 @@
 //! The loop: requests arrive at the host, enter the command window when it has room, are
 //! dispatched in the order of the policy, and are completed by the device.
 
+mod stepped;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use schedlab_model::Nanos;
+
+pub use stepped::SteppedDevice;
 
 use super::{Command, Logged, Measures, Report, Window};
 use crate::device::Device;
@@ -53,6 +57,8 @@ pub struct Simulation<D> {
     ahead_arrived: usize,
     arrived: u64,
     last_arrival_ns: u64,
+    /// Index and time of each completion, where somebody steps the device and asks for them.
+    completions: Option<Vec<(u64, u64)>>,
 }
 
 impl<D: Device> Simulation<D> {
@@ -82,6 +88,7 @@ impl<D: Device> Simulation<D> {
             ahead_arrived: 0,
             arrived: 0,
             last_arrival_ns: 0,
+            completions: None,
         }
     }
 
@@ -286,6 +293,9 @@ impl<D: Device> Simulation<D> {
     fn complete(&mut self, now_ns: u64) {
         for command in self.done.drain(..) {
             self.measures.completed(now_ns, &command);
+            if let Some(completions) = &mut self.completions {
+                completions.push((command.index, now_ns));
+            }
         }
     }
 }

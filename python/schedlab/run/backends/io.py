@@ -12,30 +12,47 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from schedlab.design.plan import arms
 from schedlab.errors import GateError, HostError
 from schedlab.host import devices, knobs, scratch
 from schedlab.host.control import Control
+from schedlab.host.emulated import Emulated, Emulation
 from schedlab.kinds import OVERRIDE, Outcome, ResolvedTarget, WorkloadKind, latency
 from schedlab.kinds.command import Command
 from schedlab.run import gates
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.io_commands import CommandCells
-from schedlab.spec import Candidate, Cell, GateFinding, Workload
+from schedlab.run.io_groups import IoGroups
+from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload
 
 AS_IS = "as-is"
+# Budgets below this have no time to wait until the machine is quiet; caches are dropped anyway.
+SETTLED_FROM_S = 300.0
+SETTLE_S = 5.0
 
 
 class IoSession:
     """A target made ready, under a control that puts everything back."""
 
-    def __init__(self, admitted: Admitted, target: ResolvedTarget, control: Control) -> None:
+    def __init__(
+        self,
+        admitted: Admitted,
+        target: ResolvedTarget,
+        control: Control,
+        emulated: Emulated | None = None,
+    ) -> None:
         self.admitted = admitted
         self.target = target
         self.control = control
         made_here = admitted.experiment.target.kind in ("scratch", "emulated")
         own = (target.device,) if target.device else ()
+        self._groups = IoGroups(control, target.device)
+        self.emulated = emulated
+        self._watch = gates.Watch(own, counted=target.device)
+        budget_s = admitted.experiment.stopping.budget_s
+        self._settle_s = 0.0 if 0 < budget_s < SETTLED_FROM_S else SETTLE_S
         self.queues = own if made_here else admitted.queues
         self.commands: CommandCells | None = None
 
@@ -49,7 +66,7 @@ class IoSession:
         for workload in self.admitted.experiment.workloads:
             for candidate in self.admitted.experiment.candidates:
                 kind = self.admitted.kind(workload, candidate)
-                kind.prepare(self.target, workload.label)
+                kind.prepare(self._with_groups(kind), workload.label)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run; the gates are looked at before and after, whatever the outcome."""
@@ -60,15 +77,25 @@ class IoSession:
         dropped = os.geteuid() == 0
         if dropped:
             self.control.drop_caches()
-        before = gates.snapshot(self.target.device)
-        outcome = kind.measure(self.target, workload.label, cell.seed)
+        target = self._with_groups(kind)
+        if self.emulated:
+            self.emulated.reset()
+            self.emulated.mark()
+        before = self._watch.before(self._settle_s)
+        outcome = kind.measure(target, workload.label, cell.seed)
         after = gates.snapshot(self.target.device)
         outcome = bounded(outcome, workload.metric)
         found = (
             *outcome.gates,
+            *before.findings,
             *(self.control.check() if self.queues else ()),
-            *gates.findings(before, after, self._claimed(outcome)),
+            *self._watch.findings(before, self._claimed(outcome), self._claimed_cold(outcome)),
         )
+        emulation: dict[str, Any] = {}
+        if self.emulated:
+            account = self.emulated.account()
+            found = (*found, *self.emulated.gate_findings(account))
+            emulation = {"emulated": account}
         if errors := outcome.properties.get("errors"):
             found = (*found, GateFinding("io-errors", f"{errors} requests failed"))
         return dataclasses.replace(
@@ -76,12 +103,20 @@ class IoSession:
             properties={
                 **device_facts(self.target.device),
                 **outcome.properties,
-                **gates.cpu_facts(before, after),
+                **gates.cpu_facts(before.snapshot, after),
+                **emulation,
                 "effective": effective,
                 "caches_dropped": dropped,
             },
             gates=found,
         )
+
+    def _with_groups(self, kind: WorkloadKind) -> ResolvedTarget:
+        """The target, with the control groups that a run needs, set as it asks."""
+        if not kind.groups():
+            return self.target
+        made = {each.name: self._groups.directory(each) for each in kind.groups()}
+        return dataclasses.replace(self.target, groups=made)
 
     def set_again(self, candidate: Candidate) -> dict[str, str]:
         """Set what was set in the rehearsal: if it fails now, somebody else meddles."""
@@ -99,6 +134,12 @@ class IoSession:
             return None
         return int(claimed[0]), int(claimed[1])
 
+    def _claimed_cold(self, outcome: Outcome) -> int:
+        """Bytes that the device must at least have read: nobody's cache was warm."""
+        if self.target.device is None or os.geteuid() != 0:
+            return 0
+        return int(outcome.properties.get("claimed_cold_bytes") or 0)
+
     def _set(self, candidate: Candidate) -> dict[str, str]:
         """Give every queue of the target the candidate's scheduler and tunables."""
         scheduler = str(candidate.settings.get("scheduler", AS_IS))
@@ -106,16 +147,9 @@ class IoSession:
             return {}
         effective: dict[str, str] = {}
         for queue in self.queues:
-            settings = {**self._rotational(), **tunables_of(candidate)}
-            applied = self.control.set_scheduler(queue, scheduler, settings)
+            applied = self.control.set_scheduler(queue, scheduler, tunables_of(candidate))
             effective |= {"scheduler": applied.scheduler, **applied.tunables}
         return effective
-
-    def _rotational(self) -> dict[str, str]:
-        """What the device shall say of itself, set with every scheduler: bfq decides by it."""
-        target = self.admitted.experiment.target
-        asked = target.rotational or ("0" if target.kind == "scratch" else AS_IS)
-        return {} if asked == AS_IS else {"rotational": asked}
 
 
 def tunables_of(candidate: Candidate) -> dict[str, str | int | float]:
@@ -168,8 +202,8 @@ def open_session(
     if control is None:
         raise HostError("block I/O is measured under host control only")
     files = any(kind.needs_files for kind in admitted.kinds.values())
-    target = resolve(admitted, control, report, files)
-    session = IoSession(admitted, target, control)
+    target, emulated = resolve(admitted, control, report, files)
+    session = IoSession(admitted, target, control, emulated)
     if not any(isinstance(kind, Command) for kind in admitted.kinds.values()):
         session.rehearse()
         yield session
@@ -186,7 +220,7 @@ def open_session(
 
 def resolve(
     admitted: Admitted, control: Control, report: Callable[[str], None], files: bool
-) -> ResolvedTarget:
+) -> tuple[ResolvedTarget, Emulated | None]:
     """The device or file of a target; what it makes is journalled as ours.
 
     With `files` a device that is made here gets a file system, and file tests go to a file of half
@@ -196,33 +230,38 @@ def resolve(
     size = target.size_bytes
     if target.kind == "scratch":
         report(f"filling a temporary device of {size >> 20} MiB with random data")
-        made = control.scratch(size, target.path or "/var/tmp")
+        home = target.path or "/var/tmp"
+        made = control.scratch(size, home, rotational=says_rotational(target, home))
         if not made.direct_io:
             report(f"{made.path}: the file below takes no direct I/O; its page cache takes part")
-        if target.rotational != AS_IS:
-            disk = knobs.device_name(made.path)
-            control.write_knob(knobs.queue_of(disk) / "rotational", target.rotational or "0")
         bare = _device(Path(made.path), counts_alone=True)
         if not (files or target.filesystem):
-            return bare
+            return bare, None
         mounted = control.filesystem(made, target.filesystem or "ext4")
         if all(kind.brings_files for kind in admitted.kinds.values()):
-            return dataclasses.replace(bare, counts_alone=False, directory=mounted)
-        return _with_files(bare, mounted)
+            return dataclasses.replace(bare, counts_alone=False, directory=mounted), None
+        return _with_files(bare, mounted), None
+    if target.kind == "emulated":
+        device = control.emulated(emulation_of(target))
+        report(f"{device.path} emulates {target.model}")
+        bare = _device(Path(device.path), counts_alone=True)
+        if not (files or target.filesystem):
+            return bare, device
+        mounted = control.filesystem(device, target.filesystem or "ext4")
+        return _with_files(bare, mounted), device
     if target.kind == "device":
         consent = next((c for c in admitted.permission.consents if c.covers(target.path)), None)
         path = Path(consent.target if consent else target.path)
         alone = consent is not None or not devices.reasons_against_writing(target.path)
         if target.rotational not in ("", AS_IS):
-            disk = knobs.device_name(target.path)
-            control.write_knob(knobs.queue_of(disk) / "rotational", target.rotational)
-        return dataclasses.replace(
-            _device(Path(target.path), alone), path=path, raw_path=Path(target.path)
-        )
+            control.set_rotational(target.path, target.rotational == "1")
+        found = _device(Path(target.path), alone)
+        return dataclasses.replace(found, path=path, raw_path=Path(target.path)), None
     directory = Path(target.path)
     if all(kind.brings_files for kind in admitted.kinds.values()):
         only = admitted.queues[0] if len(admitted.queues) == 1 else None
-        return ResolvedTarget(directory, size, only, 512, False, directory, size, directory)
+        found = ResolvedTarget(directory, size, only, 512, False, directory, size, directory)
+        return found, None
     scratch.check_space(directory, size)
     own = control.directory(directory)
     report(f"filling a file of {size >> 20} MiB in {own} with random data")
@@ -233,7 +272,18 @@ def resolve(
     raw = Path("/dev") / only if only else own / "data"
     raw_size = devices.size_bytes(raw) if only else size
     tags = driver_tags(only) if only else 0
-    return ResolvedTarget(own / "data", size, only, block, False, raw, raw_size, own, tags)
+    return ResolvedTarget(own / "data", size, only, block, False, raw, raw_size, own, tags), None
+
+
+def emulation_of(target: Target) -> Emulation:
+    """The emulated device that a target asks for."""
+    return Emulation(
+        model=target.model,
+        size_bytes=target.size_bytes or None,
+        queue_depth=target.queue_depth or None,
+        rotational=target.rotational == "1" if target.rotational in ("0", "1") else None,
+        dilate=target.dilate,
+    )
 
 
 def _with_files(bare: ResolvedTarget, mounted: Path) -> ResolvedTarget:
@@ -243,6 +293,17 @@ def _with_files(bare: ResolvedTarget, mounted: Path) -> ResolvedTarget:
     return dataclasses.replace(
         bare, path=mounted / "data", size_bytes=size, counts_alone=False, directory=mounted
     )
+
+
+def says_rotational(target: Target, directory: str) -> bool:
+    """Whether a scratch device shall say that it has moving heads: as asked, usually not.
+
+    `as-is` is what the disks below its file say.
+    """
+    if target.rotational != AS_IS:
+        return target.rotational == "1"
+    below = [knobs.queue_of(disk) / "rotational" for disk in devices.disks_below(directory)]
+    return any(knobs.read_value(path) == "1" for path in below)
 
 
 def logical_block_bytes(disk: str) -> int:

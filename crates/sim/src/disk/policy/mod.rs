@@ -44,6 +44,8 @@ pub(super) fn find(name: &str) -> Result<Box<dyn HeadPolicy>, SimError> {
 pub struct Queued {
     /// As the host sent it.
     pub request: Request,
+    /// By which whoever submitted it knows it again; 0 in a batch run.
+    pub tag: u64,
     /// First sector.
     pub lba: u64,
     /// Number of sectors.

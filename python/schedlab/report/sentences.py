@@ -188,8 +188,7 @@ def _rare_run(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     return [
         texts(
             "headline.rare-run",
-            a=values["a"],
-            gain=words.gain(texts, fact, metric),
+            does=words.gain(texts, fact, metric, "does"),
             slow=texts.number(values["slow_runs"], 0),
             runs=texts.number(values["runs"], 0),
             of=values["of"],
@@ -249,8 +248,9 @@ def _too_noisy(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
 
 
 def _one_session(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
-    lines = [view.texts("headline.one-session", better=Fact.of(values["gain"]).better,
-                        gain=_gain(view, values, "gain"))]  # fmt: skip
+    fact, metric = _fact(view, values, "gain")
+    does = words.gain(view.texts, fact, metric, "does")
+    lines = [view.texts("headline.one-session", does=does)]
     if values.get("aa"):
         aa = words.share(view.texts, values["aa"])
         lines.append(view.texts("headline.one-session-aa", aa=aa))

@@ -1,0 +1,183 @@
+//! The account of a measured window: what was served, how late, and how deep the queue was.
+
+use schedlab_model::Histogram;
+use schedlab_sim::Kind;
+use serde::Serialize;
+
+/// A reply is late when it comes later than this, or than the share below, whichever is more.
+const LATE_NS: u64 = 20_000;
+/// Share of the modelled response, in 1/100.
+const LATE_PERCENT: u64 = 5;
+
+/// Counters since the last mark. Times are wall clock, ns.
+pub struct Account {
+    since_ns: u64,
+    served: [u64; 4],
+    bytes: [u64; 4],
+    modelled: Histogram,
+    replied: Histogram,
+    lateness: Histogram,
+    late: u64,
+    reordered: u64,
+    depth: u64,
+    depth_max: u64,
+    depth_area: u128,
+    depth_since_ns: u64,
+}
+
+/// A request that was answered; wall clock, ns.
+#[derive(Clone, Copy, Debug)]
+pub struct Served {
+    /// What it was.
+    pub kind: Kind,
+    /// Its size.
+    pub length_bytes: u64,
+    /// When it was stamped.
+    pub at_ns: u64,
+    /// When the model completed it.
+    pub due_ns: u64,
+    /// When the reply was sent.
+    pub replied_ns: u64,
+}
+
+/// An account as it is reported. Times are wall clock; shares are between 0 and 1.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Length of the window, s.
+    pub elapsed_s: f64,
+    /// Reads, writes, discards and flushes that were answered.
+    pub reads: u64,
+    /// See `reads`.
+    pub writes: u64,
+    /// See `reads`.
+    pub discards: u64,
+    /// See `reads`.
+    pub flushes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Response by the model: stamp to modelled completion.
+    pub modelled: Times,
+    /// Response in fact: stamp to reply.
+    pub replied: Times,
+    /// Reply after modelled completion.
+    pub lateness: Times,
+    /// Share of replies that were late.
+    pub late_share: f64,
+    /// Share of requests that came in after an event which they should have come before.
+    pub reordered_share: f64,
+    /// Requests in the model, mean over time.
+    pub depth_mean: f64,
+    /// The most at a time.
+    pub depth_max: u64,
+}
+
+/// A distribution of times, ns; 0 when nothing was counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Times {
+    /// Exact mean.
+    pub mean_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// Maximum.
+    pub max_ns: u64,
+}
+
+impl From<&Histogram> for Times {
+    fn from(histogram: &Histogram) -> Self {
+        Times {
+            mean_ns: histogram.mean().unwrap_or(0.0),
+            p50_ns: histogram.quantile(0.5).unwrap_or(0),
+            p99_ns: histogram.quantile(0.99).unwrap_or(0),
+            max_ns: histogram.max().unwrap_or(0),
+        }
+    }
+}
+
+fn place(kind: Kind) -> usize {
+    match kind {
+        Kind::Read => 0,
+        Kind::Write => 1,
+        Kind::Trim => 2,
+        Kind::Flush => 3,
+    }
+}
+
+impl Account {
+    /// An empty account that begins at `now_ns` with `depth` requests in the model.
+    pub fn new(now_ns: u64, depth: u64) -> Self {
+        Account {
+            since_ns: now_ns,
+            served: [0; 4],
+            bytes: [0; 4],
+            modelled: Histogram::new(),
+            replied: Histogram::new(),
+            lateness: Histogram::new(),
+            late: 0,
+            reordered: 0,
+            depth,
+            depth_max: depth,
+            depth_area: 0,
+            depth_since_ns: now_ns,
+        }
+    }
+
+    /// From `at_ns` on so many requests are in the model.
+    pub fn depth(&mut self, at_ns: u64, depth: u64) {
+        let since_ns = at_ns.saturating_sub(self.depth_since_ns);
+        self.depth_area += u128::from(self.depth) * u128::from(since_ns);
+        self.depth_since_ns = self.depth_since_ns.max(at_ns);
+        self.depth = depth;
+        self.depth_max = self.depth_max.max(depth);
+    }
+
+    /// A request came in after an event that it should have come before.
+    pub fn reordered(&mut self) {
+        self.reordered += 1;
+    }
+
+    /// A request was answered. Only reads and writes enter the times: discards and flushes may
+    /// cost nothing, and any lateness would be a large share of that.
+    pub fn served(&mut self, served: Served) {
+        let index = place(served.kind);
+        self.served[index] += 1;
+        self.bytes[index] += served.length_bytes;
+        if !matches!(served.kind, Kind::Read | Kind::Write) {
+            return;
+        }
+        let modelled_ns = served.due_ns.saturating_sub(served.at_ns);
+        let late_ns = served.replied_ns.saturating_sub(served.due_ns);
+        self.modelled.record(modelled_ns);
+        self.replied
+            .record(served.replied_ns.saturating_sub(served.at_ns));
+        self.lateness.record(late_ns);
+        self.late += u64::from(late_ns > LATE_NS.max(modelled_ns * LATE_PERCENT / 100));
+    }
+
+    /// The figures up to `now_ns`.
+    pub fn report(&mut self, now_ns: u64) -> Report {
+        self.depth(now_ns, self.depth);
+        let elapsed_ns = now_ns.saturating_sub(self.since_ns).max(1);
+        let timed = self.lateness.count().max(1) as f64;
+        let all = self.served.iter().sum::<u64>().max(1) as f64;
+        Report {
+            elapsed_s: elapsed_ns as f64 / 1e9,
+            reads: self.served[0],
+            writes: self.served[1],
+            discards: self.served[2],
+            flushes: self.served[3],
+            read_bytes: self.bytes[0],
+            written_bytes: self.bytes[1],
+            modelled: (&self.modelled).into(),
+            replied: (&self.replied).into(),
+            lateness: (&self.lateness).into(),
+            late_share: self.late as f64 / timed,
+            reordered_share: self.reordered as f64 / all,
+            depth_mean: self.depth_area as f64 / elapsed_ns as f64,
+            depth_max: self.depth_max,
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! The server: FUSE session, worker and control channel of one device.
+//!
+//! The control channel carries one JSON object a line. `mark` begins a window, `read` gives the
+//! account since then, `reset` puts the device into its first state, `bypass` answers everything at
+//! once while it is `on`, `lead` sends replies so many `ns` early, `watch` names the file with the
+//! block device's requests in flight, `quit` ends the server. The end of the channel is a bypass:
+//! the owner is gone, and whoever cleans up should not wait for a slow disk.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{channel, Sender};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use fuser::{BackgroundSession, Config, Session, SessionACL};
+use serde::{Deserialize, Serialize};
+
+use crate::account::Report;
+use crate::clock::{Clock, Scale};
+use crate::data::Store;
+use crate::file::{FromArrival, FuseReply, OneFile, Shared};
+use crate::inbox::Inbox;
+use crate::serve::{Arrival, Worker};
+use crate::{DeviceConfig, EmulateError, Model};
+
+/// How often requests in flight are sampled within a window, and the channel is looked at.
+const SAMPLE: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a device without an owner waits for somebody to remove it.
+const ORPHAN_PATIENCE_NS: u64 = 60_000_000_000;
+/// The worker wakes too late from sleep by what 19 of 20 sleeps stay below, and sleeps so much
+/// shorter; the rest it spins, at most this long.
+const SPIN_MAX_NS: u64 = 200_000;
+const SPIN_STEP_NS: u64 = 4_000;
+
+/// How a device is served.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerConfig {
+    /// The model.
+    pub device: DeviceConfig,
+    /// `memory`, `none` or a path.
+    pub data: String,
+    /// Whether room for all data is taken at the start.
+    #[serde(default)]
+    pub preallocate: bool,
+    /// Time dilation.
+    #[serde(default = "one")]
+    pub dilate: f64,
+    /// The last part of each wait is spent spinning; nothing is as long as this host needs.
+    #[serde(default)]
+    pub spin_us: Option<u64>,
+    /// Threads that take requests from the kernel.
+    #[serde(default = "one_reader")]
+    pub readers: usize,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn one_reader() -> usize {
+    1
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
+enum Command {
+    Mark,
+    Read,
+    Reset,
+    Bypass { on: bool },
+    Lead { ns: u64 },
+    Watch { inflight: PathBuf },
+    Quit,
+}
+
+enum Message {
+    Request(Arrival<FuseReply>),
+    Mark(Sender<()>),
+    Read(Sender<Report>),
+    Reset(Sender<Result<(), String>>),
+    Bypass(bool),
+    Lead(u64),
+    Quit,
+}
+
+impl FromArrival for Message {
+    fn from_arrival(arrival: Arrival<FuseReply>) -> Self {
+        Message::Request(arrival)
+    }
+}
+
+/// Samples of requests in flight at the block device, beside those in the model.
+#[derive(Default)]
+struct Hidden {
+    file: Option<PathBuf>,
+    samples: u64,
+    in_flight: u64,
+    hidden: u64,
+}
+
+impl Hidden {
+    fn clear(&mut self) {
+        (self.samples, self.in_flight, self.hidden) = (0, 0, 0);
+    }
+
+    fn sample(&mut self, in_model: u64) {
+        let text = self.file.as_ref().and_then(|f| fs::read_to_string(f).ok());
+        let Some(text) = text else {
+            return;
+        };
+        let numbers = text.split_whitespace();
+        let in_flight: u64 = numbers.filter_map(|n| n.parse::<u64>().ok()).sum();
+        self.samples += 1;
+        self.in_flight += in_flight;
+        self.hidden += in_flight.saturating_sub(in_model);
+    }
+}
+
+#[derive(Serialize)]
+struct FullReport {
+    #[serde(flatten)]
+    account: Report,
+    /// Requests that the store refused since the server was started.
+    errors: u64,
+    /// Requests in flight at the block device, mean of the samples.
+    in_flight_mean: f64,
+    /// Share of those that the model did not know of.
+    hidden_share: f64,
+    samples: u64,
+}
+
+/// Serves a device on `fuse`, a mounted `/dev/fuse` descriptor, until the connection ends or the
+/// control channel says so.
+pub fn serve_device(
+    config: &ServerConfig,
+    fuse: OwnedFd,
+    control: OwnedFd,
+) -> Result<(), EmulateError> {
+    let model = Model::new(&config.device)?;
+    let facts = model.facts().clone();
+    let store = Store::open(&config.data, facts.size_bytes, config.preallocate)?;
+    let shared = Arc::new(Shared {
+        inbox: Inbox::default(),
+        clock: Clock::start(),
+        errors: AtomicU64::new(0),
+    });
+    let depth = Arc::new(AtomicU64::new(0));
+    let spin = Spin::new(config.spin_us);
+    let worker = thread::Builder::new().name("worker".into()).spawn({
+        let (shared, depth) = (shared.clone(), depth.clone());
+        let scale = Scale::new(config.dilate);
+        let config = config.device.clone();
+        move || work(&config, scale, spin, &depth, &shared)
+    });
+    let worker = worker.map_err(EmulateError::system("a thread"))?;
+    let file = OneFile::new(store, facts.size_bytes, shared.clone());
+    let session = open_session(file, fuse, config.readers)?;
+    let stream = UnixStream::from(control);
+    let mut server = Server {
+        shared,
+        depth,
+        stream,
+        input: Vec::new(),
+        hidden: Hidden::default(),
+        is_window: false,
+        orphan_since_ns: None,
+    };
+    server.answer(&serde_json::json!({ "ready": true, "facts": facts }));
+    server.run(&session);
+    server.shared.inbox.put(Message::Quit);
+    match worker.join() {
+        Ok(result) => result.map_err(EmulateError::from),
+        Err(_) => Err(EmulateError::system("the worker")(ErrorKind::Other.into())),
+    }
+}
+
+fn open_session(
+    file: OneFile<Message>,
+    fuse: OwnedFd,
+    readers: usize,
+) -> Result<BackgroundSession, EmulateError> {
+    let mut config = Config::default();
+    config.acl = SessionACL::All;
+    config.n_threads = Some(readers.max(1));
+    config.clone_fd = readers > 1;
+    Session::from_fd(file, fuse, SessionACL::All, config)
+        .and_then(Session::spawn)
+        .map_err(EmulateError::system("the FUSE session"))
+}
+
+/// The worker's thread.
+fn work(
+    config: &DeviceConfig,
+    scale: Scale,
+    mut spin: Spin,
+    depth: &Arc<AtomicU64>,
+    shared: &Shared<Message>,
+) -> Result<(), schedlab_sim::SimError> {
+    let clock = || shared.clock.now_ns();
+    let model = Model::new(config)?;
+    let mut worker = Worker::new(model, scale, depth.clone(), clock())?;
+    let (mut messages, mut arrivals) = (Vec::new(), Vec::new());
+    loop {
+        shared.inbox.take(&mut messages);
+        let mut commands = Vec::new();
+        for message in messages.drain(..) {
+            match message {
+                Message::Request(arrival) => arrivals.push(arrival),
+                command => commands.push(command),
+            }
+        }
+        let next_ns = worker.step(clock(), &mut arrivals, &clock);
+        for command in commands {
+            match command {
+                Message::Mark(done) => {
+                    worker.mark(clock());
+                    let _ = done.send(());
+                }
+                Message::Read(report) => drop(report.send(worker.report(clock()))),
+                Message::Reset(done) => drop(done.send(worker.reset(clock()))),
+                Message::Bypass(on) => worker.bypass(on),
+                Message::Lead(lead_ns) => worker.lead(lead_ns),
+                Message::Quit => return Ok(()),
+                Message::Request(_) => {}
+            }
+        }
+        spin.rest(next_ns, shared);
+    }
+}
+
+/// How the worker waits: asleep, and awake for the last part of each wait.
+struct Spin {
+    /// How long awake.
+    spin_ns: u64,
+    is_fixed: bool,
+}
+
+impl Spin {
+    fn new(fixed_us: Option<u64>) -> Self {
+        Spin {
+            spin_ns: fixed_us.map_or(0, |us| us * 1000),
+            is_fixed: fixed_us.is_some(),
+        }
+    }
+
+    /// Waits for a message or until `next_ns`.
+    fn rest(&mut self, next_ns: Option<u64>, shared: &Shared<Message>) {
+        let Some(next_ns) = next_ns else {
+            return shared.inbox.wait(None);
+        };
+        let now_ns = shared.clock.now_ns();
+        let wake_ns = next_ns.saturating_sub(self.spin_ns);
+        if wake_ns > now_ns {
+            shared
+                .inbox
+                .wait(Some(Duration::from_nanos(wake_ns - now_ns)));
+            let woken_ns = shared.clock.now_ns();
+            if woken_ns >= wake_ns && !self.is_fixed {
+                self.learn(woken_ns - wake_ns);
+            }
+        }
+        while shared.clock.now_ns() < next_ns && !shared.inbox.is_filled() {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Follows the 95th percentile of how much too late the worker was woken.
+    fn learn(&mut self, too_late_ns: u64) {
+        self.spin_ns = match too_late_ns > self.spin_ns {
+            true => (self.spin_ns + SPIN_STEP_NS).min(SPIN_MAX_NS),
+            false => self.spin_ns.saturating_sub(SPIN_STEP_NS / 19),
+        };
+    }
+}
+
+struct Server {
+    shared: Arc<Shared<Message>>,
+    depth: Arc<AtomicU64>,
+    stream: UnixStream,
+    input: Vec<u8>,
+    hidden: Hidden,
+    is_window: bool,
+    orphan_since_ns: Option<u64>,
+}
+
+impl Server {
+    /// Until the connection ends or somebody says so.
+    fn run(&mut self, session: &BackgroundSession) {
+        while !session.guard.is_finished() {
+            let now_ns = self.shared.clock.now_ns();
+            if let Some(since_ns) = self.orphan_since_ns {
+                if now_ns > since_ns + ORPHAN_PATIENCE_NS {
+                    return;
+                }
+                thread::sleep(LOOK);
+                continue;
+            }
+            match self.next_line() {
+                Some(line) if !self.obey(&line) => return,
+                Some(_) => {}
+                None if self.is_window => self.hidden.sample(self.depth.load(Ordering::Relaxed)),
+                None => {}
+            }
+        }
+    }
+
+    /// A line of the channel, or nothing within the time of a sample.
+    fn next_line(&mut self) -> Option<String> {
+        let patience = if self.is_window { SAMPLE } else { LOOK };
+        let _ = self.stream.set_read_timeout(Some(patience));
+        let mut part = [0; 4096];
+        let end = self.input.iter().position(|byte| *byte == b'\n');
+        if let Some(end) = end {
+            let line: Vec<u8> = self.input.drain(..=end).collect();
+            return String::from_utf8(line).ok();
+        }
+        match self.stream.read(&mut part) {
+            Ok(0) => self.orphaned(),
+            Ok(count) => self.input.extend(&part[..count]),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => {}
+                _ => self.orphaned(),
+            },
+        }
+        None
+    }
+
+    fn orphaned(&mut self) {
+        self.orphan_since_ns = Some(self.shared.clock.now_ns());
+        self.shared.inbox.put(Message::Bypass(true));
+    }
+
+    /// Does what a line says; false when that is to end.
+    fn obey(&mut self, line: &str) -> bool {
+        let command: Command = match serde_json::from_str(line) {
+            Ok(command) => command,
+            Err(error) => {
+                self.answer(&serde_json::json!({ "error": error.to_string() }));
+                return true;
+            }
+        };
+        match command {
+            Command::Mark => {
+                self.hidden.clear();
+                self.is_window = self.hidden.file.is_some();
+                self.ask(Message::Mark);
+                self.answer(&serde_json::json!({}));
+            }
+            Command::Read => {
+                self.is_window = false;
+                if let Some(account) = self.ask(Message::Read) {
+                    let report = self.full(account);
+                    self.answer(&report);
+                }
+            }
+            Command::Reset => match self.ask(Message::Reset) {
+                Some(Err(error)) => self.answer(&serde_json::json!({ "error": error })),
+                _ => self.answer(&serde_json::json!({})),
+            },
+            Command::Bypass { on } => {
+                self.shared.inbox.put(Message::Bypass(on));
+                self.answer(&serde_json::json!({}));
+            }
+            Command::Lead { ns } => {
+                self.shared.inbox.put(Message::Lead(ns));
+                self.answer(&serde_json::json!({}));
+            }
+            Command::Watch { inflight } => {
+                self.hidden.file = Some(inflight);
+                self.answer(&serde_json::json!({}));
+            }
+            Command::Quit => return false,
+        }
+        true
+    }
+
+    fn full(&self, account: Report) -> FullReport {
+        let hidden = &self.hidden;
+        FullReport {
+            account,
+            errors: self.shared.errors.load(Ordering::Relaxed),
+            in_flight_mean: hidden.in_flight as f64 / hidden.samples.max(1) as f64,
+            hidden_share: hidden.hidden as f64 / hidden.in_flight.max(1) as f64,
+            samples: hidden.samples,
+        }
+    }
+
+    /// Asks the worker; nothing if it has ended.
+    fn ask<T>(&self, message: impl FnOnce(Sender<T>) -> Message) -> Option<T> {
+        let (sender, receiver) = channel();
+        self.shared.inbox.put(message(sender));
+        receiver.recv().ok()
+    }
+
+    fn answer<T: Serialize>(&mut self, what: &T) {
+        if let Ok(mut line) = serde_json::to_vec(what) {
+            line.push(b'\n');
+            let _ = self.stream.write_all(&line);
+        }
+    }
+}

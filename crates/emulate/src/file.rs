@@ -1,0 +1,281 @@
+//! The FUSE file system: a directory with one file, `disk`. The only part that knows FUSE.
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use fuser::{
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyOpen,
+    ReplyStatfs, ReplyWrite, Request, WriteFlags,
+};
+use schedlab_sim::Kind;
+
+use crate::clock::Clock;
+use crate::data::Store;
+use crate::inbox::Inbox;
+use crate::serve::{Arrival, Reply};
+
+/// Name of the file in the mounted directory.
+const NAME: &str = "disk";
+const FILE: INodeNo = INodeNo(2);
+/// Nothing of the file ever changes, so the kernel need not ask again.
+const FOREVER: Duration = Duration::from_secs(365 * 86_400);
+/// The most that FUSE carries in a request: 256 pages.
+const REQUEST_BYTES: u32 = 1 << 20;
+const BACKGROUND: u16 = 1024;
+/// Buffers that exist from the start, and their size: small requests then allocate nothing.
+const BUFFERS: usize = 128;
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// What the readers and the rest of the server share.
+pub struct Shared<M> {
+    /// To the worker.
+    pub inbox: Inbox<M>,
+    /// The clock of all stamps.
+    pub clock: Clock,
+    /// Reads and writes that the store refused.
+    pub errors: AtomicU64,
+}
+
+/// A message to the worker that can carry a request.
+pub trait FromArrival: Send + 'static {
+    /// Wraps it.
+    fn from_arrival(arrival: Arrival<FuseReply>) -> Self;
+}
+
+type Buffers = Arc<Mutex<Vec<Vec<u8>>>>;
+
+/// The way back to the kernel.
+pub enum FuseReply {
+    /// A read: reply, data, their length, and where the buffer belongs.
+    Data(ReplyData, Vec<u8>, usize, Buffers),
+    /// A write of so many bytes.
+    Written(ReplyWrite, u32),
+    /// A flush or discard.
+    Empty(ReplyEmpty),
+}
+
+impl Reply for FuseReply {
+    fn done(self) {
+        match self {
+            FuseReply::Data(reply, buffer, length, buffers) => {
+                reply.data(&buffer[..length]);
+                buffers
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(buffer);
+            }
+            FuseReply::Written(reply, length) => reply.written(length),
+            FuseReply::Empty(reply) => reply.ok(),
+        }
+    }
+
+    fn failed(self) {
+        match self {
+            FuseReply::Data(reply, ..) => reply.error(Errno::EIO),
+            FuseReply::Written(reply, _) => reply.error(Errno::EIO),
+            FuseReply::Empty(reply) => reply.error(Errno::EIO),
+        }
+    }
+}
+
+/// The directory and its file.
+pub struct OneFile<M> {
+    store: Store,
+    size_bytes: u64,
+    shared: Arc<Shared<M>>,
+    buffers: Buffers,
+    /// Inodes that exist.
+    known: HashSet<INodeNo>,
+}
+
+impl<M: FromArrival> OneFile<M> {
+    /// A file of this size.
+    pub fn new(store: Store, size_bytes: u64, shared: Arc<Shared<M>>) -> Self {
+        let buffers = (0..BUFFERS).map(|_| vec![0; BUFFER_BYTES]).collect();
+        OneFile {
+            store,
+            size_bytes,
+            shared,
+            buffers: Arc::new(Mutex::new(buffers)),
+            known: HashSet::from([INodeNo::ROOT, FILE]),
+        }
+    }
+
+    fn attributes(&self, inode: INodeNo) -> FileAttr {
+        let is_file = inode == FILE;
+        FileAttr {
+            ino: inode,
+            size: if is_file { self.size_bytes } else { 0 },
+            blocks: if is_file { self.size_bytes / 512 } else { 0 },
+            atime: UNIX_EPOCH,
+            mtime: UNIX_EPOCH,
+            ctime: UNIX_EPOCH,
+            crtime: UNIX_EPOCH,
+            kind: match is_file {
+                true => FileType::RegularFile,
+                false => FileType::Directory,
+            },
+            perm: if is_file { 0o600 } else { 0o500 },
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            blksize: 4096,
+            flags: 0,
+        }
+    }
+
+    fn buffer(&self, length: usize) -> Vec<u8> {
+        let mut buffers = self.buffers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = buffers.pop().unwrap_or_default();
+        drop(buffers);
+        if buffer.len() < length {
+            buffer.resize(length, 0);
+        }
+        buffer
+    }
+
+    fn hand_over(&self, at_ns: u64, kind: Kind, offset: u64, length: u64, reply: FuseReply) {
+        let arrival = Arrival {
+            at_ns,
+            kind,
+            offset_bytes: offset,
+            length_bytes: length,
+            reply,
+        };
+        self.shared.inbox.put(M::from_arrival(arrival));
+    }
+
+    /// Whether the range is inside the file.
+    fn holds(&self, offset: u64, length: u64) -> bool {
+        offset
+            .checked_add(length)
+            .is_some_and(|end| end <= self.size_bytes)
+    }
+
+    fn refused(&self, error: &io::Error) -> Errno {
+        self.shared.errors.fetch_add(1, Ordering::Relaxed);
+        Errno::from_i32(error.raw_os_error().unwrap_or(5))
+    }
+}
+
+impl<M: FromArrival> Filesystem for OneFile<M> {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let wanted = InitFlags::FUSE_ASYNC_DIO | InitFlags::FUSE_MAX_PAGES;
+        let is_set = config.set_max_write(REQUEST_BYTES).is_ok()
+            && config.set_max_background(BACKGROUND).is_ok()
+            && config.set_congestion_threshold(BACKGROUND).is_ok()
+            && config.add_capabilities(wanted).is_ok();
+        is_set
+            .then_some(())
+            .ok_or_else(|| io::Error::other("the kernel's FUSE is too old"))
+    }
+
+    fn lookup(&self, _request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        match parent == INodeNo::ROOT && name == NAME {
+            true => reply.entry(&FOREVER, &self.attributes(FILE), Generation(0)),
+            false => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.known.contains(&inode) {
+            true => reply.attr(&FOREVER, &self.attributes(inode)),
+            false => reply.error(Errno::ENOENT),
+        }
+    }
+
+    fn open(&self, _request: &Request, _inode: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        reply.opened(FileHandle(0), flags);
+    }
+
+    fn read(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let at_ns = self.shared.clock.now_ns();
+        if !self.holds(offset, size.into()) {
+            return reply.error(Errno::EINVAL);
+        }
+        let length = size as usize;
+        let mut buffer = self.buffer(length);
+        if let Err(error) = self.store.read(&mut buffer[..length], offset) {
+            return reply.error(self.refused(&error));
+        }
+        let reply = FuseReply::Data(reply, buffer, length, self.buffers.clone());
+        self.hand_over(at_ns, Kind::Read, offset, size.into(), reply);
+    }
+
+    fn write(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _write_flags: WriteFlags,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let at_ns = self.shared.clock.now_ns();
+        let length = data.len() as u64;
+        if !self.holds(offset, length) {
+            return reply.error(Errno::ENOSPC);
+        }
+        if let Err(error) = self.store.write(data, offset) {
+            return reply.error(self.refused(&error));
+        }
+        let reply = FuseReply::Written(reply, data.len() as u32);
+        self.hand_over(at_ns, Kind::Write, offset, length, reply);
+    }
+
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let at_ns = self.shared.clock.now_ns();
+        self.hand_over(at_ns, Kind::Flush, 0, 0, FuseReply::Empty(reply));
+    }
+
+    fn fallocate(
+        &self,
+        _request: &Request,
+        _inode: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let at_ns = self.shared.clock.now_ns();
+        // FALLOC_FL_PUNCH_HOLE and FALLOC_FL_ZERO_RANGE: discard and write zeroes.
+        let is_clearing = mode & (0x02 | 0x10) != 0;
+        if !is_clearing || length == 0 || !self.holds(offset, length) {
+            return reply.error(Errno::EOPNOTSUPP);
+        }
+        if let Err(error) = self.store.discard(offset, length) {
+            return reply.error(self.refused(&error));
+        }
+        let reply = FuseReply::Empty(reply);
+        self.hand_over(at_ns, Kind::Trim, offset, length, reply);
+    }
+
+    fn statfs(&self, _request: &Request, _inode: INodeNo, reply: ReplyStatfs) {
+        reply.statfs(self.size_bytes / 4096, 0, 0, 2, 0, 4096, 255, 4096);
+    }
+}

@@ -1,0 +1,352 @@
+//! From a device file to a model that can be advanced, and what is to be known of it.
+
+use std::collections::BTreeMap;
+
+use schedlab_model::{Bytes, Nanos};
+use schedlab_sim::device::{Device, DeviceSpec, Parallel, Serial};
+use schedlab_sim::disk::{DiskSpec, SteppedDisk};
+use schedlab_sim::engine::{Simulation, SteppedDevice, Window};
+use schedlab_sim::policy::{PolicySpec, POLICIES};
+use schedlab_sim::{Service, SimError, Stepped};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+mod fixed;
+
+use fixed::{Fixed, FixedSpec};
+
+const SECTOR_BYTES: u64 = 4096;
+
+/// A device as asked for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceConfig {
+    /// Text of the device file.
+    pub device: String,
+    /// Its name or path, for errors.
+    pub place: String,
+    /// Keys of the file that are changed, such as `buffer.size`.
+    #[serde(default)]
+    pub set: BTreeMap<String, Value>,
+    /// Size in bytes; nothing is the model's own.
+    #[serde(default)]
+    pub size_bytes: Option<u64>,
+    /// Commands that the device holds and orders; nothing is the model's own.
+    #[serde(default)]
+    pub queue_depth: Option<u32>,
+    /// Order in which it serves them; nothing is the default of its kind.
+    #[serde(default)]
+    pub policy: Option<String>,
+    /// Service model of an SSD; nothing is what the file says, or `serial`.
+    #[serde(default)]
+    pub service: Option<Service>,
+    /// Fixes the preconditioning of an SSD.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// What a model is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Facts {
+    /// `disk`, `ssd` or `fixed`.
+    pub kind: &'static str,
+    /// Whether it has a head that moves.
+    pub rotational: bool,
+    /// Bytes of the block device.
+    pub size_bytes: u64,
+    /// Commands that it holds and orders.
+    pub queue_depth: u32,
+    /// The order.
+    pub policy: String,
+    /// `serial` or `parallel`; empty for others than SSDs.
+    pub service: &'static str,
+    /// No request that goes to the medium takes less, ns.
+    pub shortest_ns: u64,
+}
+
+enum Spec {
+    Disk(DiskSpec),
+    Pages(Box<DeviceSpec>, Service),
+    Fixed(FixedSpec),
+}
+
+/// A checked description, from which a device can be built again and again.
+pub struct Model {
+    spec: Spec,
+    policy: PolicySpec,
+    seed: u64,
+    facts: Facts,
+}
+
+impl Model {
+    /// Reads, scales and checks.
+    pub fn new(config: &DeviceConfig) -> Result<Self, SimError> {
+        let wrong = |detail: String| SimError::DeviceFile {
+            place: config.place.clone(),
+            detail,
+        };
+        let tree: Value = toml::from_str(&config.device).map_err(|e| wrong(e.to_string()))?;
+        let kind = tree.get("model").and_then(Value::as_str).unwrap_or("ssd");
+        let spec = match kind {
+            "disk" => Spec::Disk(disk(changed(tree.clone(), &config.set, &wrong)?, config)?),
+            "fixed" => {
+                let mut spec: FixedSpec =
+                    serde_json::from_value(changed(tree.clone(), &config.set, &wrong)?)
+                        .map_err(|e| wrong(e.to_string()))?;
+                spec.size = Bytes(config.size_bytes.unwrap_or(spec.size.0));
+                Spec::Fixed(spec)
+            }
+            _ => {
+                let spec = pages(config)?;
+                let service = config.service.or(spec.service).unwrap_or_default();
+                Spec::Pages(Box::new(spec), service)
+            }
+        };
+        let default = match spec {
+            Spec::Disk(_) => "sptf",
+            _ => "fcfs",
+        };
+        let policy = PolicySpec {
+            name: config.policy.clone().unwrap_or(default.into()),
+            ..PolicySpec::default()
+        };
+        let mut model = Model {
+            facts: facts(&spec, &policy.name),
+            spec,
+            policy,
+            seed: config.seed,
+        };
+        let capacity_bytes = model.build()?.capacity_bytes() / SECTOR_BYTES * SECTOR_BYTES;
+        let wanted = config.size_bytes.unwrap_or(capacity_bytes);
+        model.facts.size_bytes = wanted.min(capacity_bytes);
+        Ok(model)
+    }
+
+    /// What it is.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The device in its first state, at time 0.
+    pub fn build(&self) -> Result<Box<dyn Stepped>, SimError> {
+        Ok(match &self.spec {
+            Spec::Disk(spec) => Box::new(SteppedDisk::new(spec, &self.policy.name)?),
+            Spec::Fixed(spec) => Box::new(Fixed::new(*spec)),
+            Spec::Pages(spec, Service::Serial) => self.stepped(Serial::new(spec), spec)?,
+            Spec::Pages(spec, Service::Parallel) => {
+                self.stepped(Parallel::new(spec, self.seed)?, spec)?
+            }
+        })
+    }
+
+    fn stepped<D: Device + 'static>(
+        &self,
+        device: D,
+        spec: &DeviceSpec,
+    ) -> Result<Box<dyn Stepped>, SimError> {
+        let policy = self.policy.make(POLICIES)?;
+        let window = Window::new(self.policy.alpha.0, self.policy.aging);
+        let (depth, hosts) = (spec.queue.depth, spec.queue.host_queues);
+        let simulation = Simulation::new(device, policy, window, depth, hosts, false);
+        Ok(Box::new(SteppedDevice::new(simulation)))
+    }
+}
+
+fn facts(spec: &Spec, policy: &str) -> Facts {
+    let mut facts = Facts {
+        kind: "fixed",
+        rotational: false,
+        size_bytes: 0,
+        queue_depth: 0,
+        policy: policy.to_owned(),
+        service: "",
+        shortest_ns: 0,
+    };
+    match spec {
+        Spec::Disk(disk) => {
+            facts.kind = "disk";
+            facts.rotational = true;
+            facts.queue_depth = disk.queue_depth as u32;
+            facts.shortest_ns = disk.overhead.0;
+        }
+        Spec::Pages(pages, service) => {
+            facts.kind = "ssd";
+            facts.queue_depth = pages.queue.depth;
+            facts.shortest_ns = pages.flash.page_read.0.min(pages.flash.page_write.0);
+            facts.service = match service {
+                Service::Serial => "serial",
+                Service::Parallel => "parallel",
+            };
+        }
+        Spec::Fixed(fixed) => {
+            facts.queue_depth = fixed.servers;
+            facts.shortest_ns = fixed.service.0;
+            facts.policy = "fcfs".into();
+        }
+    }
+    facts
+}
+
+/// The tree of a device file with some of its keys replaced.
+fn changed(
+    mut tree: Value,
+    set: &BTreeMap<String, Value>,
+    wrong: &dyn Fn(String) -> SimError,
+) -> Result<Value, SimError> {
+    for (key, value) in set {
+        let mut at = &mut tree;
+        for part in key.split('.') {
+            let table = at.as_object_mut();
+            let table = table.ok_or_else(|| wrong(format!("{key} is not a known key")))?;
+            at = table.entry(part).or_insert(Value::Null);
+        }
+        *at = value.clone();
+    }
+    Ok(tree)
+}
+
+/// A disk of the size asked for: every zone loses the same share of its cylinders, and the three
+/// seek times hold for what is left, so that a small device still has seeks over the whole stroke.
+fn disk(tree: Value, config: &DeviceConfig) -> Result<DiskSpec, SimError> {
+    let wrong = |detail: String| SimError::DeviceFile {
+        place: config.place.clone(),
+        detail,
+    };
+    let mut spec: DiskSpec = serde_json::from_value(tree).map_err(|e| wrong(e.to_string()))?;
+    if let Some(depth) = config.queue_depth {
+        spec.queue_depth = depth as usize;
+    }
+    spec.check()?;
+    let Some(size_bytes) = config.size_bytes else {
+        return Ok(spec);
+    };
+    let share = size_bytes as f64 / spec.capacity().0 as f64;
+    if share > 1.0 {
+        let expected = format!("at most the model's capacity, {}", spec.capacity());
+        return Err(SimError::range("size", Bytes(size_bytes), expected));
+    }
+    let whole = spec.zones.clone();
+    for (zone, whole) in spec.zones.iter_mut().zip(&whole) {
+        zone.cylinders = ((f64::from(whole.cylinders) * share).ceil() as u32).max(1);
+    }
+    spec.check()?;
+    Ok(spec)
+}
+
+/// An SSD of the size asked for: fewer blocks in every plane.
+fn pages(config: &DeviceConfig) -> Result<DeviceSpec, SimError> {
+    let text = format!("{}\n", config.device);
+    let mut spec = DeviceSpec::read(&text, &config.set)?;
+    if let Some(depth) = config.queue_depth {
+        spec.queue.depth = depth;
+        spec.ftl.in_flight = spec.ftl.in_flight.max(1);
+    }
+    spec.check()?;
+    let Some(size_bytes) = config.size_bytes else {
+        return Ok(spec);
+    };
+    let flash = &mut spec.flash;
+    let row_bytes = u64::from(flash.planes()) * u64::from(flash.pages_per_block) * flash.page.0;
+    let rows = size_bytes.div_ceil(row_bytes).max(1);
+    let spare = spec.ftl.over_provisioning.0;
+    let reserved = u64::from(spec.ftl.free_blocks_high) + 3;
+    let blocks = ((rows as f64 * (1.0 + spare)).ceil() as u64).max(rows + reserved);
+    if blocks > u64::from(flash.blocks_per_plane) {
+        let most = u64::from(flash.blocks_per_plane) as f64 / (1.0 + spare) * row_bytes as f64;
+        let expected = format!("at most the model's capacity, {}", Bytes(most as u64));
+        return Err(SimError::range("size", Bytes(size_bytes), expected));
+    }
+    flash.blocks_per_plane = blocks as u32;
+    // What is kept free for collection must not shrink the part that the host sees.
+    spec.ftl.over_provisioning.0 = spare.max(blocks as f64 / rows as f64 - 1.0);
+    let most = Bytes(flash.pages() * flash.page.0);
+    spec.buffer.size = spec.buffer.size.min(most);
+    spec.check()?;
+    Ok(spec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str, size_bytes: u64) -> DeviceConfig {
+        DeviceConfig {
+            device: text.into(),
+            place: "test".into(),
+            set: BTreeMap::new(),
+            size_bytes: Some(size_bytes),
+            queue_depth: Some(4),
+            policy: None,
+            service: None,
+            seed: 0,
+        }
+    }
+
+    fn shipped() -> Vec<(&'static str, &'static str)> {
+        let disks = schedlab_sim::disk::SHIPPED.iter();
+        disks
+            .chain(schedlab_sim::device::SHIPPED)
+            .copied()
+            .collect()
+    }
+
+    #[test]
+    fn every_shipped_model_can_have_any_size_and_serves_its_last_sector() {
+        for (name, text) in shipped() {
+            for size_bytes in [64 << 20, 256 << 20, 1 << 30, 4 << 30] {
+                let model = Model::new(&config(text, size_bytes)).unwrap();
+                assert_eq!(model.facts().size_bytes, size_bytes, "{name}");
+                let mut device = model.build().unwrap();
+                let submission = schedlab_sim::Submission {
+                    at_ns: 0,
+                    tag: 9,
+                    kind: schedlab_sim::Kind::Read,
+                    offset_bytes: size_bytes - 512,
+                    length_bytes: 512,
+                };
+                device.submit(submission).unwrap();
+                let mut done = Vec::new();
+                while device.next_time_ns().is_some() {
+                    device.advance(&mut done);
+                }
+                assert_eq!(done.len(), 1, "{name}");
+                assert!(done[0].at_ns > 0, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_shipped_model_builds_at_its_own_size() {
+        for (name, text) in shipped() {
+            let whole = DeviceConfig {
+                size_bytes: None,
+                ..config(text, 0)
+            };
+            let model = Model::new(&whole).unwrap();
+            assert!(model.facts().size_bytes > 1 << 30, "{name}");
+            assert_eq!(model.facts().queue_depth, 4, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_size_beyond_the_model_is_refused_with_the_largest() {
+        for (_, text) in shipped() {
+            let error = Model::new(&config(text, 1 << 50)).err().unwrap();
+            assert!(error.to_string().contains("capacity"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_small_disk_still_seeks_over_its_whole_stroke() {
+        let text = schedlab_sim::disk::SHIPPED[0].1;
+        let whole = DiskSpec::from_toml("disk7200", text).unwrap();
+        let tree = toml::from_str(text).unwrap();
+        let small = disk(tree, &config(text, 1 << 30)).unwrap();
+        assert!(small.capacity().0 >= 1 << 30);
+        assert_eq!(small.seek_full, whole.seek_full);
+        let mechanics = schedlab_sim::disk::Mechanics::new(&small);
+        let stroke_ns = mechanics.seek_ns(mechanics.last_cylinder);
+        let share = stroke_ns as f64 / small.seek_full.0 as f64;
+        assert!((0.9..=1.01).contains(&share), "{share}");
+    }
+}

@@ -1,0 +1,65 @@
+//! What a model gives without a kernel above it: the prediction that a live run is compared with.
+
+use schedlab_model::{Histogram, Rng};
+use schedlab_sim::{Kind, SimError, Stepped, Submission};
+use serde::Serialize;
+
+use crate::Model;
+
+/// Figures of a closed loop of random requests.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Completed requests per second.
+    pub iops: f64,
+    /// Mean response, ns.
+    pub mean_ns: f64,
+    /// Its 99th percentile, ns.
+    pub p99_ns: u64,
+}
+
+/// `requests` random requests of `length_bytes`, `depth` outstanding; a new one arrives
+/// `host_delay_ns` after each completion.
+pub fn predict(
+    model: &Model,
+    requests: u64,
+    depth: u32,
+    length_bytes: u64,
+    is_write: bool,
+    host_delay_ns: u64,
+) -> Result<Prediction, SimError> {
+    let mut device: Box<dyn Stepped> = model.build()?;
+    let mut rng = Rng::new(1, 0);
+    let records = (model.facts().size_bytes / length_bytes).max(1);
+    let kind = if is_write { Kind::Write } else { Kind::Read };
+    let mut arrivals = std::collections::VecDeque::from(vec![0; depth as usize]);
+    let (mut issued, mut response, mut end_ns) = (Vec::new(), Histogram::new(), 0);
+    let mut done = Vec::new();
+    while response.count() < requests {
+        let next_ns = device.next_time_ns();
+        match arrivals.front() {
+            Some(at_ns) if next_ns.is_none_or(|next_ns| *at_ns <= next_ns) => {
+                let submission = Submission {
+                    at_ns: *at_ns,
+                    tag: issued.len() as u64,
+                    kind,
+                    offset_bytes: rng.below(records) * length_bytes,
+                    length_bytes,
+                };
+                issued.push(*at_ns);
+                device.submit(submission)?;
+                arrivals.pop_front();
+            }
+            _ => device.advance(&mut done),
+        }
+        for completion in done.drain(..) {
+            response.record(completion.at_ns - issued[completion.tag as usize]);
+            arrivals.push_back(completion.at_ns + host_delay_ns);
+            end_ns = completion.at_ns;
+        }
+    }
+    Ok(Prediction {
+        iops: response.count() as f64 * 1e9 / (end_ns.max(1) as f64),
+        mean_ns: response.mean().unwrap_or(0.0),
+        p99_ns: response.quantile(0.99).unwrap_or(0),
+    })
+}

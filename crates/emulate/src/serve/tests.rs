@@ -1,0 +1,154 @@
+//! The worker under a clock that the test sets.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::*;
+use crate::DeviceConfig;
+
+type Log = Rc<RefCell<Vec<(u32, bool)>>>;
+
+struct Noted(u32, Log);
+
+impl Reply for Noted {
+    fn done(self) {
+        self.1.borrow_mut().push((self.0, true));
+    }
+
+    fn failed(self) {
+        self.1.borrow_mut().push((self.0, false));
+    }
+}
+
+/// One server of 1 ms.
+fn worker(dilate: f64, lead_ns: u64) -> Worker<Noted> {
+    let config = DeviceConfig {
+        device: "model = 'fixed'\nservice = '1ms'\nservers = 1\nsize = '1m'".into(),
+        place: "test".into(),
+        set: Default::default(),
+        size_bytes: None,
+        queue_depth: None,
+        policy: None,
+        service: None,
+        seed: 0,
+    };
+    let model = Model::new(&config).unwrap();
+    let mut worker = Worker::new(model, Scale::new(dilate), Arc::default(), 0).unwrap();
+    worker.lead(lead_ns);
+    worker
+}
+
+fn read(number: u32, at_ns: u64, log: &Log) -> Arrival<Noted> {
+    Arrival {
+        at_ns,
+        kind: Kind::Read,
+        offset_bytes: 0,
+        length_bytes: 4096,
+        reply: Noted(number, log.clone()),
+    }
+}
+
+fn numbers(log: &Log) -> Vec<u32> {
+    log.borrow().iter().map(|(number, _)| *number).collect()
+}
+
+#[test]
+fn replies_come_at_modelled_times_in_the_order_of_the_stamps() {
+    let (mut worker, log) = (worker(1.0, 0), Log::default());
+    let mut batch = vec![read(2, 200, &log), read(1, 100, &log)];
+    let next_ns = worker.step(300, &mut batch, &|| 300);
+    assert_eq!(next_ns, Some(1_000_100));
+    worker.step(1_000_099, &mut batch, &|| 1_000_099);
+    assert!(log.borrow().is_empty(), "replied before its time");
+    let next_ns = worker.step(1_000_100, &mut batch, &|| 1_000_100);
+    assert_eq!(numbers(&log), [1]);
+    assert_eq!(next_ns, Some(2_000_100));
+    assert_eq!(worker.step(2_000_100, &mut batch, &|| 2_000_100), None);
+    assert_eq!(numbers(&log), [1, 2]);
+}
+
+#[test]
+fn dilation_stretches_the_response() {
+    let (mut worker, log) = (worker(10.0, 0), Log::default());
+    let mut batch = vec![read(1, 1000, &log)];
+    let next_ns = worker.step(1000, &mut batch, &|| 1000);
+    assert_eq!(next_ns, Some(10_001_000));
+}
+
+#[test]
+fn lateness_is_counted_and_does_not_reach_the_model() {
+    let (mut worker, log) = (worker(1.0, 0), Log::default());
+    worker.mark(0);
+    let mut batch = vec![read(1, 0, &log), read(2, 0, &log)];
+    worker.step(0, &mut batch, &|| 0);
+    // The worker slept 100 µs too long: more than 5 % of 1 ms.
+    worker.step(1_100_000, &mut batch, &|| 1_100_000);
+    assert_eq!(worker.step(2_000_000, &mut batch, &|| 2_000_000), None);
+    let report = worker.report(2_000_000);
+    assert_eq!(report.reads, 2);
+    assert_eq!(report.late_share, 0.5);
+    assert_eq!(report.lateness.max_ns, 100_000);
+    assert_eq!(report.modelled.mean_ns, 1_500_000.0);
+    assert_eq!(report.replied.mean_ns, 1_550_000.0);
+    assert_eq!(report.depth_max, 2);
+    // Two requests for the first millisecond, one for the second.
+    assert!(
+        (report.depth_mean - 1.5).abs() < 1e-9,
+        "{}",
+        report.depth_mean
+    );
+}
+
+#[test]
+fn a_stamp_before_an_event_that_happened_is_counted() {
+    let (mut worker, log) = (worker(1.0, 0), Log::default());
+    let mut batch = vec![read(1, 0, &log)];
+    worker.step(0, &mut batch, &|| 0);
+    worker.step(1_500_000, &mut batch, &|| 1_500_000);
+    batch.push(read(2, 900_000, &log));
+    let next_ns = worker.step(1_600_000, &mut batch, &|| 1_600_000);
+    assert_eq!(next_ns, Some(2_000_000), "it begins at the event, 1 ms");
+    assert!(worker.report(1_600_000).reordered_share > 0.0);
+}
+
+#[test]
+fn a_lead_lets_replies_go_early() {
+    let (mut worker, log) = (worker(1.0, 30_000), Log::default());
+    let mut batch = vec![read(1, 0, &log)];
+    assert_eq!(worker.step(0, &mut batch, &|| 0), Some(970_000));
+    worker.step(970_000, &mut batch, &|| 970_000);
+    assert_eq!(numbers(&log), [1]);
+}
+
+#[test]
+fn a_bypass_answers_everything_at_once_until_it_ends() {
+    let (mut worker, log) = (worker(1.0, 0), Log::default());
+    let mut batch = vec![read(1, 0, &log), read(2, 0, &log)];
+    worker.step(0, &mut batch, &|| 0);
+    worker.bypass(true);
+    assert_eq!(numbers(&log), [1, 2]);
+    batch.push(read(3, 10, &log));
+    worker.step(10, &mut batch, &|| 10);
+    assert_eq!(numbers(&log), [1, 2, 3]);
+    // What was answered early is still in the model, and must not answer for what comes now.
+    worker.bypass(false);
+    batch.push(read(4, 500_000, &log));
+    worker.step(500_000, &mut batch, &|| 500_000);
+    worker.step(2_000_000, &mut batch, &|| 2_000_000);
+    assert_eq!(numbers(&log), [1, 2, 3]);
+    worker.step(3_000_000, &mut batch, &|| 3_000_000);
+    assert_eq!(numbers(&log), [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_reset_waits_for_an_idle_device_and_starts_from_the_beginning() {
+    let (mut worker, log) = (worker(1.0, 0), Log::default());
+    let mut batch = vec![read(1, 0, &log)];
+    worker.step(0, &mut batch, &|| 0);
+    assert!(worker.reset(10).is_err());
+    worker.step(1_000_000, &mut batch, &|| 1_000_000);
+    worker.reset(5_000_000).unwrap();
+    batch.push(read(2, 5_000_000, &log));
+    let next_ns = worker.step(5_000_000, &mut batch, &|| 5_000_000);
+    assert_eq!(next_ns, Some(6_000_000));
+}

@@ -1,0 +1,179 @@
+//! A device in steps and a batch run are one model: any arrivals give the same completions.
+
+#![allow(clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use schedlab_model::{Bytes, Histogram, Nanos, Request};
+use schedlab_sim::device::{DeviceSpec, Parallel, Serial};
+use schedlab_sim::disk::{self, DiskSpec, SteppedDisk};
+use schedlab_sim::engine::{Simulation, SteppedDevice, Window};
+use schedlab_sim::policy::{PolicySpec, POLICIES};
+use schedlab_sim::workload::Incoming;
+use schedlab_sim::{Completion, Kind, Stepped, Stop, Submission};
+
+/// (pause before it in µs, place in 1/1000 of the device, pages, write)
+type Asked = (u64, u64, u64, bool);
+
+fn asked() -> impl Strategy<Value = Vec<Asked>> {
+    let pause = prop_oneof![Just(0u64), 1u64..200, 1u64..20_000];
+    prop::collection::vec((pause, 0u64..1000, 1u64..40, any::<bool>()), 1..150)
+}
+
+fn requests(asked: &[Asked], capacity_bytes: u64) -> Vec<Request> {
+    let mut now_ns = 0;
+    let request = |(pause_us, place, pages, is_write): &Asked| {
+        now_ns += pause_us * 1000;
+        let length = pages * 4096;
+        let offset = (capacity_bytes - length) / 1000 * place / 4096 * 4096;
+        Request {
+            arrival: Nanos(now_ns),
+            offset: Bytes(offset),
+            length: Bytes(length),
+            is_write: *is_write,
+        }
+    };
+    asked.iter().map(request).collect()
+}
+
+/// Latency of each request, by the rule that a real-time driver follows.
+fn stepped(device: &mut dyn Stepped, requests: &[Request]) -> Vec<u64> {
+    let mut done = Vec::new();
+    for (tag, request) in requests.iter().enumerate() {
+        let at_ns = request.arrival.0;
+        while device.next_time_ns().is_some_and(|next_ns| next_ns < at_ns) {
+            device.advance(&mut done);
+        }
+        let kind = if request.is_write {
+            Kind::Write
+        } else {
+            Kind::Read
+        };
+        device
+            .submit(Submission {
+                at_ns,
+                tag: tag as u64,
+                kind,
+                offset_bytes: request.offset.0,
+                length_bytes: request.length.0,
+            })
+            .unwrap();
+    }
+    while device.next_time_ns().is_some() {
+        device.advance(&mut done);
+    }
+    assert!(done.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
+    let mut latencies = vec![u64::MAX; requests.len()];
+    for Completion { tag, at_ns } in done {
+        let tag = tag as usize;
+        assert_eq!(latencies[tag], u64::MAX, "completed twice");
+        latencies[tag] = at_ns - requests[tag].arrival.0;
+    }
+    latencies
+}
+
+fn small_ssd() -> DeviceSpec {
+    let set = [
+        ("flash.blocks_per_plane", 16.into()),
+        ("buffer.size", "256k".into()),
+        ("queue.depth", 8.into()),
+        ("ftl.in_flight", 4.into()),
+        ("ftl.over_provisioning", 0.8.into()),
+    ];
+    let set = set.map(|(key, value)| (key.to_string(), value)).into();
+    let spec = DeviceSpec::read("ncq2014", &set).unwrap();
+    spec.check().unwrap();
+    spec
+}
+
+fn compare_ssd<D: schedlab_sim::device::Device>(
+    make: impl Fn() -> D,
+    policy: &str,
+    asked: &[Asked],
+) {
+    let spec = PolicySpec {
+        name: policy.into(),
+        ..PolicySpec::default()
+    };
+    let simulation = || {
+        let window = Window::new(spec.alpha.0, spec.aging);
+        Simulation::new(make(), spec.make(POLICIES).unwrap(), window, 8, 2, true)
+    };
+    let capacity_bytes = u64::from(make().pages()) * make().page_bytes();
+    let requests = requests(asked, capacity_bytes);
+    let mut source = requests.iter().map(|request| Ok(Incoming::from(*request)));
+    let (_, log, _) = simulation().run(&mut source, &Stop::default()).unwrap();
+    let mut batch = vec![0; requests.len()];
+    for logged in log {
+        batch[logged.command.index as usize] = logged.completed_ns - logged.command.arrival_ns;
+    }
+    assert_eq!(
+        stepped(&mut SteppedDevice::new(simulation()), &requests),
+        batch
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn disk_in_steps_is_the_disk_of_a_batch_run(asked in asked(), policy in 0..5usize) {
+        let policy = disk::POLICIES[policy].0;
+        let spec = DiskSpec::shipped("disk7200").unwrap();
+        let requests = requests(&asked, spec.capacity().0);
+        let batch = disk::replay(&spec, policy, requests.iter().copied(), &Stop::default());
+        let batch = batch.unwrap();
+        let mut histogram = Histogram::new();
+        let latencies = stepped(&mut SteppedDisk::new(&spec, policy).unwrap(), &requests);
+        latencies.iter().for_each(|latency_ns| histogram.record(*latency_ns));
+        prop_assert_eq!(histogram.max(), Some(batch.latency_ns_max));
+        prop_assert_eq!(histogram.mean(), Some(batch.latency_ns_mean));
+        prop_assert_eq!(histogram.bins().collect::<Vec<_>>(), batch.latency_bins);
+    }
+
+    #[test]
+    fn ssd_in_steps_is_the_ssd_of_a_batch_run(asked in asked(), policy in 0..9usize) {
+        let policy = POLICIES[policy].0;
+        compare_ssd(|| Serial::new(&small_ssd()), policy, &asked);
+        compare_ssd(|| Parallel::new(&small_ssd(), 1).unwrap(), policy, &asked);
+    }
+}
+
+#[test]
+fn flush_and_discard_of_a_disk_without_write_cache_take_no_time() {
+    let spec = DiskSpec::shipped("disk7200").unwrap();
+    let mut disk = SteppedDisk::new(&spec, "fcfs").unwrap();
+    let submission = |tag, kind, length_bytes| Submission {
+        at_ns: 1000,
+        tag,
+        kind,
+        offset_bytes: 0,
+        length_bytes,
+    };
+    disk.submit(submission(1, Kind::Write, 4096)).unwrap();
+    disk.submit(submission(2, Kind::Flush, 0)).unwrap();
+    disk.submit(submission(3, Kind::Trim, 4096)).unwrap();
+    let mut done = Vec::new();
+    disk.advance(&mut done);
+    let tags: Vec<u64> = done.iter().map(|completion| completion.tag).collect();
+    assert_eq!(tags, [2, 3]);
+    assert_eq!(done[0].at_ns, 1000);
+    disk.advance(&mut done);
+    // Overhead 0.1 ms, then the platter: at most one revolution to sector 0, and its 8 sectors.
+    assert_eq!(done[2].tag, 1);
+    assert!((101_000..9_000_000).contains(&done[2].at_ns));
+    assert_eq!(disk.next_time_ns(), None);
+}
+
+#[test]
+fn a_request_beyond_the_end_is_refused() {
+    let spec = DiskSpec::shipped("disk7200").unwrap();
+    let mut disk = SteppedDisk::new(&spec, "fcfs").unwrap();
+    let beyond = Submission {
+        at_ns: 0,
+        tag: 0,
+        kind: Kind::Read,
+        offset_bytes: disk.capacity_bytes(),
+        length_bytes: 512,
+    };
+    assert!(disk.submit(beyond).is_err());
+}

@@ -1,0 +1,495 @@
+"""Emulated devices: a model of a disk or SSD behind a real block device, /dev/loopN.
+
+    program → file system → /dev/loopN (scheduler under test) → FUSE file → server with the model
+
+Everything of a device lies below one directory with a random name, which is in the journal before
+it exists: `fuse/` with the mounted file `disk`. The server has that directory's name among its
+arguments. So whoever cleans up (emulated_removal.py) finds mount, server and loop device from the
+journal alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import math
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import HostError, SpecError
+from schedlab.host import owned
+from schedlab.host.emulated_facts import WAY_MAX_NS, findings
+from schedlab.host.emulated_removal import KIND, SERVER_MODULE, process_state
+from schedlab.host.journal import Journal
+from schedlab.host.scratch import Scratch, require_root
+from schedlab.spec import GateFinding
+
+DEFAULT_SIZE_BYTES = 8 << 30
+DEFAULT_TAGS = 128
+LEAST_TAGS = 4
+"""The kernel takes no smaller `nr_requests`."""
+START_PATIENCE_S = 30.0
+ANSWER_PATIENCE_S = 10.0
+STOPPED_PATIENCE_S = 5.0
+CALIBRATION_S = 0.2
+
+
+_TIMES = (
+    "iosched/read_expire",
+    "iosched/write_expire",
+    "iosched/prio_aging_expire",
+    "iosched/slice_idle_us",
+    "iosched/fifo_expire_sync",
+    "iosched/fifo_expire_async",
+    "iosched/timeout_sync",
+    "iosched/read_lat_nsec",
+    "iosched/write_lat_nsec",
+    "wbt_lat_usec",
+)
+
+
+@dataclass(frozen=True)
+class Emulation:
+    """What is to be emulated.
+
+    `model` is a shipped name or the path of a device file. `queue_depth` is the depth of the
+    hardware queue: the model holds so many commands and the driver has so many tags (at least 4:
+    with fewer, the commands wait in the device in order). None is the model's own. `dilate` k lets
+    modelled time pass k times slower. `data` is `memory`, `none` (reads give zeros; raw tests
+    only) or the path of a file. `settings` change keys of the device file.
+
+    `lead_us` sends replies early, to make up for the way from and to the program; None: as long
+    as that way was measured, if the model's shortest service is three times as long. `spin_us` of
+    each wait are spent awake; None: what the model needs.
+    """
+
+    model: str
+    size_bytes: int | None = DEFAULT_SIZE_BYTES
+    queue_depth: int | None = None
+    rotational: bool | None = None
+    policy: str | None = None
+    service: str | None = None
+    dilate: float = 1.0
+    data: str = "memory"
+    lead_us: float | None = None
+    spin_us: int | None = None
+    readers: int | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+    seed: int = 0
+
+    def device_config(self) -> dict[str, Any]:
+        """The part that describes the model, for the compiled server."""
+        name, text = model_text(self.model)
+        return {
+            "device": text,
+            "place": name,
+            "set": dict(self.settings),
+            "size_bytes": self.size_bytes,
+            "queue_depth": self.queue_depth,
+            "policy": self.policy,
+            "service": self.service,
+            "seed": self.seed,
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Facts of the device, before it exists. SpecError for what cannot be.
+
+        Keys: emulated, model, sha256, kind, rotational, size_bytes, queue_depth, tags, policy,
+        service, shortest_ns, dilate, data, served_in_order. A device that exists adds overhead_ns
+        (depth 1, without a model), ceiling_per_s, predicted_per_s and lead_ns.
+        """
+        from schedlab import _core
+
+        if self.dilate < 1:
+            raise SpecError(f"dilate = {self.dilate}: expected at least 1", "--dilate 1")
+        name, text = model_text(self.model)
+        facts: dict[str, Any] = json.loads(_core.emulated_facts(json.dumps(self.device_config())))
+        depth = facts["queue_depth"] if self.queue_depth is None else self.queue_depth
+        facts["tags"] = min(max(depth, LEAST_TAGS), DEFAULT_TAGS)
+        if self.rotational is not None:
+            facts["rotational"] = self.rotational
+        return {
+            "emulated": True,
+            "model": name,
+            "sha256": hashlib.sha256(text.encode()).hexdigest(),
+            **facts,
+            "dilate": self.dilate,
+            "data": self.data,
+            "served_in_order": depth < LEAST_TAGS,
+        }
+
+
+def shipped_models() -> dict[str, str]:
+    """Device files that come with schedlab: name and text."""
+    from schedlab import _core
+
+    models = dict(_core.disk_devices())
+    models.update(dict(_core.sim_names("device")))
+    return models
+
+
+def model_text(model: str) -> tuple[str, str]:
+    """Name and text of a shipped model or of a device file. SpecError when there is none."""
+    shipped = shipped_models()
+    if model in shipped:
+        return model, shipped[model]
+    path = Path(model)
+    try:
+        return path.stem, path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        names = ", ".join(sorted(shipped))
+        raise SpecError(
+            f"{model} is neither a shipped model nor a readable device file: {error}",
+            f"shipped models: {names}",
+        ) from error
+
+
+@dataclass(frozen=True)
+class Emulated(Scratch):
+    """An emulated device; like a scratch device, with its model and the way to its server."""
+
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    server: Server | None = None
+
+    def mark(self) -> None:
+        """Begin a window: what `account` gives counts from here."""
+        self._server().ask("mark")
+
+    def account(self) -> dict[str, Any]:
+        """What was served since `mark`, how late, how deep; see `Report` in crates/emulate."""
+        return self._server().ask("read")
+
+    def reset(self) -> None:
+        """Put head, caches and translation layer into their first state; data stay.
+
+        It waits for requests that are still in the device.
+        """
+        deadline = time.monotonic() + ANSWER_PATIENCE_S
+        while True:
+            try:
+                self._server().ask("reset")
+                return
+            except HostError:
+                if time.monotonic() > deadline or not self.is_alive():
+                    raise
+                time.sleep(0.005)
+
+    def is_alive(self) -> bool:
+        """Whether the server still serves."""
+        return self.server is not None and self.server.is_alive()
+
+    def gate_findings(self, account: Mapping[str, Any]) -> tuple[GateFinding, ...]:
+        """What makes a run on this device worthless, from its account; see emulated_facts."""
+        return findings(account, self.facts)
+
+    def _server(self) -> Server:
+        if self.server is None:
+            raise HostError(f"{self.path} has no server here", "ask the process that made it")
+        return self.server
+
+
+class Server:
+    """The owner's side of the serving process."""
+
+    def __init__(self, directory: Path, emulation: Emulation, preallocate: bool) -> None:
+        self.directory = directory
+        self._lock = threading.Lock()
+        self._buffer = b""
+        self._closed = threading.Event()
+        config = {
+            "device": emulation.device_config(),
+            "data": emulation.data,
+            "preallocate": preallocate,
+            "dilate": emulation.dilate,
+            "spin_us": emulation.spin_us,
+            "readers": emulation.readers or 1,
+        }
+        self._socket, theirs = socket.socketpair()
+        fuse = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            _mount_fuse(directory / "fuse", fuse)
+            self._process = self._start(fuse, theirs.fileno(), json.dumps(config))
+        finally:
+            os.close(fuse)
+            theirs.close()
+        self._socket.settimeout(START_PATIENCE_S)
+        self.facts = self._receive()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _start(self, fuse: int, control: int, config: str) -> subprocess.Popen[bytes]:
+        package = str(Path(__file__).resolve().parents[2])
+        program = [sys.executable, "-S", "-m", SERVER_MODULE, str(self.directory)]
+        # A file, not a pipe: nobody need read it while the server lives.
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115
+        return subprocess.Popen(
+            [*program, str(fuse), str(control), config],
+            pass_fds=(fuse, control),
+            env={**os.environ, "PYTHONPATH": package},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._messages,
+            start_new_session=True,
+        )
+
+    @property
+    def process_id(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process.poll() is None
+
+    def ask(self, command: str, **content: Any) -> dict[str, Any]:
+        """Send a command, return the answer. HostError when the server does not answer."""
+        line = json.dumps({"command": command, **content}) + "\n"
+        with self._lock:
+            try:
+                self._socket.settimeout(ANSWER_PATIENCE_S)
+                self._socket.sendall(line.encode())
+                answer = self._receive()
+            except OSError as error:
+                raise self._died(error.strerror or str(error)) from error
+        if "error" in answer:
+            raise HostError(f"the emulated device refuses {command}: {answer['error']}")
+        return answer
+
+    def _receive(self) -> dict[str, Any]:
+        while b"\n" not in self._buffer:
+            try:
+                part = self._socket.recv(1 << 16)
+            except OSError as error:
+                raise self._died(error.strerror or str(error)) from error
+            if not part:
+                raise self._died("it has ended")
+            self._buffer += part
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _died(self, reason: str) -> HostError:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        self._messages.seek(0)
+        said = self._messages.read().decode(errors="replace").strip()
+        return HostError(
+            f"the server of the emulated device does not answer ({reason}){': ' + said[-500:]}"
+            if said
+            else f"the server of the emulated device does not answer ({reason})",
+            "start the run again",
+        )
+
+    def _watch(self) -> None:
+        """End a server that is stopped: what waits for it then fails instead of hanging."""
+        since: float | None = None
+        while not self._closed.wait(1.0) and self.is_alive():
+            if process_state(self.process_id) not in ("T", "t"):
+                since = None
+                continue
+            since = since or time.monotonic()
+            if time.monotonic() > since + STOPPED_PATIENCE_S:
+                self._process.kill()
+
+    def close(self) -> None:
+        """Let everything still in the device be answered at once; the end is near."""
+        self._closed.set()
+        if self.is_alive() and process_state(self.process_id) not in ("T", "t"):
+            with contextlib.suppress(HostError):
+                self.ask("bypass", on=True)
+        self._socket.close()
+
+    def reap(self) -> None:
+        """Wait for the process that `quiesce` has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(ANSWER_PATIENCE_S)
+        self._messages.close()
+
+
+def make(journal: Journal, parent: Path, emulation: Emulation) -> Emulated:
+    """Make an emulated device, each part in the journal before it exists.
+
+    HostError with what the machine lacks, SpecError for a model that cannot be.
+    """
+    require_root()
+    require_fuse()
+    facts = emulation.describe()
+    preallocate = _check_memory(emulation, facts["size_bytes"])
+    directory = parent.resolve() / owned.new_name(KIND)
+    journal.append("own", what=KIND, path=str(directory))
+    try:
+        (directory / "fuse").mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise HostError(f"cannot make {directory}: {error.strerror}") from error
+    server = Server(directory, emulation, preallocate)
+    backing = directory / "fuse" / "disk"
+    path, direct_io = _attach(journal, backing)
+    queue = owned.SYS_BLOCK / Path(path).name / "queue"
+    _set_queue(queue, facts)
+    server.ask("watch", inflight=str(queue.parent / "inflight"))
+    facts |= _calibrated(path, server, emulation, facts)
+    device = Emulated(
+        path=path,
+        backing_file=str(backing),
+        size_bytes=facts["size_bytes"],
+        direct_io=direct_io,
+        facts=facts,
+        server=server,
+    )
+    device.reset()
+    return device
+
+
+def _calibrated(
+    path: str, server: Server, emulation: Emulation, facts: dict[str, Any]
+) -> dict[str, Any]:
+    """Measure the way to the model and back, without it; refuse a model that is too fast for it."""
+    from schedlab import _core
+
+    server.ask("bypass", on=True)
+    overhead_ns, _ = _reads(path, 1)
+    _, ceiling_per_s = _reads(path, 32)
+    server.ask("bypass", on=False)
+    job = {"requests": 2000, "depth": facts["tags"], "record_bytes": 4096}
+    config = json.dumps(emulation.device_config())
+    predicted = json.loads(_core.emulated_prediction(config, json.dumps(job)))["iops"]
+    predicted /= emulation.dilate
+    if predicted > ceiling_per_s / 2 and facts["shortest_ns"] > 0:
+        raise HostError(
+            f"{facts['model']} would serve {predicted:,.0f} requests per second, this host can "
+            f"emulate {ceiling_per_s / 2:,.0f}",
+            f"--dilate {math.ceil(2 * predicted * emulation.dilate / ceiling_per_s)}",
+        )
+    lead_ns = round((emulation.lead_us or 0) * 1000)
+    way_ns = min(overhead_ns, WAY_MAX_NS)
+    if emulation.lead_us is None and facts["shortest_ns"] * emulation.dilate > 3 * way_ns:
+        lead_ns = way_ns
+    server.ask("lead", ns=lead_ns)
+    return {
+        "overhead_ns": overhead_ns,
+        "ceiling_per_s": round(ceiling_per_s),
+        "predicted_per_s": round(predicted, 1),
+        "lead_ns": lead_ns,
+    }
+
+
+def _reads(path: str, depth: int) -> tuple[int, float]:
+    """Median response, ns, and rate of random 4 KiB reads for a quarter of a second."""
+    from schedlab import _core
+
+    arrivals = {"kind": "closed", "depth": depth}
+    workload = {
+        "pattern": {"kind": "random", "replacement": True},
+        "direction": {"kind": "read"},
+        "record": 4096,
+        "span": 16 << 20,
+        "arrivals": arrivals,
+        "seed": 1,
+    }
+    group = {"name": "calibration", "path": path, "workers": 1, "engine": "io_uring"}
+    group |= {"workload": workload, "direct": True, "allow_fallback": True}
+    job = {"seconds": CALIBRATION_S, "ramp_seconds": 0.05, "groups": [group]}
+    result = json.loads(_core.run_io_job(json.dumps(job)))["groups"][0]
+    latency = result["reads"]["latency"]
+    half, median_ns = latency["count"] / 2, 0
+    for low, high, count in latency["bins"]:
+        half -= count
+        if half <= 0:
+            median_ns = (low + high) // 2
+            break
+    return median_ns, latency["count"] * 1e9 / max(result["elapsed_ns"], 1)
+
+
+def require_fuse() -> None:
+    """HostError unless FUSE is there."""
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))
+    except OSError as error:
+        raise HostError(
+            f"an emulated device needs FUSE (/dev/fuse: {error.strerror})",
+            "modprobe fuse; in a container: --device /dev/fuse --cap-add SYS_ADMIN",
+        ) from error
+
+
+def _check_memory(emulation: Emulation, size_bytes: int) -> bool:
+    """Whether to take all memory at once: then writing back can never wait for memory."""
+    if emulation.data != "memory":
+        return False
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    free_kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    free_bytes = free_kib << 10
+    if size_bytes > free_bytes // 2:
+        raise HostError(
+            f"the data of {size_bytes >> 20} MiB would take more than half of the free memory, "
+            f"{free_bytes >> 20} MiB",
+            "ask for less (--size), or keep the data in a file (--data FILE)",
+        )
+    return size_bytes <= free_bytes // 4
+
+
+def _mount_fuse(where: Path, descriptor: int) -> None:
+    options = f"fd={descriptor},rootmode=40000,user_id=0,group_id=0,max_read={1 << 20}"
+    flags = 2 | 4  # MS_NOSUID, MS_NODEV
+    libc = ctypes.CDLL(None, use_errno=True)
+    arguments = (b"schedlab", os.fsencode(where), b"fuse", flags, options.encode())
+    if libc.mount(*arguments) != 0:
+        code = ctypes.get_errno()
+        raise HostError(
+            f"cannot mount FUSE on {where}: {os.strerror(code)}",
+            "run as root; in a container with CAP_SYS_ADMIN",
+        )
+
+
+def _attach(journal: Journal, backing: Path) -> tuple[str, bool]:
+    """A new loop device on the file: path, and whether it does direct I/O."""
+    for index in range(1 << 16):
+        if (owned.SYS_BLOCK / f"loop{index}").exists():
+            continue
+        path = f"/dev/loop{index}"
+        journal.append("own", what="loop", path=path, index=index, backing=str(backing))
+        if owned.add_loop(index):
+            return path, owned.attach_loop(index, backing)
+        journal.append("disown", path=path)
+    raise HostError("every loop device number is taken", "losetup -l shows who has them")
+
+
+def dilated(queue: Path, dilate: float) -> dict[str, int]:
+    """Times of the scheduler that is set, stretched: file below `queue/` and new value.
+
+    What the kernel does not let anybody set stays as it is: bfq's weight raising, writeback, and
+    the think times of programs.
+    """
+    stretched: dict[str, int] = {}
+    for name in _TIMES if dilate != 1 else ():
+        with contextlib.suppress(OSError, ValueError):
+            before = int((queue / name).read_text())
+            if before > 0:
+                stretched[name] = round(before * dilate)
+    return stretched
+
+
+def _set_queue(queue: Path, facts: dict[str, Any]) -> None:
+    """Give the queue of a device of ours what the model has; it goes with the device.
+
+    Under `none` a new `nr_requests` is the number of tags, and stays that when another scheduler
+    is selected; a number equal to the one that is read changes nothing, hence the detour.
+    """
+    (queue / "scheduler").write_text("none")
+    (queue / "rotational").write_text(str(int(facts["rotational"])))
+    (queue / "max_sectors_kb").write_text("1024")
+    tags = facts["tags"]
+    (queue / "nr_requests").write_text(str(tags - 1 if tags > LEAST_TAGS else tags + 1))
+    (queue / "nr_requests").write_text(str(tags))
+    taken = int((queue / "nr_requests").read_text())
+    if taken != tags:
+        raise HostError(f"the kernel gives the device {taken} tags instead of {tags}")

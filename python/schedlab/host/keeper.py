@@ -1,0 +1,250 @@
+"""Emulated devices that outlive the command which made them: `schedlab device up|list|down`.
+
+Each has a keeper, a process of its own session that owns it: `python -m schedlab.host.keeper
+DIRECTORY EMULATION ANNOUNCE`. The keeper is a session like any other, with its own state directory
+(`devices/NAME` below the host's), journal and guardian; so its death ends its device and nothing
+else. It answers on a socket in that directory: `account`, `down`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import HostError, SchedlabError, SpecError
+from schedlab.host import journal, recover
+from schedlab.host.emulated import Emulated, Emulation
+from schedlab.host.emulated_facts import describe
+
+DEVICES = "devices"
+START_PATIENCE_S = 60.0
+DOWN_PATIENCE_S = 60.0
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,31}")
+# A path of a socket may have 107 bytes, so it is opened by a short name inside its directory.
+_SOCKET = "control"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A device that somebody keeps: its name, path, facts, start, and account since then."""
+
+    name: str
+    path: str
+    facts: dict[str, Any]
+    since_s: float
+    keeper: int
+    account: dict[str, Any] = field(default_factory=dict)
+
+    def line(self) -> str:
+        """One line for people: `/dev/loop7: disk7200, 8 GiB, 32 tags, emulated`."""
+        return f"{self.path}: {describe(self.facts)}"
+
+
+def up(emulation: Emulation, name: str = "", state_directory: str | Path | None = None) -> Kept:
+    """Make a device that stays until `down`. HostError, SpecError with the reason otherwise."""
+    root = journal.state_directory(state_directory)
+    name = name or _free_name(root, Path(emulation.model).stem)
+    if not _NAME.fullmatch(name):
+        raise SpecError(f"{name!r} is no name", "use small letters, digits, - and _")
+    directory = root / DEVICES / name
+    if _ask(directory, "account") is not None:
+        raise HostError(f"there is an emulated device {name}", f"schedlab device down {name}")
+    journal.prepare(root)
+    journal.prepare(root / DEVICES)
+    journal.prepare(directory)
+    ready, announce = os.pipe()
+    package = str(Path(__file__).resolve().parents[2])
+    paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+    config = json.dumps(dataclasses.asdict(emulation))
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__, str(directory), config, str(announce)],
+        pass_fds=[announce],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    os.close(announce)
+    with os.fdopen(ready, "rb") as pipe:
+        text = pipe.read()
+    if not text:
+        raise HostError(f"the keeper of {name} ended without a word (status {process.wait()})")
+    answer = json.loads(text)
+    if "error" in answer:
+        process.wait()
+        kind = SpecError if answer["kind"] == "SpecError" else HostError
+        raise kind(answer["error"], answer["hint"])
+    return Kept(**answer)
+
+
+def kept(state_directory: str | Path | None = None) -> list[Kept]:
+    """The devices that are up; what is left of those whose keeper died is removed."""
+    found = []
+    for directory in _directories(journal.state_directory(state_directory)):
+        answer = _ask(directory, "account")
+        if answer is not None:
+            found.append(Kept(**answer))
+        else:
+            _clear(directory)
+    return found
+
+
+def down(name: str, state_directory: str | Path | None = None) -> None:
+    """Remove a device. HostError when there is none of that name, or it does not go."""
+    directory = journal.state_directory(state_directory) / DEVICES / name
+    if not _NAME.fullmatch(name) or not directory.is_dir():
+        raise HostError(f"there is no emulated device {name}", "schedlab device list")
+    answer = _ask(directory, "down")
+    if answer is not None:
+        _wait_for_end(answer["keeper"])
+    _clear(directory)
+
+
+def settle_stale(state_directory: str | Path | None = None) -> list[recover.Recovery]:
+    """Remove what is left of devices whose keeper died; what was done for each."""
+    root = journal.state_directory(state_directory)
+    return [_clear(d) for d in _directories(root) if _ask(d, "account") is None]
+
+
+def _directories(root: Path) -> list[Path]:
+    try:
+        return sorted(path for path in (root / DEVICES).iterdir() if path.is_dir())
+    except OSError:
+        return []
+
+
+def _free_name(root: Path, model: str) -> str:
+    taken = {path.name for path in _directories(root)}
+    stem = re.sub(r"[^a-z0-9_.-]", "-", model.lower()).lstrip("-_.")[:28] or "device"
+    names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
+    return next(name for name in names if name not in taken)
+
+
+def _clear(directory: Path) -> recover.Recovery:
+    """Put back what a keeper that died left, and remove its directory unless one lives."""
+    recovery = recover.Recovery()
+    with journal.held(directory, wait_s=DOWN_PATIENCE_S) as got:
+        if not got:
+            return recovery
+        recovery = recover.settle(directory)
+        recovery.raise_if_failed()
+        for file in (directory / _SOCKET, directory / journal.LOCK_NAME):
+            file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        directory.rmdir()
+    return recovery
+
+
+def _wait_for_end(process: int) -> None:
+    deadline = time.monotonic() + DOWN_PATIENCE_S
+    while journal.is_alive(str(process)):
+        if time.monotonic() > deadline:
+            raise HostError(f"the keeper {process} does not end", f"kill -9 {process}")
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def _short_path(directory: Path) -> Iterator[str]:
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{_SOCKET}"
+    finally:
+        os.close(descriptor)
+
+
+def _ask(directory: Path, command: str) -> dict[str, Any] | None:
+    """The keeper's answer, or nothing when there is no keeper."""
+    try:
+        with socket.socket(socket.AF_UNIX) as client, _short_path(directory) as path:
+            client.settimeout(DOWN_PATIENCE_S)
+            client.connect(path)
+            client.sendall(f"{command}\n".encode())
+            with client.makefile() as answers:
+                text = answers.readline()
+    except OSError:
+        return None
+    answer: dict[str, Any] | None = json.loads(text) if text else None
+    return answer
+
+
+# ---- the keeper itself ----
+
+
+def main(arguments: list[str]) -> int:
+    """Make the device, say so, and keep it until told to end."""
+    from schedlab.host.control import Control
+
+    directory, config, announce = Path(arguments[0]), json.loads(arguments[1]), int(arguments[2])
+    for ignored in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    os.chdir("/")
+    try:
+        with Control(state_directory=directory) as control:
+            device = control.emulated(Emulation(**config))
+            device.mark()
+            with socket.socket(socket.AF_UNIX) as listener, _short_path(directory) as path:
+                (directory / _SOCKET).unlink(missing_ok=True)
+                listener.bind(path)
+                listener.listen()
+                since_s = time.time()
+                _announce(announce, _state(directory.name, device, since_s))
+                announce = -1
+                _serve(listener, directory.name, device, since_s)
+    except SchedlabError as error:
+        _announce(
+            announce,
+            {"error": str(error), "hint": error.hint, "kind": type(error).__name__},
+        )
+        return error.exit_code
+    finally:
+        (directory / _SOCKET).unlink(missing_ok=True)
+    return 0
+
+
+def _announce(descriptor: int, content: dict[str, Any]) -> None:
+    if descriptor >= 0:
+        with os.fdopen(descriptor, "wb") as pipe:
+            pipe.write(json.dumps(content).encode())
+
+
+def _state(name: str, device: Emulated, since_s: float) -> dict[str, Any]:
+    account = {}
+    with contextlib.suppress(HostError):
+        account = device.account()
+    return {
+        "name": name,
+        "path": device.path,
+        "facts": dict(device.facts),
+        "since_s": since_s,
+        "keeper": os.getpid(),
+        "account": account,
+    }
+
+
+def _serve(listener: socket.socket, name: str, device: Emulated, since_s: float) -> None:
+    while True:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(5.0)
+            command = connection.makefile().readline().strip()
+            connection.sendall((json.dumps(_state(name, device, since_s)) + "\n").encode())
+            if command == "down":
+                return
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,344 @@
+"""Emulated devices on the real kernel: data, queue, life cycle, and the gate for lateness."""
+
+from __future__ import annotations
+
+import errno
+import json
+import mmap
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schedlab import _core
+from schedlab.errors import HostError, SpecError
+from schedlab.host import emulated, emulated_facts, emulated_removal, owned
+from schedlab.host.control import Control
+from schedlab.host.emulated import Emulation
+
+MIB = 1 << 20
+FIXED = "model = 'fixed'\nservice = '{service}'\nservers = {servers}\nsize = '64m'\n"
+
+
+@pytest.fixture
+def control(root_with_loop: None, state: Path) -> Iterator[Control]:
+    try:
+        emulated.require_fuse()
+    except HostError as error:
+        pytest.skip(str(error))
+    with Control() as control:
+        yield control
+    assert [line for line in _mountinfo() if str(state) in line] == []
+    assert emulated_removal.servers(state) == []
+
+
+def _mountinfo() -> list[str]:
+    return Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+
+
+def fixed(directory: Path, service: str, servers: int = 1) -> str:
+    """A device file whose every request takes the same time."""
+    path = directory / "fixed.toml"
+    path.write_text(FIXED.format(service=service, servers=servers))
+    return str(path)
+
+
+def read_once(path: str, offset: int = 0) -> float:
+    """Seconds that a direct read of 4 KiB takes; OSError when it fails."""
+    page = mmap.mmap(-1, 4096)
+    device = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    try:
+        start = time.monotonic()
+        os.preadv(device, [page], offset)
+        return time.monotonic() - start
+    finally:
+        os.close(device)
+
+
+def test_a_model_is_described_before_it_exists() -> None:
+    facts = Emulation("disk7200", size_bytes=256 * MIB, queue_depth=1).describe()
+    assert facts["emulated"] is True
+    assert (facts["kind"], facts["rotational"], facts["tags"]) == ("disk", True, 4)
+    assert facts["served_in_order"]
+    assert len(facts["sha256"]) == 64
+    ssd = Emulation("sata-ssd", size_bytes=256 * MIB).describe()
+    assert (ssd["kind"], ssd["rotational"], ssd["tags"]) == ("ssd", False, 32)
+    assert ssd["service"] == "parallel"
+
+
+@pytest.mark.parametrize(
+    ("emulation", "part"),
+    [
+        (Emulation("no-such-model"), "neither a shipped model"),
+        (Emulation("disk7200", size_bytes=1 << 50), "capacity"),
+        (Emulation("disk7200", policy="cfq"), "sptf"),
+        (Emulation("disk7200", settings={"rpm": 0}), "rpm"),
+        (Emulation("disk7200", settings={"wheels": 4}), "wheels"),
+        (Emulation("disk7200", dilate=0.5), "dilate"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(emulation: Emulation, part: str) -> None:
+    with pytest.raises(SpecError, match=part):
+        emulation.describe()
+
+
+def test_more_data_than_memory_is_refused(control: Control) -> None:
+    with pytest.raises(HostError, match="half of the free memory"):
+        control.emulated(Emulation("disk7200", size_bytes=400 << 30))
+
+
+def test_the_queue_is_that_of_the_model(control: Control) -> None:
+    for model, rotational in (("disk7200", "1"), ("sd-card", "0")):
+        device = control.emulated(Emulation(model, size_bytes=64 * MIB, queue_depth=8))
+        queue = owned.SYS_BLOCK / Path(device.path).name / "queue"
+        assert (queue / "rotational").read_text().strip() == rotational
+        assert (queue / "nr_requests").read_text().strip() == "8"
+        assert device.direct_io
+
+
+def test_no_more_commands_than_tags_are_in_the_device(control: Control, tmp_path: Path) -> None:
+    model = fixed(tmp_path, "2ms")
+    device = control.emulated(Emulation(model, size_bytes=None, queue_depth=4))
+    for scheduler in ("none", "mq-deadline", "none"):
+        control.set_scheduler(device.path, scheduler)
+        device.mark()
+        readers = [
+            threading.Thread(target=lambda: [read_once(device.path) for _ in range(10)])
+            for _ in range(16)
+        ]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        account = device.account()
+        assert account["reads"] == 160
+        assert account["depth_max"] == 4, scheduler
+
+
+def test_data_come_back_and_a_discarded_range_is_zero(control: Control) -> None:
+    device = control.emulated(Emulation("sd-card", size_bytes=64 * MIB))
+    data = os.urandom(3 * MIB)
+    with Path(device.path).open("r+b") as file:
+        file.seek(5 * MIB + 512)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    control.drop_caches()
+    with Path(device.path).open("rb") as file:
+        file.seek(5 * MIB + 512)
+        assert file.read(len(data)) == data
+    subprocess.run(["blkdiscard", "-o", str(6 * MIB), "-l", str(MIB), device.path], check=True)
+    control.drop_caches()
+    with Path(device.path).open("rb") as file:
+        file.seek(6 * MIB)
+        assert file.read(MIB) == bytes(MIB)
+        assert file.read(512) == data[2 * MIB - 512 : 2 * MIB]
+
+
+@pytest.mark.parametrize("scheduler", ["none", "bfq"])
+def test_an_archive_extracted_on_ext4_is_the_same(
+    control: Control, tmp_path: Path, scheduler: str
+) -> None:
+    source = tmp_path / "source"
+    numbers = random.Random(3)
+    for number in range(200):
+        file = source / f"d{number % 7}" / f"f{number}"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(numbers.randbytes(numbers.randrange(30_000)))
+    archive = tmp_path / "archive.tar"
+    subprocess.run(["tar", "-cf", archive, "-C", source, "."], check=True)
+    device = control.emulated(Emulation("disk7200", size_bytes=128 * MIB, queue_depth=32))
+    control.set_scheduler(device.path, scheduler)
+    where = control.filesystem(device)
+    subprocess.run(["tar", "-xf", archive, "-C", where], check=True)
+    subprocess.run(["sync", "-f", where], check=True)
+    control.drop_caches()
+    subprocess.run(["diff", "-r", "-x", "lost+found", source, where], check=True)
+    subprocess.run(["umount", where], check=True)
+    subprocess.run(["fsck.ext4", "-fn", device.path], check=True, capture_output=True)
+    assert device.account()["errors"] == 0
+
+
+def test_data_in_a_file_survive_the_device(control: Control, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    emulation = Emulation(fixed(tmp_path, "10us"), size_bytes=None, data=str(store))
+    device = control.emulated(emulation)
+    with Path(device.path).open("r+b") as file:
+        file.write(b"schedlab")
+        file.flush()
+        os.fsync(file.fileno())
+    assert store.read_bytes()[:8] == b"schedlab"
+
+
+def test_a_response_takes_the_modelled_time_and_dilation_stretches_it(
+    control: Control, tmp_path: Path
+) -> None:
+    for dilate in (1.0, 10.0):
+        model = fixed(tmp_path, "5ms")
+        device = control.emulated(Emulation(model, None, dilate=dilate, lead_us=0))
+        least = min(read_once(device.path) for _ in range(5))
+        assert least >= 0.005 * dilate
+        account = device.account()
+        assert account["modelled"]["mean_ns"] >= 4.999e6 * dilate  # stamps are rounded
+        assert device.facts["dilate"] == dilate
+
+
+def test_a_dead_server_is_an_error_and_no_hang(control: Control, tmp_path: Path) -> None:
+    device = control.emulated(Emulation(fixed(tmp_path, "1ms"), size_bytes=None))
+    assert device.is_alive()
+    assert device.server
+    os.kill(device.server.process_id, signal.SIGKILL)
+    with pytest.raises(OSError) as caught:
+        for _ in range(1000):
+            read_once(device.path)
+    assert caught.value.errno == errno.EIO
+    assert owned.wait_until(lambda: not device.is_alive(), 5.0)
+    with pytest.raises(HostError, match="does not answer"):
+        device.account()
+
+
+def test_a_stopped_server_is_ended_before_anybody_waits_for_ever(
+    control: Control, tmp_path: Path
+) -> None:
+    device = control.emulated(Emulation(fixed(tmp_path, "1ms"), size_bytes=None))
+    assert device.server
+    os.kill(device.server.process_id, signal.SIGSTOP)
+    with pytest.raises(OSError) as caught:
+        read_once(device.path)
+    assert caught.value.errno == errno.EIO
+
+
+def test_the_end_of_a_session_does_not_wait_for_a_slow_device(
+    root_with_loop: None, state: Path, tmp_path: Path
+) -> None:
+    """A thousand dirty pages at a second each: a session must not take minutes to end."""
+    with Control() as control:
+        device = control.emulated(Emulation(fixed(tmp_path, "1s"), size_bytes=None))
+        where = os.open(device.path, os.O_WRONLY)
+        os.pwrite(where, bytes(4 * MIB), 0)
+        # Closed by a process that may wait for the device: the last close writes everything back.
+        closer = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=[where])
+        os.close(where)
+        assert closer.stdin
+        closer.stdin.close()
+        start = time.monotonic()
+    assert time.monotonic() - start < 30.0
+    closer.wait(30.0)
+
+
+def test_a_worker_that_was_kept_from_running_fails_the_gate(
+    control: Control, tmp_path: Path
+) -> None:
+    device = control.emulated(Emulation(fixed(tmp_path, "5ms"), size_bytes=None))
+    assert device.server
+    device.mark()
+    reader = threading.Thread(target=lambda: [read_once(device.path) for _ in range(40)])
+    reader.start()
+    for _ in range(4):
+        assert owned.wait_until(lambda: _in_flight(device.path) > 0, 5.0)
+        os.kill(device.server.process_id, signal.SIGSTOP)
+        deadline = time.monotonic() + 0.1
+        while time.monotonic() < deadline:
+            pass
+        os.kill(device.server.process_id, signal.SIGCONT)
+    reader.join()
+    gates = {finding.gate for finding in device.gate_findings(device.account())}
+    assert gates == {"model-on-time"}
+
+
+def _in_flight(path: str) -> int:
+    text = (owned.SYS_BLOCK / Path(path).name / "inflight").read_text()
+    return sum(map(int, text.split()))
+
+
+OVERHEAD_NS = 50_000
+GOOD = {
+    "elapsed_s": 10.0, "reads": 1000, "writes": 0, "errors": 0, "depth_max": 32,
+    "modelled": {"mean_ns": 1e7, "p99_ns": 30_000_000},
+    "replied": {"mean_ns": 1.01e7, "p99_ns": 31_000_000},
+    "hidden_share": 0.01, "reordered_share": 0.0, "in_flight_mean": 1.0, "samples": 1000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "gate"),
+    [
+        ({}, None),
+        ({"reads": 0, "replied": {"mean_ns": 9e9, "p99_ns": 0}}, None),
+        ({"replied": {"mean_ns": 1.03e7, "p99_ns": 31_000_000}}, "model-on-time"),
+        ({"replied": {"mean_ns": 1.01e7, "p99_ns": 32_000_000}}, "model-on-time"),
+        # 100 requests per second that are 50 us each on their way: half a percent of one in flight.
+        ({"hidden_share": 0.03}, None),
+        ({"hidden_share": 0.04}, "model-on-time"),
+        # Of few samples chance may be more.
+        ({"hidden_share": 0.04, "samples": 100}, None),
+        # 5,000 per second: a quarter of one in flight.
+        ({"hidden_share": 0.27, "reads": 50_000}, None),
+        ({"hidden_share": 0.29, "reads": 50_000}, "model-on-time"),
+        ({"reordered_share": 0.002}, "model-on-time"),
+        ({"errors": 1}, "device-alive"),
+        ({"depth_max": 33}, "device-tags"),
+    ],
+)
+def test_the_gate_knows_what_spoils_a_run(change: dict[str, object], gate: str | None) -> None:
+    found = emulated_facts.findings({**GOOD, **change}, {"tags": 32, "overhead_ns": OVERHEAD_NS})
+    assert [finding.gate for finding in found] == ([gate] if gate else [])
+
+
+def test_a_dilated_device_has_a_scheduler_with_stretched_times(
+    control: Control, tmp_path: Path
+) -> None:
+    model = fixed(tmp_path, "1ms")
+    device = control.emulated(Emulation(model, size_bytes=None, dilate=10))
+    applied = control.set_scheduler(device.path, "mq-deadline")
+    assert applied.queue["iosched/read_expire"] == "5000"  # the kernel's default is 500 ms
+    assert control.check() == ()
+    applied = control.set_scheduler(device.path, "mq-deadline", {"read_expire": 400})
+    assert applied.queue["iosched/read_expire"] == "400"
+    assert applied.queue["iosched/write_expire"] == "50000"
+
+
+def test_a_report_says_emulated_first() -> None:
+    facts = Emulation("disk7200", size_bytes=256 * MIB, queue_depth=1, dilate=2).describe()
+    assert emulated_facts.describe(facts) == (
+        "disk7200, 256 MiB, 4 tags, served in order, dilated ×2, emulated"
+    )
+    first, *_ = emulated_facts.rows(facts)
+    assert "emulated" in first[1]
+
+
+def test_doctor_knows_whether_a_device_can_be_emulated(control: Control) -> None:
+    assert emulated_facts.doctor_facts()[0].found.startswith("yes")
+
+
+def test_a_prediction_is_that_of_the_arithmetic(tmp_path: Path) -> None:
+    config = Emulation(fixed(tmp_path, "1ms", servers=2), size_bytes=None).device_config()
+    job = {"requests": 1000, "depth": 4, "record_bytes": 4096}
+    found = json.loads(_core.emulated_prediction(json.dumps(config), json.dumps(job)))
+    # Two servers of 1 ms: 2,000 per second, and four outstanding wait two services each.
+    assert found["iops"] == pytest.approx(2000, rel=0.01)
+    assert found["mean_ns"] == pytest.approx(2e6, rel=0.01)
+
+
+def test_writing_back_under_a_small_memory_limit_does_not_hang(
+    control: Control, tmp_path: Path
+) -> None:
+    """The server is outside the workload's cgroup, so it can free what the workload waits for."""
+    try:
+        group = control.cgroup("small")
+        (group / "memory.max").write_text(str(64 * MIB))
+    except (HostError, OSError) as error:
+        pytest.skip(f"needs the memory controller of cgroup v2: {error}")
+    device = control.emulated(Emulation(fixed(tmp_path, "50us"), size_bytes=None))
+    script = "import sys\nfor i in range(15): open(sys.argv[1], 'r+b').write(bytes(4 << 20))"
+    enter = f'echo $$ > {group}/cgroup.procs; exec "$@"'
+    command = ["/bin/sh", "-c", enter, "sh", sys.executable, "-c", script, device.path]
+    done = subprocess.run(command, timeout=60, check=False)
+    assert done.returncode == 0

@@ -1,0 +1,112 @@
+"""`schedlab device up|list|down`: devices that outlive the command which made them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schedlab.errors import HostError, SpecError
+from schedlab.host import emulated, keeper, owned
+from schedlab.host.emulated import Emulation
+
+MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(root_with_loop: None, state: Path) -> Iterator[None]:
+    try:
+        emulated.require_fuse()
+    except HostError as error:
+        pytest.skip(str(error))
+    yield
+    for each in keeper.kept(state):
+        keeper.down(each.name, state)
+    assert keeper.kept(state) == []
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    assert str(state) not in mounts
+    assert not any((state / keeper.DEVICES).glob("*/schedlab-*"))
+
+
+def schedlab(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "schedlab", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_up_list_down(state: Path) -> None:
+    done = schedlab("device", "up", "disk7200", "--size", "64M", "--queue-depth", "8")
+    assert done.returncode == 0, done.stderr
+    path, _, rest = done.stdout.strip().partition(": ")
+    assert rest == "disk7200, 64 MiB, 8 tags, emulated"
+    assert Path(path).is_block_device()
+    Path(path).read_bytes()[:4096]
+    listed = json.loads(schedlab("device", "list", "--json").stdout)["devices"]
+    assert [(d["name"], d["path"]) for d in listed] == [("disk7200", path)]
+    assert listed[0]["account"]["reads"] > 0
+    assert schedlab("device", "down", "disk7200").returncode == 0
+    assert schedlab("device", "list").stdout.strip() == "no emulated device is up"
+
+
+def test_two_of_a_kind_get_two_names(state: Path) -> None:
+    names = [keeper.up(Emulation("sd-card", 64 * MIB), "", state).name for _ in range(2)]
+    assert names == ["sd-card", "sd-card-2"]
+    assert schedlab("device", "down", "--all").stdout.split() == (
+        ["sd-card", "is", "down", "sd-card-2", "is", "down"]
+    )
+
+
+def test_a_mounted_file_system_does_not_hold_a_device_up(state: Path, tmp_path: Path) -> None:
+    kept = keeper.up(Emulation("disk7200", 64 * MIB), "", state)
+    subprocess.run(["mkfs.ext4", "-q", kept.path], check=True)
+    where = tmp_path / "mounted"
+    where.mkdir()
+    subprocess.run(["mount", kept.path, where], check=True)
+    with (where / "open").open("wb") as file:
+        file.write(bytes(MIB))
+        keeper.down(kept.name, state)
+    assert not where.is_mount()
+
+
+def test_mistakes_are_named(state: Path) -> None:
+    with pytest.raises(SpecError, match="shipped model"):
+        keeper.up(Emulation("no-such-model"), "", state)
+    with pytest.raises(SpecError, match="no name"):
+        keeper.up(Emulation("disk7200"), "../x", state)
+    with pytest.raises(HostError, match="no emulated device nothing"):
+        keeper.down("nothing", state)
+    keeper.up(Emulation("disk7200", 64 * MIB), "mine", state)
+    with pytest.raises(HostError, match="there is an emulated device mine"):
+        keeper.up(Emulation("disk7200", 64 * MIB), "mine", state)
+    done = schedlab("device", "up", "disk7200", "--set", "rpm")
+    assert done.returncode == 2
+    assert "KEY=VALUE" in done.stderr
+
+
+@pytest.mark.parametrize("with_guardian", [False, True])
+def test_a_killed_keeper_leaves_nothing(state: Path, with_guardian: bool) -> None:
+    kept = keeper.up(Emulation("disk7200", 64 * MIB), "doomed", state)
+    guardians = [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and _is_guardian(entry, state / keeper.DEVICES / "doomed")
+    ]
+    assert guardians
+    for process in guardians if with_guardian else []:
+        os.kill(process, signal.SIGKILL)
+    os.kill(kept.keeper, signal.SIGKILL)
+    assert owned.wait_until(lambda: keeper.kept(state) == [], 30.0)
+    assert not (owned.SYS_BLOCK / Path(kept.path).name / "loop").exists()
+
+
+def _is_guardian(entry: Path, directory: Path) -> bool:
+    try:
+        arguments = (entry / "cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"schedlab.host.guardian" in arguments and os.fsencode(directory) in arguments

@@ -1,0 +1,164 @@
+"""SIGKILL and SIGSTOP of the parts of an emulated device, at random moments, with I/O in flight.
+
+Afterwards, at the latest when the next command has cleaned up, there is no process, mount, loop
+device, FUSE connection or directory of it. KILLS=50 in the environment makes it fifty moments for
+each victim.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from schedlab.errors import HostError
+from schedlab.host import emulated, emulated_removal, journal, owned, recover
+
+OWNER = Path(__file__).with_name("doomed_emulation.py")
+KILLS = int(os.environ.get("KILLS", "1"))
+SEED = int(os.environ.get("SEED", str(random.randrange(1 << 30))))
+
+
+@pytest.fixture(autouse=True)
+def needs(root_with_loop: None) -> None:
+    try:
+        emulated.require_fuse()
+    except HostError as error:
+        pytest.skip(str(error))
+
+
+def with_argument(part: str) -> list[int]:
+    """Processes that carry this text in their arguments, not counting this one."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if part.encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+    return found
+
+
+def guardian_of(state: Path) -> list[int]:
+    return [p for p in with_argument("schedlab.host.guardian") if p in with_argument(str(state))]
+
+
+def servers_of(state: Path) -> list[int]:
+    inside = with_argument(f"{state}/")
+    return [p for p in with_argument(emulated_removal.SERVER_MODULE) if p in inside]
+
+
+def left_over(state: Path) -> list[str]:
+    """What is still there of a session, by whatever sign."""
+    found = [f"process {p}" for p in with_argument(f"{state}/")]
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    found += [f"mount {line}" for line in mounts if str(state) in line]
+    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
+        try:
+            if str(state) in file.read_text():
+                found.append(str(file))
+        except OSError:
+            pass
+    return found + [str(path) for path in state.glob(f"{owned.PREFIX}*")]
+
+
+def strike(victim: str, owner: subprocess.Popen[str], state: Path) -> None:
+    targets = {
+        "owner": [owner.pid],
+        "guardian": guardian_of(state),
+        "server": servers_of(state),
+    }
+    if victim == "stopped server":
+        for process in targets["server"]:
+            os.kill(process, signal.SIGSTOP)
+        return
+    everybody = [process for group in targets.values() for process in group]
+    for process in everybody if victim == "all" else targets[victim]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A cgroup of the test's own."""
+    path = owned.cgroup_root() / owned.new_name("kill-test")
+    path.mkdir()
+    yield path
+    owned.remove_cgroup(str(path))
+
+
+def start(group: Path | None = None) -> subprocess.Popen[str]:
+    command = [sys.executable, str(OWNER)]
+    if group:
+        enter = f'echo $$ > {group}/cgroup.procs; exec "$@"'
+        command = ["/bin/sh", "-c", enter, "sh", *command]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )  # fmt: skip
+
+
+def settle(state: Path) -> None:
+    """What the next schedlab command does before its own work."""
+    state.mkdir(mode=0o700, exist_ok=True)
+    with journal.held(state, wait_s=60.0) as got:
+        assert got, "the lock is still held"
+        recover.settle(state).raise_if_failed()
+
+
+def assert_clean(state: Path, context: str) -> None:
+    assert owned.wait_until(lambda: left_over(state) == [], 10.0), (context, left_over(state))
+    assert not journal.exists(state), context
+
+
+def kill_at_a_moment(
+    delay_s: float, state: Path, begin: Callable[[], subprocess.Popen[str]],
+    kill: Callable[[subprocess.Popen[str]], None],
+) -> None:  # fmt: skip
+    owner = begin()
+    try:
+        time.sleep(delay_s)  # the moment itself, not a condition
+        kill(owner)
+    finally:
+        owner.kill()
+        owner.wait()
+    settle(state)
+
+
+@pytest.mark.parametrize("victim", ["owner", "guardian", "server", "stopped server", "all"])
+def test_nothing_is_left_when_a_part_is_killed(victim: str, state: Path) -> None:
+    moments = random.Random(f"{SEED} {victim}")
+    for _ in range(KILLS):
+        delay_s = moments.uniform(0.1, 2.5)
+        kill_at_a_moment(delay_s, state, start, lambda owner: strike(victim, owner, state))
+        assert_clean(state, f"{victim} after {delay_s:.3f} s, SEED={SEED}")
+
+
+def test_nothing_is_left_when_the_cgroup_is_killed(state: Path, group: Path) -> None:
+    moments = random.Random(SEED)
+    for _ in range(KILLS):
+        delay_s = moments.uniform(0.1, 2.5)
+        kill_at_a_moment(
+            delay_s, state, lambda: start(group),
+            lambda owner: (group / "cgroup.kill").write_text("1") and None,
+        )  # fmt: skip
+        assert_clean(state, f"cgroup after {delay_s:.3f} s, SEED={SEED}")
+
+
+def test_killed_while_everything_is_at_work(state: Path) -> None:
+    """The same for `all`, certainly with a mounted file system and I/O in flight."""
+    owner = start()
+    assert owner.stdout and owner.stdout.readline() == "ready\n"
+    assert any("mount" in line for line in left_over(state))
+    strike("all", owner, state)
+    owner.wait()
+    settle(state)
+    assert_clean(state, "all at work")
