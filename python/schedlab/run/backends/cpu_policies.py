@@ -117,7 +117,7 @@ class PolicySession:
         result = self._run_mix(kind, policy, seed, kind.ramp_seconds, kind.seconds)
         groups = {group["name"]: group for group in result["groups"]}
         outcome = kind.outcome(Mixed(result["window_ns"] / 1e9, groups))
-        asked = kind.groups(len(_cpus(kind)))
+        asked = kind.task_groups(len(_cpus(kind)))
         covered = [groups[g.name]["attributes"] for g in asked if policy.covers(g.is_load)]
         found = [row for rows in covered for row in rows]
         share = _share_under(policy, found)
@@ -133,7 +133,7 @@ class PolicySession:
     def _probe(self, kind: CpuMixKind, policy: CpuPolicy) -> None:
         """HostError now for what the kernel refuses, instead of in the first run."""
         cpus = set(_cpus(kind))
-        hogs = sum(g.tasks for g in kind.groups(len(cpus)) if g.is_load)
+        hogs = sum(g.tasks for g in kind.task_groups(len(cpus)) if g.is_load)
         refuse_locked(policy, cpus, hogs)
         if policy.policy == "deadline" and kind.forks:
             raise SpecError("deadline: the kernel lets no DEADLINE task fork", "use fifo or rr")
@@ -144,7 +144,7 @@ class PolicySession:
         self, kind: CpuMixKind, policy: CpuPolicy, seed: int, ramp_s: float, window_s: float
     ) -> dict[str, Any]:
         cpus = _cpus(kind)
-        groups = [self._group(group, policy, len(cpus)) for group in kind.groups(len(cpus))]
+        groups = [self._group(group, policy, len(cpus)) for group in kind.task_groups(len(cpus))]
         return run_mix(
             {
                 "groups": groups,
