@@ -247,7 +247,7 @@ class CommandCells:
             )
 
     def _rehearse(self, label: str, kind: Command) -> Rehearsal:
-        """One run that is not measured: does it start, end, print its metrics and use the queues?"""
+        """One run, not measured: does it start, end, print its metrics and use the queues?"""
         tokens = self._tokens(0)
         self._phase(label, kind, "prepare_run", kind.prepare_run, self.standing, tokens)
         drain(self._directory, self._queues, kind.settle_s)
