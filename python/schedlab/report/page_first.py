@@ -20,8 +20,11 @@ WHY_MAX = 2
 
 def first_screen(view: View, of: Screen) -> str:
     """Everything below the headline and its population line."""
-    shown, rest = explained(view)[:WHY_MAX], explained(view)[WHY_MAX:]
-    reasons = "".join(_why(view, why) for why in shown)
+    every = explained(view)
+    judged = {why.workload: why for why in reversed(every)}  # the first group of each workload
+    shown = list(reversed(judged.values()))[:WHY_MAX]
+    rest = [why for why in every if why not in shown]
+    reasons = "".join(_why(view, why) + _depths(view, why) for why in shown)
     if rest:
         more = "".join(_why(view, why) for why in rest)
         reasons += details(view.texts("text.more", count=len(rest)), more)
@@ -103,7 +106,7 @@ def _why(view: View, why: Why) -> str:
     beside = _why_table(view, why, label, unit)
     said = "".join(paragraph(line) for line in why.sentences)
     drawn_ = figure(label, "", f'<ul class="legend">{key}</ul>{chart}', beside, texts)
-    return f"{said}{drawn_}{_depths(view, why)}"
+    return f"{said}{drawn_}"
 
 
 def _parts(why: Why) -> list[str]:
@@ -137,7 +140,7 @@ def _depths(view: View, why: Why) -> str:
     if not lines:
         return ""
     chart = charts.Chart(
-        lines, texts("chart.time_axis"), texts("why.depth"), zero=True, marker_every=5, width=640
+        lines, texts("chart.time_axis"), texts("why.depth"), zero=True, marker_every=5
     )
     label = f"{why.workload}: {texts('why.depth')}"
     return figure(label, "", charts.line_chart(chart, texts, label), "", texts)
