@@ -143,7 +143,24 @@ def _depths(view: View, why: Why) -> str:
         lines, texts("chart.time_axis"), texts("why.depth"), zero=True, marker_every=5
     )
     label = f"{why.workload}: {texts('why.depth')}"
-    return figure(label, "", charts.line_chart(chart, texts, label), "", texts)
+    beside = _depth_table(view, why, label)
+    return figure(label, "", charts.line_chart(chart, texts, label), beside, texts)
+
+
+def _depth_table(view: View, why: Why, caption: str) -> str:
+    """About ten moments: requests in the device of every candidate."""
+    texts = view.texts
+    head: Line = [f"{texts('column.time')}, s", *(Cell(name) for name, _ in why.by_candidate)]
+    longest = max(len(each.depth_series) for _, each in why.by_candidate)
+    width = next(each.bin_s for _, each in why.by_candidate if each.depth_series)
+    rows: list[Line] = []
+    for i in range(0, longest, max(1, -(-longest // 10))):
+        values = [
+            texts.figure(each.depth_series[i], 2) if i < len(each.depth_series) else ""
+            for _, each in why.by_candidate
+        ]
+        rows.append([texts.figure((i + 0.5) * width, 2), *map(number, values)])
+    return table(head, rows, caption)
 
 
 def _next(view: View) -> str:
