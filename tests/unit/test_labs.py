@@ -1,11 +1,15 @@
 """Every lab is an experiment that the door would admit, and follows its study."""
 
+import json
+import os
 import re
 
 import pytest
+from click.testing import CliRunner
 
 from schedlab.app.comparison import Place
 from schedlab.app.labs import SCALES, Wishes, expanded, lab_experiment, lab_named, labs
+from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.kinds import typed
 
@@ -34,7 +38,7 @@ def test_the_block_size_lab_has_both_halves_and_a_mapping_without_msync():
     assert {c.settings["workload.mode"] for c in found.candidates} == {"sync", "direct", "mmap"}
     halves = [(w.parameters.get("total_bytes"), w.parameters.get("calls")) for w in found.workloads]
     assert halves.count((5 << 20, None)) == halves.count((None, 256)) == 7
-    assert [w.label for w in found.workloads][0] == "same bytes 512 B"
+    assert found.workloads[0].label == "same bytes 512 B"
 
 
 def test_the_iozone_lab_has_the_studys_layout():
@@ -86,3 +90,20 @@ def test_an_unknown_lab_is_named_with_the_nearest():
     with pytest.raises(SpecError) as error:
         lab_named("block-sise")
     assert "block-size" in error.value.hint
+
+
+@pytest.mark.parametrize("name", sorted(set(labs()) - {"ncq-ssd"}))
+def test_a_lab_shows_its_plan_without_touching_anything(name):
+    if os.geteuid() != 0:
+        pytest.skip("needs root: a temporary loop device is planned")
+    words = ["lab", "run", name, "--dry-run", "--json"]
+    if name in IO_LABS and not labs()[name].data.get("candidates"):
+        words += ["--schedulers", "none"]
+    shown = CliRunner().invoke(cli, words)
+    assert shown.exit_code == 0, shown.output
+    assert lab_named(name).title in shown.output or name == "rr-quantum"
+
+
+def test_labs_are_listed_with_what_was_studied():
+    shown = CliRunner().invoke(cli, ["lab", "list", "--json"])
+    assert {row["name"] for row in json.loads(shown.stdout)} == set(labs())

@@ -229,6 +229,8 @@ def check_offered(
     notes = []
     wanted = (str(c.settings.get("scheduler", AS_IS)) for c in candidates)
     for name in dict.fromkeys(wanted):
+        if name == AS_IS:
+            continue
         today = name if name in names else knobs.LEGACY_SCHEDULERS.get(name, name)
         if today not in names:
             close = nearest(name, names)

@@ -78,14 +78,23 @@ class WorkGroup:
 
     def __init__(self, control: Control | None, name: str) -> None:
         self._sessions: set[int] = set()
+        self._joined: tuple[str, ...] = ()
         self.path: Path | None = None
         if control is not None and os.geteuid() == 0:
             self.path = control.cgroup(name, root=hierarchy())
 
+    @classmethod
+    def of(cls, group: WorkGroup, joined: Sequence[str]) -> WorkGroup:
+        """The same processes, which join further cgroups by these files."""
+        made = cls.__new__(cls)
+        made.path, made._sessions, made._joined = group.path, group._sessions, tuple(joined)
+        return made
+
     @property
     def files(self) -> tuple[str, ...]:
-        """The file through which a process joins."""
-        return (str(self.path / "cgroup.procs"),) if self.path else ()
+        """The files through which a process joins."""
+        own = (str(self.path / "cgroup.procs"),) if self.path else ()
+        return (*own, *self._joined)
 
     def started(self, pid: int) -> None:
         """A command was started in a session of its own."""

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 @dry_run_option
 @json_option
 def run(
-    ctx: click.Context,
     name: str,
     scale: Any,
     schedulers: str | None,

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.errors import HostError, SchedlabError
+from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import knobs
 from schedlab.kinds.command import Command
+from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.launching import program_path
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import cache, gates, launch
@@ -186,7 +187,8 @@ class CommandCells:
         found: Sequence[GateFinding],
     ) -> Outcome:
         """Metrics, bounds and gates of a run that ended in whatever way."""
-        gates_found, bounds = [*found], {}
+        gates_found = [*found]
+        bounds: dict[str, str] = {}
         output = {"out": _ends(ended.stdout), "err": _ends(ended.stderr)}
         facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
         if ended.output_exceeded:
@@ -207,7 +209,7 @@ class CommandCells:
             text = f"{failure}: {ended.last_lines(1)[:200]}".rstrip(": ")
             gates_found.append(GateFinding("exit-status", text, fatal=not kind.ignore_exit))
         read = written_file(self._directory, began)
-        values, missing = self.readers[label].read(ended.stdout, ended.stderr, read)
+        values, bounds, missing = self._values(kind, label, ended, read)
         gates_found += [] if failure and not kind.ignore_exit else missing
         usage = {k: v for k, v in ended.usage.items() if not k.startswith("own_")}
         facts["cpu_share"] = usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
@@ -215,7 +217,20 @@ class CommandCells:
             text = f"{ended.elapsed_s:.2g} s is less than {SHORT_OF_LAUNCHES} times a start"
             gates_found.append(GateFinding("too-short", text, fatal=False))
         metrics = {"elapsed_s": ended.elapsed_s, "elapsed_synced_s": synced_s, **usage, **values}
-        return Outcome(metrics, facts, tuple(gates_found), output=output)
+        return Outcome(metrics, facts, tuple(gates_found), bounds=bounds, output=output)
+
+    def _values(
+        self, kind: Command, label: str, ended: Ended, read: Callable[[str], bytes | None]
+    ) -> tuple[dict[str, float], dict[str, str], list[GateFinding]]:
+        """Numbers out of the output: (value by metric, bounds, gates that did not hold)."""
+        values, missing = self.readers[label].read(ended.stdout, ended.stderr, read)
+        if not isinstance(kind, FioJob):
+            return values, {}, missing
+        try:
+            found, bounds = kind.values_of(ended.stdout)
+        except SpecError as error:
+            return values, {}, [*missing, GateFinding("no-value", str(error))]
+        return {**values, **found}, bounds, missing
 
     def _count_failures(
         self, kind: Command, label: str, candidate: Candidate, ended: Ended
@@ -260,7 +275,7 @@ class CommandCells:
         if failure := ended.failure(kind.ok_exit):
             self._rehearsal_failed(kind, label, failure, ended)
         read = written_file(self._directory, began)
-        values, missing = self.readers[label].read(ended.stdout, ended.stderr, read)
+        values, _, missing = self._values(kind, label, ended, read)
         if missing:
             raise HostError(f"{label}: in the rehearsal {missing[0].detail}",
                             "mend --metric; the output is what the command printed")  # fmt: skip
@@ -389,7 +404,7 @@ class _Standing(WorkGroup):
     def __init__(self, group: WorkGroup) -> None:
         self._group = group
         self.path = group.path
-        self._sessions = set()
+        self._sessions, self._joined = set(), ()
 
     def started(self, pid: int) -> None:
         """The phase belongs to the group that stands."""
