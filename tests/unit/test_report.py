@@ -357,6 +357,8 @@ def test_command_prints_what_is_asked(folder: Path, tmp_path: Path) -> None:
     answer = json.loads(printed("--json", "--html", str(tmp_path / "page.html")))
     assert answer["files"] == {"html": str(tmp_path / "page.html")}
     assert answer["verdict"]["baseline"] == "none"
+    assert printed("--markdown").startswith(f"# {answer['headline']}")
+    assert answer["verdict"]["headline"]["code"] in ("depends", "winner", "winner-price")
 
 
 def test_command_says_where_it_cannot_write(folder: Path, tmp_path: Path) -> None:

@@ -69,7 +69,13 @@ def report(
 
         from schedlab.spec import to_json
 
-        answer = {"schema": verdict.schema, "files": written, "verdict": to_json(verdict)}
+        said = reporting.headline(record, verdict, lang)
+        answer = {
+            "schema": verdict.schema,
+            "headline": said,
+            "files": written,
+            "verdict": to_json(verdict),
+        }
         click.echo(json.dumps(answer, indent=1))
     for name, path in written.items():
         click.echo(f"{name}: {path}", err=True)
