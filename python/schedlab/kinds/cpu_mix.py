@@ -71,7 +71,7 @@ class CpuMixKind(WorkloadKind, frozen=True):
         """Ramp and window."""
         return self.seconds + self.ramp_seconds + 0.2
 
-    def groups(self, cpu_count: int) -> list[TaskGroup]:
+    def task_groups(self, cpu_count: int) -> list[TaskGroup]:
         """The work, then the load."""
         hogs = 2 * cpu_count if self.load is None else self.load
         load = TaskGroup("load", {"kind": "hog", "work_ns": HOG_WORK_NS}, hogs, is_load=True)
