@@ -8,7 +8,7 @@ import pytest
 from schedlab.sim import Simulation
 from schedlab.sim.pool import run_threads
 
-ORACLE = Path(__file__).parents[2] / ".." / "shared" / "data" / "ncq"
+ORACLE = Path(__file__).parents[1] / "data" / "ncq"
 TIMES = [
     f"{which}_{direction}{at}_ms"
     for which in ("mean", "max")
@@ -22,11 +22,6 @@ OTHERS = {
     "write_hit_ratio": "write_page_hit",
 }
 
-needs_oracle = pytest.mark.skipif(
-    not (ORACLE / "expected.csv").is_file(), reason="the oracle's files are not beside the project"
-)
-
-
 def simulation(row: dict[str, str]) -> Simulation:
     return Simulation(
         workload=ORACLE / f"{row['workload']}.csv",
@@ -36,7 +31,6 @@ def simulation(row: dict[str, str]) -> Simulation:
     )
 
 
-@needs_oracle
 def test_every_row_of_the_oracle_comes_out() -> None:
     rows = [
         row

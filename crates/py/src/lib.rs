@@ -39,5 +39,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_file::trace_stats, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::trace_convert, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::trace_formats, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_file::trace_format_of, module)?)?;
     Ok(())
 }

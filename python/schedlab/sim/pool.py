@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from schedlab.errors import SpecError
 from schedlab.sim.results import SimResult
 
 if TYPE_CHECKING:
+    from schedlab._core import SimStop
     from schedlab.sim.runs import Simulation
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 # How often Dask gives a point whose worker died to another worker.
 RETRIES = 10
@@ -23,12 +27,17 @@ RETRIES = 10
 
 def run_threads(simulations: Sequence[Simulation]) -> list[SimResult]:
     """Results in the order of `simulations`; on an error or Ctrl-C all that run are stopped."""
+    return map_threads(lambda simulation, stop: simulation.run(stop), simulations)
+
+
+def map_threads(work: Callable[[T, SimStop], R], items: Sequence[T]) -> list[R]:
+    """`work` on every item in threads, in their order; on an error or Ctrl-C all are stopped."""
     from schedlab import _core
 
     stop = _core.SimStop()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
-            futures = [pool.submit(simulation.run, stop) for simulation in simulations]
+            futures = [pool.submit(work, item, stop) for item in items]
             return [future.result() for future in futures]
         except BaseException:
             stop.set()

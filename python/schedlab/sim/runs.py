@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import Interrupted, SpecError
+from schedlab.sim.replay import as_spec_error
 from schedlab.sim.results import SimResult
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class Simulation:
     (`{"buffer.size": "64MiB"}`). `policy` is a name of `policies()`; `policy_set` holds its
     parameters (`alpha`, `aging`, `bundle`, …). `workload` is a name of `workloads()`, the path of a
     trace, or `Requests`; `workload_set` changes keys of a named one (`{"inter_arrival_ms": 2.0}`)
-    or states the `format` of a trace. `service` is `serial` or `parallel`.
+    or holds the `settings()` of a `Replay`. `service` is `serial` or `parallel`. `warm_up` is not
+    reported: `{"requests": 1000}` or `{"time": "2s"}`.
     """
 
     device: str = "ncq2014"
@@ -72,6 +74,7 @@ class Simulation:
     device_set: Mapping[str, Any] = field(default_factory=dict)
     policy_set: Mapping[str, Any] = field(default_factory=dict)
     workload_set: Mapping[str, Any] = field(default_factory=dict)
+    warm_up: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self) -> str:
         """The JSON that the simulator takes."""
@@ -89,6 +92,7 @@ class Simulation:
             "requests": self.requests,
             "seed": self.seed,
             "log": self.log,
+            "warm_up": dict(self.warm_up),
         }
         return json.dumps(_plain(whole), sort_keys=True)
 
@@ -102,7 +106,7 @@ class Simulation:
         try:
             report, log = _core.simulate(self.config(), columns, stop)
         except ValueError as error:
-            raise SpecError(str(error), HINT) from None
+            raise as_spec_error(error, HINT) from None
         except RuntimeError as error:
             raise Interrupted(str(error)) from None
         return SimResult(report, log)

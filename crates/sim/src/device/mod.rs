@@ -83,3 +83,22 @@ pub struct Usage {
     /// What the translation layer counted; `serial` has none.
     pub ftl: Option<FtlUsage>,
 }
+
+impl Usage {
+    /// What happened since `before` was counted.
+    pub fn subtract(&mut self, before: &Usage) {
+        for (now, before) in self.busy_ns.iter_mut().zip(&before.busy_ns) {
+            *now -= before;
+        }
+        for (now, before) in self.channel_busy_ns.iter_mut().zip(&before.channel_busy_ns) {
+            *now -= before;
+        }
+        self.read_pages -= before.read_pages;
+        self.read_hits -= before.read_hits;
+        self.write_pages -= before.write_pages;
+        self.write_hits -= before.write_hits;
+        if let (Some(now), Some(before)) = (&mut self.ftl, &before.ftl) {
+            now.subtract(before);
+        }
+    }
+}

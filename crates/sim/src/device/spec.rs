@@ -241,15 +241,7 @@ impl DeviceSpec {
             detail,
         };
         let mut tree: Value = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        for (key, value) in changes {
-            let mut at = &mut tree;
-            for part in key.split('.') {
-                let table = at.as_object_mut();
-                let table = table.ok_or_else(|| wrong(format!("{key} is not a known key")))?;
-                at = table.entry(part).or_insert(Value::Null);
-            }
-            *at = value.clone();
-        }
+        crate::config::change(&mut tree, changes).map_err(wrong)?;
         let sections = ["flash", "buffer", "queue", "ftl"];
         serde_json::from_value(tree.clone()).map_err(|error| {
             // The reader of values does not say in which table it stood.

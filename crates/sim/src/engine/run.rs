@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use schedlab_model::Nanos;
 
-use super::{Command, Logged, Measures, Report, Window};
+use super::{Command, Logged, Measures, Report, WarmUp, Window};
 use crate::device::Device;
 use crate::policy::Policy;
 use crate::workload::{Incoming, Source};
@@ -76,13 +76,19 @@ impl<D: Device> Simulation<D> {
             hosts: (0..host_queues).map(|_| VecDeque::new()).collect(),
             next_host: 0,
             waiting_at_hosts: 0,
-            measures: Measures::new(log),
+            measures: Measures::new(log, WarmUp::default()),
             done: Vec::new(),
             ahead: Vec::with_capacity(BATCH),
             ahead_arrived: 0,
             arrived: 0,
             last_arrival_ns: 0,
         }
+    }
+
+    /// The same, of which only what follows the warm-up is reported.
+    pub fn after(mut self, warm_up: WarmUp) -> Self {
+        self.measures = Measures::new(self.measures.keeps_log(), warm_up);
+        self
     }
 
     /// Runs until every request of `source` is completed.
@@ -129,9 +135,11 @@ impl<D: Device> Simulation<D> {
             self.dispatch(now_ns);
             self.reissue(source, closed_loop, now_ns)?;
         }
-        let (report, log) = self
-            .measures
-            .finish(self.device.usage(), self.device.page_bytes());
+        let depth = closed_loop.is_none().then_some(self.window_depth as u64);
+        let (mut report, log) =
+            self.measures
+                .finish(self.device.usage(), self.device.page_bytes(), depth);
+        report.trace = source.summary();
         Ok((report, log, self.device))
     }
 
@@ -285,6 +293,9 @@ impl<D: Device> Simulation<D> {
 
     fn complete(&mut self, now_ns: u64) {
         for command in self.done.drain(..) {
+            if self.measures.is_warm_at(now_ns) {
+                self.measures.begin(now_ns, self.device.usage());
+            }
             self.measures.completed(now_ns, &command);
         }
     }

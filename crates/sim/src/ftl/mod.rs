@@ -43,6 +43,25 @@ pub struct FtlUsage {
     pub wear_max: u32,
 }
 
+impl FtlUsage {
+    /// What happened since `before` was counted; wear is that of the device since it was new.
+    pub fn subtract(&mut self, before: &FtlUsage) {
+        self.host_programs -= before.host_programs;
+        self.gc_moved_pages -= before.gc_moved_pages;
+        self.gc_collections -= before.gc_collections;
+        self.flash_reads -= before.flash_reads;
+        self.trimmed_pages -= before.trimmed_pages;
+        self.write_amplification = amplification(self.host_programs, self.gc_moved_pages);
+    }
+}
+
+fn amplification(host_programs: u64, moved: u64) -> f64 {
+    match host_programs {
+        0 => 1.0,
+        _ => (host_programs + moved) as f64 / host_programs as f64,
+    }
+}
+
 /// What garbage collection has to do in a plane before it can go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GcWork {
@@ -296,11 +315,7 @@ impl Ftl {
     /// What happened since preconditioning.
     pub fn usage(&self) -> FtlUsage {
         let mut usage = self.usage.clone();
-        let programs = usage.host_programs;
-        usage.write_amplification = match programs {
-            0 => 1.0,
-            _ => (programs + usage.gc_moved_pages) as f64 / programs as f64,
-        };
+        usage.write_amplification = amplification(usage.host_programs, usage.gc_moved_pages);
         usage.wear_min = self.wear.iter().copied().min().unwrap_or(0);
         usage.wear_max = self.wear.iter().copied().max().unwrap_or(0);
         let erasures: u64 = self.wear.iter().map(|wear| u64::from(*wear)).sum();
@@ -348,7 +363,7 @@ impl Plane {
 }
 
 /// Pages that the host sees, or why the flash does not suffice for them.
-fn logical_pages(spec: &DeviceSpec) -> Result<u32, SimError> {
+pub(crate) fn logical_pages(spec: &DeviceSpec) -> Result<u32, SimError> {
     let (flash, ftl) = (&spec.flash, &spec.ftl);
     let share = ftl.over_provisioning.0;
     if !(share > 0.0 && share <= 16.0) {

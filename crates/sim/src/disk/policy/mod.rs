@@ -42,6 +42,8 @@ pub(super) fn find(name: &str) -> Result<Box<dyn HeadPolicy>, SimError> {
 /// A command in the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Queued {
+    /// The number that it was submitted with.
+    pub tag: u64,
     /// As the host sent it.
     pub request: Request,
     /// First sector.
