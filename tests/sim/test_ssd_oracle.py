@@ -22,6 +22,7 @@ OTHERS = {
     "write_hit_ratio": "write_page_hit",
 }
 
+
 def simulation(row: dict[str, str]) -> Simulation:
     return Simulation(
         workload=ORACLE / f"{row['workload']}.csv",

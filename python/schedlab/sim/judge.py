@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from schedlab.sim.results import SimResult
     from schedlab.sim.runs import Simulation
 
+
 def verdict_of(steady: Mapping[str, Any]) -> str:
     """`steady`, or why response times of the run say nothing: `overloaded`, `too short`,
     `transient`.
