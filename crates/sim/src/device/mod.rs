@@ -3,6 +3,7 @@
 //! `serial` is one server (what the numbers of the NCQ paper imply), `parallel` a whole SSD.
 
 mod buffer;
+mod front;
 mod page_index;
 mod parallel;
 mod serial;
@@ -10,6 +11,7 @@ mod spec;
 mod stations;
 
 pub use buffer::{Buffer, Evicted, Touch};
+pub use front::{ControllerSpec, LinkSpec};
 pub use parallel::Parallel;
 pub use serial::Serial;
 pub use spec::{
@@ -20,7 +22,10 @@ use crate::engine::Command;
 use crate::ftl::FtlUsage;
 
 /// The device files that come with schedlab, one line each.
-pub const SHIPPED: &[(&str, &str)] = &[("ncq2014", include_str!("../../devices/ncq2014.toml"))];
+pub const SHIPPED: &[(&str, &str)] = &[
+    ("ncq2014", include_str!("../../devices/ncq2014.toml")),
+    ("nvme", include_str!("../../devices/nvme.toml")),
+];
 
 /// What a policy may know of the device.
 pub trait View {
@@ -60,6 +65,11 @@ pub trait Device: View {
 
     /// Runs of pages (end excluded) that came into the buffer or left it in the last `start`.
     fn changed(&self) -> &[(u32, u32)];
+
+    /// Whether `advance` changes the buffer too, and `changed` tells what.
+    fn changes_later(&self) -> bool {
+        false
+    }
 
     /// What happened so far.
     fn usage(&self) -> Usage;

@@ -130,6 +130,10 @@ impl<D: Device> Simulation<D> {
             }
             while self.device.next_time_ns() == Some(now_ns) {
                 self.device.advance(&mut self.done);
+                if self.uses_buffer && self.device.changes_later() {
+                    self.window
+                        .refresh(self.device.changed(), &*self.policy, &self.device);
+                }
             }
             self.complete(now_ns);
             self.dispatch(now_ns);

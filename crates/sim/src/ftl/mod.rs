@@ -12,6 +12,7 @@ use std::hint::black_box;
 
 use allocation::Allocation;
 use collect::Buckets;
+use precondition::Formula;
 
 use crate::device::{DeviceSpec, Precondition};
 use crate::divisor::Divisor;
@@ -86,6 +87,8 @@ struct Plane {
     /// Erased blocks.
     erased: Vec<u32>,
     valid_pages: u32,
+    /// Its pages are where preconditioning puts them, which is done on its first write.
+    is_unfilled: bool,
 }
 
 /// The translation layer of one device.
@@ -106,6 +109,7 @@ pub struct Ftl {
     low: u32,
     high: u32,
     usage: FtlUsage,
+    pending: Option<Formula>,
 }
 
 impl Ftl {
@@ -124,6 +128,7 @@ impl Ftl {
             fresh: 0,
             erased: Vec::new(),
             valid_pages: 0,
+            is_unfilled: false,
         };
         let mut ftl = Ftl {
             l2p: vec![0; logical as usize],
@@ -140,6 +145,7 @@ impl Ftl {
             low: spec.ftl.free_blocks_low,
             high: spec.ftl.free_blocks_high,
             usage: FtlUsage::default(),
+            pending: None,
         };
         match spec.ftl.precondition {
             Precondition::None => {}
@@ -195,6 +201,9 @@ impl Ftl {
     /// Writes a logical page into `plane` and gives what must be collected there first.
     #[inline]
     pub fn write(&mut self, page: u32, plane: u32) -> GcWork {
+        if self.planes[plane as usize].is_unfilled {
+            self.fill_plane(plane);
+        }
         self.invalidate(page);
         self.append(page, plane);
         self.usage.host_programs += 1;
@@ -203,6 +212,10 @@ impl Ftl {
 
     /// Discards a logical page; whether it held data.
     pub fn trim(&mut self, page: u32) -> bool {
+        let own = self.allocation.fixed(page);
+        if self.planes[own as usize].is_unfilled {
+            self.fill_plane(own);
+        }
         let held = self.l2p[page as usize] != 0;
         self.invalidate(page);
         self.l2p[page as usize] = 0;
@@ -298,9 +311,14 @@ impl Ftl {
 
     #[inline]
     fn invalidate(&mut self, page: u32) {
-        let physical = self.l2p[page as usize];
+        let mut physical = self.l2p[page as usize];
         if physical == 0 {
-            return;
+            let own = self.allocation.fixed(page);
+            if !self.planes[own as usize].is_unfilled {
+                return;
+            }
+            self.fill_plane(own);
+            physical = self.l2p[page as usize];
         }
         let physical = physical - 1;
         self.p2l[physical as usize] = 0;
@@ -342,12 +360,15 @@ impl Ftl {
             .iter()
             .map(|plane| u64::from(plane.valid_pages))
             .sum();
-        if held != mapped || by_block != mapped || by_plane != mapped {
+        // Planes that were not written to yet hold their share without tables.
+        let unfilled = self.planes.iter().filter(|plane| plane.is_unfilled);
+        let pending: u64 = unfilled.map(|plane| u64::from(plane.valid_pages)).sum();
+        if held != mapped || by_block != mapped || by_plane != mapped + pending {
             return Err(format!(
                 "{mapped} mapped, {held} held, {by_block} by block, {by_plane} by plane"
             ));
         }
-        Ok(mapped)
+        Ok(mapped + pending)
     }
 }
 

@@ -1,3 +1,5 @@
+//! The import of DiskSim parameter files: every key, places by hand, refusals, mutated files.
+
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;

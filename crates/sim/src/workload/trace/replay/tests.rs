@@ -1,3 +1,5 @@
+//! Volumes, fits and times of replayed traces.
+
 #![allow(clippy::unwrap_used)]
 
 use super::*;
