@@ -11,6 +11,7 @@ mod cpu_sim;
 mod disk_sim;
 mod io_job;
 mod sim_names;
+mod sim_policy;
 mod sim_run;
 mod stoppable;
 mod trace_file;

@@ -73,8 +73,22 @@ impl Config {
         given: Option<&mut dyn Source>,
         stop: &Stop,
     ) -> Result<(Report, Vec<Logged>), SimError> {
+        self.run_with(given, None, stop)
+    }
+
+    /// The same under a policy of the caller instead of the named one; its aging stays.
+    pub fn run_with(
+        &self,
+        given: Option<&mut dyn Source>,
+        policy: Option<Box<dyn Policy>>,
+        stop: &Stop,
+    ) -> Result<(Report, Vec<Logged>), SimError> {
         let spec = self.device_spec()?;
-        let policy = self.policy.make(POLICIES)?;
+        self.policy.check()?;
+        let policy = match policy {
+            Some(policy) => policy,
+            None => self.policy.make(POLICIES)?,
+        };
         let mut own = match given {
             Some(_) => None,
             None => Some(self.source(&spec)?),

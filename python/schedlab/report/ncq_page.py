@@ -87,6 +87,20 @@ def _cell(value: Any) -> str:
     return f"{value:.3f}" if isinstance(value, float) else html.escape(str(value))
 
 
+def write_study(
+    path: Path, statements: Rows, cannot: Sequence[str], figures: Rows, basis: str
+) -> None:
+    """The page of figures given as `kind`, `rows`, `x`, `y`, `by`, `log`, `title` and `note`."""
+    drawn = []
+    for each in figures:
+        if each["kind"] == "bar":
+            svg = bar_chart(each["rows"], each["x"], each["y"], each["by"])
+        else:
+            svg = line_chart(each["rows"], each["x"], each["y"], each["by"], each["log"])
+        drawn.append(figure(each["title"], each["note"], svg, each["rows"]))
+    write_page(path, statements, cannot, drawn, basis)
+
+
 def write_page(
     path: Path, statements: Rows, cannot: Sequence[str], figures: Sequence[str], basis: str
 ) -> None:

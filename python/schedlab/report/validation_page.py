@@ -2,48 +2,49 @@
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from schedlab.report.ncq_page import STYLE, figure, line_chart, table
-
-if TYPE_CHECKING:
-    from schedlab.sim.validate import Validation
 
 POINTS = 100
 
 
-def write_validation(folder: Path, found: Validation, title: str) -> Path:
-    """Write `validation.json` and `report.html` into `folder`; gives the path of the page."""
+def write_validation(
+    folder: Path,
+    document: Mapping[str, Any],
+    measured_ms: Sequence[float],
+    simulated_ms: Sequence[float],
+    title: str,
+) -> Path:
+    """Write `validation.json` (`document`) and `report.html` into `folder`; gives the page."""
     import numpy as np
 
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "validation.json").write_text(json.dumps(found.to_json(), indent=1) + "\n")
+    (folder / "validation.json").write_text(json.dumps(document, indent=1) + "\n")
     shares = (np.arange(POINTS) + 0.5) / POINTS
     rows = [
         {"response time (ms)": float(value), "share of requests": float(share), "source": source}
-        for source, times in (("measured", found.measured_ms), ("simulated", found.simulated_ms))
+        for source, times in (("measured", measured_ms), ("simulated", simulated_ms))
         for share, value in zip(shares, np.quantile(times, shares), strict=True)
     ]
-    whole = found.parts["all"]
+    whole = document["parts"]["all"]
     note = (
-        f"{whole.requests} requests; demerit {whole.demerit_ms:.3f} ms, "
-        f"{whole.demerit_share:.1%} of the measured mean of {whole.measured_mean_ms:.2f} ms."
+        f"{whole['requests']} requests; demerit {whole['demerit_ms']:.3f} ms, "
+        f"{whole['demerit_share']:.1%} of the measured mean of {whole['measured_mean_ms']:.2f} ms."
     )
     svg = line_chart(rows, "response time (ms)", "share of requests", "source")
-    parts = [
-        {"requests of": name, **dataclasses.asdict(part)} for name, part in found.parts.items()
-    ]
+    parts = [{"requests of": name, **part} for name, part in document["parts"].items()]
     page = folder / "report.html"
     page.write_text(
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         f"<title>{html.escape(title)}</title><style>{STYLE}</style><main>"
         f"<h1>{html.escape(title)}</h1>"
         f"{figure('Distributions of response time', note, svg, rows)}"
-        f"<h2>Figures</h2>{table(parts)}<h2>The worst requests</h2>{table(found.worst)}"
+        f"<h2>Figures</h2>{table(parts)}<h2>The worst requests</h2>{table(document['worst'])}"
         "</main></html>"
     )
     return page

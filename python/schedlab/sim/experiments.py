@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab.errors import SpecError
 from schedlab.sim.disk import DiskSimulation
 from schedlab.sim.judge import parse_warm_up, verdict_of
+from schedlab.sim.policy_file import is_policy_file, split_policies
 from schedlab.sim.pool import map_threads
 from schedlab.sim.replay import Replay
 from schedlab.sim.runs import Simulation
@@ -87,7 +88,18 @@ def policy_candidates(text: str) -> tuple[Candidate, ...]:
         settings = dict(candidate.settings)
         return Candidate(candidate.label, {"policy": settings.pop("scheduler"), **settings})
 
-    return tuple(as_policy(candidate) for candidate in parse_candidates(text))
+    # A policy file has a colon of its own.
+    names = split_policies(text)
+    files = [
+        Candidate(name.rpartition(".py:")[2].partition(",")[0], {"policy": name})
+        for name in names
+        if is_policy_file(name)
+    ]
+    if not files:
+        return tuple(as_policy(candidate) for candidate in parse_candidates(text))
+    plain = ",".join(name for name in names if not is_policy_file(name))
+    named = [as_policy(candidate) for candidate in parse_candidates(plain)] if plain else []
+    return (*named, *files)
 
 
 def disk_experiment(simulation: DiskSimulation, policies: Sequence[str], seeds: int) -> Experiment:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from typing import TYPE_CHECKING, TypeVar
 
 from schedlab.errors import SpecError
+from schedlab.sim.policy_file import is_policy_file
 from schedlab.sim.results import SimResult
 
 if TYPE_CHECKING:
@@ -26,8 +28,18 @@ RETRIES = 10
 
 
 def run_threads(simulations: Sequence[Simulation]) -> list[SimResult]:
-    """Results in the order of `simulations`; on an error or Ctrl-C all that run are stopped."""
+    """Results in the order of `simulations`; on an error or Ctrl-C all that run are stopped.
+
+    Policies in Python hold the interpreter: they run in processes, unless there is only one.
+    """
+    if len(simulations) > 1 and any(is_policy_file(each.policy) for each in simulations):
+        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+            return list(pool.map(_run, simulations))
     return map_threads(lambda simulation, stop: simulation.run(stop), simulations)
+
+
+def _run(simulation: Simulation) -> SimResult:
+    return simulation.run()
 
 
 def map_threads(work: Callable[[T, SimStop], R], items: Sequence[T]) -> list[R]:

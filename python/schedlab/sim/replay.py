@@ -65,6 +65,7 @@ def as_spec_error(error: ValueError, hint: str) -> SchedlabError:
     """An error of the compiled part with the hint that fits it, else `hint`."""
     text = str(error)
     for part, better in (
+        ("policy ", "see docs/guides/policy-in-python.md") if ".py:" in text else ("\0", hint),
         ("volumes, ", VOLUMES_HINT),
         ("volumes = ", VOLUMES_HINT),
         ("the device's end", FIT_HINT),

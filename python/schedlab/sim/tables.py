@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schedlab.sim.judge import verdict_of
+from schedlab.sim.policy_file import is_policy_file, policy_sha256
 from schedlab.sim.validate import aligned
 from schedlab.spec import SCHEMA_VERSION, to_json
 
@@ -50,7 +51,7 @@ def ssd_table(simulations: Sequence[Simulation], results: Sequence[SimResult]) -
     # Four policies fit side by side; the rows are the metrics.
     for start in range(0, len(names), 4):
         shown = names[start : start + 4]
-        head = ["", *(cell for name in shown for cell in (name.rpartition("/")[2][-16:], "ratio"))]
+        head = ["", *(cell for name in shown for cell in (name.rpartition(":")[2][:12], "ratio"))]
         rows = [head]
         for metric, title in SSD_COLUMNS.items():
             row = [title]
@@ -76,6 +77,7 @@ def ssd_document(
             **to_json(result.metrics),
             "steady": verdict_of(result.report["steady"]),
             "stationarity": result.report["steady"],
+            **({"policy_sha256": policy_sha256(one.policy)} if is_policy_file(one.policy) else {}),
         }
         for one, result in zip(simulations, results, strict=True)
     ]

@@ -51,6 +51,9 @@ pub trait Device: View {
     /// cache of the processor then; the page may lie beyond the device.
     fn expect(&self, page: u64);
 
+    /// The same for the pages that so many requests will push out of the buffer.
+    fn expect_leaving(&self, _requests: usize) {}
+
     /// Whether a command can be dispatched now.
     fn is_ready(&self) -> bool;
 

@@ -226,6 +226,13 @@ impl Device for Parallel {
         self.ftl.expect(page);
     }
 
+    fn expect_leaving(&self, requests: usize) {
+        self.buffer.leaving(requests, |page| {
+            self.buffer.expect(page);
+            self.ftl.expect(page);
+        });
+    }
+
     fn is_ready(&self) -> bool {
         !self.free.is_empty()
     }

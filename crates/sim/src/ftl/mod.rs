@@ -165,7 +165,9 @@ impl Ftl {
     #[inline]
     pub fn expect(&self, page: u64) {
         let physical = self.l2p.get(page as usize).copied().unwrap_or(0);
-        black_box(self.p2l[physical.saturating_sub(1) as usize]);
+        let physical = physical.saturating_sub(1);
+        black_box(self.p2l[physical as usize]);
+        black_box(self.valid[self.block_of.quotient(physical) as usize]);
     }
 
     /// The plane that holds a logical page, or would be asked for it.

@@ -54,6 +54,7 @@ def run(
 ) -> None:
     """Simulate an SSD and its command queue, one run per policy and seed."""
     from schedlab.sim import Simulation, judge, tables
+    from schedlab.sim.policy_file import split_policies
     from schedlab.sim.replay import replay_of, replay_warnings
     from schedlab.sim.request_log import check_log_name, write_log
     from schedlab.sim.settings import device_changes
@@ -75,8 +76,8 @@ def run(
     # A trace is the same whatever the seed.
     numbers = range(seed, seed + (1 if trace else seeds))
     simulations = [
-        dataclasses.replace(first, policy=policy.strip(), seed=number)
-        for policy in policies.split(",")
+        dataclasses.replace(first, policy=policy, seed=number)
+        for policy in split_policies(policies)
         for number in numbers
     ]
     results = judge.run_warm(simulations, warm_up)

@@ -53,7 +53,9 @@ def validate(
     )
     found = rules.validate(simulation)
     if out is not None:
-        write_validation(out, found, f"{Path(device).name} and {Path(trace).name}")
+        title = f"{Path(device).name} and {Path(trace).name}"
+        measured, simulated = found.measured_ms.tolist(), found.simulated_ms.tolist()
+        write_validation(out, found.to_json(), measured, simulated, title)
     if as_json:
         click.echo(json.dumps({"schema": SCHEMA_VERSION, "device": device, **found.to_json()}))
     else:
