@@ -64,7 +64,11 @@ pub fn simulate<'py>(
         Some((name, object, row)) => Some(PythonPolicy::new(name, &object, row)?),
         None => None,
     };
-    let (report, log) = stoppable(py, stop, move |stop| work(&config, columns, policy, stop))?;
+    let (report, log) = stoppable(py, stop, move |stop| match policy {
+        // Attached for the whole run: a call for each dispatch would pay for it every time.
+        Some(policy) => Python::attach(|_| work(&config, columns, Some(policy), stop)),
+        None => work(&config, columns, None, stop),
+    })?;
     let json = serde_json::to_string(&report)
         .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     Ok((json, PyBytes::new(py, &packed(&log))))
