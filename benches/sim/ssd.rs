@@ -21,7 +21,7 @@ struct Case {
     config: fn() -> Value,
 }
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 7] = [
     Case {
         name: "4 KiB, serial, no translation layer",
         requests: 500_000,
@@ -81,6 +81,21 @@ const CASES: [Case; 6] = [
             json!({
                 "policy": {"name": "tsb"},
                 "workload": {"name": "A", "record_min": "128KiB", "record_max": "128KiB"},
+            })
+        },
+    },
+    // 59 GiB, all of the device, at write amplification 7; a rate that the flash can serve.
+    Case {
+        name: "4 KiB writes over 59 GiB, parallel, greedy collection",
+        requests: 3_000_000,
+        config: || {
+            json!({
+                "service": "parallel",
+                "set": {"ftl.precondition": "formula"},
+                "workload": {
+                    "name": "randwrite4k", "inter_arrival_ms": 0.05, "first_file": "512MiB",
+                    "threads": 7, "file_growth": 1,
+                },
             })
         },
     },

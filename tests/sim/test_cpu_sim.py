@@ -180,8 +180,9 @@ def test_ctrl_c_ends_a_long_simulation():
     arguments = ["--processes", "2", "--time", "400000s", "--quantum", "1ns", "--json"]
     code = (
         "import sys, threading, time, os, signal\n"
-        "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
         "from schedlab.cli import main\n"
+        "import schedlab.cli.sim_cpu, schedlab._core\n"
+        "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
         "main()"
     )
     done = subprocess.run(

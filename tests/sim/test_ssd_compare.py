@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from schedlab.cli.sim.compare import compare, policy_candidates
+from schedlab.cli.sim.compare import compare
 from schedlab.errors import SpecError
+from schedlab.sim.experiments import policy_candidates
 
 
 def test_a_verdict_on_policies(tmp_path: Path) -> None:
     arguments = ["--workloads", "A", "--policies", "fcfs,tsb,tsb:alpha=0.95", "--seeds", "6"]
-    arguments += ["--requests", "2000", "--buffer", "16MiB", "--json"]
+    arguments += ["--requests", "2000", "--buffer", "64MiB", "--json"]
     out = ["--out", str(tmp_path / "out")]
     done = CliRunner().invoke(compare, arguments + out, catch_exceptions=False)
     verdict = json.loads(done.stdout)
@@ -38,3 +39,16 @@ def test_a_policy_that_is_none_is_refused_before_the_first_run(tmp_path: Path) -
     assert not list(tmp_path.glob("out/runs.jsonl")) or not (
         (tmp_path / "out" / "runs.jsonl").read_text()
     )
+
+
+@pytest.mark.parametrize("requests", [4000, 12_000])
+def test_overloaded_arms_are_named_and_judged_by_their_rate(tmp_path: Path, requests: int) -> None:
+    arguments = ["--workloads", "A,B", "--policies", "fcfs,tsb", "--seeds", "4"]
+    arguments += ["--requests", str(requests), "--buffer", "32MiB", "--json"]
+    out = ["--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(compare, arguments + out, catch_exceptions=False)
+    (note,) = [line for line in done.stderr.splitlines() if "overloaded" in line]
+    assert "B: fcfs, tsb overloaded, none stable: no verdict on response times" in note
+    verdict = json.loads(done.stdout)["workloads"]
+    assert tuple(verdict[name]["metric"]["name"] for name in "AB") == ("mean_read_ms", "iops")
+    assert "mean_write_ms" not in json.dumps(verdict["B"])

@@ -22,10 +22,6 @@ OTHERS = {
     "write_hit_ratio": "write_page_hit",
 }
 
-needs_oracle = pytest.mark.skipif(
-    not (ORACLE / "expected.csv").is_file(), reason="the oracle's files are not beside the project"
-)
-
 
 def simulation(row: dict[str, str]) -> Simulation:
     return Simulation(
@@ -36,7 +32,6 @@ def simulation(row: dict[str, str]) -> Simulation:
     )
 
 
-@needs_oracle
 def test_every_row_of_the_oracle_comes_out() -> None:
     rows = [
         row

@@ -22,3 +22,49 @@ def test_the_study_writes_its_page(tmp_path: Path) -> None:
 
 def test_the_lab_calls_the_study() -> None:
     assert labs()["ncq-ssd"].arguments("full")[:2] == ["sim", "ncq-study"]
+
+
+def synthetic(better: bool) -> list[dict]:
+    """Rows of a sweep in which TSB is better than all, or worse; and nothing else matters."""
+    from schedlab.sim.ncq_study import study_sweep
+
+    rows = []
+    for point in study_sweep(100, 3).points:
+        settings = point.settings
+        factor = (0.2 if better else 5.0) if settings["policy"] == "tsb" else 1.0
+        grows = 1.0 + int(settings["device.buffer.size"].removesuffix("MiB")) / 64
+        value = 10 * factor * (1 / grows if better else grows) * (1 + point.seed / 1000)
+        metrics = {
+            f"{which}_{way}{at}_ms": value
+            for which in ("mean", "max")
+            for way in ("read", "write")
+            for at in ("", "_ncq")
+        }
+        metrics |= {"iops": 500 / factor, "utilisation": 0.5, "overloaded": float(not better)}
+        rows.append({"settings": settings, "seed": point.seed, "metrics": metrics})
+    return rows
+
+
+def test_no_sentence_survives_when_the_figures_are_turned_round() -> None:
+    from schedlab.sim.ncq_figures import figures
+    from schedlab.sim.ncq_study import Study
+
+    up, down = (Study(synthetic(better)) for better in (True, False))
+    for one, other in zip(figures(up), figures(down), strict=True):
+        if "α" not in one.x:
+            assert one.note != other.note, one.title
+    assert list(up.cannot()) != list(down.cannot())
+    assert up.basis(100, 3) != down.basis(100, 3)
+    for one, other in zip(up.rows(), down.rows(), strict=True):
+        if "TSB" in one["result"] and "IOPS" not in one["result"] and "α = 1" not in one["result"]:
+            assert (one["model"], one["remark"]) != (other["model"], other["remark"]), one["result"]
+
+
+def test_close_calls_are_said_to_be_close() -> None:
+    from schedlab.sim.ncq_study import Study
+
+    rows = synthetic(True)
+    for row in rows:
+        row["metrics"] = {**row["metrics"], "mean_read_ms": 10.0 + row["seed"]}
+    best, text, left_out = Study(rows).best_buffer("mean_read_ms", "A", relative=True)
+    assert best is None and "too close to call" in text and left_out == ()

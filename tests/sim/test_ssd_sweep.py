@@ -101,3 +101,21 @@ def test_dotted_keys_reach_device_policy_and_workload() -> None:
     assert simulation.policy_set == {"alpha": 0.5}
     assert simulation.workload_set == {"inter_arrival_ms": 2.0}
     assert (simulation.workload, simulation.seed) == (Path("x.csv"), 3)
+
+
+def test_a_kill_at_any_byte_loses_at_most_the_line_in_progress(tmp_path: Path) -> None:
+    small = "seeds = 3\n[fixed]\nrequests = 10\n[parameters]\npolicy = ['fcfs', 's']\n"
+    sweep = read_sweep(written(tmp_path / "a.toml", small))
+    run_sweep(sweep, tmp_path / "out")
+    whole = (tmp_path / "out" / "results.jsonl").read_bytes()
+    done = tmp_path / "out" / "done.jsonl"
+    text = done.read_bytes()
+    for cut in range(0, len(text), 97):
+        done.write_bytes(text[:cut])
+        seen: list[int] = []
+        run_sweep(sweep, tmp_path / "out", lambda count, _total, seen=seen: seen.append(count))
+        # A line that only lacks its end is whole.
+        complete = text[:cut].count(b"\n") + (text[cut : cut + 1] == b"\n")
+        assert seen[0] == complete
+        assert done.read_bytes().startswith(text[:cut])
+        assert (tmp_path / "out" / "results.jsonl").read_bytes() == whole

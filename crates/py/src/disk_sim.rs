@@ -6,27 +6,33 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use schedlab_model::{Bytes, Workload};
-use schedlab_sim::disk::{self, DiskResult, DiskSpec, Run};
-use schedlab_sim::workload::trace::{self, TraceOptions};
+use schedlab_sim::disk::{self, disksim, DiskLogged, DiskSpec, LoggedResult, Run};
+use schedlab_sim::workload::trace::{Replay, ReplayOptions};
 use schedlab_sim::{SimError, Stop};
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::sim_run::SimStop;
 use crate::stoppable::stoppable;
 
-/// `device` is a shipped name, or the text of a TOML file that came from `path`. Requests come from
-/// `trace`, all where `requests` is missing, or from `workload`, where a span of 0 is the whole
-/// disk.
+/// `device` is a shipped name, or the text of a TOML file that came from `path`; `set` changes keys
+/// of it. Requests come from `trace`, all where `requests` is missing, or from `workload`, where a
+/// span of 0 is the whole disk.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Job {
     device: String,
     path: Option<String>,
+    #[serde(default)]
+    set: BTreeMap<String, Value>,
     policy: String,
     requests: Option<u64>,
     workload: Option<Workload>,
     trace: Option<Trace>,
+    #[serde(default)]
+    log: bool,
 }
 
 #[derive(Deserialize)]
@@ -34,35 +40,50 @@ struct Job {
 struct Trace {
     path: PathBuf,
     format: Option<String>,
+    #[serde(default)]
+    options: ReplayOptions,
 }
 
 fn wrong(error: impl ToString) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Simulates one run and gives its figures as JSON.
-#[pyfunction]
-#[pyo3(signature = (job_json, stop=None))]
-pub fn run_disk_simulation(
-    py: Python<'_>,
-    job_json: &str,
-    stop: Option<&SimStop>,
-) -> PyResult<String> {
-    let job: Job = serde_json::from_str(job_json).map_err(wrong)?;
-    let spec = match &job.path {
-        Some(path) => DiskSpec::from_toml(path, &job.device),
-        None => DiskSpec::shipped(&job.device),
+impl Job {
+    fn spec(&self) -> Result<DiskSpec, SimError> {
+        match &self.path {
+            Some(path) => DiskSpec::from_toml_with(path, &self.device, &self.set),
+            None => DiskSpec::shipped_with(&self.device, &self.set),
+        }
     }
-    .map_err(wrong)?;
-    let stop = stop.map_or_else(Arc::default, |flag| flag.0.clone());
-    let result = stoppable(py, stop, move |stop| work(&spec, job, stop))?;
-    serde_json::to_string(&result).map_err(wrong)
 }
 
-fn work(spec: &DiskSpec, job: Job, stop: &Stop) -> Result<DiskResult, SimError> {
-    if let Some(Trace { path, format }) = job.trace {
-        let reader = trace::open(&path, format.as_deref(), &TraceOptions::default())?;
-        return disk::replay_trace(spec, &job.policy, reader, job.requests, stop);
+/// Simulates one run and gives its figures as JSON, and its log as packed little-endian rows, which
+/// `DISK_LOG_DTYPE` of `schedlab.sim.disk` reads.
+#[pyfunction]
+#[pyo3(signature = (job_json, stop=None))]
+pub fn run_disk_simulation<'py>(
+    py: Python<'py>,
+    job_json: &str,
+    stop: Option<&SimStop>,
+) -> PyResult<(String, Bound<'py, PyBytes>)> {
+    let job: Job = serde_json::from_str(job_json).map_err(wrong)?;
+    let spec = job.spec().map_err(wrong)?;
+    let stop = stop.map_or_else(Arc::default, |flag| flag.0.clone());
+    let (result, log) = stoppable(py, stop, move |stop| work(&spec, job, stop))?;
+    let json = serde_json::to_string(&result).map_err(wrong)?;
+    Ok((json, PyBytes::new(py, &packed(&log))))
+}
+
+fn work(spec: &DiskSpec, job: Job, stop: &Stop) -> Result<LoggedResult, SimError> {
+    if let Some(Trace {
+        path,
+        format,
+        options,
+    }) = job.trace
+    {
+        let size = (spec.capacity().0, spec.sector.0);
+        let mut replay = Replay::open(&path, format.as_deref(), &options, size, job.requests)?;
+        return disk::replay_trace(spec, &job.policy, &mut replay, None, job.log, stop);
     }
     let missing = || SimError::Workload("neither workload nor trace".into());
     let mut workload = job.workload.ok_or_else(missing)?;
@@ -74,7 +95,37 @@ fn work(spec: &DiskSpec, job: Job, stop: &Stop) -> Result<DiskResult, SimError> 
         requests: job.requests.unwrap_or(0),
         workload,
     };
-    disk::simulate(spec, &run, stop)
+    disk::simulate_logged(spec, &run, job.log, stop)
+}
+
+fn packed(log: &[DiskLogged]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(log.len() * 58);
+    for row in log {
+        let request = &row.request;
+        for word in [
+            row.index,
+            request.arrival.0,
+            row.start_ns,
+            row.completed_ns,
+            request.offset.0,
+            request.length.0,
+            row.measured_ns.unwrap_or(u64::MAX),
+        ] {
+            out.extend(word.to_le_bytes());
+        }
+        out.push(u8::from(request.is_write));
+        out.push(row.kind as u8);
+    }
+    out
+}
+
+/// The description of a DiskSim parameter file as TOML, with the key that each line comes from, and
+/// the keys that are ignored.
+#[pyfunction]
+#[pyo3(signature = (path, name=None))]
+pub fn import_disksim(path: PathBuf, name: Option<&str>) -> PyResult<String> {
+    let imported = disksim::import(&path, name).map_err(wrong)?;
+    imported.to_toml().map_err(wrong)
 }
 
 /// Shipped disks: name and TOML text.
@@ -93,6 +144,7 @@ pub fn disk_policies() -> Vec<(&'static str, &'static str)> {
 /// Adds this file's functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_disk_simulation, module)?)?;
+    module.add_function(wrap_pyfunction!(import_disksim, module)?)?;
     module.add_function(wrap_pyfunction!(disk_devices, module)?)?;
     module.add_function(wrap_pyfunction!(disk_policies, module)?)
 }

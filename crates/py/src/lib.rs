@@ -16,6 +16,7 @@ mod io_job;
 mod launched;
 mod runqueue_capture;
 mod sim_names;
+mod sim_policy;
 mod sim_run;
 mod stoppable;
 mod trace_file;
@@ -53,5 +54,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_file::trace_stats, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::trace_convert, module)?)?;
     module.add_function(wrap_pyfunction!(trace_file::trace_formats, module)?)?;
+    module.add_function(wrap_pyfunction!(trace_file::trace_format_of, module)?)?;
     Ok(())
 }

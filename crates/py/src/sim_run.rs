@@ -7,9 +7,11 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use schedlab_sim::engine::Logged;
+use schedlab_sim::policy::Policy;
 use schedlab_sim::workload::{Arrays, Source};
 use schedlab_sim::{Config, Report, SimError, Stop};
 
+use crate::sim_policy::PythonPolicy;
 use crate::stoppable::stoppable;
 
 /// A flag that ends running simulations from another thread.
@@ -36,14 +38,16 @@ type Columns = (Vec<u64>, Vec<u64>, Vec<u64>, Vec<u8>);
 /// Runs the simulation that `config` (JSON) describes and gives its report (JSON) and its log.
 ///
 /// `requests` replaces the workload by columns in little-endian bytes: arrival in ns (u64), first
-/// byte (u64), bytes (u64), operation (u8: 0 read, 1 write, 2 trim).
+/// byte (u64), bytes (u64), operation (u8: 0 read, 1 write, 2 trim). `policy` (name, object, numpy
+/// type of a row of the queue) replaces the policy of `config`; its aging stays.
 #[pyfunction]
-#[pyo3(signature = (config, requests=None, stop=None))]
+#[pyo3(signature = (config, requests=None, stop=None, policy=None))]
 pub fn simulate<'py>(
     py: Python<'py>,
     config: &str,
     requests: Option<RawColumns>,
     stop: Option<&SimStop>,
+    policy: Option<(String, Bound<'py, PyAny>, Py<PyAny>)>,
 ) -> PyResult<(String, Bound<'py, PyBytes>)> {
     let config: Config =
         serde_json::from_str(config).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -56,7 +60,15 @@ pub fn simulate<'py>(
         )
     });
     let stop = stop.map_or_else(Arc::default, |flag| flag.0.clone());
-    let (report, log) = stoppable(py, stop, move |stop| work(&config, columns, stop))?;
+    let policy = match policy {
+        Some((name, object, row)) => Some(PythonPolicy::new(name, &object, row)?),
+        None => None,
+    };
+    let (report, log) = stoppable(py, stop, move |stop| match policy {
+        // Attached for the whole run: a call for each dispatch would pay for it every time.
+        Some(policy) => Python::attach(|_| work(&config, columns, Some(policy), stop)),
+        None => work(&config, columns, None, stop),
+    })?;
     let json = serde_json::to_string(&report)
         .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     Ok((json, PyBytes::new(py, &packed(&log))))
@@ -65,6 +77,7 @@ pub fn simulate<'py>(
 fn work(
     config: &Config,
     columns: Option<Columns>,
+    policy: Option<PythonPolicy>,
     stop: &Stop,
 ) -> Result<(Report, Vec<Logged>), SimError> {
     let mut arrays = match columns {
@@ -73,8 +86,9 @@ fn work(
         }
         None => None,
     };
-    config.run_logged(
+    config.run_with(
         arrays.as_mut().map(|arrays| arrays as &mut dyn Source),
+        policy.map(|policy| Box::new(policy) as Box<dyn Policy>),
         stop,
     )
 }

@@ -69,6 +69,14 @@ pub fn trace_convert(
     })
 }
 
+/// The name of the format that the content of a trace has.
+#[pyfunction]
+pub fn trace_format_of(path: PathBuf) -> PyResult<&'static str> {
+    let reader = trace::open(&path, None, &TraceOptions::default());
+    let reader = reader.map_err(|error| PyValueError::new_err(error.to_string()))?;
+    Ok(reader.format().name)
+}
+
 /// (name, what it is, whether it can be written) of every trace format.
 #[pyfunction]
 pub fn trace_formats() -> Vec<(&'static str, &'static str, bool)> {

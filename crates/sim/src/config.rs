@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use schedlab_model::Nanos;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::device::{Device, DeviceSpec, Parallel, Serial};
-use crate::engine::{Logged, Report, Simulation, Stop, Window};
+use crate::engine::{Logged, Report, Simulation, Stop, WarmUp, Window};
 use crate::policy::{Policy, PolicySpec, POLICIES};
-use crate::workload::{trace, Source, Synthetic, SyntheticSpec};
+use crate::workload::trace::Replay;
+use crate::workload::{Source, Synthetic, SyntheticSpec};
 use crate::SimError;
 
 /// The service model.
@@ -38,7 +40,7 @@ pub struct Config {
     policy: PolicySpec,
     /// `{"name": "A", …}` with any keys of [`SyntheticSpec`] changed, or all its keys, or
     /// `{"trace": path, "format": name}` with keys of
-    /// [`trace::TraceOptions`].
+    /// [`ReplayOptions`](crate::workload::trace::ReplayOptions).
     #[serde(default)]
     workload: BTreeMap<String, Value>,
     #[serde(default)]
@@ -47,6 +49,16 @@ pub struct Config {
     seed: u64,
     #[serde(default)]
     log: bool,
+    #[serde(default)]
+    warm_up: WarmUpSpec,
+}
+
+/// What is not reported: so many completions, or those before a time.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct WarmUpSpec {
+    requests: u64,
+    time: Nanos,
 }
 
 impl Config {
@@ -61,11 +73,25 @@ impl Config {
         given: Option<&mut dyn Source>,
         stop: &Stop,
     ) -> Result<(Report, Vec<Logged>), SimError> {
+        self.run_with(given, None, stop)
+    }
+
+    /// The same under a policy of the caller instead of the named one; its aging stays.
+    pub fn run_with(
+        &self,
+        given: Option<&mut dyn Source>,
+        policy: Option<Box<dyn Policy>>,
+        stop: &Stop,
+    ) -> Result<(Report, Vec<Logged>), SimError> {
         let spec = self.device_spec()?;
-        let policy = self.policy.make(POLICIES)?;
+        self.policy.check()?;
+        let policy = match policy {
+            Some(policy) => policy,
+            None => self.policy.make(POLICIES)?,
+        };
         let mut own = match given {
             Some(_) => None,
-            None => Some(self.source()?),
+            None => Some(self.source(&spec)?),
         };
         let source = match (given, &mut own) {
             (Some(source), _) => source,
@@ -91,7 +117,12 @@ impl Config {
     ) -> Result<(Report, Vec<Logged>), SimError> {
         let window = Window::new(self.policy.alpha.0, self.policy.aging);
         let (depth, hosts) = (spec.queue.depth, spec.queue.host_queues);
-        let simulation = Simulation::new(device, policy, window, depth, hosts, self.log);
+        let warm_up = WarmUp {
+            requests: self.warm_up.requests,
+            until_ns: self.warm_up.time.0,
+        };
+        let simulation =
+            Simulation::new(device, policy, window, depth, hosts, self.log).after(warm_up);
         let (report, log, _) = simulation.run(source, stop)?;
         Ok((report, log))
     }
@@ -103,9 +134,9 @@ impl Config {
         Ok(spec)
     }
 
-    fn source(&self) -> Result<Box<dyn Source>, SimError> {
+    fn source(&self, spec: &DeviceSpec) -> Result<Box<dyn Source>, SimError> {
         if let Some(Value::String(path)) = self.workload.get("trace") {
-            return self.trace(path);
+            return self.trace(path, spec);
         }
         let mut keys = self.workload.clone();
         let name = match keys.remove("name") {
@@ -117,16 +148,42 @@ impl Config {
         Ok(Box::new(Synthetic::new(spec, requests, self.seed)?))
     }
 
-    fn trace(&self, path: &str) -> Result<Box<dyn Source>, SimError> {
+    fn trace(&self, path: &str, spec: &DeviceSpec) -> Result<Box<dyn Source>, SimError> {
         let mut keys: serde_json::Map<String, Value> = self.workload.clone().into_iter().collect();
         keys.remove("trace");
         let format = keys.remove("format");
         let options = serde_json::from_value(Value::Object(keys))
             .map_err(|error| SimError::Workload(error.to_string()))?;
         let named = format.as_ref().and_then(Value::as_str);
-        let reader = trace::open(Path::new(path), named, &options)?;
-        let limit = self.requests.unwrap_or(u64::MAX) as usize;
-        let incoming = reader.map(|record| Ok(record?.into()));
-        Ok(Box::new(incoming.take(limit)))
+        let page_bytes = spec.flash.page.0;
+        let pages = match self.service {
+            Service::Serial => spec.flash.pages(),
+            Service::Parallel => u64::from(crate::ftl::logical_pages(spec)?),
+        };
+        let size = (pages * page_bytes, page_bytes);
+        let replay = Replay::open(Path::new(path), named, &options, size, self.requests)?;
+        if replay.options().think {
+            let detail = "think times need a device that serves one request after another";
+            return Err(SimError::Workload(detail.into()));
+        }
+        Ok(Box::new(replay))
     }
+}
+
+/// Changes keys of a tree, `a.b` being key b of table a.
+pub(crate) fn change(tree: &mut Value, changes: &BTreeMap<String, Value>) -> Result<(), String> {
+    for (key, value) in changes {
+        let mut at = &mut *tree;
+        for part in key.split('.') {
+            let table = at.as_object_mut();
+            let table = table.ok_or_else(|| format!("{key} is not a known key"))?;
+            at = table.entry(part).or_insert(Value::Null);
+            if at.is_null() {
+                // A table that is not there yet, or the key itself.
+                *at = Value::Object(serde_json::Map::new());
+            }
+        }
+        *at = value.clone();
+    }
+    Ok(())
 }

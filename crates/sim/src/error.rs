@@ -49,6 +49,9 @@ pub enum SimError {
     /// Requests could not be read.
     #[error(transparent)]
     Source(Box<dyn std::error::Error + Send + Sync>),
+    /// A policy that is not ours failed.
+    #[error("policy {0}")]
+    Policy(String),
     /// The caller asked to stop.
     #[error("the simulation was stopped")]
     Stopped,

@@ -4,7 +4,8 @@
 
 use schedlab_model::{Arrivals, Bytes, Direction, Nanos, Pattern, Request, Workload};
 use schedlab_sim::disk::{
-    replay, simulate, CacheSpec, DiskResult, DiskSpec, Geometry, Mechanics, Run, Zone, POLICIES,
+    replay, simulate, CacheSpec, DiskResult, DiskSpec, Geometry, Mechanics, Run, SignedNanos, Zone,
+    POLICIES,
 };
 use schedlab_sim::Stop;
 
@@ -27,6 +28,7 @@ fn one_zone() -> DiskSpec {
     let zones = vec![Zone {
         cylinders: 100_000,
         sectors_per_track: 1600,
+        ..Zone::default()
     }];
     uncached(DiskSpec { zones, ..disk() })
 }
@@ -40,16 +42,18 @@ fn small() -> DiskSpec {
             Zone {
                 cylinders: 6,
                 sectors_per_track: 100,
+                ..Zone::default()
             },
             Zone {
                 cylinders: 4,
                 sectors_per_track: 50,
+                ..Zone::default()
             },
         ],
         seek_single: Nanos(MS),
         seek_average: Nanos(4 * MS),
         seek_full: Nanos(10 * MS),
-        write_settle: Nanos(MS),
+        write_settle: SignedNanos(MS as i64),
         head_switch: Nanos(2 * MS),
         track_skew: Nanos(0),
         cylinder_skew: Nanos(0),

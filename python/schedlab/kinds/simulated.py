@@ -36,6 +36,7 @@ class SimulatedSsd(WorkloadKind, frozen=True):
     trace: str = ""
     device_set: dict[str, Any] = field(default_factory=dict)
     workload_set: dict[str, Any] = field(default_factory=dict)
+    warm_up: str = "none"
 
     def writes(self) -> bool:
         """Nothing is written."""
@@ -57,6 +58,8 @@ class SimulatedDisk(WorkloadKind, frozen=True):
     depth: Annotated[int, Meta(ge=1)] | None = None
     rate: Annotated[float, Meta(gt=0)] | None = None
     requests: Annotated[int, Meta(ge=1)] | None = None
+    device_set: dict[str, Any] = field(default_factory=dict)
+    trace_set: dict[str, Any] = field(default_factory=dict)
 
     def writes(self) -> bool:
         """Nothing is written."""

@@ -66,6 +66,20 @@ def _cell(value: Any, right: bool) -> str | markup.Cell:
     return markup.number(shown) if right else shown
 
 
+def write_study(
+    path: Path, statements: Rows, cannot: Sequence[str], figures: Rows, basis: str
+) -> None:
+    """The page of figures given as `kind`, `rows`, `x`, `y`, `by`, `log`, `title` and `note`."""
+    drawn = []
+    for each in figures:
+        if each["kind"] == "bar":
+            svg = dot_chart(each["rows"], each["x"], each["y"], each["by"])
+        else:
+            svg = line_chart(each["rows"], each["x"], each["y"], each["by"], each["log"])
+        drawn.append(figure(each["title"], each["note"], svg, each["rows"]))
+    write_page(path, statements, cannot, drawn, basis)
+
+
 def write_page(
     path: Path, statements: Rows, cannot: Sequence[str], figures: Sequence[str], basis: str
 ) -> None:

@@ -12,13 +12,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import Interrupted, SpecError
+from schedlab.sim.replay import Replay, as_spec_error
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from schedlab._core import SimStop
 
 HINT = "see `schedlab sim disk --help` and docs/concepts/disk-model.md"
@@ -35,15 +38,36 @@ WORKLOADS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 }
 
 
+# Parameter files of DiskSim, which are imported on the way.
+DISKSIM_SUFFIXES = (".parv", ".diskspecs", ".model")
+KINDS = ("read-hit", "read-miss", "write-cached", "write-waited", "write-through")
+# One row of the log, packed, in the order of completion; `kind` is a place in `KINDS`,
+# `measured_ns` the response time that a trace states (2^64 − 1: none).
+DISK_LOG_DTYPE = [
+    ("index", "<u8"),
+    ("arrival_ns", "<u8"),
+    ("dispatched_ns", "<u8"),
+    ("completed_ns", "<u8"),
+    ("offset_bytes", "<u8"),
+    ("length_bytes", "<u8"),
+    ("measured_ns", "<u8"),
+    ("operation", "u1"),
+    ("kind", "u1"),
+]
+NOT_MEASURED = 2**64 - 1
+
+
 @dataclass(frozen=True)
 class DiskSimulation:
     """Everything that fixes a simulation of a disk.
 
-    `device` is a shipped name or the path of a device file, `workload` a name of `WORKLOADS` or
-    the path of a trace, whose `format` is else told from its content. `record` and `span` (from
-    the start of the disk; 0: all of it) are sizes in bytes such as `4k`. Arrivals are Poisson with
-    `rate` a second, or a closed loop with `depth` always outstanding. `requests` defaults to
-    10,000, of a trace to all. A trace fixes its own sizes and arrivals, and knows no seed.
+    `device` is a shipped name, or the path of a device file or of a DiskSim parameter file
+    (`FILE[:NAME]`); `device_set` changes keys of it (`{"cache.segments": 4}`). `workload` is a name
+    of `WORKLOADS` or the path of a trace, whose `format` is else detected from its content and
+    which `trace_set` fits to the disk (`Replay`). `record` and `span` (from the start of the disk;
+    0: all of it) are sizes in bytes such as `4k`. Arrivals are Poisson with `rate` per second, or a
+    closed loop with `depth` always outstanding. `requests` defaults to 10,000, of a trace to all. A
+    trace fixes its own sizes and arrivals, and knows no seed.
     """
 
     device: str = "disk7200"
@@ -56,31 +80,56 @@ class DiskSimulation:
     rate: float | None = None
     requests: int | None = None
     seed: int = 1
+    device_set: Mapping[str, Any] = field(default_factory=dict)
+    trace_set: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_trace(cls, replay: Replay, **fields: Any) -> DiskSimulation:
+        """The simulation of a trace."""
+        fields |= {"format": replay.format, "trace_set": replay.options()}
+        return cls(workload=replay.path, **fields)
 
     def run(self, stop: SimStop | None = None) -> dict[str, Any]:
         """Its figures, as crates/sim/src/disk/result.rs names them; SpecError names a wrong key
         and the range allowed. Ctrl-C and `stop` end it within 100 ms.
         """
+        return self.run_logged(stop, log=False)[0]
+
+    def run_logged(
+        self, stop: SimStop | None = None, *, log: bool = True
+    ) -> tuple[dict[str, Any], NDArray[Any]]:
+        """The same with every request, as a structured array of `DISK_LOG_DTYPE`."""
+        import numpy as np
+
         from schedlab._core import run_disk_simulation
 
+        job = json.dumps({**json.loads(self.job()), "log": log})
         try:
-            result: dict[str, Any] = json.loads(run_disk_simulation(self.job(), stop))
+            text, rows = run_disk_simulation(job, stop)
         except ValueError as error:
-            raise SpecError(str(error), HINT) from None
+            raise as_spec_error(error, HINT) from None
         except RuntimeError as error:
             raise Interrupted(str(error)) from None
-        return result
+        return json.loads(text), np.frombuffer(rows, dtype=np.dtype(DISK_LOG_DTYPE))
 
     def job(self) -> str:
         """The JSON that crates/py/src/disk_sim.rs takes."""
         if self.requests is not None and self.requests < 1:
             raise SpecError(f"requests = {self.requests}: expected at least 1", HINT)
-        job: dict[str, Any] = {**_device(self.device), "policy": self.policy}
+        job: dict[str, Any] = {
+            **disk_device(self.device),
+            "set": dict(self.device_set),
+            "policy": self.policy,
+        }
         if isinstance(self.workload, Path):
             if (self.record, self.span, self.depth, self.rate) != (None, "0", None, None):
-                hint = "leave --record, --span, --depth and --rate away"
+                hint = "omit --record, --span and --depth"
                 raise SpecError("a trace fixes its own sizes and arrivals", hint)
-            trace = {"path": str(self.workload), "format": self.format}
+            trace = {
+                "path": str(self.workload),
+                "format": self.format,
+                "options": dict(self.trace_set),
+            }
             return json.dumps({**job, "requests": self.requests, "trace": trace})
         if self.workload not in WORKLOADS:
             hint = f"one of: {', '.join(WORKLOADS)}"
@@ -103,7 +152,7 @@ class DiskSimulation:
                 raise SpecError(f"depth = {self.depth}: expected at least 1", HINT)
             return {"kind": "closed", "depth": self.depth or 1}
         if self.depth is not None:
-            raise SpecError("--depth and --rate exclude each other", "leave one away")
+            raise SpecError("--depth and --rate exclude each other", "omit one of them")
         if not math.isfinite(self.rate):
             raise SpecError(f"rate = {self.rate}: expected a positive number", HINT)
         return {"kind": "poisson", "rate_per_s": self.rate}
@@ -114,14 +163,31 @@ def _size(text: str) -> int | str:
     return int(text) if text.isdigit() else text
 
 
-def _device(name_or_path: str) -> dict[str, str]:
-    """A shipped name, or the content of a device file with its path."""
+def disk_device(name_or_path: str) -> dict[str, str]:
+    """A shipped name, or the TOML of a device file with its path."""
     from schedlab._core import disk_devices
 
-    path = Path(name_or_path)
-    if name_or_path in disk_devices() or path.suffix != ".toml":
+    if name_or_path in disk_devices():
+        return {"device": name_or_path}
+    path, _, name = name_or_path.rpartition(":")
+    if not path or Path(name_or_path).exists():
+        path, name = name_or_path, ""
+    if Path(path).suffix in DISKSIM_SUFFIXES:
+        return {"device": disksim_toml(Path(path), name or None), "path": path}
+    if Path(name_or_path).suffix != ".toml":
         return {"device": name_or_path}
     try:
-        return {"device": path.read_text(encoding="utf-8"), "path": str(path)}
+        return {"device": Path(name_or_path).read_text(encoding="utf-8"), "path": name_or_path}
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: {error}", "give the path of a device file") from error
+        raise SpecError(f"{name_or_path}: {error}", "give the path of a device file") from error
+
+
+def disksim_toml(path: Path, name: str | None = None) -> str:
+    """A DiskSim parameter file as TOML, each line with the key that it comes from."""
+    from schedlab._core import import_disksim
+
+    try:
+        return import_disksim(str(path), name)
+    except ValueError as error:
+        hint = "see `DiskSim parameter files` in docs/concepts/disk-model.md"
+        raise SpecError(str(error), hint) from None

@@ -7,28 +7,49 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, TypeVar
 
 from schedlab.errors import SpecError
+from schedlab.sim.policy_file import is_policy_file
 from schedlab.sim.results import SimResult
 
 if TYPE_CHECKING:
+    from schedlab._core import SimStop
     from schedlab.sim.runs import Simulation
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 # How often Dask gives a point whose worker died to another worker.
 RETRIES = 10
 
 
 def run_threads(simulations: Sequence[Simulation]) -> list[SimResult]:
-    """Results in the order of `simulations`; on an error or Ctrl-C all that run are stopped."""
+    """Results in the order of `simulations`; on an error or Ctrl-C all that run are stopped.
+
+    Policies in Python hold the interpreter: they run in processes, unless there is only one.
+    """
+    if len(simulations) > 1 and any(is_policy_file(each.policy) for each in simulations):
+        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+            return list(pool.map(_run, simulations))
+    return map_threads(lambda simulation, stop: simulation.run(stop), simulations)
+
+
+def _run(simulation: Simulation) -> SimResult:
+    return simulation.run()
+
+
+def map_threads(work: Callable[[T, SimStop], R], items: Sequence[T]) -> list[R]:
+    """`work` on every item in threads, in their order; on an error or Ctrl-C all are stopped."""
     from schedlab import _core
 
     stop = _core.SimStop()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
-            futures = [pool.submit(simulation.run, stop) for simulation in simulations]
+            futures = [pool.submit(work, item, stop) for item in items]
             return [future.result() for future in futures]
         except BaseException:
             stop.set()

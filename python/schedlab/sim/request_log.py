@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
+from schedlab.sim.disk import DISK_LOG_DTYPE, KINDS
 from schedlab.sim.results import LOG_DTYPE
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 # Policy, seed and the log of a run, as `SimResult.log` has it.
 LoggedRun = tuple[str, int, "NDArray[Any]"]
 
-NAMES = ("policy", "seed", *(name for name, _ in LOG_DTYPE))
 OPERATIONS = ("read", "write", "trim")
 
 
@@ -35,38 +35,57 @@ def check_log_name(path: Path) -> None:
 def write_log(path: Path, runs: Iterable[LoggedRun]) -> None:
     """One row for each completed request, in the order of completion, run after run.
 
-    Columns: `NAMES`, times in ns from the start of the run, `operation` in words. Arrow files are
-    in the IPC file format, one record batch for each run.
+    Columns: policy, seed and those of the log, times in ns from the start of the run, `operation`
+    in words. Arrow files are in the IPC file format, one record batch for each run.
     """
-    (_write_arrow if path.suffix == ".arrow" else _write_csv)(path, runs)
+    _write(path, runs, LOG_DTYPE, {"operation": OPERATIONS})
 
 
-def _write_csv(path: Path, runs: Iterable[LoggedRun]) -> None:
+def write_disk_log(path: Path, runs: Iterable[LoggedRun]) -> None:
+    """The same of a disk, with `kind` in words."""
+    _write(path, runs, DISK_LOG_DTYPE, {"operation": OPERATIONS[:2], "kind": KINDS})
+
+
+Dtype = list[tuple[str, str]]
+Words = Mapping[str, tuple[str, ...]]
+
+
+def _write(path: Path, runs: Iterable[LoggedRun], dtype: Dtype, words: Words) -> None:
+    (_write_arrow if path.suffix == ".arrow" else _write_csv)(path, runs, dtype, words)
+
+
+def _write_csv(path: Path, runs: Iterable[LoggedRun], dtype: Dtype, words: Words) -> None:
+    names = [name for name, _ in dtype]
+    spelled = [words.get(name) for name in names]
     with path.open("w", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(NAMES)
+        writer.writerow(["policy", "seed", *names])
         for policy, seed, log in runs:
-            for *numbers, operation in log.tolist():
-                writer.writerow([policy, seed, *numbers, OPERATIONS[operation]])
+            for row in log.tolist():
+                cells = [w[value] if w else value for w, value in zip(spelled, row, strict=True)]
+                writer.writerow([policy, seed, *cells])
 
 
-def _write_arrow(path: Path, runs: Iterable[LoggedRun]) -> None:
+def _write_arrow(path: Path, runs: Iterable[LoggedRun], dtype: Dtype, words: Words) -> None:
     import numpy as np
     import pyarrow as pa
 
-    words = pa.dictionary(pa.uint8(), pa.string())
-    numbers = [(name, pa.from_numpy_dtype(np.dtype(kind))) for name, kind in LOG_DTYPE[:-1]]
-    schema = pa.schema(
-        [("policy", pa.string()), ("seed", pa.uint64()), *numbers, ("operation", words)]
-    )
+    text = pa.dictionary(pa.uint8(), pa.string())
+    kinds = [
+        (name, text if name in words else pa.from_numpy_dtype(np.dtype(kind)))
+        for name, kind in dtype
+    ]
+    schema = pa.schema([("policy", pa.string()), ("seed", pa.uint64()), *kinds])
     with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, schema) as writer:
         for policy, seed, log in runs:
-            columns = [pa.array(np.ascontiguousarray(log[name])) for name, _ in numbers]
-            operations = pa.DictionaryArray.from_arrays(
-                pa.array(np.ascontiguousarray(log["operation"])), pa.array(OPERATIONS)
-            )
+            columns = []
+            for name, _ in dtype:
+                column = pa.array(np.ascontiguousarray(log[name]))
+                if name in words:
+                    column = pa.DictionaryArray.from_arrays(column, pa.array(words[name]))
+                columns.append(column)
             constant = [
                 pa.repeat(pa.scalar(value, kind), len(log))
                 for value, kind in ((policy, pa.string()), (seed, pa.uint64()))
             ]
-            writer.write_batch(pa.record_batch([*constant, *columns, operations], schema=schema))
+            writer.write_batch(pa.record_batch([*constant, *columns], schema=schema))

@@ -64,6 +64,7 @@ class SimResult:
                 for quantile, value in times[part]["quantiles"]:
                     numbers[f"{quantile}_{direction}{at}_ms"] = _ms(value)
         numbers |= self.report["device"].get("ftl") or {}
+        numbers["overloaded"] = float(self.report["steady"]["is_overloaded"])
         return numbers
 
     @functools.cached_property

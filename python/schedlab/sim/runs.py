@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import Interrupted, SpecError
+from schedlab.sim.policy_file import QUEUE_DTYPE, is_policy_file, load_policy
+from schedlab.sim.replay import as_spec_error
 from schedlab.sim.results import SimResult
 
 if TYPE_CHECKING:
@@ -56,10 +58,12 @@ class Simulation:
     """Everything that fixes a simulation.
 
     `device` is a shipped name or the path of a device file; `device_set` changes keys of it
-    (`{"buffer.size": "64MiB"}`). `policy` is a name of `policies()`; `policy_set` holds its
-    parameters (`alpha`, `aging`, `bundle`, …). `workload` is a name of `workloads()`, the path of a
-    trace, or `Requests`; `workload_set` changes keys of a named one (`{"inter_arrival_ms": 2.0}`)
-    or states the `format` of a trace. `service` is `serial` or `parallel`.
+    (`{"buffer.size": "64MiB"}`). `policy` is a name of `policies()` or `FILE.py:Class` (see
+    `schedlab.sim.policy_file`); `policy_set` holds its parameters (`alpha`, `aging`, …).
+    `workload` is a name of `workloads()`, the path of a trace, or `Requests`; `workload_set`
+    changes keys of a named one (`{"inter_arrival_ms": 2.0}`) or holds the `settings()` of a
+    `Replay`. `service` is `serial` or `parallel`. `warm_up` is not reported: `{"requests": 1000}`
+    or `{"time": "2s"}`.
     """
 
     device: str = "ncq2014"
@@ -72,6 +76,7 @@ class Simulation:
     device_set: Mapping[str, Any] = field(default_factory=dict)
     policy_set: Mapping[str, Any] = field(default_factory=dict)
     workload_set: Mapping[str, Any] = field(default_factory=dict)
+    warm_up: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self) -> str:
         """The JSON that the simulator takes."""
@@ -84,11 +89,15 @@ class Simulation:
             "device": device_text(self.device),
             "set": dict(self.device_set),
             "service": self.service,
-            "policy": {"name": self.policy, **self.policy_set},
+            "policy": {
+                "name": "fcfs" if is_policy_file(self.policy) else self.policy,
+                **self.policy_set,
+            },
             "workload": workload,
             "requests": self.requests,
             "seed": self.seed,
             "log": self.log,
+            "warm_up": dict(self.warm_up),
         }
         return json.dumps(_plain(whole), sort_keys=True)
 
@@ -99,10 +108,15 @@ class Simulation:
         from schedlab import _core
 
         columns = self.workload.columns() if isinstance(self.workload, Requests) else None
+        policy = None
+        if is_policy_file(self.policy):
+            import numpy as np
+
+            policy = (self.policy, load_policy(self.policy), np.dtype(QUEUE_DTYPE))
         try:
-            report, log = _core.simulate(self.config(), columns, stop)
+            report, log = _core.simulate(self.config(), columns, stop, policy)
         except ValueError as error:
-            raise SpecError(str(error), HINT) from None
+            raise as_spec_error(error, HINT) from None
         except RuntimeError as error:
             raise Interrupted(str(error)) from None
         return SimResult(report, log)

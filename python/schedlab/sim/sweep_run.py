@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from schedlab.errors import Interrupted, SpecError
 from schedlab.sim.sweep import Point, Sweep, run_point
@@ -34,37 +34,70 @@ def run_sweep(
     tell = report or (lambda _done, _total: None)
     left = [point for point in sweep.points if point.key not in done]
     tell(len(done), len(sweep.points))
-    with (folder / "done.jsonl").open("a") as out, _results(left, executor) as results:
+    with _open_lines(folder / "done.jsonl") as out, _results(left, executor) as results:
         for key, line in results:
-            out.write(line + "\n")
-            out.flush()
+            out.write(line.encode() + b"\n")
             os.fsync(out.fileno())
             done[key] = line
             tell(len(done), len(sweep.points))
     lines = [done[point.key] for point in sweep.points]
     partial = folder / "results.jsonl.partial"
-    partial.write_text("".join(line + "\n" for line in lines))
+    _write_durably(partial, "".join(line + "\n" for line in lines))
     partial.replace(folder / "results.jsonl")
+    _sync_folder(folder)
     return [json.loads(line) for line in lines]
 
 
 def _open_folder(sweep: Sweep, folder: Path) -> dict[str, str]:
-    """Lines that are done, by point; a line that a crash cut short is dropped."""
+    """Lines that are done, by point. Nothing that is done is ever rewritten: a line that a crash
+    cut short is skipped, and the next one begins on a line of its own.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     frozen = folder / "sweep.toml"
-    if frozen.exists() and frozen.read_text() != sweep.text:
+    if not frozen.exists():
+        partial = folder / "sweep.toml.partial"
+        _write_durably(partial, sweep.text)
+        partial.replace(frozen)
+        _sync_folder(folder)
+    elif frozen.read_text() != sweep.text:
         raise SpecError(f"{folder} holds another sweep", "give a new folder with --out")
-    frozen.write_text(sweep.text)
     path = folder / "done.jsonl"
     if not path.exists():
         return {}
+    known = {point.key for point in sweep.points}
     done: dict[str, str] = {}
-    for line in path.read_text().splitlines():
-        with contextlib.suppress(json.JSONDecodeError):
+    for line in path.read_text(errors="replace").splitlines():
+        with contextlib.suppress(json.JSONDecodeError, KeyError, TypeError):
             row = json.loads(line)
-            done[Point(row["settings"], row["seed"]).key] = line
-    path.write_text("".join(line + "\n" for line in done.values()))
+            key = Point(row["settings"], row["seed"]).key
+            if key in known and isinstance(row["metrics"], dict):
+                done[key] = line
     return done
+
+
+def _open_lines(path: Path) -> BinaryIO:
+    """The file for appending, unbuffered; a cut last line gets its end first."""
+    out = path.open("ab", buffering=0)
+    with path.open("rb") as written:
+        if out.tell() and written.seek(-1, os.SEEK_END) >= 0 and written.read(1) != b"\n":
+            out.write(b"\n")
+    _sync_folder(path.parent)
+    return out
+
+
+def _write_durably(path: Path, text: str) -> None:
+    with path.open("w") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager

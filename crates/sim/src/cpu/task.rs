@@ -145,6 +145,9 @@ pub struct Settings {
     pub boost: Option<Nanos>,
     /// cfs: time in which each runnable task should run once.
     pub latency: Nanos,
+    /// cfs: how far ahead a running task must be of a woken one to make room; 1 ms · (1 + ⌊log₂
+    /// CPUs⌋) where missing.
+    pub wakeup_granularity: Option<Nanos>,
     /// lottery: fixes the draws.
     pub seed: u64,
     /// Nanoseconds of CPU per calculation of the CPU lab's kernel; gives counts.
@@ -166,6 +169,7 @@ impl Default for Settings {
             levels: 3,
             boost: None,
             latency: Nanos(24_000_000),
+            wakeup_granularity: None,
             seed: 1,
             calculation_ns: None,
             max_segments: 1_000_000,
@@ -183,6 +187,18 @@ impl Settings {
             }
             None => time_ns,
         }
+    }
+
+    /// One tick; 0 where time is exact.
+    pub(super) fn tick_ns(&self) -> u64 {
+        self.hz.map_or(0, |hz| 1_000_000_000 / hz)
+    }
+
+    /// The kernel's default scales with the CPUs, of which it counts at most eight.
+    pub(super) fn wakeup_granularity_ns(&self) -> u64 {
+        let cpus = self.cpus.clamp(1, 8) as u64;
+        let default_ns = 1_000_000 * (1 + u64::from(cpus.ilog2()));
+        self.wakeup_granularity.map_or(default_ns, |time| time.0)
     }
 
     /// The quantum that tasks really get.
@@ -220,6 +236,13 @@ pub(super) fn check(tasks: &[Task], settings: &Settings) -> Result<(), SimError>
     settings.aging.map_or(Ok(()), |t| positive("aging", t))?;
     settings.boost.map_or(Ok(()), |t| positive("boost", t))?;
     settings.until.map_or(Ok(()), |t| positive("until", t))?;
+    let granularity = settings.wakeup_granularity.unwrap_or_default();
+    require(
+        granularity.0 <= MAX_TIME_NS,
+        "wakeup_granularity",
+        format!("{} ns", granularity.0),
+        "at most 11 days",
+    )?;
     let cost = settings.switch_cost.0;
     require(cost <= 1_000_000_000, "switch_cost", cost, "at most 1 s")?;
     require(

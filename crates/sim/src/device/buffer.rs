@@ -104,6 +104,19 @@ impl Buffer {
         black_box(self.index.find(page));
     }
 
+    /// The pages that leave next if so many come in; none while there is room.
+    pub fn leaving(&self, count: usize, mut page: impl FnMut(u64)) {
+        if self.newest == NONE || self.slots.len() - self.free.len() < self.capacity {
+            return;
+        }
+        let mut slot = self.slots[self.newest as usize].newer;
+        for _ in 0..count {
+            let entry = &self.slots[slot as usize];
+            page(u64::from(entry.page));
+            slot = entry.newer;
+        }
+    }
+
     /// Uses a page: it comes in if it is not there, and is the newest then.
     #[inline]
     pub fn touch(&mut self, page: u32, dirty: bool) -> Touch {

@@ -3,6 +3,7 @@
 //! `serial` is one server (what the numbers of the NCQ paper imply), `parallel` a whole SSD.
 
 mod buffer;
+mod front;
 mod page_index;
 mod parallel;
 mod serial;
@@ -10,6 +11,7 @@ mod spec;
 mod stations;
 
 pub use buffer::{Buffer, Evicted, Touch};
+pub use front::{ControllerSpec, LinkSpec};
 pub use parallel::Parallel;
 pub use serial::Serial;
 pub use spec::{
@@ -25,6 +27,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("sata-ssd", include_str!("../../devices/sata-ssd.toml")),
     ("nvme-slow", include_str!("../../devices/nvme-slow.toml")),
     ("sd-card", include_str!("../../devices/sd-card.toml")),
+    ("nvme", include_str!("../../devices/nvme.toml")),
 ];
 
 /// What a policy may know of the device.
@@ -51,6 +54,9 @@ pub trait Device: View {
     /// cache of the processor then; the page may lie beyond the device.
     fn expect(&self, page: u64);
 
+    /// The same for the pages that so many requests will push out of the buffer.
+    fn expect_leaving(&self, _requests: usize) {}
+
     /// Whether a command can be dispatched now.
     fn is_ready(&self) -> bool;
 
@@ -65,6 +71,11 @@ pub trait Device: View {
 
     /// Runs of pages (end excluded) that came into the buffer or left it in the last `start`.
     fn changed(&self) -> &[(u32, u32)];
+
+    /// Whether `advance` changes the buffer too, and `changed` tells what.
+    fn changes_later(&self) -> bool {
+        false
+    }
 
     /// What happened so far.
     fn usage(&self) -> Usage;
@@ -87,4 +98,23 @@ pub struct Usage {
     pub write_hits: u64,
     /// What the translation layer counted; `serial` has none.
     pub ftl: Option<FtlUsage>,
+}
+
+impl Usage {
+    /// What happened since `before` was counted.
+    pub fn subtract(&mut self, before: &Usage) {
+        for (now, before) in self.busy_ns.iter_mut().zip(&before.busy_ns) {
+            *now -= before;
+        }
+        for (now, before) in self.channel_busy_ns.iter_mut().zip(&before.channel_busy_ns) {
+            *now -= before;
+        }
+        self.read_pages -= before.read_pages;
+        self.read_hits -= before.read_hits;
+        self.write_pages -= before.write_pages;
+        self.write_hits -= before.write_hits;
+        if let (Some(now), Some(before)) = (&mut self.ftl, &before.ftl) {
+            now.subtract(before);
+        }
+    }
 }

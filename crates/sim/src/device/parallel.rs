@@ -1,6 +1,7 @@
 //! The `parallel` model: a whole SSD. Pages go through a write-back buffer and a page-mapped
 //! translation layer to planes that work at the same time and share channels.
 
+use super::front::{Front, Stage};
 use super::stations::{Stations, NONE};
 use super::{Buffer, Device, DeviceSpec, Keeps, Touch, Usage, View};
 use crate::engine::Command;
@@ -26,6 +27,7 @@ pub struct Parallel {
     free: Vec<u32>,
     now_ns: u64,
     usage: Usage,
+    front: Option<Front>,
 }
 
 impl Parallel {
@@ -43,6 +45,12 @@ impl Parallel {
             free: (0..spec.ftl.in_flight).rev().collect(),
             now_ns: 0,
             usage: Usage::default(),
+            front: Front::new(
+                &spec.controller,
+                &spec.link,
+                spec.buffer.page_time,
+                spec.flash.page.0,
+            ),
         })
     }
 
@@ -102,6 +110,75 @@ impl Parallel {
         waits_for
     }
 
+    /// Passes the pages of a command through buffer and flash; gives for how many operations it
+    /// waits.
+    #[inline]
+    fn touch(&mut self, command: &Command, slot: u32) -> u32 {
+        let mut waits_for = 0;
+        for page in command.first_page..command.end_page() {
+            waits_for += if command.is_write {
+                self.write_page(page, slot)
+            } else {
+                self.read_page(page, slot)
+            };
+        }
+        waits_for
+    }
+
+    /// The next stage between host and flash ends.
+    fn advance_front(&mut self, done: &mut Vec<Command>) {
+        let Some((now_ns, (slot, stage))) = self.front.as_mut().and_then(Front::pop) else {
+            return;
+        };
+        self.now_ns = now_ns;
+        let command = self.in_service[slot as usize].command;
+        match stage {
+            Stage::Taken if command.is_write => {
+                if let Some(front) = &mut self.front {
+                    front.receive(now_ns, slot, command.pages);
+                }
+            }
+            Stage::Taken | Stage::Arrived => {
+                // One more for the way through the buffer, which runs beside the flash.
+                self.in_service[slot as usize].waits_for = 1;
+                let waits_for = self.touch(&command, slot);
+                self.in_service[slot as usize].waits_for += waits_for;
+                if let Some(front) = &mut self.front {
+                    front.buffer(now_ns, slot, command.pages);
+                }
+            }
+            Stage::Buffered => self.served(slot, done),
+            Stage::Delivered => {
+                if let Some(front) = &mut self.front {
+                    front.complete(now_ns, slot);
+                }
+            }
+            Stage::Completed => {
+                done.push(command);
+                self.free.push(slot);
+            }
+        }
+    }
+
+    /// One of the operations that a command waits for is over.
+    #[inline]
+    fn served(&mut self, slot: u32, done: &mut Vec<Command>) {
+        let served = &mut self.in_service[slot as usize];
+        served.waits_for -= 1;
+        if served.waits_for != 0 {
+            return;
+        }
+        let command = served.command;
+        match &mut self.front {
+            Some(front) if command.is_write => front.complete(self.now_ns, slot),
+            Some(front) => front.deliver(self.now_ns, slot, command.pages),
+            None => {
+                done.push(command);
+                self.free.push(slot);
+            }
+        }
+    }
+
     fn trim(&mut self, command: &Command) {
         for page in command.first_page..command.end_page() {
             self.buffer.remove(page);
@@ -149,6 +226,13 @@ impl Device for Parallel {
         self.ftl.expect(page);
     }
 
+    fn expect_leaving(&self, requests: usize) {
+        self.buffer.leaving(requests, |page| {
+            self.buffer.expect(page);
+            self.ftl.expect(page);
+        });
+    }
+
     fn is_ready(&self) -> bool {
         !self.free.is_empty()
     }
@@ -163,14 +247,12 @@ impl Device for Parallel {
         let Some(slot) = self.free.pop() else {
             unreachable!("only a ready device is given a command");
         };
-        let mut waits_for = 0;
-        for page in command.first_page..command.end_page() {
-            waits_for += if command.is_write {
-                self.write_page(page, slot)
-            } else {
-                self.read_page(page, slot)
-            };
+        if let Some(front) = &mut self.front {
+            let waits_for = 0;
+            self.in_service[slot as usize] = InService { command, waits_for };
+            return front.command(now_ns, slot);
         }
+        let waits_for = self.touch(&command, slot);
         if waits_for == 0 {
             self.free.push(slot);
             return done.push(command);
@@ -180,24 +262,36 @@ impl Device for Parallel {
 
     #[inline]
     fn next_time_ns(&self) -> Option<u64> {
-        self.stations.next_time_ns()
+        let flash_ns = self.stations.next_time_ns();
+        match self.front.as_ref().and_then(Front::next_time_ns) {
+            None => flash_ns,
+            Some(front_ns) => Some(flash_ns.map_or(front_ns, |flash_ns| flash_ns.min(front_ns))),
+        }
     }
 
     #[inline]
     fn advance(&mut self, done: &mut Vec<Command>) {
+        if let Some(front) = &self.front {
+            self.buffer.forget_changes();
+            let flash_ns = self.stations.next_time_ns().unwrap_or(u64::MAX);
+            if front
+                .next_time_ns()
+                .is_some_and(|front_ns| front_ns < flash_ns)
+            {
+                return self.advance_front(done);
+            }
+        }
         let Some((now_ns, waiter)) = self.stations.advance() else {
             return;
         };
         self.now_ns = now_ns;
-        if waiter == NONE {
-            return;
+        if waiter != NONE {
+            self.served(waiter, done);
         }
-        let served = &mut self.in_service[waiter as usize];
-        served.waits_for -= 1;
-        if served.waits_for == 0 {
-            done.push(served.command);
-            self.free.push(waiter);
-        }
+    }
+
+    fn changes_later(&self) -> bool {
+        self.front.is_some()
     }
 
     fn changed(&self) -> &[(u32, u32)] {

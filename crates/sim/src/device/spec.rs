@@ -6,6 +6,7 @@ use schedlab_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::front::{ControllerSpec, LinkSpec};
 use crate::config::Service;
 use crate::workload::Real;
 use crate::SimError;
@@ -31,6 +32,12 @@ pub struct DeviceSpec {
     /// The translation layer; only `parallel` has one.
     #[serde(default)]
     pub ftl: FtlSpec,
+    /// The device's processor, in `parallel`.
+    #[serde(default)]
+    pub controller: ControllerSpec,
+    /// The link to the host, in `parallel`.
+    #[serde(default)]
+    pub link: LinkSpec,
 }
 
 /// Geometry and times of the flash.
@@ -82,6 +89,9 @@ pub struct BufferSpec {
     /// Which pages it keeps.
     #[serde(default)]
     pub keeps: Keeps,
+    /// Time of a page between buffer and link, in `parallel`.
+    #[serde(default)]
+    pub page_time: Nanos,
 }
 
 /// The command queue and the host's queues behind it.
@@ -245,16 +255,8 @@ impl DeviceSpec {
             detail,
         };
         let mut tree: Value = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        for (key, value) in changes {
-            let mut at = &mut tree;
-            for part in key.split('.') {
-                let table = at.as_object_mut();
-                let table = table.ok_or_else(|| wrong(format!("{key} is not a known key")))?;
-                at = table.entry(part).or_insert(Value::Null);
-            }
-            *at = value.clone();
-        }
-        let sections = ["flash", "buffer", "queue", "ftl"];
+        crate::config::change(&mut tree, changes).map_err(wrong)?;
+        let sections = ["flash", "buffer", "queue", "ftl", "controller", "link"];
         serde_json::from_value(tree.clone()).map_err(|error| {
             // The reader of values does not say in which table it stood.
             let broken = sections
@@ -272,6 +274,19 @@ impl DeviceSpec {
     /// Refuses impossible parameters, naming the key and the range.
     pub fn check(&self) -> Result<(), SimError> {
         self.flash.check()?;
+        self.controller.check()?;
+        self.link.check()?;
+        for (key, time) in [
+            ("buffer.page_time", self.buffer.page_time),
+            ("controller.command", self.controller.command),
+            ("controller.completion", self.controller.completion),
+            ("link.latency", self.link.latency),
+        ] {
+            if time.0 > 1_000_000_000 {
+                let value = format!("{} ns", time.0);
+                return Err(SimError::range(key, value, "at most 1 s"));
+            }
+        }
         let bytes = self.flash.pages() * self.flash.page.0;
         if self.buffer.size.0 > bytes {
             let range = format!("0 to the device's size, {}", Bytes(bytes));
@@ -298,12 +313,14 @@ impl DeviceSpec {
 /// Whether this table of a device file can be read on its own.
 fn section_reads(section: &str, tree: &Value) -> bool {
     let Some(value) = tree.get(section).cloned() else {
-        return section == "ftl";
+        return matches!(section, "ftl" | "controller" | "link");
     };
     match section {
         "flash" => serde_json::from_value::<FlashSpec>(value).is_ok(),
         "buffer" => serde_json::from_value::<BufferSpec>(value).is_ok(),
         "queue" => serde_json::from_value::<QueueSpec>(value).is_ok(),
+        "controller" => serde_json::from_value::<ControllerSpec>(value).is_ok(),
+        "link" => serde_json::from_value::<LinkSpec>(value).is_ok(),
         _ => serde_json::from_value::<FtlSpec>(value).is_ok(),
     }
 }

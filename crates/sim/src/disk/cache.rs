@@ -86,6 +86,30 @@ impl Cache {
         Some(Hit::Streaming(passed_ns))
     }
 
+    /// When a read that [`look_up`](Self::look_up) found in the stream is over the bus, at
+    /// `bus_ns` a sector and from `start_ns` on.
+    pub(super) fn over_bus_ns(
+        &self,
+        start_ns: u64,
+        lba: u64,
+        sectors: u64,
+        bus_ns: u64,
+        mechanics: &Mechanics,
+    ) -> u64 {
+        let mut done_ns = start_ns + sectors * bus_ns;
+        let Some(stream) = self.stream else {
+            return done_ns;
+        };
+        let skip = lba.saturating_sub(stream.lba);
+        let all = (lba + sectors).saturating_sub(stream.lba);
+        if all > skip {
+            mechanics.transfer_runs(stream.start_ns, stream.lba, all, |stretch| {
+                done_ns = done_ns.max(stretch.over_bus_ns(skip, all - skip, bus_ns));
+            });
+        }
+        done_ns
+    }
+
     /// Notes that a read was served by a hit, completely at `done_ns`. The stream may now go
     /// further; if it had stopped for being far enough ahead, it goes on where it stopped, when
     /// that passes the head again.
@@ -156,6 +180,37 @@ impl Cache {
         };
         stream.rebase(end, mechanics);
         self.stream = Some(stream);
+    }
+
+    /// Cuts off what a write of [lba, lba + sectors) into the write cache makes stale; the head
+    /// goes on reading unless it is where the write goes.
+    pub(super) fn cut(&mut self, lba: u64, sectors: u64) {
+        let end = lba + sectors;
+        let overlaps = |s: &Segment| s.start < end && lba < s.end;
+        if let Some(stream) = self.stream {
+            let ahead = stream.lba < end && lba < stream.limit;
+            if ahead || overlaps(&self.segments[stream.segment]) {
+                self.stream = None;
+            }
+        }
+        for segment in &mut self.segments {
+            if overlaps(segment) {
+                if segment.start < lba {
+                    segment.end = lba;
+                } else {
+                    segment.start = end.min(segment.end);
+                }
+            }
+        }
+        if self.stream.is_none() {
+            self.segments.retain(|segment| segment.start < segment.end);
+        }
+    }
+
+    /// Ends the stream, since the arm writes [lba, lba + sectors).
+    pub(super) fn stop(&mut self, lba: u64, sectors: u64) {
+        self.stream = None;
+        self.cut(lba, sectors);
     }
 
     /// Forgets what a write of [lba, lba + sectors) makes stale, and ends the stream.

@@ -1,23 +1,20 @@
-//! The run: admits requests, lets the policy choose, and serves one command after another.
+//! The run: requests arrive, the disk serves one after another, and what happened is counted.
 
 mod stepped;
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 
 use schedlab_model::{Arrivals, Request, Workload};
 use serde::{Deserialize, Serialize};
 
 pub use stepped::SteppedDisk;
 
-use super::cache::{Cache, Hit};
-use super::geometry::Place;
-use super::mechanics::Mechanics;
-use super::policy::{self, Choice, HeadPolicy, Queued, View};
-use super::result::{DiskResult, Tally};
-use super::source::{requests, Source};
+use super::model::Disk;
+use super::result::{DiskLogged, DiskResult, WriteCacheUse};
+use super::source::{requests, Pace, Replayed, Source};
 use super::spec::DiskSpec;
 use crate::error::require;
-use crate::workload::trace::TraceReader;
+use crate::workload::trace::Replay;
 use crate::{SimError, Stop};
 
 /// Commands between two looks at the stop flag.
@@ -35,19 +32,34 @@ pub struct Run {
     pub workload: Workload,
 }
 
+/// A result, and every request where a log was asked for.
+pub type LoggedResult = (DiskResult, Vec<DiskLogged>);
+
 /// Serves `run.requests` requests of the workload; [`SimError::Stopped`] once `stop` is set.
 pub fn simulate(spec: &DiskSpec, run: &Run, stop: &Stop) -> Result<DiskResult, SimError> {
+    Ok(simulate_logged(spec, run, false, stop)?.0)
+}
+
+/// The same with a log of every request, in the order of completion.
+pub fn simulate_logged(
+    spec: &DiskSpec,
+    run: &Run,
+    log: bool,
+    stop: &Stop,
+) -> Result<LoggedResult, SimError> {
     spec.check()?;
     require(run.requests > 0, "requests", run.requests, "at least 1")?;
     let stream = requests(&run.workload)?.take(usize::try_from(run.requests).unwrap_or(usize::MAX));
-    let depth = match run.workload.arrivals {
-        Arrivals::Closed { depth } => Some(depth),
-        Arrivals::Poisson { .. } | Arrivals::Constant { .. } => None,
+    let pace = match run.workload.arrivals {
+        Arrivals::Closed { depth } => Pace::Closed(depth),
+        Arrivals::Poisson { .. } | Arrivals::Constant { .. } => Pace::AtTimes,
     };
-    let source = Source::new(Box::new(stream), depth);
-    Engine::new(spec, policy::find(&run.policy)?, source)
-        .run(stop)
-        .map(|tally| tally.finish(&run.policy, run.workload.seed))
+    let mut engine = Engine::new(spec, &run.policy, log)?;
+    engine.run(
+        Source::new(Box::new(stream.map(Replayed::from)), pace),
+        stop,
+    )?;
+    Ok(engine.finish(&run.policy, run.workload.seed))
 }
 
 /// Serves requests that come at their own times, for example those of a trace, in this order.
@@ -57,215 +69,150 @@ pub fn replay<'a>(
     requests: impl Iterator<Item = Request> + 'a,
     stop: &Stop,
 ) -> Result<DiskResult, SimError> {
+    let requests = requests.map(Replayed::from);
+    Ok(replay_logged(spec, policy, requests, Pace::AtTimes, false, stop)?.0)
+}
+
+/// The same at any pace, with a log of every request if `log` is set.
+pub fn replay_logged<'a>(
+    spec: &DiskSpec,
+    policy: &str,
+    requests: impl Iterator<Item = Replayed> + 'a,
+    pace: Pace,
+    log: bool,
+    stop: &Stop,
+) -> Result<LoggedResult, SimError> {
     spec.check()?;
-    let source = Source::new(Box::new(requests), None);
-    Engine::new(spec, policy::find(policy)?, source)
-        .run(stop)
-        .map(|tally| tally.finish(policy, 0))
+    let mut engine = Engine::new(spec, policy, log)?;
+    engine.run(Source::new(Box::new(requests), pace), stop)?;
+    Ok(engine.finish(policy, 0))
 }
 
 /// Serves a trace, at most `most` requests of it; what moves no data, such as trims, is left out.
 pub fn replay_trace(
     spec: &DiskSpec,
     policy: &str,
-    trace: TraceReader,
+    trace: &mut Replay,
     most: Option<u64>,
+    log: bool,
     stop: &Stop,
-) -> Result<DiskResult, SimError> {
+) -> Result<LoggedResult, SimError> {
+    let pace = match trace.options().closed {
+        Some(depth) => Pace::Closed(depth),
+        None if trace.options().think => Pace::Think,
+        None => Pace::AtTimes,
+    };
     let mut broken = None;
-    let records = trace.map_while(|record| record.map_err(|error| broken = Some(error)).ok());
-    let requests = records
-        .filter(|record| !record.trim && record.request.length.0 > 0)
-        .map(|record| record.request)
+    let pieces = std::iter::from_fn(|| trace.next_piece().transpose());
+    let pieces = pieces.map_while(|piece| piece.map_err(|error| broken = Some(error)).ok());
+    let requests = pieces
+        .filter(|piece| !piece.trim && piece.request.length.0 > 0)
+        .map(|piece| Replayed {
+            request: piece.request,
+            measured_ns: piece.latency.map(|latency| latency.0),
+        })
         .take(most.map_or(usize::MAX, |most| most as usize));
-    let result = replay(spec, policy, requests, stop);
+    let result = replay_logged(spec, policy, requests, pace, log, stop);
     match broken {
-        Some(error) => Err(error.into()),
-        None => result,
+        Some(error) => Err(error),
+        None => result.map(|(mut result, log)| {
+            result.trace = Some(trace.summary());
+            (result, log)
+        }),
     }
 }
 
-struct Engine<'a> {
-    spec: DiskSpec,
-    mechanics: Mechanics,
-    cache: Cache,
-    policy: Box<dyn HeadPolicy>,
-    source: Source<'a>,
-    host: VecDeque<Queued>,
-    queue: Vec<Queued>,
-    head: Place,
-    tally: Tally,
+struct Engine {
+    disk: Disk,
+    depth: u64,
+    submitted: u64,
+    completed: u64,
+    /// Requests not complete at the last arrival of an open loop.
+    backlog: u64,
+    log: Option<Vec<DiskLogged>>,
+    /// What the trace states about requests that are not complete.
+    measured: HashMap<u64, u64>,
 }
 
-impl<'a> Engine<'a> {
-    fn new(spec: &DiskSpec, policy: Box<dyn HeadPolicy>, source: Source<'a>) -> Self {
-        let mechanics = Mechanics::new(spec);
-        Engine {
-            spec: spec.clone(),
-            head: mechanics.geometry.place(0),
-            mechanics,
-            cache: Cache::new(spec),
-            policy,
-            source,
-            host: VecDeque::new(),
-            queue: Vec::new(),
-            tally: Tally::default(),
-        }
+impl Engine {
+    fn new(spec: &DiskSpec, policy: &str, log: bool) -> Result<Self, SimError> {
+        Ok(Engine {
+            disk: Disk::new(spec, policy)?,
+            depth: spec.queue_depth as u64,
+            submitted: 0,
+            completed: 0,
+            backlog: 0,
+            log: log.then(Vec::new),
+            measured: HashMap::new(),
+        })
     }
 
-    fn run(mut self, stop: &Stop) -> Result<Tally, SimError> {
-        let (mut now_ns, mut commands) = (0, 0u64);
+    fn run(&mut self, mut source: Source<'_>, stop: &Stop) -> Result<(), SimError> {
+        let mut now_ns = 0;
+        let is_closed = source.is_closed();
         loop {
-            self.admit(now_ns)?;
-            if self.queue.is_empty() {
-                match self.source.next_ns() {
+            while source.next_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+                let Some(next) = source.take() else {
+                    break;
+                };
+                self.submit(next)?;
+            }
+            let Some(served) = self.disk.serve(now_ns) else {
+                match source.next_ns() {
                     Some(arrival_ns) => now_ns = arrival_ns,
-                    None => return Ok(self.tally),
+                    None => break,
                 }
                 continue;
+            };
+            self.completed += 1;
+            if let Some(log) = &mut self.log {
+                log.push(DiskLogged {
+                    index: served.tag,
+                    request: served.request,
+                    start_ns: served.start_ns,
+                    completed_ns: served.done_ns,
+                    kind: served.kind,
+                    measured_ns: self.measured.remove(&served.tag),
+                });
             }
-            commands += 1;
-            if commands % COMMANDS_PER_POLL == 0 && stop.is_set() {
+            source.completed(served.done_ns);
+            now_ns = served.done_ns;
+            if self.completed % COMMANDS_PER_POLL == 0 && stop.is_set() {
                 return Err(SimError::Stopped);
             }
-            let (done_ns, _) = self.serve_next(now_ns);
-            self.source.completed(done_ns);
-            now_ns = done_ns;
         }
-    }
-
-    /// Takes in what has arrived; the device's queue is filled from the host's in order.
-    fn admit(&mut self, now_ns: u64) -> Result<(), SimError> {
-        while self.source.next_ns().is_some_and(|at_ns| at_ns <= now_ns) {
-            let Some(request) = self.source.take() else {
-                break;
-            };
-            let queued = self.queued(request, 0)?;
-            self.host.push_back(queued);
+        if is_closed {
+            self.backlog = 0;
         }
-        self.fill_queue();
+        let end_ns = self.disk.drain(now_ns);
+        self.disk.tally.end_ns = self.disk.tally.end_ns.max(end_ns);
         Ok(())
     }
 
-    /// Fills the device's queue from the host's.
-    fn fill_queue(&mut self) {
-        let room = self.spec.queue_depth - self.queue.len();
-        self.queue
-            .extend(self.host.drain(..room.min(self.host.len())));
+    fn submit(&mut self, next: Replayed) -> Result<(), SimError> {
+        if let (Some(measured_ns), Some(_)) = (next.measured_ns, &self.log) {
+            self.measured.insert(self.submitted, measured_ns);
+        }
+        self.disk.submit(self.submitted, next.request)?;
+        self.submitted += 1;
+        self.backlog = self.submitted - self.completed;
+        Ok(())
     }
 
-    fn queued(&self, request: Request, tag: u64) -> Result<Queued, SimError> {
-        let (sector, capacity) = (self.spec.sector.0, self.spec.capacity());
-        let end = request.offset.0.saturating_add(request.length.0);
-        require(
-            request.length.0 > 0 && end <= capacity.0,
-            "request",
-            format!("{} bytes at {}", request.length.0, request.offset.0),
-            format!(
-                "at least 1 byte, ending within the disk's {} bytes",
-                capacity.0
-            ),
-        )?;
-        let lba = request.offset.0 / sector;
-        Ok(Queued {
-            request,
-            tag,
-            lba,
-            sectors: end.div_ceil(sector) - lba,
-            place: self.mechanics.geometry.place(lba),
+    fn finish(mut self, policy: &str, seed: u64) -> LoggedResult {
+        let mut tally = std::mem::take(&mut self.disk.tally);
+        tally.write_cache = self.disk.write_cache_use();
+        let result = tally.finish(policy, seed, self.backlog, self.depth);
+        (result, self.log.unwrap_or_default())
+    }
+}
+
+impl Disk {
+    fn write_cache_use(&self) -> Option<WriteCacheUse> {
+        self.writes.as_ref().map(|writes| WriteCacheUse {
+            written_sectors: writes.written,
+            overwritten_sectors: writes.overwritten,
+            destaged_sectors: writes.destaged,
         })
-    }
-
-    /// Serves the command that the policy chooses; gives the time of its completion and its tag.
-    fn serve_next(&mut self, now_ns: u64) -> (u64, u64) {
-        if let Some(lba) = self.cache.advance(now_ns, &self.mechanics) {
-            self.head = self.mechanics.geometry.place(lba);
-        }
-        let start_ns = now_ns + self.spec.overhead.0;
-        let choice = self.choose(start_ns);
-        let queued = self.queue.remove(choice.index);
-        let hit = self.hit(&queued);
-        let done_ns = match hit {
-            Some(hit) => {
-                let from_cache_ns = u128::from(queued.request.length.0) * 1_000_000_000
-                    / u128::from(self.spec.interface_bytes_per_s);
-                let done_ns = match hit {
-                    Hit::Cached => start_ns + from_cache_ns as u64,
-                    Hit::Streaming(passed_ns) => start_ns.max(passed_ns),
-                };
-                let (lba, sectors) = (queued.lba, queued.sectors);
-                self.cache.hit(done_ns, lba, sectors, &self.mechanics);
-                done_ns
-            }
-            None => self.access(start_ns, &queued, choice.via),
-        };
-        let tally = &mut self.tally;
-        tally.reads += u64::from(!queued.request.is_write);
-        tally.hits += u64::from(hit.is_some());
-        tally.bytes += queued.request.length.0;
-        tally.latency.record(done_ns - queued.request.arrival.0);
-        tally.service.record(done_ns - now_ns);
-        tally.end_ns = done_ns;
-        (done_ns, queued.tag)
-    }
-
-    fn choose(&mut self, start_ns: u64) -> Choice {
-        let (mechanics, cache, head) = (&self.mechanics, &self.cache, self.head);
-        let positioning_ns = |queued: &Queued| {
-            let is_write = queued.request.is_write;
-            let hit = cache.look_up(queued.lba, queued.sectors, mechanics);
-            match hit.filter(|_| !is_write) {
-                Some(_) => 0,
-                None => mechanics
-                    .positioning(start_ns, head, queued.place, is_write)
-                    .total_ns(),
-            }
-        };
-        self.policy.choose(&View {
-            head,
-            last_cylinder: mechanics.last_cylinder,
-            queue: &self.queue,
-            positioning_ns: &positioning_ns,
-        })
-    }
-
-    fn hit(&self, queued: &Queued) -> Option<Hit> {
-        if queued.request.is_write {
-            return None;
-        }
-        self.cache
-            .look_up(queued.lba, queued.sectors, &self.mechanics)
-    }
-
-    /// Reads or writes the medium from `start_ns` on; gives the time when the last sector passed.
-    fn access(&mut self, start_ns: u64, queued: &Queued, via: Option<u32>) -> u64 {
-        let is_write = queued.request.is_write;
-        let (mut begin_ns, mut from) = (start_ns, self.head);
-        if let Some(edge) = via {
-            begin_ns += self.mechanics.seek_ns(from.cylinder.abs_diff(edge));
-            from.cylinder = edge;
-        }
-        let positioning = self
-            .mechanics
-            .positioning(begin_ns, from, queued.place, is_write);
-        let passes_ns = begin_ns + positioning.total_ns();
-        let (done_ns, head) = self
-            .mechanics
-            .transfer(passes_ns, queued.lba, queued.sectors);
-        let tally = &mut self.tally;
-        tally.medium += 1;
-        tally.seek_ns += begin_ns - start_ns + positioning.seek_ns;
-        tally.rotation_ns += positioning.rotation_ns;
-        tally.transfer_ns += done_ns - passes_ns;
-        tally.cylinders += u64::from(self.head.cylinder.abs_diff(from.cylinder))
-            + u64::from(from.cylinder.abs_diff(queued.place.cylinder));
-        self.head = head;
-        if is_write {
-            self.cache.write(queued.lba, queued.sectors);
-        } else {
-            self.cache
-                .read(passes_ns, queued.lba, queued.sectors, &self.mechanics);
-        }
-        done_ns
     }
 }

@@ -1,6 +1,7 @@
 //! How long positioning and transfers take.
 
 use super::geometry::{Geometry, Place};
+use super::seek::Seek;
 use super::spec::DiskSpec;
 
 /// What it takes to bring the head to the first sector of a command.
@@ -19,37 +20,59 @@ impl Positioning {
     }
 }
 
+/// Sectors of a transfer that pass one after the other on a track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Sectors of the transfer before it.
+    pub before: u64,
+    /// Its sectors.
+    pub count: u64,
+    /// When its first sector has passed.
+    pub first_ns: u64,
+    /// When its last sector has passed.
+    pub last_ns: u64,
+}
+
+impl Stretch {
+    /// When the last of `sectors` sectors is over the bus, at `bus_ns` each and in order, as far
+    /// as this stretch delays it: the maximum of pass + (sectors after it, with it) · bus, which
+    /// is at one of the ends. Only the sectors from `skip` on go over the bus.
+    pub fn over_bus_ns(&self, skip: u64, sectors: u64, bus_ns: u64) -> u64 {
+        let end = self.before + self.count;
+        if end <= skip {
+            return 0;
+        }
+        let from = self.before.max(skip);
+        let first_ns = if from == self.before || self.count < 2 {
+            self.first_ns
+        } else {
+            let length_ns = u128::from(self.last_ns - self.first_ns);
+            let share = u128::from(from - self.before) * length_ns;
+            self.first_ns + (share / u128::from(self.count - 1)) as u64
+        };
+        let all = skip + sectors;
+        (first_ns + (all - from) * bus_ns).max(self.last_ns + (all + 1 - end) * bus_ns)
+    }
+}
+
 /// The moving parts of a disk.
 pub struct Mechanics {
     /// Where addresses lie.
     pub geometry: Geometry,
     /// Last cylinder.
     pub last_cylinder: u32,
-    seek_single_ns: f64,
-    seek_root_ns: f64,
-    seek_linear_ns: f64,
-    write_settle_ns: u64,
+    seek: Seek,
+    write_settle_ns: i64,
     head_switch_ns: u64,
 }
 
 impl Mechanics {
     /// The mechanics of a checked description.
-    ///
-    /// The seek curve is a·√(d−1) + b·(d−1) + c through the three times of a data sheet (Lee and
-    /// Katz, "An analytic performance model of disk arrays", 1993).
     pub fn new(spec: &DiskSpec) -> Self {
-        let cylinders = f64::from(spec.cylinders());
-        let (single, average, full) = (
-            spec.seek_single.0 as f64,
-            spec.seek_average.0 as f64,
-            spec.seek_full.0 as f64,
-        );
         Mechanics {
             geometry: Geometry::new(spec),
             last_cylinder: spec.cylinders() - 1,
-            seek_single_ns: single,
-            seek_root_ns: (15.0 * average - 10.0 * single - 5.0 * full) / (3.0 * cylinders.sqrt()),
-            seek_linear_ns: (7.0 * single - 15.0 * average + 8.0 * full) / (3.0 * cylinders),
+            seek: Seek::new(spec),
             write_settle_ns: spec.write_settle.0,
             head_switch_ns: spec.head_switch.0,
         }
@@ -57,29 +80,36 @@ impl Mechanics {
 
     /// Seek over this many cylinders; 0 for none.
     pub fn seek_ns(&self, distance: u32) -> u64 {
-        if distance == 0 {
-            return 0;
-        }
-        let further = f64::from(distance - 1);
-        let time_ns = self.seek_single_ns
-            + self.seek_root_ns * further.sqrt()
-            + self.seek_linear_ns * further;
-        time_ns.round() as u64
+        self.seek.ns(distance)
     }
 
-    /// Movement from one track to another; 0 on the same one.
-    fn move_ns(&self, from: Place, to: Place) -> u64 {
-        match from.cylinder.abs_diff(to.cylinder) {
-            0 if from.head == to.head => 0,
-            0 => self.head_switch_ns,
-            distance => self.seek_ns(distance),
+    /// Movement from one track to another, and settling; 0 on the same one.
+    fn move_ns(&self, from: Place, to: Place, is_write: bool) -> u64 {
+        let distance = from.cylinder.abs_diff(to.cylinder);
+        let switch_ns = if from.head == to.head {
+            0
+        } else {
+            self.head_switch_ns
+        };
+        let settle_ns = if is_write { self.write_settle_ns } else { 0 };
+        if self.seek.is_measured() {
+            let move_ns = self.seek_ns(distance).max(switch_ns);
+            return match move_ns {
+                0 => 0,
+                _ => move_ns.saturating_add_signed(settle_ns),
+            };
         }
+        let move_ns = if distance == 0 {
+            switch_ns
+        } else {
+            self.seek_ns(distance)
+        };
+        move_ns.saturating_add_signed(settle_ns)
     }
 
     /// Positioning from `from`, beginning at `now_ns`, to the sector `to`.
     pub fn positioning(&self, now_ns: u64, from: Place, to: Place, is_write: bool) -> Positioning {
-        let settle_ns = if is_write { self.write_settle_ns } else { 0 };
-        let seek_ns = self.move_ns(from, to) + settle_ns;
+        let seek_ns = self.move_ns(from, to, is_write);
         Positioning {
             seek_ns,
             rotation_ns: self.geometry.rotation_ns(now_ns + seek_ns, to),
@@ -89,15 +119,33 @@ impl Mechanics {
     /// When the last of `sectors` sectors from `lba` on has passed, if the first begins to pass at
     /// `start_ns`; and the place where the head is then.
     pub fn transfer(&self, start_ns: u64, lba: u64, sectors: u64) -> (u64, Place) {
+        self.transfer_runs(start_ns, lba, sectors, |_| {})
+    }
+
+    /// The same; `run` is given every stretch on one track.
+    pub fn transfer_runs(
+        &self,
+        start_ns: u64,
+        lba: u64,
+        sectors: u64,
+        mut run: impl FnMut(Stretch),
+    ) -> (u64, Place) {
         let (mut now_ns, mut lba, mut left) = (start_ns, lba, sectors);
         loop {
             let place = self.geometry.place(lba);
-            let on_track = u64::from(place.sectors_per_track - place.sector).min(left);
+            let on_track = u64::from(place.run).min(left);
             // Differences of phases, not sums of lengths: no rounding piles up along a track.
-            let end = self
-                .geometry
-                .passing_ns(place, place.sector + on_track as u32);
-            now_ns += end - self.geometry.passing_ns(place, place.sector);
+            let passing_ns = |sector| self.geometry.passing_ns(place, sector);
+            let begin_ns = passing_ns(place.sector);
+            let end_ns = passing_ns(place.sector + on_track as u32);
+            let first_ns = now_ns + (passing_ns(place.sector + 1) - begin_ns);
+            now_ns += end_ns - begin_ns;
+            run(Stretch {
+                before: sectors - left,
+                count: on_track,
+                first_ns,
+                last_ns: now_ns,
+            });
             (lba, left) = (lba + on_track, left - on_track);
             if left == 0 {
                 return (now_ns, place);
@@ -105,6 +153,28 @@ impl Mechanics {
             let next = self.geometry.place(lba);
             now_ns += self.positioning(now_ns, place, next, false).total_ns();
         }
+    }
+
+    /// When a request is over that a head finds at `settled_ns` somewhere on its own track and
+    /// reads from there on, if that is sooner than from its begin at `passes_ns`.
+    pub fn from_inside(
+        &self,
+        settled_ns: u64,
+        passes_ns: u64,
+        place: Place,
+        sectors: u64,
+    ) -> Option<u64> {
+        if u64::from(place.run) < sectors {
+            return None;
+        }
+        let passing_ns = |sector| self.geometry.passing_ns(place, sector);
+        let begin_ns = passing_ns(place.sector);
+        let turn_ns = self.geometry.revolution_ns();
+        // The begin passed this long ago; it passes again at `passes_ns`.
+        let ago_ns = turn_ns.checked_sub(passes_ns - settled_ns)?;
+        let missed = (1..=sectors as u32)
+            .find(|count| passing_ns(place.sector + count) - begin_ns >= ago_ns)?;
+        Some(passes_ns + passing_ns(place.sector + missed) - begin_ns)
     }
 
     /// How many sectors from `lba` on have passed completely at `now_ns`, at most `most`, if the

@@ -3,7 +3,8 @@
 //!
 //! The parts follow Ruemmler and Wilkes, "An introduction to disk drive modeling" (1994). One
 //! command is in service at a time; it costs the controller's overhead, then positioning (seek or
-//! head switch, settling of writes, rotation), then the transfer. Writes go to the medium.
+//! head switch, settling of writes, rotation), then the transfer. Writes go to the medium, or into
+//! a write cache that the arm empties when it is idle.
 //!
 //! ```
 //! use schedlab_model::{Arrivals, Bytes, Direction, Pattern, Workload};
@@ -28,17 +29,28 @@
 //! ```
 
 mod cache;
+pub mod disksim;
 mod engine;
 mod geometry;
 mod mechanics;
+mod model;
 mod policy;
 mod result;
+mod seek;
 mod source;
 mod spec;
+mod write_cache;
 
-pub use engine::{replay, replay_trace, simulate, Run, SteppedDisk};
+pub use engine::{
+    replay, replay_logged, replay_trace, simulate, simulate_logged, LoggedResult, Run, SteppedDisk,
+};
 pub use geometry::{Geometry, Place};
-pub use mechanics::{Mechanics, Positioning};
+pub use mechanics::{Mechanics, Positioning, Stretch};
+pub use model::{Disk, Kind, Served};
 pub use policy::POLICIES;
-pub use result::DiskResult;
-pub use spec::{CacheSpec, DiskSpec, Zone, SHIPPED};
+pub use result::{DiskLogged, DiskResult, Kinds, WriteCacheUse};
+pub use source::{Pace, Replayed};
+pub use spec::{
+    BusSpec, CacheSpec, Destage, DiskSpec, Overheads, SeekCurve, SeekSpec, Serpentine, SignedNanos,
+    Spare, SparePer, Times, WriteCacheSpec, ZeroLatency, Zone, SHIPPED,
+};

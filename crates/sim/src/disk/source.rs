@@ -55,46 +55,115 @@ pub(super) fn requests(workload: &Workload) -> Result<Box<dyn Iterator<Item = Re
     })))
 }
 
-/// Requests with their times of arrival: given, or as soon as another has completed.
+/// A request with what a trace knows about it.
+#[derive(Clone, Copy, Debug)]
+pub struct Replayed {
+    /// The request at its time in the trace.
+    pub request: Request,
+    /// Its measured response time.
+    pub measured_ns: Option<u64>,
+}
+
+impl From<Request> for Replayed {
+    fn from(request: Request) -> Self {
+        Replayed {
+            request,
+            measured_ns: None,
+        }
+    }
+}
+
+/// When requests arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// At their own times.
+    #[default]
+    AtTimes,
+    /// So many are always outstanding.
+    Closed(u32),
+    /// Each follows the completion of the one before after its think time: its measured arrival
+    /// less the measured completion before it, at least 0.
+    Think,
+}
+
+enum Gate {
+    AtTimes,
+    /// When requests may still be issued.
+    Closed(VecDeque<u64>),
+    /// The last completion: measured, and simulated if there was one.
+    Think {
+        measured_ns: u64,
+        simulated_ns: Option<u64>,
+    },
+}
+
+/// Requests with their times of arrival.
 pub(super) struct Source<'a> {
-    requests: Peekable<Box<dyn Iterator<Item = Request> + 'a>>,
-    /// In a closed loop, when requests may still be issued.
-    issue_at: Option<VecDeque<u64>>,
+    requests: Peekable<Box<dyn Iterator<Item = Replayed> + 'a>>,
+    gate: Gate,
 }
 
 impl<'a> Source<'a> {
-    pub(super) fn new(
-        requests: Box<dyn Iterator<Item = Request> + 'a>,
-        depth: Option<u32>,
-    ) -> Self {
+    pub(super) fn new(requests: Box<dyn Iterator<Item = Replayed> + 'a>, pace: Pace) -> Self {
         Source {
             requests: requests.peekable(),
-            issue_at: depth.map(|depth| vec![0; depth as usize].into()),
+            gate: match pace {
+                Pace::AtTimes => Gate::AtTimes,
+                Pace::Closed(depth) => Gate::Closed(vec![0; depth as usize].into()),
+                Pace::Think => Gate::Think {
+                    measured_ns: 0,
+                    simulated_ns: Some(0),
+                },
+            },
         }
+    }
+
+    /// Whether arrivals wait for completions.
+    pub(super) fn is_closed(&self) -> bool {
+        !matches!(self.gate, Gate::AtTimes)
     }
 
     /// When the next request arrives; nothing when none will before a completion.
     pub(super) fn next_ns(&mut self) -> Option<u64> {
-        let request = self.requests.peek()?;
-        match &self.issue_at {
-            None => Some(request.arrival.0),
-            Some(times) => times.front().copied(),
+        let arrival_ns = self.requests.peek()?.request.arrival.0;
+        match &self.gate {
+            Gate::AtTimes => Some(arrival_ns),
+            Gate::Closed(times) => times.front().copied(),
+            Gate::Think {
+                measured_ns,
+                simulated_ns,
+            } => {
+                let think_ns = arrival_ns.saturating_sub(*measured_ns);
+                simulated_ns.map(|done_ns| done_ns + think_ns)
+            }
         }
     }
 
     /// Takes the next request.
-    pub(super) fn take(&mut self) -> Option<Request> {
-        let mut request = self.requests.next()?;
-        if let Some(times) = &mut self.issue_at {
-            request.arrival = Nanos(times.pop_front()?);
+    pub(super) fn take(&mut self) -> Option<Replayed> {
+        let at_ns = self.next_ns()?;
+        let mut next = self.requests.next()?;
+        match &mut self.gate {
+            Gate::AtTimes => {}
+            Gate::Closed(times) => drop(times.pop_front()),
+            Gate::Think {
+                measured_ns,
+                simulated_ns,
+            } => {
+                *measured_ns = next.request.arrival.0 + next.measured_ns.unwrap_or(0);
+                *simulated_ns = None;
+            }
         }
-        Some(request)
+        next.request.arrival = Nanos(at_ns);
+        Some(next)
     }
 
     /// A request has completed; in a closed loop the next one is issued.
     pub(super) fn completed(&mut self, now_ns: u64) {
-        if let Some(times) = &mut self.issue_at {
-            times.push_back(now_ns);
+        match &mut self.gate {
+            Gate::AtTimes => {}
+            Gate::Closed(times) => times.push_back(now_ns),
+            Gate::Think { simulated_ns, .. } => *simulated_ns = Some(now_ns),
         }
     }
 }

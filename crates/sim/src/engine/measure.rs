@@ -3,8 +3,10 @@
 use schedlab_model::Histogram;
 use serde::Serialize;
 
+use super::steady::{Interval, Stationarity, Steady};
 use super::Command;
 use crate::device::Usage;
+use crate::workload::trace::ReplaySummary;
 
 /// Buckets of the queue depth over time; their width doubles when they run out.
 const DEPTH_BUCKETS: usize = 512;
@@ -63,6 +65,8 @@ pub struct Direction {
     pub response_ncq: Response,
     /// From host arrival to dispatch.
     pub queueing: Response,
+    /// The mean response of this one run with its interval.
+    pub interval: Option<Interval>,
 }
 
 /// The result of a run.
@@ -94,6 +98,13 @@ pub struct Report {
     pub queue_depth_bucket_ns: u64,
     /// What the device counted.
     pub device: Usage,
+    /// Whether the run can be judged.
+    pub steady: Stationarity,
+    /// Completions before those that are reported, and when reporting began.
+    pub warm_up: (u64, u64),
+    /// What the trace was and what was changed in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<ReplaySummary>,
 }
 
 #[derive(Default)]
@@ -101,6 +112,7 @@ struct Histograms {
     response: Histogram,
     response_ncq: Histogram,
     queueing: Histogram,
+    steady: Steady,
 }
 
 impl Histograms {
@@ -109,6 +121,7 @@ impl Histograms {
             response: (&self.response).into(),
             response_ncq: (&self.response_ncq).into(),
             queueing: (&self.queueing).into(),
+            interval: self.steady.interval(),
         }
     }
 }
@@ -121,12 +134,39 @@ pub struct Measures {
     last_ns: u64,
     depth: DepthOverTime,
     log: Option<Vec<Logged>>,
+    steady: Steady,
+    /// Requests not complete when the last one arrived.
+    backlog: u64,
+    warm_up: WarmUp,
+    warm: Option<Warm>,
+    completions: u64,
+}
+
+/// What comes before the part of a run that is reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WarmUp {
+    /// So many completions.
+    pub requests: u64,
+    /// Completions before this time.
+    pub until_ns: u64,
+}
+
+/// Where the reported part of a run begins.
+struct Warm {
+    completions: u64,
+    from_ns: u64,
+    device: Usage,
 }
 
 impl Measures {
     /// Nothing measured yet; with `log`, every completed request is kept.
-    pub fn new(log: bool) -> Self {
+    pub fn new(log: bool, warm_up: WarmUp) -> Self {
         Measures {
+            steady: Steady::default(),
+            backlog: 0,
+            warm_up,
+            warm: None,
+            completions: 0,
             reads: Histograms::default(),
             writes: Histograms::default(),
             pages: 0,
@@ -136,10 +176,42 @@ impl Measures {
         }
     }
 
+    /// Whether every completed request is kept.
+    pub fn keeps_log(&self) -> bool {
+        self.log.is_some()
+    }
+
     /// A request came in.
     #[inline]
     pub fn arrived(&mut self, now_ns: u64) {
         self.depth.step(now_ns, 1);
+        self.backlog = self.depth.depth as u64;
+    }
+
+    /// Whether the reported part begins with the next completion, at `now_ns`.
+    #[inline]
+    pub fn is_warm_at(&self, now_ns: u64) -> bool {
+        self.warm.is_none()
+            && self.warm_up != WarmUp::default()
+            && self.completions >= self.warm_up.requests
+            && now_ns >= self.warm_up.until_ns
+    }
+
+    /// Forgets what was measured: the reported part begins at `now_ns`, when the device had
+    /// counted `device`.
+    pub fn begin(&mut self, now_ns: u64, device: Usage) {
+        self.reads = Histograms::default();
+        self.writes = Histograms::default();
+        self.pages = 0;
+        self.steady = Steady::default();
+        if let Some(log) = &mut self.log {
+            log.clear();
+        }
+        self.warm = Some(Warm {
+            completions: self.completions,
+            from_ns: now_ns,
+            device,
+        });
     }
 
     /// Requests that came in and are not completed.
@@ -155,7 +227,10 @@ impl Measures {
         } else {
             &mut self.reads
         };
+        self.completions += 1;
         into.response.record(now_ns - command.arrival_ns);
+        into.steady.record(now_ns - command.arrival_ns);
+        self.steady.record(now_ns - command.arrival_ns);
         into.response_ncq.record(now_ns - command.admitted_ns);
         into.queueing
             .record(command.dispatched_ns - command.arrival_ns);
@@ -170,8 +245,21 @@ impl Measures {
         }
     }
 
-    /// The result, and the log if there is one.
-    pub fn finish(self, device: Usage, page_bytes: u64) -> (Report, Vec<Logged>) {
+    /// The result, and the log if there is one; `depth` is that of the queue of an open loop.
+    pub fn finish(
+        self,
+        mut device: Usage,
+        page_bytes: u64,
+        depth: Option<u64>,
+    ) -> (Report, Vec<Logged>) {
+        let backlog = depth.map_or(0, |_| self.backlog);
+        let steady = self.steady.stationarity(backlog, depth.unwrap_or(0));
+        let mut warm_up = (0, 0);
+        if let Some(warm) = &self.warm {
+            device.subtract(&warm.device);
+            warm_up = (warm.completions, warm.from_ns);
+        }
+        let elapsed_ns = self.last_ns - warm_up.1.min(self.last_ns);
         let share = |part: u64, whole: u64| {
             if whole == 0 {
                 0.0
@@ -179,9 +267,9 @@ impl Measures {
                 part as f64 / whole as f64
             }
         };
-        let seconds = self.last_ns as f64 / 1e9;
+        let seconds = elapsed_ns as f64 / 1e9;
         let rate = |count: u64| {
-            if self.last_ns == 0 {
+            if elapsed_ns == 0 {
                 0.0
             } else {
                 count as f64 / seconds
@@ -194,10 +282,10 @@ impl Measures {
         let report = Report {
             requests,
             bytes,
-            elapsed_ns: self.last_ns,
+            elapsed_ns,
             iops: rate(requests),
             throughput_bytes_per_s: rate(bytes),
-            utilisation: share(busy, self.last_ns * device.busy_ns.len() as u64),
+            utilisation: share(busy, elapsed_ns * device.busy_ns.len() as u64),
             read_hit_ratio: share(device.read_hits, device.read_pages),
             write_hit_ratio: share(device.write_hits, device.write_pages),
             read: self.reads.report(),
@@ -205,6 +293,9 @@ impl Measures {
             queue_depth,
             queue_depth_bucket_ns,
             device,
+            steady,
+            warm_up,
+            trace: None,
         };
         (report, self.log.unwrap_or_default())
     }

@@ -3,9 +3,11 @@
 mod events;
 mod measure;
 mod run;
+mod steady;
 mod window;
 
 pub use events::EventQueue;
-pub use measure::{Logged, Measures, Report, Response};
+pub use measure::{Logged, Measures, Report, Response, WarmUp};
 pub use run::{Simulation, SteppedDevice, Stop};
+pub use steady::{Interval, Stationarity, Steady};
 pub use window::{Aging, Command, Window};

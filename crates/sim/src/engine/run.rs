@@ -10,7 +10,7 @@ use schedlab_model::Nanos;
 
 pub use stepped::SteppedDevice;
 
-use super::{Command, Logged, Measures, Report, Window};
+use super::{Command, Logged, Measures, Report, WarmUp, Window};
 use crate::device::Device;
 use crate::policy::Policy;
 use crate::workload::{Incoming, Source};
@@ -20,7 +20,7 @@ use crate::SimError;
 const STEPS_PER_LOOK: u32 = 4096;
 
 /// How many requests are drawn from the source at once.
-const BATCH: usize = 16;
+const BATCH: usize = 32;
 
 /// A flag that ends a running simulation from another thread.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ impl<D: Device> Simulation<D> {
             hosts: (0..host_queues).map(|_| VecDeque::new()).collect(),
             next_host: 0,
             waiting_at_hosts: 0,
-            measures: Measures::new(log),
+            measures: Measures::new(log, WarmUp::default()),
             done: Vec::new(),
             ahead: Vec::with_capacity(BATCH),
             ahead_arrived: 0,
@@ -90,6 +90,12 @@ impl<D: Device> Simulation<D> {
             last_arrival_ns: 0,
             completions: None,
         }
+    }
+
+    /// The same, of which only what follows the warm-up is reported.
+    pub fn after(mut self, warm_up: WarmUp) -> Self {
+        self.measures = Measures::new(self.measures.keeps_log(), warm_up);
+        self
     }
 
     /// Runs until every request of `source` is completed.
@@ -104,7 +110,7 @@ impl<D: Device> Simulation<D> {
                 for _ in 0..outstanding {
                     self.issue(source, 0)?;
                 }
-                self.dispatch(0);
+                self.dispatch(0)?;
                 None
             }
             None => self.next_arrival(source)?,
@@ -131,14 +137,20 @@ impl<D: Device> Simulation<D> {
             }
             while self.device.next_time_ns() == Some(now_ns) {
                 self.device.advance(&mut self.done);
+                if self.uses_buffer && self.device.changes_later() {
+                    self.window
+                        .refresh(self.device.changed(), &*self.policy, &self.device);
+                }
             }
             self.complete(now_ns);
-            self.dispatch(now_ns);
+            self.dispatch(now_ns)?;
             self.reissue(source, closed_loop, now_ns)?;
         }
-        let (report, log) = self
-            .measures
-            .finish(self.device.usage(), self.device.page_bytes());
+        let depth = closed_loop.is_none().then_some(self.window_depth as u64);
+        let (mut report, log) =
+            self.measures
+                .finish(self.device.usage(), self.device.page_bytes(), depth);
+        report.trace = source.summary();
         Ok((report, log, self.device))
     }
 
@@ -160,6 +172,7 @@ impl<D: Device> Simulation<D> {
                 self.device
                     .expect(incoming.request.offset.0 / self.page_bytes);
             }
+            self.device.expect_leaving(self.ahead.len());
         }
         Ok(self.ahead.get(self.ahead_arrived).map(Incoming::arrival_ns))
     }
@@ -180,7 +193,7 @@ impl<D: Device> Simulation<D> {
             if !self.issue(source, now_ns)? {
                 break;
             }
-            self.dispatch(now_ns);
+            self.dispatch(now_ns)?;
         }
         Ok(())
     }
@@ -202,8 +215,7 @@ impl<D: Device> Simulation<D> {
         self.arrived += 1;
         self.last_arrival_ns = command.arrival_ns;
         if self.waiting_at_hosts == 0 && self.window.len() < self.window_depth {
-            self.enter(command, command.arrival_ns);
-            return Ok(());
+            return self.enter(command, command.arrival_ns);
         }
         let share = u64::from(self.device.pages()).div_ceil(self.hosts.len() as u64);
         let host = u64::from(command.first_page) / share;
@@ -249,38 +261,52 @@ impl<D: Device> Simulation<D> {
     }
 
     /// Lets a command into the window.
-    fn enter(&mut self, mut command: Command, now_ns: u64) {
+    fn enter(&mut self, mut command: Command, now_ns: u64) -> Result<(), SimError> {
         command.admitted_ns = now_ns;
         command.missing = if self.uses_buffer {
             self.device.missing(command.first_page, command.pages)
         } else {
             command.pages
         };
-        self.window.admit(command, &*self.policy, &self.device);
+        let compares = self.window.compares_on_entry();
+        if compares && self.policy.estimates_together() && !command.is_trim {
+            let estimates = self
+                .policy
+                .estimate_together(&[command], now_ns, &self.device)?;
+            self.window.admit_with(command, estimates[0]);
+        } else {
+            self.window.admit(command, &*self.policy, &self.device);
+        }
+        Ok(())
     }
 
     /// Fills the window from the host queues, one command of each in turn.
-    fn admit(&mut self, now_ns: u64) {
+    fn admit(&mut self, now_ns: u64) -> Result<(), SimError> {
         while self.waiting_at_hosts > 0 && self.window.len() < self.window_depth {
             let host = self.next_host;
             self.next_host = (host + 1) % self.hosts.len();
             if let Some(command) = self.hosts[host].pop_front() {
                 self.waiting_at_hosts -= 1;
-                self.enter(command, now_ns);
+                self.enter(command, now_ns)?;
             }
         }
+        Ok(())
     }
 
     /// Hands commands to the device until it or the window has no more.
-    fn dispatch(&mut self, now_ns: u64) {
+    fn dispatch(&mut self, now_ns: u64) -> Result<(), SimError> {
         while !self.window.is_empty() && self.device.is_ready() {
             if self.is_volatile {
                 self.window.estimate_all(&*self.policy, &self.device);
             }
-            let position = self.policy.choose(&self.window, now_ns);
+            if self.policy.estimates_together() {
+                self.window
+                    .complete_estimates(now_ns, &mut *self.policy, &self.device)?;
+            }
+            let position = self.policy.select(&self.window, now_ns, &self.device)?;
             let mut command = self.window.take(position);
             command.dispatched_ns = now_ns;
-            self.admit(now_ns);
+            self.admit(now_ns)?;
             self.device.start(now_ns, command, &mut self.done);
             if self.uses_buffer {
                 self.window
@@ -288,10 +314,14 @@ impl<D: Device> Simulation<D> {
             }
             self.complete(now_ns);
         }
+        Ok(())
     }
 
     fn complete(&mut self, now_ns: u64) {
         for command in self.done.drain(..) {
+            if self.measures.is_warm_at(now_ns) {
+                self.measures.begin(now_ns, self.device.usage());
+            }
             self.measures.completed(now_ns, &command);
             if let Some(completions) = &mut self.completions {
                 completions.push((command.index, now_ns));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::View;
 use crate::policy::Policy;
+use crate::SimError;
 
 /// How many vacated places a column keeps before it moves up.
 const COLUMN_SLACK: usize = 512;
@@ -118,9 +119,49 @@ impl Window {
         least.1
     }
 
+    /// How often each waiting command was overtaken.
+    pub fn overtaken(&self) -> &[u32] {
+        &self.overtaken
+    }
+
+    /// The estimate of each waiting command, as of the last change.
+    pub fn estimates(&self) -> &[f64] {
+        &self.estimates
+    }
+
+    /// Whether the estimate of a command is compared with others when it comes in.
+    pub fn compares_on_entry(&self) -> bool {
+        self.aging == Aging::ShorterArrival
+    }
+
+    /// Asks a policy that estimates together about all commands without an estimate.
+    pub fn complete_estimates(
+        &mut self,
+        now_ns: u64,
+        policy: &mut dyn Policy,
+        view: &dyn View,
+    ) -> Result<(), SimError> {
+        let missing = self.estimates.iter().enumerate();
+        let missing = missing.filter(|(_, estimate)| estimate.is_nan());
+        let positions: Vec<usize> = missing.map(|(i, _)| i).collect();
+        if positions.is_empty() {
+            return Ok(());
+        }
+        let commands: Vec<Command> = positions.iter().map(|i| self.commands[*i]).collect();
+        let estimates = policy.estimate_together(&commands, now_ns, view)?;
+        for (position, estimate) in positions.into_iter().zip(estimates) {
+            self.estimates[position] = estimate;
+        }
+        Ok(())
+    }
+
     /// Lets a command in and ages those it counts against.
     pub fn admit(&mut self, command: Command, policy: &dyn Policy, view: &dyn View) {
-        let estimate = estimate_of(&command, policy, view);
+        self.admit_with(command, estimate_of(&command, policy, view));
+    }
+
+    /// The same with its estimate; NaN stands for one that is not known yet.
+    pub fn admit_with(&mut self, command: Command, estimate: f64) {
         match self.aging {
             Aging::DispatchOvertake => {}
             Aging::EveryArrival => self.age_first(self.len()),
@@ -248,6 +289,7 @@ impl<T> DerefMut for Column<T> {
 fn estimate_of(command: &Command, policy: &dyn Policy, view: &dyn View) -> f64 {
     match command.is_trim {
         true => 0.0,
+        false if policy.estimates_together() => f64::NAN,
         false => policy.estimate(command, view),
     }
 }

@@ -12,6 +12,7 @@ use std::hint::black_box;
 
 use allocation::Allocation;
 use collect::Buckets;
+use precondition::Formula;
 
 use crate::device::{DeviceSpec, Precondition};
 use crate::divisor::Divisor;
@@ -43,6 +44,25 @@ pub struct FtlUsage {
     pub wear_max: u32,
 }
 
+impl FtlUsage {
+    /// What happened since `before` was counted; wear is that of the device since it was new.
+    pub fn subtract(&mut self, before: &FtlUsage) {
+        self.host_programs -= before.host_programs;
+        self.gc_moved_pages -= before.gc_moved_pages;
+        self.gc_collections -= before.gc_collections;
+        self.flash_reads -= before.flash_reads;
+        self.trimmed_pages -= before.trimmed_pages;
+        self.write_amplification = amplification(self.host_programs, self.gc_moved_pages);
+    }
+}
+
+fn amplification(host_programs: u64, moved: u64) -> f64 {
+    match host_programs {
+        0 => 1.0,
+        _ => (host_programs + moved) as f64 / host_programs as f64,
+    }
+}
+
 /// What garbage collection has to do in a plane before it can go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GcWork {
@@ -67,6 +87,8 @@ struct Plane {
     /// Erased blocks.
     erased: Vec<u32>,
     valid_pages: u32,
+    /// Its pages are where preconditioning puts them, which is done on its first write.
+    is_unfilled: bool,
 }
 
 /// The translation layer of one device.
@@ -87,6 +109,7 @@ pub struct Ftl {
     low: u32,
     high: u32,
     usage: FtlUsage,
+    pending: Option<Formula>,
 }
 
 impl Ftl {
@@ -105,6 +128,7 @@ impl Ftl {
             fresh: 0,
             erased: Vec::new(),
             valid_pages: 0,
+            is_unfilled: false,
         };
         let mut ftl = Ftl {
             l2p: vec![0; logical as usize],
@@ -121,6 +145,7 @@ impl Ftl {
             low: spec.ftl.free_blocks_low,
             high: spec.ftl.free_blocks_high,
             usage: FtlUsage::default(),
+            pending: None,
         };
         match spec.ftl.precondition {
             Precondition::None => {}
@@ -140,7 +165,9 @@ impl Ftl {
     #[inline]
     pub fn expect(&self, page: u64) {
         let physical = self.l2p.get(page as usize).copied().unwrap_or(0);
-        black_box(self.p2l[physical.saturating_sub(1) as usize]);
+        let physical = physical.saturating_sub(1);
+        black_box(self.p2l[physical as usize]);
+        black_box(self.valid[self.block_of.quotient(physical) as usize]);
     }
 
     /// The plane that holds a logical page, or would be asked for it.
@@ -176,6 +203,9 @@ impl Ftl {
     /// Writes a logical page into `plane` and gives what must be collected there first.
     #[inline]
     pub fn write(&mut self, page: u32, plane: u32) -> GcWork {
+        if self.planes[plane as usize].is_unfilled {
+            self.fill_plane(plane);
+        }
         self.invalidate(page);
         self.append(page, plane);
         self.usage.host_programs += 1;
@@ -184,6 +214,10 @@ impl Ftl {
 
     /// Discards a logical page; whether it held data.
     pub fn trim(&mut self, page: u32) -> bool {
+        let own = self.allocation.fixed(page);
+        if self.planes[own as usize].is_unfilled {
+            self.fill_plane(own);
+        }
         let held = self.l2p[page as usize] != 0;
         self.invalidate(page);
         self.l2p[page as usize] = 0;
@@ -279,9 +313,14 @@ impl Ftl {
 
     #[inline]
     fn invalidate(&mut self, page: u32) {
-        let physical = self.l2p[page as usize];
+        let mut physical = self.l2p[page as usize];
         if physical == 0 {
-            return;
+            let own = self.allocation.fixed(page);
+            if !self.planes[own as usize].is_unfilled {
+                return;
+            }
+            self.fill_plane(own);
+            physical = self.l2p[page as usize];
         }
         let physical = physical - 1;
         self.p2l[physical as usize] = 0;
@@ -296,11 +335,7 @@ impl Ftl {
     /// What happened since preconditioning.
     pub fn usage(&self) -> FtlUsage {
         let mut usage = self.usage.clone();
-        let programs = usage.host_programs;
-        usage.write_amplification = match programs {
-            0 => 1.0,
-            _ => (programs + usage.gc_moved_pages) as f64 / programs as f64,
-        };
+        usage.write_amplification = amplification(usage.host_programs, usage.gc_moved_pages);
         usage.wear_min = self.wear.iter().copied().min().unwrap_or(0);
         usage.wear_max = self.wear.iter().copied().max().unwrap_or(0);
         let erasures: u64 = self.wear.iter().map(|wear| u64::from(*wear)).sum();
@@ -327,12 +362,15 @@ impl Ftl {
             .iter()
             .map(|plane| u64::from(plane.valid_pages))
             .sum();
-        if held != mapped || by_block != mapped || by_plane != mapped {
+        // Planes that were not written to yet hold their share without tables.
+        let unfilled = self.planes.iter().filter(|plane| plane.is_unfilled);
+        let pending: u64 = unfilled.map(|plane| u64::from(plane.valid_pages)).sum();
+        if held != mapped || by_block != mapped || by_plane != mapped + pending {
             return Err(format!(
                 "{mapped} mapped, {held} held, {by_block} by block, {by_plane} by plane"
             ));
         }
-        Ok(mapped)
+        Ok(mapped + pending)
     }
 }
 
@@ -348,7 +386,7 @@ impl Plane {
 }
 
 /// Pages that the host sees, or why the flash does not suffice for them.
-fn logical_pages(spec: &DeviceSpec) -> Result<u32, SimError> {
+pub(crate) fn logical_pages(spec: &DeviceSpec) -> Result<u32, SimError> {
     let (flash, ftl) = (&spec.flash, &spec.ftl);
     let share = ftl.over_provisioning.0;
     if !(share > 0.0 && share <= 16.0) {

@@ -2,7 +2,7 @@
 
 use schedlab_model::Rng;
 
-use super::{Frontier, Ftl};
+use super::Ftl;
 
 /// The stream of preconditioning under the seed of a run; requests use stream 0.
 const STREAM: u64 = 1;
@@ -24,40 +24,62 @@ impl Ftl {
     /// Valid pages as uniform random writes leave them: a block of age x (0 new, 1 next to be
     /// collected) holds the share u^x, where (u−1)/ln u is the share of valid pages in the used
     /// blocks (Desnoyers, "Analytic modeling of SSD write performance", 2012).
+    ///
+    /// A plane is filled on its first write: all tables of a large device take longer than many
+    /// a simulation. Each has its own stream of randomness, so that the order does not matter.
     pub(super) fn fill_by_formula(&mut self, seed: u64) {
-        let planes = self.planes.len() as u32;
-        let mut rng = Rng::new(seed, STREAM);
         // Every plane holds equally many.
-        let pages = self.logical_pages() / planes;
+        let pages = self.logical_pages() / self.planes.len() as u32;
         // Two blocks stay for the frontiers.
         let blocks = self.blocks_per_plane - self.high - 2;
-        let counts = valid_by_age(blocks, self.pages_per_block, pages);
-        for (plane, first_page) in self.allocation.first_pages().into_iter().enumerate() {
-            let order = rng.permutation(pages);
-            let mut pages = order.into_iter().map(|i| first_page + i * planes);
-            for valid in counts.iter().rev() {
-                self.fill_block(plane as u32, *valid, &mut pages);
-            }
+        for plane in &mut self.planes {
+            plane.is_unfilled = true;
+            plane.valid_pages = pages;
         }
+        self.pending = Some(Formula {
+            seed,
+            pages,
+            counts: valid_by_age(blocks, self.pages_per_block, pages),
+            first_pages: self.allocation.first_pages(),
+        });
     }
 
-    /// Fills one block of a plane with `valid` pages that hold data.
-    fn fill_block(&mut self, plane: u32, valid: u32, pages: &mut impl Iterator<Item = u32>) {
-        let first = plane * self.blocks_per_plane;
-        let block = self.planes[plane as usize].take_free(first);
-        self.planes[plane as usize].host = Frontier { block, next: 0 };
-        for page in pages.by_ref().take(valid as usize) {
-            self.append(page, plane);
-        }
-        // A frontier at its end is closed by the next append; this one is closed here, since the
-        // rest of its pages was overwritten long ago.
-        let full = self.valid[block as usize];
-        self.buckets.add(block, plane, full);
-        self.planes[plane as usize].host = Frontier {
-            block: super::NONE,
-            next: self.pages_per_block,
+    /// Fills a plane, the oldest block first.
+    #[cold]
+    pub(super) fn fill_plane(&mut self, plane: u32) {
+        self.planes[plane as usize].is_unfilled = false;
+        let Some(formula) = self.pending.take() else {
+            return;
         };
+        let planes = self.planes.len() as u32;
+        let stream = STREAM + (u64::from(plane + 1) << 8);
+        let order = Rng::new(formula.seed, stream).permutation(formula.pages);
+        let first_page = formula.first_pages[plane as usize];
+        let first_block = plane * self.blocks_per_plane;
+        let mut pages = order.into_iter();
+        for valid in formula.counts.iter().rev() {
+            let block = self.planes[plane as usize].take_free(first_block);
+            let first = block * self.pages_per_block;
+            let held = pages.by_ref().take(*valid as usize);
+            for (physical, number) in (first..).zip(held) {
+                let page = first_page + number * planes;
+                self.l2p[page as usize] = physical + 1;
+                self.p2l[physical as usize] = page + 1;
+            }
+            // The rest of its pages was overwritten long ago.
+            self.valid[block as usize] = *valid;
+            self.buckets.add(block, plane, *valid);
+        }
+        self.pending = Some(formula);
     }
+}
+
+/// The state that planes have before their first write.
+pub(super) struct Formula {
+    seed: u64,
+    pages: u32,
+    counts: Vec<u32>,
+    first_pages: Vec<u32>,
 }
 
 /// Valid pages of blocks from the newest to the oldest, `total` together.

@@ -39,6 +39,32 @@ pub trait Policy: Send {
     fn choose(&mut self, window: &Window, _now_ns: u64) -> usize {
         window.least()
     }
+
+    /// The same for a policy that may fail, because it is not ours.
+    fn select(
+        &mut self,
+        window: &Window,
+        now_ns: u64,
+        _view: &dyn View,
+    ) -> Result<usize, SimError> {
+        Ok(self.choose(window, now_ns))
+    }
+
+    /// Whether estimates come from [`Policy::estimate_together`], once for all commands that need
+    /// one, instead of one by one.
+    fn estimates_together(&self) -> bool {
+        false
+    }
+
+    /// The estimates of these commands, in their order.
+    fn estimate_together(
+        &mut self,
+        commands: &[Command],
+        _now_ns: u64,
+        view: &dyn View,
+    ) -> Result<Vec<f64>, SimError> {
+        Ok(commands.iter().map(|c| self.estimate(c, view)).collect())
+    }
 }
 
 /// A policy and its parameters, as configured.

@@ -48,6 +48,11 @@ pub trait Source {
     fn outstanding(&self) -> Option<u32> {
         None
     }
+
+    /// What was replayed so far, of a trace.
+    fn summary(&self) -> Option<trace::ReplaySummary> {
+        None
+    }
 }
 
 /// Every iterator of requests is an open-loop source.

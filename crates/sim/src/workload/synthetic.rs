@@ -228,12 +228,18 @@ impl SyntheticSpec {
 }
 
 /// The generator of a workload.
+///
+/// One thread with records of one size draws its places from stream 0 of the seed, as
+/// [`schedlab_model::Workload`] does: the same places in the same order as on a simulated disk and
+/// in the load on a real device.
 pub struct Synthetic {
     spec: SyntheticSpec,
     left: u64,
     made: u64,
     now_ns: f64,
     rng: Rng,
+    /// Streams for direction and arrival, where places have one of their own.
+    apart: Option<(Rng, Rng)>,
     record_sizes: u64,
     cursors: Vec<u64>,
 }
@@ -248,6 +254,8 @@ impl Synthetic {
             made: 0,
             now_ns: 0.0,
             rng: Rng::new(seed, 0),
+            apart: (spec.threads == 1 && ratio == 1)
+                .then(|| (Rng::new(seed, 1), Rng::new(seed, 2))),
             record_sizes: u64::from(ratio.trailing_zeros()) + 1,
             cursors: vec![0; spec.threads as usize],
             spec,
@@ -256,8 +264,13 @@ impl Synthetic {
 
     /// Start and length of the next record.
     fn place(&mut self) -> (u64, u64) {
-        let thread = self.rng.below(u64::from(self.spec.threads));
-        let size = self.rng.below(self.record_sizes);
+        let (thread, size) = match self.apart {
+            Some(_) => (0, 0),
+            None => (
+                self.rng.below(u64::from(self.spec.threads)),
+                self.rng.below(self.record_sizes),
+            ),
+        };
         let length = self.spec.record_min.0 << size;
         let file = self.spec.first_file.0 << thread;
         let start = self.spec.first_file.0 * ((1 << thread) - 1);
@@ -278,13 +291,17 @@ impl Synthetic {
 
     fn arrive(&mut self) -> u64 {
         let mean_ns = self.spec.inter_arrival_ms.0 * 1e6;
+        let rng = match &mut self.apart {
+            Some((_, times)) => times,
+            None => &mut self.rng,
+        };
         match self.spec.arrivals {
-            Arrival::Poisson => self.now_ns += self.rng.exponential(mean_ns),
+            Arrival::Poisson => self.now_ns += rng.exponential(mean_ns),
             Arrival::Constant => self.now_ns += mean_ns,
             Arrival::Closed { .. } => {}
             Arrival::Bursts { size } => {
                 if self.made % u64::from(size) == 0 {
-                    self.now_ns += self.rng.exponential(mean_ns * f64::from(size));
+                    self.now_ns += rng.exponential(mean_ns * f64::from(size));
                 }
             }
         }
@@ -301,9 +318,12 @@ impl Source for Synthetic {
         let arrival = Nanos(self.arrive());
         self.made += 1;
         let (offset, length) = self.place();
-        let is_read = self.rng.unit() < self.spec.read_share.0;
-        let trim =
-            !is_read && self.spec.trim_share.0 > 0.0 && self.rng.unit() < self.spec.trim_share.0;
+        let mix = match &mut self.apart {
+            Some((mix, _)) => mix,
+            None => &mut self.rng,
+        };
+        let is_read = mix.unit() < self.spec.read_share.0;
+        let trim = !is_read && self.spec.trim_share.0 > 0.0 && mix.unit() < self.spec.trim_share.0;
         let request = Request {
             arrival,
             offset: Bytes(offset),
@@ -317,6 +337,34 @@ impl Source for Synthetic {
         match self.spec.arrivals {
             Arrival::Closed { outstanding } => Some(outstanding),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use schedlab_model::{Arrivals, Direction, Pattern, Workload};
+
+    #[test]
+    fn random_4k_visits_the_places_of_the_common_workload() {
+        let common = Workload {
+            pattern: Pattern::Random { replacement: true },
+            direction: Direction::Read,
+            record: Bytes(4096),
+            span: Bytes(1 << 30),
+            arrivals: Arrivals::Closed { depth: 1 },
+            seed: 7,
+        };
+        for name in ["random4k", "randread4k", "randwrite4k"] {
+            let spec = SyntheticSpec::named(name, BTreeMap::new()).unwrap();
+            let mut here = Synthetic::new(spec, 500, 7).unwrap();
+            for record in &common.order()[..500] {
+                let next = here.next_request().unwrap().unwrap();
+                assert_eq!(next.request.offset.0, u64::from(*record) * 4096);
+            }
         }
     }
 }

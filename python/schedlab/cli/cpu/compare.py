@@ -39,8 +39,11 @@ from schedlab.cli.types import Duration, Words
 )
 @click.option("--cpus", metavar="LIST", help="CPUs of work and load: 0 or 0,2-3 (default: all).")
 @click.option("--seconds", type=Duration(), help="Length of one run (default: the workload's).")
-@click.option("--explain", is_flag=True,
-              help="Then one more, traced run each: how long tasks waited for a CPU.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Then one more, traced run each: how long tasks waited for a CPU.",
+)
 @click.option("--directory", type=PATH, help="Where a COMMAND works (default: here).")
 @started_options
 @design_options

@@ -12,6 +12,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("schedlab.cli.sim.compare:compare", "Give a verdict on SSD policies."),
     "ncq-study": ("schedlab.cli.sim.ncq_study:ncq_study", "Repeat the NCQ study: paper and model."),
     "run": ("schedlab.cli.sim.run:run", "Simulate an SSD under one or more policies."),
+    "validate": ("schedlab.cli.sim.validate:validate", "Compare a disk with measured responses."),
     "sweep": ("schedlab.cli.sim.sweep:sweep", "Simulate parameters × policies × seeds."),
 }
 

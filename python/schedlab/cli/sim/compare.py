@@ -7,16 +7,13 @@ from typing import Any
 
 import click
 
-from schedlab.errors import SpecError
-from schedlab.spec import METRICS, Candidate, Experiment, Stopping, Target, Workload
-
-SECONDARY = ("mean_write_ms", "max_read_ms", "max_write_ms", "mean_read_ncq_ms", "iops")
+from schedlab.cli.sim.options import device_options, json_option, trace_options, warn
 
 
 @click.command()
-@click.option("--device", default="ncq2014", show_default=True, help="A device or its file.")
+@device_options("ncq2014")
 @click.option("--workloads", default="A,B,C,D", show_default=True, help="Names, comma-separated.")
-@click.option("--trace", metavar="FILE[:FORMAT]", help="Replay a trace instead of workloads.")
+@trace_options
 @click.option(
     "--policies",
     default="fcfs,s,ts,tsb",
@@ -28,77 +25,39 @@ SECONDARY = ("mean_write_ms", "max_read_ms", "max_write_ms", "mean_read_ncq_ms",
 @click.option("--requests", type=click.IntRange(min=1), default=20_000, show_default=True)
 @click.option("--seeds", type=click.IntRange(2, 1000), default=8, show_default=True)
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--warm-up", default="none", help="Not reported: none, N requests, or a time.")
 @click.option("--metric", default="mean_read_ms", show_default=True, help="The primary metric.")
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a device key.")
 @click.option("--out", type=click.Path(path_type=Path), help="Result folder.")
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-def compare(out: Path | None, as_json: bool, **typed: Any) -> None:
-    """Say which policy of the command queue is better on which workload, and by how much."""
-    from schedlab.cli.show import run_and_present
-    from schedlab.run.admitted import Permission
-
-    how: Any = {"out": out, "name": "sim", "dry_run": False, "as_json": as_json}
-    run_and_present(experiment_of(**typed), Permission(), **how)
-
-
-def experiment_of(
-    device: str,
+@json_option
+def compare(
+    out: Path | None,
+    as_json: bool,
     workloads: str,
     trace: str | None,
-    policies: str,
-    buffer: str | None,
-    service: str,
-    requests: int,
-    seeds: int,
-    seed: int,
-    metric: str,
     changes: tuple[str, ...],
-) -> Experiment:
-    """The experiment that the options mean; SpecError naming what cannot be."""
-    from schedlab.cli.sim.run import changed, trace_source
+    buffer: str | None,
+    **typed: Any,
+) -> None:
+    """Decide which policy of the command queue is better on which workload, and by how much.
 
-    device_set = dict(changed(text) for text in changes)
-    if buffer is not None:
-        device_set["buffer.size"] = buffer
-    common: dict[str, Any] = {"device": device, "service": service, "requests": requests}
-    common["device_set"] = device_set
-    if trace:
-        path, workload_set = trace_source(trace)
-        sources = {path.name: {"trace": str(path.resolve()), "workload_set": workload_set}}
-    else:
-        sources = {name.strip(): {"workload": name.strip()} for name in workloads.split(",")}
-    if metric not in METRICS:
-        raise SpecError(f"--metric {metric} is not known", f"one of: {', '.join(METRICS)}")
-    candidates = policy_candidates(policies)
-    return Experiment(
-        title=f"Command-queue policies on the simulated {device}, {service}",
-        kind="sim",
-        target=Target("none"),
-        candidates=candidates,
-        workloads=tuple(
-            Workload(
-                label=label,
-                kind="ssd",
-                metric=metric,
-                parameters={**common, **source},
-                secondary=tuple(name for name in SECONDARY if name != metric),
-            )
-            for label, source in sources.items()
-        ),
-        baseline=candidates[0].label,
-        seed=seed,
-        stopping=Stopping("fixed", seeds),
-        aa_arm=False,
-        objective="latency",
+    A pair of which one is overloaded gets no verdict on response times: they depend on how long
+    the simulation runs.
+    """
+    from schedlab.cli.show import run_and_present
+    from schedlab.run.admitted import Permission
+    from schedlab.sim.experiments import judged_by_rate, ssd_experiment
+    from schedlab.sim.replay import replay_of
+    from schedlab.sim.settings import device_changes
+
+    names = ("volumes", "fit", "time_scale", "closed", "skip_bad_lines")
+    replaying = {name: typed.pop(name) for name in names}
+    experiment = ssd_experiment(
+        workloads=workloads.split(","),
+        trace=replay_of(trace, **replaying) if trace else None,
+        device_set=device_changes(changes, buffer),
+        **typed,
     )
-
-
-def policy_candidates(text: str) -> tuple[Candidate, ...]:
-    """`fcfs,tsb:alpha=0.95,aging=every-arrival` as candidates."""
-    from schedlab.design.candidates import parse_candidates
-
-    def as_policy(candidate: Candidate) -> Candidate:
-        settings = dict(candidate.settings)
-        return Candidate(candidate.label, {"policy": settings.pop("scheduler"), **settings})
-
-    return tuple(as_policy(candidate) for candidate in parse_candidates(text))
+    experiment, notes = judged_by_rate(experiment)
+    warn(notes)
+    how: Any = {"out": out, "name": "sim", "dry_run": False, "as_json": as_json}
+    run_and_present(experiment, Permission(), **how)

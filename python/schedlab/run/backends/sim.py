@@ -8,13 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.kinds.resolved import Outcome
 from schedlab.run.admitted import Admitted
-from schedlab.sim import Simulation
-from schedlab.sim.disk import DiskSimulation
+from schedlab.sim.experiments import disk_simulation, ssd_simulation
+from schedlab.sim.judge import verdict_of
 from schedlab.spec import METRICS, Candidate, Cell, Experiment, Workload
 
 if TYPE_CHECKING:
@@ -34,21 +33,22 @@ class SimSession:
 
 def ssd_outcome(workload: Workload, candidate: Candidate, seed: int) -> Outcome:
     """Of an SSD."""
-    result = simulation_of(workload, candidate, seed).run()
+    result = ssd_simulation(workload, candidate, seed).run()
     rows: dict[int, list[int]] = {}
     for direction in ("read", "write"):
         for low, high, count in result.histogram(direction).tolist():
             rows.setdefault(low, [low, high, 0])[2] += count
-    return _outcome(seed, result.metrics, [rows[low] for low in sorted(rows)])
+    bins = [rows[low] for low in sorted(rows)]
+    return _outcome(seed, result.metrics, bins, result.report["steady"])
 
 
 def disk_outcome(workload: Workload, candidate: Candidate, seed: int) -> Outcome:
     """Of a disk with heads: the parameters and settings are the fields of `DiskSimulation`."""
-    given: dict[str, Any] = {**workload.parameters, **candidate.settings, "seed": seed}
-    run = DiskSimulation(**given).run()
+    run = disk_simulation(workload, candidate, seed).run()
     numbers = {name: float(value) for name, value in run.items() if isinstance(value, int | float)}
     del numbers["seed"]
-    return _outcome(seed, numbers, [list(each.values()) for each in run["latency_bins"]])
+    bins = [list(each.values()) for each in run["latency_bins"]]
+    return _outcome(seed, numbers, bins, run["steady"])
 
 
 OUTCOMES: Mapping[str, Callable[[Workload, Candidate, int], Outcome]] = {
@@ -57,28 +57,19 @@ OUTCOMES: Mapping[str, Callable[[Workload, Candidate, int], Outcome]] = {
 }
 
 
-def _outcome(seed: int, numbers: Mapping[str, float], bins: list[list[int]]) -> Outcome:
+def _outcome(
+    seed: int, numbers: Mapping[str, float], bins: list[list[int]], steady: Mapping[str, Any]
+) -> Outcome:
     finite = {name: value for name, value in numbers.items() if math.isfinite(value)}
     return Outcome(
         metrics={name: value for name, value in finite.items() if name in METRICS},
         properties={
             "simulation_seed": seed,
+            "steady": verdict_of(steady),
             **{name: value for name, value in finite.items() if name not in METRICS},
         },
         histograms={"latency_ns": bins},
     )
-
-
-def simulation_of(workload: Workload, candidate: Candidate, seed: int) -> Simulation:
-    """The simulation of a candidate (`policy`, `alpha`, …) on a workload of kind `ssd`, whose
-    parameters are the other fields of `Simulation`; `trace` is a path.
-    """
-    given: dict[str, Any] = dict(workload.parameters)
-    if "trace" in given:
-        given["workload"] = Path(given.pop("trace"))
-    settings = dict(candidate.settings)
-    policy = str(settings.pop("policy"))
-    return Simulation(policy=policy, policy_set=settings, seed=seed, **given)
 
 
 def check(experiment: Experiment) -> None:

@@ -1,7 +1,8 @@
 //! Like Linux's completely fair scheduler (kernel/sched/fair.c, 2.6.23 to 6.5): the smallest
 //! virtual run time runs; a task's slice is its share of `latency`, at least the quantum (minimum
-//! granularity); a waking task gets at most half a latency of credit and preempts who is more than
-//! a quarter quantum ahead of it. One queue for all CPUs, where Linux has one each and balances.
+//! granularity); a waking task gets at most half a latency of credit and preempts a task that is
+//! ahead of it by more than the wake-up granularity, which is 1 ms · (1 + ⌊log₂ CPUs⌋) scaled by the
+//! weight of the woken task (wakeup_gran(), sysctl_sched_wakeup_granularity). One queue for all CPUs, where Linux has one each and balances.
 
 use super::{take_min, Policy, Ready, Settings, System};
 use crate::cpu::task::NICE_0_WEIGHT;
@@ -89,16 +90,14 @@ impl Policy for Cfs {
     }
 
     fn victim(&self, system: &System, running: &[usize]) -> Option<usize> {
-        let best = self
-            .waiting
-            .iter()
-            .map(|task| self.vruntimes[*task])
-            .min()?;
+        let waiting = self.waiting.iter().copied();
+        let woken = waiting.min_by_key(|task| (self.vruntimes[*task], system.tie(*task)))?;
         let (at, worst) = running
             .iter()
             .enumerate()
             .max_by_key(|(_, task)| self.vruntimes[**task])?;
-        let margin = virtual_time(self.settings.quantum.0 / 4, system.tasks[*worst].weight);
-        (best + margin < self.vruntimes[*worst]).then_some(at)
+        let granularity_ns = self.settings.wakeup_granularity_ns();
+        let margin = virtual_time(granularity_ns, system.tasks[woken].weight);
+        (self.vruntimes[woken] + margin < self.vruntimes[*worst]).then_some(at)
     }
 }

@@ -5,7 +5,8 @@
 //! w·(V − v): what it is owed. A task is eligible when its lag is not negative; the eligible task
 //! with the earliest virtual deadline v + slice/w runs until its slice is used up (as with
 //! RUN_TO_PARITY), except that a task which joins with an earlier deadline preempts. A task that
-//! blocks keeps its lag, held within one slice, and joins again with it.
+//! blocks keeps its lag, held within two slices or a tick (update_entity_lag()), and joins again
+//! with it.
 //!
 //! On several CPUs all waiting tasks can have negative lag; then the smallest v runs, so that no
 //! CPU idles while a task waits.
@@ -135,9 +136,11 @@ impl Policy for Eevdf {
 
     fn gone(&mut self, system: &System, task: usize) {
         let (product, load) = self.sums(system);
-        let slice = self.slice(system, task);
+        let tick_ns = self.settings.tick_ns();
+        let limit_ns = (2 * self.slice_ns(system, task)).max(tick_ns);
+        let limit = virtual_time(limit_ns, system.tasks[task].weight);
         let account = &mut self.accounts[task];
-        account.lag = (product / load - account.vruntime).clamp(-slice, slice);
+        account.lag = (product / load - account.vruntime).clamp(-limit, limit);
         self.runnable.retain(|other| *other != task);
     }
 

@@ -5,15 +5,19 @@ use std::collections::VecDeque;
 
 use schedlab_model::{Bytes, Nanos, Request};
 
-use super::{policy, DiskSpec, Engine, SimError, Source};
+use super::{Disk, DiskSpec, SimError};
 use crate::stepped::{Completion, Kind, Stepped, Submission};
 
 /// A disk whose requests come one by one, at times that are not known before.
 pub struct SteppedDisk {
-    engine: Engine<'static>,
+    disk: Disk,
+    /// Commands that were submitted and not yet started.
+    waiting: usize,
+    /// Flushes that wait until the disk has nothing else to do.
+    flushes: VecDeque<u64>,
     /// Completion time and tag of the command in service.
     serving: Option<(u64, u64)>,
-    /// What costs no time: discards, and flushes of a disk that caches no writes.
+    /// What costs no time: discards.
     instant: VecDeque<Completion>,
     last_arrival_ns: u64,
 }
@@ -22,9 +26,10 @@ impl SteppedDisk {
     /// An idle disk at time 0 with the policy of that name.
     pub fn new(spec: &DiskSpec, policy: &str) -> Result<Self, SimError> {
         spec.check()?;
-        let nothing = Source::new(Box::new(std::iter::empty()), None);
         Ok(SteppedDisk {
-            engine: Engine::new(spec, policy::find(policy)?, nothing),
+            disk: Disk::new(spec, policy)?,
+            waiting: 0,
+            flushes: VecDeque::new(),
             serving: None,
             instant: VecDeque::new(),
             last_arrival_ns: 0,
@@ -32,21 +37,28 @@ impl SteppedDisk {
     }
 
     fn is_waiting(&self) -> bool {
-        !(self.engine.queue.is_empty() && self.engine.host.is_empty())
+        self.waiting > 0 || !self.flushes.is_empty()
     }
 }
 
 impl Stepped for SteppedDisk {
     fn capacity_bytes(&self) -> u64 {
-        self.engine.spec.capacity().0
+        self.disk.capacity_bytes()
     }
 
     fn submit(&mut self, submission: Submission) -> Result<(), SimError> {
         let Submission { at_ns, tag, .. } = submission;
         self.last_arrival_ns = at_ns;
-        if matches!(submission.kind, Kind::Trim | Kind::Flush) {
-            self.instant.push_back(Completion { tag, at_ns });
-            return Ok(());
+        match submission.kind {
+            Kind::Trim => {
+                self.instant.push_back(Completion { tag, at_ns });
+                return Ok(());
+            }
+            Kind::Flush => {
+                self.flushes.push_back(tag);
+                return Ok(());
+            }
+            Kind::Read | Kind::Write => {}
         }
         let request = Request {
             arrival: Nanos(at_ns),
@@ -54,8 +66,8 @@ impl Stepped for SteppedDisk {
             length: Bytes(submission.length_bytes),
             is_write: submission.kind == Kind::Write,
         };
-        let queued = self.engine.queued(request, tag)?;
-        self.engine.host.push_back(queued);
+        self.disk.submit(tag, request)?;
+        self.waiting += 1;
         Ok(())
     }
 
@@ -84,9 +96,11 @@ impl Stepped for SteppedDisk {
             None => {}
         }
         self.serving = None;
-        self.engine.fill_queue();
-        if !self.engine.queue.is_empty() {
-            self.serving = Some(self.engine.serve_next(now_ns));
+        if let Some(served) = self.disk.serve(now_ns) {
+            self.waiting -= 1;
+            self.serving = Some((served.done_ns, served.tag));
+        } else if let Some(tag) = self.flushes.pop_front() {
+            self.serving = Some((self.disk.drain(now_ns), tag));
         }
     }
 }

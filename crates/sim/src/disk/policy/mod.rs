@@ -42,10 +42,10 @@ pub(super) fn find(name: &str) -> Result<Box<dyn HeadPolicy>, SimError> {
 /// A command in the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Queued {
+    /// The number that it was submitted with.
+    pub tag: u64,
     /// As the host sent it.
     pub request: Request,
-    /// By which whoever submitted it knows it again; 0 in a batch run.
-    pub tag: u64,
     /// First sector.
     pub lba: u64,
     /// Number of sectors.

@@ -95,7 +95,8 @@ impl<D: Device> Stepped for SteppedDevice<D> {
             simulation.device.advance(&mut simulation.done);
         }
         simulation.complete(now_ns);
-        simulation.dispatch(now_ns);
+        // Built-in policies cannot fail; those from Python are not stepped.
+        let _infallible = simulation.dispatch(now_ns);
         self.hand_out(completions);
     }
 }

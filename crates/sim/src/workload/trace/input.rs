@@ -1,4 +1,4 @@
-//! The bytes of a trace: plain, gzip, zstd or bzip2 by their first bytes; lines and records from
+//! The bytes of a trace: plain, gzip, zstd, bzip2 or xz by their first bytes; lines and records from
 //! one fixed buffer, so that memory does not depend on the file.
 
 use std::fs::File;
@@ -12,6 +12,9 @@ pub const LINE_BYTES_MAX: usize = 64 << 10;
 const BUFFER_BYTES: usize = 256 << 10;
 /// zstd windows up to 32 MiB (level 20); larger ones would not be bounded memory.
 const ZSTD_WINDOW_LOG_MAX: u32 = 25;
+
+/// What an .xz file may take to decompress (level 9 takes 65 MiB).
+const XZ_MEMORY_BYTES_MAX: u64 = 128 << 20;
 
 /// A buffered, decompressed trace file.
 pub struct Input {
@@ -171,6 +174,11 @@ fn decompressor<R: Read + Send + 'static>(
             let mut decoder = zstd::stream::read::Decoder::new(source)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
             Box::new(decoder)
+        }
+        // "\xfd7zX" begins an .xz file.
+        [0xfd, b'7', b'z', b'X', ..] => {
+            let limits = liblzma::stream::Stream::new_stream_decoder(XZ_MEMORY_BYTES_MAX, 0x08)?;
+            Box::new(liblzma::read::XzDecoder::new_stream(source, limits))
         }
         [b'B', b'Z', b'h', ..] => Box::new(bzip2::read::MultiBzDecoder::new(source)),
         _ => Box::new(source),

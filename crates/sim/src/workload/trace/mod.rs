@@ -21,12 +21,14 @@ mod formats;
 mod input;
 mod reader;
 mod reorder;
+mod replay;
 mod stats;
 
 pub use convert::{convert, Converted};
 pub use error::{Mismatch, TraceError};
 pub use formats::{format_named, Format, FORMATS};
 pub use reader::{open, read_bytes, Skipped, TraceReader};
+pub use replay::{Fit, Replay, ReplayOptions, ReplaySummary, VolumeUse};
 pub use stats::{TraceStats, TraceSummary};
 
 use schedlab_model::{Bytes, Nanos, Request};

@@ -107,6 +107,14 @@ impl TraceReader {
         self.skipped
     }
 
+    /// The name of a device as the trace has it.
+    pub fn device_name(&self, device: u32) -> String {
+        match &self.source {
+            Source::Text(_, _, memory) => memory.device_name(device),
+            Source::Binary(_) => device.to_string(),
+        }
+    }
+
     /// Lines or binary records read so far.
     pub fn lines(&self) -> u64 {
         self.number

@@ -15,6 +15,9 @@ const PIECES_MAX: usize = 12 << 10;
 /// Devices counted one by one at most.
 const DEVICES_MAX: usize = 1 << 16;
 
+/// Different values counted one by one; of more, percentiles come from bins.
+const VALUES_MAX: usize = 1 << 18;
+
 /// Collects what [`TraceSummary`] tells.
 pub struct TraceStats {
     reads: Direction,
@@ -23,8 +26,8 @@ pub struct TraceStats {
     trim_bytes: u64,
     first_ns: Option<u64>,
     last_ns: u64,
-    gaps: Histogram,
-    latencies: Histogram,
+    gaps: Counts,
+    latencies: Counts,
     ends: HashMap<u32, u64>,
     sequential: u64,
     end_bytes: u64,
@@ -35,7 +38,55 @@ pub struct TraceStats {
 
 struct Direction {
     bytes: u64,
-    sizes: Histogram,
+    sizes: Counts,
+}
+
+/// How often each value came, exactly while there are not too many different ones.
+struct Counts {
+    bins: Histogram,
+    exact: Option<HashMap<u64, u64>>,
+}
+
+impl Counts {
+    fn new() -> Self {
+        Counts {
+            bins: Histogram::new(),
+            exact: Some(HashMap::new()),
+        }
+    }
+
+    fn record(&mut self, value: u64) {
+        self.bins.record(value);
+        if let Some(exact) = &mut self.exact {
+            *exact.entry(value).or_insert(0) += 1;
+            if exact.len() > VALUES_MAX {
+                self.exact = None;
+            }
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.bins.count()
+    }
+
+    /// These quantiles, ascending.
+    fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [u64; N] {
+        let Some(exact) = &self.exact else {
+            return shares.map(|share| self.bins.quantile(share).unwrap_or(0));
+        };
+        let mut values: Vec<(u64, u64)> = exact.iter().map(|(v, count)| (*v, *count)).collect();
+        values.sort_unstable();
+        shares.map(|share| {
+            let count = self.count();
+            let rank = ((share * count as f64).ceil() as u64).clamp(1, count.max(1));
+            let mut seen = 0;
+            let found = values.iter().find(|(_, count)| {
+                seen += count;
+                seen >= rank
+            });
+            found.map_or(0, |(value, _)| *value)
+        })
+    }
 }
 
 /// Distribution of a quantity.
@@ -49,7 +100,7 @@ pub struct Distribution {
     pub cv: f64,
     /// Smallest.
     pub min: u64,
-    /// Median, within 1/64 of itself.
+    /// Median.
     pub p50: u64,
     /// 90 % quantile.
     pub p90: u64,
@@ -57,6 +108,8 @@ pub struct Distribution {
     pub p99: u64,
     /// Largest.
     pub max: u64,
+    /// Whether the percentiles are values of the trace; else they are within 1/128 of one.
+    pub is_exact: bool,
 }
 
 /// What a trace is like; times in ns, sizes in bytes.
@@ -119,7 +172,7 @@ impl TraceStats {
     pub fn new() -> Self {
         let direction = || Direction {
             bytes: 0,
-            sizes: Histogram::new(),
+            sizes: Counts::new(),
         };
         TraceStats {
             reads: direction(),
@@ -128,8 +181,8 @@ impl TraceStats {
             trim_bytes: 0,
             first_ns: None,
             last_ns: 0,
-            gaps: Histogram::new(),
-            latencies: Histogram::new(),
+            gaps: Counts::new(),
+            latencies: Counts::new(),
             ends: HashMap::new(),
             sequential: 0,
             end_bytes: 0,
@@ -244,18 +297,20 @@ impl TraceStats {
     }
 }
 
-fn distribution(values: &Histogram) -> Distribution {
-    let quantile = |q| values.quantile(q).unwrap_or(0);
-    let mean = values.mean().unwrap_or(0.0);
-    let deviation = values.deviation().unwrap_or(0.0);
+fn distribution(values: &Counts) -> Distribution {
+    let bins = &values.bins;
+    let [p50, p90, p99] = values.quantiles([0.5, 0.9, 0.99]);
+    let mean = bins.mean().unwrap_or(0.0);
+    let deviation = bins.deviation().unwrap_or(0.0);
     Distribution {
-        count: values.count(),
+        count: bins.count(),
         mean,
         cv: if mean > 0.0 { deviation / mean } else { 0.0 },
-        min: values.min().unwrap_or(0),
-        p50: quantile(0.5),
-        p90: quantile(0.9),
-        p99: quantile(0.99),
-        max: values.max().unwrap_or(0),
+        min: bins.min().unwrap_or(0),
+        p50,
+        p90,
+        p99,
+        max: bins.max().unwrap_or(0),
+        is_exact: values.exact.is_some(),
     }
 }

@@ -173,6 +173,15 @@ impl Memory {
         }
     }
 
+    /// The name that was given this number, or the number itself.
+    pub(super) fn device_name(&self, number: u32) -> String {
+        let named = self.names.iter().find(|(_, known)| **known == number);
+        named.map_or_else(
+            || number.to_string(),
+            |(name, _)| String::from_utf8_lossy(name).replace(',', "."),
+        )
+    }
+
     /// The number of a name, in the order of appearance.
     #[inline]
     fn number_of(&mut self, name: &[u8]) -> Result<u32, Mismatch> {

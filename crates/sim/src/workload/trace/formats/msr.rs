@@ -12,14 +12,18 @@ use super::Memory;
 const EXPECTED: &str = "Timestamp,Hostname,DiskNumber,Read|Write,Offset,Size,ResponseTime";
 const TICK_NS: u64 = 100;
 
-pub(super) fn line(line: &[u8], _: &mut Memory) -> Parsed {
+pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
     if line.starts_with(b"Timestamp,") {
         return Ok(None);
     }
     let mut fields = Fields::new(line, b',');
     let arrival_ns = times(whole(fields.take(EXPECTED)?, EXPECTED)?, TICK_NS, EXPECTED)?;
-    fields.take(EXPECTED)?;
-    let disk = whole(fields.take(EXPECTED)?, EXPECTED)?;
+    let host = fields.take(EXPECTED)?;
+    let disk = fields.take(EXPECTED)?;
+    whole(disk, EXPECTED)?;
+    // A disk has its number on its host only. The two fields are neighbours in the line.
+    let from = host.as_ptr() as usize - line.as_ptr() as usize;
+    let volume = memory.number_of(&line[from..from + host.len() + 1 + disk.len()])?;
     let is_write = match fields.take(EXPECTED)? {
         b"Read" | b"read" => false,
         b"Write" | b"write" => true,
@@ -31,7 +35,7 @@ pub(super) fn line(line: &[u8], _: &mut Memory) -> Parsed {
     fields.end(EXPECTED)?;
     Ok(Some(TraceRecord {
         latency: Some(Nanos(response)),
-        device: u32::try_from(disk).map_err(|_| Mismatch(EXPECTED))?,
+        device: volume,
         ..record(arrival_ns, offset, length, is_write)
     }))
 }

@@ -1,0 +1,197 @@
+"""Simulated policies as candidates of an experiment, seeds as blocks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlab.errors import SpecError
+from schedlab.sim.disk import DiskSimulation
+from schedlab.sim.judge import parse_warm_up, verdict_of
+from schedlab.sim.policy_file import is_policy_file, split_policies
+from schedlab.sim.pool import map_threads
+from schedlab.sim.replay import Replay
+from schedlab.sim.runs import Simulation
+from schedlab.spec import METRICS, Candidate, Experiment, Stopping, Target, Workload
+
+if TYPE_CHECKING:
+    from schedlab._core import SimStop
+
+SSD_SECONDARY = ("mean_write_ms", "max_read_ms", "max_write_ms", "mean_read_ncq_ms", "iops")
+# What arrives whatever is served is judged by its latency, else by the rate.
+DISK_METRICS = ("iops", "latency_ns_mean", "latency_ns_p99", "latency_ns_max")
+
+
+def ssd_experiment(
+    *,
+    device: str,
+    device_set: Mapping[str, Any],
+    service: str,
+    requests: int,
+    workloads: Sequence[str],
+    trace: Replay | None,
+    policies: str,
+    seeds: int,
+    seed: int,
+    metric: str,
+    warm_up: str = "none",
+) -> Experiment:
+    """Policies of the command queue of an SSD; SpecError names what is impossible."""
+    if metric not in METRICS:
+        raise SpecError(f"--metric {metric} is not known", f"one of: {', '.join(METRICS)}")
+    common: dict[str, Any] = {
+        "device": device,
+        "service": service,
+        "requests": requests,
+        "device_set": dict(device_set),
+    }
+    if warm_up != "none":
+        common["warm_up"] = warm_up
+    if trace is not None:
+        workload_set = trace.settings()
+        sources = {
+            trace.path.name: {"trace": str(trace.path.resolve()), "workload_set": workload_set}
+        }
+    else:
+        sources = {name.strip(): {"workload": name.strip()} for name in workloads}
+    candidates = policy_candidates(policies)
+    return Experiment(
+        title=f"Command-queue policies on the simulated {device}, {service}",
+        kind="sim",
+        target=Target("none"),
+        candidates=candidates,
+        workloads=tuple(
+            Workload(
+                label=label,
+                kind="ssd",
+                metric=metric,
+                parameters={**common, **source},
+                secondary=tuple(name for name in SSD_SECONDARY if name != metric),
+            )
+            for label, source in sources.items()
+        ),
+        baseline=candidates[0].label,
+        seed=seed,
+        stopping=Stopping("fixed", seeds),
+        aa_arm=False,
+        objective="latency",
+    )
+
+
+def policy_candidates(text: str) -> tuple[Candidate, ...]:
+    """`fcfs,tsb:alpha=0.95,aging=every-arrival` as candidates."""
+    from schedlab.design.candidates import parse_candidates
+
+    def as_policy(candidate: Candidate) -> Candidate:
+        settings = dict(candidate.settings)
+        return Candidate(candidate.label, {"policy": settings.pop("scheduler"), **settings})
+
+    # A policy file has a colon of its own.
+    names = split_policies(text)
+    files = [
+        Candidate(name.rpartition(".py:")[2].partition(",")[0], {"policy": name})
+        for name in names
+        if is_policy_file(name)
+    ]
+    if not files:
+        return tuple(as_policy(candidate) for candidate in parse_candidates(text))
+    plain = ",".join(name for name in names if not is_policy_file(name))
+    named = [as_policy(candidate) for candidate in parse_candidates(plain)] if plain else []
+    return (*named, *files)
+
+
+def disk_experiment(simulation: DiskSimulation, policies: Sequence[str], seeds: int) -> Experiment:
+    """Policies of a disk's queue; the first is the baseline."""
+    if isinstance(simulation.workload, Path):
+        raise SpecError(
+            "a trace has no seeds, and a verdict needs blocks", "omit --out, or use --workload"
+        )
+    if seeds < 2 or len(set(policies)) < 2 or len(set(policies)) < len(policies):
+        hint = "for example --policy fcfs,sptf --seeds 8"
+        raise SpecError("a verdict needs at least two different policies and two seeds", hint)
+    parameters = {
+        name: value
+        for name, value in dataclasses.asdict(simulation).items()
+        if name not in {"policy", "seed"} and value is not None and value != {}
+    }
+    metric = DISK_METRICS[0] if simulation.rate is None else DISK_METRICS[1]
+    return Experiment(
+        title=f"Command-queue policies on the simulated {simulation.device}",
+        kind="sim",
+        target=Target("none"),
+        candidates=tuple(Candidate(name, {"policy": name}) for name in policies),
+        workloads=(
+            Workload(
+                label=simulation.workload,
+                kind="disk",
+                metric=metric,
+                parameters=parameters,
+                secondary=tuple(name for name in DISK_METRICS if name != metric),
+            ),
+        ),
+        baseline=policies[0],
+        seed=simulation.seed,
+        stopping=Stopping("fixed", seeds),
+        aa_arm=False,
+        objective="throughput" if metric == "iops" else "latency",
+    )
+
+
+def ssd_simulation(workload: Workload, candidate: Candidate, seed: int) -> Simulation:
+    """The simulation of a candidate (`policy`, `alpha`, …) on a workload of kind `ssd`, whose
+    parameters are the other fields of `Simulation`; `trace` is a path.
+    """
+    given: dict[str, Any] = dict(workload.parameters)
+    if "trace" in given:
+        given["workload"] = Path(given.pop("trace"))
+    if "warm_up" in given:
+        given["warm_up"] = parse_warm_up(str(given["warm_up"])) or {}
+    settings = dict(candidate.settings)
+    policy = str(settings.pop("policy"))
+    return Simulation(policy=policy, policy_set=settings, seed=seed, **given)
+
+
+def disk_simulation(workload: Workload, candidate: Candidate, seed: int) -> DiskSimulation:
+    """The same of a workload of kind `disk`."""
+    return DiskSimulation(**{**workload.parameters, **candidate.settings, "seed": seed})
+
+
+def judged_by_rate(experiment: Experiment) -> tuple[Experiment, list[str]]:
+    """The experiment without metrics of response time where a candidate is overloaded, and a
+    sentence about each such workload.
+
+    In an open loop that is overloaded, responses grow with the length of the run: a verdict on
+    them would say how long somebody simulated. Every simulation is run once to find out.
+    """
+    workloads, notes = [], []
+    seeds = range(experiment.seed, experiment.seed + experiment.stopping.blocks)
+    for workload in experiment.workloads:
+        cells = [(candidate, seed) for candidate in experiment.candidates for seed in seeds]
+        found = map_threads(
+            lambda cell, stop, w=workload: _steady(w, cell[0], cell[1], stop),  # type: ignore[misc]
+            cells,
+        )
+        by_candidate: dict[str, list[str]] = {}
+        for (candidate, _), one in zip(cells, found, strict=True):
+            by_candidate.setdefault(candidate.label, []).append(one)
+        overloaded = [name for name, all_ in by_candidate.items() if "overloaded" in all_]
+        if not overloaded:
+            workloads.append(workload)
+            continue
+        stable = [name for name in by_candidate if name not in overloaded]
+        notes.append(
+            f"{workload.label}: {', '.join(overloaded)} overloaded, "
+            f"{', '.join(stable) or 'none'} stable: no verdict on response times, which grow with "
+            "the length of the run; compared by iops"
+        )
+        secondary = tuple(name for name in ("throughput_bytes_per_s",) if name in METRICS)
+        workloads.append(dataclasses.replace(workload, metric="iops", secondary=secondary))
+    return dataclasses.replace(experiment, workloads=tuple(workloads)), notes
+
+
+def _steady(workload: Workload, candidate: Candidate, seed: int, stop: SimStop) -> str:
+    if workload.kind == "disk":
+        return verdict_of(disk_simulation(workload, candidate, seed).run(stop)["steady"])
+    return verdict_of(ssd_simulation(workload, candidate, seed).run(stop).report["steady"])

@@ -1,0 +1,74 @@
+"""Whether simulated runs can be compared: overload, initial transients, warm-up."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from schedlab.errors import SpecError
+
+if TYPE_CHECKING:
+    from schedlab.sim.results import SimResult
+    from schedlab.sim.runs import Simulation
+
+
+def verdict_of(steady: Mapping[str, Any]) -> str:
+    """`steady`, or why response times of the run say nothing: `overloaded`, `too short`,
+    `transient`.
+    """
+    if steady["is_overloaded"]:
+        return "overloaded"
+    if steady["is_steady"]:
+        return "steady"
+    return "too short" if steady["is_too_short"] else "transient"
+
+
+def warnings_of(name: str, report: Mapping[str, Any]) -> list[str]:
+    """What the reader must know about one run; `report` has `steady`, `iops` and `requests`."""
+    steady = report["steady"]
+    found = verdict_of(steady)
+    if found == "overloaded":
+        served = report["iops"]
+        arrived = served * report["requests"] / max(report["requests"] - steady["backlog"], 1)
+        return [
+            f"{name} is overloaded: about {arrived:,.0f} requests arrive per second, "
+            f"{served:,.0f} are served, {steady['backlog']:,} wait at the last arrival; response "
+            "times grow with the length of the run (use fewer arrivals, --time-scale below 1, or "
+            "a larger buffer)"
+        ]
+    if found == "transient":
+        return [
+            f"{name} reached no steady state: its transient is {steady['cut_share']:.0%} of the "
+            "run (use more --requests)"
+        ]
+    return []
+
+
+def parse_warm_up(text: str) -> dict[str, Any] | None:
+    """`none`, `auto` (None), a number of requests, or a time such as `2s`, as the simulator's
+    `warm_up`.
+    """
+    if text == "auto":
+        return None
+    if text == "none":
+        return {}
+    if text.isdigit():
+        return {"requests": int(text)}
+    if text[:1].isdigit():
+        return {"time": text}
+    raise SpecError(
+        f"--warm-up {text}: expected none, auto, a number of requests, or a time", "e.g. 2s"
+    )
+
+
+def run_warm(simulations: Sequence[Simulation], warm_up: str) -> list[SimResult]:
+    """All results after the warm-up; `auto` is the longest cut of MSER-5 among all of them."""
+    from schedlab.sim.pool import run_threads
+
+    settings = parse_warm_up(warm_up)
+    if settings is None:
+        first = run_threads(simulations)
+        cut = max(result.report["steady"]["cut_requests"] for result in first)
+        settings = {"requests": cut}
+    return run_threads([dataclasses.replace(one, warm_up=settings) for one in simulations])

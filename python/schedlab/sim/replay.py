@@ -1,0 +1,95 @@
+"""How a trace is replayed on a simulated device: its volumes, addresses and times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import SchedlabError, SpecError
+
+VOLUMES_HINT = "--volumes region, or --volumes select=ID,…"
+FIT_HINT = "--fit wrap, compact or scale"
+# Skipped lines, as a share of all, from which a result needs a warning.
+BAD_SHARE_MAX = 0.01
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A trace file with what is done to its requests; the keys of `ReplayOptions` in
+    crates/sim/src/workload/trace/replay.rs.
+
+    `volumes`: `refuse` several, `region` (a region of its own for each) or `select=ID,…`. `fit` of
+    addresses beyond the device: `refuse`, `wrap`, `compact` or `scale`. Times are divided by
+    `time_scale`, or stretched to `rate` requests per second, or replaced by a closed loop with
+    `closed` requests outstanding; `think` keeps the measured think times instead.
+    """
+
+    path: Path
+    format: str | None = None
+    volumes: str = "refuse"
+    fit: str = "refuse"
+    time_scale: float | None = None
+    rate: float | None = None
+    closed: int | None = None
+    think: bool = False
+    skip_bad_lines: bool = False
+    reorder: int | None = None
+    event: str = "queue"
+
+    def options(self) -> dict[str, Any]:
+        """The keys that differ from their defaults, without path and format."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)[2:]}
+        defaults = {field.name: field.default for field in fields(self)[2:]}
+        return {key: value for key, value in values.items() if value != defaults[key]}
+
+    def settings(self) -> dict[str, Any]:
+        """The same with the format: `workload_set` of a simulation."""
+        return {**self.options(), **({"format": self.format} if self.format else {})}
+
+
+def replay_of(text: str, **options: Any) -> Replay:
+    """The trace at `FILE` or `FILE:FORMAT`; SpecError where there is no such file."""
+    if Path(text).exists():
+        return Replay(Path(text), **options)
+    path, _, form = text.rpartition(":")
+    if path and Path(path).exists():
+        return Replay(Path(path), form, **options)
+    if any(Path(text).parent.glob(f"{Path(text).name}.blktrace.*")):
+        return Replay(Path(text), **options)
+    raise SpecError(f"--trace {text}: no such file", "give FILE or FILE:FORMAT")
+
+
+def as_spec_error(error: ValueError, hint: str) -> SchedlabError:
+    """An error of the compiled part with the hint that fits it, else `hint`."""
+    text = str(error)
+    for part, better in (
+        ("policy ", "see docs/guides/policy-in-python.md") if ".py:" in text else ("\0", hint),
+        ("volumes, ", VOLUMES_HINT),
+        ("volumes = ", VOLUMES_HINT),
+        ("the device's end", FIT_HINT),
+        ("ending within the disk", FIT_HINT),
+        ("reorder with", "add --reorder N with a larger N"),
+        ("cannot be told", "write FILE:FORMAT"),
+        (" line ", "name the format as FILE:FORMAT, or add --skip-bad-lines"),
+    ):
+        if part in text:
+            return SpecError(text, better)
+    return SpecError(text, hint)
+
+
+def replay_warnings(trace: Mapping[str, Any] | None) -> list[str]:
+    """What the reader of a result must know about the trace: skipped lines, changed requests."""
+    if not trace:
+        return []
+    warnings = []
+    bad, lines = trace["skipped"]["bad"], trace["lines"]
+    if bad:
+        share = bad / max(lines, 1)
+        weight = ", more than 1 %: is this the right format?" if share > BAD_SHARE_MAX else ""
+        warnings.append(f"{bad:,} of {lines:,} lines were malformed and skipped{weight}")
+    if trace["changed_share"]:
+        split = f", {trace['split']:,} of them were split" if trace["split"] else ""
+        warnings.append(f"{trace['changed_share']:.1%} of the requests were moved to fit{split}")
+    return warnings

@@ -1,0 +1,116 @@
+"""Results of simulations as tables that fit 80 columns and as JSON documents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from schedlab.sim.judge import verdict_of
+from schedlab.sim.policy_file import is_policy_file, policy_sha256
+from schedlab.sim.validate import aligned
+from schedlab.spec import SCHEMA_VERSION, to_json
+
+if TYPE_CHECKING:
+    from schedlab.sim.results import SimResult
+    from schedlab.sim.runs import Simulation
+
+SSD_COLUMNS = {
+    "mean_read_ms": "mean read ms",
+    "mean_write_ms": "mean write ms",
+    "p99_read_ms": "p99 read ms",
+    "max_read_ms": "max read ms",
+    "max_write_ms": "max write ms",
+    "iops": "IOPS",
+    "utilisation": "busy",
+}
+DISK_COLUMNS: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]] = {
+    "IOPS": (".1f", lambda run: run["iops"]),
+    "mean ms": (".2f", lambda run: run["latency_ns_mean"] / 1e6),
+    "p99 ms": (".1f", lambda run: run["latency_ns_p99"] and run["latency_ns_p99"] / 1e6),
+    "max ms": (".1f", lambda run: run["latency_ns_max"] / 1e6),
+    "seek ms": (".2f", lambda run: run["seek_ns_mean"] / 1e6),
+    "rotation ms": (".2f", lambda run: run["rotation_ns_mean"] / 1e6),
+    "busy": (".1%", lambda run: run["utilisation"]),
+    "hits": (".1%", lambda run: run["hit_ratio"]),
+}
+
+
+def ssd_table(simulations: Sequence[Simulation], results: Sequence[SimResult]) -> list[str]:
+    """A block of lines per policy: its means over the seeds, and their ratio to the first's."""
+    by_policy: dict[str, list[Mapping[str, float]]] = {}
+    for simulation, result in zip(simulations, results, strict=True):
+        by_policy.setdefault(simulation.policy, []).append(result.metrics)
+    means = {
+        policy: {name: math.fsum(m[name] for m in runs) / len(runs) for name in SSD_COLUMNS}
+        for policy, runs in by_policy.items()
+    }
+    first = next(iter(means.values()))
+    lines: list[str] = []
+    names = list(means)
+    # Four policies fit side by side; the rows are the metrics.
+    for start in range(0, len(names), 4):
+        shown = names[start : start + 4]
+        head = ["", *(cell for name in shown for cell in (name.rpartition(":")[2][:12], "ratio"))]
+        rows = [head]
+        for metric, title in SSD_COLUMNS.items():
+            row = [title]
+            for name in shown:
+                value, base = means[name][metric], first[metric]
+                ratio = f"{value / base:.2f}" if base and not math.isnan(value / base) else "-"
+                row += [f"{value:,.3f}", ratio]
+            rows.append(row)
+        lines += aligned(rows)
+    return lines
+
+
+def ssd_document(
+    simulations: Sequence[Simulation], results: Sequence[SimResult], name: str
+) -> dict[str, Any]:
+    """What `sim run --json` prints."""
+    first = simulations[0]
+    runs = [
+        {
+            "policy": one.policy,
+            "seed": one.seed,
+            **one.policy_set,
+            **to_json(result.metrics),
+            "steady": verdict_of(result.report["steady"]),
+            "stationarity": result.report["steady"],
+            **({"policy_sha256": policy_sha256(one.policy)} if is_policy_file(one.policy) else {}),
+        }
+        for one, result in zip(simulations, results, strict=True)
+    ]
+    document = {
+        "schema": SCHEMA_VERSION,
+        "device": first.device,
+        "set": dict(first.device_set),
+        "workload": name,
+        "service": first.service,
+        "runs": runs,
+    }
+    if trace := results[0].report.get("trace"):
+        document["trace"] = trace
+    return document
+
+
+def disk_table(runs: Sequence[Mapping[str, Any]], seeds: int) -> list[str]:
+    """A line per policy: means over the seeds, and IOPS as a ratio to the first policy's."""
+    rows = [["policy", *DISK_COLUMNS, "ratio"]]
+    first = 0.0
+    for start in range(0, len(runs), seeds):
+        same = runs[start : start + seeds]
+        iops = math.fsum(run["iops"] for run in same) / seeds
+        first = first or iops
+        cells = [_mean(same, form, value) for form, value in DISK_COLUMNS.values()]
+        rows.append([same[0]["policy"], *cells, f"{iops / first:.2f}"])
+    return aligned(rows)
+
+
+def _mean(
+    runs: Sequence[Mapping[str, Any]], form: str, value: Callable[[Mapping[str, Any]], float | None]
+) -> str:
+    """The mean of a figure; `-` where a run has too few requests for it."""
+    values = [value(run) for run in runs]
+    known = [number for number in values if number is not None]
+    return format(math.fsum(known) / len(known), form) if len(known) == len(values) else "-"

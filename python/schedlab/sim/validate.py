@@ -1,0 +1,229 @@
+"""A simulated disk against measured response times: the demerit of Ruemmler and Wilkes.
+
+The demerit is the root mean square of the horizontal distance between the distributions of
+response time (*An introduction to disk drive modeling*, IEEE Computer 27(3), 1994), here from
+exact responses, in ms and as a share of the measured mean.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlab.errors import SpecError
+from schedlab.sim.disk import KINDS, NOT_MEASURED, DiskSimulation
+from schedlab.sim.replay import as_spec_error, replay_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+# Formats whose requests can have a measured response time.
+FORMATS_WITH_RESPONSE = ("disksim-validate", "msr", "systor", "blkparse", "blktrace")
+WORST = 10
+PERCENTILES = (50, 95, 99)
+
+
+def demerit(simulated: ArrayLike, measured: ArrayLike) -> float:
+    """Root mean square of the horizontal distance of two samples' distributions, in their unit.
+
+    Equal counts: of the sorted samples. Else of both quantile functions at (j − ½)/N, N the larger
+    count, linear between the sorted values.
+    """
+    import numpy as np
+
+    one, other = (np.sort(np.asarray(x, dtype=float)) for x in (simulated, measured))
+    if not len(one) or not len(other):
+        return float("nan")
+    if len(one) != len(other):
+        count = max(len(one), len(other))
+        at = (np.arange(count) + 0.5) / count
+        one, other = (np.interp(at, (np.arange(len(x)) + 0.5) / len(x), x) for x in (one, other))
+    return float(np.sqrt(np.mean((one - other) ** 2)))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Measured and simulated response times of some requests, in ms."""
+
+    requests: int
+    measured_mean_ms: float
+    simulated_mean_ms: float
+    measured_percentiles_ms: tuple[float, ...]
+    simulated_percentiles_ms: tuple[float, ...]
+    demerit_ms: float
+    demerit_share: float
+
+    @classmethod
+    def of(cls, simulated_ms: NDArray[Any], measured_ms: NDArray[Any]) -> Comparison:
+        """The comparison of two arrays."""
+        import numpy as np
+
+        distance = demerit(simulated_ms, measured_ms)
+        mean = float(measured_ms.mean())
+        return cls(
+            requests=len(measured_ms),
+            measured_mean_ms=mean,
+            simulated_mean_ms=float(simulated_ms.mean()),
+            measured_percentiles_ms=tuple(np.percentile(measured_ms, PERCENTILES).tolist()),
+            simulated_percentiles_ms=tuple(np.percentile(simulated_ms, PERCENTILES).tolist()),
+            demerit_ms=distance,
+            demerit_share=distance / mean if mean else float("nan"),
+        )
+
+
+@dataclass(frozen=True)
+class Validation:
+    """What a comparison of a disk with a measured trace gave.
+
+    `parts`: `all`, `reads` and `writes` (where there are any). `kinds`: requests by the way they
+    were served. `worst`: the rows of the log with the largest error, worst first.
+    """
+
+    parts: dict[str, Comparison]
+    kinds: dict[str, int]
+    worst: tuple[dict[str, Any], ...]
+    simulated_ms: NDArray[Any]
+    measured_ms: NDArray[Any]
+    figures: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the response times, for a machine to read."""
+        return {
+            "parts": {name: dataclasses.asdict(part) for name, part in self.parts.items()},
+            "percentiles": list(PERCENTILES),
+            "kinds": self.kinds,
+            "worst": list(self.worst),
+            "trace": self.figures.get("trace"),
+        }
+
+
+def validate(simulation: DiskSimulation) -> Validation:
+    """Simulate a trace with measured responses; SpecError where it has none."""
+    figures, log = simulation.run_logged()
+    known = log[log["measured_ns"] != NOT_MEASURED]
+    if not len(known):
+        formats = ", ".join(FORMATS_WITH_RESPONSE)
+        raise SpecError(
+            f"{simulation.workload}: the trace has no measured response times",
+            f"formats that can have one: {formats} (of blktrace with --event complete)",
+        )
+    measured = known["measured_ns"] / 1e6
+    simulated = (known["completed_ns"] - known["arrival_ns"]) / 1e6
+    is_write = known["operation"] == 1
+    parts = {"all": Comparison.of(simulated, measured)}
+    for name, rows in (("reads", ~is_write), ("writes", is_write)):
+        if rows.any():
+            parts[name] = Comparison.of(simulated[rows], measured[rows])
+    order = abs(simulated - measured).argsort()[::-1][:WORST]
+    worst = [
+        {
+            "index": int(known["index"][i]),
+            "operation": "write" if is_write[i] else "read",
+            "offset_bytes": int(known["offset_bytes"][i]),
+            "length_bytes": int(known["length_bytes"][i]),
+            "kind": KINDS[known["kind"][i]],
+            "measured_ms": float(measured[i]),
+            "simulated_ms": float(simulated[i]),
+        }
+        for i in order
+    ]
+    kinds = {name: int((known["kind"] == place).sum()) for place, name in enumerate(KINDS)}
+    return Validation(parts, kinds, tuple(worst), simulated, measured, figures)
+
+
+def show(found: Validation) -> Sequence[str]:
+    """The tables that `sim validate` prints."""
+    head: tuple[str, ...] = ("", "n", "mean", "p50", "p95", "p99", "demerit", "share")
+    rows: list[tuple[str, ...]] = [head]
+    for name, part in found.parts.items():
+        for source in ("measured", "simulated"):
+            mean = getattr(part, f"{source}_mean_ms")
+            percentiles = getattr(part, f"{source}_percentiles_ms")
+            last = source == "simulated"
+            rows.append(
+                (
+                    f"{name}, {source}",
+                    f"{part.requests}",
+                    *(f"{value:.2f}" for value in (mean, *percentiles)),
+                    f"{part.demerit_ms:.3f}" if last else "",
+                    f"{part.demerit_share:.1%}" if last else "",
+                )
+            )
+    lines = aligned(rows)
+    lines.append("times in ms; share: demerit over the measured mean")
+    lines.append(", ".join(f"{name} {count}" for name, count in found.kinds.items() if count))
+    head = ("worst", "", "offset", "bytes", "kind", "measured", "simulated")
+    rows = [
+        (
+            str(row["index"]),
+            row["operation"],
+            str(row["offset_bytes"]),
+            str(row["length_bytes"]),
+            row["kind"],
+            f"{row['measured_ms']:.2f}",
+            f"{row['simulated_ms']:.2f}",
+        )
+        for row in found.worst
+    ]
+    return [*lines, *aligned([head, *rows])]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0])]
+            + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def parse_share(text: str | None) -> float | None:
+    """`8%` or `0.08` as a share; SpecError where it is neither."""
+    if text is None:
+        return None
+    try:
+        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise SpecError(f"--fail-above {text}: expected a share", "for example 8%") from None
+
+
+def simulation_of(
+    device: str,
+    trace: str,
+    policy: str,
+    device_set: Mapping[str, Any],
+    requests: int | None,
+    *,
+    arrivals: str = "trace",
+    closed: bool = False,
+    event: str = "complete",
+    skip_bad_lines: bool = False,
+) -> DiskSimulation:
+    """The simulation of a measured trace. A disksim-validate trace is a closed loop: each request
+    follows the simulated completion before it, unless `arrivals` are those `measured`.
+    """
+    replay = replay_of(trace, event=event, skip_bad_lines=skip_bad_lines)
+    form = replay.format or trace_format(replay.path)
+    think = closed or (form == "disksim-validate" and arrivals == "trace")
+    if closed and arrivals == "measured":
+        raise SpecError("--closed and --arrivals measured exclude each other", "omit one of them")
+    replay = dataclasses.replace(replay, think=think)
+    return DiskSimulation.of_trace(
+        replay, device=device, policy=policy, device_set=dict(device_set), requests=requests
+    )
+
+
+def trace_format(path: Path) -> str:
+    """The format that the content of a trace has; SpecError where it fits none or several."""
+    from schedlab import _core
+
+    try:
+        return _core.trace_format_of(str(path))
+    except ValueError as error:
+        raise as_spec_error(error, "check the file with `file` and `head`") from None

@@ -1,0 +1,51 @@
+"""Guides of the simulators, followed to the letter: their files are written, their commands run."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (ROOT / "docs" / "guides" / page).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A line of a guide, with this interpreter's schedlab."""
+    assert command.startswith("schedlab ")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    arguments = [sys.executable, "-m", "schedlab", *command.split()[1:]]
+    return subprocess.run(
+        arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_policy_in_python(tmp_path: Path) -> None:
+    first, second = blocks("policy-in-python.md", "python")
+    (tmp_path / "reads_first.py").write_text(first + "\n\n" + second)
+    (commands,) = blocks("policy-in-python.md", "sh")
+    outputs = []
+    for command in commands.splitlines():
+        done = run(command, tmp_path)
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout)
+    assert "ReadsFirst" in outputs[0] and "ReadsFirst" in outputs[1]
+    assert (tmp_path / "verdict" / "report.html").is_file()
+    done = run("schedlab sim run --policy reads_first.py:Tsb --requests 500 --seeds 1", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_add_a_policy_names_targets_that_exist_and_the_tested_file() -> None:
+    source = (ROOT / "crates/sim/tests/add_a_policy/reads_by_wait.rs").read_text()
+    (page, *_) = blocks("add-a-policy.md", "rust")
+    same = [line for line in page.splitlines() if line.strip() and not line.startswith("use ")]
+    assert all(line in source for line in same), "the page and the tested policy differ"
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for block in blocks("add-a-policy.md", "sh"):
+        for line in block.splitlines():
+            if line.startswith("make "):
+                assert line.split()[1] in targets, line

@@ -1,0 +1,93 @@
+"""Policies in Python give what the built-in ones give, and say where they fail."""
+
+from pathlib import Path
+
+import pytest
+
+from schedlab.errors import SpecError
+from schedlab.sim import Simulation
+from schedlab.sim.policy_file import split_policies
+
+FILE = """
+class Fcfs:
+    uses = set()
+    def select(self, queue, now_ns, device):
+        return 0
+
+class Tsb:
+    def estimate(self, queue, now_ns, device):
+        return queue["missing"] * queue["unit_ns"]
+
+class Aged:
+    def select(self, queue, now_ns, device):
+        return int((queue["power"] * (queue["missing"] * queue["unit_ns"])).argmin())
+
+class Arrival:
+    def order(self, queue, now_ns, device):
+        return list(range(len(queue)))
+
+class Wrong:
+    def __init__(self, row=10**6):
+        self.row = row
+    def select(self, queue, now_ns, device):
+        return self.row
+
+class Raises:
+    def select(self, queue, now_ns, device):
+        return queue["colour"]
+
+class Nan:
+    def estimate(self, queue, now_ns, device):
+        return queue["missing"] * float("nan")
+
+class Nothing:
+    pass
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "policies.py"
+    path.write_text(FILE)
+    return path
+
+
+def result(policy: str, **settings: object) -> tuple[str, bytes]:
+    found = Simulation(policy=policy, requests=1500, log=True, **settings).run()  # type: ignore[arg-type]
+    return found.report_json, found.log_bytes
+
+
+@pytest.mark.parametrize("workload", ["A", "B", "C", "D"])
+@pytest.mark.parametrize("buffer", ["8MiB", "64MiB"])
+def test_the_bytes_of_the_built_in_policies(file: Path, workload: str, buffer: str) -> None:
+    common = {"workload": workload, "device_set": {"buffer.size": buffer}}
+    assert result(f"{file}:Fcfs", **common) == result("fcfs", **common)
+    assert result(f"{file}:Arrival", **common) == result("fcfs", **common)
+    for aging in ("dispatch-overtake", "shorter-arrival", "every-arrival"):
+        for alpha in (0.9, 1.0):
+            given = {**common, "policy_set": {"alpha": alpha, "aging": aging}}
+            assert result(f"{file}:Tsb", **given) == result("tsb", **given), (aging, alpha)
+    assert result(f"{file}:Aged", **common) == result("tsb", **common)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Wrong", r"expected rows of the queue, 0 to \d+; at \d+ ns, with request \d+ first"),
+        ("Wrong,row=-1", "expected rows of the queue"),
+        ("Raises", r"policies.py, line \d+: .*colour"),
+        ("Nan", "none of them NaN"),
+        ("Nothing", "expected a method select, order or estimate"),
+        ("Missing", "has no class Missing"),
+        ("Wrong,colour=1", "colour"),
+    ],
+)
+def test_a_policy_that_fails_names_file_line_and_request(
+    file: Path, name: str, message: str
+) -> None:
+    with pytest.raises(SpecError, match=message):
+        Simulation(policy=f"{file}:{name}", requests=200).run()
+
+
+def test_settings_stay_with_their_file() -> None:
+    assert split_policies("fcfs, a.py:B,x=1,y=2,tsb") == ["fcfs", "a.py:B,x=1,y=2", "tsb"]

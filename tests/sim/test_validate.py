@@ -1,0 +1,128 @@
+"""`sim validate`: the demerit by hand, closed loops, and a DiskSim parameter file end to end."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli.sim import sim
+from schedlab.errors import SpecError
+from schedlab.sim.disk import DiskSimulation, disk_device
+from schedlab.sim.validate import demerit
+
+TOML = """
+model = "disk"
+sector = "512"
+rpm = 7500
+heads = 2
+zones = [{first = 0, last = 3, sectors_per_track = 8, track_skew = 0, cylinder_skew = 0}]
+seek = [[1, "1ms"], [3, "3ms"]]
+head_switch = "0.5ms"
+queue_depth = 4
+bus = {sector = "0.1ms"}
+overheads = {read_hit = "0.2ms", read_miss = "0.3ms", write_hit = "0.4ms", write_miss = "0.5ms"}
+cache = {segments = 1, segment = "2KiB", read_ahead = 0}
+"""
+
+
+def test_the_demerit_of_a_sample_with_itself_is_0_and_a_shift_is_itself() -> None:
+    sample = np.random.default_rng(1).exponential(5, 1000)
+    assert demerit(sample, sample[::-1]) == 0
+    assert demerit(sample + 1, sample) == pytest.approx(1)
+    assert demerit([1, 3], [2, 2]) == pytest.approx(1)
+    # Different counts: quantile functions at the places of the larger one.
+    assert demerit([1, 1, 2, 2], [1, 2]) == pytest.approx(np.sqrt((0.25**2) * 2 / 4))
+
+
+def trace(folder: Path, lines: list[str]) -> str:
+    path = folder / "t.validate"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return f"{path}:disksim-validate"
+
+
+def device(folder: Path, more: str = "") -> str:
+    path = folder / "small.toml"
+    path.write_text(TOML + more)
+    return str(path)
+
+
+def validated(*arguments: str) -> dict:
+    done = CliRunner().invoke(sim, ["validate", *arguments, "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_services_by_hand(tmp_path: Path) -> None:
+    # A turn is 8 ms, a sector 1 ms. Sector 2 passes from 2 to 3 ms, and takes 0.1 ms on the bus.
+    # The next comes 1 ms after that, at 4.1 ms: it is in the cache, 0.2 + 0.1 ms.
+    lines = ["R A 2 1 3100 1000", "R A 2 1 300 5000"]
+    found = validated(device(tmp_path), trace(tmp_path, lines))
+    assert found["parts"]["all"]["demerit_ms"] == pytest.approx(0)
+    assert found["kinds"]["read-hit"] == found["kinds"]["read-miss"] == 1
+    shifted = ["R A 2 1 2100 1000", "R A 2 1 1300 5000"]
+    found = validated(device(tmp_path), trace(tmp_path, shifted))
+    assert found["parts"]["reads"]["demerit_ms"] == pytest.approx(1)
+
+
+def test_a_cached_write_is_complete_after_overhead_and_bus(tmp_path: Path) -> None:
+    cache = 'write_cache = {segments = 1, segment = "2KiB"}\n'
+    # The second write finds the only extent dirty: it waits for the destage, which begins 0.5 ms
+    # after the first write came and ends when sector 5 has passed, at 6 ms.
+    lines = ["W A 5 1 500 1000", "W A 20 1 4600 90000", "R A 20 1 300 0"]
+    path = device(tmp_path, cache)
+    found = validated(path, trace(tmp_path, lines))
+    rows = {row["index"]: row for row in found["worst"]}
+    assert rows[0]["simulated_ms"] == pytest.approx(0.5)
+    assert (rows[0]["kind"], rows[1]["kind"]) == ("write-cached", "write-waited")
+    assert rows[1]["simulated_ms"] == pytest.approx(6 - 1.5 + 0.1)
+    simulation = DiskSimulation(device=path, workload="randwrite4k", record="512", requests=300)
+    with_cache = simulation.run()
+    used = with_cache["write_cache"]
+    written = used["overwritten_sectors"] + used["destaged_sectors"]
+    assert written == used["written_sectors"] == 300
+    assert with_cache["busy_ns"] <= with_cache["elapsed_ns"]
+
+
+def test_endless_writes_are_as_fast_as_without_a_cache(tmp_path: Path) -> None:
+    figures = {
+        name: DiskSimulation(
+            workload="randwrite4k", requests=4000, device_set=changes, policy="fcfs"
+        ).run()["iops"]
+        for name, changes in (
+            ("without", {}),
+            ("with", {"write_cache": {"segments": 8, "segment": "64KiB"}}),
+        )
+    }
+    assert figures["with"] == pytest.approx(figures["without"], rel=0.02)
+
+
+def test_no_measured_response_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.spc"
+    path.write_text("0,1,512,r,0\n")
+    with pytest.raises(SpecError, match="no measured response times") as caught:
+        CliRunner().invoke(
+            sim, ["validate", device(tmp_path), f"{path}:spc"], catch_exceptions=False
+        )
+    assert "disksim-validate" in str(caught.value.hint)
+
+
+def test_fail_above_exits_1_and_out_holds_the_page(tmp_path: Path) -> None:
+    arguments = [device(tmp_path), trace(tmp_path, ["R A 2 1 1000 1000"]), "--fail-above", "8%"]
+    done = CliRunner().invoke(sim, ["validate", *arguments, "--out", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    assert "<svg" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_log_and_set_of_a_disk(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    arguments = ["disk", "--requests", "50", "--seeds", "1", "--set", "rpm=3600"]
+    done = CliRunner().invoke(sim, [*arguments, "--log", str(log), "--json"])
+    (run,) = json.loads(done.stdout)["runs"]
+    lines = log.read_text().splitlines()
+    assert len(lines) == 51 and lines[0].startswith("policy,seed,index,arrival_ns")
+    assert 7_000_000 < run["rotation_ns_mean"] < 9_500_000
+    with pytest.raises(SpecError, match="unknown field `colour`"):
+        DiskSimulation(device_set={"colour": 1}).run()
+    assert disk_device("disk7200") == {"device": "disk7200"}
