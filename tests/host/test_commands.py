@@ -45,7 +45,8 @@ def experiment(line: str, *, metrics=(), blocks=2, schedulers="none,bfq", **para
 def measured(tmp_path: Path, line: str, **options):
     """The runs of a small comparison of a shell line."""
     told: list[str] = []
-    result = run(experiment(line, **options), tmp_path / "out", observer=Observer(report=told.append))
+    observer = Observer(report=told.append)
+    result = run(experiment(line, **options), tmp_path / "out", observer=observer)
     assert_nothing_left()
     return result.folder.runs(), told
 
@@ -132,7 +133,7 @@ def test_no_run_starts_before_the_dirty_pages_of_the_last_are_written(tmp_path):
 
 def test_a_metric_that_is_not_printed_is_an_error_of_the_rehearsal(tmp_path):
     line = "echo 'rate = 12 per second'"
-    with pytest.raises(HostError, match="no line matches.*nearest lines are 'rate = 12"):
+    with pytest.raises(HostError, match=r"no line matches.*nearest lines are 'rate = 12"):
         run(experiment(line, metrics=["tps:1/s=stdout~^tps = ([0-9]+)"]), tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert_nothing_left()
@@ -144,7 +145,8 @@ def test_a_command_that_switches_the_scheduler_itself_is_found_out(tmp_path):
         'case "$s" in *"[bfq]"*) echo none > "$q";; esac'
     )
     runs, _ = measured(tmp_path, line, blocks=1)
-    fatal = {gate.gate for run in runs if run.candidate == "bfq" for gate in run.gates if gate.fatal}
+    gates = [gate for run in runs if run.candidate == "bfq" for gate in run.gates]
+    fatal = {gate.gate for gate in gates if gate.fatal}
     assert fatal == {"knob-changed"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.app.cpu_comparison import CpuLoad, policy_comparison
+from schedlab.app.cpu_comparison import CpuLoad, explain, policy_comparison
 from schedlab.app.measure import run
 from schedlab.app.own_work import OwnWork
 from schedlab.errors import HostError, SpecError
@@ -154,3 +155,20 @@ def test_a_loaded_sched_ext_scheduler_is_left_alone(tmp_path):
     (tmp_path / "root" / "ops").write_text("lavd\n")
     with pytest.raises(HostError, match="scheduler lavd is loaded"):
         refuse_ext(tmp_path)
+
+
+def test_an_explanatory_run_says_how_long_tasks_waited_for_a_cpu(tmp_path):
+    asked = policy_comparison(
+        CpuLoad(["wakeup"], seconds=0.5), policies="other,fifo", stopping=Stopping(blocks=1),
+        aa_arm=False, seed=1,
+    )  # fmt: skip
+    result = run(asked, tmp_path / "out")
+    lines = explain(result)
+    if lines and "nothing can be said" in lines[0]:
+        pytest.skip(lines[0])
+    rows = json.loads((tmp_path / "out" / "raw" / "run-queue.json").read_text())
+    waits = {(r["candidate"], r["side"], r["after"]): r for r in rows}
+    fifo, other = (waits[name, "work", "wake-up"] for name in ("fifo", "other"))
+    assert fifo["waits"] > 100
+    assert fifo["mean_ns"] < other["mean_ns"]
+    assert waits["other", "load", "preemption"]["waits"] > 0

@@ -1,10 +1,10 @@
-"""Small SQLite transactions, each on the disk before the next, while a backup is written.
+"""Small SQLite transactions, each on the disk before the next, while backups are written.
 
-    python3 sqlite_commits.py SECONDS
+    python3 sqlite_commits.py SECONDS [BACKUPS]
 
 Prints `tps` (transactions per second) and `commit_p99` of the time from BEGIN to the end of COMMIT.
-Everything is in the working directory. The backup is a process of its own that copies the database
-again and again through the page cache and syncs each copy, as `cp` and `sync` would.
+Everything is in the working directory. A backup is a process of its own that writes a file again
+and again through the page cache and syncs it at the end, as `cp` and `sync` would.
 """
 
 import multiprocessing
@@ -19,11 +19,11 @@ PAYLOAD = 400
 BACKUP_BYTES = 64 << 20
 
 
-def backup(over):
+def backup(over, number):
     """Write a file of 64 MiB in a loop, synced at its end, until told to stop."""
     chunk = os.urandom(1 << 20)
     while not over.is_set():
-        with open("backup.db", "wb", buffering=0) as copy:
+        with open(f"backup{number}.db", "wb", buffering=0) as copy:
             for _ in range(BACKUP_BYTES >> 20):
                 copy.write(chunk)
                 if over.is_set():
@@ -46,11 +46,13 @@ def opened():
 
 
 def main():
-    """Fill, start the backup, commit for the time that was asked for, print."""
+    """Fill, start the backups, commit for the time that was asked for, print."""
     seconds, rng = float(sys.argv[1]), random.Random(int(os.environ.get("SCHEDLAB_SEED", "1")))
     database, over = opened(), multiprocessing.Event()
-    neighbour = multiprocessing.Process(target=backup, args=(over,))
-    neighbour.start()
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    neighbours = [multiprocessing.Process(target=backup, args=(over, n)) for n in range(count)]
+    for neighbour in neighbours:
+        neighbour.start()
     times, began = [], time.monotonic()
     while (now := time.monotonic()) - began < seconds:
         database.execute("BEGIN IMMEDIATE")
@@ -60,7 +62,8 @@ def main():
         times.append(time.monotonic() - now)
     elapsed = time.monotonic() - began
     over.set()
-    neighbour.join()
+    for neighbour in neighbours:
+        neighbour.join()
     times.sort()
     print(f"tps = {len(times) / elapsed:.1f}")
     print(f"commit_p99 = {times[int(len(times) * 0.99)] * 1e3:.3f} ms")

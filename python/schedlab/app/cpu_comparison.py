@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from schedlab.app.admit import admit
+from schedlab.app.measure import SILENT, Observer, opened
 from schedlab.app.own_work import OwnWork, workload_of
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared, nearest
 from schedlab.kinds.cpu_mix import CpuMixKind
+from schedlab.run.admitted import Permission
 from schedlab.run.backends.cpu_policy import parse_policies
 from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target, Workload
+from schedlab.store.files import write_atomic
+
+if TYPE_CHECKING:
+    from schedlab.result import Result
 
 WORKLOADS = ("wakeup", "mixed", "messaging", "pipe", "fork-storm", "groups")
 USUAL_POLICIES = "other,batch,fifo"
@@ -69,6 +77,30 @@ def policy_comparison(
         notes=notes,
         metrics=declared(works),
     )
+
+
+def explain(result: Result, observer: Observer = SILENT) -> list[str]:
+    """One more run per candidate and built-in workload, traced and never scored: what the tasks
+    waited for a CPU, in words; stored in the result folder as `raw/run-queue.json`."""
+    from schedlab.run.backends.cpu_policies import PolicySession
+
+    experiment = result.folder.experiment
+    admitted = admit(experiment, Permission())
+    lines, rows = [], []
+    with opened(admitted, observer) as session:
+        assert isinstance(session, PolicySession)
+        for workload in experiment.workloads:
+            for candidate in experiment.candidates:
+                waits, problem = session.explain(workload, candidate)
+                if problem:
+                    return [f"nothing can be said about waiting: {problem}"]
+                for each in waits:
+                    lines.append(f"{workload.label} under {candidate.label}: {each.line()}")
+                    rows.append({"workload": workload.label, "candidate": candidate.label,
+                                 **asdict(each)})  # fmt: skip
+    path = result.folder.path
+    write_atomic(path / "raw" / "run-queue.json", json.dumps(rows, indent=1), within=path)
+    return lines
 
 
 def _applied(candidate: Candidate, apply_to: str) -> Candidate:

@@ -39,6 +39,8 @@ from schedlab.cli.types import Duration, Words
 )
 @click.option("--cpus", metavar="LIST", help="CPUs of work and load: 0 or 0,2-3 (default: all).")
 @click.option("--seconds", type=Duration(), help="Length of one run (default: the workload's).")
+@click.option("--explain", is_flag=True,
+              help="Then one more, traced run each: how long tasks waited for a CPU.")
 @click.option("--directory", type=PATH, help="Where a COMMAND works (default: here).")
 @started_options
 @design_options
@@ -54,6 +56,7 @@ def compare(
     as_json: bool,
     resume: Path | None,
     rehearse: bool,
+    explain: bool,
     command: tuple[str, ...],
     **typed: Any,
 ) -> None:
@@ -76,7 +79,13 @@ def compare(
         show_rehearsal(experiment, Permission())
         return
     how: Any = {"out": out, "name": "cpu-compare", "dry_run": dry_run, "as_json": as_json}
-    run_and_present(experiment, Permission(), **how)
+    measured = run_and_present(experiment, Permission(), **how)
+    if explain and measured is not None:
+        from schedlab.app.cpu_comparison import explain as explain_waiting
+
+        with measuring() as observer:
+            lines = explain_waiting(measured, observer)
+        click.echo("\n".join(lines), err=as_json)
 
 
 def experiment_of(command: tuple[str, ...], typed: dict[str, Any], design_of: Any) -> Any:

@@ -25,6 +25,7 @@ from schedlab.kinds.cpu_mix import HOG_WORK_NS, CpuMixKind, Mixed, TaskGroup
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates, launch
 from schedlab.run.admitted import Admitted
+from schedlab.run.backends.cpu_explain import RunQueueWatch, Waiting
 from schedlab.run.backends.cpu_policy import (
     POLICIES,
     PROC,
@@ -40,11 +41,10 @@ from schedlab.spec import Candidate, Cell, GateFinding, Workload
 if TYPE_CHECKING:
     from schedlab.host.control import Control
 
+BeforeStart = Callable[[Sequence[tuple[int, int]]], None]
 POLL_S = 0.25
 PROBE_S = 0.02
 POLICY_SHARE_MIN = 0.99
-# Of the machine's CPU time, taken by others than the measured tasks.
-OTHERS_SHARE_MAX = 0.05
 FACTS = ("sched_rt_runtime_us", "sched_rr_timeslice_ms", "sched_autogroup_enabled")
 
 
@@ -62,6 +62,7 @@ class PolicySession:
         self.spin_ns = _core.spin_ns_per_1000()
         self.work = launch.WorkGroup(control, "command")
         self.standing = launch.WorkGroup(control, "setup")
+        self.groups = launch.paths_of(self.work, self.standing)
         self.readers: dict[str, Reader] = {}
         self.timeouts: dict[str, float] = {}
 
@@ -91,7 +92,7 @@ class PolicySession:
         """One run of a workload under a candidate."""
         kind, policy = self.admitted.kind(workload, candidate), self.policies[candidate.label]
         knobs = self.settings.apply(policy)
-        before = gates.snapshot(None)
+        before = gates.snapshot(None, self.groups)
         if isinstance(kind, CpuCommand):
             outcome = self._command(workload, kind, policy, cell.seed)
         else:
@@ -101,9 +102,9 @@ class PolicySession:
 
                 kind = msgspec.structs.replace(kind, seconds=cell.seconds)
             outcome = self._mix(kind, policy, cell.seed)
-        after = gates.snapshot(None)
+        after = gates.snapshot(None, self.groups)
         found = (*outcome.gates, *self.control.check(), *gates.findings(before, after, None),
-                 *_others(before, after))  # fmt: skip
+                 *launch.noted(gates.neighbour_findings(before, after)))  # fmt: skip
         facts = {
             **gates.cpu_facts(before, after),
             **outcome.properties,
@@ -130,6 +131,21 @@ class PolicySession:
             properties={**outcome.properties, "effective": effective, "policy_share": share},
         )
 
+    def explain(self, workload: Workload, candidate: Candidate) -> tuple[list[Waiting], str]:
+        """One more run of a built-in workload, traced: (waits for a CPU, why there are none)."""
+        kind, policy = self.admitted.kind(workload, candidate), self.policies[candidate.label]
+        if not isinstance(kind, CpuMixKind):
+            return [], "only built-in workloads are explained"
+        self.settings.apply(policy)
+        watches: list[RunQueueWatch] = []
+        is_load = [group.is_load for group in kind.task_groups(len(_cpus(kind)))]
+
+        def watch(pids: Sequence[tuple[int, int]]) -> None:
+            watches.append(RunQueueWatch(pids, is_load))
+
+        self._run_mix(kind, policy, 1, kind.ramp_seconds, kind.seconds, watch)
+        return watches[0].finish(), watches[0].problem
+
     def _probe(self, kind: CpuMixKind, policy: CpuPolicy) -> None:
         """HostError now for what the kernel refuses, instead of in the first run."""
         cpus = set(_cpus(kind))
@@ -141,7 +157,13 @@ class PolicySession:
         self._run_mix(kind, policy, 1, 0.0, PROBE_S)
 
     def _run_mix(
-        self, kind: CpuMixKind, policy: CpuPolicy, seed: int, ramp_s: float, window_s: float
+        self,
+        kind: CpuMixKind,
+        policy: CpuPolicy,
+        seed: int,
+        ramp_s: float,
+        window_s: float,
+        before_start: BeforeStart = lambda pids: None,
     ) -> dict[str, Any]:
         cpus = _cpus(kind)
         groups = [self._group(group, policy, len(cpus)) for group in kind.task_groups(len(cpus))]
@@ -155,6 +177,7 @@ class PolicySession:
                 "seed": seed,
             },
             policy,
+            before_start,
         )
 
     def _group(self, group: TaskGroup, policy: CpuPolicy, cpu_count: int) -> dict[str, Any]:
@@ -310,8 +333,13 @@ class PolicySession:
             done.append(result["groups"][0]["units"] / max(result["window_ns"] / 1e9, 1e-9))
 
 
-def run_mix(job: Mapping[str, Any], policy: CpuPolicy) -> dict[str, Any]:
-    """Run a mix; HostError with cause and hint for what the kernel refuses."""
+def run_mix(
+    job: Mapping[str, Any], policy: CpuPolicy, before_start: BeforeStart = lambda pids: None
+) -> dict[str, Any]:
+    """Run a mix; HostError with cause and hint for what the kernel refuses.
+
+    `before_start` gets (number of the group, process id) of every task, which all still sleep.
+    """
     from schedlab import _core
 
     try:
@@ -320,6 +348,7 @@ def run_mix(job: Mapping[str, Any], policy: CpuPolicy) -> dict[str, Any]:
         priority = policy.priority if policy.policy in REAL_TIME else 10
         settings = Settings(1, None, policy.policy, priority, cpus=tuple(job["cpus"]))
         raise explain(error, settings) from error
+    before_start(mix.pids())
     mix.start()
     while not mix.wait(POLL_S):
         pass
@@ -377,16 +406,6 @@ def _policy_gate(policy: CpuPolicy, share: float) -> tuple[GateFinding, ...]:
         return ()
     text = f"only {share:.0%} of the tasks were under {policy.policy} as asked"
     return (GateFinding("policy-changed", text),)
-
-
-def _others(before: gates.Snapshot, after: gates.Snapshot) -> tuple[GateFinding, ...]:
-    """What others took of the CPUs; a run beside them is kept, and the report says so."""
-    facts = gates.cpu_facts(before, after)
-    taken = facts["cpu_system_wide_s"] - facts["cpu_own_s"]
-    share = taken / max(facts["window_s"] * (os.cpu_count() or 1), 1e-9)
-    if share <= OTHERS_SHARE_MAX:
-        return ()
-    return (GateFinding("others", f"others took {share:.0%} of the CPU time", fatal=False),)
 
 
 def host_facts() -> dict[str, str]:

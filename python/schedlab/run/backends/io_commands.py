@@ -87,6 +87,7 @@ class CommandCells:
                 self.kinds[workload.label] = kind
         self.work = WorkGroup(self.control, "command")
         self.standing = WorkGroup(self.control, "setup")
+        self.groups = launch.paths_of(self.work, self.standing)
         self.readers = {label: Reader(kind.output_metrics()) for label, kind in self.kinds.items()}
         self.rehearsals: dict[str, Rehearsal] = {}
         self.launch_cost_s = launch.launch_cost_s()
@@ -130,16 +131,20 @@ class CommandCells:
         quiet_s = drain(self._directory, self._queues, kind.settle_s)
         effective = self.session.set_again(candidate)
         cached = self._cache(kind)
-        before, moved_before = gates.snapshot(self.session.target.device), _moved(self._queues)
+        before, moved_before = (
+            gates.snapshot(self.session.target.device, self.groups),
+            _moved(self._queues),
+        )
         began = time.time()
         timeout_s = kind.timeout_s or self.rehearsals[label].timeout_s
         ended, synced_s = self._run(kind, tokens, timeout_s)
-        after, moved = gates.snapshot(self.session.target.device), _moved(self._queues)
+        after, moved = gates.snapshot(self.session.target.device, self.groups), _moved(self._queues)
         found = [*self.control.check()] if self.session.queues else []
         left = [] if kind.keep_daemons else self.work.end()
         if kind.conclude_run:
             self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
         found += gates.findings(before, after, None)
+        found += launch.noted(gates.neighbour_findings(before, after))
         outcome = self._outcome(kind, label, ended, synced_s, began, found)
         self._count_failures(kind, label, candidate, ended)
         moved = {queue: (r - moved_before[queue][0], w - moved_before[queue][1])
@@ -247,7 +252,7 @@ class CommandCells:
             )
 
     def _rehearse(self, label: str, kind: Command) -> Rehearsal:
-        """One run that is not measured: does it start, end, print its metrics and use the queues?"""
+        """One run, not measured: does it start, end, print its metrics and use the queues?"""
         tokens = self._tokens(0)
         self._phase(label, kind, "prepare_run", kind.prepare_run, self.standing, tokens)
         drain(self._directory, self._queues, kind.settle_s)
@@ -313,7 +318,8 @@ class CommandCells:
             )
         if own > IGNORED_BYTES and on_queues < SHARE_ON_QUEUES * own:
             raise HostError(
-                f"{label}: moved {int(own) >> 10} KiB, of which {on_queues >> 10} KiB were on {names}",
+                f"{label}: moved {int(own) >> 10} KiB, of which {on_queues >> 10} KiB were on "
+                f"{names}",
                 "its files are elsewhere: use @dir@ in the command, or --anyway",
             )
 
