@@ -524,9 +524,9 @@ def test_a_knee_has_an_interval_and_a_straight_line_has_none():
     depth = np.repeat([1, 2, 4, 8, 16, 32, 64, 128], 5).astype(float)
     rng = np.random.default_rng(4)
     speed = np.minimum(depth, 12.0) * np.exp(rng.normal(0, 0.05, len(depth)))
-    knee = find_knee(depth, speed, "queue depth")
+    knee = find_knee(depth, speed)
     assert knee.reason == "knee" and knee.low < 12 < knee.high and knee.high / knee.low < 1.5
     straight = depth**0.7 * np.exp(rng.normal(0, 0.05, len(depth)))
-    assert find_knee(depth, straight, "queue depth").reason == "straight"
+    assert find_knee(depth, straight).reason == "straight"
     with pytest.raises(SpecError, match="positive"):
         find_knee([0.0, 1.0], [1.0, 1.0])

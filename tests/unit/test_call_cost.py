@@ -18,14 +18,14 @@ def test_the_published_block_sizes_cost_8_ms_a_write():
     assert cost.seconds_per_call == pytest.approx(8.00e-3, abs=0.005e-3)
     assert cost.constant_s == pytest.approx(0.25, abs=0.01)
     assert cost.low < cost.seconds_per_call < cost.high
-    assert "goes with the number of calls" in cost.statement
+    assert cost.explained > 0.95
 
 
 def test_time_that_goes_with_the_bytes_is_not_blamed_on_the_calls():
     calls = [100, 100, 200, 200]
     cost = fit_call_cost(calls, [1.0, 9.0, 2.0, 8.0])
     assert cost.explained < 0.1
-    assert "does not go" in cost.statement
+    assert cost.explained < 0.95
 
 
 def test_one_number_of_calls_tells_nothing():

@@ -14,6 +14,7 @@ from report_verdicts import fact
 from schedlab import report
 from schedlab.report import words
 from schedlab.report.sentences import headline, headline_text
+from schedlab.report.steps import next_steps
 from schedlab.report.texts import Texts, catalogue, plural_form
 from schedlab.report.view import View
 from schedlab.spec import METRICS, Headline, Metric, StoppingState, from_json, to_json
@@ -242,6 +243,30 @@ def test_a_stored_verdict_gives_the_same_headline() -> None:
     again = from_json(type(verdict), to_json(verdict))
     assert again.code == verdict.code
     assert report.headline(record, again) == report.headline(record, verdict)
+
+
+@pytest.mark.parametrize(
+    ("code", "values", "command"),
+    [
+        ("winner", winner(BETTER), "schedlab apply kyber /dev/DEVICE"),
+        ("winner", winner(fact("none", "bfq", 1.2, 1.1, 1.3)), ""),
+        ("keep", {"baseline": "none", "next": "bfq", "loss": SLOW.values(), "losers": []}, ""),
+        ("tied", {"names": ["none", "bfq"], "margin": 0.02, "losers": []}, ""),
+        ("too-early", {"names": ["none"], "mdd": 0.5, "blocks": 6, "time_s": 190.0,
+                       "smaller": 0.1, "losers": []},
+         "schedlab compare --resume results/x --blocks 14"),
+        ("too-noisy", {"names": ["none"], "mdd": 1.5, "losers": [], "blocks": None},
+         "schedlab compare --budget 20m"),
+        ("no-difference-seen", {"names": ["none", "bfq"], "mdd": 0.03, "losers": []}, ""),
+        ("unsteady", {"a": "a", "b": "b", "early": WAIT.values(), "late": WAIT.values()},
+         "schedlab reproduce results/x"),
+    ],
+)  # fmt: skip
+def test_the_next_step_is_one_command(code: str, values: dict[str, object], command: str) -> None:
+    record, verdict = made.simple(Headline(code, values))  # type: ignore[arg-type]
+    steps = next_steps(View(record, verdict, EN, Path("results/x")))
+    assert [step.command for step in steps] == [command]
+    assert steps[0].remark
 
 
 def test_best_everywhere_and_goal_and_mix() -> None:

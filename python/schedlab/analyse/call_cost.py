@@ -23,7 +23,6 @@ class CallCost:
     low: float | None
     high: float | None
     explained: float
-    statement: str
 
 
 def fit_call_cost(calls: Sequence[int], seconds: Sequence[float]) -> CallCost | None:
@@ -39,17 +38,8 @@ def fit_call_cost(calls: Sequence[int], seconds: Sequence[float]) -> CallCost | 
     explained = 1 - residual / spread if spread else 1.0
     freedom = len(x) - 2
     low = high = None
-    besides = f"{'plus' if constant >= 0 else 'less'} {abs(constant):.3g} s besides"
-    text = f"{slope * 1e3:.4g} ms per call"
     if freedom > 0:
         error = math.sqrt(residual / freedom / float(centred @ centred))
         half = float(stdtrit(freedom, 0.975)) * error
         low, high = slope - half, slope + half
-        text += f" (95 % interval {low * 1e3:.4g} to {high * 1e3:.4g} ms)"
-    verdict = (
-        "goes with the number of calls" if explained >= 0.95 else "does not go with the calls alone"
-    )
-    statement = (
-        f"The time {verdict}: {text}, {besides}; calls explain {100 * explained:.1f} % of it."
-    )
-    return CallCost(constant, slope, low, high, explained, statement)
+    return CallCost(constant, slope, low, high, explained)

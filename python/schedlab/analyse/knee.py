@@ -35,7 +35,6 @@ class Knee:
     """
 
     reason: Literal["knee", "too few values", "straight", "edge"]
-    statement: str
     knee: float | None = None
     low: float | None = None
     high: float | None = None
@@ -44,7 +43,7 @@ class Knee:
     p: float | None = None
 
 
-def find_knee(x: Sequence[float], y: Sequence[float], name: str = "value") -> Knee:
+def find_knee(x: Sequence[float], y: Sequence[float]) -> Knee:
     """The knee of the runs (x[i], y[i]); repeated x are repetitions and give the noise.
 
     Raises SpecError for columns of unequal length and for values that are not positive.
@@ -52,11 +51,7 @@ def find_knee(x: Sequence[float], y: Sequence[float], name: str = "value") -> Kn
     u, v = _logs(x, y)
     values = np.unique(u)
     if len(values) < FEWEST_VALUES or len(u) < 6:
-        text = (
-            f"{len(values)} different {name}s in {len(u)} runs are too few to find a knee: "
-            f"at least {FEWEST_VALUES} and 6 runs are needed"
-        )
-        return Knee("too few values", text)
+        return Knee("too few values")
     straight = _residual(u, v, None)[0]
     places = np.linspace(values[1], values[-2], PLACES)
     residuals = _residuals(u, v, places)
@@ -66,18 +61,12 @@ def find_knee(x: Sequence[float], y: Sequence[float], name: str = "value") -> Kn
     noise = max(bent, 1e-24) / freedom
     p = float(fdtrc(2, freedom, max(0.0, straight - bent) / 2 / noise))
     if p > BEND_LEVEL:
-        text = f"no knee: one straight line (exponent {_slope(u, v):.2f}) fits the {name}s as well"
-        return Knee("straight", text, slope_before=_slope(u, v), slope_after=_slope(u, v), p=p)
+        return Knee("straight", slope_before=_slope(u, v), slope_after=_slope(u, v), p=p)
     worse = fdtrc(1, freedom, np.maximum(0.0, residuals - bent) / noise)
     inside = places[worse >= LEVEL]
     knee, low, high = (float(np.exp(v)) for v in (places[best], inside[0], inside[-1]))
     at_edge = inside[0] <= places[0] or inside[-1] >= places[-1]
-    shown = [f"{v:,.0f}" if v >= 1000 else f"{v:.4g}" for v in (knee, low, high)]
-    where = f"{name} {shown[0]} (95 % interval {shown[1]} to {shown[2]})"
-    text = f"knee at {where}: the exponent goes from {before:.2f} to {after:.2f}"
-    if at_edge:
-        text = f"{text}; the interval reaches the end of what was tried: try further {name}s"
-    return Knee("edge" if at_edge else "knee", text, knee, low, high, before, after, p)
+    return Knee("edge" if at_edge else "knee", knee, low, high, before, after, p)
 
 
 def _logs(x: Sequence[float], y: Sequence[float]) -> tuple[Floats, Floats]:

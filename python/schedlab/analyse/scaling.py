@@ -51,7 +51,7 @@ def knees(
 
 
 def _knee(curve: Curve) -> KneeFigure:
-    found = find_knee(curve.sizes, curve.values, SIZES[curve.size])
+    found = find_knee(curve.sizes, curve.values)
     return KneeFigure(
         family=curve.family,
         size=curve.size,

@@ -236,5 +236,6 @@ def design(view: View) -> list[str]:
     where = texts(f"kind.{key}", size=size_text(target.size_bytes), path=target.path)
     lines.append(texts("text.design_target", target=where))
     lines.append(texts("text.design_margin", margin=texts.margin(experiment.margin)))
-    lines.append(stopping(view))
+    if experiment.blocked:
+        lines.append(stopping(view))
     return [*lines, *noise(view), *experiment.notes]

@@ -49,6 +49,11 @@ def _steps(view: View, code: str, values: Mapping[str, Any]) -> list[Step]:
     if code in ("too-early", "too-noisy") and values.get("blocks"):
         remark = _remark(view, values.get("time_s") or 0.0, values.get("smaller"))
         return [_more(view, int(values["blocks"]), remark)]
+    if code == "too-noisy":
+        return [_longer(view)]
+    if code == "no-difference-seen" and view.experiment.kind != "import":
+        names = texts.listed(list(values["names"]))
+        return _needed(view) or [Step("", texts("next.tied", names=names))]
     if code in ("single", "nothing-to-compare"):
         more = max(1, BLOCKS_ENOUGH - view.verdict.population.blocks)
         return [_more(view, more, _time(view, more))]
@@ -116,6 +121,15 @@ def _more(view: View, blocks: int, remark: str) -> Step:
         return _again(view)
     total = view.verdict.population.blocks + blocks
     return Step(f"schedlab compare --resume {_folder(view)} --blocks {total}", remark)
+
+
+def _longer(view: View) -> Step:
+    """A longer experiment, planned anew from a pilot: the length of a run is fixed here."""
+    target = view.experiment.target
+    if view.experiment.kind != "io" or str(target.kind) not in ("scratch", "device"):
+        return _again(view)
+    device = f" --device {shlex.quote(target.path)}" if str(target.kind) == "device" else ""
+    return Step(f"schedlab compare{device} --budget 20m", view.texts("next.longer"))
 
 
 def _again(view: View) -> Step:

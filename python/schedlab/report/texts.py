@@ -14,7 +14,6 @@ from schedlab.errors import SpecError
 from schedlab.spec import Metric
 
 LANGUAGES = ("en", "ko", "ru")
-UNBOUNDED = 10.0  # an interval from a tenth to tenfold says nothing
 # A time of requests, with the quantile that its name ends in.
 TIMED = re.compile(r"((?:[a-z]+_)?(?:latency|response|wakeup|lateness))_ns_(mean|max|p[0-9_]+)")
 MINUS, NO_BREAK = "\u2212", "\u00a0"
@@ -135,33 +134,11 @@ class Texts:
         sign = "+" if signed and value > 0 and any(c in "123456789" for c in number) else ""
         return self("format.percent", number=sign + number).replace(" ", NO_BREAK)
 
-    def round_percent(self, fraction: float) -> str:
-        """A round fraction for an axis: 0.05 as `+5 %`, 0 as `0 %`; 9 as `× 10`."""
-        if fraction >= 3:
-            return f"×{NO_BREAK}{1 + fraction:g}"
-        sign = "+" if fraction > 0 else MINUS if fraction < 0 else ""
-        return sign + self.margin(abs(fraction))
-
     def margin(self, fraction: float) -> str:
         """0.02 as `2 %`."""
         digits = f"{100 * fraction:.{1 if fraction >= 0.01 else 2}f}"
         number = (digits.rstrip("0").rstrip(".") or "0").replace(".", self.decimal)
         return self("format.percent", number=number).replace(" ", NO_BREAK)
-
-    def ratio_interval(self, low: float | None, high: float | None) -> str:
-        """An interval of ratios as percent: `−5.0 to −2.2 %`."""
-        if low is None or high is None:
-            return self("verdict.none")
-        if high >= UNBOUNDED and low <= 1 / UNBOUNDED:
-            return self("format.unbounded")
-        if high >= 10:
-            ends = [f"×{NO_BREAK}{self.figure(end)}" for end in (low, high)]
-            return self("format.interval", low=ends[0], high=ends[1])
-        values = [100 * (end - 1) for end in (low, high)]
-        decimals = percent_decimals(max(values, key=abs))
-        ends = [("+" if v > 0 else "") + self.number(v, decimals) for v in values]
-        text = self("format.interval", low=ends[0], high=ends[1])
-        return self("format.percent", number=text).replace(" %", NO_BREAK + "%")
 
     def listed(self, names: Sequence[str]) -> str:
         """`a, b and c`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -196,11 +195,6 @@ class View:
         """The baseline under its second name, where there are runs of it."""
         labels = {run.candidate for run in self.runs} - set(self.names)
         return tuple(sorted(label for label in labels if label.endswith(AA_SUFFIX)))
-
-    def outcomes(self, candidate: str) -> Counter[str]:
-        """On how many workloads the candidate is better, worse, … than the baseline."""
-        rows = (summary_of(w.candidates, candidate) for w in self.workloads)
-        return Counter(row.verdict for row in rows if row is not None and row.verdict)
 
 
 def log_interval(logs: Sequence[float], level: float) -> tuple[float, float | None, float | None]:
