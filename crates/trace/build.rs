@@ -13,8 +13,8 @@ fn main() {
         return; // built without the feature `bpf`
     };
     let out = PathBuf::from(out);
-    let compiled = ["bursts", "blocks"].map(|name| compile(name, &include, &out));
-    if compiled == [true; 2] {
+    let compiled = ["bursts", "blocks", "runqueue"].map(|name| compile(name, &include, &out));
+    if compiled == [true; 3] {
         println!("cargo:rustc-cfg=bpf_program");
     }
 }

@@ -60,6 +60,13 @@ class CpuMix:
 
 def spin_ns_per_1000() -> float: ...
 
+class RunQueueCapture:
+    """How long tasks, given as (class, thread id), wait for a CPU."""
+
+    def __init__(self, tasks: list[tuple[int, int]]) -> None: ...
+    def finish(self) -> str: ...
+
+
 class Launched:
     """A program that was started for a measurement; killed when the object goes."""
 

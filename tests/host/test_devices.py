@@ -80,7 +80,7 @@ def test_a_device_with_content_is_refused(
     make(loop)
     content = Path(loop).read_bytes()
     with pytest.raises(HostError) as caught:
-        devices.require_destroyable(loop, destroy_data=True)
+        consent_to(loop)
     assert f"Refusing to write to {loop}: " in str(caught.value)
     assert reason in str(caught.value)
     assert caught.value.hint
@@ -143,7 +143,7 @@ def test_a_device_in_use_is_refused(loop: str, tmp_path: Path) -> None:
 
 
 def test_an_empty_device_needs_the_explicit_word(loop: str) -> None:
-    devices.require_destroyable(loop, destroy_data=True)
+    consent_to(loop)
     with pytest.raises(HostError, match="would destroy") as caught:
         devices.require_destroyable(loop, destroy_data=False)
     assert f"--destroy-data {loop}" in caught.value.hint

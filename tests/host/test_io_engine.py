@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -430,7 +431,7 @@ def test_who_only_reads_opens_for_reading_only(loop: str, process: bool) -> None
     def look(text: str) -> None:
         pid = json.loads(text)[0]["ids"][0]
         for link in Path(f"/proc/{pid}/fd").iterdir():
-            if os.readlink(link) == loop:
+            if str(link.readlink()) == loop:
                 info = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text()
                 flags.append(int(info.split("flags:")[1].split()[0], 8))
 
@@ -452,7 +453,7 @@ def test_a_newcomer_begins_later_and_tells_every_response(loop: str) -> None:
     assert sum(row[1] for row in rows(newcomer)) == 50 == newcomer["reads"]["operations"]
     responses = newcomer["responses"]
     assert len(responses) == 50
-    assert all(b[0] >= a[0] + a[1] for a, b in zip(responses, responses[1:], strict=False))
+    assert all(b[0] >= a[0] + a[1] for a, b in itertools.pairwise(responses))
     total = sum(response for _, response in responses)
     assert total == pytest.approx(newcomer["reads"]["latency"]["mean"] * 50, abs=50)
     assert newcomer["workers"][0]["stopped_by"] == "pass"
@@ -524,7 +525,7 @@ def test_a_discarded_region_reads_as_zeros(loop: str, tmp_path: Path) -> None:
     if not prepared["discarded"]:
         assert "EOPNOTSUPP" in prepared["refused"]
         return
-    with open(loop, "rb") as device:
+    with Path(loop).open("rb") as device:
         assert sum(any(device.read(4096)) for _ in range(SPAN // 4096)) == 1
 
 

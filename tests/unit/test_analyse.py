@@ -123,6 +123,13 @@ def test_82_times_at_10_percent_noise_is_a_verdict_from_three_blocks():
         assert verdict.code == "winner" and verdict.overall.best_set == ("bfq",)
 
 
+def test_82_times_survives_the_widening_by_chance():
+    effects = {"kyber": 0.0, "mq-deadline": 0.0, "bfq": 81.0}
+    for seed in range(100):
+        verdict = verdict_of(simulated(n=8, effects=effects, noise=0.1, seed=seed))
+        assert verdict.code == "winner" and verdict.overall.best_set == ("bfq",)
+
+
 def test_overall_mixes_directions_as_performance():
     fast = simulated(effects={"kyber": 0.2}, workload="a")
     short = simulated(effects={"kyber": -0.2}, workload="b", metric=ELAPSED, seed=2)

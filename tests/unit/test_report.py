@@ -219,7 +219,7 @@ def test_a_starved_candidate_is_named_as_such() -> None:
         else row
         for row in of.candidates
     )
-    for candidates, said in ((rows, "nothing done"), (half, "4 of 8 runs starved")):
+    for candidates, said in ((rows, "did not finish"), (half, "4 of 8 runs starved")):
         changed = dataclasses.replace(of, candidates=candidates)
         works = {**verdict.workloads, label: changed}
         text = report.text(record, dataclasses.replace(verdict, workloads=works), width=200)
@@ -357,6 +357,8 @@ def test_command_prints_what_is_asked(folder: Path, tmp_path: Path) -> None:
     answer = json.loads(printed("--json", "--html", str(tmp_path / "page.html")))
     assert answer["files"] == {"html": str(tmp_path / "page.html")}
     assert answer["verdict"]["baseline"] == "none"
+    assert printed("--markdown").startswith(f"# {answer['headline']}")
+    assert answer["verdict"]["headline"]["code"] in ("depends", "winner", "winner-price")
 
 
 def test_command_says_where_it_cannot_write(folder: Path, tmp_path: Path) -> None:

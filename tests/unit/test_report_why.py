@@ -35,6 +35,12 @@ def test_requests_behind_others_in_the_device_are_out_of_reach() -> None:
     ]
 
 
+def test_the_fast_one_is_not_said_to_be_out_of_reach() -> None:
+    said = sentences(none=waiting(2500, 0, 3700, 110), bfq=waiting(5, 20, 281, 110))
+    assert not any("no scheduler" in line for line in said)
+    assert said[-1].startswith("With bfq a request of the readers took 306 µs instead of 6.2 ms")
+
+
 def test_a_device_with_nothing_to_wait_for_is_the_wait_itself() -> None:
     (said,) = sentences(none=waiting(0, 0, 100, 1), bfq=waiting(0, 5, 95, 1))
     assert "was the device itself" in said

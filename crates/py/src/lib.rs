@@ -14,6 +14,7 @@ mod disk_sim;
 mod emulated_device;
 mod io_job;
 mod launched;
+mod runqueue_capture;
 mod sim_names;
 mod sim_run;
 mod stoppable;
@@ -32,6 +33,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cpu_command::HeldCommand>()?;
     module.add_class::<cpu_crew::CpuCrew>()?;
     module.add_class::<cpu_mix::CpuMix>()?;
+    module.add_class::<runqueue_capture::RunQueueCapture>()?;
     module.add_function(wrap_pyfunction!(cpu_mix::spin_ns_per_1000, module)?)?;
     module.add_class::<launched::Launched>()?;
     module.add_function(wrap_pyfunction!(launched::scheduling_of, module)?)?;

@@ -29,9 +29,11 @@
 //!  "totals": {"issued", "completed", "inserted", "bio_merges", "request_merges", "requeues",
 //!             "out_of_order",  // issued after a request that had arrived later
 //!             "seeks", "seek_sectors",  // issues that did not follow their predecessor, distance
-//!             "begun_before"}, // requests that were under way when the capture began
+//!             "begun_before",  // requests that were under way when the capture began
+//!             "in_parts"},     // completions of a part of a request
 //!  "bfq": [{"class": 1, "rows": [[t_ms, requests, weight_raising, queue, weight], …]}], // or null
-//!  "lost": {"arrivals_unseen", "arrivals_evicted", "intervals", "classes", "events"},
+//!  "lost": {"arrivals_unseen", "arrivals_evicted", "intervals", "classes",
+//!           "completions", "events"},
 //!  "cost": null}               // {"runs", "run_ns", "programs": [[name, runs, run_ns], …]}
 //! ```
 //! **Parts.** tag: from submission to having a request; plug: until it leaves the submitter's plug;
@@ -95,6 +97,7 @@ pub struct BlockOptions {
 #[error("block capture cannot be used: {0}")]
 pub struct BlockError(String);
 
+#[cfg_attr(not(all(feature = "bpf", bpf_program)), allow(dead_code))]
 impl BlockOptions {
     pub(crate) fn class_count(&self) -> usize {
         match self.find_classes {
@@ -128,6 +131,7 @@ pub struct Histogram {
     pub bins: Vec<(u64, u64, u64)>,
 }
 
+#[cfg_attr(not(all(feature = "bpf", bpf_program)), allow(dead_code))]
 impl Histogram {
     pub(crate) fn new(sum_ns: u64, max_ns: u64, counts: &[u64]) -> Histogram {
         let bins = counts.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -259,6 +263,7 @@ pub struct Totals {
     pub seeks: u64,
     pub seek_sectors: u64,
     pub begun_before: u64,
+    pub in_parts: u64,
 }
 
 /// What the capture could not follow.
@@ -272,6 +277,8 @@ pub struct Lost {
     pub intervals: u64,
     /// Arrivals of processes for which no class was left.
     pub classes: u64,
+    /// Completions that belonged to no issued request.
+    pub completions: u64,
     /// Events that the kernel did not pass on (one program interrupted by itself).
     pub events: u64,
 }

@@ -1,5 +1,6 @@
 //! What the kernel does, from its events: CPU bursts of processes (below), and where the requests of
-//! a block device spend their time ([`BlockCapture`]).
+//! a block device spend their time ([`BlockCapture`]), how long tasks wait for a CPU
+//! ([`RunQueueCapture`]).
 //!
 //! CPU bursts of chosen processes, from the running kernel: how long each stayed on a CPU each
 //! time, and whether it left of its own accord.
@@ -23,6 +24,7 @@ mod bpf;
 mod bpf;
 mod collector;
 mod perf;
+mod runqueue;
 
 use std::time::Duration;
 
@@ -30,6 +32,7 @@ use serde::{Deserialize, Serialize};
 
 pub use blocks::{BlockCapture, BlockError, BlockOptions, BlockResult};
 pub use collector::{Burst, TaskBursts};
+pub use runqueue::{ClassWaits, RunQueueCapture, RunQueueResult, Waits};
 
 /// Where bursts come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -33,6 +33,8 @@ TOUCHING = 1e-9
 UNITS_TO_WANDER = 8
 PHI_MAX = 0.95
 OFF_ERRORS = 6.0
+#: Differences that wander are worth at least so many independent ones (two: no claim at all).
+FEWEST_EFFECTIVE = 3.0
 WORTH_WIDENING = 0.2
 #: From this correlation on nothing is equivalent; claims must survive the widening.
 PHI_UNSTEADY = 0.5
@@ -198,7 +200,7 @@ def is_unsteady(
 def widening(phi: Floats, units: int, alpha: Floats | float, pairs: int) -> Floats:
     """The factor by which differences that wander widen a half-width; 1 where φ is 0."""
     inflation = (1 + phi) / (1 - phi)
-    effective = np.maximum(2.0, units / inflation)
+    effective = np.maximum(FEWEST_EFFECTIVE, units / inflation)
     level = np.minimum(OWN_SHARE * np.asarray(alpha) / pairs, 1.0)
     scale = np.sqrt(inflation * (units - 1) / units / (1 - 1 / effective))
     factor = scale * t_quantile(level, effective - 1) / t_quantile(level, units - 1)

@@ -35,6 +35,7 @@ class Place:
     device: str | None = None
     destroy_data: str | None = None
     read_only: bool = False
+    allow_unknown_data: bool = False
     directory: str | None = None
     size_bytes: int = FILE_BYTES
     switch: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pwd
 import secrets
@@ -15,6 +16,7 @@ from schedlab.app.comparison import Place, candidates_of, target_of
 from schedlab.app.measure import SILENT, Observer, opened
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared
+from schedlab.kinds.fio_job import jobs_of
 from schedlab.run.admitted import Admitted
 from schedlab.spec import Experiment, Objective, Stopping, Workload
 from schedlab.spec.output_metrics import BUILT_IN, parse_output_metric
@@ -55,7 +57,11 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
         parameters["extract"] = extract
     if work.job_file:
         kind, label = "fio-job", Path(work.job_file).name
-        parameters["job_file"] = str(Path(work.job_file).resolve())
+        path = Path(work.job_file).resolve()
+        usual_fio = _fio_metric(path, names)
+        parameters["job_file"] = str(path)
+        parameters["job_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        names = names or [usual_fio]
     elif work.shell:
         parameters["shell"], label = " ".join(work.argv), "command"
     elif work.argv:
@@ -72,6 +78,19 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
         parameters=parameters,
         secondary=tuple(dict.fromkeys(others)),
     )
+
+
+def _fio_metric(path: Path, names: Sequence[str]) -> str:
+    """The metric of a job file with one job and direction; SpecError when one must be named."""
+    found = [f"{job}.{way}" for job, ways in jobs_of(path).items() for way in ways]
+    if not found:
+        raise SpecError(f"{path}: holds no job", "add a [job] section")
+    if len(found) > 1 and not names:
+        raise SpecError(
+            f"{path}: several jobs: name the metric that decides",
+            f"--metric {found[0]}.lat_ns_p99 (or of {', '.join(found[1:])})",
+        )
+    return f"{found[0]}.iops"
 
 
 def metrics_of(typed: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from schedlab.cpu.charts import charts
 from schedlab.cpu.settings import Settings
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+from schedlab.store.files import make_beneath, write_atomic
+from schedlab.store.folder import FIGURES, Folder
 
 # What a flip costs beside its slices: the shortest quantum goes round twice, one line is synced.
 FLIP_OVERHEAD_S = 0.04
@@ -135,3 +139,14 @@ def _fairness_note(typed: Sweep, candidates: Sequence[Candidate]) -> list[str]:
 
 def _text(candidate: Candidate) -> str:
     return f"{candidate.settings['effective_ms']:g} ms"
+
+
+def write_charts(folder: Folder) -> list[Path]:
+    """Draw the bursts of every candidate into the folder, where the report finds them."""
+    written = []
+    for name, svg in charts(folder.path, folder.record()).items():
+        make_beneath(folder.path, FIGURES)
+        path = folder.path / FIGURES / name
+        write_atomic(path, svg, within=folder.path)
+        written.append(path)
+    return written

@@ -45,6 +45,7 @@ target_options = together(
     click.option(
         "--destroy-data", type=PATH, metavar="DEVICE", help="Allow writes to it: name it again."
     ),
+    click.option("--allow-unknown-data", is_flag=True, help="… also over data of unknown kind."),
     click.option("--directory", type=PATH, help="A file in this directory."),
     click.option("--size", type=Size(), default="1G", show_default=True, help="Size of that file."),
     click.option(
@@ -82,6 +83,7 @@ def place_of(typed: dict[str, Any]) -> Place:
         device=text(typed.pop("device")),
         destroy_data=text(typed.pop("destroy_data")),
         read_only=typed.pop("read_only"),
+        allow_unknown_data=typed.pop("allow_unknown_data"),
         directory=text(typed.pop("directory")),
         size_bytes=typed.pop("size"),
         switch=tuple(filter(None, (typed.pop("switch") or "").split(","))),
@@ -98,5 +100,7 @@ def permission_of(place: Place, *, trust: bool = True) -> Permission:
     from schedlab.host.consent import consent_to
     from schedlab.run.admitted import Permission
 
-    consents = (consent_to(place.destroy_data),) if place.destroy_data else ()
+    over = place.allow_unknown_data
+    device = place.destroy_data
+    consents = (consent_to(device, allow_unknown_data=over),) if device else ()
     return Permission(consents, trust, in_use=place.read_only)

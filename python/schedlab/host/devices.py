@@ -247,18 +247,6 @@ def _openers(numbers: dict[str, str]) -> list[str]:
     return [f"process {number} ({name}) has it open" for number, name in sorted(found.items())]
 
 
-def require_destroyable(device: str, destroy_data: bool) -> None:
-    """HostError unless raw writes to a device were asked for and nothing can be lost by them."""
-    from schedlab.host import consent
-
-    if destroy_data:
-        consent.consent_to(device).close()
-        return
-    if reasons := consent.objections(device):
-        raise consent.refusal(device, reasons)
-    raise HostError(f"raw writes would destroy what is on {device}", f"add --destroy-data {device}")
-
-
 def text_of(path: Path) -> str:
     """The stripped text of a small file; empty when it cannot be read."""
     try:

@@ -16,10 +16,17 @@ from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.calls import Calls
 from schedlab.kinds.command import Command
 from schedlab.kinds.copy_beside_desktop import CopyBesideDesktop
+from schedlab.kinds.cpu_command import CpuCommand
+from schedlab.kinds.cpu_fork_storm import ForkStorm
+from schedlab.kinds.cpu_groups import Groups
+from schedlab.kinds.cpu_messaging import Messaging, Pipe
+from schedlab.kinds.cpu_mixed import MixedWork
+from schedlab.kinds.cpu_wakeup import Wakeup
 from schedlab.kinds.database import Database
 from schedlab.kinds.device_timings import DeviceTimings
 from schedlab.kinds.file_test import FileTest
 from schedlab.kinds.fio_file_test import FioFileTest
+from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.newcomer import Newcomer
 from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
@@ -41,11 +48,18 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         Calls,
         Command,
         CopyBesideDesktop,
+        CpuCommand,
         Database,
         DeviceTimings,
         FileTest,
         FioFileTest,
+        FioJob,
+        ForkStorm,
+        Groups,
+        Messaging,
+        MixedWork,
         Newcomer,
+        Pipe,
         RandomReads,
         ReaderBesideWriters,
         ReadersTogether,
@@ -53,6 +67,7 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         SimulatedSsd,
         Startup,
         ThrottledReads,
+        Wakeup,
         Weights,
     )
 }

@@ -33,9 +33,9 @@ class Launching(WorkloadKind, frozen=True):
 
     `argv` is started without a shell; `shell` is a line for /bin/sh instead. `setup` and `cleanup`
     are shell lines that run once around each opening of the target, `prepare_run` and
-    `conclude_run` around each run; their time is in no metric. `@dir@`, `@device@`, `@run@` and `@seed@` are
-    replaced in all of them. `timeout_s` 0 is 20 times the rehearsal, at least a minute. `extract`
-    are metrics in the output (spec/output_metrics.py).
+    `conclude_run` around each run; their time is in no metric. `@dir@`, `@device@`, `@run@` and
+    `@seed@` are replaced in all of them. `timeout_s` 0 is 20 times the rehearsal, at least a
+    minute. `extract` are metrics in the output (spec/output_metrics.py).
     """
 
     brings_files: ClassVar[bool] = True

@@ -12,6 +12,8 @@ from schedlab.report.texts import Scale
 from schedlab.report.view import View, size_text, turned
 from schedlab.spec import KneeFigure, Metric, Overall, Pair, ParetoPoint, WorkloadVerdict
 
+# An interval whose ends differ by more than this says nothing.
+UNINFORMATIVE = 1000.0
 # A shape for every verdict, so that colour never carries it alone.
 SYMBOLS = {
     "better": "▲",
@@ -117,7 +119,7 @@ def scale_of(verdict: WorkloadVerdict) -> Scale:
 
 def interval(view: View, low: float | None, high: float | None, scale: Scale) -> str:
     """`810 to 834`, in the unit of `scale`."""
-    if low is None or high is None:
+    if low is None or high is None or high > UNINFORMATIVE * abs(low):
         return dash(view)
     ends = (view.texts.figure(low / scale.factor), view.texts.figure(high / scale.factor))
     return view.texts("format.interval", low=ends[0], high=ends[1])

@@ -34,6 +34,8 @@ from schedlab.report.texts import Scale, Texts
 
 GUTTER_MAX = 210
 CELL_WIDTH, CELL_HEIGHT = 120, 16
+# An interval beyond this is cut at the end of its axis, unless the estimate is there itself.
+REACH_MAX = math.log(100)
 # Half-widths of ratio axes in table cells: the ends are round ratios.
 REACHES = (1.02, 1.05, 1.1, 1.2, 1.5, 2, 5, 10, 20, 50, 100, 1000, 10_000, 1e6)
 
@@ -53,6 +55,9 @@ def reach_of(intervals: Sequence[Interval], margin: float) -> float:
     """The natural log of the round ratio that holds all of these."""
     ends = [e for i in intervals for e in (i.ratio, i.low, i.high) if e and e > 0]
     far = max([abs(math.log(e)) for e in ends] + [1.5 * math.log1p(margin)])
+    # An interval that says nothing does not make everything else a point.
+    middles = max([abs(math.log(i.ratio)) for i in intervals] + [0.0])
+    far = min(far, max(REACH_MAX, 1.2 * middles))
     return next((math.log(r) for r in REACHES if math.log(r) >= far), far)
 
 

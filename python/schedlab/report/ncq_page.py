@@ -27,7 +27,7 @@ def line_chart(rows: Rows, x: str, y: str, by: str, log: bool = False) -> str:
     ]
     values = sorted({float(row[x]) for row in rows})
     ticks = [(value, f"{value:g}") for value in values]
-    chart = charts.Chart(lines, x, y, log_x=log, ticks_x=ticks, width=640, height=320)
+    chart = charts.Chart(lines, x, y, log_x=log, ticks_x=ticks)
     return charts.line_chart(chart, TEXTS, f"{y} over {x}")
 
 

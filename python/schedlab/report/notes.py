@@ -232,7 +232,7 @@ def design(view: View) -> list[str]:
     if experiment.aa_arm:
         lines.append(texts("text.design_aa"))
     target, kind = experiment.target, str(experiment.target.kind)
-    key = kind if kind in ("scratch", "device", "directory", "none") else "none"
+    key = kind if f"kind.{kind}" in texts.entries else "none"
     where = texts(f"kind.{key}", size=size_text(target.size_bytes), path=target.path)
     lines.append(texts("text.design_target", target=where))
     lines.append(texts("text.design_margin", margin=texts.margin(experiment.margin)))

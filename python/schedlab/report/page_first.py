@@ -20,8 +20,11 @@ WHY_MAX = 2
 
 def first_screen(view: View, of: Screen) -> str:
     """Everything below the headline and its population line."""
-    shown, rest = explained(view)[:WHY_MAX], explained(view)[WHY_MAX:]
-    reasons = "".join(_why(view, why) for why in shown)
+    every = explained(view)
+    judged = {why.workload: why for why in reversed(every)}  # the first group of each workload
+    shown = list(reversed(judged.values()))[:WHY_MAX]
+    rest = [why for why in every if why not in shown]
+    reasons = "".join(_why(view, why) + _depths(view, why) for why in shown)
     if rest:
         more = "".join(_why(view, why) for why in rest)
         reasons += details(view.texts("text.more", count=len(rest)), more)
@@ -103,7 +106,7 @@ def _why(view: View, why: Why) -> str:
     beside = _why_table(view, why, label, unit)
     said = "".join(paragraph(line) for line in why.sentences)
     drawn_ = figure(label, "", f'<ul class="legend">{key}</ul>{chart}', beside, texts)
-    return f"{said}{drawn_}{_depths(view, why)}"
+    return f"{said}{drawn_}"
 
 
 def _parts(why: Why) -> list[str]:
@@ -137,10 +140,27 @@ def _depths(view: View, why: Why) -> str:
     if not lines:
         return ""
     chart = charts.Chart(
-        lines, texts("chart.time_axis"), texts("why.depth"), zero=True, marker_every=5, width=640
+        lines, texts("chart.time_axis"), texts("why.depth"), zero=True, marker_every=5
     )
     label = f"{why.workload}: {texts('why.depth')}"
-    return figure(label, "", charts.line_chart(chart, texts, label), "", texts)
+    beside = _depth_table(view, why, label)
+    return figure(label, "", charts.line_chart(chart, texts, label), beside, texts)
+
+
+def _depth_table(view: View, why: Why, caption: str) -> str:
+    """About ten moments: requests in the device of every candidate."""
+    texts = view.texts
+    head: Line = [f"{texts('column.time')}, s", *(Cell(name) for name, _ in why.by_candidate)]
+    longest = max(len(each.depth_series) for _, each in why.by_candidate)
+    width = next(each.bin_s for _, each in why.by_candidate if each.depth_series)
+    rows: list[Line] = []
+    for i in range(0, longest, max(1, -(-longest // 10))):
+        values = [
+            texts.figure(each.depth_series[i], 2) if i < len(each.depth_series) else ""
+            for _, each in why.by_candidate
+        ]
+        rows.append([texts.figure((i + 0.5) * width, 2), *map(number, values)])
+    return table(head, rows, caption)
 
 
 def _next(view: View) -> str:

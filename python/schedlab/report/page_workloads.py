@@ -151,7 +151,8 @@ def _rate_chart(
     label = texts("chart.rates", workload=verdict.workload, group=group_name(view, group))
     beside = _rate_table(view, curves, scale, label)
     drawn = charts.line_chart(chart, texts, label)
-    return figure(texts("section.rates"), texts("text.rates_intro"), drawn, beside, texts)
+    title = texts("text.rates_title", group=group_name(view, group))
+    return figure(title, texts("text.rates_intro"), drawn, beside, texts)
 
 
 def _median_rate(series: Sequence[RateSeries]) -> list[tuple[float, float, float, float]]:

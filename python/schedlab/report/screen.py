@@ -19,6 +19,8 @@ from schedlab.spec import CandidateSummary, Pair, WorkloadVerdict
 MARKS = {"better": "▲", "worse": "▼"}
 # More rows than a screen holds: workloads with smaller differences are then counted instead.
 ROWS_MAX = 16
+# A smallest visible difference beyond this is no comfort to print.
+MDD_MAX = 1.0
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,11 @@ def measured(
     low, high = summary.low, summary.high
     rough = low is not None and high is not None and low > 0 and high > 1.02 * low
     digits = digits or (2 if rough else 3)
-    return view.texts.quantity(summary.geometric_mean, of.metric.unit, digits)
+    value = view.texts.quantity(summary.geometric_mean, of.metric.unit, digits)
+    if summary.starved and summary.starved == summary.runs:  # every run is only a bound
+        return view.texts("cell.at_most" if of.metric.higher_is_better else "cell.at_least",
+                          value=value)  # fmt: skip
+    return value
 
 
 def candidate_cell(
@@ -217,7 +223,9 @@ def population(view: View) -> list[str]:
     elif sessions:
         parts.append(texts.counted("population.sessions", of.sessions))
     unit = "scope.blocks" if view.experiment.blocked else "scope.repetitions"
-    parts.append(texts.counted(unit, of.blocks))
+    repeated = (row.runs for w in view.workloads for row in w.candidates)
+    if count := of.blocks or max(repeated, default=0):
+        parts.append(texts.counted(unit, count))
     if kind == "io" and of.layouts:
         parts.append(texts.counted("population.layouts", of.layouts))
     if of.seconds and sessions:
@@ -239,8 +247,8 @@ def _holds(view: View, sessions: bool) -> list[str]:
     few = of.blocks >= 2 and view.experiment.blocked and of.steady_assumed
     if few:
         lines.append(texts("population.steady"))
-    if few and view.verdict.overall.mdd is not None and not view.says_mdd:
-        mdd = words.share(texts, view.verdict.overall.mdd)
+    if few and 0 < (view.verdict.overall.mdd or 0) <= MDD_MAX and not view.says_mdd:
+        mdd = words.share(texts, view.verdict.overall.mdd or 0)
         lines.append(texts("population.mdd", mdd=mdd))
     if stopping.error > 0.051:
         lines.append(texts("population.extended", error=f"{stopping.error:.3g}"))
@@ -264,13 +272,14 @@ def device_text(view: View) -> str:
 
 
 def _device_facts(view: View) -> list[str]:
-    """`rotational 0` and the number of tags, where `host.json` has them."""
+    """`rotational 0` and the number of tags, as the runs found them, else from `host.json`."""
     host = dict(flatten(view.record.host))
+    stated = next((r.properties for r in view.runs if "driver_tags" in r.properties), {})
     facts = []
-    rotational = host.get("device.queue.rotational", host.get("device.rotational"))
+    rotational = stated.get("rotational", host.get("device.queue.rotational"))
     if rotational not in (None, ""):
         facts.append(view.texts("population.rotational", value=int(rotational)))
-    tags = host.get("device.tags", host.get("device.queue.nr_requests"))
+    tags = stated.get("driver_tags", host.get("device.queue.nr_requests"))
     if tags not in (None, ""):
         facts.append(view.texts("population.tags", count=tags))
     return facts

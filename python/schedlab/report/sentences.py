@@ -14,6 +14,8 @@ from schedlab.report.view import View
 from schedlab.spec import Fact, Headline, Metric, Overall, WorkloadVerdict
 
 NAMED_MAX = 2
+# Actors of which a workload has one.
+SINGULAR = ("copy", "load", "reader", "newcomer", "source")
 LOSERS_MAX = 2
 DECIDING = ("winner", "winner-price", "keep")
 
@@ -147,7 +149,8 @@ def _price(view: View, values: Mapping[str, Any]) -> list[str]:
         line = texts("price.workload", workload=fact.workload, loss=told)
     elif price["kind"] == "actor":
         actor = texts.maybe(f"actor_name.{price['actor']}", price["actor"])
-        line = texts("price.actor", loss=words.loss(texts, fact, metric, "actor", actor))
+        form = "actor_one" if price["actor"] in SINGULAR else "actor"
+        line = texts("price.actor", loss=words.loss(texts, fact, metric, form, actor))
     else:
         line = texts("price.metric", loss=words.loss(texts, fact, metric, "lost"))
     if more := price.get("more"):

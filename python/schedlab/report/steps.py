@@ -29,7 +29,7 @@ class Step:
 def next_steps(view: View) -> list[Step]:
     """The next step by the code of the headline, at most two."""
     said = view.verdict.headline
-    return _steps(view, said.code, said.values)
+    return _steps(view, said.code, said.values) or [_again(view)]
 
 
 def _steps(view: View, code: str, values: Mapping[str, Any]) -> list[Step]:
@@ -52,7 +52,7 @@ def _steps(view: View, code: str, values: Mapping[str, Any]) -> list[Step]:
     if code in ("single", "nothing-to-compare"):
         more = max(1, BLOCKS_ENOUGH - view.verdict.population.blocks)
         return [_more(view, more, _time(view, more))]
-    return [*_needed(view)] or [_again(view)]
+    return _needed(view)
 
 
 def _remark(view: View, seconds: float, smaller: float | None) -> str:

@@ -49,7 +49,9 @@ def render(view: View, width: int, colour: bool, reports: Sequence[tuple[str, st
 def _closing(view: View) -> list[tuple[str, list[str]]]:
     """Why, and what to do next: a title, and its lines."""
     parts = []
-    if reasons := [line for why in explained(view) for line in why.sentences][:WHY_MAX]:
+    first = {why.workload: why for why in reversed(explained(view))}
+    judged = [line for why in reversed(first.values()) for line in why.sentences]
+    if reasons := judged[:WHY_MAX]:
         parts.append((view.texts("why.title"), reasons))
     if limits := _limits(view)[:LIMITS_MAX]:
         parts.append((view.texts("text.note"), limits))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import tomllib
 from collections.abc import Sequence
 from importlib import resources
@@ -14,6 +15,8 @@ from schedlab.spec import Metric
 
 LANGUAGES = ("en", "ko", "ru")
 UNBOUNDED = 10.0  # an interval from a tenth to tenfold says nothing
+# A time of requests, with the quantile that its name ends in.
+TIMED = re.compile(r"((?:[a-z]+_)?(?:latency|response|wakeup|lateness))_ns_(mean|max|p[0-9_]+)")
 MINUS, NO_BREAK = "\u2212", "\u00a0"
 # unit -> ((factor, shown unit), ...) from small to large
 SCALES: dict[str, tuple[tuple[float, str], ...]] = {
@@ -169,11 +172,13 @@ class Texts:
 
     def metric(self, metric: Metric) -> str:
         """The metric's name in this language."""
-        fallback = metric.title or metric.name
-        name, *rest = metric.name.split("_latency_ns_" if "r_lat" in metric.name else "latency_ns_")
-        if rest and f"metric.{(prefix := 'reader_latency' if name else 'latency')}" in self.entries:
-            quantile = self.maybe(f"metric.{rest[0]}", rest[0].replace("_", self.decimal))
-            return self(f"metric.{prefix}", quantile=quantile)
+        fallback = metric.title or metric.name.replace("_", " ")
+        if timed := TIMED.fullmatch(metric.name):
+            # "response" alone is the response of a simulated disk, in milliseconds.
+            name = "response_time" if timed[1] == "response" else timed[1]
+            key, quantile = f"metric.{name}", timed[2]
+            shown = self.maybe(f"metric.{quantile}", quantile.replace("_", self.decimal))
+            return self(key, quantile=shown) if key in self.entries else fallback
         if metric.name.endswith("_ms") and (parts := metric.name.split("_"))[0] in ("mean", "max"):
             key = "metric.response_ncq" if "ncq" in parts else "metric.response"
             words = {"which": parts[0], "direction": parts[1]}

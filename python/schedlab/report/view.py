@@ -173,7 +173,8 @@ class View:
     @property
     def says_mdd(self) -> bool:
         """Whether the headline itself says what would have been noticed."""
-        return self.verdict.code in ("too-early", "no-difference-seen", "too-noisy", "single")
+        codes = {self.verdict.code, self.verdict.headline.values.get("rest")}
+        return bool(codes & {"too-early", "no-difference-seen", "too-noisy", "single"})
 
     def metric(self, name: str, higher_is_better: bool = True) -> Metric | None:
         """The metric of that name; `None` for the mean of several (an empty name)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from schedlab.report import words
 from schedlab.report.view import View
-from schedlab.spec import Explanation
+from schedlab.spec import Explanation, WorkloadVerdict
 
 # Shares of a request's waiting from which a part is called the reason for it.
 IN_DEVICE, FOR_TAG, IN_SCHEDULER = 0.7, 0.25, 0.25
@@ -33,16 +33,22 @@ class Why:
 
 
 def explained(view: View) -> list[Why]:
-    """Every workload and group with explanations, in the order of the experiment."""
+    """Every workload and group with explanations, the group that is judged first."""
     found = []
     for of in view.workloads:
         groups: dict[str, list[tuple[str, Explanation]]] = {}
         for name in view.names:
             for each in view.record.explanations.get((of.workload, name), ()):
                 groups.setdefault(each.group, []).append((name, each))
-        for group, rows in groups.items():
+        judged = sorted(groups.items(), key=lambda item: not _is_judged(of, item[0]))
+        for group, rows in judged:
             found.append(Why(of.workload, group, tuple(rows), tuple(_sentences(view, group, rows))))
     return found
+
+
+def _is_judged(of: WorkloadVerdict, group: str) -> bool:
+    """Whether the metric of the workload is one of this group: `reader_latency_…` of `readers`."""
+    return of.metric.name.startswith(group.rstrip("s") or " ")
 
 
 def _sentences(view: View, group: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
@@ -70,7 +76,7 @@ def _device(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> li
     """Candidates whose requests waited inside the device, behind others or alone."""
     texts, lines = view.texts, []
     inside = [(n, e) for n, e in rows if e.total_s > 0 and e.device_s >= IN_DEVICE * e.total_s]
-    slowest = max((e.total_s for _, e in inside), default=0.0)
+    slowest = max((e.total_s for _, e in rows), default=0.0)
     inside = [(n, e) for n, e in inside if e.total_s * FELL >= slowest]
     for key, chosen in (
         ("device", [(n, e) for n, e in inside if e.device_depth >= DEEP]),

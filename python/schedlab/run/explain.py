@@ -17,7 +17,7 @@ from schedlab.errors import GateError, HostError
 from schedlab.kinds.engine import watching_workers
 from schedlab.run.admitted import Admitted
 from schedlab.run.session import Session
-from schedlab.spec import AA_SUFFIX, Cell, Explanation, Verdict
+from schedlab.spec import AA_SUFFIX, Cell, Verdict, explanations
 from schedlab.store.folder import Folder
 
 CLASSES_MAX = 15
@@ -25,7 +25,6 @@ SECONDS_MAX = 120
 # A ratio from which a difference is worth an explanation, decided or not.
 LARGE = 1.3
 WORKLOADS_MAX = 3
-PARTS = ("tag", "plug", "scheduler", "device")
 
 
 class Capture:
@@ -116,50 +115,10 @@ def explain(
             if capture.result is None:
                 return capture.problem
             name = folder.write_capture(len(rows), capture.result)
-            groups = [vars(each) for each in explanations_of(capture.result)]
+            groups = [vars(each) for each in explanations(capture.result)]
             rows.append(
                 {"workload": work.label, "candidate": candidate.label, "capture": name,
                  "groups": groups}
             )  # fmt: skip
             folder.write_explanations(rows)
     return None
-
-
-def explanations_of(captured: Mapping[str, Any]) -> tuple[Explanation, ...]:
-    """Where the requests of each class waited; classes without a request are not there.
-
-    Time in the submitter's plug counts to the scheduler: in both a request is held back to be
-    merged and ordered.
-    """
-    lost = sum(int(value) for value in captured["lost"].values())
-    depth = captured["depth"]
-    driver = tuple(float(mean) for _, mean in depth["driver"]["series"])
-    found = []
-    for number, of in enumerate(captured["classes"]):
-        groups = [
-            g for g in captured["groups"] if g["class"] == number and g["operation"] != "other"
-        ]
-        requests = sum(g["requests"] for g in groups)
-        if not requests:
-            continue
-        mean_s = {p: sum(g[p]["sum_ns"] for g in groups) / requests / 1e9 for p in PARTS}
-        found.append(
-            Explanation(
-                group=of["name"],
-                tag_s=mean_s["tag"],
-                scheduler_s=mean_s["scheduler"] + mean_s["plug"],
-                device_s=mean_s["device"],
-                device_depth=float(depth["driver"]["mean"]),
-                scheduler_depth=float(depth["scheduler"]["mean"]),
-                requests=requests,
-                lost=lost,
-                bin_s=bin_seconds(depth["driver"]["series"]),
-                depth_series=driver,
-            )
-        )
-    return tuple(found)
-
-
-def bin_seconds(series: Sequence[Sequence[float]]) -> float:
-    """The distance of the bins of a series (t_ms, value)."""
-    return (series[1][0] - series[0][0]) / 1e3 if len(series) > 1 else 0.1

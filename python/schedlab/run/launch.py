@@ -13,13 +13,14 @@ import signal
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import GateError, HostError
 from schedlab.host import owned
 from schedlab.kinds.launching import Launching, program_path, replaced
+from schedlab.spec import GateFinding
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control
@@ -78,14 +79,23 @@ class WorkGroup:
 
     def __init__(self, control: Control | None, name: str) -> None:
         self._sessions: set[int] = set()
+        self._joined: tuple[str, ...] = ()
         self.path: Path | None = None
         if control is not None and os.geteuid() == 0:
             self.path = control.cgroup(name, root=hierarchy())
 
+    @classmethod
+    def of(cls, group: WorkGroup, joined: Sequence[str]) -> WorkGroup:
+        """The same processes, which join further cgroups by these files."""
+        made = cls.__new__(cls)
+        made.path, made._sessions, made._joined = group.path, group._sessions, tuple(joined)
+        return made
+
     @property
     def files(self) -> tuple[str, ...]:
-        """The file through which a process joins."""
-        return (str(self.path / "cgroup.procs"),) if self.path else ()
+        """The files through which a process joins."""
+        own = (str(self.path / "cgroup.procs"),) if self.path else ()
+        return (*own, *self._joined)
 
     def started(self, pid: int) -> None:
         """A command was started in a session of its own."""
@@ -110,6 +120,16 @@ class WorkGroup:
             if owned.wait_until(lambda: not self.members(), patience_s):
                 break
         return [name for _, name in left]
+
+
+def paths_of(*groups: WorkGroup) -> tuple[Path, ...]:
+    """The cgroups of these groups, where they have one."""
+    return tuple(group.path for group in groups if group.path)
+
+
+def noted(findings: Sequence[GateFinding]) -> list[GateFinding]:
+    """Findings that are told and discard no run: a machine with daemons is what is measured."""
+    return [replace(each, fatal=False) for each in findings]
 
 
 def hierarchy() -> Path | None:
@@ -170,8 +190,8 @@ def launch_of(
 ) -> Launch:
     """The launch of a phase's shell line, or (empty) of the command itself."""
     words = ("/bin/sh", "-c", line) if line else kind.command()
-    facts = {f"SCHEDLAB_{name}": str(tokens[key]) for name, key in
-             (("DIRECTORY", "dir"), ("DEVICE", "device"), ("RUN", "run"), ("SEED", "seed"))}  # fmt: skip
+    names = (("DIRECTORY", "dir"), ("DEVICE", "device"), ("RUN", "run"), ("SEED", "seed"))
+    facts = {f"SCHEDLAB_{name}": str(tokens[key]) for name, key in names}
     return Launch(
         argv=[replaced(word, tokens) for word in words],
         directory=Path(tokens["dir"]),
@@ -185,7 +205,7 @@ def launch_of(
 
 
 def launch_cost_s() -> float:
-    """Median time from the fork to the end of `/bin/true`: in every elapsed time, never taken off."""
+    """Median time from the fork to the end of `/bin/true`: it is in every elapsed time."""
     group = WorkGroup(None, "cost")
     launch = Launch(["/bin/true"], Path("/"), {"PATH": "/usr/bin:/bin"}, timeout_s=10)
     return statistics.median(run(launch, group).elapsed_s for _ in range(LAUNCH_TRIES))

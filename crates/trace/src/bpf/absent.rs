@@ -66,3 +66,18 @@ impl Blocks {
         match self.never {}
     }
 }
+
+/// Never exists.
+pub(crate) struct RunQueue {
+    never: Never,
+}
+
+impl RunQueue {
+    pub fn start(_: &[(u32, i32)]) -> Result<Self, String> {
+        Err("schedlab was built without BPF (clang or libelf was missing)".to_owned())
+    }
+
+    pub fn finish(self, _: u32) -> Result<(Vec<[crate::runqueue::Waits; 2]>, u64), String> {
+        match self.never {}
+    }
+}

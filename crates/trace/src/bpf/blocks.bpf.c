@@ -102,7 +102,8 @@ struct interval {
 
 enum {
 	ISSUED, INSERTED, BIO_MERGES, REQUEST_MERGES, REQUEUES, OUT_OF_ORDER, SEEKS,
-	SEEK_SECTORS, BEGUN_BEFORE, NO_BIO, NO_PLACE, EVICTED, LATE_INTERVALS, NO_CLASS, TOTALS
+	SEEK_SECTORS, BEGUN_BEFORE, NO_BIO, NO_PLACE, EVICTED, LATE_INTERVALS, NO_CLASS,
+	UNMATCHED, IN_PARTS, TOTALS
 };
 
 struct {
@@ -606,11 +607,16 @@ int on_complete(__u64 *arguments)
 	struct request *request = (void *)arguments[0];
 	if (!target || (__u64)request->q != target)
 		return 0;
-	if ((__u32)arguments[2] < request->__data_len)
-		return 0; // more of it will come
-	struct place *place = place_of(request);
-	if (!place || place->request != (__u64)request || !place->issued_ns)
+	if ((__u32)arguments[2] < request->__data_len) {
+		count(IN_PARTS, 1); // more of it will come
 		return 0;
+	}
+	struct place *place = place_of(request);
+	if (!place || place->request != (__u64)request || !place->issued_ns) {
+		if (request->__data_len) // a bare flush ends a request that was never issued
+			count(UNMATCHED, 1);
+		return 0;
+	}
 	__u64 now = bpf_ktime_get_ns();
 	struct depths *state = look_at_depths();
 	if (state)

@@ -20,7 +20,7 @@ const BINS: usize = 160;
 const HISTOGRAM_WORDS: usize = 1 + 2 * PARTS + PARTS * BINS;
 const INTERVAL_WORDS: usize = OPERATIONS + 1 + PARTS + 4;
 /// With the word that the program calculates in.
-const TOTALS: usize = 15;
+const TOTALS: usize = 17;
 const DEPTH_WORDS: usize = 7;
 /// Processes of one entry of the table of classes.
 const PIDS_PER_ENTRY: u32 = 64;
@@ -281,6 +281,7 @@ impl Blocks {
             seeks: all[6],
             seek_sectors: all[7],
             begun_before: all[8],
+            in_parts: all[15],
             completed: 0,
         };
         let lost = Lost {
@@ -288,6 +289,8 @@ impl Blocks {
             arrivals_evicted: all[11],
             intervals: all[12],
             classes: all[13],
+            // Those that were under way before are not lost.
+            completions: all[14].saturating_sub(all[8]),
             events: self.programs().map(|p| p.recursion_misses).sum(),
         };
         Ok((totals, lost))

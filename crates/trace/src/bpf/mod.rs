@@ -4,8 +4,10 @@
 //! processes pinned elsewhere are not disturbed, and nobody is woken at a switch.
 
 mod blocks;
+mod runqueue;
 
 pub(crate) use blocks::Blocks;
+pub(crate) use runqueue::RunQueue;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{sync_channel, SyncSender};

@@ -111,14 +111,13 @@ def sweep(
 
 def present_quanta(result: Result, as_json: bool) -> None:
     """Verdict, reports, charts (drawn before the record that shows them is read), tables."""
+    from schedlab.app.quanta import write_charts
     from schedlab.cli.show import present
-    from schedlab.cpu.charts import write_charts
     from schedlab.report.quanta_tables import published_tables
     from schedlab.result import Result
-    from schedlab.store.folder import FIGURES
 
     folder = result.folder
-    charts = write_charts(folder.path, folder.record(), folder.path / FIGURES)
+    charts = write_charts(folder)
     result = Result(folder)
     present(result, as_json)
     if as_json:

@@ -47,8 +47,9 @@ def ncq_study(requests: int, seeds: int, out: Path | None, as_json: bool) -> Non
         }
         for each in study.statements()
     ]
+    counted = "1 seed" if seeds == 1 else f"{seeds} seeds"
     basis = (
-        f"{seeds} seeds of {requests:,} requests, means over the seeds, serial service, "
+        f"{counted} of {requests:,} requests, means over the seeds, serial service, "
         "α = 0.9 and dispatch-overtake aging except where said. The charts show what the paper's "
         "Figures 3 to 8 are about; of the paper only the numbers in its text are known."
     )

@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any
 from schedlab.cpu.bursts import Bursts, Capture, check
 from schedlab.cpu.crew import Quantum, held_crew, totals
 from schedlab.cpu.settings import Settings
+from schedlab.errors import HostError
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.cpu_flip import FlipSession
+from schedlab.run.backends.cpu_policies import PolicySession
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
 
 if TYPE_CHECKING:
@@ -60,9 +62,19 @@ def work_of(admitted: Admitted, workload: Workload, candidate: Candidate) -> Cal
 @contextlib.contextmanager
 def open_session(
     admitted: Admitted, control: Control | None, report: Callable[[str], None]
-) -> Iterator[RunSession | Flips]:
-    """A session of fresh workers, or of one group whose quantum is flipped."""
+) -> Iterator[RunSession | Flips | PolicySession]:
+    """A session of fresh workers, of one group whose quantum is flipped, or of policies."""
     experiment = admitted.experiment
+    if not all(isinstance(kind, Calculation) for kind in admitted.kinds.values()):
+        if control is None:
+            raise HostError("CPU policies are measured under host control only")
+        policies = PolicySession(admitted, control, report)
+        try:
+            policies.open()
+            yield policies
+        finally:
+            policies.close()
+        return
     workload = experiment.workloads[0]
     work = work_of(admitted, workload, experiment.candidates[0])
     if not work.flip:

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.errors import HostError, SchedlabError
+from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import knobs
 from schedlab.kinds.command import Command
+from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.launching import program_path
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import cache, gates, launch
@@ -86,6 +87,7 @@ class CommandCells:
                 self.kinds[workload.label] = kind
         self.work = WorkGroup(self.control, "command")
         self.standing = WorkGroup(self.control, "setup")
+        self.groups = launch.paths_of(self.work, self.standing)
         self.readers = {label: Reader(kind.output_metrics()) for label, kind in self.kinds.items()}
         self.rehearsals: dict[str, Rehearsal] = {}
         self.launch_cost_s = launch.launch_cost_s()
@@ -129,16 +131,20 @@ class CommandCells:
         quiet_s = drain(self._directory, self._queues, kind.settle_s)
         effective = self.session.set_again(candidate)
         cached = self._cache(kind)
-        before, moved_before = gates.snapshot(self.session.target.device), _moved(self._queues)
+        before, moved_before = (
+            gates.snapshot(self.session.target.device, self.groups),
+            _moved(self._queues),
+        )
         began = time.time()
         timeout_s = kind.timeout_s or self.rehearsals[label].timeout_s
         ended, synced_s = self._run(kind, tokens, timeout_s)
-        after, moved = gates.snapshot(self.session.target.device), _moved(self._queues)
+        after, moved = gates.snapshot(self.session.target.device, self.groups), _moved(self._queues)
         found = [*self.control.check()] if self.session.queues else []
         left = [] if kind.keep_daemons else self.work.end()
         if kind.conclude_run:
             self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
         found += gates.findings(before, after, None)
+        found += launch.noted(gates.neighbour_findings(before, after))
         outcome = self._outcome(kind, label, ended, synced_s, began, found)
         self._count_failures(kind, label, candidate, ended)
         moved = {queue: (r - moved_before[queue][0], w - moved_before[queue][1])
@@ -186,7 +192,8 @@ class CommandCells:
         found: Sequence[GateFinding],
     ) -> Outcome:
         """Metrics, bounds and gates of a run that ended in whatever way."""
-        gates_found, bounds = [*found], {}
+        gates_found = [*found]
+        bounds: dict[str, str] = {}
         output = {"out": _ends(ended.stdout), "err": _ends(ended.stderr)}
         facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
         if ended.output_exceeded:
@@ -207,7 +214,7 @@ class CommandCells:
             text = f"{failure}: {ended.last_lines(1)[:200]}".rstrip(": ")
             gates_found.append(GateFinding("exit-status", text, fatal=not kind.ignore_exit))
         read = written_file(self._directory, began)
-        values, missing = self.readers[label].read(ended.stdout, ended.stderr, read)
+        values, bounds, missing = self._values(kind, label, ended, read)
         gates_found += [] if failure and not kind.ignore_exit else missing
         usage = {k: v for k, v in ended.usage.items() if not k.startswith("own_")}
         facts["cpu_share"] = usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
@@ -215,7 +222,20 @@ class CommandCells:
             text = f"{ended.elapsed_s:.2g} s is less than {SHORT_OF_LAUNCHES} times a start"
             gates_found.append(GateFinding("too-short", text, fatal=False))
         metrics = {"elapsed_s": ended.elapsed_s, "elapsed_synced_s": synced_s, **usage, **values}
-        return Outcome(metrics, facts, tuple(gates_found), output=output)
+        return Outcome(metrics, facts, tuple(gates_found), bounds=bounds, output=output)
+
+    def _values(
+        self, kind: Command, label: str, ended: Ended, read: Callable[[str], bytes | None]
+    ) -> tuple[dict[str, float], dict[str, str], list[GateFinding]]:
+        """Numbers out of the output: (value by metric, bounds, gates that did not hold)."""
+        values, missing = self.readers[label].read(ended.stdout, ended.stderr, read)
+        if not isinstance(kind, FioJob):
+            return values, {}, missing
+        try:
+            found, bounds = kind.values_of(ended.stdout)
+        except SpecError as error:
+            return values, {}, [*missing, GateFinding("no-value", str(error))]
+        return {**values, **found}, bounds, missing
 
     def _count_failures(
         self, kind: Command, label: str, candidate: Candidate, ended: Ended
@@ -232,7 +252,7 @@ class CommandCells:
             )
 
     def _rehearse(self, label: str, kind: Command) -> Rehearsal:
-        """One run that is not measured: does it start, end, print its metrics and use the queues?"""
+        """One run, not measured: does it start, end, print its metrics and use the queues?"""
         tokens = self._tokens(0)
         self._phase(label, kind, "prepare_run", kind.prepare_run, self.standing, tokens)
         drain(self._directory, self._queues, kind.settle_s)
@@ -260,7 +280,7 @@ class CommandCells:
         if failure := ended.failure(kind.ok_exit):
             self._rehearsal_failed(kind, label, failure, ended)
         read = written_file(self._directory, began)
-        values, missing = self.readers[label].read(ended.stdout, ended.stderr, read)
+        values, _, missing = self._values(kind, label, ended, read)
         if missing:
             raise HostError(f"{label}: in the rehearsal {missing[0].detail}",
                             "mend --metric; the output is what the command printed")  # fmt: skip
@@ -298,7 +318,8 @@ class CommandCells:
             )
         if own > IGNORED_BYTES and on_queues < SHARE_ON_QUEUES * own:
             raise HostError(
-                f"{label}: moved {int(own) >> 10} KiB, of which {on_queues >> 10} KiB were on {names}",
+                f"{label}: moved {int(own) >> 10} KiB, of which {on_queues >> 10} KiB were on "
+                f"{names}",
                 "its files are elsewhere: use @dir@ in the command, or --anyway",
             )
 
@@ -389,7 +410,7 @@ class _Standing(WorkGroup):
     def __init__(self, group: WorkGroup) -> None:
         self._group = group
         self.path = group.path
-        self._sessions = set()
+        self._sessions, self._joined = set(), ()
 
     def started(self, pid: int) -> None:
         """The phase belongs to the group that stands."""

@@ -82,6 +82,9 @@ pub struct Group {
     /// Files `cgroup.procs` that the tasks join.
     #[serde(default)]
     pub cgroups: Vec<String>,
+    /// Each task in a session of its own, so that autogroup gives each a group of its own.
+    #[serde(default)]
+    pub own_sessions: bool,
 }
 
 /// A mix.
@@ -101,9 +104,6 @@ pub struct Job {
     pub cpus: Vec<usize>,
     /// Fixes the arrivals.
     pub seed: u64,
-    /// Each group in a session of its own (autogroup), or all in the caller's.
-    #[serde(default)]
-    pub own_sessions: bool,
 }
 
 /// Rows low, high, count.

@@ -352,7 +352,7 @@ fn live(
             fail(0, errno());
         }
     }
-    if setting.job.own_sessions {
+    if setting.group.own_sessions {
         // SAFETY: no memory is involved; each task is a session of its own.
         unsafe { libc::setsid() };
     }
