@@ -121,15 +121,14 @@ def test_an_open_loop_reader_asks_at_its_rate_whoever_serves_it() -> None:
 def test_a_reader_that_gets_nothing_is_a_result_and_no_failed_run() -> None:
     work = Workload(
         "limited", "throttled-reads", "throughput_bytes_per_s",
-        {"limit_bytes_per_s": 4096, "record_bytes": MIB, "depth": 1, "seconds": 0.5,
+        {"limit_bytes_per_s": 65536, "record_bytes": 65536, "depth": 1, "seconds": 0.3,
          "ramp_seconds": 0.2},
     )  # fmt: skip
-    with opened(work) as run:
-        run(work, NONE)  # takes what the limit lets through at once
+    with opened(work) as run:  # a request takes a second, so none ends in the window
         found = run(work, NONE)
     assert fatal(found) == []
     assert found.bounds["throughput_bytes_per_s"] == "at-most"
-    assert 0 < found.metrics["throughput_bytes_per_s"] <= 2.1 * MIB
+    assert found.metrics["throughput_bytes_per_s"] == pytest.approx(65536 / 0.3, rel=0.2)
 
 
 def test_the_first_write_is_one_and_leaves_no_hole() -> None:
@@ -142,11 +141,13 @@ def test_the_first_write_is_one_and_leaves_no_hole() -> None:
     with Control() as control, open_session(admitted, control, lambda text: None) as session:
         found = session.measure(Cell(0, 0, "write", "none", 1), work, NONE)
         with Path(session.target.path).open("rb") as device:  # type: ignore[attr-defined]
-            pieces = [device.seek(offset) or device.read(4096)
-                      for offset in range(0, SIZE_BYTES, 8 * MIB)]  # fmt: skip
+            pieces = []
+            for offset in range(0, SIZE_BYTES, 8 * MIB):
+                device.seek(offset)
+                pieces.append(device.read(4096))
     assert fatal(found) == []
     assert "test_done" not in found.properties  # it was not called a rewrite
-    assert all(any(piece) for piece in pieces if piece)
+    assert all(any(piece) for piece in pieces)
 
 
 def hdparm_bytes_per_s(device: str) -> float:
@@ -197,4 +198,5 @@ def test_a_limit_of_80_percent_is_found(tmp_path: Path) -> None:
     if not explained:
         pytest.skip("no block capture here: needs BTF and CAP_BPF")
     reader = next(each for each in explained if each.group == "readers")
-    assert reader.tag_s > reader.scheduler_s + reader.device_s
+    if reader.has_limits:  # where the kernel traces functions, `tag` holds the time of limits
+        assert reader.tag_s > reader.scheduler_s + reader.device_s
