@@ -82,6 +82,8 @@ def test_a_reader_that_was_not_served_has_waited_at_least_the_window():
     metrics, bounds = served(starved, "reader", "reads", "reader_")
     assert metrics["reader_latency_ns_mean"] == 2e9
     assert set(bounds.values()) == {"at-least"} and set(bounds) == set(metrics)
+    never = Actors({"groups": [group(pending_ns=0, elapsed_ns=0)]}, seconds=1.5)
+    assert served(never, "reader", "reads", "")[0]["latency_ns_mean"] == 1.5e9
     fed = Actors({"groups": [group(bins=[[1000, 1001, 2000]])]})
     metrics, bounds = served(fed, "reader", "reads", "reader_")
     assert (metrics["reader_latency_ns_mean"], bounds) == (1000.5, {})
