@@ -19,7 +19,7 @@ from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.kinds.startup import Program
 from schedlab.run import gates
 from schedlab.run.backends.io import bounded
-from schedlab.run.explain import explanations_of, worth_explaining
+from schedlab.run.explain import worth_explaining
 from schedlab.store.importers import iozone
 from schedlab.store.importers.imported import Options
 
@@ -82,6 +82,8 @@ def test_a_reader_that_was_not_served_has_waited_at_least_the_window():
     metrics, bounds = served(starved, "reader", "reads", "reader_")
     assert metrics["reader_latency_ns_mean"] == 2e9
     assert set(bounds.values()) == {"at-least"} and set(bounds) == set(metrics)
+    never = Actors({"groups": [group(pending_ns=0, elapsed_ns=0)]}, seconds=1.5)
+    assert served(never, "reader", "reads", "")[0]["latency_ns_mean"] == 1.5e9
     fed = Actors({"groups": [group(bins=[[1000, 1001, 2000]])]})
     metrics, bounds = served(fed, "reader", "reads", "reader_")
     assert (metrics["reader_latency_ns_mean"], bounds) == (1000.5, {})
@@ -167,36 +169,6 @@ def test_a_warm_cache_fails_a_cold_run_and_reading_ahead_does_not():
     found = gates.findings(before, snapshot(40 * MIB), None, cold_bytes=64 * MIB)
     assert [each.gate for each in found] == ["not-cold"]
     assert gates.findings(before, snapshot(80 * MIB), None, cold_bytes=64 * MIB) == ()
-
-
-def part(total_ns):
-    return {"sum_ns": total_ns}
-
-
-CAPTURED = {
-    "classes": [{"name": "other"}, {"name": "reader"}],
-    "groups": [
-        {"class": 1, "operation": "read", "requests": 3, "tag": part(3_000), "plug": part(600),
-         "scheduler": part(2_400), "device": part(9_000)},
-        {"class": 1, "operation": "read", "requests": 1, "tag": part(1_000), "plug": part(0),
-         "scheduler": part(0), "device": part(3_000)},
-        {"class": 1, "operation": "other", "requests": 9, "tag": part(9), "plug": part(9),
-         "scheduler": part(9), "device": part(9)},
-    ],
-    "depth": {"driver": {"mean": 88.0, "series": [[0, 80.0], [100, 96.0]]},
-              "scheduler": {"mean": 3.0, "series": []}},
-    "lost": {"events": 2, "intervals": 1},
-}  # fmt: skip
-
-
-def test_an_explanation_is_the_mean_wait_of_a_request_in_each_part():
-    (reader,) = explanations_of(CAPTURED)
-    assert reader.group == "reader" and reader.requests == 4
-    assert reader.tag_s == pytest.approx(1e-6)
-    assert reader.scheduler_s == pytest.approx(0.75e-6)
-    assert reader.device_s == pytest.approx(3e-6)
-    assert (reader.device_depth, reader.lost, reader.bin_s) == (88.0, 3, 0.1)
-    assert reader.depth_series == (80.0, 96.0)
 
 
 def test_decided_and_large_differences_are_explained_the_largest_first():

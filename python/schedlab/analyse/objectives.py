@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from schedlab.spec import Flag, Objective, Samples
 
 #: How the names of metrics of readers begin.
-READERS = ("reader_", "read_", "startup_")
+READERS = ("reader_", "read_", "startup_", "newcomer_")
 #: Per goal the metrics that decide, the first that a workload reports.
 DECIDING: dict[Objective, tuple[str, ...]] = {
     "throughput": (
@@ -19,7 +19,9 @@ DECIDING: dict[Objective, tuple[str, ...]] = {
         "elapsed_s",
     ),
     "latency": (
+        "newcomer_latency_ns_p90",
         "reader_latency_ns_p99",
+        "commit_latency_ns_p99",
         "latency_ns_p99",
         "reader_latency_ns_mean",
         "latency_ns_mean",
@@ -29,7 +31,9 @@ DECIDING: dict[Objective, tuple[str, ...]] = {
     "fairness": ("fairness_jain", "read_bytes_per_s"),
     "responsiveness": (
         "startup_s",
+        "newcomer_latency_ns_mean",
         "reader_latency_ns_mean",
+        "commit_latency_ns_mean",
         "latency_ns_p99_9",
         "latency_ns_p99",
         "max_read_response_ms",

@@ -69,6 +69,7 @@ class Actors:
     result: Mapping[str, Any]
     depth: int = 0
     tags: int = 0
+    seconds: float = 0.0  # the window that was asked for
 
     @cached_property
     def groups(self) -> dict[str, dict[str, Any]]:
@@ -81,8 +82,8 @@ class Actors:
         return min(float(g["series"]["window_ms"][0]) for g in self.groups.values()) / 1e3
 
     def window_s(self, name: str) -> float:
-        """How long a group was measured."""
-        return float(self.groups[name]["elapsed_ns"]) / 1e9
+        """How long a group was measured; the whole window where nothing was completed in it."""
+        return float(self.groups[name]["elapsed_ns"]) / 1e9 or self.seconds
 
     def side(self, name: str, direction: str) -> dict[str, Any]:
         """`reads` or `writes` of a group."""
@@ -99,7 +100,7 @@ class Actors:
 
     def waiting_ns(self, name: str) -> float:
         """How long the oldest request had waited in vain at the end: at least the true latency."""
-        return float(self.groups[name]["oldest_pending_ns"] or self.groups[name]["elapsed_ns"])
+        return float(self.groups[name]["oldest_pending_ns"]) or self.window_s(name) * 1e9
 
     def cpu_s(self) -> float:
         """CPU time of all processes, their kernel workers included."""
@@ -165,7 +166,7 @@ def run_actors(
     `depth` is that of the load, for the record. Errors as of `run_groups`.
     """
     result = run_groups(groups, seconds, ramp_seconds, process=True, device=target.device or None)
-    return Actors(result, depth, target.tags)
+    return Actors(result, depth, target.tags, seconds or 0.0)
 
 
 def served(
@@ -181,7 +182,7 @@ def served(
         found = latency.metrics(stats["bins"], prefix)
         return {f"{prefix}latency_ns_mean": float(stats["mean"]), **found}, {}
     names = [f"{prefix}latency_ns_{q}" for q in ("mean", *latency.QUANTILES)]
-    waited = max(actors.waiting_ns(name), float(actors.groups[name]["elapsed_ns"]))
+    waited = max(actors.waiting_ns(name), actors.window_s(name) * 1e9)
     return dict.fromkeys(names, waited), dict.fromkeys(names, "at-least")
 
 

@@ -262,11 +262,8 @@ def _ranges(of: Chart, line: Line, places: Sequence[Point], up: object) -> str:
 
 def _end_names(of: Chart, heights: Sequence[float], right: float) -> list[str]:
     """The names of the lines at their ends, pushed apart so that they do not cover."""
-    named = sorted(
-        (height, line)
-        for height, line in zip(heights, [ln for ln in of.lines if ln.points], strict=True)
-        if line.name
-    ) if any(line.name for line in of.lines) else []  # fmt: skip
+    drawn = zip(heights, [line for line in of.lines if line.points], strict=True)
+    named = sorted(((at, line) for at, line in drawn if line.name), key=lambda each: each[0])
     parts, last = [], -math.inf
     for height, line in named:
         at = max(height, last + 12)

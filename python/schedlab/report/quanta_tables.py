@@ -45,12 +45,16 @@ def _per_process(runs: Mapping[str, Sequence[Run]]) -> list[str]:
 
 
 def _sums(runs: Mapping[str, Sequence[Run]]) -> list[str]:
-    lines = [f"{'quantum':<20} sum of counts   CPU burst s   calculations per CPU second"]
+    """Counts and rates of the quanta; the index has the shortest quantum as 100."""
+    lines = [f"{'quantum':<20} sum of counts   CPU burst s   calculations per CPU second   index"]
+    first = 0.0
     for label, each in runs.items():
         count = fmean(sum(w["calculations"] for w in _workers(run)) for run in each)
         burst = fmean(sum(w["cpu_burst_s"] for w in _workers(run)) for run in each)
         rate = fmean(run.metrics["calculations_per_cpu_s"] for run in each)
-        lines.append(f"{label:<20} {count:>13.1f} {burst:>13.6f} {rate:>29.2f}")
+        first = first or rate
+        index = 100 * rate / first
+        lines.append(f"{label:<20} {count:>13.1f} {burst:>13.6f} {rate:>29.2f} {index:>7.2f}")
     return lines
 
 

@@ -1,0 +1,202 @@
+"""What is built on the load engine is true on the real kernel: new and steady readers, what the
+device says of itself, starved runs, cold and first writes, and a limit that must be found.
+
+Other programs may be at work on the machine of the tests, so the gates against them are off here;
+comparisons are of alternating runs, and the largest differences are far above that noise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import statistics
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedlab.app import measure
+from schedlab.app.admit import admit
+from schedlab.host.control import Control
+from schedlab.kinds import Outcome
+from schedlab.run import gates
+from schedlab.run.admitted import Permission
+from schedlab.run.backends.io import IoSession, open_session
+from schedlab.spec import Candidate, Cell, Experiment, Stopping, Target, Workload
+
+MIB = 1 << 20
+SIZE_BYTES = 256 * MIB
+NONE = Candidate("none", {"scheduler": "none"})
+BFQ = Candidate("bfq", {"scheduler": "bfq"})
+
+pytestmark = pytest.mark.usefixtures("root_with_loop", "state", "alone")
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gates against other programs are off: tests share their machine."""
+    monkeypatch.setattr(gates, "neighbour_findings", lambda before, after: ())
+    monkeypatch.setattr(gates, "frequency_findings", lambda *readings: ())
+    monkeypatch.setattr(gates, "settle", lambda devices, settle_s=0.0: (0.0, None))
+
+
+def bfq_is_there() -> None:
+    if "bfq" not in Path("/sys/block").joinpath(any_loop(), "queue/scheduler").read_text():
+        pytest.skip("this kernel has no bfq")
+
+
+def any_loop() -> str:
+    return next(path.name for path in Path("/sys/block").glob("loop*"))
+
+
+def experiment(*works: Workload, rotational: Any = "0", **changes: Any) -> Experiment:
+    target = Target("scratch", "/var/tmp", SIZE_BYTES, rotational=rotational)
+    usual = {"candidates": (NONE, BFQ), "baseline": "none", "aa_arm": False}
+    return Experiment(
+        title="t", kind="io", target=target, workloads=works, seed=1, **{**usual, **changes}
+    )
+
+
+@contextlib.contextmanager
+def opened(*works: Workload, **changes: Any) -> Iterator[Callable[..., Outcome]]:
+    """An open session; `run(workload, candidate)` measures once."""
+    admitted = admit(experiment(*works, **changes), Permission())
+    with Control() as control, open_session(admitted, control, lambda text: None) as session:
+        count = iter(range(1000))
+
+        def run(work: Workload, candidate: Candidate) -> Outcome:
+            number = next(count)
+            cell = Cell(number, 0, work.label, candidate.label, seed=number)
+            assert isinstance(session, IoSession)
+            return session.measure(cell, work, candidate)
+
+        yield run
+
+
+def fatal(outcome: Outcome) -> list[str]:
+    return [each.detail for each in outcome.gates if each.fatal]
+
+
+NEWCOMER = Workload("newcomer", "newcomer", "newcomer_latency_ns_mean")
+STEADY = Workload("steady", "reader-beside-writers", "reader_latency_ns_mean", {"seconds": 1.0})
+
+
+@pytest.mark.parametrize("rotational", ["0", "1"])
+def test_bfq_favours_a_new_process_and_not_for_long(rotational: str) -> None:
+    """The first second is a workload of its own; a steady reader does not see it. The run says
+    what the device says of itself, also after the scheduler was switched."""
+    with opened(NEWCOMER, STEADY, rotational=rotational) as run:
+        bfq_is_there()
+        pairs = [(run(NEWCOMER, NONE), run(NEWCOMER, BFQ)) for _ in range(3)]
+        steady = run(STEADY, BFQ)
+    name = "newcomer_latency_ns_mean"
+    ratios = [none.metrics[name] / bfq.metrics[name] for none, bfq in pairs]
+    assert statistics.median(ratios) > 4, ratios
+    newcomer_ns = statistics.median(bfq.metrics[name] for _, bfq in pairs)
+    assert steady.metrics["reader_latency_ns_mean"] > 4 * newcomer_ns
+    for each in (*(one for pair in pairs for one in pair), steady):
+        assert fatal(each) == []
+        assert each.properties["rotational"] == int(rotational)
+        # the load is twice what the driver takes, and the driver was full
+        assert each.properties["load_depth"] * 2 >= 2 * each.properties["driver_tags"] > 0
+        assert each.properties["in_driver_max"] >= each.properties["driver_tags"] / 2
+
+
+def test_an_open_loop_reader_asks_at_its_rate_whoever_serves_it() -> None:
+    """Latency counts from the planned arrivals, so slow service cannot thin the sample out."""
+    with opened(STEADY) as run:
+        found = [run(STEADY, candidate) for candidate in (NONE, BFQ)]
+    for each in found:
+        arrivals = sum(row[2] for row in each.histograms["latency_ns"])
+        assert abs(arrivals - 200) < 5 * 200**0.5  # Poisson, 200/s for 1 s
+        series = each.series["reader"]
+        assert 10 * each.properties["measured_from_s"] == pytest.approx(10, abs=1.5)
+        assert len(series) >= 19  # ramp and window, in bins of 100 ms
+        assert sum(row[1] for row in series) > 200
+
+
+def test_a_reader_that_gets_nothing_is_a_result_and_no_failed_run() -> None:
+    work = Workload(
+        "limited", "throttled-reads", "throughput_bytes_per_s",
+        {"limit_bytes_per_s": 65536, "record_bytes": 65536, "depth": 1, "seconds": 0.3,
+         "ramp_seconds": 0.2},
+    )  # fmt: skip
+    with opened(work) as run:  # a request takes a second, so none ends in the window
+        found = run(work, NONE)
+    assert fatal(found) == []
+    assert found.bounds["throughput_bytes_per_s"] == "at-most"
+    assert found.metrics["throughput_bytes_per_s"] == pytest.approx(65536 / 0.3, rel=0.2)
+
+
+def test_the_first_write_is_one_and_leaves_no_hole() -> None:
+    """On a device the region is discarded first, and filled again afterwards."""
+    work = Workload(
+        "write", "file-test", "throughput_bytes_per_s",
+        {"test": "write", "record_bytes": MIB, "seconds": 0.05},
+    )  # fmt: skip
+    admitted = admit(experiment(work), Permission())
+    with Control() as control, open_session(admitted, control, lambda text: None) as session:
+        found = session.measure(Cell(0, 0, "write", "none", 1), work, NONE)
+        with Path(session.target.path).open("rb") as device:  # type: ignore[attr-defined]
+            pieces = []
+            for offset in range(0, SIZE_BYTES, 8 * MIB):
+                device.seek(offset)
+                pieces.append(device.read(4096))
+    assert fatal(found) == []
+    assert "test_done" not in found.properties  # it was not called a rewrite
+    assert all(any(piece) for piece in pieces)
+
+
+def hdparm_bytes_per_s(device: str) -> float:
+    done = subprocess.run(["hdparm", "-t", device], capture_output=True, text=True, check=True)
+    found = re.search(r"=\s+([\d.]+)\s+([kMG])B/sec", done.stdout)
+    assert found is not None, done.stdout
+    return float(found[1]) * {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found[2]]
+
+
+def test_buffered_device_reads_are_those_of_hdparm() -> None:
+    """hdparm stops at the end of the device too; the page cache would give several times that."""
+    if shutil.which("hdparm") is None:
+        pytest.skip("hdparm is not installed")
+    work = Workload("buffered", "device-timings", "throughput_bytes_per_s", {"timing": "buffered"})
+    admitted = admit(experiment(work), Permission())
+    ratios: list[float] = []
+    with Control() as control, open_session(admitted, control, lambda text: None) as session:
+        path = str(session.target.path)  # type: ignore[attr-defined]
+        for number in range(15):
+            ours = session.measure(Cell(number, 0, "buffered", "none", 1), work, NONE)
+            assert fatal(ours) == []
+            ratios.append(ours.metrics["throughput_bytes_per_s"] / hdparm_bytes_per_s(path))
+            if len(ratios) >= 5 and abs(statistics.median(ratios) - 1) < 0.1:
+                return
+    pytest.fail(f"ratios to hdparm: {ratios}")
+
+
+def test_a_limit_of_80_percent_is_found(tmp_path: Path) -> None:
+    """A positive control: the interval holds the truth, and the wait is before the driver's tag."""
+    limit = 64 * MIB
+    candidates = tuple(
+        Candidate(name, {"scheduler": "none", "workload.limit_bytes_per_s": bytes_per_s})
+        for name, bytes_per_s in (("full", limit), ("eighty", limit * 8 // 10))
+    )
+    work = Workload(
+        "reads", "throttled-reads", "throughput_bytes_per_s",
+        {"seconds": 1.5, "ramp_seconds": 0.5},
+    )  # fmt: skip
+    found = measure.run(
+        experiment(work, candidates=candidates, baseline="full", stopping=Stopping(blocks=5)),
+        tmp_path / "r",
+    )
+    (pair,) = found.verdict.workloads["reads"].pairs
+    low, high = sorted(1 / end if pair.a == "full" else end for end in (pair.low, pair.high) if end)
+    assert low <= 0.8 <= high
+    assert high < 1
+    explained = found.record.explanations.get(("reads", "eighty"))
+    if not explained:
+        pytest.skip("no block capture here: needs BTF and CAP_BPF")
+    reader = next(each for each in explained if each.group == "readers")
+    if reader.has_limits:  # where the kernel traces functions, `tag` holds the time of limits
+        assert reader.tag_s > reader.scheduler_s + reader.device_s
