@@ -16,8 +16,10 @@ import argparse
 import json
 import os
 import tempfile
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 from schedlab import _core
 from schedlab.host.control import Control
@@ -33,7 +35,7 @@ MODELS = (
     ("ncq2014", {"dilate": 200.0, "service": "serial"}),
     ("nvme-slow", {"dilate": 100.0}),
 )
-WAIT_S = 120.0
+RAMP_S = 2.0
 INSTANT = "model = 'fixed'\nservice = '0'\nservers = 1\nsize = '64m'\n"
 
 
@@ -49,7 +51,7 @@ def reads(path: str, depth: int, seconds: float, span: int) -> tuple[float, floa
     }
     group = {"name": "r", "path": path, "workers": 1, "engine": "io_uring", "workload": workload}
     group |= {"direct": True, "clock": "completion"}
-    job = {"seconds": seconds, "ramp_seconds": 1.0, "groups": [group]}
+    job = {"seconds": seconds, "ramp_seconds": RAMP_S, "groups": [group]}
     result = json.loads(_core.run_io_job(json.dumps(job)))["groups"][0]
     latency = result["reads"]["latency"]
     left, p99_ns = latency["count"] * 0.99, 0
@@ -68,17 +70,19 @@ def cpu_s(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def accuracy(control: Control, seconds: float) -> list[str]:
+def accuracy(control: Control, names: list[str], seconds: float, wait_s: float) -> list[str]:
     lines = [
         "| model | in flight | IOPS | program, mean | model, mean | error | program, p99 "
         "| model, p99 | error | late p50 / p99 µs | server's CPU | gate |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for model, changes in MODELS:
+        if names and model not in names:
+            continue
         device = control.emulated(Emulation(model, size_bytes=4 << 30, **changes))
         control.set_scheduler(device.path, "none")
         for depth in (1, min(32, device.facts["tags"])):
-            lines.append(accuracy_line(model, device, depth, seconds))
+            lines.append(accuracy_line(model, device, depth, seconds, wait_s))
             print(lines[-1], flush=True)
     return lines
 
@@ -99,14 +103,20 @@ def wait_until_idle(seconds: float) -> None:
             return
 
 
-def accuracy_line(model: str, device: Emulated, depth: int, seconds: float) -> str:
-    wait_until_idle(WAIT_S)
+def accuracy_line(model: str, device: Emulated, depth: int, seconds: float, wait_s: float) -> str:
+    wait_until_idle(wait_s)
     device.reset()
     assert device.server
     before_s, start_s = cpu_s(device.server.process_id), time.monotonic()
-    device.mark()
+    # The model's window inside the program's: after the ramp, before the queue runs empty.
+    begin = threading.Timer(RAMP_S + 0.5, device.mark)
+    accounts: list[dict[str, Any]] = []
+    end = threading.Timer(RAMP_S + seconds - 0.5, lambda: accounts.append(device.account()))
+    begin.start()
+    end.start()
     rate, mean_us, p99_us = reads(device.path, depth, seconds, device.size_bytes)
-    account = device.account()
+    end.join()
+    account = accounts[0]
     cpu = (cpu_s(device.server.process_id) - before_s) / (time.monotonic() - start_s)
     modelled, late = account["modelled"], account["lateness"]
     gates = [finding.gate for finding in device.gate_findings(account)]
@@ -154,9 +164,13 @@ def idle(control: Control) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0, help="length of each measurement")
+    parser.add_argument("--wait", type=float, default=120.0, help="for an idle host, s a line")
+    parser.add_argument("models", nargs="*", help="only these; writes no file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory, Control() as control:
-        table = accuracy(control, options.seconds)
+        table = accuracy(control, options.models, options.seconds, options.wait)
+        if options.models:
+            return
         way = path(control, Path(directory))
         idle_line = idle(control)
     text = [
