@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Debian packages: to build (the compiler and libelf are for BPF), and to run every test.
 BUILD_PACKAGES := gcc g++ make pkg-config clang libelf-dev zlib1g-dev python3-venv util-linux
-TEST_PACKAGES := chromium fio hdparm tmux xz-utils zstd
+TEST_PACKAGES := btrfs-progs chromium fio hdparm strace tmux xfsprogs xz-utils zstd
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c' -o -name '*.h')
 
 .PHONY: run setup test lint lock clean

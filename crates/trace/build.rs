@@ -1,11 +1,10 @@
-//! Compiles the BPF program with clang. Without clang the crate is built without BPF and says so.
+//! Compiles the BPF programs with clang. Without clang the crate is built without BPF and says so.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     println!("cargo:rustc-check-cfg=cfg(bpf_program)");
-    println!("cargo:rerun-if-changed=src/bpf/bursts.bpf.c");
     println!("cargo:rerun-if-env-changed=CLANG");
     let (Ok(include), Some(out)) = (
         std::env::var("DEP_BPF_INCLUDE"),
@@ -13,20 +12,31 @@ fn main() {
     ) else {
         return; // built without the feature `bpf`
     };
-    let object = PathBuf::from(out).join("bursts.bpf.o");
+    let out = PathBuf::from(out);
+    let compiled = ["bursts", "blocks", "runqueue"].map(|name| compile(name, &include, &out));
+    if compiled == [true; 3] {
+        println!("cargo:rustc-cfg=bpf_program");
+    }
+}
+
+/// Compiles one program; false where there is no clang.
+fn compile(name: &str, include: &str, out: &Path) -> bool {
+    let source = format!("src/bpf/{name}.bpf.c");
+    println!("cargo:rerun-if-changed={source}");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let compiled = Command::new(&clang)
         .args([
-            "-g", "-O2", "-Wall", "-Werror", "-target", "bpf", "-I", &include,
+            "-g", "-O2", "-Wall", "-Werror", "-target", "bpf", "-I", include,
         ])
-        .args(["-c", "src/bpf/bursts.bpf.c", "-o"])
-        .arg(&object)
+        .args(["-c", &source, "-o"])
+        .arg(out.join(format!("{name}.bpf.o")))
         .status();
     match compiled {
-        Ok(status) if status.success() => println!("cargo:rustc-cfg=bpf_program"),
-        Ok(status) => panic!("{clang} could not compile src/bpf/bursts.bpf.c: {status}"),
+        Ok(status) if status.success() => true,
+        Ok(status) => panic!("{clang} could not compile {source}: {status}"),
         Err(error) => {
             println!("cargo:warning=built without BPF ({clang}: {error}); install clang for it");
+            false
         }
     }
 }

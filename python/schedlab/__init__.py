@@ -1,14 +1,18 @@
-"""schedlab: a laboratory for Linux schedulers. Measure, model, decide, apply and take back."""
+"""schedlab: a laboratory for Linux schedulers. Measure, model, decide, apply and undo."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+# Loaded now, so that importing it later does not take the name of the function below.
+from schedlab import run as _run_package  # noqa: F401
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from schedlab.result import Result
-    from schedlab.spec import Objective
+    from schedlab.run.admitted import Permission
+    from schedlab.spec import Experiment, Objective
 
 __version__ = "0.1.0"
 
@@ -22,3 +26,25 @@ def load(directory: str | Path, goal: Objective | None = None) -> Result:
     from schedlab.result import Result
 
     return Result.load(directory, goal)
+
+
+def run(
+    experiment: Experiment | str | Path,
+    out: str | Path | None = None,
+    *,
+    permission: Permission | None = None,
+) -> Result:
+    """Measure an experiment, or the file of one, in a new result folder; see `app.measure.run`.
+
+    >>> import schedlab
+    >>> from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+    >>> result = schedlab.run(Experiment(
+    ...     title="Two policies", kind="sim", target=Target("none"), seed=1, baseline="fcfs",
+    ...     candidates=(Candidate("fcfs", {"policy": "fcfs"}), Candidate("tsb", {"policy": "tsb"})),
+    ...     workloads=(Workload("A", "ssd", "mean_read_ms", {"requests": 500}),),
+    ...     stopping=Stopping(blocks=6), aa_arm=False,
+    ... ), out="results/two-policies")  # doctest: +SKIP
+    """
+    from schedlab.app.measure import run as measure_experiment
+
+    return measure_experiment(experiment, out, permission=permission)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlab.kinds import KINDS
 from schedlab.spec import AA_SUFFIX, Experiment, Objective, Record, Verdict, to_json
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from schedlab.analyse import Decision
+    from schedlab.analyse.looks import Extension
 
 
 class Result:
@@ -38,7 +41,7 @@ class Result:
         return cls(Folder.open(Path(path)), goal)
 
     def __repr__(self) -> str:
-        return f"<Result {self.folder.path.name}: {self.verdict.statement}>"
+        return f"<Result {self.folder.path.name}: {self.verdict.code}>"
 
     @cached_property
     def record(self) -> Record:
@@ -62,6 +65,42 @@ class Result:
         path = self.folder.path / "verdict.json"
         write_atomic(path, json.dumps(to_json(self.verdict), indent=1) + "\n")
         return path
+
+    def headline(self) -> str:
+        """The answer in a few sentences: which candidate, and at what price."""
+        from schedlab import report
+
+        return report.headline(self.record, self.verdict)
+
+    def text(
+        self, width: int = 80, colour: bool = False, reports: Sequence[tuple[str, str]] = ()
+    ) -> str:
+        """The answer as text: headline, table, what to do next; `reports` are (name, path)."""
+        from schedlab import report
+
+        return report.text(
+            self.record,
+            self.verdict,
+            width=width,
+            colour=colour,
+            folder=self.folder.path,
+            reports=reports,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The verdict as plain JSON types."""
+        return dict(to_json(self.verdict))
+
+    def write_reports(self) -> dict[str, str]:
+        """Write verdict.json, report.html and report.xlsx into the folder; their paths."""
+        from schedlab import report
+
+        self.save_verdict()
+        folder = self.folder.path
+        html, xlsx = folder / "report.html", folder / "report.xlsx"
+        report.write_html(self.record, self.verdict, html, folder=folder)
+        report.write_xlsx(self.record, self.verdict, xlsx, folder=folder)
+        return {"folder": str(folder), "html": str(html), "xlsx": str(xlsx)}
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the report, in a frame so that its style stays inside."""
@@ -96,7 +135,7 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
 
     experiment = record.experiment
     objective = _frozen_goal(experiment)
-    primary, secondary = samples(record)
+    primary, secondary = samples(record, _actors(record))
     verdict = analyse(
         primary,
         secondary=secondary,
@@ -104,10 +143,35 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
         goal=goal or objective,
         frozen=goal in (None, objective),
         published=experiment.published,
+        device=experiment.target.path if experiment.target.kind == "device" else "",
+        mdd_before=record.planning.mdd if record.planning else None,
+        extension=_extension(record),
         **_question(record),
     )
     sizes = (experiment.workloads, experiment.candidates, primary)
     return replace(verdict, knees=knees(*sizes), flags=(*verdict.flags, *call_costs(*sizes)))
+
+
+def _extension(record: Record) -> Extension | None:
+    """How a finished experiment was continued, if it was."""
+    from schedlab.analyse.looks import extension
+
+    planning, stopping = record.planning, record.experiment.stopping
+    if planning is None or not planning.first_blocks:
+        return None
+    first = replace(stopping, blocks=planning.first_blocks)
+    announced = stopping.may_extend or None
+    return extension(first, planning.first_blocks, planning.blocks, may_extend=announced)
+
+
+def _actors(record: Record) -> dict[tuple[str, str], str]:
+    """Whose figure a metric is, where it is another actor's of the same run."""
+    return {
+        (work.label, metric): actor
+        for work in record.experiment.workloads
+        if work.kind in KINDS
+        for metric, actor in KINDS[work.kind].actors.items()
+    }
 
 
 def _frozen_goal(experiment: Experiment) -> Objective | None:

@@ -30,13 +30,14 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def new_loop(root_with_loop: None, tmp_path: Path) -> Iterator[Callable[[], str]]:
+def new_loop(root_with_loop: None, tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Make loop devices that belong to the test; all are removed after it."""
     made: list[tuple[int, str]] = []
 
-    def make() -> str:
+    def make(size_bytes: int = 16 << 20) -> str:
         backing = tmp_path / f"disk-{len(made)}.img"
-        backing.write_bytes(bytes(16 << 20))
+        with backing.open("wb") as file:
+            file.truncate(size_bytes)
         for index in range(64, 4096):
             try:
                 if owned.add_loop(index):

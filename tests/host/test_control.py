@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import re
 import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from schedlab.errors import HostError, RestoreError
-from schedlab.host import knobs, owned
+from schedlab.host import journal, knobs, leftovers, owned, scratch
+from schedlab.host.consent import consent_to
 from schedlab.host.control import Control
 
 
@@ -38,7 +43,7 @@ def test_everything_under_queue_is_put_back(state: Path, loop: str) -> None:
                 assert control.check() == ()
         control.write_knob(knobs.queue_of(loop) / "read_ahead_kb", 512)
     assert queue_values(loop) == before
-    assert not (state / "journal.jsonl").exists()
+    assert journal.sessions(state) == []
 
 
 def test_each_candidate_starts_from_the_kernels_defaults(state: Path, loop: str) -> None:
@@ -136,16 +141,37 @@ def test_what_was_made_is_removed(state: Path, root_with_loop: None, tmp_path: P
         (directory / "file").write_text("x", encoding="ascii")
         formatted = control.scratch(16 << 20, tmp_path)
         mounted = control.filesystem(formatted)
-        assert Path(formatted.backing_file).stat().st_blocks * 512 >= 16 << 20  # no holes
+        assert not Path(formatted.backing_file).exists()  # it never had a name
         (mounted / "file").write_text("x", encoding="ascii")
         group = control.cgroup("test")
         assert Path(scratch.path).is_block_device()
-        assert Path(scratch.backing_file).stat().st_blocks * 512 >= 8 << 20
+        assert scratch.backing_file.startswith(f"{tmp_path}/#")
+        assert knobs.read_value(knobs.queue_of(scratch.path) / "rotational") == "0"
         dio = Path("/sys/block", Path(scratch.path).name, "loop/dio").read_text(encoding="ascii")
         assert scratch.direct_io == (dio.strip() == "1")
     gone = (Path("/sys/block") / Path(scratch.path).name, directory, mounted, group)
     assert not any(path.exists() for path in gone)
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def test_where_a_file_needs_a_name_it_is_gone_once_the_loop_device_holds_it(
+    state: Path, root_with_loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scratch, "_unnamed", lambda directory: None)
+    place = tmp_path / "place"
+    place.mkdir()
+    with Control() as control:
+        made = control.scratch(8 << 20, place)
+        name = Path(made.path).name
+        assert list(place.iterdir()) == []
+        assert leftovers.stale(state) == []
+        assert made.backing_file.startswith(f"{place}/schedlab-scratch-")
+        dio = Path(f"/sys/block/{name}/loop/dio").read_text(encoding="ascii").strip()
+        assert made.direct_io == (dio == "1")
+        descriptor = os.open(made.path, os.O_RDWR | os.O_DIRECT)
+        os.close(descriptor)
+        control.set_scheduler(made.path, "bfq")
+    assert not Path(f"/sys/block/{name}").exists()
 
 
 def test_leaving_while_inside_our_own_cgroup(state: Path, root_with_loop: None) -> None:
@@ -162,7 +188,7 @@ def test_the_scratch_file_neither_repeats_nor_compresses(
 
     with Control() as control:
         scratch = control.scratch(40 << 20, tmp_path)
-        data = Path(scratch.backing_file).read_bytes()
+        data = Path(scratch.path).read_bytes()
     blocks = {data[at : at + 4096] for at in range(0, len(data), 4096)}
     assert len(blocks) == (40 << 20) // 4096
     assert len(zlib.compress(data[: 2 << 20], 1)) > 2 << 20
@@ -181,12 +207,113 @@ def test_scratch_sizes_that_cannot_be(
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
-def test_only_one_schedlab_at_a_time(state: Path) -> None:
-    message = f"another schedlab.*{os.getpid()}"
-    with Control(), pytest.raises(HostError, match=message), Control():
-        pass
-    with Control():
-        pass
+def test_two_sessions_share_a_host_but_not_a_device(
+    state: Path, new_loop: Callable[[], str], tmp_path: Path
+) -> None:
+    mine, yours = new_loop(), new_loop()
+    knob = tmp_path / "knob"
+    knob.write_text("4\n", encoding="ascii")
+    with Control() as one, Control() as other:
+        one.set_scheduler(mine, "bfq")
+        other.set_scheduler(yours, "bfq")
+        one.write_knob(knob, 5)
+        message = f"{mine} belongs to another schedlab at work: process {os.getpid()} "
+        with pytest.raises(HostError, match=message) as caught:
+            other.set_scheduler(mine, "kyber")
+        assert "Ctrl-C" in caught.value.hint
+        with pytest.raises(HostError, match=f"{mine} belongs"):
+            other.claim(mine)
+        with pytest.raises(HostError, match=f"{knob} belongs"):
+            other.write_knob(knob, 6)
+        assert one.check() == other.check() == ()
+        assert knob.read_text(encoding="ascii") == "5\n" or knob.read_text("ascii") == "5"
+    assert [queue_values(loop)["scheduler"] for loop in (mine, yours)] == ["none", "none"]
+    assert knob.read_text(encoding="ascii")[:1] == "4"
+    with Control() as later:
+        later.set_scheduler(mine, "kyber")
+
+
+def test_the_first_original_wins_over_a_session_that_died(state: Path, loop: str) -> None:
+    """Killed with its guardian after a change: the next one restores before it snapshots."""
+    before = queue_values(loop)
+    program = (
+        "import os, signal\n"
+        "from schedlab.host.control import Control\n"
+        "control = Control().__enter__()\n"
+        f"control.set_scheduler({loop!r}, 'bfq')\n"
+        "os.kill(control.guardian_process_id, 9)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    with Control() as control:
+        subprocess.run([sys.executable, "-c", program], check=False, timeout=60)
+        assert queue_values(loop)["scheduler"] == "bfq"
+        control.set_scheduler(loop, "kyber")
+    assert queue_values(loop) == before
+
+
+def test_rotational_is_set_kept_over_candidates_and_put_back(state: Path, loop: str) -> None:
+    queue = knobs.queue_of(loop)
+    before = knobs.read_value(queue / "rotational")
+    other = "0" if before == "1" else "1"
+    with Control() as control:
+        assert control.set_rotational(loop, other == "1") == before
+        for scheduler in ("bfq", "none", "bfq"):
+            applied = control.set_scheduler(loop, scheduler)
+            assert applied.queue["rotational"] == other
+        assert control.check() == ()
+    assert knobs.read_value(queue / "rotational") == before
+
+
+@pytest.fixture
+def debug_tags(loop: str, tmp_path: Path) -> Iterator[Callable[[], int]]:
+    """The depth of the driver's tags of a loop device, which only debugfs shows."""
+    where = tmp_path / "debugfs"
+    where.mkdir()
+    done = subprocess.run(["mount", "-t", "debugfs", "none", str(where)], check=False)
+    file = where / "block" / Path(loop).name / "hctx0" / "tags"
+    try:
+        if done.returncode or not file.exists():
+            pytest.skip("needs debugfs with block/ (CONFIG_BLK_DEBUG_FS, no lockdown)")
+        yield lambda: int(re.findall(r"^depth=(\d+)", file.read_text("ascii"), re.MULTILINE)[0])
+    finally:
+        subprocess.run(["umount", str(where)], check=False)
+
+
+@pytest.mark.parametrize("original", ["none", "mq-deadline"])
+def test_driver_tags_that_nr_requests_narrowed_are_widened_again(
+    state: Path, loop: str, debug_tags: Callable[[], int], original: str
+) -> None:
+    set_by_hand(loop, scheduler=original)
+    before, tags = queue_values(loop), debug_tags()
+    with Control() as control:
+        control.set_scheduler(loop, "none", {"nr_requests": 16})
+        assert debug_tags() == 16
+        control.set_scheduler(loop, "mq-deadline")
+        assert debug_tags() == tags
+        control.set_scheduler(loop, "none", {"nr_requests": 16})
+    assert (queue_values(loop), debug_tags()) == (before, tags)
+
+
+def test_a_set_of_queues_takes_a_scheduler_that_all_offer(
+    state: Path, new_loop: Callable[[], str]
+) -> None:
+    loops = [new_loop(), new_loop()]
+    with Control() as control:
+        applied = control.set_schedulers(loops, "mq-deadline", {"fifo_batch": 2})
+        assert [each.tunables for each in applied] == [{"fifo_batch": "2"}] * 2
+        with pytest.raises(HostError, match="does not offer"):
+            control.set_schedulers(loops, "nosuch")
+    assert {queue_values(loop)["scheduler"] for loop in loops} == {"none"}
+
+
+def test_what_is_written_with_a_consent_counts_as_ours_next_time(state: Path, loop: str) -> None:
+    with consent_to(loop) as consent, Control() as control:
+        target = control.write_to(consent)
+        with Path(target).open("r+b") as file:
+            file.write(os.urandom(1 << 20))
+        with Control() as other, pytest.raises(HostError, match="belongs to another"):
+            other.claim(loop)
+    consent_to(loop).close()
 
 
 def test_a_forked_child_that_leaves_puts_nothing_back(state: Path, loop: str) -> None:

@@ -46,12 +46,12 @@ def lvm_label() -> bytes:
     return struct.pack("<8sQI", b"LABELONE", 1, crc) + body
 
 
-def md_superblock() -> bytes:
+def md_superblock(offset: int = 4096) -> bytes:
     """Linux software RAID, version 1.2 (include/uapi/linux/raid/md_p.h), checksum included."""
     block = bytearray(256)
     struct.pack_into("<4I16s32s", block, 0, 0xA92B4EFC, 1, 0, 0, b"u" * 16, b"host:0")
     struct.pack_into("<Q", block, 128, 2048)
-    struct.pack_into("<Q", block, 144, 8)
+    struct.pack_into("<Q", block, 144, offset // 512)
     total = sum(struct.unpack("<64I", bytes(block)))
     struct.pack_into("<I", block, 216, (total & 0xFFFFFFFF) + (total >> 32))
     return bytes(block)
@@ -80,8 +80,8 @@ def test_a_device_with_content_is_refused(
     make(loop)
     content = Path(loop).read_bytes()
     with pytest.raises(HostError) as caught:
-        devices.require_destroyable(loop, destroy_data=True)
-    assert f"{loop} will not be written to: " in str(caught.value)
+        consent_to(loop)
+    assert f"Refusing to write to {loop}: " in str(caught.value)
     assert reason in str(caught.value)
     assert caught.value.hint
     assert Path(loop).read_bytes() == content
@@ -143,7 +143,7 @@ def test_a_device_in_use_is_refused(loop: str, tmp_path: Path) -> None:
 
 
 def test_an_empty_device_needs_the_explicit_word(loop: str) -> None:
-    devices.require_destroyable(loop, destroy_data=True)
+    consent_to(loop)
     with pytest.raises(HostError, match="would destroy") as caught:
         devices.require_destroyable(loop, destroy_data=False)
     assert f"--destroy-data {loop}" in caught.value.hint

@@ -130,7 +130,7 @@ def test_the_state_directory_of_another_user_is_a_clear_error(
     nobody: list[str], state: Path
 ) -> None:
     state.mkdir(mode=0o700)
-    (state / "journal.jsonl").write_text("{}\n", encoding="ascii")
+    (state / "session-1-1.jsonl").write_text("{}\n", encoding="ascii")
     for arguments in (["recover"], ["io", "get"], ["doctor"], ["io", "set", "none", "loop0"]):
         done = subprocess.run(
             [*nobody, *arguments], capture_output=True, text=True, check=False, timeout=60

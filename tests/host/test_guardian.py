@@ -7,8 +7,10 @@ and STEP=N repeats it alone.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.host import journal, knobs, owned, recover
+from schedlab.host import journal, knobs, owned, recover, shelter
 
 OWNER = Path(__file__).with_name("doomed_owner.py")
-KILLS = int(os.environ.get("KILLS", "8"))
+KILLS = int(os.environ.get("KILLS", "5"))
 
 
 def start(device: str, directory: Path, who: str, step: int) -> subprocess.Popen[str]:
@@ -31,6 +33,7 @@ def start(device: str, directory: Path, who: str, step: int) -> subprocess.Popen
 
 def recover_now(state: Path) -> recover.Recovery:
     """What `schedlab recover` does: wait for a guardian at work, then put back the rest."""
+    journal.prepare(state)
     with journal.held(state, wait_s=30.0) as got:
         assert got, "the lock is still held"
         return recover.settle(state)
@@ -63,7 +66,7 @@ class Scene:
     def assert_as_before(self, context: str) -> None:
         assert self.queues() == self.before, context
         assert self.left_over() == [], context
-        assert not (self.state / "journal.jsonl").exists(), context
+        assert journal.sessions(self.state) == [], context
 
 
 @pytest.fixture
@@ -128,6 +131,99 @@ def test_a_guardian_killed_while_it_restores_leaves_work_for_recover(scene: Scen
         scene.assert_as_before(f"owner killed at step {step}, then the guardian")
 
 
+PROGRAM = (
+    "import sys\n"
+    "from schedlab.host.control import Control\n"
+    "with Control() as control:\n"
+    "    control.set_scheduler(sys.argv[1], 'kyber', {'nr_requests': 9})\n"
+    "    control.scratch(1 << 20, sys.argv[2])\n"
+    "    control.directory(sys.argv[2])\n"
+    "    print(control.guardian_is_confined, control.guardian_process_id, flush=True)\n"
+    "    sys.stdin.read()\n"
+)
+
+
+def hierarchies() -> list[str]:
+    """The mounted cgroup hierarchies in which a group can be made."""
+    return [str(root) for root in shelter.groups_of() if os.access(root, os.W_OK)]
+
+
+def kill_group(group: Path) -> None:
+    """What a container's stop does: `cgroup.kill`, or each process that the group lists."""
+    if (group / "cgroup.kill").exists():
+        (group / "cgroup.kill").write_text("1", encoding="ascii")
+        return
+    while processes := (group / "cgroup.procs").read_text(encoding="ascii").split():
+        for process in map(int, processes):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("root", hierarchies(), ids=lambda root: Path(root).name)
+def test_the_guardian_outlives_the_control_group_of_its_owner(scene: Scene, root: str) -> None:
+    group = Path(root) / f"{owned.PREFIX}victim-{os.getpid()}"
+    group.mkdir()
+    if Path(root).name == "cpuset":
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            (group / name).write_text((Path(root) / name).read_text())
+    try:
+        join = f"import os; open({str(group / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"
+        process = subprocess.Popen(
+            [sys.executable, "-c", join + PROGRAM, scene.device, str(scene.directory)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout
+        confined, guardian = process.stdout.readline().split()
+        assert confined == "False"
+        listed = (group / "cgroup.procs").read_text(encoding="ascii").split()
+        assert (str(process.pid) in listed, guardian in listed) == (True, False)
+        assert knobs.read_value(knobs.scheduler_file(scene.device)) == "kyber"
+        kill_group(group)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == -signal.SIGKILL
+        wait_for_no_journal(scene.state)
+        scene.assert_as_before(errors)
+    finally:
+        assert owned.wait_until(lambda: _removed(group), 10.0)
+
+
+def _removed(group: Path) -> bool:
+    with contextlib.suppress(OSError):
+        group.rmdir()
+    return not group.exists()
+
+
+def wait_for_no_journal(state: Path) -> None:
+    assert owned.wait_until(lambda: not journal.exists(state), 30.0)
+
+
+# A system call and which of them: each write, fsync, rename, truncation and removal by which a
+# state file changes, in the owner.
+SYSTEM_CALLS = ("write", "fsync", "rename", "unlink", "ftruncate", "ioctl", "flock")
+
+
+@pytest.mark.parametrize("call", SYSTEM_CALLS)
+def test_a_kill_at_a_system_call_loses_no_setting(scene: Scene, call: str) -> None:
+    """SIGKILL by strace as the n-th such call of the owner begins; then of its guardian, too."""
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace to kill at a system call")
+    killed = 0
+    for number in (1, 2, 4, 7, 12, 20):
+        where = f"inject={call}:signal=SIGKILL:when={number}"
+        command = ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", where]
+        program = [sys.executable, "-c", PROGRAM, scene.device, str(scene.directory)]
+        done = subprocess.run(
+            [*command, *program], input="", capture_output=True, text=True, timeout=60, check=False
+        )
+        killed += done.returncode != 0
+        recovery = recover_now(scene.state)
+        assert recovery.failed == recovery.foreign == [], f"{call} {number}"
+        scene.assert_as_before(f"{call} {number}: {done.stderr}{recovery}")
+        if not done.returncode:
+            break
+    assert killed or call == "ftruncate"
+
+
 def guardians_of(state: Path) -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
@@ -165,7 +261,7 @@ def test_the_guardian_ignores_signals_and_restores_alone(scene: Scene) -> None:
         process.kill()
         process.wait()
         deadline = time.monotonic() + 30
-        while (scene.state / "journal.jsonl").exists() and time.monotonic() < deadline:
+        while journal.exists(scene.state) and time.monotonic() < deadline:
             time.sleep(0.01)
         scene.assert_as_before("the guardian restores alone")
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -290,3 +291,291 @@ def test_an_exception_of_the_caller_ends_the_job_and_goes_on(loop: str) -> None:
 
     with pytest.raises(ZeroDivisionError):
         _core.run_io_job(json.dumps({"seconds": 60, "groups": [group(loop)]}), broken)
+
+
+# Workers as processes, the rate over time, newcomers, starvation
+
+
+def rows(result: dict[str, Any], side: str = "reads") -> list[list[int]]:
+    series: list[list[int]] = result["series"][side]
+    return series
+
+
+@pytest.mark.parametrize("process", [False, True])
+@pytest.mark.parametrize("engine,depth", [("psync", 1), ("io_uring", 8), ("mmap", 1)])
+def test_the_series_holds_every_completion_once(
+    loop: str, engine: str, depth: int, process: bool
+) -> None:
+    if engine == "io_uring":
+        io_uring()
+    load = group(loop, engine, depth, workers=2, direct=engine != "mmap")
+    result = run(load, 0.45, ramp_seconds=0.25, process=process)["groups"][0]
+    series = rows(result)
+    assert [row[0] for row in series[:7]] == [0, 100, 200, 300, 400, 500, 600]
+    started_ms, ended_ms = result["series"]["window_ms"]
+    assert 250 <= started_ms < ended_ms
+    assert sum(row[2] for row in series) <= result["device_bytes_read"]
+    assert result["device_bytes_read"] - sum(row[2] for row in series) <= 4096 * depth * 2
+    inside = sum(row[1] for row in series if 300 <= row[0] < 700)
+    assert 0 < inside <= result["reads"]["operations"] < sum(row[1] for row in series)
+    latency = sum(row[3] for row in series if row[0] >= 300)
+    mean = result["reads"]["latency"]["mean"] * result["reads"]["latency"]["count"]
+    assert 0.3 * mean < latency < 1.7 * mean
+    assert result["series"]["writes"] == []
+
+
+def test_workers_are_processes_of_their_own(loop: str) -> None:
+    ready: list[list[dict[str, Any]]] = []
+    facts: list[str] = []
+
+    def on_ready(text: str) -> None:
+        ready.append(json.loads(text))
+        for pid in (pid for crew in ready[0] for pid in crew["ids"]):
+            facts.append(Path(f"/proc/{pid}/stat").read_text())
+
+    loads = [group(loop, workers=2) | {"name": "a"}, group(loop, direction="write") | {"name": "b"}]
+    job = json.dumps({"seconds": 0.2, "process": True, "groups": loads})
+    result = json.loads(_core.run_io_job(job, None, on_ready))
+    assert [(crew["name"], len(crew["ids"])) for crew in ready[0]] == [("a", 2), ("b", 1)]
+    for stat in facts:
+        pid, after_name = int(stat.split()[0]), stat.rsplit(")", 1)[1].split()
+        parent, process_group = int(after_name[1]), int(after_name[2])
+        assert (parent, process_group) == (os.getpid(), pid)
+        assert not Path(f"/proc/{pid}").exists(), "it is reaped"
+    ids = [worker["id"] for crew in result["groups"] for worker in crew["workers"]]
+    assert sorted(ids) == sorted(pid for crew in ready[0] for pid in crew["ids"])
+    assert result["process_cpu_system_ns"] > 0
+
+
+@pytest.mark.parametrize("engine", ["psync", "io_uring"])
+def test_ctrl_c_ends_worker_processes_at_once(loop: str, engine: str) -> None:
+    if engine == "io_uring":
+        io_uring()
+    job = json.dumps({"seconds": 60, "process": True, "groups": [group(loop, engine, workers=2)]})
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, job], stdout=subprocess.PIPE, text=True, process_group=0
+    )
+    assert child.stdout
+    for _ in range(5):
+        assert child.stdout.readline() == "running\n"
+    os.killpg(child.pid, signal.SIGINT)
+    begun = time.monotonic()
+    output, _ = child.communicate(timeout=30)
+    assert time.monotonic() - begun < 1.0
+    result = json.loads(output.splitlines()[-1])
+    assert result["interrupted"]
+    assert result["groups"][0]["reads"]["operations"] > 0
+
+
+DOOMED = """
+import sys
+from schedlab import _core
+_core.run_io_job(sys.argv[1], None, lambda text: print(text, flush=True))
+"""
+
+
+def test_worker_processes_die_with_their_owner(loop: str) -> None:
+    job = json.dumps({"seconds": 60, "process": True, "groups": [group(loop, workers=3)]})
+    owner = subprocess.Popen([sys.executable, "-c", DOOMED, job], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout
+    pids = json.loads(owner.stdout.readline())[0]["ids"]
+    assert len(pids) == 3
+    owner.kill()
+    owner.wait()
+    deadline = time.monotonic() + 10
+    while any(is_running(pid) for pid in pids):
+        assert time.monotonic() < deadline, pids
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_killed_worker_process_is_an_error_that_says_so(loop: str) -> None:
+    def kill(text: str) -> None:
+        os.kill(json.loads(text)[0]["ids"][0], signal.SIGKILL)
+
+    job = json.dumps({"seconds": 60, "process": True, "groups": [group(loop)]})
+    with pytest.raises(HostError, match="killed by signal 9"):
+        _core.run_io_job(job, None, kill)
+
+
+def test_an_error_of_a_worker_process_keeps_its_class_and_hint(loop: str) -> None:
+    with pytest.raises(SpecError, match="record size of 700 B") as e:
+        run(group(loop, direct=True, record=700), process=True)
+    assert "multiple of 512" in e.value.hint
+
+
+@pytest.mark.parametrize("process", [False, True])
+def test_a_group_may_be_given_an_open_descriptor(loop: str, process: bool) -> None:
+    descriptor = os.open(loop, os.O_RDONLY)
+    try:
+        load = group(loop, direction="write", direct=True)
+        del load["path"]
+        before = sectors(loop)[1]
+        result = run(load | {"fd": descriptor}, process=process)["groups"][0]
+        assert result["writes"]["bytes"] == SPAN == sectors(loop)[1] - before
+        assert result["workers"][0]["path"] == f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("process", [False, True])
+def test_who_only_reads_opens_for_reading_only(loop: str, process: bool) -> None:
+    flags: list[int] = []
+
+    def look(text: str) -> None:
+        pid = json.loads(text)[0]["ids"][0]
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            if str(link.readlink()) == loop:
+                info = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text()
+                flags.append(int(info.split("flags:")[1].split()[0], 8))
+
+    job = {"seconds": 0.1, "process": process, "groups": [group(loop, direct=True)]}
+    _core.run_io_job(json.dumps(job), None, look)
+    assert [flag & os.O_ACCMODE for flag in flags] == [os.O_RDONLY]
+
+
+def test_a_newcomer_begins_later_and_tells_every_response(loop: str) -> None:
+    old = group(loop, span=4 << 20) | {"name": "old"}
+    new = group(loop, offset=4 << 20, span=4 << 20, start_after_ms=300, requests=50)
+    job = {"seconds": 30, "process": True, "groups": [old, new | {"ends_job": True}]}
+    begun = time.monotonic()
+    result = json.loads(_core.run_io_job(json.dumps(job)))
+    assert time.monotonic() - begun < 10, "the job ends with the newcomer"
+    first, newcomer = result["groups"]
+    assert rows(first)[0][1] > 0
+    assert [row[1] for row in rows(newcomer)[:3]] == [0, 0, 0]
+    assert sum(row[1] for row in rows(newcomer)) == 50 == newcomer["reads"]["operations"]
+    responses = newcomer["responses"]
+    assert len(responses) == 50
+    assert all(b[0] >= a[0] + a[1] for a, b in itertools.pairwise(responses))
+    total = sum(response for _, response in responses)
+    assert total == pytest.approx(newcomer["reads"]["latency"]["mean"] * 50, abs=50)
+    assert newcomer["workers"][0]["stopped_by"] == "pass"
+
+
+@pytest.mark.parametrize("engine", ["psync", "io_uring"])
+def test_who_is_not_served_at_all_has_a_result(freezable: Freezable, engine: str) -> None:
+    """A device that stalls for the whole window: rate 0, and how long the oldest waits."""
+    if engine == "io_uring":
+        io_uring()
+    rate = {"kind": "poisson", "rate_per_s": 200}
+    load = group(freezable.device, engine, direction="write", direct=True, arrivals=rate)
+    freezable.control(FIFREEZE)
+    thaw = threading.Timer(1.0, freezable.control, [FITHAW])
+    thaw.start()
+    try:
+        result = run(load, 0.5, process=True)["groups"][0]
+    finally:
+        thaw.join()
+    if engine == "io_uring":  # the window ends on time; psync's with its only request
+        assert result["writes"]["operations"] == 0
+        assert all(row[1] == 0 for row in rows(result, "writes"))
+        assert result["oldest_pending_ns"] > 0.4e9
+    assert 60 <= result["unanswered"] + result["writes"]["operations"] <= 250
+    assert result["writes"]["latency"]["max"] > 0.4e9
+
+
+def test_clients_of_a_database_commit_to_one_log(loop: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    clients = group(loop, workers=3) | {"log": {"path": str(log), "record": 512, "reads": 2}}
+    result = run(clients, 0.3, process=True)["groups"][0]
+    commits = result["writes"]["operations"]
+    done = result["transactions"]
+    assert done["count"] == commits > 0
+    assert done["per_s"] == pytest.approx(commits / result["elapsed_ns"] * 1e9)
+    assert result["reads"]["operations"] == 2 * commits
+    assert log.stat().st_size == 512 * commits == result["writes"]["bytes"]
+    assert done["latency"]["mean"] > result["writes"]["latency"]["mean"]
+    # On a device the log goes round in a part of it.
+    region = {"path": loop, "offset": 8 << 20, "span": 64 << 10}
+    result = run(group(loop) | {"log": region}, 0.2)["groups"][0]
+    assert result["transactions"]["count"] > 0
+
+
+def test_a_read_that_stops_at_the_end_comes_from_the_device(loop: str) -> None:
+    load = group(loop, pattern={"kind": "sequential"}, record=1 << 20, span=16 << 20)
+    for at_end, passes in (("stop", 1), ("drop", None)):
+        before = sectors(loop)[0]
+        result = run(load | {"cold": True, "at_end": at_end}, 0.3)["groups"][0]
+        read = sectors(loop)[0] - before
+        claimed = result["device_bytes_read"]
+        assert claimed <= read <= claimed + (16 << 20)  # read-ahead
+        if passes:
+            assert claimed == 16 << 20
+            assert result["workers"][0]["stopped_by"] == "pass"
+    before = sectors(loop)[0]
+    warm = run(load | {"cold": True, "prime": "read"})["groups"][0]
+    assert warm["prepared"]["primed_bytes"] == 16 << 20
+    assert sectors(loop)[0] - before >= 16 << 20
+
+
+def test_a_discarded_region_reads_as_zeros(loop: str, tmp_path: Path) -> None:
+    """The loop device passes a discard on to its file as a hole."""
+    written = run(group(loop, direction="write", direct=True))["groups"][0]
+    assert written["writes"]["bytes"] == SPAN
+    load = group(loop, direction="write", direct=True, requests=1, discard=True)
+    prepared = run(load)["groups"][0]["prepared"]
+    assert prepared["discarded"] in (True, False)
+    if not prepared["discarded"]:
+        assert "EOPNOTSUPP" in prepared["refused"]
+        return
+    with Path(loop).open("rb") as device:
+        assert sum(any(device.read(4096)) for _ in range(SPAN // 4096)) == 1
+
+
+@pytest.fixture
+def cgroup() -> Iterator[Path]:
+    """A cgroup of the test's own, in whichever version this host has."""
+    for root in ("/sys/fs/cgroup/blkio", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
+        place = Path(root) / f"schedlab-test-{os.getpid()}"
+        if not (Path(root) / "cgroup.procs").exists():
+            continue
+        try:
+            place.mkdir()
+        except OSError as error:
+            pytest.skip(f"needs a cgroup: {error}")
+        yield place
+        deadline = time.monotonic() + 10
+        while place.exists():
+            try:
+                place.rmdir()
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        return
+    pytest.skip("needs cgroups")
+
+
+def test_workers_enter_their_cgroup_and_priority(loop: str, cgroup: Path) -> None:
+    members: list[int] = []
+
+    def look(_: str) -> None:
+        members.extend(int(line) for line in (cgroup / "cgroup.procs").read_text().split())
+
+    load = group(loop, workers=2, cgroup=str(cgroup), ioprio={"class": "idle", "level": 7})
+    job = {"seconds": 0.1, "process": True, "groups": [load]}
+    result = json.loads(_core.run_io_job(json.dumps(job), None, look))
+    assert sorted(members) == sorted(w["id"] for w in result["groups"][0]["workers"])
+    with pytest.raises(SpecError, match="process"):
+        run(load, 0.1)
+    with pytest.raises(HostError, match="enter the cgroup"):
+        run(load | {"cgroup": str(cgroup / "absent")}, 0.1, process=True)
+
+
+def test_requests_in_the_driver_are_sampled(loop: str) -> None:
+    io_uring()
+    load = group(loop, "io_uring", 16, direct=True)
+    result = run(load, 0.5, device=loop)
+    inflight = result["inflight"]
+    assert inflight["device"] == Path(loop).name
+    assert inflight["error"] is None
+    assert inflight["samples"] >= 5
+    assert 0 < inflight["mean"] <= inflight["max"] <= 16
+    assert inflight["writes_mean"] == 0
+    assert run(load, 0.1, device="absent")["inflight"]["error"].startswith("/sys/class/block/abs")

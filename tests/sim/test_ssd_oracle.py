@@ -8,7 +8,7 @@ import pytest
 from schedlab.sim import Simulation
 from schedlab.sim.pool import run_threads
 
-ORACLE = Path(__file__).parents[2] / ".." / "shared" / "data" / "ncq"
+ORACLE = Path(__file__).parents[1] / "data" / "ncq"
 TIMES = [
     f"{which}_{direction}{at}_ms"
     for which in ("mean", "max")

@@ -7,10 +7,9 @@ import pytest
 
 from schedlab.analyse.call_cost import fit_call_cost
 
-STUDY = Path(__file__).parents[2] / ".." / "shared" / "data" / "block-size-5mib.csv"
+STUDY = Path(__file__).parents[1] / "data" / "block-size-5mib.csv"
 
 
-@pytest.mark.skipif(not STUDY.exists(), reason="the published measurements are not here")
 def test_the_published_block_sizes_cost_8_ms_a_write():
     rows = list(csv.DictReader(STUDY.open()))
     calls = [5 * 2**20 // int(row["block_bytes"]) for row in rows]

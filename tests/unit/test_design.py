@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from schedlab.design.candidates import parse_candidates
-from schedlab.design.orders import balanced_orders, williams_square
+from schedlab.design.orders import Orders, williams_square
 from schedlab.design.plan import arms, blocks_of, make_plan
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
@@ -38,11 +38,19 @@ def test_a_williams_square_balances_positions_and_neighbours(n):
 
 
 def test_orders_are_permutations_and_seeded():
-    orders = balanced_orders(5, 13, random.Random(3))
-    assert len(orders) == 13
-    assert all(sorted(order) == list(range(5)) for order in orders)
-    assert orders == balanced_orders(5, 13, random.Random(3))
-    assert orders != balanced_orders(5, 13, random.Random(4))
+    def orders(seed):
+        found = Orders(5, random.Random(seed))
+        return [found.of_block(block) for block in range(13)]
+
+    assert all(sorted(order) == list(range(5)) for order in orders(3))
+    assert orders(3) == orders(3)
+    assert orders(3) != orders(4)
+
+
+def test_a_longer_plan_begins_with_the_shorter_one():
+    whole = make_plan(experiment(blocks=9))
+    assert make_plan(experiment(blocks=9), blocks=2).cells == whole.cells[: 2 * 2 * 4]
+    assert make_plan(experiment(blocks=20)).cells[: len(whole.cells)] == whole.cells
 
 
 def test_every_block_holds_every_cell_once_with_one_seed_per_workload():

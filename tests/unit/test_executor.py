@@ -1,12 +1,13 @@
-"""The executor: discards and repeats, drops a block after three failures, goes on."""
+"""The executor: discards and repeats, leaves a cell missing after three failures, resumes."""
 
 import pytest
 
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import GateError, Interrupted
-from schedlab.run.executor import Executor
-from schedlab.run.outcome import Outcome
+from schedlab.kinds import Outcome
+from schedlab.run.admitted import Admitted, Permission
+from schedlab.run.executor import Executor, Rules
 from schedlab.spec import Experiment, GateFinding, Stopping, Target, Workload
 from schedlab.store.folder import Folder
 
@@ -42,18 +43,22 @@ def folder(tmp_path):
     return Folder.create(tmp_path / "r", experiment, make_plan(experiment), {})
 
 
-def carry_out(folder, session, stop=lambda blocks: None):
-    told = []
-    reason = Executor(folder, stop).carry_out(session, told.append)
-    return reason, told
+def executor(folder, stop=lambda blocks: None):
+    return Executor(Admitted(folder.experiment, Permission(), {}), folder, Rules(stop))
+
+
+def run_all(folder, session, stop=lambda blocks: None):
+    progress = []
+    reason = executor(folder, stop).run(session, progress.append)
+    return reason, progress
 
 
 def test_every_cell_is_measured_once_in_the_planned_order(folder):
     session = Scripted(good)
-    reason, told = carry_out(folder, session)
+    reason, progress = run_all(folder, session)
     assert session.calls == [cell.key for cell in folder.plan.cells]
     assert reason == "all 4 blocks are done"
-    assert (told[-1].done, told[-1].total, told[-1].eta_s) == (24, 24, 0)
+    assert (progress[-1].done, progress[-1].total, progress[-1].eta_s) == (24, 24, 0)
 
 
 def test_a_run_that_fails_a_gate_is_kept_and_repeated(folder):
@@ -64,28 +69,40 @@ def test_a_run_that_fails_a_gate_is_kept_and_repeated(folder):
             return Outcome({"iops": 9.0}, gates=(GateFinding("knob-changed", "x"),))
         return good(cell, attempt)
 
-    carry_out(folder, Scripted(outcome))
+    run_all(folder, Scripted(outcome))
     runs = [run for run in folder.runs() if run.key == first]
     assert [(run.status, run.attempt) for run in runs] == [("discarded", 1), ("ok", 2)]
 
 
-def test_three_failures_drop_the_block_and_go_on_with_the_next(folder):
+def test_three_failures_leave_one_cell_missing_and_nothing_else(folder):
+    bad = folder.plan.cells[7].key
+
     def outcome(cell, attempt):
-        if cell.block == 1:
+        if cell.key == bad:
             raise GateError("always", "it fails")
         return good(cell, attempt)
 
-    carry_out(folder, Scripted(outcome))
-    assert folder.record().dropped_blocks == (1,)
-    failed = {run.gates[0] for run in folder.runs() if run.status == "discarded"}
-    assert failed == {GateFinding("always", "it fails")}
-    assert sum(run.block == 1 for run in folder.runs()) == 3
-    assert sum(run.status == "ok" for run in folder.runs()) == 18
+    run_all(folder, Scripted(outcome))
+    assert folder.record().missing_cells == (bad,)
+    failed = [run for run in folder.runs() if run.status == "discarded"]
+    assert [run.gates[0] for run in failed] == [GateFinding("always", "it fails")] * 3
+    assert len(folder.record().analysed_runs) == 23
 
 
-def test_a_run_without_its_primary_metric_is_discarded(folder):
-    carry_out(folder, Scripted(lambda cell, attempt: Outcome({"elapsed_s": 1.0})))
-    assert {run.gates[0].gate for run in folder.runs()} == {"no-value"}
+def test_a_starved_run_is_a_result_with_a_bound(folder):
+    starved = Outcome({"iops": 0.5}, bounds={"iops": "at-most"})
+    run_all(folder, Scripted(lambda cell, attempt: starved))
+    runs = folder.record().analysed_runs
+    assert len(runs) == 24
+    assert {run.bounds["iops"] for run in runs} == {"at-most"}
+
+
+def test_the_rest_is_planned_once_after_the_pilot_block(folder):
+    done = []
+    rules = Rules(plan_is_complete=lambda: bool(done), plan_rest=lambda: done.append(1))
+    pilot = Executor(Admitted(folder.experiment, Permission(), {}), folder, rules)
+    assert pilot.run(Scripted(good), lambda progress: None) == "all 4 blocks are done"
+    assert done == [1]
 
 
 def test_what_was_interrupted_goes_on_where_it_stopped(folder):
@@ -95,28 +112,26 @@ def test_what_was_interrupted_goes_on_where_it_stopped(folder):
         return good(cell, attempt)
 
     with pytest.raises(Interrupted):
-        carry_out(folder, Scripted(outcome))
+        run_all(folder, Scripted(outcome))
     session = Scripted(good)
-    carry_out(folder, session)
+    run_all(folder, session)
     assert session.calls == [cell.key for cell in folder.plan.cells if cell.block >= 2]
 
 
 def test_a_stop_rule_is_asked_after_each_block_but_the_last(folder):
     asked = []
-    reason, _ = carry_out(
-        folder, Scripted(good), lambda n: asked.append(n) or (n == 2 and "enough")
-    )
+    reason, _ = run_all(folder, Scripted(good), lambda n: asked.append(n) or (n == 2 and "enough"))
     assert asked == [1, 2]
     assert reason == "enough"
     assert max(run.block for run in folder.runs()) == 1
 
 
 def test_what_is_over_is_not_begun_again(folder):
-    carry_out(folder, Scripted(good), lambda n: n == 2 and "enough")
+    run_all(folder, Scripted(good), lambda n: n == 2 and "enough")
     session = Scripted(good)
-    assert Executor(folder, lambda n: n == 2 and "enough").over() == "enough"
-    assert carry_out(folder, session, lambda n: n == 2 and "enough")[0] == "enough"
+    assert executor(folder, lambda n: n == 2 and "enough").over() == "enough"
+    assert run_all(folder, session, lambda n: n == 2 and "enough")[0] == "enough"
     assert not session.calls
-    carry_out(folder, session)
-    assert Executor(folder, lambda n: None).over() == "all 4 blocks are done"
+    run_all(folder, session)
+    assert executor(folder).over() == "all 4 blocks are done"
     assert {key[0] for key in session.calls} == {2, 3}

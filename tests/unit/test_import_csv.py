@@ -13,7 +13,7 @@ from schedlab.store.importers import csv
 from schedlab.store.importers.imported import Options
 from schedlab.store.table import samples
 
-DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
+DATA = Path(__file__).parents[1] / "data"
 SIMPLE = csv.Columns(candidate=("who",), value="speed", unit="KiB/s", block="n")
 
 

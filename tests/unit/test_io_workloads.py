@@ -1,29 +1,38 @@
-"""Workloads of block I/O that need no device: command lines, figures of workers, program starts."""
+"""Workloads of block I/O that need no device: command lines, figures of workers, bounds, loads."""
 
+import dataclasses
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from schedlab.app.worker_lines import as_iozone, worker_lines
+from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
 from schedlab.errors import SpecError
-from schedlab.run.place import Place
-from schedlab.run.worker_lines import as_iozone, worker_lines
-from schedlab.run.workloads import file_test, fio_file_test
-from schedlab.run.workloads.startup import Program
-from schedlab.spec import Workload
+from schedlab.kinds import KINDS, fio_file_test, latency, typed
+from schedlab.kinds.actors import Actors, load_depth, regions, served
+from schedlab.kinds.file_test import TESTS
+from schedlab.kinds.fio_file_test import FioFileTest
+from schedlab.kinds.newcomer import first_requests
+from schedlab.kinds.readers_together import jain
+from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.kinds.startup import Program
+from schedlab.run import gates
+from schedlab.run.backends.io import bounded
+from schedlab.run.explain import explanations_of, worth_explaining
 from schedlab.store.importers import iozone
 from schedlab.store.importers.imported import Options
 
 MIB = 1 << 20
 
 
-def workload(test, **parameters):
-    given = {"test": test, "record_bytes": 4096, "seconds": 0.3, **parameters}
-    return Workload(f"{test} 4 KiB", "fio-file-test", "iops", given)
+def fio_test(test, **parameters):
+    return FioFileTest(**{"test": test, "record_bytes": 4096, "seconds": 0.3, **parameters})
 
 
 @pytest.fixture
-def place(tmp_path):
-    return Place(tmp_path / "a:b", 8 * MIB, None, 512, False, tmp_path / "a:b", 8 * MIB)
+def target(tmp_path):
+    return ResolvedTarget(tmp_path / "a:b", 8 * MIB, None, 512, False, tmp_path / "a:b", 8 * MIB)
 
 
 @pytest.fixture
@@ -31,28 +40,182 @@ def fio(monkeypatch):
     monkeypatch.setattr(fio_file_test, "version", lambda: "fio-3.33")
 
 
-def test_the_command_line_of_fio_says_what_the_workload_says(place, fio):
+def test_the_command_line_of_fio_says_what_the_workload_says(target, fio):
     words = fio_file_test.command(
-        place, workload("reverse-read", depth=8, engine="io_uring", workers=2), seed=5
+        fio_test("reverse-read", depth=8, engine="io_uring", workers=2), target, seed=5
     )
     assert {
         "--rw=read:-8192", "--bs=4096", "--size=8388608", "--iodepth=8", "--numjobs=2",
         "--ioengine=io_uring", "--direct=1", "--randseed=5", "--runtime=300ms", "--time_based",
     } <= set(words)  # fmt: skip
-    assert f"--filename={place.path.parent}/a\\:b" in words
-    one_pass = fio_file_test.command(place, workload("record-rewrite", seconds=0), seed=1)
+    assert f"--filename={target.path.parent}/a\\:b" in words
+    one_pass = fio_file_test.command(fio_test("record-rewrite", seconds=0), target, seed=1)
     assert {"--size=4096", "--io_size=8388608", "--rw=write"} <= set(one_pass)
     assert "--time_based" not in one_pass
 
 
-def test_every_file_test_is_either_done_by_fio_or_refused_by_name(place, fio):
-    for test in file_test.TESTS:
+def test_every_file_test_is_either_done_by_fio_or_refused_by_name(target, fio):
+    for test in TESTS:
         if test in fio_file_test.ORDERS:
-            assert "fio" in fio_file_test.command(place, workload(test), seed=1)
+            assert "fio" in fio_file_test.command(fio_test(test), target, seed=1)
     with pytest.raises(SpecError, match="stride-read"):
-        fio_file_test.prepare(place, workload("stride-read"))
+        fio_test("stride-read").check("w")
     with pytest.raises(SpecError, match="only psync and io_uring"):
-        fio_file_test.prepare(place, workload("read", engine="mmap"))
+        fio_test("read", engine="mmap").check("w")
+
+
+def group(name="reader", *, bins=(), responses=(), pending_ns=0, elapsed_ns=2_000_000_000):
+    """A group of the engine's result, of reads only."""
+    count = sum(row[2] for row in bins)
+    mean = sum((low + high) / 2 * n for low, high, n in bins) / count if count else 0.0
+    return {
+        "name": name, "elapsed_ns": elapsed_ns, "oldest_pending_ns": pending_ns,
+        "responses": list(responses),
+        "reads": {"operations": count, "bytes": 4096 * count,
+                  "latency": {"count": count, "mean": mean, "bins": list(bins)}},
+    }  # fmt: skip
+
+
+def test_a_reader_that_was_not_served_has_waited_at_least_the_window():
+    """A starved run is a result in favour of nobody: the bound is what is known."""
+    starved = Actors({"groups": [group(pending_ns=1_400_000_000)]})
+    metrics, bounds = served(starved, "reader", "reads", "reader_")
+    assert metrics["reader_latency_ns_mean"] == 2e9
+    assert set(bounds.values()) == {"at-least"} and set(bounds) == set(metrics)
+    fed = Actors({"groups": [group(bins=[[1000, 1001, 2000]])]})
+    metrics, bounds = served(fed, "reader", "reads", "reader_")
+    assert (metrics["reader_latency_ns_mean"], bounds) == (1000.5, {})
+
+
+@pytest.mark.parametrize(
+    "answered, pending_ns, mean_ns, is_bound",
+    [(4, 0, 1e6, False), (3, 997_000_000, 250e6, True), (0, 1_900_000_000, 2e9, True)],
+)
+def test_the_first_requests_of_a_newcomer(answered, pending_ns, mean_ns, is_bound):
+    """Cut short, the waiting request counts with its age and everything is a lower bound."""
+    responses = [[n, 1_000_000] for n in range(answered)]
+    actors = Actors({"groups": [group("newcomer", responses=responses, pending_ns=pending_ns)]})
+    metrics, bounds = first_requests(actors, 4)
+    assert metrics["newcomer_latency_ns_mean"] == pytest.approx(mean_ns)
+    assert set(bounds) == (set(metrics) if is_bound else set())
+
+
+def test_a_quantile_that_too_few_requests_support_becomes_a_bound():
+    rows = [[n * 1000, n * 1000 + 999, 1] for n in range(1, 301)]
+    few = Outcome(
+        {"reader_latency_ns_mean": 1.0, **latency.metrics(rows, "reader_")},
+        histograms={"latency_ns": rows},
+    )
+    name = "reader_latency_ns_p99"
+    assert name not in few.metrics
+    found = bounded(few, name)
+    assert found.bounds == {name: "at-least"}
+    # With 300 requests the true p99 is above the 294th with 95 %: P(Binomial(300, .99) >= 294).
+    assert found.metrics[name] == 294_000
+    none = Outcome(
+        {"reader_latency_ns_mean": 2e9}, histograms={"latency_ns": []},
+        bounds={"reader_latency_ns_mean": "at-least"},
+    )  # fmt: skip
+    assert bounded(none, name).metrics[name] == 2e9
+
+
+def test_processes_have_regions_of_their_own():
+    homes = regions(1 << 30, (1, 2))
+    assert homes == [(0, 357_564_416), (357_564_416, 715_128_832)]
+    assert regions(1 << 30, (1, 2), shared=True) == [(0, 1 << 30)] * 2
+    with pytest.raises(SpecError, match="too few"):
+        regions(2 * MIB, (1, 2))
+
+
+def test_the_load_is_twice_what_the_driver_takes():
+    assert load_depth(0, 128, 2) * 2 == 256
+    assert load_depth(0, 0, 2) * 2 == 256
+    assert load_depth(7, 128, 2) == 7
+    assert load_depth(0, 1 << 16, 4) * 4 == 2048
+
+
+def test_fairness():
+    assert jain([5, 5, 5, 5]) == 1.0
+    assert jain([4, 0, 0, 0]) == 0.25
+
+
+def test_the_usual_workloads_leave_a_scheduler_something_to_decide():
+    works = workloads(USUAL_FAMILIES, Load(), "throughput")
+    assert [work.label for work in works][:2] == [
+        "newcomer beside writers", "reader beside writers",
+    ]  # fmt: skip
+    assert sum(work.kind == "file-test" for work in works) == 1
+    for objective in ("throughput", "latency", "fairness", "responsiveness"):
+        for work in workloads(tuple(FAMILIES), Load(tests=("read",)), objective):
+            kind = typed(work)
+            kind.check(work.label)
+            assert {work.metric, *work.secondary} <= set(kind.metrics), work.label
+
+
+def test_every_kind_says_whose_metrics_it_gives():
+    for kind in KINDS.values():
+        assert set(kind.actors) <= set(kind.metrics), kind.kind
+
+
+def snapshot(read_bytes):
+    fields = {f.name: 0 for f in dataclasses.fields(gates.Snapshot)}
+    return gates.Snapshot(**{**fields, "too_hot": (), "others": {}, "read_bytes": read_bytes})
+
+
+def test_a_warm_cache_fails_a_cold_run_and_reading_ahead_does_not():
+    before = snapshot(0)
+    found = gates.findings(before, snapshot(40 * MIB), None, cold_bytes=64 * MIB)
+    assert [each.gate for each in found] == ["not-cold"]
+    assert gates.findings(before, snapshot(80 * MIB), None, cold_bytes=64 * MIB) == ()
+
+
+def part(total_ns):
+    return {"sum_ns": total_ns}
+
+
+CAPTURED = {
+    "classes": [{"name": "other"}, {"name": "reader"}],
+    "groups": [
+        {"class": 1, "operation": "read", "requests": 3, "tag": part(3_000), "plug": part(600),
+         "scheduler": part(2_400), "device": part(9_000)},
+        {"class": 1, "operation": "read", "requests": 1, "tag": part(1_000), "plug": part(0),
+         "scheduler": part(0), "device": part(3_000)},
+        {"class": 1, "operation": "other", "requests": 9, "tag": part(9), "plug": part(9),
+         "scheduler": part(9), "device": part(9)},
+    ],
+    "depth": {"driver": {"mean": 88.0, "series": [[0, 80.0], [100, 96.0]]},
+              "scheduler": {"mean": 3.0, "series": []}},
+    "lost": {"events": 2, "intervals": 1},
+}  # fmt: skip
+
+
+def test_an_explanation_is_the_mean_wait_of_a_request_in_each_part():
+    (reader,) = explanations_of(CAPTURED)
+    assert reader.group == "reader" and reader.requests == 4
+    assert reader.tag_s == pytest.approx(1e-6)
+    assert reader.scheduler_s == pytest.approx(0.75e-6)
+    assert reader.device_s == pytest.approx(3e-6)
+    assert (reader.device_depth, reader.lost, reader.bin_s) == (88.0, 3, 0.1)
+    assert reader.depth_series == (80.0, 96.0)
+
+
+def test_decided_and_large_differences_are_explained_the_largest_first():
+    def of(label, ratio, verdict, **facts):
+        pair = SimpleNamespace(ratio=ratio, verdict=verdict)
+        usual = {"nothing_to_order": False, "control": False}
+        return SimpleNamespace(workload=label, pairs=(pair,), **{**usual, **facts})
+
+    found = {
+        n: of(n, *rest)
+        for n, *rest in [
+            ("small, decided", 1.1, "better"),
+            ("large, undecided", 0.1, "undecided"),
+            ("small, undecided", 1.1, "undecided"),
+        ]
+    }
+    found["control"] = of("control", 3.0, "better", control=True)
+    verdict = SimpleNamespace(workloads=found)
+    assert worth_explaining(verdict) == ("large, undecided", "small, decided")
 
 
 # 2 workers: 1 MiB in 1 s and 3 MiB in 2 s; the group takes 2 s.

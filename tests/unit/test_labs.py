@@ -1,29 +1,109 @@
-"""Every lab is a command line that its command understands."""
+"""Every lab is an experiment that the door would admit, and follows its study."""
+
+import json
+import os
+import re
 
 import pytest
+from click.testing import CliRunner
 
+from schedlab.app.comparison import Place
+from schedlab.app.labs import SCALES, Wishes, expanded, lab_experiment, lab_named, labs
 from schedlab.cli import cli
-from schedlab.cli.lab import labs
-from schedlab.cli.lab.run import named
+from schedlab.errors import SpecError
+from schedlab.kinds import typed
+
+IO_LABS = [name for name, lab in labs().items() if lab.kind == "io"]
 
 
-@pytest.mark.parametrize("name", labs())
-@pytest.mark.parametrize("scale", ["small", "full"])
-def test_the_options_of_a_lab_are_options_of_its_command(name, scale):
-    words = labs()[name].arguments(scale)
-    command, context = cli, cli.make_context("schedlab", list(words), resilient_parsing=True)
-    while hasattr(command, "get_command"):
-        command = command.get_command(context, words.pop(0))
-        assert command is not None
-    known = {option for parameter in command.params for option in parameter.opts}
-    used = {word for word in words if word.startswith("--")}
-    assert used <= known
-    assert len(labs()[name].study) > 50
+def experiment(name, scale="small", **wishes):
+    wishes.setdefault("schedulers", None if labs()[name].data.get("candidates") else "none,bfq")
+    return lab_experiment(lab_named(name), scale, Wishes(**wishes))
 
 
-def test_what_is_typed_takes_the_place_of_the_labs_own_options():
-    lab = labs()["bfq-tunables"]
-    assert named(["--device=/dev/x", "--blocks", "3"]) == {"device", "blocks", "scratch"}
-    words = lab.arguments("small", without=named(["--device=/dev/x", "--blocks", "3"]))
-    assert "--scratch" in lab.arguments("small")
-    assert not {"--scratch", "--blocks"} & set(words)
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", IO_LABS)
+def test_every_workload_of_a_lab_is_known_and_measures_its_metrics(name, scale):
+    found = experiment(name, scale)
+    assert found.workloads
+    for work in found.workloads:
+        kind = typed(work)
+        kind.check(work.label)
+        assert {work.metric, *work.secondary} <= set(kind.metrics)
+        assert kind.used_bytes(found.target.size_bytes) <= found.target.size_bytes
+
+
+def test_the_block_size_lab_has_both_halves_and_a_mapping_without_msync():
+    found = experiment("block-size", "full")
+    assert {c.settings["workload.mode"] for c in found.candidates} == {"sync", "direct", "mmap"}
+    halves = [(w.parameters.get("total_bytes"), w.parameters.get("calls")) for w in found.workloads]
+    assert halves.count((5 << 20, None)) == halves.count((None, 256)) == 7
+    assert found.workloads[0].label == "same bytes 512 B"
+
+
+def test_the_iozone_lab_has_the_studys_layout():
+    found = experiment("iozone-schedulers", "full")
+    assert len(found.workloads) == 63
+    assert found.stopping.blocks == 5
+    sizes = {work.parameters["record_bytes"] for work in found.workloads}
+    assert sizes == {size << 10 for size in (8, 16, 32, 64, 128, 256, 512, 8192, 16384)}
+    assert all(typed(work).direct for work in found.workloads)
+
+
+def test_the_quantum_lab_repeats_at_least_five_times():
+    assert all(lab_named("rr-quantum").scaled(scale)["sweep"]["repeat"] >= 5 for scale in SCALES)
+
+
+def test_interference_tells_a_new_reader_from_a_steady_one():
+    kinds = {work.kind for work in experiment("interference").workloads}
+    assert {"newcomer", "reader-beside-writers", "startup"} <= kinds
+
+
+def test_no_lab_says_what_comes_out():
+    """An outcome is computed from the runs; a study's own figures may be told."""
+    words = re.compile(r"\b(faster|slower|best|worse|wins?|better|cannot|reduces|cut)\b", re.I)
+    for lab in labs().values():
+        assert not words.search(lab.study), lab.name
+        assert len(lab.study) > 100
+
+
+def test_a_lab_runs_where_the_user_wants(tmp_path):
+    place = Place(scratch_bytes=64 << 20, scratch_directory=str(tmp_path))
+    found = experiment("interference", place=place, blocks=3, seed=7)
+    assert (found.target.size_bytes, found.target.path) == (64 << 20, str(tmp_path))
+    assert (found.stopping.blocks, found.seed) == (3, 7)
+    assert experiment("bfq-tunables", schedulers="none").candidates[0].label == "none"
+    turned = experiment("interference", place=Place(rotational="1"))
+    assert (turned.target.rotational, turned.target.size_bytes) == ("1", 512 << 20)
+
+
+def test_a_grid_is_every_combination():
+    grid = {"test": ["read", "write"], "record_bytes": ["4k", "1M"]}
+    work = {"label": "{test} {record_bytes}", "kind": "file-test", "grid": grid}
+    found = expanded({**work, "parameters": {"seconds": 1}})
+    labels = ["read 4 KiB", "read 1 MiB", "write 4 KiB", "write 1 MiB"]
+    assert [each["label"] for each in found] == labels
+    assert found[3]["parameters"] == {"seconds": 1, "test": "write", "record_bytes": "1M"}
+
+
+def test_an_unknown_lab_is_named_with_the_nearest():
+    with pytest.raises(SpecError) as error:
+        lab_named("block-sise")
+    assert "block-size" in error.value.hint
+
+
+@pytest.mark.parametrize("name", sorted(set(labs()) - {"ncq-ssd"}))
+def test_a_lab_shows_its_plan_without_touching_anything(name):
+    if os.geteuid() != 0:
+        pytest.skip("needs root: a temporary loop device is planned")
+    words = ["lab", "run", name, "--dry-run", "--json"]
+    if name in IO_LABS and not labs()[name].data.get("candidates"):
+        words += ["--schedulers", "none"]
+    shown = CliRunner().invoke(cli, words)
+    assert shown.exit_code == 0, shown.output
+    assert lab_named(name).title in shown.output or name == "rr-quantum"
+
+
+def test_labs_are_listed_with_what_was_studied():
+    shown = CliRunner().invoke(cli, ["lab", "list", "--json"])
+    assert {row["name"] for row in json.loads(shown.stdout)} == set(labs())

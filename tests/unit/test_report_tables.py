@@ -1,4 +1,4 @@
-"""Throughput against p99, and knees, in every form of the report; blocks are numbered from 1."""
+"""Throughput against p99, and knees, in every form of the report but the first screen."""
 
 import openpyxl
 import pytest
@@ -17,12 +17,11 @@ def case():
 
 
 def forms(case, language, tmp_path):
-    """Text, Markdown, page, and all cells of the workbook."""
+    """Markdown, page, and all cells of the workbook."""
     file = tmp_path / "report.xlsx"
     report.write_xlsx(*case, file, lang=language)
     book = openpyxl.load_workbook(file)
     cells = [c.value for sheet in book for row in sheet.iter_rows() for c in row if c.value]
-    yield report.text(*case, width=200, lang=language)
     yield report.markdown(*case, lang=language)
     yield report.html(*case, lang=language)
     yield "\n".join(map(str, cells))
@@ -74,15 +73,3 @@ def test_a_queue_depth_has_its_knee_for_every_candidate():
     assert all(k.reason == "knee" and 7.5 < k.low <= k.knee <= k.high < 8.5 for k in found)
     assert knees(made[:3], (Candidate("none"),), samples)[0].reason == "too few values"
     assert knees(made[:1], (Candidate("none"),), samples) == ()
-
-
-def test_flags_and_report_number_blocks_alike(case):
-    record, _ = case
-    lacking = [r for r in record.runs if r.candidate != "bfq" or r.block != 2]
-    torn = type(record)(record.experiment, record.plan, tuple(lacking))
-    verdict = simulation.judged(torn)
-    dropped = next(
-        f for f in verdict.workloads[record.runs[0].workload].flags if f.kind == "dropped-block"
-    )
-    assert dropped.text == "1 incomplete blocks are dropped for all candidates: 3"
-    assert "dropped for all candidates: 3" in report.text(torn, verdict)

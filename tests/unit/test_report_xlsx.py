@@ -8,8 +8,10 @@ from pathlib import Path
 import openpyxl
 import pytest
 import report_simulation as simulation
+import report_verdicts as made
 
 from schedlab import report
+from schedlab.report.workbook import axis_for, ratio_axis
 from schedlab.spec import Record, Verdict
 
 Case = tuple[Record, Verdict, Path]
@@ -26,7 +28,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 def test_sheets_and_charts(case: Case) -> None:
     book = openpyxl.load_workbook(case[2])
-    assert book.sheetnames == ["README", "Verdict", "Means", "Pairs", "Runs", "Host"]
+    assert book.sheetnames == ["Verdict", "Means", "Pairs", "Runs", "Host", "README"]
     charts = {name: book[name]._charts for name in book.sheetnames}
     assert len(charts["Verdict"]) == 1
     assert len(charts["Means"]) == 3
@@ -74,7 +76,65 @@ def test_pairs_are_all_there(case: Case) -> None:
     row = [cell.value for cell in sheet[2]]
     pair = of.pairs[0]
     assert row[0] == of.workload and row[2:5] == [pair.a, pair.b, pair.verdict]
-    assert row[6] == pytest.approx(100 * (pair.ratio - 1))
+    assert row[7] == pytest.approx(pair.ratio)
+    assert row[8] == pytest.approx(pair.low)
+
+
+def test_the_first_sheet_is_the_first_screen(tmp_path: Path) -> None:
+    path = tmp_path / "first.xlsx"
+    report.write_xlsx(*made.first_screen(), path)
+    sheet = openpyxl.load_workbook(path).worksheets[0]
+    rows = [[cell.value for cell in row] for row in sheet.iter_rows()]
+    assert str(rows[0][0]).startswith("It depends on the work")
+    assert str(rows[1][0]).startswith("Measured: 6")
+    table = next(i for i, row in enumerate(rows) if row[0] == "Workload")
+    assert rows[table][1:5] == ["none", "mq-deadline", "kyber", "bfq"]
+    assert rows[table + 1][:2] == ["new reader beside writers", "3.6\u00a0ms"]
+    assert rows[table + 1][4] == "46× shorter ▲"
+    assert rows[table + 2][4] == "29\u00a0% slower ▼"
+    commands = [cell for row in rows for cell in row if str(cell).startswith("schedlab ")]
+    assert commands == [
+        "schedlab apply bfq /dev/DEVICE",
+        "schedlab compare --resume DIR --blocks 14",
+    ]
+    numbers = next(row for row in rows[table + 8 :] if row[0] == "new reader beside writers")
+    assert numbers[3] == pytest.approx(46)
+
+
+@pytest.mark.parametrize(
+    ("values", "axis"),
+    [
+        ([810.0, 834.0], (0, 1000, 200, 0)),
+        ([0.9, 2.4], (0.5, 4.0, 0, 2)),
+        ([3.0, 900.0], (1.0, 1000.0, 0, 10)),
+        ([0.0, 7.0], (0, 8, 2, 0)),
+    ],
+)
+def test_axes_have_round_ticks_and_are_logarithmic_beyond_twofold(
+    values: list[float], axis: tuple[float, float, float, int]
+) -> None:
+    of = axis_for(values)
+    assert (of.low, of.high, of.step, of.log_base) == pytest.approx(axis)
+    assert of.low <= min(values) and max(values) <= of.high
+
+
+@pytest.mark.parametrize("far", [1.01, 1.2, 1.9, 2.5, 46.0, 5000.0])
+def test_ratio_axes_have_1_in_the_middle(far: float) -> None:
+    of = ratio_axis([1.0, 1 / far, far])
+    assert of.crossing == 1.0 and of.low <= 1 / far and far <= of.high
+    assert bool(of.log_base) == (far > 2)
+
+
+def test_charts_carry_their_axes(tmp_path: Path) -> None:
+    path = tmp_path / "first.xlsx"
+    report.write_xlsx(*made.first_screen(), path)
+    book = openpyxl.load_workbook(path)
+    (chart,) = book.worksheets[0]._charts
+    assert chart.y_axis.scaling.logBase == 10
+    assert (chart.y_axis.scaling.min, chart.y_axis.scaling.max) == (0.01, 100)
+    latency, throughput = book["Means"]._charts[:2]
+    assert latency.y_axis.scaling.logBase  # 46-fold
+    assert throughput.y_axis.scaling.logBase is None and throughput.y_axis.majorUnit > 0
 
 
 @pytest.mark.parametrize("language", report.LANGUAGES)

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 
-DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
+DATA = Path(__file__).parents[1] / "data"
 TPCC = DATA / "traces" / "tpcc-small.trace"
 
 

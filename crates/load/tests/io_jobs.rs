@@ -470,7 +470,10 @@ fn a_full_disk_is_counted_and_leaves_no_file() {
         assert_eq!(group.workers[0].stopped_by, "no_space", "{engine}");
         assert!(group.error_counts["ENOSPC"] >= 1);
         let first = group.first_error.as_ref().unwrap();
-        assert_eq!((first.operation, first.error.as_str()), ("write", "ENOSPC"));
+        assert_eq!(
+            (first.operation.as_str(), first.error.as_str()),
+            ("write", "ENOSPC")
+        );
         assert!(group.writes.bytes <= 1 << 20);
         assert!(!path.exists(), "the half-written file is removed");
     }

@@ -11,7 +11,8 @@ const SUB_BITS: u32 = 6;
 const BINS: usize = ((64 - SUB_BITS as usize) + 1) << SUB_BITS;
 
 /// Counts of non-negative integers (here: nanoseconds), with exact sum, minimum and maximum.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Packed", try_from = "Packed")]
 pub struct Histogram {
     counts: Vec<u64>,
     count: u64,
@@ -30,6 +31,46 @@ pub struct Bin {
     pub high: u64,
     /// How many values fell in.
     pub count: u64,
+}
+
+/// A histogram on its way to another process: occupied bins by number, the sum in two
+/// halves, the sum of squares as its bits (decimals would round it).
+#[derive(Serialize, Deserialize)]
+struct Packed {
+    bins: Vec<(usize, u64)>,
+    sum: (u64, u64),
+    square_sum_bits: u64,
+    min: u64,
+    max: u64,
+}
+
+impl From<Histogram> for Packed {
+    fn from(histogram: Histogram) -> Self {
+        let occupied = histogram.counts.iter().copied().enumerate();
+        Packed {
+            bins: occupied.filter(|(_, count)| *count > 0).collect(),
+            sum: ((histogram.sum >> 64) as u64, histogram.sum as u64),
+            square_sum_bits: histogram.square_sum.to_bits(),
+            min: histogram.min,
+            max: histogram.max,
+        }
+    }
+}
+
+impl TryFrom<Packed> for Histogram {
+    type Error = &'static str;
+
+    fn try_from(packed: Packed) -> Result<Self, Self::Error> {
+        let mut histogram = Histogram::new();
+        for (index, count) in packed.bins {
+            *histogram.counts.get_mut(index).ok_or("no such bin")? += count;
+            histogram.count += count;
+        }
+        histogram.sum = u128::from(packed.sum.0) << 64 | u128::from(packed.sum.1);
+        histogram.square_sum = f64::from_bits(packed.square_sum_bits);
+        (histogram.min, histogram.max) = (packed.min, packed.max);
+        Ok(histogram)
+    }
 }
 
 impl Default for Histogram {
@@ -65,6 +106,20 @@ fn high_of(index: usize) -> u64 {
     } else {
         low_of(index + 1) - 1
     }
+}
+
+/// Number of bins of every histogram.
+pub const HISTOGRAM_BINS: usize = BINS;
+
+/// The bin of a value, for counts that are kept outside a [`Histogram`] (in shared memory).
+#[inline]
+pub fn histogram_bin(value: u64) -> usize {
+    index(value)
+}
+
+/// The range of values of a bin, both included.
+pub fn histogram_bin_range(bin: usize) -> (u64, u64) {
+    (low_of(bin), high_of(bin))
 }
 
 impl Histogram {
@@ -241,6 +296,17 @@ mod tests {
             (a.sum(), a.min(), a.max()),
             (both.sum(), both.min(), both.max())
         );
+    }
+
+    #[test]
+    fn a_histogram_travels_whole() {
+        let mut histogram = Histogram::new();
+        for value in [0, 1, 63, 64, 1 << 40, u64::MAX, u64::MAX] {
+            histogram.record(value);
+        }
+        let text = serde_json::to_string(&histogram).unwrap();
+        assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), histogram);
+        assert!(serde_json::from_str::<Histogram>(&text.replace("[[0,", "[[99999,")).is_err());
     }
 
     #[test]

@@ -19,10 +19,14 @@
 
 mod histogram;
 mod rng;
+mod schedule;
+mod steps;
 mod units;
 mod workload;
 
-pub use histogram::{Bin, Histogram};
+pub use histogram::{histogram_bin, histogram_bin_range, Bin, Histogram, HISTOGRAM_BINS};
 pub use rng::Rng;
+pub use schedule::Schedule;
+pub use steps::{Step, Steps};
 pub use units::{Bytes, Nanos, UnitError};
 pub use workload::{Arrivals, Direction, Pattern, Request, Workload, WorkloadError};

@@ -2,28 +2,41 @@
 //! are documented in `crates/load/src/io/job.rs` and `result.rs`.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
-use schedlab_load::io::{self, nop, timings, IoError, Job, Wish};
+use schedlab_load::io::{self, nop, timings, Crewmates, IoError, Job, Wish};
 
 /// Carries out a job and gives its result as JSON.
 ///
 /// The GIL is released; signals are looked at every 20 ms. Ctrl-C ends the job, whose result then
 /// says `interrupted`. `should_end`, if given, is called as often; by giving true it ends the
-/// measured window, as if its time were over.
+/// measured window, as if its time were over. `on_ready`, if given, is called once with the JSON of
+/// the workers, `[{"name": "reader", "ids": [4711]}]`, before the first of them begins.
 #[pyfunction]
-#[pyo3(signature = (job_json, should_end=None))]
+#[pyo3(signature = (job_json, should_end=None, on_ready=None))]
 pub fn run_io_job(
     py: Python<'_>,
     job_json: &str,
     should_end: Option<Py<PyAny>>,
+    on_ready: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let mut ear = Ear::new(should_end);
+    let ear = Mutex::new(Ear::new(should_end));
+    let listen = || match ear.lock() {
+        Ok(mut ear) => ear.listen(),
+        Err(_) => Wish::Stop,
+    };
+    let introduce = |mates: &[Crewmates]| {
+        if let (Some(callable), Ok(mut ear)) = (&on_ready, ear.lock()) {
+            ear.introduce(callable, mates);
+        }
+    };
     let done = py.detach(|| {
         let job = Job::from_json(job_json)?;
-        io::run(&job, &mut || ear.listen())
+        io::run_watched(&job, &mut |mates| introduce(mates), &mut || listen())
     });
+    let ear = ear.into_inner().unwrap_or_else(PoisonError::into_inner);
     ear.answer(py, done)
 }
 
@@ -58,7 +71,17 @@ impl Ear {
         }
     }
 
+    /// Tells the caller who the workers are; what it raises ends the job.
+    fn introduce(&mut self, callable: &Py<PyAny>, mates: &[Crewmates]) {
+        let text = serde_json::to_string(mates).unwrap_or_default();
+        let told = Python::attach(|py| callable.call1(py, (text,)).map(drop));
+        self.raised = self.raised.take().or(told.err());
+    }
+
     fn listen(&mut self) -> Wish {
+        if self.raised.is_some() {
+            return Wish::Stop;
+        }
         let end = Python::attach(|py| {
             py.check_signals()?;
             match &self.should_end {

@@ -3,14 +3,18 @@
 
 use pyo3::prelude::*;
 
+mod block_capture;
 mod burst_capture;
 mod cpu_command;
 mod cpu_cost;
 mod cpu_crew;
+mod cpu_mix;
 mod cpu_sim;
 mod disk_sim;
 mod emulated_device;
 mod io_job;
+mod launched;
+mod runqueue_capture;
 mod sim_names;
 mod sim_run;
 mod stoppable;
@@ -20,6 +24,7 @@ mod trace_file;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<block_capture::BlockCapture>()?;
     module.add_class::<burst_capture::BurstCapture>()?;
     module.add_function(wrap_pyfunction!(
         burst_capture::probe_burst_sources,
@@ -27,6 +32,13 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     )?)?;
     module.add_class::<cpu_command::HeldCommand>()?;
     module.add_class::<cpu_crew::CpuCrew>()?;
+    module.add_class::<cpu_mix::CpuMix>()?;
+    module.add_class::<runqueue_capture::RunQueueCapture>()?;
+    module.add_function(wrap_pyfunction!(cpu_mix::spin_ns_per_1000, module)?)?;
+    module.add_class::<launched::Launched>()?;
+    module.add_function(wrap_pyfunction!(launched::scheduling_of, module)?)?;
+    module.add_function(wrap_pyfunction!(launched::match_output, module)?)?;
+    module.add_function(wrap_pyfunction!(launched::pattern_groups, module)?)?;
     module.add_function(wrap_pyfunction!(cpu_cost::measure_cpu_costs, module)?)?;
     module.add_function(wrap_pyfunction!(cpu_crew::calibrate_cpu_kernel, module)?)?;
     cpu_sim::register(module)?;

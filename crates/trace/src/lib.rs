@@ -1,3 +1,7 @@
+//! What the kernel does, from its events: CPU bursts of processes (below), and where the requests of
+//! a block device spend their time ([`BlockCapture`]), how long tasks wait for a CPU
+//! ([`RunQueueCapture`]).
+//!
 //! CPU bursts of chosen processes, from the running kernel: how long each stayed on a CPU each
 //! time, and whether it left of its own accord.
 //!
@@ -11,6 +15,7 @@
 //! A record that did not fit is counted in [`Bursts::lost`], never hidden.
 #![warn(missing_docs)]
 
+mod blocks;
 #[cfg(all(feature = "bpf", bpf_program))]
 #[path = "bpf/mod.rs"]
 mod bpf;
@@ -19,12 +24,15 @@ mod bpf;
 mod bpf;
 mod collector;
 mod perf;
+mod runqueue;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use blocks::{BlockCapture, BlockError, BlockOptions, BlockResult};
 pub use collector::{Burst, TaskBursts};
+pub use runqueue::{ClassWaits, RunQueueCapture, RunQueueResult, Waits};
 
 /// Where bursts come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -178,4 +186,15 @@ impl Capture {
 /// The interval of the reader's timer.
 pub(crate) fn drain_interval(options: &Options) -> Duration {
     Duration::from_millis(options.drain_ms.max(1))
+}
+
+/// Monotonic time, as BPF programs see it.
+pub(crate) fn now_ns() -> u64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes to a valid timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

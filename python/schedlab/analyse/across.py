@@ -1,4 +1,4 @@
-"""What all workloads say together: weighted means inside each block, and "best everywhere"."""
+"""What all workloads say together: weighted means inside each block, claims over workloads."""
 
 from __future__ import annotations
 
@@ -6,118 +6,165 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from schedlab.analyse.comparison import Comparison
-from schedlab.analyse.intervals import compare_blocked
-from schedlab.analyse.matrix import Floats, Table
-from schedlab.analyse.sequential import ONE_LOOK, Levels
-from schedlab.analyse.unblocked import compare_unblocked
+from schedlab.analyse import rule
+from schedlab.analyse.comparison import Comparison, compare_blocks, compare_runs
+from schedlab.analyse.matrix import Table
+from schedlab.analyse.quantiles import Floats, t_quantile
+
+#: Up to so many workloads the smallest p-values go through Holm, above through Benjamini–Hochberg.
+HOLM_WORKLOADS = 10
 
 
 @dataclass(frozen=True)
 class Joint:
     """Several workloads as one: those that count, the candidates in all of them, their logs.
 
-    Blocked data: `y` (n × k) and `twin` (n, the A/A arm, NaN where it lacks a workload) are
-    weighted means of logs. `sign` is −1 where all metrics are lower-is-better; with metrics of
-    both directions those are turned round by `weights`, and higher is better.
+    `arms` (n × a) are weighted means of the logs of the blocks that all have. `sign` is −1 where
+    all metrics are lower-is-better; with metrics of both directions those are turned round by
+    `weights`, and higher is better.
     """
 
     tables: tuple[Table, ...]
     candidates: tuple[str, ...]
     weights: tuple[float, ...]
     sign: float
-    y: Floats
-    twin: Floats
+    arms: Floats
+    twin_of: int | None
+    session: NDArray[np.intp]
     blocks: tuple[int, ...]
+    steps: Floats
+    missing: float
+    filled: int
 
     @property
     def groups(self) -> list[list[Floats]]:
         """Per workload the runs of each common candidate."""
-        return [
-            [table.groups[table.candidates.index(label)] for label in self.candidates]
-            for table in self.tables
-        ]
+        return [[t.groups[t.candidates.index(c)] for c in self.candidates] for t in self.tables]
+
+    def first(self, blocks: int) -> Joint:
+        """The same after its first blocks."""
+        from dataclasses import replace
+
+        return replace(
+            self,
+            arms=self.arms[:blocks],
+            session=self.session[:blocks],
+            blocks=self.blocks[:blocks],
+        )
 
 
-def join(tables: Sequence[Table], order: Sequence[str]) -> Joint:
-    """The workloads that bear on the question: not negative controls, zeros, or single candidates.
+def counted(tables: Sequence[Table]) -> list[Table]:
+    """The workloads that bear on the question: not controls, zeros, or single candidates.
 
     Where all are of one such kind, they are all there is to say.
     """
     sound = [table for table in tables if not table.zero]
     sound = [table for table in sound if len(table.candidates) > 1] or sound
-    counted = [table for table in sound if not table.samples.negative_control] or sound
-    candidates = tuple(c for c in order if counted and all(c in t.candidates for t in counted))
-    signs = [table.sign for table in counted]
+    return [table for table in sound if not table.samples.negative_control] or sound
+
+
+def join(tables: Sequence[Table], order: Sequence[str]) -> Joint:
+    """The given workloads as one (see `counted`), in blocks that all of them have."""
+    candidates = tuple(c for c in order if tables and all(c in t.candidates for t in tables))
+    signs = [table.sign for table in tables]
     sign = -1.0 if signs and max(signs) < 0 else 1.0
-    raw = np.array([t.samples.weight * t.sign * sign for t in counted])
+    raw = np.array([t.samples.weight * t.sign * sign for t in tables])
     weights = raw / np.abs(raw).sum() if len(raw) else raw
-    common = sorted(set.intersection(*(set(t.blocks) for t in counted))) if counted else []
-    y = np.zeros((len(common), len(candidates)))
-    twin = np.zeros(len(common))
-    for table, weight in zip(counted, weights, strict=True):
-        rows = np.flatnonzero(np.isin(table.blocks, common))
+    common = sorted(set.intersection(*(set(t.blocks) for t in tables))) if tables else []
+    twin = bool(tables) and all(table.twin for table in tables)
+    baseline = tables[0].candidates[tables[0].baseline or 0] if twin else ""
+    twin = twin and baseline in candidates
+    arms = np.zeros((len(common), len(candidates) + twin))
+    steps, missing, filled = np.zeros(len(candidates)), 0.0, 0
+    session = np.zeros(len(common), np.intp)
+    for table, weight in zip(tables, weights, strict=True):
         columns = [table.candidates.index(label) for label in candidates]
-        if len(table.y):
-            y += weight * table.y[rows][:, columns]
-            twin += weight * table.twin[rows]
+        steps = np.hypot(steps, weight * table.steps[columns])
+        if not len(table.arms):
+            continue
+        rows = np.flatnonzero(np.isin(table.blocks, common))
+        columns += [table.arms.shape[1] - 1] * twin
+        arms += weight * table.arms[rows][:, columns]
+        gaps = ~table.observed[rows][:, columns]
+        missing += abs(float(weight)) * float(gaps.mean()) if gaps.size else 0.0
+        filled += int(gaps.sum())
+        session = table.session[rows]
     return Joint(
-        tables=tuple(counted),
+        tables=tuple(tables),
         candidates=candidates,
         weights=tuple(weights.tolist()),
         sign=sign,
-        y=y,
-        twin=twin,
+        arms=arms,
+        twin_of=candidates.index(baseline) if twin else None,
+        session=session,
         blocks=tuple(common),
+        steps=steps,
+        missing=missing,
+        filled=filled if len(tables) == 1 else 0,
     )
 
 
-def compare_joint(
-    joint: Joint, *, blocked: bool, levels: Levels = ONE_LOOK, seed: int = 0
-) -> Comparison | None:
-    """All pairs over all workloads; `None` where no block or candidate is common to them."""
-    if not joint.candidates or (blocked and not joint.blocks):
+def compare_joint(joint: Joint, *, blocked: bool, alpha: float = rule.ALPHA) -> Comparison | None:
+    """All pairs over all workloads; `None` where no block or two candidates are common to them."""
+    if len(joint.candidates) < 2 or (blocked and not len(joint.arms)):
         return None
     if blocked:
-        return compare_blocked(joint.y, joint.candidates, levels=levels, seed=seed)
-    return compare_unblocked(joint.groups, joint.candidates, weights=joint.weights, seed=seed)
+        return compare_blocks(
+            joint.arms,
+            joint.candidates,
+            baseline=joint.twin_of,
+            session=joint.session,
+            alpha=alpha,
+            steps=joint.steps,
+            missing=joint.missing,
+            filled=joint.filled,
+        )
+    steps = [t.steps[[t.candidates.index(c) for c in joint.candidates]] for t in joint.tables]
+    return compare_runs(joint.groups, joint.weights, joint.candidates, alpha, steps)
+
+
+def passing(p: Sequence[float], alpha: float) -> list[bool]:
+    """Which workloads may claim, from the smallest p-value of each: Holm (1979) or BH (1995)."""
+    count = len(p)
+    order = np.argsort(np.asarray(p), kind="stable")
+    ordered = np.asarray(p)[order]
+    allowed = [False] * count
+    if count <= HOLM_WORKLOADS:
+        for rank, index in enumerate(order.tolist()):
+            if ordered[rank] > alpha / (count - rank):
+                break
+            allowed[index] = True
+        return allowed
+    below = np.flatnonzero(ordered <= alpha * np.arange(1, count + 1) / count)
+    for index in order[: below.max() + 1 if len(below) else 0].tolist():
+        allowed[index] = True
+    return allowed
 
 
 def best_everywhere(
-    comparisons: Sequence[Comparison],
-    signs: Sequence[float],
-    margins: Sequence[float],
-    alpha: float = 0.05,
-) -> tuple[str, ...]:
-    """Candidates that on every workload are shown not to be beaten by more than the margin.
+    label: str,
+    comparisons: Sequence[tuple[Comparison, float]],
+    margin: float,
+    alpha: float = rule.ALPHA,
+) -> bool:
+    """Whether `label` is shown not to be beaten by more than the margin (log) on any workload.
 
-    Per workload the p-value of a candidate is the largest adjusted one of "worse than j by at
-    least δ"; Holm's procedure over the workloads must reject all of them.
+    Intersection–union (Berger 1982): on every workload, against every rival, the lower one-sided
+    bound exceeds −margin; all must hold, so nothing is corrected. `comparisons` come with signs.
     """
-    if not comparisons:
-        return ()
-    common = [c for c in comparisons[0].candidates if all(c in x.candidates for x in comparisons)]
-    result = []
-    for label in common if len(common) > 1 else []:
-        p = np.sort(
-            [
-                _beaten_p(comparison, label, sign, margin)
-                for comparison, sign, margin in zip(comparisons, signs, margins, strict=True)
-            ]
-        )
-        if (p * np.arange(len(p), 0, -1) <= alpha).all():
-            result.append(label)
-    return tuple(result)
-
-
-def _beaten_p(comparison: Comparison, label: str, sign: float, margin: float) -> float:
-    """Largest p-value against "some other is better than `label` by the margin or more"."""
-    mine = comparison.candidates.index(label)
-    side = np.where(comparison.first == mine, sign, -sign)
-    shifted = side * comparison.mean + np.log1p(margin)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        t = shifted / comparison.standard_error
-    p = np.where(shifted > 0, comparison.p_value(t), 1.0)
-    involved = (comparison.first == mine) | (comparison.second == mine)
-    return float(np.nan_to_num(p[involved], nan=1.0).max(initial=0.0))
+    for comparison, sign in comparisons:
+        if comparison.fit is None or label not in comparison.candidates:
+            return False
+        mine = comparison.candidates.index(label)
+        first, second = comparison.pairs
+        involved = (first == mine) | (second == mine)
+        side = np.where(first == mine, sign, -sign)[involved]
+        error = comparison.fit.error[involved]
+        if comparison.units < 2:
+            return False
+        low = side * comparison.mean[involved] - t_quantile(2 * alpha, comparison.units - 1) * error
+        if not (low > -margin).all():
+            return False
+    return bool(comparisons)

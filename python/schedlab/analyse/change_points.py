@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr
 
-from schedlab.analyse.matrix import Floats
+from schedlab.analyse.quantiles import Floats
 
 LEVEL = 0.01
 PERMUTATIONS = 499

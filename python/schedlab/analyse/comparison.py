@@ -1,74 +1,155 @@
-"""All pairs of candidates with simultaneous intervals, whichever design the data came from."""
+"""All pairs of candidates of one workload, or of several, whichever design the data came from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
-from schedlab.analyse.matrix import Floats
+from schedlab.analyse import rule
+from schedlab.analyse.matrix import SESSIONS_AS_UNITS, Table
+from schedlab.analyse.quantiles import Floats
+from schedlab.analyse.rule import Fit, pair_index
+from schedlab.analyse.unpaired import Unpaired, compare_unpaired
 
-#: Below this relative spread two numbers differ by rounding only.
-ROUNDING = 1e-12
+Unit = Literal["blocks", "sessions", "runs"]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Differences of logs, a minus b, for the pairs (`first[p]`, `second[p]`) of candidates.
+    """Differences of logs, a minus b, for all pairs of `candidates`, at the level `alpha`.
 
-    `half_width` is that of the simultaneous interval, `critical` what it is of the standard
-    error; infinite where no interval can be given. `p_value` gives for an array of t statistics
-    (pairs) the two-sided p-values adjusted for all pairs. `runs` is the number of blocks, or of
-    runs of each candidate for unblocked data.
+    `half_width`, `error` and `mean` (P) follow `pairs`; half-widths are infinite without an
+    interval. `differences` (n × P) are those of the units, empty without blocks. `arms`
+    (n × a) are their logs, `session` (n) numbers their sessions. `spread` is the standard
+    deviation of one run.
     """
 
     candidates: tuple[str, ...]
-    first: NDArray[np.intp]
-    second: NDArray[np.intp]
+    alpha: float
+    unit: Unit
+    units: int
     mean: Floats
-    standard_error: Floats
-    critical: Floats
-    hodges_lehmann: Floats
-    runs: NDArray[np.intp]
-    p_value: Callable[[Floats], Floats]
+    error: Floats
+    half_width: Floats
+    spread: float
+    fit: Fit | None = None
+    unpaired: Unpaired | None = None
+    arms: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    differences: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    session: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
 
     @property
-    def half_width(self) -> Floats:
-        """Half-widths of the intervals: 0 for pairs without any spread, infinite without one."""
-        with np.errstate(invalid="ignore"):
-            width = self.critical * self.standard_error
-        return np.where(np.isfinite(self.critical), width, np.inf)
+    def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """First and second candidate of every pair."""
+        return pair_index(len(self.candidates))
+
+    def p_value(self, margin: float) -> Floats:
+        """Family-wise p-values against "within ± margin" (logs)."""
+        if self.fit is not None:
+            return rule.p_value(self.fit, margin)
+        if self.unpaired is not None:
+            return self.unpaired.p_value(margin)
+        return np.ones_like(self.mean)
 
 
-def pair_index(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Every unordered pair once, in the order of the candidates."""
-    pairs = np.array(list(combinations(range(count), 2)), dtype=np.intp).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
+def compare_blocks(
+    arms: Floats,
+    candidates: Sequence[str],
+    *,
+    baseline: int | None,
+    session: NDArray[np.intp],
+    alpha: float = rule.ALPHA,
+    steps: Floats | None = None,
+    missing: float = 0.0,
+    filled: int = 0,
+) -> Comparison:
+    """The rule of `rule.py` on blocks, or on the means of the sessions where there are enough.
+
+    `baseline` names the column of which the last one is the A/A arm; `steps` (k) is the
+    resolution as a share.
+    """
+    names = np.unique(session)
+    as_units = len(names) >= SESSIONS_AS_UNITS
+    if as_units:
+        arms = np.array([arms[session == name].mean(axis=0) for name in names])
+        session, filled = names, 0
+    floor = 0.0 if steps is None else rule.resolution_floor(steps, len(arms))
+    segments = session if 1 < len(names) < SESSIONS_AS_UNITS else None
+    found = rule.fit(
+        arms, baseline=baseline, floor=floor, missing=missing, filled=filled, segments=segments
+    )
+    if as_units:
+        found = found.steady
+    k = len(candidates)
+    y = arms[:, :k].copy()
+    if baseline is not None:
+        y[:, baseline] = (arms[:, baseline] + arms[:, k]) / 2
+    first, second = pair_index(k)
+    return Comparison(
+        candidates=tuple(candidates),
+        alpha=alpha,
+        unit="sessions" if as_units else "blocks",
+        units=len(arms),
+        mean=found.mean,
+        error=found.own,
+        half_width=rule.half_width(found, alpha),
+        spread=float(found.spread),
+        fit=found,
+        arms=arms,
+        differences=y[:, first] - y[:, second],
+        session=session,
+    )
 
 
-def bonferroni_t(alpha: float, pairs: int, freedom: Floats | float) -> Floats:
-    """Two-sided Student quantile for `pairs` comparisons together."""
-    quantile: Floats = -np.asarray(stdtrit(freedom, alpha / 2 / max(pairs, 1)), dtype=np.float64)
-    return quantile
+def compare_table(table: Table, alpha: float = rule.ALPHA) -> Comparison | None:
+    """The comparison of one workload; `None` where there is nothing to compare."""
+    if table.zero or len(table.candidates) < 2:
+        return None
+    if not len(table.arms):
+        return None if not all(len(group) for group in table.groups) else runs_of(table, alpha)
+    return compare_blocks(
+        table.arms,
+        table.candidates,
+        baseline=table.twin_of,
+        session=table.session,
+        alpha=alpha,
+        steps=table.steps,
+        missing=table.filled / table.cells,
+        filled=table.filled,
+    )
 
 
-def bonferroni_p(t: Floats, pairs: int, freedom: Floats | float) -> Floats:
-    """Two-sided Student p-values times the number of `pairs`, at most 1."""
-    p = 2 * np.asarray(stdtr(freedom, -np.abs(t)), dtype=np.float64) * max(pairs, 1)
-    return np.minimum(p, 1.0)
+def runs_of(table: Table, alpha: float = rule.ALPHA) -> Comparison:
+    """The comparison of a workload that was not run in blocks."""
+    return compare_runs([table.groups], (1.0,), table.candidates, alpha, [table.steps])
 
 
-def upper_quantile(ordered: Floats, alpha: float) -> float:
-    """The (1 − alpha) quantile of an ordered reference distribution, rounded up."""
-    rank = int(np.ceil((1 - alpha) * len(ordered) - 1e-9))
-    return float(ordered[min(max(rank, 1), len(ordered)) - 1])
-
-
-def exceedance(ordered: Floats, t: Floats) -> Floats:
-    """(1 + how many of the reference are at least |t|) / (1 + all of them)."""
-    above = len(ordered) - np.searchsorted(ordered, np.abs(t) * (1 - ROUNDING), side="left")
-    return np.asarray((1.0 + above) / (1.0 + len(ordered)), dtype=np.float64)
+def compare_runs(
+    workloads: Sequence[Sequence[Floats]],
+    weights: Sequence[float],
+    candidates: Sequence[str],
+    alpha: float = rule.ALPHA,
+    steps: Sequence[Floats] = (),
+) -> Comparison:
+    """Welch's comparison over workloads (see `unpaired.py`)."""
+    floor: Floats | float = 0.0
+    for own, weight, groups in zip(steps, weights, workloads, strict=False):
+        fewest = min(len(group) for group in groups)
+        floor = np.hypot(floor, rule.resolution_floor(own, max(fewest, 1), weight))
+    found = compare_unpaired(workloads, weights, floor)
+    units = min((len(runs) for groups in workloads for runs in groups), default=0)
+    return Comparison(
+        candidates=tuple(candidates),
+        alpha=alpha,
+        unit="runs",
+        units=found.runs if units > 1 else units,
+        mean=found.mean,
+        error=found.error,
+        half_width=found.half_width(alpha),
+        spread=found.spread,
+        unpaired=found,
+    )

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from schedlab.analyse.sequential import is_look, largest_blocks, next_look
+from schedlab.analyse.looks import is_look, largest_blocks, next_look
+from schedlab.analyse.pairs import between
 from schedlab.analyse.verdict import analyse
-from schedlab.spec import Objective, Samples, Stopping, Verdict
+from schedlab.spec import Objective, Samples, Stopping, Verdict, WorkloadVerdict
 
 
 @dataclass(frozen=True)
 class Decision:
     """Stop or go on: `next_look` is the number of blocks at which to ask again.
 
-    `verdict` is what was concluded at this look (`None` between looks), `more_blocks` the range
-    of further blocks that would separate what is still open, where it can be told.
+    `workloads` are those that still get runs: all, until the overall verdict is decided and
+    frozen; from then on those that are not decided themselves. `verdict` is what was concluded at
+    this look (`None` between looks), `more_blocks` the range of further blocks that would decide
+    what is still open, where it can be told.
     """
 
     stop: bool
     reason: Literal["decided", "precise", "exhausted", "go on"]
     blocks: int
     next_look: int | None
-    statement: str
+    workloads: tuple[str, ...] = ()
     more_blocks: tuple[int, int] | None = None
     verdict: Verdict | None = None
 
@@ -42,13 +45,15 @@ def next_decision(
     goal: Objective | None = None,
 ) -> Decision:
     """What to do after the blocks in `samples`; cheap between looks. Arguments as `analyse`;
-    `samples` are those that were frozen for the `goal`.
+    `samples` are those that were frozen for the `goal`. Workloads that were stopped earlier may
+    have fewer blocks.
     """
-    blocks = len(set().union(*(sample.blocks for sample in samples))) if samples else 0
-    if not is_look(blocks, stopping):
+    blocks = max((len(set(sample.blocks)) for sample in samples), default=0)
+    everything = tuple(sample.workload for sample in samples)
+    if not samples or not is_look(blocks, stopping):
         look = next_look(blocks, stopping)
-        text = f"{blocks} blocks done; the next decision is due at {look}"
-        return Decision(look is None, "exhausted" if look is None else "go on", blocks, look, text)
+        reason: Literal["exhausted", "go on"] = "exhausted" if look is None else "go on"
+        return Decision(look is None, reason, blocks, look, everything)
     verdict = analyse(
         samples,
         baseline=baseline,
@@ -61,18 +66,42 @@ def next_decision(
         goal=goal,
         frozen=True,
     )
+    return _decision(verdict, blocks, stopping, everything)
+
+
+def _decision(
+    verdict: Verdict, blocks: int, stopping: Stopping, everything: tuple[str, ...]
+) -> Decision:
     look = next_look(blocks, stopping)
-    reason: Literal["decided", "precise", "exhausted", "go on"] = "go on"
+    needed = verdict.overall.needed
+    result = Decision(
+        stop=False,
+        reason="go on",
+        blocks=blocks,
+        next_look=look,
+        workloads=everything,
+        more_blocks=(needed.blocks_low, needed.blocks_high) if needed else None,
+        verdict=verdict,
+    )
     if stopping.mode == "precision" and is_precise(verdict, stopping.precision):
-        reason = "precise"
-    elif stopping.mode == "until-decided" and verdict.decided:
-        reason = "decided"
-    elif look is None or blocks >= largest_blocks(stopping):
-        reason = "exhausted"
-    ranges = [p.blocks_needed for p in verdict.overall.pairs if p.blocks_needed is not None]
-    more = (max(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else None
-    stop = reason != "go on"
-    return Decision(stop, reason, blocks, None if stop else look, verdict.statement, more, verdict)
+        return replace(result, stop=True, reason="precise", next_look=None, workloads=())
+    if stopping.mode == "until-decided" and verdict.decided:
+        left = tuple(name for name in everything if not _is_over(verdict.workloads[name], verdict))
+        if not left:
+            return replace(result, stop=True, reason="decided", next_look=None, workloads=())
+        result = replace(result, workloads=left)
+    if look is None or blocks >= largest_blocks(stopping):
+        return replace(result, stop=True, reason="exhausted", next_look=None)
+    return result
+
+
+def _is_over(work: WorkloadVerdict, verdict: Verdict) -> bool:
+    """Whether a workload needs no more runs: decided, a control, or not comparable."""
+    if work.control or not work.pairs or len(verdict.overall.workloads) < 2:
+        return True
+    if len(work.best_set) == 1:
+        return True
+    return all(pair.verdict == "equivalent" for pair in between(work.pairs, work.best_set))
 
 
 def is_precise(verdict: Verdict, precision: float) -> bool:

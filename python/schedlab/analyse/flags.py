@@ -1,4 +1,4 @@
-"""What a careful reader must know before believing a figure, found in the samples themselves."""
+"""What a careful reader must know before believing a figure: codes and numbers."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from schedlab.analyse.change_points import LEVEL, trend
+from schedlab.analyse.comparison import Comparison
+from schedlab.analyse.doubts import Findings, early_and_late
 from schedlab.analyse.matrix import Table
-from schedlab.analyse.noise_floor import Margins
-from schedlab.analyse.statement import REACH_MAX, reach
+from schedlab.analyse.pairs import fact_of
+from schedlab.analyse.quantiles import Floats
+from schedlab.analyse.rule import FEW_UNITS, UNITS_TO_WANDER
 from schedlab.spec import Flag, Pair, PublishedMean, Samples
 
 CPU_BOUND_SHARE = 0.9
@@ -19,118 +23,82 @@ CPU_BOUND_SHARE = 0.9
 ROUNDED = 1e-5
 COLD_SPREADS = 4.0
 COLD_LEAST = 0.05
-FEW_BLOCKS = 5
+REACH_MAX = 1.0
 
 
 def table_flags(
     table: Table,
+    comparison: Comparison | None,
     pairs: Sequence[Pair],
-    margins: Margins,
+    findings: Findings,
+    margin: float,
     splits: Sequence[int],
-    *,
-    blocked: bool,
 ) -> tuple[Flag, ...]:
-    """Every flag of one metric of one workload; `pairs` are its verdicts.
+    """Every flag of one metric of one workload; `pairs` are its verdicts, `margin` a log.
 
     `splits` are the indices of the blocks where the level changes.
     """
     if table.zero:
-        return (_zero(table),)
+        values = {"metric": table.samples.metric.name}
+        return (Flag("non-positive", table.samples.workload, table.zero, values),)
     return (
-        *_missing(table, blocked=blocked),
-        *_few(table, blocked=blocked),
-        *_noise_floor(table, margins),
-        *_control(table, pairs, margins.equivalence),
+        *_missing(table),
+        *_few(table),
+        *_starved(table),
+        *_control(table, pairs, margin),
         *_insensitive(table),
         *_cold_first_run(table),
         *_identical(table, pairs),
-        *_fragile(table, pairs),
-        *(_changes(table, splits) if splits else _drift(table, margins.difference)),
+        *_gates(table),
+        *(_changes(table, splits) if splits else _drift(table, margin)),
+        *(finding_flags(table, comparison, pairs, findings, margin) if comparison else ()),
     )
 
 
-def _missing(table: Table, *, blocked: bool) -> Iterator[Flag]:
-    """Cells without a run: blocks dropped, candidates left out, unequal numbers of runs."""
+def _missing(table: Table) -> Iterator[Flag]:
+    """Cells without a run: filled, candidates left out, unequal numbers of runs."""
     name = table.samples.workload
     for label in table.left_out:
-        yield Flag(
-            "left-out",
-            f"{label} is missing in more than half of the blocks and is not compared",
-            name,
-            (label,),
-        )
-    if table.dropped:
-        shown = ", ".join(str(table.number_of(block)) for block in table.dropped[:8])
-        shown += " …" if len(table.dropped) > 8 else ""
-        yield Flag(
-            "dropped-block",
-            f"{len(table.dropped)} incomplete blocks are dropped for all candidates: {shown}",
-            name,
-            values={"blocks": list(table.dropped)},
-        )
+        rows = zip(table.samples.candidates, table.samples.values, strict=True)
+        there = sum(own == label and math.isfinite(value) for own, value in rows)
+        of = len(set(table.samples.blocks))
+        yield Flag("left-out", name, (label,), {"cells": of - there, "of": of})
+    if len(table.arms) and table.filled:
+        gaps = (~table.observed).sum(axis=0).tolist()
+        labels = (*table.candidates, "A/A")
+        filled = {label: n for label, n in zip(labels, gaps, strict=False) if n}
+        yield Flag("missing-cells", name, values={"cells": table.filled, "filled": filled})
     counts = {c: len(g) for c, g in zip(table.candidates, table.groups, strict=True)}
-    if len(set(counts.values())) > 1 and not blocked:
+    if len(set(counts.values())) > 1 and not len(table.arms):
         most = max(counts.values())
         fewer = tuple(label for label, count in counts.items() if count < most)
-        listed = ", ".join(f"{label} has {counts[label]} runs" for label in fewer)
-        yield Flag(
-            "unbalanced",
-            f"unbalanced: {listed}, the others have {most}",
-            name,
-            fewer,
-            {"runs": counts, "most": most},
-        )
+        yield Flag("unbalanced", name, fewer, {"runs": counts, "most": most})
 
 
-def _zero(table: Table) -> Flag:
-    return Flag(
-        "non-positive",
-        f"{', '.join(table.zero)}: a value of {table.samples.metric.name} is 0 or negative, so no "
-        "ratio can be given; this workload is not part of the overall verdict",
-        table.samples.workload,
-        table.zero,
-        {"metric": table.samples.metric.name},
-    )
-
-
-def _few(table: Table, *, blocked: bool) -> Iterator[Flag]:
-    """Single runs give no interval; fewer than five blocks give very wide ones."""
-    counts = (
-        [len(table.blocks)] * len(table.candidates)
-        if blocked
-        else [len(group) for group in table.groups]
-    )
-    single = tuple(c for c, n in zip(table.candidates, counts, strict=True) if n == 1)
+def _few(table: Table) -> Iterator[Flag]:
+    """Single runs give no interval."""
+    counts = {c: len(g) for c, g in zip(table.candidates, table.groups, strict=True)}
+    if len(table.arms):
+        counts = dict.fromkeys(counts, len(table.arms))
+    single = tuple(label for label, n in counts.items() if n == 1)
     if single:
-        yield Flag(
-            "single-run",
-            f"one run of {', '.join(single)}: no interval can be given, nothing is ranked by it",
-            table.samples.workload,
-            single,
-        )
-    elif counts and min(counts) < FEW_BLOCKS:
-        yield Flag(
-            "few-blocks",
-            f"only {min(counts)} {'blocks' if blocked else 'runs'}: the intervals are very wide",
-            table.samples.workload,
-            values={"blocks": min(counts)},
-        )
+        yield Flag("single-run", table.samples.workload, single, {"runs": counts})
 
 
-def _noise_floor(table: Table, margins: Margins) -> Iterator[Flag]:
-    """The baseline under a second name came out different."""
-    if margins.floor is None or margins.floor < margins.difference:
-        return
-    percent = f"{100 * margins.floor:.2g} %"
-    text = (
-        f"the baseline demonstrably differs from itself by {percent}: something other than the "
-        "scheduler moves the measurements, and smaller differences count as none"
-        if margins.raised
-        else f"the baseline differs from itself by {percent} (within its own noise): smaller "
-        "differences are not called better or worse"
-    )
-    values = {"noise_floor": margins.floor, "demonstrated": margins.raised}
-    yield Flag("noise-floor", text, table.samples.workload, values=values)
+def _starved(table: Table) -> Iterator[Flag]:
+    counts = {c: n for c, n in zip(table.candidates, table.starved, strict=False) if n}
+    if counts:
+        runs = max(len(group) for group in table.groups)
+        values = {"counts": counts, "runs": runs}
+        yield Flag("starved", table.samples.workload, tuple(counts), values)
+
+
+def reach(pairs: Sequence[Pair]) -> float:
+    """How far the intervals reach from 1, as a share; infinite without intervals."""
+    ends = [end for pair in pairs for end in (pair.low, pair.high)]
+    if not ends or any(end is None or end <= 0 for end in ends):
+        return math.inf
+    return math.expm1(min(max(abs(math.log(end)) for end in ends if end), 700.0))
 
 
 def _control(table: Table, pairs: Sequence[Pair], margin: float) -> Iterator[Flag]:
@@ -141,27 +109,13 @@ def _control(table: Table, pairs: Sequence[Pair], margin: float) -> Iterator[Fla
     name = table.samples.workload
     if differ:
         labels = tuple(dict.fromkeys(label for pair in differ for label in (pair.a, pair.b)))
-        yield Flag(
-            "control-failed",
-            f"{name} cannot depend on the scheduler, yet {' and '.join(labels)} differ on it: "
-            "something else moved the measurements",
-            name,
-            labels,
-        )
+        yield Flag("control-failed", name, labels)
     elif all(pair.verdict == "equivalent" for pair in pairs):
-        yield Flag("control-passed", f"{name} is a negative control and came out equivalent", name)
+        yield Flag("control-passed", name)
     else:
         most = min(reach(pairs), REACH_MAX)
-        size = f"{'more than ' if most == REACH_MAX else ''}±{100 * most:.2g} %"
-        yield Flag(
-            "control-open",
-            f"{name} is a negative control and showed no difference, but its intervals reach "
-            f"{size}, beyond the margin of {100 * margin:.3g} %: a disturbance of that size would "
-            "have gone unseen. It neither supports nor contradicts the other verdicts; more "
-            "blocks narrow it",
-            name,
-            values={"reach": most, "margin": margin, "unbounded": most == REACH_MAX},
-        )
+        values = {"reach": most, "margin": math.expm1(margin), "unbounded": most == REACH_MAX}
+        yield Flag("control-open", name, values=values)
 
 
 def _insensitive(table: Table) -> Iterator[Flag]:
@@ -169,14 +123,8 @@ def _insensitive(table: Table) -> Iterator[Flag]:
     shares = np.asarray(table.samples.cpu_share, dtype=np.float64)
     shares = shares[np.isfinite(shares)]
     if len(shares) and float(np.median(shares)) >= CPU_BOUND_SHARE:
-        share = float(np.median(shares))
-        yield Flag(
-            "insensitive",
-            f"{100 * min(share, 1):.0f} % of the wall time of {table.samples.workload} is CPU time "
-            "of the workload itself: it cannot tell schedulers apart",
-            table.samples.workload,
-            values={"cpu_share": share},
-        )
+        values = {"cpu_share": float(np.median(shares))}
+        yield Flag("insensitive", table.samples.workload, values=values)
 
 
 def _cold_first_run(table: Table) -> Iterator[Flag]:
@@ -191,69 +139,197 @@ def _cold_first_run(table: Table) -> Iterator[Flag]:
         if gap > max(COLD_SPREADS * spread, COLD_LEAST):
             cold[label] = abs(math.exp(logs[0]) - math.exp(np.median(logs)))
     if len(cold) >= max(2, len(table.candidates) / 2):
-        unit = table.samples.metric.unit
-        low, high = min(cold.values()), max(cold.values())
-        yield Flag(
-            "cold-first-run",
-            f"the first run of {', '.join(cold)} is worse than its median by "
-            f"{low:.3g} to {high:.3g} {unit}: a cold start; it is kept in the figures",
-            table.samples.workload,
-            tuple(cold),
-            {"difference": cold, "unit": unit},
-        )
+        values = {"difference": cold, "unit": table.samples.metric.unit}
+        yield Flag("cold-first-run", table.samples.workload, tuple(cold), values)
 
 
 def _identical(table: Table, pairs: Sequence[Pair]) -> Iterator[Flag]:
     runs = min((len(group) for group in table.groups), default=0)
     if runs > 1 and pairs and all(pair.standard_error == 0 for pair in pairs):
-        yield Flag(
-            "identical",
-            "every repetition gave the same ratios: the intervals have no width and say nothing "
-            "of other inputs",
-            table.samples.workload,
-        )
-
-
-def _fragile(table: Table, pairs: Sequence[Pair]) -> Iterator[Flag]:
-    for pair in pairs:
-        if pair.fragile:
-            yield Flag(
-                "fragile",
-                f"{pair.a} against {pair.b} ({pair.verdict}) is fragile: signed ranks do not "
-                "confirm it",
-                table.samples.workload,
-                (pair.a, pair.b),
-            )
+        yield Flag("identical", table.samples.workload)
 
 
 def _changes(table: Table, splits: Sequence[int]) -> Iterator[Flag]:
     """The level of the whole block jumps."""
-    level = table.y.mean(axis=1)
+    level = table.arms.mean(axis=1)
     edges = [0, *splits, len(level)]
     for start, split, stop in zip(edges, edges[1:], edges[2:], strict=False):
         jump = math.expm1(level[split:stop].mean() - level[start:split].mean())
-        block = table.blocks[split]
-        yield Flag(
-            "change-point",
-            f"the level changes by {100 * jump:+.1f} % from block {table.number_of(block)} on; the "
-            "parts before and after are shown apart, differences inside blocks are not affected",
-            table.samples.workload,
-            values={"block": block, "change": jump},
-        )
+        values = {"block": table.number_of(table.blocks[split]), "change": jump}
+        yield Flag("change-point", table.samples.workload, values=values)
 
 
 def _drift(table: Table, margin: float) -> Iterator[Flag]:
     """The level of the whole block drifts; differences inside blocks stay valid."""
-    found = trend(table.y.mean(axis=1)) if len(table.y) else None
-    if found and found.p < LEVEL and abs(found.change) > math.log1p(margin):
-        percent = 100 * math.expm1(found.change)
-        yield Flag(
-            "drift",
-            f"the machine drifted by {percent:+.1f} % from the first block to the last; "
-            "differences inside blocks are not affected",
-            table.samples.workload,
-            values={"change": math.expm1(found.change), "p": found.p},
+    found = trend(table.arms.mean(axis=1)) if len(table.arms) else None
+    if found and found.p < LEVEL and abs(found.change) > margin:
+        values = {"change": math.expm1(found.change), "p": found.p}
+        yield Flag("drift", table.samples.workload, values=values)
+
+
+def _gates(table: Table) -> Iterator[Flag]:
+    """Gates that failed for one candidate more often: it would be censored."""
+    repeated, kept = table.samples.repeated, table.samples.kept
+    p = gates_p(repeated, kept)
+    if p is not None and p < LEVEL:
+        values = {"counts": dict(repeated), "runs": dict(kept), "p": p}
+        yield Flag("gates-unbalanced", table.samples.workload, tuple(repeated), values)
+
+
+def gates_p(repeated: dict[str, int] | Any, kept: dict[str, int] | Any) -> float | None:
+    """Fisher's exact test that gates fail equally often for all candidates, two-sided.
+
+    Each candidate against all others, with Bonferroni's correction; `None` without failures.
+    """
+    labels = list(dict.fromkeys((*repeated, *kept)))
+    total_bad = sum(repeated.values())
+    total = total_bad + sum(kept.values())
+    if not total_bad or len(labels) < 2:
+        return None
+    smallest = 1.0
+    for label in labels:
+        bad, own = repeated.get(label, 0), repeated.get(label, 0) + kept.get(label, 0)
+        counts = np.arange(max(0, own + total_bad - total), min(own, total_bad) + 1)
+        logs = _log_hypergeometric(counts, own, total_bad, total)
+        observed = logs[counts == bad][0]
+        smallest = min(smallest, float(np.exp(logs[logs <= observed + 1e-9]).sum()))
+    return min(1.0, smallest * len(labels))
+
+
+def _log_hypergeometric(x: Any, draws: int, bad: int, total: int) -> Floats:
+    def choose(n: Any, k: Any) -> Any:
+        return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+    logs = choose(bad, x) + choose(total - bad, draws - x) - choose(total, draws)
+    return np.asarray(logs, dtype=np.float64)
+
+
+def finding_flags(
+    table: Table,
+    comparison: Comparison,
+    pairs: Sequence[Pair],
+    findings: Findings,
+    margin: float,
+) -> Iterator[Flag]:
+    """What the residuals of one workload tell."""
+    name, labels = table.samples.workload, (*table.candidates, "A/A")
+    values: dict[str, Any]
+    if findings.aa is not None and findings.aa.far_end(margin):
+        aa = findings.aa
+        values = {
+            "ratio": math.exp(aa.mean),
+            "low": math.exp(aa.mean - aa.half_width),
+            "high": math.exp(aa.mean + aa.half_width),
+            "far": math.expm1(aa.far_end(margin)),
+        }
+        yield Flag("aa-differs", name, values=values)
+    for wild in findings.outliers:
+        block = table.blocks[wild.row]
+        values = {
+            "block": table.number_of(block),
+            "factor": math.exp(wild.distance),
+            "run": int(table.position[wild.row, wild.column]) + 1,
+            "session": table.session_names[table.session[wild.row]],
+        }
+        yield Flag("outlier", name, (labels[wild.column],), values)
+    for i, (runs, factor) in findings.stalls.items():
+        values = {"runs": runs, "of": len(table.arms), "factor": factor}
+        yield Flag("rare-stalls", name, (labels[i],), values)
+    for i, modes in findings.modes.items():
+        level = float(table.groups[i].mean())
+        values = {
+            "low": math.exp(level + modes.low),
+            "high": math.exp(level + modes.high),
+            "share_low": modes.share_low,
+            "share_high": modes.share_high,
+        }
+        yield Flag("two-modes", name, (labels[i],), values)
+    if findings.uneven is not None:
+        uneven = findings.uneven
+        who = (labels[uneven.noisiest], labels[uneven.quietest])
+        values = {"ratio": uneven.ratio, "noisiest": who[0], "quietest": who[1]}
+        values["p"] = uneven.p
+        yield Flag("uneven-noise", name, who, values)
+    yield from _time(table, comparison, pairs, findings, margin)
+    yield from _sessions(table, pairs, findings)
+
+
+def _time(
+    table: Table,
+    comparison: Comparison,
+    pairs: Sequence[Pair],
+    findings: Findings,
+    margin: float,
+) -> Iterator[Flag]:
+    """Differences that wander or age, and candidates that act on their followers."""
+    name = table.samples.workload
+    if findings.unsteady:
+        values: dict[str, Any] = {
+            "autocorrelation": findings.autocorrelation,
+            "phi": findings.phi,
+            "widening": findings.widening,
+        }
+        yield Flag("unsteady", name, values=values)
+    if comparison.unit == "blocks" and FEW_UNITS < comparison.units < UNITS_TO_WANDER:
+        yield Flag("steady-assumed", name, values={"blocks": comparison.units})
+    aged = findings.aging
+    if aged is not None and aged.p < LEVEL:
+        first, second = comparison.pairs
+        most = int(np.abs(aged.slopes[first] - aged.slopes[second]).argmax())
+        early, late = changing_facts(table, comparison, pairs[most], most)
+        span = aged.last - aged.first
+        values = {
+            "slopes": {
+                c: float(s * span) for c, s in zip(table.candidates, aged.slopes, strict=True)
+            },
+            "p": aged.p,
+            "early": early,
+            "late": late,
+            "changes_sign": any("changes-sign" in pair.codes for pair in pairs),
+        }
+        yield Flag("candidate-time", name, (pairs[most].a, pairs[most].b), values)
+    carried = findings.carry_over
+    if carried is not None and carried.p < LEVEL:
+        first, second = comparison.pairs
+        adjusted = [
+            [
+                table.candidates[a],
+                table.candidates[b],
+                carried.difference(int(a), int(b)),
+                float(np.hypot(carried.errors[a], carried.errors[b])),
+            ]
+            for a, b in zip(first, second, strict=True)
+        ]
+        effects = {c: float(e) for c, e in zip(table.candidates, carried.effects, strict=True)}
+        values = {"effects": effects, "p": carried.p, "adjusted": adjusted}
+        yield Flag("carry-over", name, values=values)
+
+
+def changing_facts(
+    table: Table, comparison: Comparison, pair: Pair, index: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The pair in the first and in the second half, as facts."""
+    higher = table.samples.metric.higher_is_better
+    halves = []
+    for mean in early_and_late(comparison, index):
+        told = Pair(pair.a, pair.b, math.exp(mean), None, None, "undecided")
+        fact = fact_of(
+            told,
+            table.samples.metric.name,
+            higher_is_better=higher,
+            workload=table.samples.workload,
         )
+        halves.append(fact.values())
+    return halves[0], halves[1]
+
+
+def _sessions(table: Table, pairs: Sequence[Pair], findings: Findings) -> Iterator[Flag]:
+    for index, pair in enumerate(pairs):
+        if "sessions-disagree" in pair.codes:
+            named = zip(table.session_names, pair.by_session, strict=False)
+            p = findings.session_p[index] if findings.session_p else None
+            values = {"ratios": dict(named), "p": p}
+            yield Flag("sessions-disagree", table.samples.workload, (pair.a, pair.b), values)
 
 
 def check_means(samples: Sequence[Samples], published: Sequence[PublishedMean]) -> tuple[Flag, ...]:
@@ -281,18 +357,12 @@ def check_means(samples: Sequence[Samples], published: Sequence[PublishedMean]) 
 def _wrong_mean(published: PublishedMean, values: Sequence[float]) -> Flag | None:
     """A flag unless `published` is the mean of `values` (in the metric's unit)."""
     name, group, unit = published.candidate, published.group, published.unit
-    printed = f"{published.mean:g} {unit}".rstrip()
     told: dict[str, Any] = {"published": published.mean, "unit": unit}
     if not values:
-        text = f"{name}, {group}: {printed} is published, but there is no row for it"
-        return Flag("wrong-mean", text, group, (name,), {**told, "rowless": True})
+        return Flag("wrong-mean", group, (name,), {**told, "rowless": True})
     mean = math.fsum(values) / len(values) / published.factor
     if abs(published.mean - mean) <= max(published.last_digit, ROUNDED * mean):
         return None
-    text = (
-        f"{name}, {group}: published as {published.mean:.9g}, its {len(values)} rows give "
-        f"{mean:.6g}{unit and f' {unit}'} ({100 * (published.mean / mean - 1):+.1f} %)"
-    )
     difference = published.mean / mean - 1
     told |= {"mean": mean, "rows": len(values), "difference": difference}
-    return Flag("wrong-mean", text, group, (name,), told)
+    return Flag("wrong-mean", group, (name,), told)

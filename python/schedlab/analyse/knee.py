@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import fdtrc
 
-from schedlab.analyse.matrix import Floats
+from schedlab.analyse.quantiles import Floats
 from schedlab.errors import SpecError
 
 PLACES = 801

@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from schedlab.analyse.quantiles import Floats
 from schedlab.errors import SpecError
 from schedlab.spec import Samples
 
-Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+#: From so many sessions on, their means take the place of the blocks.
+SESSIONS_AS_UNITS = 4
+FILL_TOLERANCE = 1e-13
+FILL_ROUNDS = 5000
 
 
 @dataclass(frozen=True)
 class Table:
-    """One workload as arrays; every value is a natural logarithm.
+    """One metric of one workload as arrays; every value is a natural logarithm.
 
-    `candidates` (k of them) are those compared. `groups[i]` holds the runs of candidate i in the
-    order of running, `order[i]` their positions among all runs of the workload. For blocked data
-    `y` (n × k) holds the complete blocks `blocks`, and `twin` (n) what the A/A arm differs from
-    the baseline by in them, NaN where it is missing; where it is there, the baseline's value in
-    `y` is the mean of its two runs. For unblocked data `y` is empty and `twin` holds the runs of
-    the A/A arm.
-    `left_out` are candidates with too few runs to compare, `dropped` the incomplete blocks,
-    `zero` the candidates with a value that has no logarithm.
+    `candidates` (k) are those compared. `groups[i]` holds the runs of candidate i in the order of
+    running. For blocked data `arms` (n × a) holds the candidates in columns, then the A/A arm
+    where there is one (`twin`); missing cells are filled, `observed` (n × a) says which are not.
+    `bounds` (n × a) are runs that starved. `position` (n × a) is the place of a run in its block
+    (−1: missing), `session` (n) numbers the sessions, `blocks` (n) names the rows.
+    For unblocked data `arms` is empty and `twin_runs` holds the runs of the A/A arm.
+    `left_out` are candidates with too few runs to compare; `zero` those with a value that has no
+    logarithm; `steps` (k) is the resolution as a share of the candidates' values.
     """
 
     samples: Samples
     candidates: tuple[str, ...]
     groups: tuple[Floats, ...]
-    order: tuple[NDArray[np.intp], ...]
+    arms: Floats
+    observed: Booleans
+    bounds: Booleans
+    position: NDArray[np.intp]
+    session: NDArray[np.intp]
     blocks: tuple[int, ...]
-    y: Floats
-    twin: Floats
+    baseline: int | None
+    twin: bool
+    steps: Floats
+    twin_runs: Floats = field(default_factory=lambda: np.empty(0))
     left_out: tuple[str, ...] = ()
-    dropped: tuple[int, ...] = ()
     zero: tuple[str, ...] = ()
+    starved: tuple[int, ...] = ()
+    session_names: tuple[str, ...] = ()
 
     def number_of(self, block: int) -> int:
         """The number that people know a block by: the first is 1."""
@@ -47,6 +60,32 @@ class Table:
     def sign(self) -> float:
         """+1 where a higher value is better, −1 where a lower one is."""
         return 1.0 if self.samples.metric.higher_is_better else -1.0
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions there are."""
+        return len(np.unique(self.session)) if len(self.session) else 1
+
+    @property
+    def cells(self) -> int:
+        """Filled and observed cells."""
+        return self.observed.size
+
+    @property
+    def filled(self) -> int:
+        """Cells without a run."""
+        return int((~self.observed).sum())
+
+    @property
+    def twin_of(self) -> int | None:
+        """The column that the last column is the A/A arm of, if it is."""
+        return self.baseline if self.twin else None
+
+    def bounded(self, label: str) -> Booleans:
+        """Which blocks of a candidate (either run of the baseline) are bounds."""
+        column = self.candidates.index(label)
+        found = self.bounds[:, column]
+        return found | self.bounds[:, -1] if self.twin_of == column else found
 
 
 def candidate_order(
@@ -70,70 +109,175 @@ def arrange(
 
     Raises SpecError when the columns differ in length or no run is left.
     """
-    values = np.asarray(samples.values, dtype=np.float64)
-    names = np.asarray(samples.candidates, dtype=object)
-    blocks = np.asarray(samples.blocks, dtype=np.int64)
-    if not len(values) == len(names) == len(blocks):
-        raise SpecError(
-            f"workload {samples.workload!r}: {len(values)} values, {len(names)} candidates and "
-            f"{len(blocks)} blocks",
-            "give the three columns the same length",
-        )
-    there = np.isfinite(values)
-    positive = there & (values > 0)
-    present = [label for label in order if (there & (names == label)).any()]
+    rows = _Rows.of(samples)
+    present = [c for c in order if (rows.there & (rows.names == c)).any()]
     if not present:
         raise SpecError(
             f"workload {samples.workload!r} has no run with a value of {samples.metric.name}",
             "run the missing cells again: schedlab compare --resume DIR",
         )
-    zero = tuple(label for label in present if (there & ~positive & (names == label)).any())
-    logs = np.full(len(values), np.nan)
-    logs[positive] = np.log(values[positive])
-    grid_blocks, grid = _grid(blocks, names, logs, present)
-    left_out = _too_few(grid, present) if blocked and not zero else ()
-    kept = [i for i, label in enumerate(present) if label not in left_out]
-    complete = np.isfinite(grid[:, kept]).all(axis=1)
-    index = [np.flatnonzero(positive & (names == present[i])) for i in kept]
-    baseline, twin = aa or ("", "")
-    candidates = tuple(present[i] for i in kept)
-    y = grid[complete][:, kept]
-    difference = np.full(len(y), np.nan)
-    if baseline in candidates:
-        column = candidates.index(baseline)
-        difference = _grid(blocks, names, logs, [twin])[1][complete, 0] - y[:, column]
-        y[:, column] += np.nan_to_num(difference) / 2
+    twin = aa[1] if aa and aa[0] in present and (rows.there & (rows.names == aa[1])).any() else ""
+    bad = rows.there & ~rows.positive
+    zero = tuple(c for c in present if (bad & (rows.names == c)).any())
+    arms = _Arms.of(rows, [*present, *([twin] if twin else [])])
+    left_out = _too_few(arms, present, twin) if blocked and not zero else ()
+    kept = [
+        i
+        for i, label in enumerate((*present, *([twin] if twin else [])))
+        if label not in left_out and not (label == twin and aa and aa[0] in left_out)
+    ]
+    arms = arms.columns(kept) if blocked else arms
+    candidates = tuple(label for label in present if label not in left_out)
+    baseline = candidates.index(aa[0]) if aa and aa[0] in candidates else None
+    has_twin = bool(twin) and twin not in left_out and baseline is not None
+    tie = baseline if has_twin else None
     return Table(
         samples=samples,
         candidates=candidates,
-        groups=tuple(logs[rows] for rows in index),
-        order=tuple(index),
-        blocks=tuple(grid_blocks[complete].tolist()) if blocked else (),
-        y=y if blocked else np.empty((0, len(kept))),
-        twin=difference if blocked else logs[positive & (names == twin)],
+        groups=tuple(rows.logs[rows.positive & (rows.names == c)] for c in candidates),
+        arms=_filled(arms.logs, tie) if blocked and not zero else np.empty((0, len(kept))),
+        observed=np.isfinite(arms.logs) if blocked and not zero else np.empty((0, len(kept)), bool),
+        bounds=arms.bounds,
+        position=arms.position,
+        session=arms.session,
+        blocks=tuple(arms.blocks.tolist()) if blocked and not zero else (),
+        baseline=baseline,
+        twin=has_twin,
+        steps=_steps(rows, candidates),
+        twin_runs=rows.logs[rows.positive & (rows.names == twin)] if twin else np.empty(0),
         left_out=left_out,
-        dropped=tuple(grid_blocks[~complete].tolist()) if blocked else (),
         zero=zero,
+        starved=tuple(int((rows.bound & (rows.names == c)).sum()) for c in candidates),
+        session_names=rows.session_names,
     )
 
 
-def _grid(
-    blocks: NDArray[np.int64], names: NDArray[np.object_], logs: Floats, labels: Sequence[str]
-) -> tuple[NDArray[np.int64], Floats]:
-    """Blocks × labels of mean logs (a cell measured twice counts once), NaN where empty."""
-    unique, row = np.unique(blocks, return_inverse=True)
-    total = np.zeros((len(unique), len(labels)))
-    count = np.zeros_like(total)
-    for column, label in enumerate(labels):
-        mine = (names == label) & np.isfinite(logs)
-        np.add.at(total[:, column], row[mine], logs[mine])
-        np.add.at(count[:, column], row[mine], 1)
-    with np.errstate(invalid="ignore"):
-        return unique, np.where(count > 0, total / count, np.nan)
+@dataclass(frozen=True)
+class _Rows:
+    """The columns of the samples as arrays."""
+
+    names: NDArray[np.object_]
+    blocks: NDArray[np.int64]
+    logs: Floats
+    there: Booleans
+    positive: Booleans
+    bound: Booleans
+    session: NDArray[np.intp]
+    session_names: tuple[str, ...]
+    step: float
+    values: Floats
+
+    @classmethod
+    def of(cls, samples: Samples) -> _Rows:
+        values = np.asarray(samples.values, dtype=np.float64)
+        names = np.asarray(samples.candidates, dtype=object)
+        blocks = np.asarray(samples.blocks, dtype=np.int64)
+        if not len(values) == len(names) == len(blocks):
+            raise SpecError(
+                f"workload {samples.workload!r}: {len(values)} values, {len(names)} candidates and "
+                f"{len(blocks)} blocks",
+                "give the three columns the same length",
+            )
+        bound = np.array([bool(b) for b in samples.bounds] or [False] * len(values), dtype=bool)
+        if samples.metric.higher_is_better and samples.step > 0:
+            nothing = values == 0  # Not one operation: at most one.
+            values, bound = np.where(nothing, samples.step, values), bound | nothing
+        there = np.isfinite(values)
+        positive = there & (values > 0)
+        logs = np.full(len(values), np.nan)
+        logs[positive] = np.log(values[positive])
+        known = tuple(dict.fromkeys(samples.sessions)) or ("",)
+        session = [known.index(s) for s in samples.sessions] or [0] * len(values)
+        return cls(
+            names, blocks, logs, there, positive, bound & positive,
+            np.asarray(session, dtype=np.intp), known, samples.step, values,
+        )  # fmt: skip
 
 
-def _too_few(grid: Floats, labels: Sequence[str]) -> tuple[str, ...]:
-    """Candidates missing in more than half of the blocks: these would cost the others theirs."""
-    share = np.isfinite(grid).mean(axis=0)
-    few = tuple(label for label, part in zip(labels, share, strict=True) if part < 0.5)
-    return few if len(few) < len(labels) else ()
+@dataclass(frozen=True)
+class _Arms:
+    """Blocks × labels: logs (NaN where empty), bounds, positions in the block, session per block.
+
+    Blocks with fewer than two values compare nothing and are not here.
+    """
+
+    blocks: NDArray[np.int64]
+    logs: Floats
+    bounds: Booleans
+    position: NDArray[np.intp]
+    session: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, rows: _Rows, labels: Sequence[str]) -> _Arms:
+        unique, row = np.unique(rows.blocks, return_inverse=True)
+        shape = (len(unique), len(labels))
+        total, count = np.zeros(shape), np.zeros(shape)
+        bounds, position = np.zeros(shape, bool), np.full(shape, -1, np.intp)
+        seen = np.zeros(len(unique), np.intp)
+        column_of = {label: i for i, label in enumerate(labels)}
+        session = np.zeros(len(unique), np.intp)
+        for i, (name, block) in enumerate(zip(rows.names, row, strict=True)):
+            session[block] = rows.session[i]
+            column = column_of.get(name)
+            if column is None or not rows.positive[i]:
+                continue
+            total[block, column] += rows.logs[i]
+            count[block, column] += 1
+            bounds[block, column] |= rows.bound[i]
+            position[block, column] = seen[block]
+            seen[block] += 1
+        with np.errstate(invalid="ignore"):
+            logs = np.where(count > 0, total / count, np.nan)
+        several = np.isfinite(logs).sum(axis=1) > 1 if len(labels) > 1 else count[:, 0] > 0
+        return cls(
+            unique[several], logs[several], bounds[several], position[several], session[several]
+        )
+
+    def columns(self, kept: Sequence[int]) -> _Arms:
+        logs = self.logs[:, kept]
+        several = np.isfinite(logs).sum(axis=1) > (1 if len(kept) > 1 else 0)
+        return _Arms(
+            self.blocks[several],
+            logs[several],
+            self.bounds[several][:, kept],
+            self.position[several][:, kept],
+            self.session[several],
+        )
+
+
+def _too_few(arms: _Arms, present: Sequence[str], twin: str) -> tuple[str, ...]:
+    """Candidates missing in more than half of their cells."""
+    share = np.isfinite(arms.logs).mean(axis=0) if len(arms.logs) else np.ones(len(present))
+    labels = (*present, *([twin] if twin else []))
+    few = tuple(label for label, part in zip(labels, share, strict=False) if part < 0.5)
+    return few if len(set(few) - {twin}) < len(present) else ()
+
+
+def _filled(logs: Floats, baseline: int | None) -> Floats:
+    """Missing cells at their least-squares value: block + candidate, the A/A arm as baseline."""
+    missing = ~np.isfinite(logs)
+    if not missing.any() or not len(logs):
+        return logs
+    columns = np.nanmean(
+        np.where(missing, np.nan, logs) - np.nanmean(logs, axis=1)[:, None], axis=0
+    )
+    columns = np.nan_to_num(columns)
+    full = np.where(missing, np.nanmean(logs, axis=1)[:, None] + columns, logs)
+    for _ in range(FILL_ROUNDS):
+        means = full.mean(axis=0)
+        if baseline is not None:
+            means[[baseline, -1]] = means[[baseline, -1]].mean()
+        fitted = full.mean(axis=1)[:, None] + (means - means.mean())
+        moved = np.abs(np.where(missing, fitted - full, 0)).max()
+        full = np.where(missing, fitted, full)
+        if moved < FILL_TOLERANCE:
+            break
+    return full
+
+
+def _steps(rows: _Rows, candidates: Sequence[str]) -> Floats:
+    """The resolution as a share of each candidate's typical value."""
+    if rows.step <= 0:
+        return np.zeros(len(candidates))
+    logs = [rows.logs[rows.positive & (rows.names == c)] for c in candidates]
+    return np.array([rows.step / np.exp(own.mean()) if len(own) else 0.0 for own in logs])

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from schedlab.spec import Flag, Objective, Samples
 
+#: How the names of metrics of readers begin.
+READERS = ("reader_", "read_", "startup_")
 #: Per goal the metrics that decide, the first that a workload reports.
 DECIDING: dict[Objective, tuple[str, ...]] = {
     "throughput": (
@@ -35,6 +37,14 @@ DECIDING: dict[Objective, tuple[str, ...]] = {
 }
 
 
+def actor_of(metric: str, primary: str = "") -> str:
+    """Whose figure a further metric is, beside the `primary` one: "writers", "readers" or ""."""
+    reads, writes = primary.startswith(READERS), primary.startswith("write")
+    if reads and metric.startswith("write"):
+        return "writers"
+    return "readers" if writes and metric.startswith(READERS) else ""
+
+
 def choose(
     samples: Sequence[Samples], secondary: Sequence[Samples], goal: Objective, *, frozen: bool
 ) -> tuple[list[Samples], list[Samples], list[Flag]]:
@@ -56,23 +66,16 @@ def choose(
         if wanted is None:
             lacking.append(own)
         elif chosen is not own:
-            text = (
-                f"{own.workload} is judged by {wanted} for the goal {goal}, not by "
-                f"{own.metric.name}, which was chosen before the first run"
-            )
-            told = {"goal": goal, "metric": wanted, "instead": own.metric.name}
-            flags.append(Flag("goal", text, own.workload, values=told))
+            values = {"goal": goal, "metric": wanted, "frozen_metric": own.metric.name}
+            flags.append(Flag("goal", own.workload, values=values))
     apart = len(lacking) < len(primary)
     return primary, others, [*flags, *(_not_measured(own, goal, apart) for own in lacking)]
 
 
 def _not_measured(own: Samples, goal: Objective, apart: bool) -> Flag:
     """A workload without a metric of the goal; `apart`: others have one, so it does not count."""
-    text = f"{own.workload} reports no metric of {goal}; {own.metric.name} decides"
-    if apart:
-        text += " on it, and it is not part of the overall verdict"
-    told = {"goal": goal, "metric": own.metric.name, "apart": apart}
-    return Flag("goal-not-measured", text, own.workload, values=told)
+    values = {"goal": goal, "metric": own.metric.name, "apart": apart}
+    return Flag("goal-not-measured", own.workload, values=values)
 
 
 def apart_from_goal(flags: Sequence[Flag]) -> set[str]:

@@ -1,88 +1,227 @@
-"""The verdict on each pair, the candidates beside the baseline, and the best set."""
+"""Verdicts on pairs: where the interval is beside the margin, and what forbids to believe it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from scipy.special import stdtrit
 
 from schedlab.analyse.comparison import Comparison
-from schedlab.analyse.matrix import Floats, Table
-from schedlab.analyse.noise_floor import Margins
-from schedlab.spec import CandidateSummary, Pair, PairVerdict
+from schedlab.analyse.detectable import more_blocks, total_needed
+from schedlab.analyse.matrix import Table
+from schedlab.analyse.quantiles import Floats
+from schedlab.analyse.rule import FEW_UNITS, TOUCHING
+from schedlab.analyse.second_opinion import (
+    FEWEST_UNITS,
+    can_confirm,
+    confirms,
+    confirms_equal,
+    hodges_lehmann,
+)
+from schedlab.spec import CandidateSummary, Fact, Pair, PairVerdict
 
-#: A pilot of 8 blocks predicts the blocks that are needed within these factors.
-PILOT_RANGE = (0.6, 2.6)
-MOST_BLOCKS = 10_000
 MIRROR: dict[PairVerdict, PairVerdict] = {
     "better": "worse",
     "worse": "better",
     "equivalent": "equivalent",
     "undecided": "undecided",
 }
+OpenEnd = Literal["", "low", "high"]
+TURNED: dict[OpenEnd, OpenEnd] = {"": "", "low": "high", "high": "low"}
+#: Codes that take any verdict away, and those that only forbid "equivalent". Where differences
+#: wander ("unsteady") a claim that survives the widened interval stands.
+NO_VERDICT = ("changes-sign",)
+NOT_EQUIVALENT = ("unsteady", "two-modes", "rare-stalls")
 
 
-def classify(low: float, high: float, margins: Margins) -> PairVerdict:
-    """The verdict of an interval of log(performance of a / performance of b)."""
-    different, equal = math.log1p(margins.difference), math.log1p(margins.equivalence)
-    if low > different:
+@dataclass(frozen=True)
+class Doubts:
+    """What is known against the candidates and pairs of a comparison.
+
+    `pairs[p]` are codes against pair p, `candidates[i]` against candidate i. `bounded[i]`: some
+    runs of it starved. `wild[i]`: it has an outlier. `adjusted[p]`: the difference without
+    carry-over, where that was found. `aa_far`: no claim below this difference of logs.
+    """
+
+    pairs: tuple[frozenset[str], ...]
+    candidates: tuple[frozenset[str], ...]
+    bounded: tuple[bool, ...]
+    wild: tuple[bool, ...]
+    adjusted: tuple[float | None, ...] = ()
+    aa_far: float = 0.0
+
+    @classmethod
+    def none(cls, candidates: int) -> Doubts:
+        """Nothing is known against anybody."""
+        pairs = candidates * (candidates - 1) // 2
+        return cls((frozenset(),) * pairs, (frozenset(),) * candidates, (False,) * candidates,
+                   (False,) * candidates)  # fmt: skip
+
+
+def classify(low: float, high: float, margin: float) -> PairVerdict:
+    """The verdict of an interval of log(performance of a / performance of b), `margin` a log.
+
+    An end that touches the margin decides nothing.
+    """
+    if low > margin + TOUCHING:
         return "better"
-    if high < -different:
+    if high < -margin - TOUCHING:
         return "worse"
-    if -equal <= low and high <= equal:
+    if low >= -margin + TOUCHING and high <= margin - TOUCHING:
         return "equivalent"
     return "undecided"
 
 
-def pairs_of(comparison: Comparison, margins: Margins, sign: float) -> tuple[Pair, ...]:
-    """Every pair with ratio, interval and verdict; `sign` is −1 where lower is better."""
-    width = comparison.half_width
-    result = []
-    for p, (a, b) in enumerate(zip(comparison.first, comparison.second, strict=True)):
-        mean, half = float(comparison.mean[p]), float(width[p])
-        known = math.isfinite(half)
-        verdict: PairVerdict = "undecided"
-        if known:
-            low, high = sorted((sign * (mean - half), sign * (mean + half)))
-            verdict = classify(low, high, margins)
-        runs = int(min(comparison.runs[a], comparison.runs[b]))
-        result.append(
-            Pair(
-                a=comparison.candidates[a],
-                b=comparison.candidates[b],
-                ratio=math.exp(mean),
-                low=math.exp(mean - half) if known else None,
-                high=math.exp(mean + half) if known else None,
-                verdict=verdict,
-                hodges_lehmann=_ratio(float(comparison.hodges_lehmann[p])),
-                blocks_needed=blocks_needed(mean, half, margins, runs)
-                if verdict == "undecided"
-                else None,
-                standard_error=_finite(float(comparison.standard_error[p])),
-            )
-        )
-    return tuple(result)
-
-
-def blocks_needed(mean: float, half: float, margins: Margins, runs: int) -> tuple[int, int] | None:
-    """How many more blocks would bring the interval to one side of the margin, as a range.
-
-    n* = ((c·s) / ||d| − δ|)², with c·s = half·√n. `None` where no number of blocks that anybody
-    would run is enough, or nothing is known of the spread.
-    """
-    if not math.isfinite(half):
-        return None
-    gap = max(
-        abs(mean) - math.log1p(margins.difference), math.log1p(margins.equivalence) - abs(mean)
+def pairs_of(
+    comparison: Comparison, margin: float, sign: float, doubts: Doubts | None = None
+) -> tuple[Pair, ...]:
+    """Every pair with ratio, interval and verdict; `margin` is a log, `sign` −1 for lower."""
+    doubts = doubts or Doubts.none(len(comparison.candidates))
+    ranks = _Ranks.of(comparison, margin)
+    p = comparison.p_value(margin)
+    first, second = comparison.pairs
+    return tuple(
+        _pair(comparison, index, (int(a), int(b)), float(p[index]), margin, sign, doubts, ranks)
+        for index, (a, b) in enumerate(zip(first, second, strict=True))
     )
-    if gap <= 0 or runs * (half / gap) ** 2 > MOST_BLOCKS:
+
+
+@dataclass(frozen=True)
+class _Ranks:
+    """Second opinions per pair: estimates, directions, equality; `ask`: whether they can tell."""
+
+    estimate: Floats
+    direction: Floats
+    equal: Floats
+    ask: bool
+
+    @classmethod
+    def of(cls, comparison: Comparison, margin: float) -> _Ranks:
+        d, none = comparison.differences, np.full(len(comparison.mean), np.nan)
+        if len(d) < FEWEST_UNITS:
+            return cls(none if not len(d) else hodges_lehmann(d), none, none, False)
+        alpha = comparison.alpha
+        ask = can_confirm(len(d), d.shape[1], alpha)
+        return cls(
+            hodges_lehmann(d), confirms(d, margin, alpha), confirms_equal(d, margin, alpha), ask
+        )
+
+
+def _pair(
+    comparison: Comparison,
+    index: int,
+    of: tuple[int, int],
+    p: float,
+    margin: float,
+    sign: float,
+    doubts: Doubts,
+    ranks: _Ranks,
+) -> Pair:
+    mean, half = float(comparison.mean[index]), float(comparison.half_width[index])
+    known = math.isfinite(half)
+    verdict: PairVerdict = "undecided"
+    codes: list[str] = []
+    if known:
+        verdict = classify(sign * mean - half, sign * mean + half, margin)
+        verdict, codes = _doubted(comparison, index, of, verdict, margin, sign, doubts)
+        codes += _ranked(verdict, sign, index, ranks, any(doubts.wild[i] for i in of))
+    open_end, closed = _open_end(of, sign, doubts)
+    return Pair(
+        a=comparison.candidates[of[0]],
+        b=comparison.candidates[of[1]],
+        ratio=math.exp(mean),
+        low=_exp(mean - half) if known and closed and open_end != "low" else None,
+        high=_exp(mean + half) if known and closed and open_end != "high" else None,
+        verdict=verdict,
+        p=p,
+        codes=tuple(codes),
+        open_end=open_end if known else "",
+        hodges_lehmann=_ratio(float(ranks.estimate[index])),
+        blocks_needed=_needed(comparison, mean, margin) if verdict == "undecided" else None,
+        standard_error=_finite(float(comparison.error[index])),
+        by_session=_by_session(comparison, index),
+    )
+
+
+def _doubted(
+    comparison: Comparison,
+    index: int,
+    of: tuple[int, int],
+    verdict: PairVerdict,
+    margin: float,
+    sign: float,
+    doubts: Doubts,
+) -> tuple[PairVerdict, list[str]]:
+    """The verdict that is left when everything against it is heard, and why."""
+    against = doubts.pairs[index] | doubts.candidates[of[0]] | doubts.candidates[of[1]]
+    codes = [code for code in ("unsteady", *NO_VERDICT) if code in against]
+    bounded = [doubts.bounded[i] for i in of]
+    if any(bounded):
+        codes.append("one-way")
+    if any(code in NO_VERDICT for code in codes):
+        return "undecided", codes
+    mean, half = float(comparison.mean[index]), float(comparison.half_width[index])
+    if verdict == "equivalent":
+        reasons = [code for code in NOT_EQUIVALENT if code in against and code not in codes]
+        if comparison.unit != "runs" and comparison.units <= FEW_UNITS and half > 0:
+            reasons.append("few-blocks")
+        return ("undecided" if reasons or codes else verdict), [*codes, *reasons]
+    if verdict in ("better", "worse"):
+        allowed: PairVerdict = "worse" if bounded[0] else "better"
+        if all(bounded) or (any(bounded) and verdict != allowed):
+            return "undecided", codes
+        if abs(mean) <= doubts.aa_far:
+            return "undecided", [*codes, "aa-differs"]
+        if "sessions-disagree" in against:
+            return "undecided", [*codes, "sessions-disagree"]
+    adjusted = doubts.adjusted[index] if doubts.adjusted else None
+    if adjusted is not None:
+        other = classify(sign * adjusted - half, sign * adjusted + half, margin)
+        if other != verdict:
+            return "undecided", [*codes, "carry-over"]
+    return verdict, codes
+
+
+def _ranked(verdict: PairVerdict, sign: float, index: int, ranks: _Ranks, wild: bool) -> list[str]:
+    """Whether ranks doubt a verdict, or see one that a wild run hides."""
+    if not ranks.ask:
+        return []
+    direction = sign * float(ranks.direction[index])
+    confirmed = {"better": direction > 0, "worse": direction < 0}
+    confirmed["equivalent"] = float(ranks.equal[index]) > 0
+    if verdict == "undecided":
+        return ["rare-run"] if direction and wild else []
+    return [] if confirmed[verdict] else ["fragile"]
+
+
+def _open_end(of: tuple[int, int], sign: float, doubts: Doubts) -> tuple[OpenEnd, bool]:
+    """(open end of the ratio, whether any end is known): the truth of a bound is worse."""
+    a, b = (doubts.bounded[i] for i in of)
+    if a and b:
+        return "", False
+    if not a and not b:
+        return "", True
+    return ("low" if (sign > 0) == a else "high"), True
+
+
+def _by_session(comparison: Comparison, index: int) -> tuple[float, ...]:
+    names = np.unique(comparison.session)
+    if len(names) < 2:
+        return ()
+    d = comparison.differences[:, index]
+    return tuple(math.exp(d[comparison.session == name].mean()) for name in names)
+
+
+def _needed(comparison: Comparison, mean: float, margin: float) -> tuple[int, int] | None:
+    if comparison.units < 2 or comparison.unit == "runs":
         return None
-    total = math.ceil(runs * (half / gap) ** 2)
-    low = max(1, math.ceil(PILOT_RANGE[0] * total) - runs)
-    return low, max(low, math.ceil(PILOT_RANGE[1] * total) - runs)
+    k, units = len(comparison.candidates), comparison.units
+    total = total_needed(mean, comparison.spread, k, math.expm1(margin), units)
+    return None if total is None else more_blocks(total, units)
 
 
 def best_set(candidates: Sequence[str], pairs: Sequence[Pair]) -> tuple[str, ...]:
@@ -90,6 +229,18 @@ def best_set(candidates: Sequence[str], pairs: Sequence[Pair]) -> tuple[str, ...
     beaten = {pair.b for pair in pairs if pair.verdict == "better"}
     beaten |= {pair.a for pair in pairs if pair.verdict == "worse"}
     return tuple(label for label in candidates if label not in beaten)
+
+
+def mark_added(pairs: Sequence[Pair], before: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Claims that the experiment did not make before it was extended unannounced: `added`."""
+    claims = ("better", "worse")
+    known = {(pair.a, pair.b) for pair in before if pair.verdict in claims}
+    return tuple(
+        replace(pair, codes=(*pair.codes, "added"))
+        if pair.verdict in claims and (pair.a, pair.b) not in known
+        else pair
+        for pair in pairs
+    )
 
 
 def between(pairs: Sequence[Pair], labels: Sequence[str]) -> tuple[Pair, ...]:
@@ -109,17 +260,42 @@ def seen_from(pairs: Sequence[Pair], candidate: str, other: str) -> Pair | None:
 
 def mirrored(pair: Pair) -> Pair:
     """The same comparison told from the other side."""
-    return Pair(
+    return replace(
+        pair,
         a=pair.b,
         b=pair.a,
         ratio=1 / pair.ratio,
         low=None if pair.high is None else 1 / pair.high,
         high=None if pair.low is None else 1 / pair.low,
         verdict=MIRROR[pair.verdict],
+        open_end=TURNED[pair.open_end],
         hodges_lehmann=None if pair.hodges_lehmann is None else 1 / pair.hodges_lehmann,
-        fragile=pair.fragile,
-        blocks_needed=pair.blocks_needed,
-        standard_error=pair.standard_error,
+        by_session=tuple(1 / ratio for ratio in pair.by_session),
+    )
+
+
+def fact_of(
+    pair: Pair, metric: str, *, higher_is_better: bool, workload: str = "", typical: bool = False
+) -> Fact:
+    """The pair told from the better side; `typical` takes the Hodges–Lehmann estimate."""
+    ratio = pair.hodges_lehmann if typical and pair.hodges_lehmann else pair.ratio
+    ahead = (ratio >= 1) == higher_is_better
+    told, ratio = (pair, ratio) if ahead else (mirrored(pair), 1 / ratio)
+    low, high, open_end = told.low, told.high, told.open_end
+    if not higher_is_better:
+        ratio = 1 / ratio
+        low, high = (None if end is None else 1 / end for end in (told.high, told.low))
+        open_end = TURNED[told.open_end]
+    return Fact(
+        better=told.a,
+        worse=told.b,
+        ratio=ratio,
+        low=None if typical else low,
+        high=None if typical else high,
+        open_end=open_end == "high" and not typical,
+        metric=metric,
+        higher_is_better=higher_is_better,
+        workload=workload,
     )
 
 
@@ -127,13 +303,15 @@ def summaries(
     table: Table, pairs: Sequence[Pair], baseline: str, confidence: float = 0.95
 ) -> tuple[CandidateSummary, ...]:
     """Each candidate's mean with its own interval, and its ratio to the baseline."""
-    columns = [table.y[:, i] if len(table.y) else g for i, g in enumerate(table.groups)]
-    made = [
-        summary(label, logs, seen_from(pairs, label, baseline), confidence)
-        for label, logs in zip(table.candidates, columns, strict=True)
-    ]
-    twice = int(np.isfinite(table.twin).sum()) if len(table.y) else 0
-    return tuple(replace(m, runs=m.runs + twice * (m.candidate == baseline)) for m in made)
+    result = []
+    for i, label in enumerate(table.candidates):
+        logs = table.groups[i]
+        if label == baseline and table.twin and len(table.twin_runs):
+            logs = np.concatenate([logs, table.twin_runs])
+        made = summary(label, logs, seen_from(pairs, label, baseline), confidence)
+        starved = table.starved[i] if table.starved else 0
+        result.append(replace(made, starved=starved))
+    return tuple(result)
 
 
 def summary(
@@ -149,13 +327,18 @@ def summary(
         runs=n,
         mean=float(np.exp(logs).mean()) if mean and n else math.nan,
         geometric_mean=math.exp(centre),
-        low=math.exp(centre - half) if n > 1 else None,
-        high=math.exp(centre + half) if n > 1 else None,
+        low=_exp(centre - half) if n > 1 else None,
+        high=_exp(centre + half) if n > 1 else None,
         ratio=beside.ratio if beside else None,
         ratio_low=beside.low if beside else None,
         ratio_high=beside.high if beside else None,
         verdict=beside.verdict if beside else None,
+        codes=beside.codes if beside else (),
     )
+
+
+def _exp(value: float) -> float:
+    return math.exp(min(max(value, -700.0), 700.0))
 
 
 def _finite(value: float) -> float | None:

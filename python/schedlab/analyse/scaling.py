@@ -58,7 +58,6 @@ def _knee(curve: Curve) -> KneeFigure:
         candidate=curve.candidate,
         metric=curve.metric,
         reason=found.reason,
-        statement=found.statement,
         knee=found.knee,
         low=found.low,
         high=found.high,
@@ -79,18 +78,13 @@ def call_costs(
         cost = fit_call_cost(calls, curve.values)
         if cost is None or cost.explained < EXPLAINED:
             continue
-        text = (
-            f"the time goes with the number of calls, not with the bytes: "
-            f"{1000 * cost.seconds_per_call:.2f} ms per call and {cost.constant_s:.2f} s besides "
-            f"({100 * cost.explained:.2f} % explained)"
-        )
         names = (curve.candidate,) if curve.candidate else ()
         values = {
             "seconds_per_call": cost.seconds_per_call,
             "constant_s": cost.constant_s,
             "explained": cost.explained,
         }
-        flags.append(Flag("call-cost", text, curve.family, names, values))
+        flags.append(Flag("call-cost", curve.family, names, values))
     return tuple(flags)
 
 

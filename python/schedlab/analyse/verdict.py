@@ -1,58 +1,58 @@
-"""The whole procedure: from samples to the verdict of an experiment."""
+"""The whole procedure: from samples to the verdict of an experiment, in codes and numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
-from schedlab.analyse.across import Joint, best_everywhere, compare_joint, join
+from schedlab.analyse.across import Joint, counted, join, passing
 from schedlab.analyse.change_points import change_points
-from schedlab.analyse.comparison import Comparison
+from schedlab.analyse.comparison import compare_blocks, compare_table
+from schedlab.analyse.doubts import Findings, aa_interval, doubts_of, examine
 from schedlab.analyse.flags import check_means, table_flags
-from schedlab.analyse.intervals import compare_blocked
-from schedlab.analyse.matrix import Floats, Table, arrange, candidate_order
-from schedlab.analyse.noise_floor import Margins, blocked_margins, unblocked_margins
-from schedlab.analyse.objectives import apart_from_goal, choose
-from schedlab.analyse.pairs import best_set, pairs_of, seen_from, summaries, summary
+from schedlab.analyse.headline import Scope, Wild, headline
+from schedlab.analyse.looks import Extension, largest_blocks, looks_for
+from schedlab.analyse.matrix import Table, arrange, candidate_order
+from schedlab.analyse.objectives import actor_of, apart_from_goal, choose
+from schedlab.analyse.overall import freeze, is_decided, overall_of
+from schedlab.analyse.pairs import best_set, between, mark_added, pairs_of, summaries
 from schedlab.analyse.pareto import pareto
-from schedlab.analyse.sensitivity import fragile
-from schedlab.analyse.sequential import ALPHA, ONE_LOOK, blocks_left, how_stopped, levels_at
-from schedlab.analyse.statement import Effort, state
-from schedlab.analyse.unblocked import compare_unblocked
+from schedlab.analyse.question import (
+    Judged,
+    Question,
+    halves_of,
+    is_budget_used,
+    mdd_of,
+    needed_of,
+    noise_of,
+    unfinished_in,
+)
+from schedlab.analyse.rule import ALPHA, UNITS_TO_WANDER
 from schedlab.errors import SpecError
 from schedlab.spec import (
-    CandidateSummary,
     Flag,
-    Metric,
+    Headline,
     Objective,
     Overall,
     Pair,
+    ParetoPoint,
+    Population,
     PublishedMean,
     Samples,
     Segment,
     Stopping,
+    StoppingState,
     Verdict,
     WorkloadVerdict,
 )
 
-NOT_IN_BLOCKS = "as measured: not run in blocks, nothing decided when to stop"
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is the same for every workload of an analysis."""
-
-    order: tuple[str, ...]
-    baseline: str
-    twin: str | None
-    margin: float
-    blocked: bool
-    stopping: Stopping
-    seed: int
-    seconds_per_block: float
+#: The columns of samples.
+ROWWISE = ("candidates", "blocks", "values", "cpu_share", "bounds", "sessions", "layouts")
 
 
 def analyse(
@@ -70,297 +70,308 @@ def analyse(
     goal: Objective | None = None,
     frozen: bool = False,
     published: Sequence[PublishedMean] = (),
+    device: str = "",
+    mdd_before: float | None = None,
+    extension: Extension | None = None,
 ) -> Verdict:
     """The verdict on the primary metric of every workload, and on all together.
 
     `samples`: one entry per workload; `secondary`: further metrics of the same workloads, judged
     alike but not part of the overall verdict. `aa` names the baseline and its A/A arm, `margin`
-    is the difference that does not matter (a share; raised where the noise floor of the A/A arm
-    is larger, see `noise_floor.Margins`). `candidates` gives their order, else the baseline is
-    first. `seconds_per_block` tells the work that is left as time, bounded by the budget of
-    `stopping`. A `goal` chooses the metric that decides among all that were reported, unless the
-    primary ones were `frozen` for it. Flags name the `published` means that do not follow.
+    is the difference that does not matter (a share). `candidates` gives their order, else the
+    baseline is first. `seconds_per_block` tells the work that is left as time. A `goal` chooses
+    the metric that decides among all that were reported, unless the primary ones were `frozen`
+    for it. Flags name the `published` means that do not follow. `device` and `mdd_before` (the
+    smallest difference that the pilot promised to show) are passed on. `extension` says how a
+    finished experiment was continued (`looks.extension`).
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
-    if not samples:
-        raise SpecError("there is nothing to analyse", "run the experiment first")
-    labels = [sample.workload for sample in samples]
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise SpecError(f"workload {twice!r} is given twice", "give one primary metric of each")
+    _check(samples)
     twin = aa[1] if aa else None
     flags: list[Flag] = []
     wrong_means = check_means(samples, published)
     if goal is not None:
         samples, secondary, flags = choose(samples, secondary, goal, frozen=frozen)
     order = candidate_order(samples, baseline, twin, candidates)
-    question = Question(order, baseline, twin, margin, blocked, stopping, seed, seconds_per_block)
-    judged = [_judge(sample, question) for sample in samples]
-    tables = [table for table, _, _ in judged]
-    verdicts = {verdict.workload: verdict for _, _, verdict in judged}
-    apart = apart_from_goal(flags)
-    joint = join([table for table in tables if table.samples.workload not in apart], order)
-    overall, blocks = _overall(joint, judged, question)
-    others = _secondary(secondary, question)
+    controls = sum(sample.negative_control for sample in samples)
+    question = Question(
+        order, baseline, twin, margin, blocked, stopping, seed, seconds_per_block,
+        max(1, len(samples) - controls), extension,
+    )  # fmt: skip
+    tables = [_table(sample, question) for sample in samples]
+    judged = _claimed([_judge(table, question) for table in tables], question)
+    others = _secondary(secondary, question, {s.workload: s.metric.name for s in samples})
+    joint, frozen_at = freeze(_bearing(tables, flags, order), question)
+    verdicts = {
+        each.table.samples.workload: _workload_verdict(each, question, others) for each in judged
+    }
+    overall = overall_of(joint, judged, verdicts, question, others)
     return Verdict(
-        statement=_headline(overall, verdicts, joint, goal),
+        headline=_first(joint, verdicts, overall),
         baseline=baseline,
         design="blocked" if blocked else "unblocked",
-        stopping=how_stopped(blocks, stopping) if blocked else NOT_IN_BLOCKS,
-        confidence=1 - ALPHA,
+        stopping=_stopping(joint, question, frozen_at),
+        population=_population(joint, samples, question, device),
         workloads=verdicts,
         overall=overall,
         secondary=others,
         flags=(*_design_flags(question), *_joint_flags(joint, tables), *flags, *wrong_means),
         goal=goal,
-        decided=overall.reason in ("winner", "tied"),
-        pareto={
-            label: points
-            for label, verdict in verdicts.items()
-            if (points := pareto((verdict, *others.get(label, ()))))
-        },
+        decided=is_decided(overall),
+        mdd_before=mdd_before,
+        pareto=_pareto(verdicts, others),
     )
 
 
-def _judge(sample: Samples, question: Question) -> tuple[Table, Comparison | None, WorkloadVerdict]:
-    """One metric of one workload, by steps 5 to 8."""
+def _bearing(tables: Sequence[Table], flags: Sequence[Flag], order: Sequence[str]) -> Joint:
+    """The workloads that bear on the question, as one."""
+    apart = apart_from_goal(flags)
+    return join(counted([t for t in tables if t.samples.workload not in apart]), order)
+
+
+def _first(joint: Joint, verdicts: Mapping[str, WorkloadVerdict], overall: Overall) -> Headline:
+    """The headline of all workloads, or of the only one that bears on the question."""
+    alone = len(joint.tables) == 1
+    return verdicts[joint.tables[0].samples.workload].headline if alone else overall.headline
+
+
+def _check(samples: Sequence[Samples]) -> None:
+    if not samples:
+        raise SpecError("there is nothing to analyse", "run the experiment first")
+    labels = [sample.workload for sample in samples]
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise SpecError(f"workload {twice!r} is given twice", "give one primary metric of each")
+
+
+def _pareto(
+    verdicts: Mapping[str, WorkloadVerdict], others: Mapping[str, Sequence[WorkloadVerdict]]
+) -> dict[str, tuple[ParetoPoint, ...]]:
+    """Throughput beside latency of the workloads that measure both."""
+    found = {label: pareto((own, *others.get(label, ()))) for label, own in verdicts.items()}
+    return {label: points for label, points in found.items() if points}
+
+
+def _table(sample: Samples, question: Question) -> Table:
     aa = (question.baseline, question.twin) if question.twin else None
-    table = arrange(sample, question.order, aa, blocked=question.blocked)
-    comparison = _compare(table, question)
-    margins = _margins(table, question)
-    pairs = _pairs(comparison, table.y, margins, table.sign)
+    return arrange(sample, question.order, aa, blocked=question.blocked)
+
+
+def _judge(table: Table, question: Question, *, warning: bool = False) -> Judged:
+    """One metric of one workload; a `warning` (a further metric) is always judged at 0.05."""
+    alpha = ALPHA if warning else question.workload_level(len(table.blocks))
+    comparison = compare_table(table, alpha)
+    if comparison is None:
+        return Judged(table, None, Findings(), ())
+    findings = examine(comparison, table.twin_of, table)
+    aa_alpha = alpha / (1 if warning else question.workloads)
+    aa = aa_interval(table.arms, table.twin_of, table.session, aa_alpha)
+    findings = replace(findings, aa=aa)
+    doubts = doubts_of(comparison, findings, table, question.delta)
+    pairs = pairs_of(comparison, question.delta, table.sign, doubts)
+    if not warning and 0 < question.looked_at < len(table.blocks):
+        first = _table(_first_blocks(table, question.looked_at), question)
+        pairs = mark_added(pairs, _judge(first, question).pairs)
+    return Judged(table, comparison, findings, pairs)
+
+
+def _first_blocks(table: Table, count: int) -> Samples:
+    """The samples of the first blocks, as a first look saw them."""
+    sample, kept = table.samples, set(table.blocks[:count])
+    rows = [i for i, block in enumerate(sample.blocks) if block in kept]
+    columns: dict[str, Any] = {
+        name: tuple(column[i] for i in rows)
+        for name in ROWWISE
+        if (column := getattr(sample, name))
+    }
+    return replace(sample, **columns)
+
+
+def _claimed(judged: Sequence[Judged], question: Question) -> list[Judged]:
+    """Claims that remain when all workloads are counted; controls are no part of the family."""
+    family = [
+        j for j in judged if j.comparison is not None and not j.table.samples.negative_control
+    ]
+    sequential = question.blocked and question.stopping.mode != "fixed"
+    if len(family) < 2 or sequential:
+        return list(judged)
+    level = family[0].comparison.alpha if family[0].comparison else ALPHA
+    smallest = [min((pair.p or 0.0 for pair in each.pairs), default=1.0) for each in family]
+    allowed = passing(smallest, level)
+    refused = {id(each) for each, ok in zip(family, allowed, strict=True) if not ok}
+    return [
+        replace(each, pairs=tuple(_unclaimed(p) for p in each.pairs))
+        if id(each) in refused
+        else each
+        for each in judged
+    ]
+
+
+def _unclaimed(pair: Pair) -> Pair:
+    if pair.verdict not in ("better", "worse"):
+        return pair
+    return replace(pair, verdict="undecided", codes=(*pair.codes, "not-after-W"))
+
+
+def _workload_verdict(
+    judged: Judged, question: Question, others: Mapping[str, Sequence[WorkloadVerdict]]
+) -> WorkloadVerdict:
+    """Everything that is reported of one metric of one workload."""
+    table, pairs, sample = judged.table, judged.pairs, judged.table.samples
+    comparison = judged.comparison
     best = best_set(table.candidates, pairs)
-    blocks = len(table.blocks) if question.blocked else min(len(g) for g in table.groups)
-    reason, text = state(
-        sample.metric,
-        table.candidates,
-        pairs,
-        best,
-        margin=margins.equivalence,
-        effort=_effort(question, blocks),
+    level = table.arms.mean(axis=1) if len(table.arms) else np.empty(0)
+    splits = change_points(level, question.seed) if len(level) else ()
+    units = comparison.units if comparison else 0
+    mdd = mdd_of(comparison, question)
+    more = needed_of(comparison, between(pairs, best), question)
+    scope = Scope(
+        candidates=table.candidates,
+        baseline=question.baseline,
+        pairs=pairs,
+        best_set=best,
+        metric=sample.metric.name,
+        higher_is_better=sample.metric.higher_is_better,
+        margin=question.margin,
+        workload=sample.workload,
+        mdd=mdd,
+        needed=more,
+        units=units,
+        budget_used=is_budget_used(len(table.blocks), question),
+        early_late=halves_of(comparison),
+        wild=_wild(judged),
+        unfinished=unfinished_in(table),
     )
-    splits = change_points(table.y.mean(axis=1), question.seed) if len(table.y) else ()
-    verdict = WorkloadVerdict(
+    mine = {sample.workload: others.get(sample.workload, ())}
+    return WorkloadVerdict(
         workload=sample.workload,
         metric=sample.metric,
-        blocks=blocks,
+        blocks=len(table.blocks) if question.blocked else min(len(g) for g in table.groups),
         candidates=summaries(table, pairs, question.baseline),
         pairs=pairs,
         best_set=best,
-        statement=text,
-        noise_floor=margins.floor,
-        margin=margins.difference,
-        flags=table_flags(table, pairs, margins, splits, blocked=question.blocked),
+        headline=headline(scope, (), mine),
+        unit=comparison.unit if comparison else "blocks" if question.blocked else "runs",
+        units=units,
+        actor=sample.actor,
+        control=sample.negative_control,
+        nothing_to_order=sample.nothing_to_order,
+        margin=question.margin,
+        mdd=mdd,
+        needed=more,
+        noise=noise_of(comparison, judged.findings),
+        flags=table_flags(table, comparison, pairs, judged.findings, question.delta, splits),
         change_points=tuple(table.blocks[i] for i in splits),
-        reason=reason,
-        segments=_segments(table, splits, margins, question.seed),
-    )
-    return table, comparison, verdict
-
-
-def _compare(table: Table, question: Question) -> Comparison | None:
-    """The comparison of a workload; `None` where a value has no logarithm or no block is left."""
-    if table.zero or (question.blocked and not table.blocks):
-        return None
-    if question.blocked:
-        levels = levels_at(len(table.blocks), question.stopping)
-        return compare_blocked(table.y, table.candidates, levels=levels, seed=question.seed)
-    return compare_unblocked([table.groups], table.candidates, seed=question.seed)
-
-
-def _pairs(
-    comparison: Comparison | None, y: Floats, margins: Margins, sign: float
-) -> tuple[Pair, ...]:
-    """The verdicts on all pairs, those that signed ranks do not confirm marked as fragile."""
-    if comparison is None:
-        return ()
-    pairs = pairs_of(comparison, margins, sign)
-    doubts = fragile(y, pairs, margins, sign)
-    return tuple(
-        replace(pair, fragile=True) if doubt else pair
-        for pair, doubt in zip(pairs, doubts, strict=True)
+        segments=_segments(table, splits, question),
     )
 
 
-def _segments(
-    table: Table, splits: Sequence[int], margins: Margins, seed: int
-) -> tuple[Segment, ...]:
+def _wild(judged: Judged) -> dict[str, Wild]:
+    """Wild runs by candidate; those of the A/A arm are the baseline's."""
+    table, found = judged.table, judged.findings.outliers
+    result: dict[str, list[float]] = {}
+    for each in found:
+        k = len(table.candidates)
+        column = each.column if each.column < k else table.baseline or 0
+        result.setdefault(table.candidates[column], []).append(abs(each.distance))
+    return {
+        label: Wild(len(sizes), len(table.arms), math.exp(float(np.median(sizes))))
+        for label, sizes in result.items()
+    }
+
+
+def _segments(table: Table, splits: Sequence[int], question: Question) -> tuple[Segment, ...]:
     """The parts between the change points, each with its own intervals at 95 %."""
     if not splits:
         return ()
     edges = [0, *splits, len(table.blocks)]
-    return tuple(
-        Segment(
-            table.blocks[start],
-            table.blocks[stop - 1],
-            pairs_of(
-                compare_blocked(table.y[start:stop], table.candidates, seed=seed),
-                margins,
-                table.sign,
-            ),
-        )
-        for start, stop in pairwise(edges)
-    )
-
-
-def _margins(table: Table, question: Question) -> Margins:
-    """The margins of one workload, from its A/A arm."""
-    if question.twin is None or question.baseline not in table.candidates:
-        return Margins(question.margin, question.margin)
-    if question.blocked:
-        return blocked_margins(question.margin, table.twin, question.seed)
-    arms = [[table.twin, table.groups[table.candidates.index(question.baseline)]]]
-    return unblocked_margins(question.margin, arms, (1.0,), question.seed)
-
-
-def _overall(
-    joint: Joint,
-    judged: Sequence[tuple[Table, Comparison | None, WorkloadVerdict]],
-    question: Question,
-) -> tuple[Overall, int]:
-    """Steps 5 to 8 on all workloads together, and on how many blocks."""
-    blocked = question.blocked
-    blocks = len(joint.blocks) if blocked else min(v.blocks for _, _, v in judged)
-    levels = levels_at(blocks, question.stopping) if blocked else ONE_LOOK
-    if len(joint.tables) == 1 and len(judged) == 1:
-        comparison = judged[0][1]
-    else:
-        comparison = compare_joint(joint, blocked=blocked, levels=levels, seed=question.seed)
-    if comparison is None:
-        text = "no overall verdict: the workloads have no block or candidate in common"
-        return Overall((), (), (), text, reason="no-interval"), blocks
-    margins = _joint_margins(joint, question)
-    pairs = _pairs(comparison, joint.y, margins, joint.sign)
-    best = best_set(joint.candidates, pairs)
-    reason, text = state(
-        _common_metric(joint),
-        joint.candidates,
-        pairs,
-        best,
-        margin=margins.equivalence,
-        effort=_effort(question, blocks),
-    )
-    counted = [entry for entry in judged if entry[0] in joint.tables and entry[1] is not None]
-    return Overall(
-        candidates=_overall_summaries(joint, pairs, question),
-        pairs=pairs,
-        best_set=best,
-        statement=text,
-        best_everywhere=best_everywhere(
-            [comparison for _, comparison, _ in counted if comparison is not None],
-            [table.sign for table, _, _ in counted],
-            [verdict.margin for _, _, verdict in counted],
-            levels.claim,
-        ),
-        reason=reason,
-        higher_is_better=joint.sign > 0,
-        margin=margins.difference,
-        noise_floor=margins.floor,
-    ), blocks
-
-
-def _effort(question: Question, blocks: int) -> Effort:
-    """What the experiment may still cost."""
-    if not question.blocked:
-        return Effort(0, "runs of each", "by these runs", "these runs")
-    left = blocks_left(blocks, question.stopping, question.seconds_per_block)
-    return Effort(left=left, seconds_per_block=question.seconds_per_block)
-
-
-def _overall_summaries(
-    joint: Joint, pairs: Sequence[Pair], question: Question
-) -> tuple[CandidateSummary, ...]:
-    """Candidates over all workloads; there is no arithmetic mean over different workloads."""
     result = []
-    for i, label in enumerate(joint.candidates):
-        beside = seen_from(pairs, label, question.baseline)
-        if question.blocked:
-            result.append(summary(label, joint.y[:, i], beside, mean=False))
-            continue
-        means = [groups[i].mean() for groups in joint.groups]
-        level = np.array([np.dot(joint.weights, means)])
-        runs = sum(len(groups[i]) for groups in joint.groups)
-        result.append(replace(summary(label, level, beside, mean=False), runs=runs))
+    for start, stop in pairwise(edges):
+        part = compare_blocks(
+            table.arms[start:stop],
+            table.candidates,
+            baseline=table.twin_of,
+            session=np.zeros(stop - start, np.intp),
+            steps=table.steps,
+        )
+        pairs = pairs_of(part, question.delta, table.sign)
+        result.append(Segment(table.blocks[start], table.blocks[stop - 1], pairs))
     return tuple(result)
 
 
-def _common_metric(joint: Joint) -> Metric | None:
-    """The metric that all workloads share, if they do."""
-    metrics = {table.samples.metric for table in joint.tables}
-    return metrics.pop() if len(metrics) == 1 else None
-
-
-def _joint_margins(joint: Joint, question: Question) -> Margins:
-    """The margins over all workloads, from their A/A arms together."""
-    if question.twin is None or question.baseline not in joint.candidates:
-        return Margins(question.margin, question.margin)
-    if question.blocked:
-        return blocked_margins(question.margin, joint.twin, question.seed)
-    column = joint.candidates.index(question.baseline)
-    arms = [
-        [table.twin, groups[column]]
-        for table, groups in zip(joint.tables, joint.groups, strict=True)
-    ]
-    return unblocked_margins(question.margin, arms, joint.weights, question.seed)
-
-
 def _secondary(
-    samples: Sequence[Samples], question: Question
+    samples: Sequence[Samples], question: Question, primary: Mapping[str, str]
 ) -> dict[str, tuple[WorkloadVerdict, ...]]:
     """The other metrics of each workload; those that no run reported are left out."""
     result: dict[str, tuple[WorkloadVerdict, ...]] = {}
     for sample in samples:
-        if any(np.isfinite(value) for value in sample.values):
-            judged = _judge(sample, question)[2]
-            result[sample.workload] = (*result.get(sample.workload, ()), judged)
+        if any(math.isfinite(value) for value in sample.values):
+            of = primary.get(sample.workload, "")
+            named = replace(sample, actor=sample.actor or actor_of(sample.metric.name, of))
+            judged = _judge(_table(named, question), question, warning=True)
+            made = _workload_verdict(judged, question, {})
+            result[sample.workload] = (*result.get(sample.workload, ()), made)
     return result
 
 
-def _joint_flags(joint: Joint, tables: Sequence[Table]) -> Iterator[Flag]:
-    """Blocks and candidates that some workload has and the overall verdict lacks."""
-    blocks = set().union(*(table.blocks for table in joint.tables)) - set(joint.blocks)
-    if blocks:
-        text = (
-            f"{len(blocks)} blocks are incomplete on some workload and are not part of the overall "
-            "verdict"
-        )
-        yield Flag("dropped-block", text, values={"blocks": sorted(blocks)})
-    everybody = dict.fromkeys(label for table in tables for label in table.candidates)
-    for label in everybody:
-        if label not in joint.candidates:
-            text = f"{label} lacks a workload and is not part of the overall verdict"
-            yield Flag("lacks-workload", text, candidates=(label,))
-    for table in tables:
-        if len(table.candidates) == 1 < len(everybody):
-            (label,), name = table.candidates, table.samples.workload
-            text = f"only {label} has runs of {name}: there is nothing to compare it with"
-            yield Flag("only-one", text, name, (label,))
-
-
-def _design_flags(question: Question) -> tuple[Flag, ...]:
-    """What the design itself forbids to conclude."""
-    if question.blocked:
-        return ()
-    return (
-        Flag(
-            "unblocked",
-            "the runs were not made in random blocks: any drift of the machine is confounded with "
-            "the candidates, and the intervals do not show it",
-        ),
+def _stopping(joint: Joint, question: Question, frozen_at: int | None) -> StoppingState:
+    stopping, blocks = question.stopping, len(joint.blocks)
+    if not question.blocked:
+        return StoppingState(mode="none")
+    looks = looks_for(stopping)
+    alpha = question.level(blocks)
+    return StoppingState(
+        mode=stopping.mode,
+        blocks=blocks,
+        blocks_max=largest_blocks(stopping),
+        looks=looks,
+        looks_taken=max(1, sum(look <= blocks for look in looks)),
+        alpha=alpha,
+        error=question.extension.error if question.extension else ALPHA,
+        budget_used=is_budget_used(blocks, question),
+        frozen_at=frozen_at,
+        precision=stopping.precision,
     )
 
 
-def _headline(
-    overall: Overall,
-    workloads: dict[str, WorkloadVerdict],
-    joint: Joint,
-    goal: Objective | None,
-) -> str:
-    """The sentence that a report opens with; a goal that was asked for comes first."""
-    wanted = f"for {goal}: " if goal else ""
-    if len(workloads) == 1:
-        return wanted + next(iter(workloads.values())).statement
-    labels = [table.samples.workload for table in joint.tables]
-    where = f"over {len(labels)} workloads" if len(labels) != 1 else f"on {labels[0]}"
-    return f"{wanted}{where}: {overall.statement}"
+def _population(
+    joint: Joint, samples: Sequence[Samples], question: Question, device: str
+) -> Population:
+    sessions = len({name for sample in samples for name in sample.sessions}) or 1
+    layouts = len({name for sample in samples for name in sample.layouts}) or sessions
+    units = {table.sessions for table in joint.tables}
+    return Population(
+        workloads=len(joint.tables),
+        blocks=len(joint.blocks),
+        sessions=sessions,
+        layouts=layouts,
+        device=device,
+        seconds=question.seconds_per_block * len(joint.blocks),
+        claims_sessions=question.blocked and bool(units) and min(units) >= 4,
+        steady_assumed=question.blocked and len(joint.blocks) < UNITS_TO_WANDER,
+    )
+
+
+def _joint_flags(joint: Joint, tables: Sequence[Table]) -> Iterator[Flag]:
+    """Candidates that some workload has and the overall verdict lacks."""
+    everybody = dict.fromkeys(label for table in tables for label in table.candidates)
+    for label in everybody:
+        if label not in joint.candidates and joint.tables:
+            lacks = [t.samples.workload for t in joint.tables if label not in t.candidates]
+            if lacks:
+                yield Flag("lacks-workload", "", (label,), {"workloads": lacks})
+    for table in tables:
+        if len(table.candidates) == 1 < len(everybody):
+            yield Flag("only-one", table.samples.workload, (table.candidates[0],))
+
+
+def _design_flags(question: Question) -> tuple[Flag, ...]:
+    """What the design itself forbids to conclude, and a second look that was not announced."""
+    if not question.blocked:
+        return (Flag("unblocked"),)
+    added = question.extension
+    if added is not None and added.code == "unannounced":
+        values = {"error": added.error, "first_blocks": added.first_blocks}
+        return (Flag("extension", values=values),)
+    return ()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.types import goal_option
+from schedlab.cli.options import goal_option
 from schedlab.spec import Objective
 
 
@@ -18,8 +18,7 @@ def analyse(directory: Path, goal: Objective | None, as_json: bool) -> None:
     """Give the verdict of the result folder DIRECTORY; its measurements are not touched."""
     import json
 
-    from schedlab import report
-    from schedlab.cli.conduct import terminal
+    from schedlab.cli.show import terminal
     from schedlab.result import Result
     from schedlab.spec import to_json
 
@@ -28,4 +27,4 @@ def analyse(directory: Path, goal: Objective | None, as_json: bool) -> None:
         click.echo(json.dumps(to_json(result.verdict), indent=1))
         return
     width, colour = terminal()
-    click.echo(report.text(result.record, result.verdict, width=width, colour=colour))
+    click.echo(result.text(width=width, colour=colour))

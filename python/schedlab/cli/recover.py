@@ -24,19 +24,9 @@ def recover(dry_run: bool, as_json: bool, state_directory: str | None) -> int:
     """
     import dataclasses
 
-    from schedlab.host import journal
-    from schedlab.host import recover as recovering
+    from schedlab.app.recovering import recover_all
 
-    directory = journal.state_directory(state_directory)
-    done = recovering.Recovery(dry_run=dry_run)
-    if journal.exists(directory):
-        journal.prepare(directory)
-        lock = journal.HostLock(directory)
-        lock.acquire(wait_s=30.0)
-        try:
-            done = recovering.settle(directory, dry_run)
-        finally:
-            lock.release()
+    done = recover_all(state_directory, dry_run)
     if as_json:
         click.echo(json.dumps({"schema": 1, **dataclasses.asdict(done)}, indent=2))
     else:

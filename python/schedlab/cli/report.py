@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.types import goal_option
+from schedlab.cli.options import goal_option
 from schedlab.spec import Objective
 
 
@@ -54,7 +54,7 @@ def report(
     for name, path in written.items():
         write = reporting.write_html if name == "html" else reporting.write_xlsx
         try:
-            write(record, verdict, Path(path), lang)
+            write(record, verdict, Path(path), lang, Path(directory))
         except OSError as error:
             reason = error.strerror or str(error)
             raise SpecError(
@@ -69,7 +69,13 @@ def report(
 
         from schedlab.spec import to_json
 
-        answer = {"schema": verdict.schema, "files": written, "verdict": to_json(verdict)}
+        said = reporting.headline(record, verdict, lang)
+        answer = {
+            "schema": verdict.schema,
+            "headline": said,
+            "files": written,
+            "verdict": to_json(verdict),
+        }
         click.echo(json.dumps(answer, indent=1))
     for name, path in written.items():
         click.echo(f"{name}: {path}", err=True)

@@ -4,58 +4,49 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from schedlab.spec import Verdict
+from schedlab.cli.options import PATH, json_option, out_option, trust_option
 
 
 @click.command()
-@click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Result folder of the repetition.")
-@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+@click.argument("directory", type=PATH)
+@trust_option
+@click.option("--destroy-data", type=PATH, metavar="DEVICE", help="Allow writes to this device.")
+@out_option
+@json_option
 @click.pass_context
-def reproduce(ctx: click.Context, directory: Path, out: Path | None, as_json: bool) -> None:
+def reproduce(
+    ctx: click.Context,
+    directory: Path,
+    trust: bool,
+    destroy_data: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
     """Measure the experiment of DIRECTORY again, with the same plan and seeds, in a new folder.
 
     Exits 0 when no pair of candidates contradicts the first result, 1 when one does.
     """
-    from schedlab.cli.compare import create_folder, default_folder
-    from schedlab.cli.conduct import conduct, present, say
-    from schedlab.result import Result
+    from schedlab.app.contradict import contradictions
+    from schedlab.app.measure import reproduce as measure_again
+    from schedlab.cli.show import measuring, present, say
+    from schedlab.host.consent import consent_to
+    from schedlab.run.admitted import Permission
 
-    first = Result.load(directory)
-    result = conduct(create_folder(first.record.experiment, out or default_folder("reproduce")))
-    lines = contradictions(first.verdict, result.verdict)
+    consents = (consent_to(destroy_data),) if destroy_data else ()
+    permission = Permission(consents, trust, in_use=trust)
+    with measuring() as observer:
+        first, again = measure_again(directory, out, permission=permission, observer=observer)
+    lines = contradictions(first.verdict, again.verdict)
     if as_json:
-        files = {"first": str(directory), "again": str(result.folder.path)}
-        click.echo(json.dumps({"contradictions": lines, **files}))
+        files = {"first": str(directory), "again": str(again.folder.path)}
+        click.echo(json.dumps({"schema": 1, "contradictions": lines, **files}))
     else:
-        present(result, as_json=False)
+        present(again, as_json=False)
     for line in lines:
         say(f"not reproduced: {line}")
     if not lines:
         say(f"nothing contradicts {directory}")
     ctx.exit(1 if lines else 0)
-
-
-def contradictions(first: Verdict, again: Verdict) -> list[str]:
-    """Pairs that were better and are now worse, or the other way round, or equivalent no more."""
-    opposite = {("better", "worse"), ("better", "equivalent"), ("worse", "equivalent")}
-    opposite |= {(now, then) for then, now in opposite}
-    found = []
-    for label, work in first.workloads.items():
-        now = (
-            {(p.a, p.b): p for p in again.workloads[label].pairs}
-            if label in again.workloads
-            else {}
-        )
-        for pair in work.pairs:
-            other = now.get((pair.a, pair.b))
-            if other and (pair.verdict, other.verdict) in opposite:
-                found.append(
-                    f"{label}: {pair.a} was {pair.verdict}, now {other.verdict}, against {pair.b}"
-                )
-    return found

@@ -1,41 +1,61 @@
-"""`schedlab run`: carry out an experiment file."""
+"""`schedlab run FILE`: measure an experiment file, or resume or extend a result folder."""
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import click
 
+from schedlab.cli.options import PATH, dry_run_option, json_option, out_option, trust_option
+from schedlab.cli.types import Duration
 from schedlab.errors import SpecError
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Result folder (default: results/…).")
-@click.option("--dry-run", is_flag=True, help="Print the plan; touch nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
-def run(file: Path, out: Path | None, dry_run: bool, as_json: bool) -> None:
-    """Carry out the experiment of FILE, a TOML file like experiment.toml of a result folder.
+@click.argument("file", type=PATH, required=False)
+@trust_option
+@click.option("--destroy-data", type=PATH, metavar="DEVICE", help="Allow writes to this device.")
+@click.option("--resume", type=PATH, metavar="DIR", help="Measure what is left of this folder.")
+@click.option("--blocks", type=click.IntRange(1, 10_000), help="With --resume: so many blocks.")
+@click.option("--budget", type=Duration(), help="With --resume: so much more time.")
+@out_option
+@dry_run_option
+@json_option
+def run(
+    file: Path | None,
+    trust: bool,
+    destroy_data: Path | None,
+    resume: Path | None,
+    blocks: int | None,
+    budget: float | None,
+    out: Path | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Measure the experiment in FILE (write one with `schedlab init`)."""
+    from schedlab.app import measure
+    from schedlab.app.files import read_experiment
+    from schedlab.cli.show import measuring, present, run_and_present
+    from schedlab.host.consent import consent_to
+    from schedlab.run.admitted import Permission
 
-    Its form: docs/reference/experiment.schema.json.
-    """
-    from schedlab.cli.compare import create_folder, default_folder
-    from schedlab.cli.conduct import conduct, present
-    from schedlab.cli.dry_run import show_plan
-    from schedlab.spec import Experiment, from_json
-
-    try:
-        data = tomllib.loads(file.read_text())
-    except OSError as error:
-        raise SpecError(f"{file}: {error.strerror}", "name an experiment file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{file}: {error}", "see experiment.toml of any result folder") from error
-    experiment = from_json(Experiment, data, str(file))
-    if experiment.kind == "import":
-        raise SpecError(f"{file}: imported runs cannot be measured again", "schedlab analyse DIR")
-    if dry_run:
-        show_plan(experiment, as_json)
+    if (file is None) == (resume is None):
+        raise SpecError("name either FILE or --resume DIR", "schedlab run experiment.toml")
+    consents = (consent_to(destroy_data),) if destroy_data else ()
+    permission = Permission(consents, trust or resume is not None, in_use=trust)
+    if resume:
+        with measuring() as observer:
+            result = measure.resume(
+                resume, blocks=blocks, budget_s=budget, permission=permission, observer=observer
+            )
+        present(result, as_json)
         return
-    folder = create_folder(experiment, out or default_folder(file.stem))
-    present(conduct(folder), as_json)
+    assert file is not None
+    run_and_present(
+        read_experiment(file),
+        permission,
+        out=out,
+        name=file.stem,
+        dry_run=dry_run,
+        as_json=as_json,
+    )

@@ -101,10 +101,11 @@ def judge(
     simulation: DiskSimulation, policies: Sequence[str], seeds: int, out: Path, as_json: bool
 ) -> None:
     """The same as an experiment with its result folder and a verdict."""
-    from schedlab.cli.compare import create_folder
-    from schedlab.cli.conduct import conduct, present
+    from schedlab.cli.show import run_and_present
+    from schedlab.run.admitted import Permission
 
-    present(conduct(create_folder(experiment_of(simulation, policies, seeds), out)), as_json)
+    how: Any = {"out": out, "name": "sim-disk", "dry_run": False, "as_json": as_json}
+    run_and_present(experiment_of(simulation, policies, seeds), Permission(), **how)
 
 
 def experiment_of(simulation: DiskSimulation, policies: Sequence[str], seeds: int) -> Experiment:

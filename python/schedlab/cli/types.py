@@ -1,103 +1,71 @@
-"""Option types of the command line: sizes, durations, lists of sizes."""
+"""Option types of the command line: sizes, durations, shares, lists."""
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 import click
 
-_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_TIMES = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+from schedlab.errors import SpecError
+from schedlab.spec.quantities import parse_duration, parse_share, parse_size
+
+T = TypeVar("T")
 
 
-class Size(click.ParamType[int]):
+class _Quantity(click.ParamType[T], Generic[T]):
+    """Text that one of the parsers of `spec.quantities` reads."""
+
+    parse: Callable[[str], T]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> T:
+        """The number; a usage error with the parser's hint."""
+        if not isinstance(value, str):
+            return value  # type: ignore[no-any-return]
+        try:
+            return type(self).parse(value)
+        except SpecError as error:
+            self.fail(f"{error}; {error.hint}", param, ctx)
+
+
+class Size(_Quantity[int]):
     """`64k`, `1G`, `4KiB`: bytes, in powers of 1024."""
 
     name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Bytes."""
-        if isinstance(value, int):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", str(value).strip().lower())
-        if not match or float(match[1]) <= 0:
-            self.fail(f"{value!r} is not a size; write e.g. 64k, 16M, 1G", param, ctx)
-        return round(float(match[1]) * _SIZES[match[2]])
+    parse = staticmethod(parse_size)
 
 
-class Sizes(click.ParamType[tuple[int, ...]]):
-    """`8k,64k,1M`: several sizes."""
-
-    name = "sizes"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        """Bytes, in the order typed, each once."""
-        if isinstance(value, tuple):
-            return value
-        sizes = [Size().convert(part, param, ctx) for part in str(value).split(",")]
-        return tuple(dict.fromkeys(sizes))
-
-
-class Duration(click.ParamType[float]):
+class Duration(_Quantity[float]):
     """`500ms`, `30s`, `10m`, `1h`; a bare number is seconds."""
 
     name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Seconds."""
-        if isinstance(value, int | float):
-            return float(value)
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip().lower())
-        if not match or match[2] not in _TIMES or float(match[1]) <= 0:
-            self.fail(f"{value!r} is not a duration; write e.g. 500ms, 30s, 10m", param, ctx)
-        return float(match[1]) * _TIMES[match[2]]
+    parse = staticmethod(parse_duration)
 
 
-class Percent(click.ParamType[float]):
+class Percent(_Quantity[float]):
     """`2%` or `0.02`: a fraction."""
 
     name = "percent"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """The fraction, above 0 and below 1."""
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", str(value).strip())
-        fraction = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-        if not 0 < fraction < 1:
-            self.fail(f"{value!r} is not a share; write e.g. 2%", param, ctx)
-        return fraction
+    parse = staticmethod(parse_share)
 
 
-class Names(click.ParamType[tuple[str, ...]]):
-    """`a,b`: several of the known names."""
+class Sizes(_Quantity[tuple[int, ...]]):
+    """`8k,64k,1M`: several sizes, each once."""
 
-    name = "names"
+    name = "sizes"
 
-    def __init__(self, known: tuple[str, ...]) -> None:
-        self.known = known
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """The names, each once, in the order typed."""
-        if isinstance(value, tuple):
-            return value
-        names = tuple(dict.fromkeys(part.strip() for part in str(value).split(",")))
-        if unknown := [name for name in names if name not in self.known]:
-            self.fail(f"{unknown[0]!r} is not one of {', '.join(self.known)}", param, ctx)
-        return names
+    @staticmethod
+    def parse(text: str) -> tuple[int, ...]:
+        """Bytes, in the order typed."""
+        return tuple(dict.fromkeys(parse_size(part) for part in text.split(",")))
 
 
-goal_option = click.option(
-    "--goal",
-    type=click.Choice(["throughput", "latency", "fairness", "responsiveness"]),
-    help="Judge by the metrics of this goal (default: those chosen before the first run).",
-)
+class Words(_Quantity[tuple[str, ...]]):
+    """`a,b`: several words, each once, in the order typed."""
+
+    name = "words"
+
+    @staticmethod
+    def parse(text: str) -> tuple[str, ...]:
+        """The words."""
+        return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))

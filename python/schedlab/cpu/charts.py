@@ -16,19 +16,16 @@ COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9
 Row = Sequence[int]
 
 
-def write_charts(folder: Path, record: Record, into: Path) -> list[Path]:
-    """`bursts-N.svg` in `into` per candidate of a result folder, from its first analysed run."""
-    paths = []
-    into.mkdir(exist_ok=True)
+def charts(folder: Path, record: Record) -> dict[str, str]:
+    """SVG by file name, one per candidate of a result folder, from its first analysed run."""
+    found = {}
     for number, candidate in enumerate(record.experiment.candidates):
         runs = [r for r in record.runs if r.status == "ok" and r.candidate == candidate.label]
         run = next((r for r in runs if "timeline" in r.raw), None)
         if run is None:
             continue
-        path = into / f"bursts-{number}.svg"
-        path.write_text(chart(folder, run), encoding="utf-8")
-        paths.append(path)
-    return paths
+        found[f"bursts-{number}.svg"] = chart(folder, run)
+    return found
 
 
 def chart(folder: Path, run: Run) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _HINT = "write NAME or NAME:TUNABLE=VALUE,…, e.g. none,mq-deadline:fifo_batch=32,bfq:low_latency=0"
 
 
@@ -24,7 +24,7 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
         if not colon and "=" in word and groups:
             _add_tunable(groups[-1][1], word)
             continue
-        if not _NAME.fullmatch(head):
+        if not NAME.fullmatch(head):
             raise SpecError(f"candidate {word!r} is not understood", _HINT)
         groups.append((head, {}))
         if colon:
@@ -50,6 +50,6 @@ def label_candidates(
 
 def _add_tunable(tunables: dict[str, str | int | float], word: str) -> None:
     key, equals, value = word.partition("=")
-    if not equals or not _NAME.fullmatch(key) or not value or key == "scheduler":
+    if not equals or not NAME.fullmatch(key) or not value or key == "scheduler":
         raise SpecError(f"tunable {word!r} is not understood", _HINT)
     tunables[key] = int(value) if re.fullmatch(r"-?\d+", value) else value

@@ -28,11 +28,18 @@ def williams_square(n: int) -> list[list[int]]:
     return square if n % 2 == 0 else square + [row[::-1] for row in square]
 
 
-def balanced_orders(n: int, count: int, rng: random.Random) -> list[list[int]]:
-    """`count` orders of 0..n-1: whole squares under fresh random names, rows in random order."""
-    orders: list[list[int]] = []
-    while len(orders) < count:
-        names = rng.sample(range(n), n)
-        square = [[names[item] for item in row] for row in williams_square(n)]
-        orders += rng.sample(square, len(square))
-    return orders[:count]
+class Orders:
+    """Orders of 0..n-1, as many as are asked for: whole squares under fresh random names."""
+
+    def __init__(self, n: int, rng: random.Random) -> None:
+        self._n = n
+        self._rng = rng
+        self._orders: list[list[int]] = []
+
+    def of_block(self, block: int) -> list[int]:
+        """The order of a block; the same however many blocks are asked for."""
+        while len(self._orders) <= block:
+            names = self._rng.sample(range(self._n), self._n)
+            square = [[names[item] for item in row] for row in williams_square(self._n)]
+            self._orders += self._rng.sample(square, len(square))
+        return self._orders[block]

@@ -6,7 +6,7 @@ import hashlib
 import random
 from collections.abc import Sequence
 
-from schedlab.design.orders import balanced_orders
+from schedlab.design.orders import Orders
 from schedlab.spec import AA_SUFFIX, Candidate, Cell, Experiment, Plan
 
 
@@ -19,23 +19,27 @@ def arms(experiment: Experiment) -> tuple[Candidate, ...]:
     return (*experiment.candidates, again)
 
 
-def make_plan(experiment: Experiment) -> Plan:
+def make_plan(experiment: Experiment, blocks: int | None = None) -> Plan:
     """Every (candidate, workload) once per block; workloads in random order, candidates balanced.
+
+    `blocks` plans only the first ones; they are the same as in the whole plan.
 
     Each workload walks through its own sequence of balanced orders. All candidates of a block and
     workload get the same seed, so they are asked for the same records in the same order.
     """
     rng = random.Random(experiment.seed)
     names = [arm.label for arm in arms(experiment)]
-    blocks = experiment.stopping.blocks
-    orders = {w.label: balanced_orders(len(names), blocks, rng) for w in experiment.workloads}
+    orders = {
+        w.label: Orders(len(names), random.Random(f"{experiment.seed}/{w.label}"))
+        for w in experiment.workloads
+    }
     cells: list[Cell] = []
-    for block in range(blocks):
+    for block in range(blocks or experiment.stopping.blocks):
         workloads = rng.sample(experiment.workloads, len(experiment.workloads))
         in_block = [
             (workload.label, names[item])
             for workload in workloads
-            for item in orders[workload.label][block]
+            for item in orders[workload.label].of_block(block)
         ]
         cells += [
             Cell(block, position, workload, name, cell_seed(experiment.seed, block, workload))

@@ -23,8 +23,18 @@ from pathlib import Path
 from types import TracebackType
 
 from schedlab.errors import HostError
-from schedlab.host import devices, emulated, journal, knobs, owned, recover, write_ahead
+from schedlab.host import (
+    devices,
+    emulated,
+    journal,
+    knobs,
+    leftovers,
+    owned,
+    recover,
+    write_ahead,
+)
 from schedlab.host import scratch as scratch_device
+from schedlab.host.consent import Consent
 from schedlab.host.guardian import Guardian
 from schedlab.spec import GateFinding
 
@@ -51,8 +61,10 @@ class Applied:
 
 
 class Control:
-    """The only way in which schedlab changes a host; one per host at a time.
+    """The only way in which schedlab changes a host.
 
+    Several may be at work at once, each with a journal and a guardian of its own; a device or
+    knob belongs to the first one that changes or claims it (`claim`), until that one ends.
     `named_devices` are those that the user typed: only then the scheduler of the disk that holds
     `/` may be changed. `report` gets a sentence for what a user should know. On entering, what a
     session that died left behind is put back first (`recovered`); RestoreError if that fails.
@@ -70,31 +82,37 @@ class Control:
         self.restored = recover.Recovery()
         self._named = tuple(named_devices)
         self._report = report
-        self._lock = journal.HostLock(self.state_directory)
-        self._guardian = Guardian(self.state_directory, self._lock)
         self._queues: set[Path] = set()
         self._expected: dict[str, str] = {}
         self._originals: dict[str, str] = {}
         self._set_in_queue: dict[Path, set[str]] = {}
         self._cgroups: set[Path] = set()
+        self._claims: set[str] = set()
+        self._narrowed: set[Path] = set()
         self._servers: list[emulated.Server] = []
         self._dilations: dict[str, float] = {}
 
     def __enter__(self) -> Control:
         self._owner = os.getpid()
         journal.prepare(self.state_directory)
-        self._lock.acquire(LOCK_WAIT_S)
-        try:
+        with journal.HostLock(self.state_directory) as lock:
+            lock.acquire(LOCK_WAIT_S)
             self.recovered = recover.settle(self.state_directory)
+            self.recovered.notices.clear()  # sessions at work: only their claims matter
             for line in self.recovered.lines():
                 self._report(f"left by a session that died: {line}")
             self.recovered.raise_if_failed()
-            self._journal = journal.Journal(self.state_directory)
+            self._journal = journal.Journal.create(self.state_directory)
+        self._guardian = Guardian(self._journal)
+        try:
             self._guardian.ensure()
         except BaseException:
             self._guardian.dismiss()
-            self._lock.release()
+            self._journal.clear()
+            self._journal.release()
             raise
+        if self._guardian.is_confined:
+            self._report("killing this command's control group ends its guardian as well")
         return self
 
     def __exit__(
@@ -109,15 +127,105 @@ class Control:
             try:
                 for server in self._servers:
                     server.close()
-                self.restored = recover.settle(self.state_directory)
+                self.restored = recover.settle_session(self._journal)
                 for server in self._servers:
                     server.reap()
             finally:
                 self._guardian.dismiss()
-                self._lock.release()
+                self._journal.release()
         for change in self.restored.foreign:
             self._report(f"{change.path} was left at {change.found}, which somebody else set")
         self.restored.raise_if_failed()
+
+    @property
+    def guardian_is_confined(self) -> bool:
+        """Whether killing our control group would take the guardian along (see shelter.py)."""
+        return self._guardian.is_confined
+
+    def claim(self, *devices_or_knobs: str | Path) -> None:
+        """Have devices and knobs for this session alone until its end.
+
+        A device is claimed as a whole disk, whatever partition is named. Changing one claims it,
+        too. HostError that names the session which has it.
+        """
+        wanted = {self._resource(each) for each in devices_or_knobs} - self._claims
+        if not wanted:
+            return
+        with journal.HostLock(self.state_directory) as lock:
+            lock.acquire(LOCK_WAIT_S)
+            for path in journal.sessions(self.state_directory):
+                if path != self._journal.path:
+                    self._refuse_claimed(path, wanted)
+            self._journal.append("claim", resources=sorted(wanted))
+        self._claims |= wanted
+
+    def _refuse_claimed(self, session: Path, wanted: set[str]) -> None:
+        """HostError if another session has one of `wanted`; one that died is put back first."""
+        content = journal.read(session)
+        taken = sorted(wanted & content.claims)
+        if not taken:
+            return
+        recovery = recover.settle_stale_session(session)
+        if recovery is not None:
+            recovery.raise_if_failed()
+            return
+        raise HostError(
+            f"{', '.join(taken)} belongs to another schedlab at work: process {content.owner}",
+            "wait until it is done, or stop it with Ctrl-C; it puts its settings back",
+        )
+
+    @staticmethod
+    def _resource(device_or_knob: str | Path) -> str:
+        """`/dev/NAME` of a whole disk, or the real path of a knob."""
+        text = str(device_or_knob)
+        if text.startswith(("/sys/", "/proc/sys/")) or Path(text).is_file():
+            return str(Path(text).resolve())
+        return f"/dev/{knobs.device_name(text)}"
+
+    def write_to(self, consent: Consent) -> str:
+        """Begin to write to a device that the user gave up; the path that an engine opens.
+
+        The device is claimed, and what the session leaves there is noted at its end, so that it
+        counts as ours next time.
+        """
+        identity = consent.identity
+        self.claim(consent.name)
+        self._guardian.ensure()
+        self._journal.append(
+            "data",
+            number=identity.number,
+            sequence=identity.sequence,
+            size_bytes=identity.size_bytes,
+            key=identity.lasting_key,
+        )
+        return consent.target
+
+    def set_rotational(self, device: str, rotational: bool) -> str:
+        """Set what a device says of itself (1: it has moving heads); what it said before.
+
+        bfq and others decide by it. It stays over changes of the scheduler, until the end.
+        """
+        queue = knobs.queue_of(device)
+        self._allow(queue.parent.name)
+        self._guard(queue)
+        path = queue / "rotational"
+        before = _read(path)
+        self._write(path, str(int(rotational)))
+        self._expect(queue, knobs.snapshot(queue))
+        return before
+
+    def set_schedulers(
+        self,
+        devices_set: Iterable[str],
+        scheduler: str,
+        tunables: Mapping[str, Setting] | None = None,
+    ) -> tuple[Applied, ...]:
+        """`set_scheduler` for every queue of a set, after asking that all of them offer it."""
+        names = [knobs.device_name(device) for device in devices_set]
+        for name in names:
+            if knobs.canonical(name, scheduler) not in knobs.offered(name):
+                raise knobs.unknown_scheduler(name, scheduler)
+        return tuple(self.set_scheduler(name, scheduler, tunables) for name in names)
 
     @property
     def guardian_process_id(self) -> int:
@@ -174,6 +282,8 @@ class Control:
             self._allow(queue.parent.name)
             self._set_in_queue.setdefault(queue, set()).add(str(path))
         self._guard(queue)
+        if queue is None:
+            self.claim(path)
         got = self._write(path, text)
         if queue:
             self._expect(queue, knobs.snapshot(queue))
@@ -205,11 +315,18 @@ class Control:
         for memory in (self._expected, self._originals, self._queues, self._set_in_queue):
             memory.clear()
 
-    def scratch(self, size_bytes: int, directory: str | Path) -> scratch_device.Scratch:
-        """A scratch device backed by a new file in `directory`; HostError with what is missing."""
+    def scratch(
+        self, size_bytes: int, directory: str | Path, rotational: bool = False
+    ) -> scratch_device.Scratch:
+        """A scratch device backed by a new file in `directory`; HostError with what is missing.
+
+        It says that it is an SSD unless `rotational`.
+        """
         scratch_device.require_root()
         self._guardian.ensure()
-        return scratch_device.make(self._journal, size_bytes, Path(directory))
+        made = scratch_device.make(self._journal, size_bytes, Path(directory), rotational)
+        self.claim(made.path)
+        return made
 
     def emulated(self, emulation: emulated.Emulation) -> emulated.Emulated:
         """An emulated device; HostError with what is missing, SpecError for what cannot be."""
@@ -217,6 +334,7 @@ class Control:
         device = emulated.make(self._journal, self.state_directory, emulation)
         if device.server:
             self._servers.append(device.server)
+        self.claim(device.path)
         self._dilations[Path(device.path).name] = device.facts["dilate"]
         return device
 
@@ -224,7 +342,7 @@ class Control:
         """A new directory of ours inside `parent`, removed with all in it at the end."""
         self._guardian.ensure()
         path = Path(parent).resolve() / owned.new_name("files")
-        self._journal.append("own", what="directory", path=str(path))
+        leftovers.own(self._journal, "directory", str(path))
         _made(path, "name another directory")
         return path
 
@@ -266,6 +384,7 @@ class Control:
             self._report("the guardian had died and was started again")
         if queue is None or queue in self._queues:
             return
+        self.claim(queue.parent.name)
         values = knobs.snapshot(queue)
         self._journal.append("queue", queue=str(queue), values=values)
         self._originals |= {str(queue / name): value for name, value in values.items()}
@@ -277,6 +396,11 @@ class Control:
             with contextlib.suppress(HostError):  # a value of another scheduler; the switch resets
                 self._write(Path(path), self._originals[path])
         scheduler = queue / "scheduler"
+        if queue in self._narrowed and (steps := knobs.tag_steps(queue)):
+            self._write(scheduler, "none")
+            for step in steps:
+                self._write(queue / "nr_requests", step)
+            self._narrowed.discard(queue)
         if knobs.read_value(scheduler) == wanted:
             others = [name for name in knobs.offered(queue.parent.name) if name != wanted]
             if others:
@@ -286,6 +410,8 @@ class Control:
     def _write(self, path: Path, text: str) -> str:
         """Journal, write, read back, journal what became of it; what the knob reads now."""
         original = self._originals.setdefault(str(path), _read(path))
+        if path.name == "nr_requests" and _read_or_gone(str(path.parent / "scheduler")) == "none":
+            self._narrowed.add(path.parent)
         with _refusals_explained(path, text):
             write_ahead.write(self._journal, path, text, original)
             got = knobs.read_value(path)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import os
-import shutil
-import subprocess
+import stat
+import struct
+import time
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.host import knobs
+from schedlab.host import content, knobs
+
+_LOOP_GET_STATUS64, _LOOP_INFO_BYTES = 0x4C05, 232  # include/uapi/linux/loop.h
 
 
 def with_queues() -> tuple[str, ...]:
@@ -33,7 +38,7 @@ def loop_schedulers() -> tuple[str, ...]:
 def size_bytes(device: str | Path) -> int:
     """Size of a block device or partition; HostError when there is none of that name."""
     knobs.device_name(str(device))
-    return int(_text(knobs.CLASS_BLOCK / Path(device).resolve().name / "size")) * 512
+    return int(text_of(knobs.CLASS_BLOCK / Path(device).resolve().name / "size")) * 512
 
 
 def disks_below(directory: str | Path) -> tuple[str, ...]:
@@ -81,118 +86,169 @@ def mount_of(directory: str | Path) -> dict[str, str]:
     return best
 
 
-def mounts() -> list[dict[str, str]]:
-    """Every mount of this process: device number, source, target, kind and options."""
+def mounts(process: int | str = "self") -> list[dict[str, str]]:
+    """Every mount that a process sees: device number, source, target, kind and options."""
     found = []
-    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    text = Path(f"/proc/{process}/mountinfo").read_text(encoding="utf-8", errors="replace")
     for line in text.splitlines():
         first, _, second = line.partition(" - ")
         _, _, number, _, target, options, *_ = first.split()
-        kind, source, *_ = second.split()
-        unescape = {"\\040": " ", "\\011": "\t", "\\134": "\\"}
-        for code, character in unescape.items():
-            target = target.replace(code, character)
+        kind, source, *more = second.split()
         found.append(
             {
                 "number": number,
-                "source": source,
-                "target": target,
+                "source": _unescaped(source),
+                "target": _unescaped(target),
                 "kind": kind,
                 "options": options,
+                "super_options": _unescaped(more[0]) if more else "",
             }
         )
     return found
 
 
-def require_destroyable(device: str, destroy_data: bool) -> None:
-    """HostError unless raw writes to a device were asked for and nothing can be lost by them."""
-    reasons = reasons_against_writing(device)
-    if reasons:
-        raise HostError(
-            f"{device} will not be written to: {'; '.join(reasons)}",
-            "use a device without content, --scratch SIZE, or --directory DIR",
-        )
-    if not destroy_data:
-        raise HostError(
-            f"raw writes would destroy what is on {device}", f"add --destroy-data {device}"
-        )
+def _unescaped(text: str) -> str:
+    for code, character in {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}.items():
+        text = text.replace(code, character)
+    return text
 
 
 def reasons_against_writing(device: str) -> tuple[str, ...]:
-    """Why a device may not be written to raw; empty when nothing speaks against it."""
+    """Who uses a device, and what signatures it holds; empty when nobody does and there are none.
+
+    For sharing and for messages only. Writing needs `consent.consent_to`, which looks at more.
+    """
     path = Path(device) if "/" in device else Path("/dev") / device
     if not path.exists():
         return ("it does not exist",)
     if not path.is_block_device():
         return ("it is not a block device",)
     entry = knobs.CLASS_BLOCK / path.resolve().name
+    reasons = reasons_in_use(entry)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            return (*reasons, f"it cannot be opened ({error.strerror}); run as root")
+        if not reasons:
+            reasons.append("the kernel has it in use (RAID, swap or mapped)")
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.lseek(descriptor, 0, os.SEEK_END)
+        return (*reasons, *(f"it holds {each}" for each in content.signatures(descriptor, size)))
+    finally:
+        os.close(descriptor)
+
+
+def reasons_in_use(entry: Path) -> list[str]:
+    """Who uses a disk or partition (its sysfs directory), its own partitions included."""
     family = [entry, *(part.parent for part in entry.glob("*/partition"))]
     reasons = [f"it has partition {member.name}" for member in family[1:]]
-    if _text(entry / "ro") == "1":
+    if text_of(entry / "ro") == "1":
         reasons.append("it is read-only")
-    if _text(entry / "size") == "0":
+    if text_of(entry / "size") == "0":
         reasons.append("it has no medium (size 0)")
-    for member in family:
-        reasons += _users(member)
-    if not any(
-        reason.startswith(("it is mounted", "it is held", "it is swap")) for reason in reasons
-    ):
-        reasons += _claimed(path)
-    return (*reasons, *_signatures(path))
-
-
-def _users(entry: Path) -> list[str]:
-    """Mounts, swap areas and holders (dm, md, LVM, LUKS) of a disk or partition."""
-    name, number = entry.resolve().name, _text(entry / "dev")
-    reasons = [
-        f"it is mounted on {mount['target']} ({name})"
-        for mount in mounts()
-        if mount["number"] == number or Path(mount["source"]).resolve() == Path("/dev") / name
+    numbers = {text_of(member / "dev"): member.resolve().name for member in family}
+    return [
+        *reasons,
+        *_mounted(numbers),
+        *_swap_and_holders(family),
+        *_loops_beside(numbers),
+        *_opened(numbers),
     ]
-    for line in Path("/proc/swaps").read_text(encoding="utf-8").splitlines()[1:]:
-        if Path(line.split()[0]).resolve() == Path("/dev") / name:
-            reasons.append(f"it is swap space in use ({name})")
-    holders = entry / "holders"
-    if holders.is_dir():
-        reasons += [f"it is held by {holder.name} ({name})" for holder in holders.iterdir()]
+
+
+def _mounted(numbers: dict[str, str]) -> list[str]:
+    """Mounts of these devices, in this and every other mount namespace."""
+    found: dict[tuple[str, str], str] = {}
+    seen: set[str] = set()
+    for process in ("self", *(p.name for p in Path("/proc").glob("[0-9]*"))):
+        with contextlib.suppress(OSError):  # gone meanwhile, or not ours to see
+            namespace = str(Path(f"/proc/{process}/ns/mnt").readlink())
+            if namespace in seen:
+                continue
+            seen.add(namespace)
+            where = "" if process == "self" else f", in the mount namespace of process {process}"
+            for mount in mounts(process):
+                source = Path(mount["source"]).name if mount["source"].startswith("/dev/") else ""
+                number = mount["number"]
+                name = numbers.get(number) or (source if source in numbers.values() else "")
+                if name:
+                    found.setdefault((name, mount["target"]), where)
+    return [f"it is mounted on {target} ({name}{w})" for (name, target), w in found.items()]
+
+
+def _swap_and_holders(family: list[Path]) -> list[str]:
+    """Swap areas and holders (dm, md, LVM, LUKS)."""
+    reasons = []
+    for entry in family:
+        name = entry.resolve().name
+        for line in Path("/proc/swaps").read_text(encoding="utf-8").splitlines()[1:]:
+            if Path(line.split()[0]).resolve() == Path("/dev") / name:
+                reasons.append(f"it is swap space in use ({name})")
+        holders = sorted(entry.glob("holders/*"))
+        reasons += [f"it is held by {holder.name} ({name})" for holder in holders]
     return reasons
 
 
-def _claimed(path: Path) -> list[str]:
-    """Ask the kernel: an exclusive open fails while anybody has claimed the device."""
+def _loops_beside(numbers: dict[str, str]) -> list[str]:
+    """Loop devices on top of these devices, or behind which the same file is.
+
+    The kernel lets both write, so what one of them holds is lost by writing to the other.
+    """
+    found = []
+    known = {
+        entry.parents[1].name: _backing_of(entry.parents[1].name)
+        for entry in sorted(knobs.SYS_BLOCK.glob("loop*/loop/backing_file"))
+    }
+    files = {known[name][0]: name for name in numbers.values() if name in known}
+    for loop, (file, number) in known.items():
+        if number in numbers:
+            found.append(f"it is below {loop} ({numbers[number]})")
+        if file in files and loop not in numbers.values():
+            found.append(f"its file is behind {loop} as well ({files[file]})")
+    return found
+
+
+def _backing_of(loop: str) -> tuple[str, str]:
+    """(what identifies the file behind a loop device, its device number if it is a device)."""
     try:
-        os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
-    except OSError as error:
-        if error.errno == errno.EBUSY:
-            return ["the kernel has it in use (mounted elsewhere, RAID, swap or mapped)"]
-        return [f"it cannot be opened ({error.strerror}); run as root"]
-    return []
+        descriptor = os.open(f"/dev/{loop}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            status = fcntl.ioctl(descriptor, _LOOP_GET_STATUS64, bytes(_LOOP_INFO_BYTES))
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return text_of(knobs.SYS_BLOCK / loop / "loop" / "backing_file"), ""
+    device, inode, number = struct.unpack_from("<3Q", status)
+    return f"{device}:{inode}", f"{os.major(number)}:{os.minor(number)}" if number else ""
 
 
-def _signatures(path: Path) -> list[str]:
-    """What libblkid finds: partition tables, file systems, LVM, LUKS, RAID, swap."""
-    program = shutil.which("blkid", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-    if program is None:
-        return ["blkid is missing, so it cannot be told whether it is empty"]
-    probe = subprocess.run(
-        [program, "-p", "-o", "export", str(path)], capture_output=True, text=True, check=False
-    )
-    if probe.returncode == 2 and not probe.stdout.strip():
-        return []  # blkid(8): 2 is "nothing found"; it is 2 as well if the device is unreadable
-    if probe.returncode not in (0, 2):
-        return [f"blkid cannot tell what is on it ({probe.stderr.strip() or 'ambivalent'})"]
-    found = dict(line.split("=", 1) for line in probe.stdout.splitlines() if "=" in line)
-    reasons = []
-    if "PTTYPE" in found:
-        reasons.append(f"it has a {found['PTTYPE']} partition table")
-    if "TYPE" in found:
-        reasons.append(f"it has a {found['TYPE']} signature ({found.get('USAGE', 'unknown')})")
-    if "PART_ENTRY_SCHEME" in found and not reasons:
-        return []  # an empty partition: only its place in the parent's table is known
-    return reasons or ["blkid found something on it that it does not name"]
+def _opened(numbers: dict[str, str], patience_s: float = 1.0) -> list[str]:
+    """Other processes that have one of these devices open; those of a moment (udev) may finish."""
+    deadline = time.monotonic() + patience_s
+    while (found := _openers(numbers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
 
 
-def _text(path: Path) -> str:
+def _openers(numbers: dict[str, str]) -> list[str]:
+    found: dict[str, str] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        if process.name == str(os.getpid()):
+            continue
+        with contextlib.suppress(OSError):
+            for link in os.scandir(process / "fd"):
+                with contextlib.suppress(OSError):
+                    device = link.stat()
+                    number = f"{os.major(device.st_rdev)}:{os.minor(device.st_rdev)}"
+                    if stat.S_ISBLK(device.st_mode) and number in numbers:
+                        found[process.name] = text_of(process / "comm")
+    return [f"process {number} ({name}) has it open" for number, name in sorted(found.items())]
+
+
+def text_of(path: Path) -> str:
+    """The stripped text of a small file; empty when it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

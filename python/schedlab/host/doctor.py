@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.host import devices, facts, journal, knobs, owned
+from schedlab.host import devices, facts, journal, knobs, leftovers, owned, shelter
 
 QUANTA_MS = (1, 2, 5, 10, 20, 50, 100, 200)
 _CAPABILITIES = {"SYS_ADMIN": 21, "SYS_NICE": 23, "SYS_RESOURCE": 24, "PERFMON": 38, "BPF": 39}
@@ -56,7 +56,7 @@ def examine(directory: Path, quanta_ms: Sequence[int] = QUANTA_MS) -> list[Fact]
             facts_found += examiner()
         except (HostError, OSError, ValueError, LookupError, AttributeError) as error:
             facts_found.append(Fact(topic, f"unknown ({error})", "nothing can be said about it"))
-    return [*facts_found, *quanta(quanta_ms), *space(directory), *left_over(directory)]
+    return [*facts_found, *quanta(quanta_ms), *space(directory)]
 
 
 def privileges() -> Iterator[Fact]:
@@ -88,6 +88,7 @@ def schedulers() -> Iterator[Fact]:
         if name in root_disks:
             follows += "; it holds /, so it is changed only when named"
         yield Fact(f"scheduler of {name}", found, follows, f"schedlab io set NAME {name}")
+        yield from _queue(name)
     if not names:
         follows = "only a scratch device can be compared on"
         yield Fact("schedulers", "no block device has a scheduler", follows)
@@ -101,6 +102,55 @@ def schedulers() -> Iterator[Fact]:
         follows = "they appear in the list of a device once loaded"
         commands = "; ".join(f"modprobe {name}" for name in loadable)
         yield Fact("scheduler modules", " ".join(loadable), follows, commands)
+
+
+def _queue(name: str) -> Iterator[Fact]:
+    """What a device says of itself, and how many requests its driver takes."""
+    known = facts.queue_facts(name)
+    if (doubt := facts.rotational_doubt(name)) or known["rotational"] is not None:
+        follows = doubt or (
+            "bfq waits for the next request of a process, as seeks are dear"
+            if known["rotational"]
+            else "bfq and others treat it as an SSD"
+        )
+        command = f"echo 0 > /sys/block/{name}/queue/rotational" if doubt else ""
+        yield Fact(f"rotational of {name}", str(int(known["rotational"])), follows, command)
+    tags, narrowed = known["driver_tags"], known["driver_tags_in_use"]
+    if tags:
+        found = f"{tags} in {known['hardware_queues']} hardware queues"
+        found += f", narrowed to {narrowed}" if narrowed not in (None, tags) else ""
+        steps = knobs.tag_steps(knobs.queue_of(name)) if narrowed not in (None, tags) else None
+        command = f"echo {steps[0]}, then {steps[1]} > nr_requests under none" if steps else ""
+        follows = f"schedulers see a backlog only beyond {narrowed or tags} requests in flight"
+        yield Fact(f"tags of {name}", found, follows, command)
+
+
+def ext() -> Iterator[Fact]:
+    """sched_ext: whether somebody's CPU scheduler is loaded."""
+    state = facts.text("/sys/kernel/sched_ext/state")
+    if state is None:
+        yield Fact("sched_ext", "not in this kernel", "only the built-in CPU policies")
+    elif state == "disabled":
+        yield Fact("sched_ext", "disabled", "CPU schedulers in BPF can be loaded")
+    else:
+        name = facts.text("/sys/kernel/sched_ext/root/ops") or "unnamed"
+        follows = "CPU results are those of that scheduler"
+        yield Fact("sched_ext", f"{state}: {name}", follows, "systemctl stop scx.service")
+
+
+def fuse() -> Iterator[Fact]:
+    """Whether an emulated device can be served: /dev/fuse and a program that mounts it."""
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+    device, helper = Path("/dev/fuse"), shutil.which("fusermount3", path=path)
+    if not device.exists():
+        yield Fact("FUSE", "no /dev/fuse", "no emulated devices", "modprobe fuse")
+    elif not os.access(device, os.W_OK):
+        yield Fact("FUSE", "not for this user", "no emulated devices", "sudo schedlab ...")
+    elif os.geteuid() != 0 and helper is None:
+        follows = "mounting it without root needs that program"
+        yield Fact("FUSE", "no fusermount3", follows, "apt install fuse3")
+    else:
+        yield Fact("FUSE", "available", "devices can be emulated")
 
 
 def loop() -> Iterator[Fact]:
@@ -272,16 +322,18 @@ def tools() -> Iterator[Fact]:
 
 
 def session() -> Iterator[Fact]:
-    """What a session that died has left to be put back."""
+    """What sessions that died have left to be put back, and who is at work."""
     directory = journal.state_directory()
-    path = directory / journal.JOURNAL_NAME
-    if not journal.exists(directory):
+    paths = journal.sessions(directory)
+    if not paths:
         yield Fact("journal", f"none in {directory}", "nothing is to be put back")
-        return
-    with journal.held(directory, wait_s=0.0) as idle:
-        found = f"{path} of a session that died" if idle else f"{path} of a session at work"
-    follows = "the next command that touches the host puts it back" if idle else "wait for its end"
-    yield Fact("journal", found, follows, "schedlab recover" if idle else "")
+    for path in paths:
+        owner = journal.read(path).owner
+        if journal.is_alive(owner.partition(" ")[0]):
+            yield Fact("journal", f"{path} of process {owner}", "wait for its end")
+        else:
+            follows = "the next command that touches the host puts it back"
+            yield Fact("journal", f"{path} of a session that died", follows, "schedlab recover")
 
 
 def quanta(requested_ms: Sequence[int]) -> Iterator[Fact]:
@@ -317,13 +369,24 @@ def space(directory: Path) -> Iterator[Fact]:
     yield Fact("free space", text, follows, command)
 
 
-def left_over(directory: Path) -> Iterator[Fact]:
-    """Our own files that no journal knows any more, after a power failure for example."""
-    places = dict.fromkeys((directory, Path("/var/tmp"), Path("/tmp")))
-    for place in (each for each in places if os.access(each, os.R_OK | os.X_OK)):
-        for path in sorted(place.glob(f"{owned.PREFIX}scratch-*")):
-            follows = "it takes space; if no schedlab is running it is left over"
-            yield Fact("scratch file", str(path), follows, f"rm {path}")
+def guardian() -> Iterator[Fact]:
+    """Whether what kills this command's control group would take the guardian along."""
+    stuck = shelter.confining_groups()
+    if not stuck:
+        yield Fact("guardian", "leaves the control groups", "it outlives `cgroup.kill`")
+    elif shelter.has_systemd():
+        yield Fact("guardian", "asks systemd for a scope", "it should outlive `cgroup.kill`")
+    else:
+        follows = "killing that group ends both; the next schedlab command restores"
+        yield Fact("guardian", f"stays in {', '.join(stuck)}", follows, "sudo schedlab ...")
+
+
+def left_over() -> Iterator[Fact]:
+    """Files of ours that outlived their session, after a power failure for example."""
+    for left in leftovers.stale(journal.state_directory()):
+        if Path(left.path).exists():
+            follows = "a session that is gone left it, after a power failure for example"
+            yield Fact(f"left-over {left.what}", left.path, follows, "schedlab recover")
 
 
 def _has_events(where: str) -> bool:
@@ -356,6 +419,10 @@ FACTS: dict[str, Callable[[], Iterator[Fact]]] = {
     "real time": real_time,
     "processor": processor,
     "clock source": clock,
+    "sched_ext": ext,
+    "FUSE": fuse,
     "tools": tools,
     "journal": session,
+    "guardian": guardian,
+    "left-over files": left_over,
 }

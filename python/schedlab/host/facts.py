@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import schedlab
+from schedlab.errors import HostError
 from schedlab.host import devices, journal, knobs
 
 CPU = Path("/sys/devices/system/cpu")
@@ -45,6 +46,9 @@ _CONFIG_PREFIXES = (
     "CONFIG_DEBUG_INFO_BTF",
     "CONFIG_NO_HZ",
 )
+# No disk seeks and turns half a revolution in less.
+DISK_MS_MIN = 1.0
+_READ_BYTES = 4096
 _LIBRARIES = ("numpy", "scipy", "click", "rich", "xlsxwriter", "altair", "vl-convert-python")
 
 
@@ -197,7 +201,88 @@ def device(name: str) -> dict[str, Any]:
         "direct_io": text(entry / "loop/dio"),
         "schedulers": list(knobs.offered(name)) if (entry / "queue/scheduler").exists() else [],
         "queue": knobs.snapshot(entry / "queue"),
+        **queue_facts(name),
     }
+
+
+def queue_facts(name: str) -> dict[str, Any]:
+    """What decides a comparison of schedulers on a device, whatever its tunables are.
+
+    `rotational` is what it says of itself (bfq believes it). `driver_tags` is how many requests
+    the driver takes at once, over all `hardware_queues`: a scheduler sees a backlog only beyond
+    it. None where the kernel does not say.
+    """
+    entry = knobs.SYS_BLOCK / name
+    hardware_queues = sorted((entry / "mq").glob("[0-9]*"))
+    tags = [int(value) for q in hardware_queues if (value := text(q / "nr_tags") or "").isdigit()]
+    depths = [depth for q in hardware_queues if (depth := _tag_depth(name, q.name)) is not None]
+    requests = text(entry / "queue" / "nr_requests")
+    rotational = text(entry / "queue" / "rotational")
+    return {
+        "rotational": None if rotational is None else rotational == "1",
+        "hardware_queues": len(hardware_queues) or None,
+        "driver_tags": sum(tags) if tags else None,
+        "driver_tags_in_use": sum(depths) if depths else None,
+        "nr_requests": int(requests) if requests else None,
+    }
+
+
+def _tag_depth(name: str, hardware_queue: str) -> int | None:
+    """To how many tags a lower `nr_requests` has narrowed a driver; only debugfs shows it."""
+    shown = text(Path("/sys/kernel/debug/block") / name / f"hctx{hardware_queue}" / "tags") or ""
+    for line in shown.splitlines():
+        key, _, value = line.partition("=")
+        if key == "depth" and value.isdigit():
+            return int(value)
+    return None
+
+
+def random_read_ms(device: str | Path, reads: int = 16) -> float:
+    """Median time of a random 4 KiB read of a device past the page cache, one at a time.
+
+    HostError when it cannot be read so.
+    """
+    import mmap
+    import random
+    import statistics
+    import time
+
+    buffer = mmap.mmap(-1, _READ_BYTES)  # aligned to a page
+    times_ms = []
+    try:
+        descriptor = os.open(device, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
+        try:
+            blocks = os.lseek(descriptor, 0, os.SEEK_END) // _READ_BYTES
+            for _ in range(reads if blocks else 0):
+                began = time.perf_counter()
+                os.preadv(descriptor, [buffer], random.randrange(blocks) * _READ_BYTES)
+                times_ms.append((time.perf_counter() - began) * 1e3)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise HostError(f"cannot read {device}: {error.strerror}", "run it as root") from error
+    if not times_ms:
+        raise HostError(f"{device} has no medium")
+    return statistics.median(times_ms)
+
+
+def rotational_doubt(name: str) -> str:
+    """A sentence when a device says that it has moving heads, but answers as none can.
+
+    Empty when it does not say so, is as slow as a disk, or cannot be read. Reads 16 blocks.
+    """
+    if text(knobs.SYS_BLOCK / name / "queue" / "rotational") != "1":
+        return ""
+    try:
+        measured_ms = random_read_ms(Path("/dev") / name.replace("!", "/"))
+    except HostError:
+        return ""
+    if measured_ms >= DISK_MS_MIN:
+        return ""
+    return (
+        f"{name} says that it is rotational, but answers random reads in {measured_ms:.2f} ms: "
+        "bfq treats it as a disk with moving heads"
+    )
 
 
 def describe_target(target: str | Path) -> dict[str, Any]:

@@ -1,16 +1,16 @@
 """The guardian: a process of its own session that puts everything back when its owner dies.
 
-`python -m schedlab.host.guardian STATE_DIRECTORY PIPE LOCK PIDFD`: it ignores INT, HUP and TERM,
-waits until the owner's end of the pipe is closed or the owner is gone (a child of the owner may
-keep the pipe open), restores what the journal holds and ends. After a normal end of the owner
-the journal is empty and there is nothing to do. It shares the owner's lock, so nobody else
-touches the host before it is done. It imports nothing heavy.
+`python -m schedlab.host.guardian JOURNAL DESCRIPTOR PIPE ANNOUNCE PIDFD`: it leaves the owner's
+control groups, so that what kills those (a container's stop, `cgroup.kill`) does not take it. It
+ignores INT, HUP and TERM, waits until the owner's end of the pipe is closed or the owner is gone
+(a child of the owner may keep the pipe open), restores what the journal holds and ends. It shares
+the lock on the owner's journal, so nobody else touches what is claimed there before it is done.
+It imports nothing heavy.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import select
 import signal
@@ -19,19 +19,20 @@ import sys
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.host.journal import HostLock
-from schedlab.host.recover import settle
+from schedlab.host import shelter
+from schedlab.host.journal import Journal
+from schedlab.host.recover import settle_session
 
-READY = b"r"
+READY, CONFINED = b"r", b"c"
 START_PATIENCE_S = 30.0
 
 
 class Guardian:
     """The owner's side: start it, see whether it lives, let it go."""
 
-    def __init__(self, directory: Path, lock: HostLock) -> None:
-        self._directory = directory
-        self._lock = lock
+    def __init__(self, log: Journal) -> None:
+        self._log = log
+        self.is_confined = False
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe = -1
 
@@ -55,7 +56,7 @@ class Guardian:
     def _start(self) -> None:
         watched, self._pipe = os.pipe()
         ready, announce = os.pipe()
-        passed = [watched, self._lock.descriptor, announce]
+        passed = [self._log.descriptor, watched, announce]
         try:
             passed.append(os.pidfd_open(os.getpid()))
         except OSError:
@@ -64,7 +65,7 @@ class Guardian:
         program = [sys.executable, "-S", "-m", __spec__.name]
         try:
             self._process = subprocess.Popen(
-                [*program, str(self._directory.resolve()), *map(str, passed)],
+                [*program, str(self._log.path.resolve()), *map(str, passed)],
                 pass_fds=[descriptor for descriptor in passed if descriptor >= 0],
                 env={**os.environ, "PYTHONPATH": package},
                 stdin=subprocess.DEVNULL,
@@ -78,12 +79,13 @@ class Guardian:
                 "let this user run that Python, or install schedlab for all users",
             ) from error
         finally:
-            for descriptor in {*passed} - {self._lock.descriptor, -1}:
+            for descriptor in {*passed} - {self._log.descriptor, -1}:
                 os.close(descriptor)
         answered, _, _ = select.select([ready], [], [], START_PATIENCE_S)
-        started = bool(answered) and os.read(ready, 1) == READY
+        answer = os.read(ready, 1) if answered else b""
         os.close(ready)
-        if not started:
+        self.is_confined = answer == CONFINED
+        if answer not in (READY, CONFINED):
             raise HostError(
                 "the guardian that puts settings back did not start; nothing was changed",
                 f"look at its message above, or try {' '.join(program)}",
@@ -111,28 +113,31 @@ def main(arguments: list[str]) -> int:
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
     os.chdir("/")
-    directory = Path(arguments[0])
-    watched, lock, announce, owner = map(int, arguments[1:])
+    path = Path(arguments[0])
+    descriptor, watched, announce, owner = map(int, arguments[1:])
     with contextlib.suppress(OSError):  # spared when memory runs out, where that is allowed
         Path("/proc/self/oom_score_adj").write_text("-1000", encoding="ascii")
-    os.write(announce, READY)
+    os.write(announce, READY if shelter.leave_groups() else CONFINED)
     os.close(announce)
     poll = select.poll()
-    for descriptor in (watched, owner):
-        if descriptor >= 0:
-            poll.register(descriptor, select.POLLIN)
+    for each in (watched, owner):
+        if each >= 0:
+            poll.register(each, select.POLLIN)
     poll.poll()
+    log = Journal(path, descriptor)
     try:
-        return _restore(directory)
+        return _restore(log)
     except HostError as error:
         _say(str(error))
         return 3
     finally:
-        fcntl.flock(lock, fcntl.LOCK_UN)  # whoever else holds a copy of the descriptor
+        log.release()  # whoever else holds a copy of the descriptor
 
 
-def _restore(directory: Path) -> int:
-    recovery = settle(directory)
+def _restore(log: Journal) -> int:
+    if not log.path.exists():
+        return 0  # the owner has put everything back itself
+    recovery = settle_session(log)
     if lines := recovery.lines():
         _say("the schedlab that changed this host has died; its guardian says:")
         for line in lines:

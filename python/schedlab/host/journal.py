@@ -1,21 +1,27 @@
-"""The write-ahead journal, the lock of the host, and the directory where both live.
+"""The write-ahead journals of sessions, their locks, and the directories where they live.
 
-A line is on disk (fsync) before what it announces is done, and carries the boot id: settings die
-with the kernel, so the journal of another boot must never be replayed. One JSON object a line:
+Each session has a journal, `session-TIME-PID.jsonl`, and holds an flock on it as long as it or
+its guardian lives; a journal that can be locked is of a session that died. A line is on disk
+(fsync) before what it announces is done, ends with its checksum, and carries the boot id:
+settings die with the kernel, so the journal of another boot must never be replayed. The kinds:
 
+* `session`: {process, command} - who this is, the first line;
+* `claim`: {resources} - devices and knobs that no other session may change meanwhile;
 * `queue`: {queue, values} - the whole `queue/` of a device, before the first write to it;
 * `write`: {path, original, new} - about to be written;
 * `after`: {path, values} - what that write made of it and of its neighbours;
 * `own`: {what, path, ...} - about to be made by us, to be removed; `disown`: {path};
+* `data`: {number, sequence, size_bytes, key} - about to be written to with a consent;
 * `keep`: {} - everything set so far shall stay as it is.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
-import json
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator
@@ -24,31 +30,58 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, RestoreError
+from schedlab.spec import checked_line
 
 STATE_VARIABLE = "SCHEDLAB_STATE_DIR"
-JOURNAL_NAME = "journal.jsonl"
+LASTING_VARIABLE = "SCHEDLAB_VAR_DIR"
+SESSIONS = "session-*.jsonl"
 LOCK_NAME = "lock"
+SCHEMA = 2
 LOOK_S = 0.5
+_CLOCK_BOOTTIME = 7
+_BETWEEN_LINES = re.compile(rb'(?<=[0-9a-f]{8}"\}).(?=\{"schema": )', re.DOTALL)
 Entry = dict[str, Any]
 
 
 def state_directory(option: str | Path | None = None) -> Path:
-    """Where journal and lock live: the option, else $SCHEDLAB_STATE_DIR, else a place in RAM.
+    """Where journals and locks live: the option, else $SCHEDLAB_STATE_DIR, else a place in RAM.
 
     That place is /run/schedlab for root, and for others a directory of their own.
     """
-    if chosen := option or os.environ.get(STATE_VARIABLE):
-        return Path(chosen)
+    chosen = option or os.environ.get(STATE_VARIABLE)
+    return Path(chosen) if chosen else _default_state()
+
+
+def _default_state() -> Path:
     if os.geteuid() == 0:
         return Path("/run/schedlab")
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     return Path(runtime) / "schedlab" if runtime else Path(f"/tmp/schedlab-{os.geteuid()}")
 
 
+def lasting_directory(state: Path | None = None) -> Path:
+    """Where is kept what a reboot does not undo: $SCHEDLAB_VAR_DIR, else a place on disk.
+
+    Of the default state directory it is /var/lib/schedlab for root, and for others below
+    $XDG_STATE_HOME; a state directory of the user's choice has it inside.
+    """
+    if chosen := os.environ.get(LASTING_VARIABLE):
+        return Path(chosen)
+    state = state or state_directory()
+    if state != _default_state():
+        return state / "lasting"
+    if os.geteuid() == 0:
+        return Path("/var/lib/schedlab")
+    home = os.environ.get("XDG_STATE_HOME")
+    if home or os.environ.get("HOME"):
+        return Path(home or f"{os.environ['HOME']}/.local/state") / "schedlab"
+    return state / "lasting"  # a user without a home has no lasting place
+
+
 def prepare(directory: Path) -> None:
     """Make the state directory; HostError unless it is ours alone to write.
 
-    Whoever can write the journal decides what is written to the kernel in our name.
+    Whoever can write a journal decides what is written to the kernel in our name.
     """
     hint = f"set {STATE_VARIABLE} to a directory that you own"
     try:
@@ -68,33 +101,109 @@ def boot_id() -> str:
 
 
 class Journal:
-    """The journal of one session, appended to and fsynced line by line."""
+    """The journal of one session, locked, appended to and fsynced line by line."""
 
-    def __init__(self, directory: Path) -> None:
-        self.path = directory / JOURNAL_NAME
+    def __init__(self, path: Path, descriptor: int) -> None:
+        """Use `create` or `open_stale`; the guardian takes over the descriptor of its owner."""
+        self.path = path
+        self.descriptor = descriptor
         self.boot = boot_id()
+
+    @classmethod
+    def create(cls, directory: Path) -> Journal:
+        """A new, locked journal that says whose it is. HostError when it cannot be written."""
+        command = " ".join(Path("/proc/self/cmdline").read_text(errors="replace").split("\0"))
+        while True:
+            number = time.clock_gettime_ns(_CLOCK_BOOTTIME)
+            path = directory / f"session-{number:020d}-{os.getpid()}.jsonl"
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            try:
+                journal = cls(path, os.open(path, flags, 0o600))
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise _unwritable(path, error) from error
+            if journal.lock():
+                break
+            os.close(journal.descriptor)  # somebody took it for a dead session's
+        journal.append("session", process=os.getpid(), command=command[:200].strip())
+        return journal
+
+    @classmethod
+    def open_stale(cls, path: Path) -> Journal | None:
+        """The journal of a session that died, locked; None while somebody holds it.
+
+        RestoreError when it cannot be opened.
+        """
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            message = f"cannot read {path}: {error.strerror}; what it holds is not put back"
+            raise RestoreError(message, "run it as root") from error
+        journal = cls(path, descriptor)
+        if not journal.lock():
+            os.close(descriptor)
+            return None
+        return journal
+
+    def lock(self) -> bool:
+        """Whether the lock could be had, and the file still has its name."""
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return os.fstat(self.descriptor).st_nlink > 0
 
     def append(self, kind: str, **content: Any) -> None:
         """Add a line; it is on disk when this returns. HostError when it cannot be."""
-        line = json.dumps({"boot": self.boot, "kind": kind, **content}) + "\n"
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        record = {"schema": SCHEMA, "boot": self.boot, "kind": kind, **content}
+        line = checked_line.encode(record).encode() + b"\n"
         try:
-            descriptor = os.open(self.path, flags, 0o600)
+            if os.fstat(self.descriptor).st_nlink == 0:
+                raise FileNotFoundError(errno.ENOENT, "the file was deleted")
+            before = os.fstat(self.descriptor).st_size
             try:
-                if os.write(descriptor, line.encode()) != len(line.encode()):
-                    raise OSError(None, "the line was cut short")
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+                if os.write(self.descriptor, line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(self.descriptor)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self.descriptor, before)
+                raise
         except OSError as error:
-            raise HostError(
-                f"cannot write the journal {self.path}: {error.strerror}; nothing was changed",
-                f"free space there, or set {STATE_VARIABLE} to another directory",
-            ) from error
+            raise _unwritable(self.path, error) from error
+
+    def end_last_line(self) -> None:
+        """End the last line, or drop it if a kill cut it short, so that lines of ours stay lines.
+
+        OSError as is.
+        """
+        data = os.pread(self.descriptor, os.fstat(self.descriptor).st_size, 0)
+        whole, newline, tail = data.rpartition(b"\n")
+        if tail and _entry(tail):
+            os.write(self.descriptor, b"\n")
+        elif tail:
+            os.ftruncate(self.descriptor, len(whole + newline))
 
     def clear(self) -> None:
         """Forget everything: all was put back."""
         self.path.unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """Give the lock back, whoever else holds a copy of the descriptor."""
+        if self.descriptor >= 0:
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+def _unwritable(path: Path, error: OSError) -> HostError:
+    return HostError(
+        f"cannot write the journal {path}: {error.strerror}; nothing was changed",
+        f"free space there, or set {STATE_VARIABLE} to another directory",
+    )
 
 
 @dataclass(frozen=True)
@@ -109,23 +218,36 @@ class Content:
     damaged_lines: tuple[int, ...]
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to put back and nothing wrong."""
-        return not self.entries and not self.damaged_lines
+    def owner(self) -> str:
+        """Process id and command line of the session, or nothing."""
+        first = next((e for e in self.entries if e["kind"] == "session"), {})
+        return f"{first.get('process', '')} {first.get('command', '')}".strip()
+
+    @property
+    def claims(self) -> frozenset[str]:
+        """The devices and knobs that this session has for itself."""
+        found = (e.get("resources") for e in self.entries if e["kind"] == "claim")
+        return frozenset(r for each in found if isinstance(each, list) for r in each)
+
+
+def sessions(directory: Path) -> list[Path]:
+    """The journals of a state directory, the latest first; HostError where they are hidden."""
+    try:
+        return sorted((p for p in directory.iterdir() if p.match(SESSIONS)), reverse=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        message = f"cannot look at {directory}: {error.strerror}"
+        raise HostError(message, "run it as root") from error
 
 
 def exists(directory: Path) -> bool:
     """Whether there is a journal; HostError where this user cannot see that."""
-    path = directory / JOURNAL_NAME
-    try:
-        return path.is_file()
-    except OSError as error:
-        raise HostError(f"cannot look at {path}: {error.strerror}", "run it as root") from error
+    return bool(sessions(directory))
 
 
-def read(directory: Path) -> Content:
-    """The journal of a state directory; empty when there is none. RestoreError if unreadable."""
-    path = directory / JOURNAL_NAME
+def read(path: Path) -> Content:
+    """What a journal holds; empty when there is none. RestoreError if unreadable."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -135,23 +257,29 @@ def read(directory: Path) -> Content:
         raise RestoreError(message, "run it as root") from error
     entries: list[Entry] = []
     damaged: list[int] = []
-    lines = data.split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        if not line.strip(b"\0 "):
-            continue
-        try:
-            entry = json.loads(line)
-            if not isinstance(entry, dict) or "kind" not in entry or "boot" not in entry:
-                raise ValueError("not an entry")
-            entries.append(entry)
-        except ValueError:
-            if number < len(lines):  # the last line, without its newline, may be cut short
+    *lines, tail = data.split(b"\n")
+    for number, line in enumerate([*lines, tail], start=1):
+        # A damaged newline must not cost the lines on both sides of it.
+        for part in _BETWEEN_LINES.split(line):
+            entry = _entry(part)
+            if entry is not None:
+                entries.append(entry)
+            elif number <= len(lines) and part.strip(b"\0 "):
                 damaged.append(number)
     boot = boot_id()
     of_this_boot = [entry for entry in entries if entry["boot"] == boot]
     if entries and not of_this_boot:
         return Content(tuple(entries), True, ())
     return Content(tuple(of_this_boot), False, tuple(damaged))
+
+
+def _entry(line: bytes) -> Entry | None:
+    try:
+        entry = checked_line.decode(line)
+    except ValueError:
+        return None
+    whole = entry.get("schema") == SCHEMA and isinstance(entry.get("boot"), str)
+    return entry if whole and isinstance(entry.get("kind"), str) else None
 
 
 def is_alive(process: str) -> bool:
@@ -166,10 +294,9 @@ def is_alive(process: str) -> bool:
 
 
 class HostLock:
-    """One schedlab at a time changes a host: an flock that the guardian shares.
+    """Held for the moment in which a session is opened, claims something, or is recovered.
 
-    It is held as long as the owner or its guardian lives, so whoever gets it finds either a
-    clean journal or one that nobody is working on.
+    What a session has for itself meanwhile, its journal says.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -177,21 +304,16 @@ class HostLock:
         self.descriptor = -1
 
     def acquire(self, wait_s: float) -> None:
-        """Take the lock, waiting at most `wait_s` seconds for a guardian to finish its work.
-
-        HostError that names the holder when a living schedlab has it for longer than a look.
-        """
+        """Take the lock, waiting at most `wait_s` seconds. HostError that names the holder."""
         self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         start = time.monotonic()
         while not self._try():
-            holder = self.holder()
-            alive = is_alive(holder.partition(" ")[0])
-            if time.monotonic() >= start + (min(wait_s, LOOK_S) if alive else wait_s):
+            if time.monotonic() >= start + wait_s:
                 os.close(self.descriptor)
                 self.descriptor = -1
                 raise HostError(
-                    f"another schedlab is working on this host: {holder or 'it is starting'}",
-                    "wait until it is done, or stop it with Ctrl-C; it puts its settings back",
+                    f"another schedlab is restoring settings on this host: {self.holder()}",
+                    "wait until it is done",
                 )
             time.sleep(0.02)
         os.ftruncate(self.descriptor, 0)
@@ -214,10 +336,15 @@ class HostLock:
     def release(self) -> None:
         """Give the lock back, whoever else holds a copy of the descriptor."""
         if self.descriptor >= 0:
-            os.ftruncate(self.descriptor, 0)
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
             os.close(self.descriptor)
             self.descriptor = -1
+
+    def __enter__(self) -> HostLock:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.release()
 
 
 @contextlib.contextmanager

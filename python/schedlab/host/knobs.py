@@ -151,6 +151,20 @@ def snapshot(queue: Path) -> dict[str, str]:
     return values
 
 
+def tag_steps(queue: Path) -> tuple[str, str] | None:
+    """Two values of `nr_requests` that give a driver all its tags again, under scheduler none.
+
+    Lowering `nr_requests` under none narrows the tags of the driver themselves. They stay narrow
+    when another scheduler is set, although `nr_requests` then reads its default; and a value that
+    it reads already is ignored when written. None where the depth cannot be read.
+    """
+    try:
+        tags = int(read_value(queue.parent / "mq" / "0" / "nr_tags"))
+    except (OSError, ValueError):
+        return None
+    return (str(tags - 1), str(tags)) if tags > 1 else None
+
+
 def writable(path: str | Path) -> bool:
     """Whether the kernel takes a new value there (by its mode, whoever asks)."""
     try:

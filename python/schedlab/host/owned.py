@@ -52,25 +52,35 @@ def add_loop(index: int) -> bool:
     return True
 
 
-def attach_loop(index: int, backing: Path) -> bool:
-    """Attach `backing` to the idle /dev/loopINDEX with direct I/O; whether that took.
+def attach_loop(index: int, backing: Path | int) -> bool:
+    """Attach a file to the idle /dev/loopINDEX with direct I/O; whether that took.
 
-    LOOP_CONFIGURE (Linux >= 5.8) does it in one step, so that nobody sees a half-made device.
+    `backing` is a path, or the descriptor of a file that may have no name. LOOP_CONFIGURE
+    (Linux >= 5.8) does it in one step, so that nobody sees a half-made device.
     """
     device = Path(f"/dev/loop{index}")
     wait_until(device.exists, PATIENCE_S)
-    flags = LO_FLAGS_DIRECT_IO
-    try:
-        with _opened(device, os.O_RDWR) as loop, _opened(backing, os.O_RDWR) as file:
-            info = struct.pack("<5Q4I", 0, 0, 0, 0, 0, 0, 0, 0, flags)
-            info += struct.pack("<64s64s32s2Q", os.fsencode(backing)[-63:], b"", b"", 0, 0)
+    with contextlib.ExitStack() as stack:
+        try:
+            loop = stack.enter_context(_opened(device, os.O_RDWR))
+            file = backing
+            if isinstance(file, Path):
+                file = stack.enter_context(_opened(file, os.O_RDWR))
+            name = os.fsencode(name_of(file))[-63:]
+            info = struct.pack("<5Q4I", 0, 0, 0, 0, 0, 0, 0, 0, LO_FLAGS_DIRECT_IO)
+            info += struct.pack("<64s64s32s2Q", name, b"", b"", 0, 0)
             fcntl.ioctl(loop, LOOP_CONFIGURE, struct.pack("<2I", file, 0) + info + bytes(64))
-    except OSError as error:
-        raise HostError(
-            f"cannot attach {backing} to {device}: {error.strerror}",
-            "run as root on Linux 5.8 or newer, or use --directory DIR",
-        ) from error
+        except OSError as error:
+            raise HostError(
+                f"cannot attach {backing} to {device}: {error.strerror}",
+                "run as root on Linux 5.8 or newer, or use --directory DIR",
+            ) from error
     return (SYS_BLOCK / f"loop{index}" / "loop" / "dio").read_text().strip() == "1"
+
+
+def name_of(descriptor: int) -> str:
+    """What the kernel calls an open file, `DIRECTORY/#INODE` if it never had a name."""
+    return str(Path(f"/proc/self/fd/{descriptor}").readlink()).removesuffix(" (deleted)")
 
 
 def remove_loop(index: int, backing: str) -> bool:

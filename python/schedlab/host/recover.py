@@ -9,17 +9,45 @@ was put back is read again; what will not go back is reported with the shell lin
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, RestoreError
-from schedlab.host import emulated_removal, journal, knobs, owned, write_ahead
-from schedlab.host.journal import Entry
+from schedlab.host import (
+    content,
+    devices,
+    emulated_removal,
+    journal,
+    knobs,
+    leftovers,
+    owned,
+    write_ahead,
+)
+from schedlab.host.journal import Entry, Journal
 
 PASSES = 3
+GUARDIAN_PATIENCE_S = 30.0
+_REMOVERS = {
+    "file": owned.remove_file,
+    "directory": owned.remove_directory,
+    "mount": owned.remove_mount,
+    "cgroup": owned.remove_cgroup,
+    emulated_removal.KIND: emulated_removal.remove,
+}
+# kind of entry -> what it must hold
+_SHAPES: dict[str, dict[str, type]] = {
+    "queue": {"queue": str, "values": dict},
+    "write": {"path": str, "original": str, "new": str},
+    "after": {"path": str, "values": dict},
+    "own": {"what": str, "path": str},
+    "disown": {"path": str},
+    "data": {"number": str, "sequence": str, "size_bytes": int, "key": str},
+}
 
 
 @dataclass(frozen=True)
@@ -63,6 +91,11 @@ class Recovery:
         ]
         return lines + self.notices + [f"{f.what}: {f.reason}" for f in self.failed]
 
+    def add(self, other: Recovery) -> None:
+        """Take over what another session's recovery did."""
+        for each in ("restored", "foreign", "removed", "failed", "notices"):
+            getattr(self, each).extend(getattr(other, each))
+
     def raise_if_failed(self) -> None:
         """RestoreError with the shell lines when something could not be put back."""
         if not self.failed:
@@ -79,15 +112,21 @@ class _Knowledge:
     in that instant, so whatever lies beside that knob now is our doing.
     """
 
-    def __init__(self, directory: Path, entries: Iterable[Entry]) -> None:
-        self.journal = journal.Journal(directory)
+    def __init__(self, log: Journal, entries: Iterable[Entry]) -> None:
+        self.journal = log
         self.originals: dict[str, str] = {}
         self.queues: list[Path] = []
         self.things: list[Entry] = []
+        self.data: list[Entry] = []
         self.unconfirmed = ""
+        self.odd = 0
+        self.written: set[str] = set()
         self._ours: dict[str, set[str]] = {}
         for entry in entries:
-            self._learn(entry)
+            if _is_whole(entry):
+                self._learn(entry)
+            else:
+                self.odd += 1  # a shape that this version does not know
 
     def _learn(self, entry: Entry) -> None:
         kind = entry["kind"]
@@ -101,11 +140,14 @@ class _Knowledge:
             self.originals.setdefault(path, entry["original"])
             self._ours.setdefault(path, set()).add(entry["new"])
             self.unconfirmed = path
+            self.written.add(path)
         elif kind == "after":
             self.caused(entry["values"])
             self.unconfirmed = ""
         elif kind == "own":
             self.things.append(entry)
+        elif kind == "data":
+            self.data.append(entry)
         elif kind == "disown":
             self.things = [t for t in self.things if t["path"] != entry["path"]]
         elif kind == "keep":
@@ -144,20 +186,83 @@ class _Knowledge:
         return paths[::-1]
 
 
-def settle(directory: Path, dry_run: bool = False) -> Recovery:
-    """Put back what the journal of a state directory holds, then clear it.
+def _is_whole(entry: Entry) -> bool:
+    """Whether an entry has what its kind needs; a kind that we do not know is passed over."""
+    shape = _SHAPES.get(entry["kind"], {})
+    if not all(isinstance(entry.get(key), kind) for key, kind in shape.items()):
+        return False
+    if "values" in shape:
+        return all(isinstance(t, str) for pair in entry["values"].items() for t in pair)
+    if entry["kind"] != "own":
+        return True
+    loop = isinstance(entry.get("index"), int) and isinstance(entry.get("backing"), str)
+    return entry["what"] in _REMOVERS or (entry["what"] == "loop" and loop)
 
-    The caller holds the host lock. Of another boot, settings are not replayed and only files
-    are removed. The journal is kept as long as something could not be put back; a damaged one
-    is set aside under another name.
+
+def settle(directory: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATIENCE_S) -> Recovery:
+    """Put back what every session of a state directory left that died, and what a reboot left.
+
+    The caller holds the host lock. A session at work is left alone, with a notice. A guardian at
+    work is waited for; HostError when it takes longer than `wait_s`.
     """
     recovery = Recovery(dry_run=dry_run)
-    content = journal.read(directory)
-    if content.is_empty and not journal.exists(directory):
-        return recovery
-    known = _Knowledge(directory, content.entries)
-    if content.other_boot:
-        recovery.notices.append("the journal is of another boot: its settings died with it")
+    for path in journal.sessions(directory):
+        settled = settle_stale_session(path, dry_run, wait_s)
+        if settled is not None:
+            recovery.add(settled)
+        elif path.exists():
+            owner = journal.read(path).owner
+            recovery.notices.append(f"a session at work is left alone: process {owner}")
+    for left in leftovers.stale(directory):
+        _remove({"what": left.what, "path": left.path}, recovery, directory)
+    return recovery
+
+
+def settle_stale_session(
+    path: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATIENCE_S
+) -> Recovery | None:
+    """`settle_session` for one that died; None for one at work, or one that is gone."""
+    log = _stale(path, wait_s)
+    if log is None:
+        return None
+    try:
+        return settle_session(log, dry_run)
+    finally:
+        log.release()
+
+
+def _stale(path: Path, wait_s: float) -> Journal | None:
+    """The journal of a session that died, locked; None for one at work or one that is gone."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        log = Journal.open_stale(path)
+        if log is not None or not path.exists():
+            return log
+        owner = journal.read(path).owner
+        if journal.is_alive(owner.partition(" ")[0]):
+            return None
+        if time.monotonic() > deadline:
+            raise HostError(
+                f"the guardian of a session that died is still at work: {path}", "try again later"
+            )
+        time.sleep(0.02)
+
+
+def settle_session(log: Journal, dry_run: bool = False) -> Recovery:
+    """Put back what one session changed; the caller holds its lock. Then its journal is removed.
+
+    Of another boot, settings are not replayed and only files are removed. The journal is kept as
+    long as something could not be put back; a damaged one is set aside under another name.
+    """
+    recovery = Recovery(dry_run=dry_run)
+    found = journal.read(log.path)
+    if not dry_run:
+        with contextlib.suppress(OSError):
+            log.end_last_line()
+    known = _Knowledge(log, found.entries)
+    if found.other_boot:
+        if known.originals:
+            recovery.notices.append("the journal is of another boot: its settings died with it")
         known.things = [t for t in known.things if t["what"] in ("file", "directory")]
     else:
         if not dry_run:
@@ -167,38 +272,60 @@ def settle(directory: Path, dry_run: bool = False) -> Recovery:
             _restore_queue(queue, known, recovery)
         for path in known.knobs_elsewhere():
             _restore_knobs([path], known, recovery)
+        for entry in () if dry_run else known.data:
+            _remember(entry, log.path.parent, recovery)
     for thing in reversed(known.things):
-        _remove(thing, recovery)
-    _finish(directory, content, recovery)
+        _remove(thing, recovery, log.path.parent)
+    _finish(log.path, found, known.odd, recovery)
     return recovery
 
 
 def settle_if_stale(directory: Path) -> Recovery:
-    """Put back what a session that died left, unless one that lives is at work.
+    """Put back what sessions that died left, unless another command is doing so.
 
     RestoreError when something could not be put back.
     """
-    if not journal.exists(directory):
+    if not journal.exists(directory) and not leftovers.stale(directory):
         return Recovery()
     journal.prepare(directory)
     with journal.held(directory, wait_s=0.0) as got:
         recovery = settle(directory) if got else Recovery()
+    recovery.notices.clear()  # other sessions are no business of a command that only looks
     recovery.raise_if_failed()
     return recovery
 
 
-def _finish(directory: Path, content: journal.Content, recovery: Recovery) -> None:
-    path = directory / journal.JOURNAL_NAME
-    for number in content.damaged_lines:
-        aside = f"{path}.damaged"
-        command = f"less {shlex.quote(aside)}"
-        recovery.failed.append(Failure(f"{path}:{number}", "the line is damaged", command))
+def _finish(path: Path, found: journal.Content, odd: int, recovery: Recovery) -> None:
+    aside = path.with_suffix(".damaged")
+    reasons = [f"line {number} is damaged" for number in found.damaged_lines]
+    reasons += [f"{odd} lines are of a form that this version does not know"] if odd else []
+    for reason in reasons:
+        command = f"less {shlex.quote(str(aside))}"
+        recovery.failed.append(Failure(str(path), reason, command))
     if recovery.dry_run:
         return
-    if content.damaged_lines:
-        path.replace(f"{path}.damaged")
+    if reasons:
+        path.replace(aside)
     elif not recovery.failed:
         path.unlink(missing_ok=True)
+
+
+def _remember(entry: Entry, state: Path, recovery: Recovery) -> None:
+    """Note what the session left on a device that the user gave up, so that it counts as ours."""
+    try:
+        link = Path("/sys/dev/block") / entry["number"]
+        if devices.text_of(link / "diskseq") != entry["sequence"]:
+            return  # gone, or another medium by now
+        descriptor = os.open(f"/dev/{link.resolve().name}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            number = os.fstat(descriptor).st_rdev
+            if f"{os.major(number)}:{os.minor(number)}" == entry["number"]:
+                notes = journal.lasting_directory(state)
+                content.remember(notes, entry["key"], descriptor, entry["size_bytes"])
+        finally:
+            os.close(descriptor)
+    except (OSError, KeyError, TypeError) as error:
+        recovery.notices.append(f"what was written to a device could not be noted: {error}")
 
 
 def _restore_queue(queue: Path, known: _Knowledge, recovery: Recovery) -> None:
@@ -221,7 +348,33 @@ def _restore_queue(queue: Path, known: _Knowledge, recovery: Recovery) -> None:
             for change in () if recovery.dry_run else foreign:
                 if _read(change.path) != change.found:  # the switch has reset it
                     _write(change.path, change.found, known)
+    number = f"{queue}/nr_requests"
+    left = {change.path for change in recovery.foreign}
+    if number in known.written - left and not recovery.dry_run:
+        _widen_tags(queue, known)
     _restore_knobs(sorted(paths), known, recovery)
+
+
+def _widen_tags(queue: Path, known: _Knowledge) -> None:
+    """Give the driver its tags back that a lower `nr_requests` under none has taken from it."""
+    scheduler, steps = str(queue / "scheduler"), knobs.tag_steps(queue)
+    now = _read(scheduler)
+    if steps is None or now is None or "none" not in knobs.offered(queue.parent.name):
+        return
+    number = str(queue / "nr_requests")
+    if not known.is_ours(number, _read(number) or ""):
+        return  # somebody else's value by now
+    beside = [str(queue / name) for name in knobs.snapshot(queue) if name != "scheduler"]
+    before = {path: _read(path) for path in beside}
+    if now != "none":
+        _write(scheduler, "none", known)
+    for step in steps:
+        _write(number, step, known)
+    if now != "none":
+        _write(scheduler, now, known)
+        for path, value in before.items():  # what the detour has reset
+            if value is not None and _read(path) != value and knobs.writable(path):
+                _write(path, value, known)
 
 
 def _foreign_beside(paths: list[str], known: _Knowledge) -> list[Change]:
@@ -293,8 +446,8 @@ def _write(path: str, value: str, known: _Knowledge) -> str:
     return ""
 
 
-def _remove(thing: Entry, recovery: Recovery) -> None:
-    """Remove one owned thing; a failure is noted with the shell line."""
+def _remove(thing: Entry, recovery: Recovery, state: Path) -> None:
+    """Remove one owned thing and the note about it; a failure is noted with the shell line."""
     what, path = thing["what"], thing["path"]
     if recovery.dry_run:
         if Path(path).exists():
@@ -303,6 +456,7 @@ def _remove(thing: Entry, recovery: Recovery) -> None:
     try:
         if _remover(thing):
             recovery.removed.append(f"{what} {path}")
+        leftovers.forget(state, path)
     except OSError as error:
         quoted = shlex.quote(path)
         command = {
@@ -318,11 +472,4 @@ def _remove(thing: Entry, recovery: Recovery) -> None:
 def _remover(thing: dict[str, Any]) -> bool:
     if thing["what"] == "loop":
         return owned.remove_loop(thing["index"], thing["backing"])
-    removers = {
-        "file": owned.remove_file,
-        "directory": owned.remove_directory,
-        "mount": owned.remove_mount,
-        "cgroup": owned.remove_cgroup,
-        emulated_removal.KIND: emulated_removal.remove,
-    }
-    return removers[thing["what"]](thing["path"])
+    return _REMOVERS[thing["what"]](thing["path"])

@@ -7,6 +7,7 @@ hardware queue is 128 deep, so schedulers see a backlog only beyond 128 requests
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.host import owned
+from schedlab.host import knobs, leftovers, owned
 from schedlab.host.journal import Journal
 
 SMALLEST_BYTES = 1 << 20
@@ -31,18 +32,24 @@ _MKFS_OPTIONS = {
 
 @dataclass(frozen=True)
 class Scratch:
-    """A scratch device: `path` is /dev/loopN; `direct_io` whether it bypasses the page cache."""
+    """A scratch device: `path` is /dev/loopN; `direct_io` whether it bypasses the page cache.
+
+    `backing_file` is what the kernel calls the file, which has no name in its directory.
+    """
 
     path: str
     backing_file: str
     size_bytes: int
     direct_io: bool
+    rotational: bool = False
 
 
-def make(journal: Journal, size_bytes: int, directory: Path) -> Scratch:
-    """Make file and loop device, each in the journal before it exists.
+def make(log: Journal, size_bytes: int, directory: Path, rotational: bool = False) -> Scratch:
+    """Make file and loop device. The file never has a name, so that no reboot can leave it.
 
-    HostError when there is no space, no permission or no loop driver.
+    The loop device says that it is an SSD unless `rotational`; without a word from us it would
+    say what the disk below says, and bfq believes it. HostError when there is no space, no
+    permission or no loop driver.
     """
     if size_bytes < SMALLEST_BYTES or size_bytes % 4096:
         raise HostError(
@@ -50,18 +57,55 @@ def make(journal: Journal, size_bytes: int, directory: Path) -> Scratch:
             f"use a multiple of 4096, at least {SMALLEST_BYTES}",
         )
     check_space(directory, size_bytes)
-    file = directory.resolve() / f"{owned.new_name('scratch')}.img"
-    journal.append("own", what="file", path=str(file))
-    fill(file, size_bytes)
+    descriptor, named = _new_file(log, directory.resolve())
+    try:
+        _fill(descriptor, size_bytes, directory)
+        index = _new_loop(log, owned.name_of(descriptor))
+        direct_io = owned.attach_loop(index, descriptor)
+        backing = owned.name_of(descriptor)
+        if named:  # the loop device holds it from now on
+            owned.remove_file(str(named))
+            leftovers.forget(log.path.parent, str(named))
+    finally:
+        os.close(descriptor)
+    queue = owned.SYS_BLOCK / f"loop{index}" / "queue"
+    knobs.write_value(queue / "rotational", str(int(rotational)))
+    return Scratch(f"/dev/loop{index}", backing, size_bytes, direct_io, rotational)
+
+
+def _new_file(log: Journal, directory: Path) -> tuple[int, Path | None]:
+    """A new file without a name; where the file system cannot do that, one to be unlinked."""
+    descriptor = _unnamed(directory)
+    if descriptor is not None:
+        return descriptor, None
+    named = directory / f"{owned.new_name('scratch')}.img"
+    leftovers.own(log, "file", str(named))
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        return os.open(named, flags, 0o600), named
+    except OSError as error:
+        raise HostError(
+            f"cannot write {named}: {error.strerror}", "name another directory"
+        ) from error
+
+
+def _unnamed(directory: Path) -> int | None:
+    """A file that never gets a name, where the file system can make one."""
+    with contextlib.suppress(OSError):
+        return os.open(directory, os.O_RDWR | os.O_TMPFILE | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    return None
+
+
+def _new_loop(log: Journal, backing: str) -> int:
+    """The number of a new, idle loop device, in the journal before it exists."""
     for index in range(_HIGHEST_LOOP):
         if (owned.SYS_BLOCK / f"loop{index}").exists():
             continue
         path = f"/dev/loop{index}"
-        journal.append("own", what="loop", path=path, index=index, backing=str(file))
+        log.append("own", what="loop", path=path, index=index, backing=backing)
         if owned.add_loop(index):
-            direct_io = owned.attach_loop(index, file)
-            return Scratch(path, str(file), size_bytes, direct_io)
-        journal.append("disown", path=path)
+            return index
+        log.append("disown", path=path)
     raise HostError("every loop device number is taken", "losetup -l shows who has them")
 
 
@@ -96,36 +140,46 @@ def _no_space(directory: Path, size_bytes: int, free: int) -> HostError:
 
 
 def fill(file: Path, size_bytes: int) -> None:
-    """Write a new file full of data that neither compresses nor repeats at block distance.
+    """Write a new file full of data that neither compresses nor repeats. HostError otherwise."""
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        descriptor = os.open(file, flags, 0o600)
+    except OSError as error:
+        raise HostError(
+            f"cannot write {file}: {error.strerror}", "name another directory"
+        ) from error
+    try:
+        _fill(descriptor, size_bytes, file.parent)
+    finally:
+        os.close(descriptor)
+
+
+def _fill(descriptor: int, size_bytes: int, directory: Path) -> None:
+    """Fill an open file, no two blocks alike.
 
     A pool of random bytes is written again and again, shifted by one byte more than a block each
     time: no two aligned blocks are alike, and a compressor would need a window of 16 MiB.
     """
     pool = os.urandom(min(_POOL_BYTES, size_bytes))
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        descriptor = os.open(file, flags, 0o600)
-        try:
-            os.posix_fallocate(descriptor, 0, size_bytes)
-            written = 0
-            while written < size_bytes:
-                shift = (written // len(pool)) * 4097 % len(pool)
-                for part in (memoryview(pool)[shift:], memoryview(pool)[:shift]):
-                    written += os.write(descriptor, part[: size_bytes - written])
-            os.fsync(descriptor)
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        finally:
-            os.close(descriptor)
+        os.posix_fallocate(descriptor, 0, size_bytes)
+        written = 0
+        while written < size_bytes:
+            shift = (written // len(pool)) * 4097 % len(pool)
+            for part in (memoryview(pool)[shift:], memoryview(pool)[:shift]):
+                written += os.write(descriptor, part[: size_bytes - written])
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            status = os.statvfs(file.parent)
-            raise _no_space(file.parent, size_bytes, status.f_bavail * status.f_frsize) from error
+            status = os.statvfs(directory)
+            raise _no_space(directory, size_bytes, status.f_bavail * status.f_frsize) from error
         raise HostError(
-            f"cannot write {file}: {error.strerror}", "name another directory"
+            f"cannot write in {directory}: {error.strerror}", "name another directory"
         ) from error
 
 
-def make_filesystem(journal: Journal, device: str, kind: str, where: Path) -> None:
+def make_filesystem(log: Journal, device: str, kind: str, where: Path) -> None:
     """Format `device` (an own scratch device) and mount it on `where`. HostError otherwise."""
     program = shutil.which(f"mkfs.{kind}", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if program is None:
@@ -134,7 +188,7 @@ def make_filesystem(journal: Journal, device: str, kind: str, where: Path) -> No
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise HostError(f"{program} {device}: {done.stderr.strip()}")
-    journal.append("own", what="mount", path=str(where))
+    log.append("own", what="mount", path=str(where))
     try:
         owned.mount(device, where, kind)
     except OSError as error:

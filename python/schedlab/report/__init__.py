@@ -1,11 +1,12 @@
-"""Step 5: a verdict that somebody can read: text, HTML, a workbook, Markdown, CSV.
+"""Step 5: a verdict that people can read: text, HTML, a workbook, Markdown, CSV.
 
 Every function takes a `Record` (what was measured) and its `Verdict` (what that says); `lang` is
-one of `LANGUAGES`, SpecError otherwise. Altair and XlsxWriter are imported when they are needed.
+one of `LANGUAGES`, SpecError otherwise. XlsxWriter is imported when it is needed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from schedlab.report.reproduce import script as reproduce_script
@@ -15,7 +16,9 @@ from schedlab.spec import Record, Verdict
 
 __all__ = [
     "LANGUAGES",
+    "changes",
     "csv",
+    "headline",
     "html",
     "markdown",
     "reproduce_script",
@@ -26,31 +29,51 @@ __all__ = [
 
 
 def text(
-    record: Record, verdict: Verdict, width: int = 80, colour: bool = False, lang: str = "en"
+    record: Record,
+    verdict: Verdict,
+    width: int = 80,
+    colour: bool = False,
+    lang: str = "en",
+    folder: Path | None = None,
+    reports: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The verdict for a terminal of `width` columns."""
+    """The first screen for a terminal of `width` columns.
+
+    `folder` is named in the commands of the next step, `reports` are (name, path) of the files.
+    """
     from schedlab.report.terminal import render
 
-    return render(View(record, verdict, Texts(lang)), width, colour)
+    return render(View(record, verdict, Texts(lang), folder), width, colour, reports)
 
 
-def html(record: Record, verdict: Verdict, lang: str = "en") -> str:
-    """The whole report as one self-contained page."""
+def headline(record: Record, verdict: Verdict, lang: str = "en") -> str:
+    """The headline with its price: the same in every form of the report."""
+    from schedlab.report.sentences import headline_text
+
+    return headline_text(View(record, verdict, Texts(lang)))
+
+
+def html(record: Record, verdict: Verdict, lang: str = "en", folder: Path | None = None) -> str:
+    """The whole report as one self-contained page; `folder` is named in its commands."""
     from schedlab.report.page import render
 
-    return render(View(record, verdict, Texts(lang)))
+    return render(View(record, verdict, Texts(lang), folder))
 
 
-def write_html(record: Record, verdict: Verdict, path: Path, lang: str = "en") -> None:
+def write_html(
+    record: Record, verdict: Verdict, path: Path, lang: str = "en", folder: Path | None = None
+) -> None:
     """Write the report as one self-contained page; OSError when `path` cannot be written."""
-    Path(path).write_text(html(record, verdict, lang), "utf-8")
+    Path(path).write_text(html(record, verdict, lang, folder), "utf-8")
 
 
-def write_xlsx(record: Record, verdict: Verdict, path: Path, lang: str = "en") -> None:
+def write_xlsx(
+    record: Record, verdict: Verdict, path: Path, lang: str = "en", folder: Path | None = None
+) -> None:
     """Write the workbook; OSError when `path` cannot be written."""
     from schedlab.report.workbook import write
 
-    write(View(record, verdict, Texts(lang)), Path(path))
+    write(View(record, verdict, Texts(lang), folder), Path(path))
 
 
 def markdown(record: Record, verdict: Verdict, lang: str = "en") -> str:
@@ -58,6 +81,13 @@ def markdown(record: Record, verdict: Verdict, lang: str = "en") -> str:
     from schedlab.report.exchange import markdown as render
 
     return render(View(record, verdict, Texts(lang)))
+
+
+def changes(record: Record, verdict: Verdict, lang: str = "en") -> list[str]:
+    """What a verdict on two results says: its headline, then each pair of each workload."""
+    from schedlab.report.cells import pair_lines
+
+    return pair_lines(View(record, verdict, Texts(lang)))
 
 
 def csv(record: Record, verdict: Verdict, lang: str = "en") -> str:

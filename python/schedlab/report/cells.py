@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from schedlab.report import words
+from schedlab.report.charts import Interval
+from schedlab.report.sentences import headline
 from schedlab.report.texts import Scale
-from schedlab.report.view import View, size_text, summary_of
-from schedlab.spec import CandidateSummary, KneeFigure, Pair, ParetoPoint, WorkloadVerdict
+from schedlab.report.view import View, size_text, turned
+from schedlab.spec import KneeFigure, Metric, Overall, Pair, ParetoPoint, WorkloadVerdict
 
+# An interval whose ends differ by more than this says nothing.
+UNINFORMATIVE = 1000.0
 # A shape for every verdict, so that colour never carries it alone.
 SYMBOLS = {
     "better": "▲",
@@ -19,101 +25,83 @@ SYMBOLS = {
 
 
 @dataclass(frozen=True)
-class CandidateRow:
-    """A candidate beside the baseline over all workloads."""
+class PairText:
+    """A pair in words, the better one first, as the headline reads."""
 
-    name: str
-    summary: CandidateSummary
-    difference: str
+    title: str
+    amount: str
     interval: str
     verdict: str
-    verdict_text: str
-    noise_floor: str
-    by_workload: str
+    remark: str
+    drawn: Interval
 
 
-@dataclass(frozen=True)
-class WorkloadCells:
-    """A workload in one line: the baseline's mean, the others against it, the best."""
-
-    baseline: str
-    others: tuple[str, ...]
-    best: str
+def metric_with(of: WorkloadVerdict | Overall) -> tuple[Metric | None, bool]:
+    """The metric of a verdict, and whether more of it is better."""
+    if isinstance(of, WorkloadVerdict):
+        return of.metric, of.metric.higher_is_better
+    return of.metric, of.metric.higher_is_better if of.metric else of.higher_is_better
 
 
-def candidate_rows(view: View) -> list[CandidateRow]:
-    """All candidates in their order."""
-    overall, texts = view.verdict.overall, view.texts
-    floor = overall.noise_floor
-    rows = []
-    for name in view.names:
-        summary = summary_of(overall.candidates, name)
-        if summary is None:
-            continue
-        kind = "baseline" if name == view.verdict.baseline else summary.verdict or "undecided"
-        rows.append(
-            CandidateRow(
-                name=name,
-                summary=summary,
-                difference=difference(view, summary),
-                interval=texts.ratio_interval(summary.ratio_low, summary.ratio_high),
-                verdict=kind,
-                verdict_text=verdict_text(view, kind),
-                noise_floor=dash(view) if floor is None else texts.percent(floor, signed=False),
-                by_workload=by_workload(view, name),
-            )
-        )
-    return rows
+def drawn(pair: Pair, higher_is_better: bool, name: str = "") -> Interval:
+    """A pair on a ratio axis whose right side is better for its first candidate."""
+    ratio, low, high = pair.ratio, pair.low, pair.high
+    if not higher_is_better:
+        ratio, low, high = 1 / ratio, _inverse(high), _inverse(low)
+    return Interval(name, ratio, low, high, pair.verdict)
 
 
-def workload_cells(view: View, verdict: WorkloadVerdict) -> WorkloadCells:
-    """The line of one workload."""
+def _inverse(value: float | None) -> float | None:
+    return None if not value else 1 / value
+
+
+def pair_texts(view: View, of: WorkloadVerdict | Overall, pairs: Sequence[Pair]) -> list[PairText]:
+    """Every pair in words, the better one first."""
+    return [_pair_text(view, of, pair) for pair in pairs]
+
+
+def _pair_text(view: View, of: WorkloadVerdict | Overall, pair: Pair) -> PairText:
     texts = view.texts
-    base = summary_of(verdict.candidates, view.verdict.baseline)
-    others = []
-    for name in view.names:
-        if name == view.verdict.baseline:
-            continue
-        summary = summary_of(verdict.candidates, name)
-        if summary is None:
-            others.append(dash(view))
-        else:
-            symbol = SYMBOLS.get(summary.verdict or "", "")
-            others.append(f"{difference(view, summary)} {symbol}")
-    mean = texts.quantity(base.geometric_mean, verdict.metric.unit) if base else dash(view)
-    return WorkloadCells(mean, tuple(others), best_text(view, verdict))
+    metric, higher = metric_with(of)
+    behind = pair.verdict == "worse" or (
+        pair.verdict != "better" and (pair.ratio < 1) == higher and pair.ratio != 1
+    )
+    first = turned(pair) if behind else pair
+    title = texts("text.against", a=first.a, b=first.b)
+    shown = drawn(first, higher, title)
+    kind = words.speech(metric)
+    amount = texts(
+        "ratio.words",
+        amount=words.amount(texts, shown.ratio, "better", kind),
+        word=words.word(texts, "better", kind),
+    )
+    if pair.verdict == "equivalent":
+        amount = texts("cell.same")
+    if shown.low is None or shown.high is None:
+        inside = dash(view)
+        if pair.open_end and (near := shown.low or shown.high):
+            inside = texts("ratio.at_least", amount=words.amount(texts, near, "better", kind))
+    else:
+        inside = words.between(texts, shown.ratio, shown.low, shown.high, "better", kind)
+    remark = texts.listed([texts.maybe(f"pair_code.{code}", code) for code in pair.codes])
+    word = verdict_text(view, first.verdict)
+    return PairText(title, amount, inside or dash(view), word, remark, shown)
 
 
-def best_text(view: View, verdict: WorkloadVerdict) -> str:
-    """The winner's name, or why there is none."""
-    if verdict.reason == "no-interval" or len(verdict.candidates) < 2:
-        return dash(view)
-    if len(verdict.best_set) == 1:
-        return verdict.best_set[0]
-    return view.texts("verdict.tied" if verdict.reason == "tied" else "verdict.open")
-
-
-def by_workload(view: View, name: str) -> str:
-    """`▲ 1  ▼ 21`: on how many workloads a candidate is better, worse, … than the baseline."""
-    found = view.outcomes(name)
-    kinds = [kind for kind in SYMBOLS if found.get(kind)]
-    return "  ".join(f"{SYMBOLS[kind]}\u00a0{found[kind]}" for kind in kinds) or dash(view)
-
-
-def difference(view: View, summary: CandidateSummary) -> str:
-    """`−3.6 %`, or a dash for the baseline."""
-    return dash(view) if summary.ratio is None else view.texts.percent(summary.ratio - 1)
+def pair_lines(view: View) -> list[str]:
+    """The headline, then a line for each pair of each workload."""
+    lines = [" ".join(headline(view)).replace("\u00a0", " ")]
+    for of in view.workloads:
+        for each in pair_texts(view, of, of.pairs):
+            told = view.texts("format.bracket", text=each.amount, inside=each.interval)
+            line = f"  {of.workload}: {each.title}: {told} {each.verdict}"
+            lines.append(line.replace("\u00a0", " "))
+    return lines
 
 
 def verdict_text(view: View, kind: str) -> str:
     """`▼ worse`."""
     return f"{SYMBOLS.get(kind, '')} {view.texts(f'verdict.{kind}')}".strip()
-
-
-def pair_verdict(view: View, pair: Pair) -> str:
-    """`▼ worse (fragile)`."""
-    text = verdict_text(view, pair.verdict)
-    return f"{text} ({view.texts('verdict.fragile')})" if pair.fragile else text
 
 
 def blocks_needed(view: View, pair: Pair) -> str:
@@ -131,7 +119,7 @@ def scale_of(verdict: WorkloadVerdict) -> Scale:
 
 def interval(view: View, low: float | None, high: float | None, scale: Scale) -> str:
     """`810 to 834`, in the unit of `scale`."""
-    if low is None or high is None:
+    if low is None or high is None or high > UNINFORMATIVE * abs(low):
         return dash(view)
     ends = (view.texts.figure(low / scale.factor), view.texts.figure(high / scale.factor))
     return view.texts("format.interval", low=ends[0], high=ends[1])

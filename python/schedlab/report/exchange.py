@@ -5,43 +5,91 @@ from __future__ import annotations
 import csv
 import io
 
-from schedlab.report import sentences
+from schedlab.report import notes
 from schedlab.report.cells import (
-    candidate_rows,
     interval,
     knee_cells,
     knee_heads,
-    pair_verdict,
+    pair_texts,
     pareto_cells,
     pareto_tables,
     scale_of,
     shown_knees,
-    workload_cells,
 )
+from schedlab.report.screen import Screen, all_rows, screen
+from schedlab.report.sentences import of_workload
+from schedlab.report.steps import next_steps
 from schedlab.report.view import View
+from schedlab.report.why import explained
+from schedlab.spec import Pair
 
 CSV_COLUMNS = (
-    "workload", "metric", "unit", "a", "b", "ratio", "low", "high", "verdict", "hodges_lehmann",
-    "fragile", "noise_floor", "margin", "blocks",
+    "workload", "actor", "metric", "unit", "a", "b", "ratio", "low", "high", "verdict", "p",
+    "hodges_lehmann", "codes", "mdd", "margin", "blocks",
 )  # fmt: skip
 
 
 def markdown(view: View) -> str:
-    """The verdict with its tables, in GitHub's Markdown."""
-    texts = view.texts
+    """The first screen, then limits, pairs and method, in GitHub's Markdown."""
+    texts, first = view.texts, screen(view)
     parts = [
-        f"# {sentences.headline(view)}",
-        sentences.scope(view),
-        sentences.confidence(view),
-        f"## {texts('section.candidates')}",
-        _candidates(view),
-        f"**{texts('next.title')}:** {sentences.next_step(view)}",
+        f"# {_escaped(' '.join(first.headline))}",
+        _escaped(" ".join(first.population)),
+        _first(view, first),
+        *_why(view),
+        *_next(view),
     ]
-    if view.flags:
-        parts.append(f"## {texts('section.caveats')}")
-        parts.append("\n".join(f"* {_flag_line(view, i)}" for i in range(len(view.flags))))
-    parts += [f"## {texts('section.workloads')}", _workloads(view)]
+    if limits := [f"* **{_escaped(t)}**: {_escaped(line)}" for t, line in _flags(view)]:
+        parts += [f"## {texts('section.caveats')}", "\n".join(limits)]
+    parts += [f"## {texts('section.workloads')}", *_workloads(view)]
     parts += [*_pareto(view), *_knees(view)]
+    for title, lines in (
+        ("design", [notes.confidence(view), *notes.design(view)]),
+        ("omitted", notes.omitted(view)),
+    ):
+        parts.append(f"## {texts(f'section.{title}')}")
+        parts.append("\n".join(f"* {_escaped(line)}" for line in lines))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _flags(view: View) -> list[tuple[str, str]]:
+    """(title, sentence) of every flag."""
+    return [(t, line) for t, lines in notes.grouped_flags(view).items() for line in lines]
+
+
+def _first(view: View, of: Screen) -> str:
+    """The first table."""
+    rows = []
+    for row in all_rows(view):
+        title = f"– {row.title}" if row.indent else row.title
+        cells = [f"{cell.text} {cell.mark}".strip() for cell in row.cells]
+        if row.span:
+            cells = [cells[0], row.span, *[""] * (len(of.names) - 2)]
+        rows.append([title, *cells])
+    return _table([view.texts("column.workload"), *of.names], rows)
+
+
+def _why(view: View) -> list[str]:
+    lines = [line for why in explained(view) for line in why.sentences]
+    if not lines:
+        return []
+    return [f"## {view.texts('why.title')}", "\n".join(f"* {_escaped(line)}" for line in lines)]
+
+
+def _next(view: View) -> list[str]:
+    """The commands, each with its remark."""
+    lines = []
+    for step in next_steps(view):
+        command = f"`{step.command}`" if step.command else ""
+        lines.append(f"* {' — '.join(filter(None, (command, _escaped(step.remark))))}")
+    if not lines:
+        return []
+    return [f"**{view.texts('next.more_title')}**", "\n".join(lines)]
+
+
+def _workloads(view: View) -> list[str]:
+    """Values and pairs of every workload."""
+    texts, parts = view.texts, []
     for verdict in view.workloads:
         scale = scale_of(verdict)
         head = [
@@ -58,61 +106,19 @@ def markdown(view: View) -> str:
             for row in verdict.candidates
         ]
         pairs = [
-            [
-                texts("text.against", a=pair.a, b=pair.b),
-                texts.percent(pair.ratio - 1),
-                texts.ratio_interval(pair.low, pair.high),
-                pair_verdict(view, pair),
-            ]
-            for pair in verdict.pairs
+            [each.title, each.amount, each.interval, each.verdict, each.remark]
+            for each in pair_texts(view, verdict, verdict.pairs)
         ]
         pair_head = [
             texts("column.pair"),
-            texts("column.ratio"),
+            texts("column.amount"),
             texts("column.interval", confidence=view.confidence),
             texts("column.verdict"),
+            texts("column.remark"),
         ]
-        parts += [f"### {verdict.workload}", _table(head, rows, right=(1, 2))]
-        parts.append(_table(pair_head, pairs, right=(1, 2)))
-    parts.append(f"## {texts('section.design')}")
-    parts.append("\n".join(f"* {_escaped(line)}" for line in sentences.design(view)))
-    parts.append(f"## {texts('section.omitted')}")
-    parts.append("\n".join(f"* {_escaped(line)}" for line in sentences.omitted(view)))
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _flag_line(view: View, index: int) -> str:
-    flag = view.flags[index]
-    where = f" ({_escaped(flag.workload)})" if flag.workload else ""
-    title, text = sentences.flag_title(view, flag), sentences.flag_text(view, flag)
-    return f"**{_escaped(title)}**{where}: {_escaped(text)}"
-
-
-def _candidates(view: View) -> str:
-    texts = view.texts
-    head = [
-        texts("column.candidate"),
-        texts("column.difference", baseline=view.verdict.baseline),
-        texts("column.interval", confidence=view.confidence),
-        texts("column.verdict"),
-        texts("column.noise_floor"),
-    ]
-    rows = [
-        [row.name, row.difference, row.interval, row.verdict_text, row.noise_floor]
-        for row in candidate_rows(view)
-    ]
-    return _table(head, rows, right=(1, 2, 4))
-
-
-def _workloads(view: View) -> str:
-    baseline = view.verdict.baseline
-    others = [name for name in view.names if name != baseline]
-    head = [view.texts("column.workload"), baseline, *others, view.texts("column.best")]
-    rows = []
-    for verdict in view.workloads:
-        cells = workload_cells(view, verdict)
-        rows.append([verdict.workload, cells.baseline, *cells.others, cells.best])
-    return _table(head, rows, right=tuple(range(1, len(head) - 1)))
+        parts += [f"### {_escaped(verdict.workload)}", _escaped(of_workload(view, verdict))]
+        parts += [_table(head, rows, right=(1, 2)), _table(pair_head, pairs)]
+    return parts
 
 
 def _pareto(view: View) -> list[str]:
@@ -165,12 +171,18 @@ def csv_text(view: View) -> str:
     writer.writerow(CSV_COLUMNS)
     verdicts = [w for v in view.workloads for w in (v, *view.verdict.secondary.get(v.workload, ()))]
     for of in verdicts:
-        about = (of.workload, of.metric.name, of.metric.unit)
-        for p in of.pairs:
-            numbers = (p.ratio, p.low, p.high, p.verdict, p.hodges_lehmann, p.fragile)
-            writer.writerow((*about, p.a, p.b, *numbers, of.noise_floor, of.margin, of.blocks))
+        about = (of.workload, of.actor, of.metric.name, of.metric.unit)
+        for pair in of.pairs:
+            writer.writerow((*about, *_pair_row(pair), of.mdd, of.margin, of.blocks))
     overall = view.verdict.overall
-    for p in overall.pairs:
-        numbers = (p.ratio, p.low, p.high, p.verdict, p.hodges_lehmann, p.fragile)
-        writer.writerow(("", "", "", p.a, p.b, *numbers, overall.noise_floor, overall.margin, ""))
+    name = overall.metric.name if overall.metric else ""
+    unit = overall.metric.unit if overall.metric else ""
+    for pair in overall.pairs:
+        row = ("", "", name, unit, *_pair_row(pair), overall.mdd, overall.margin, overall.units)
+        writer.writerow(row)
     return out.getvalue()
+
+
+def _pair_row(p: Pair) -> tuple[object, ...]:
+    codes = " ".join(p.codes)
+    return (p.a, p.b, p.ratio, p.low, p.high, p.verdict, p.p, p.hodges_lehmann, codes)

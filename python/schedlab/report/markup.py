@@ -14,11 +14,16 @@ from schedlab.report.view import View
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: its text, or markup that is trusted, and a class; `t` is left-aligned."""
+    """A cell of a table: its text, or markup that is trusted, and a class; `t` is left-aligned.
+
+    `label` names its column where a narrow screen shows no head; `span` is for several columns.
+    """
 
     text: str = ""
     kind: str = ""
     markup: str = ""
+    label: str = ""
+    span: int = 1
 
 
 Line = list[str | Cell]
@@ -53,10 +58,12 @@ def _element(tag: str, cell: str | Cell) -> str:
     if isinstance(cell, str):
         cell = Cell(cell, "" if tag.endswith("row") else "t")
     inside = cell.markup or escape(cell.text)
+    more = f' data-label="{escape(cell.label)}"' if cell.label else ""
+    more += f" colspan={cell.span}" if cell.span > 1 else ""
     if not cell.kind:
-        return f"<{tag}>{inside}"
+        return f"<{tag}{more}>{inside}"
     quote = '"' if " " in cell.kind else ""
-    return f"<{tag} class={quote}{cell.kind}{quote}>{inside}"
+    return f"<{tag} class={quote}{cell.kind}{quote}{more}>{inside}"
 
 
 def figure(title: str, note: str, svg: str, beside: str, texts: Texts) -> str:

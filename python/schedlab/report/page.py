@@ -1,32 +1,26 @@
-"""The report as one HTML page that loads nothing: verdict, figures, workloads, method, machine."""
+"""The report as one HTML page that loads nothing: first screen, workloads, limits, method."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from html import escape
-from importlib import resources
 
-import schedlab
-from schedlab.report import drawing, figures, sentences
-from schedlab.report.cells import candidate_rows
+from schedlab.report import charts, frame, notes
 from schedlab.report.markup import (
     Cell,
     Line,
     bullets,
     details,
     figure,
-    legend,
     number,
     paragraph,
-    section,
     table,
-    whole_names,
 )
-from schedlab.report.page_figures import figures_section, table_of_drift
-from schedlab.report.page_tables import knees_section, pareto_section
-from schedlab.report.page_workloads import pair_table, workloads_section
+from schedlab.report.page_figures import drift_section, figures_section
+from schedlab.report.page_first import first_screen
+from schedlab.report.page_tables import knees_section, pair_table, pareto_section
+from schedlab.report.page_workloads import workloads_section
 from schedlab.report.reproduce import script
+from schedlab.report.screen import screen
 from schedlab.report.view import View, flatten, gate_rows
 
 GATE_ROWS = 200
@@ -35,142 +29,62 @@ GATE_ROWS = 200
 def render(view: View) -> str:
     """The whole page."""
     texts = view.texts
-    parts = [
-        ("candidates", _candidates(view)),
-        ("caveats", _caveats(view)),
-        ("figures", figures_section(view)),
-        ("pareto", pareto_section(view)),
-        ("knees", knees_section(view)),
-        ("workloads", workloads_section(view)),
-        ("drift", _drift(view)),
-        ("design", bullets(sentences.design(view))),
-        ("gates", _gates(view)),
-        ("omitted", bullets(sentences.omitted(view))),
-        ("environment", _environment(view)),
-        ("reproduce", _reproduce(view)),
-    ]
-    titles = {"figures": "figures"} if view.families else {"figures": "figures_plain"}
-    shown = [
-        (name, texts(f"section.{titles.get(name, name)}"), inside)
-        for name, inside in parts
-        if inside
-    ]
-    links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title, _ in shown)
-    body = "".join(section(name, title, inside) for name, title, inside in shown)
-    css = (resources.files("schedlab.report") / "page.css").read_text("utf-8")
-    headline = sentences.headlines(view)
-    return (
-        f'<!doctype html>\n<html lang="{texts.language}">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(headline[0])}</title>\n"
-        f"<style>\n{css}</style>\n</head>\n<body>\n"
-        f'<a class="skip" href="#verdict">{escape(texts("text.skip"))}</a>\n'
-        f"{drawing.symbols()}\n"
-        f"{_header(view, headline)}\n"
-        f'<main id="verdict"><nav aria-label="{escape(texts("section.contents"))}">'
-        f"<ul>{links}</ul></nav>\n{body}</main>\n"
-        f"<footer>{paragraph(texts('text.generated', version=schedlab.__version__))}</footer>\n"
-        "</body>\n</html>\n"
+    parts = {
+        "workloads": workloads_section(view),
+        "overall_pairs": _overall(view),
+        "figures": figures_section(view),
+        "pareto": pareto_section(view),
+        "knees": knees_section(view),
+        "caveats": _caveats(view),
+        "drift": drift_section(view),
+        "gates": _gates(view),
+        "omitted": bullets(notes.omitted(view)),
+        "design": bullets([notes.confidence(view), *notes.design(view)]),
+        "environment": _environment(view),
+        "reproduce": _reproduce(view),
+    }
+    figures = "figures" if view.families else "figures_plain"
+    titles = {name: texts(f"section.{name}") for name in parts}
+    titles["figures"] = texts(f"section.{figures}")
+    sections = [(name, titles[name], inside) for name, inside in parts.items()]
+    first = screen(view)
+    page = frame.Page(
+        headline=first.headline,
+        kicker=f"{view.experiment.title}. {view.measured}",
+        lead=first.population,
+        first=first_screen(view, first),
+        sections=sections,
+        code=view.verdict.code,
     )
+    return frame.render(page, texts)
 
 
-def _header(view: View, headline: Sequence[str]) -> str:
-    """The verdict, what it rests on, and what to do."""
-    texts = view.texts
-    where = view.measured
-    step = paragraph(sentences.next_step(view))
-    first, *more = headline
-    return (
-        f"<header>{paragraph(f'{view.experiment.title}. {where}', 'kicker')}"
-        f"<h1>{whole_names(first)}.</h1>"
-        f"{''.join(paragraph(f'{line}.', 'dek') for line in more)}"
-        f"{paragraph(sentences.scope(view), 'lead')}"
-        f'<div class="next"><p><strong>{escape(texts("next.title"))}</strong></p>{step}</div>'
-        "</header>"
-    )
-
-
-def _candidates(view: View) -> str:
-    """Every candidate beside the baseline, then every pair over all workloads."""
+def _overall(view: View) -> str:
+    """Every pair over all workloads together."""
     texts, overall = view.texts, view.verdict.overall
-    head: Line = [
-        texts("column.candidate"),
-        Cell(texts("column.difference", baseline=view.verdict.baseline)),
-        Cell(texts("column.interval", confidence=view.confidence)),
-        Cell(kind="glance"),
-        texts("column.verdict"),
-        Cell(texts("column.noise_floor")),
-    ]
-    if several := len(view.workloads) > 1:
-        head.append(texts("column.by_workload"))
-    summaries = [row.summary for row in candidate_rows(view)]
-    ends = [e for s in summaries for e in (s.ratio_low, s.ratio_high, s.ratio) if e]
-    reach = max([1.5 * math.log1p(overall.margin), *(1.05 * abs(math.log(e)) for e in ends)])
-    rows = []
-    for row in candidate_rows(view):
-        s = row.summary
-        bar = drawing.interval_bar(s.ratio_low, s.ratio or 1.0, s.ratio_high, overall.margin, reach)
-        cells: Line = [
-            row.name,
-            number(row.difference),
-            number(row.interval),
-            Cell(kind=f"glance v-{row.verdict}", markup=bar),
-            Cell(row.verdict_text, f"t v-{row.verdict}"),
-            number(row.noise_floor),
-        ]
-        rows.append([*cells, row.by_workload] if several else cells)
-    floor = "noise_floor" if overall.noise_floor is not None else "noise_floor_none"
-    parts = [
-        paragraph(sentences.confidence(view), "note"),
-        table(head, rows, texts("section.candidates"), "verdicts"),
-        paragraph(texts(f"text.{floor}"), "note"),
-    ]
-    if overall.best_everywhere:
-        names = texts.listed(overall.best_everywhere)
-        parts.append(paragraph(texts("text.best_everywhere", names=names)))
-    if several and overall.pairs:
-        label = texts("chart.forest_overall")
-        chart = drawing.forest(overall.pairs, overall.margin, texts, label)
-        note = texts("chart.margin", margin=texts.margin(overall.margin))
-        beside = pair_table(view, overall.pairs, label)
-        parts.append(f"<h3>{escape(texts('section.overall_pairs'))}</h3>")
-        parts.append(figure(label, note, chart, beside, texts))
-    return "".join(parts)
+    if len(view.workloads) < 2 or not overall.pairs:
+        return ""
+    label = texts("section.overall_pairs")
+    beside, rows = pair_table(view, overall, overall.pairs, label)
+    sides = (texts("chart.first_worse"), texts("chart.first_better"))
+    chart = charts.forest(rows, overall.margin, label, sides)
+    note = texts("chart.margin", margin=texts.margin(overall.margin))
+    return figure(label, note, chart, beside, texts)
 
 
 def _caveats(view: View) -> str:
     """The flags, those of one kind together."""
-    grouped: dict[str, list[str]] = {}
-    for flag in view.flags:
-        where = f"<strong>{escape(flag.workload)}</strong>: " if flag.workload else ""
-        text = escape(sentences.flag_text(view, flag))
-        grouped.setdefault(sentences.flag_title(view, flag), []).append(where + text)
     items = []
-    for title, found in grouped.items():
-        lines = [f"<li>{line}</li>" for line in found]
-        inside = f"<ul>{''.join(lines[:4])}</ul>"
+    for title, lines in notes.grouped_flags(view).items():
+        shown = "".join(f"<li>{escape(line)}</li>" for line in lines[:4])
+        inside = f"<ul>{shown}</ul>"
         if len(lines) > 4:
-            rest = f"<ul>{''.join(lines[4:])}</ul>"
-            inside += details(view.texts("text.more", count=len(lines) - 4), rest)
+            rest = "".join(f"<li>{escape(line)}</li>" for line in lines[4:])
+            more = view.texts("text.more", count=len(lines) - 4)
+            inside += details(more, f"<ul>{rest}</ul>")
         name = escape(title[:1].upper() + title[1:])
         items.append(f"<li><strong>{name}</strong>{inside}</li>")
     return f'<ul class="flags">{"".join(items)}</ul>' if items else ""
-
-
-def _drift(view: View) -> str:
-    """The block means, which would lie on a line if the machine had stayed the same."""
-    texts = view.texts
-    if not view.experiment.blocked or len({run.block for run in view.runs}) < 2:
-        return ""
-    label = texts("chart.drift")
-    chart = figures.drift(view, label)
-    return (
-        paragraph(texts("text.drift_intro"))
-        + legend(view)
-        + '<div class="scroll wide" tabindex="0">'
-        + figure(label, "", chart, table_of_drift(view, label), texts)
-        + "</div>"
-    )
 
 
 def _gates(view: View) -> str:

@@ -1,21 +1,23 @@
-"""The page's large figures: by record size, by test, throughput beside latency, CPU bursts."""
+"""The page's large figures: by record size, by test, over the blocks, CPU bursts."""
 
 from __future__ import annotations
 
 import base64
+import math
 import re
 from collections.abc import Sequence
 from html import escape, unescape
 
-from schedlab.report import figures
-from schedlab.report.cells import dash, interval, scale_of
+from schedlab.report import charts
+from schedlab.report.cells import dash, drawn, interval, scale_of
 from schedlab.report.markup import Cell, Line, details, figure, legend, number, paragraph, table
+from schedlab.report.screen import candidate_cell
 from schedlab.report.texts import Scale
-from schedlab.report.view import Family, TestMean, View, size_text, summary_of
+from schedlab.report.view import Family, TestMean, View, seen_from, size_text, summary_of
 
 # Beyond these, figures would make the page slow and heavy; the tables go on.
 FAMILIES_MAX = 12
-BARS_MAX = 60
+ROWS_MAX = 60
 
 
 def figures_section(view: View) -> str:
@@ -47,27 +49,40 @@ def _direction(view: View, higher_is_better: bool) -> str:
 
 
 def _by_test(view: View) -> list[str]:
-    """Grouped bars: one figure per metric."""
+    """Means with intervals: one figure per metric."""
     texts = view.texts
-    # Negative controls, such as cached reads, would make every other bar a stub beside theirs.
+    # Negative controls, such as cached reads, would make everything else a point beside theirs.
     grouped: dict[tuple[str, bool], list[TestMean]] = {}
     for mean in view.test_means:
         grouped.setdefault((mean.metric.name, view.is_control(mean.title)), []).append(mean)
     panels = []
     for means in grouped.values():
         metric = means[0].metric
-        shown = means[: max(1, BARS_MAX // max(1, len(view.names)))]
+        shown = means[: max(1, ROWS_MAX // max(1, len(view.names)))]
         families = {family.title for family in view.families}
         key = "chart.by_test" if means[0].title in families else "chart.by_workload"
         title = texts(key, metric=texts.metric(metric))
         title = title[:1].upper() + title[1:]
-        chart = figures.bars(view, shown, title)
+        values = [value for mean in shown for _, value, _, _ in mean.rows]
+        scale = Scale.fitting(values, metric.unit)
+        groups = [(mean.title, _dots(view, mean, scale)) for mean in shown if mean.rows]
+        chart = charts.dots(groups, texts, title, scale.unit) if groups else ""
         beside = _table_of_means(view, means, title)
         direction = _direction(view, metric.higher_is_better)
         panels.append(figure(title, direction, chart, beside, texts))
         if len(shown) < len(means):
             panels.append(_limited(view, len(shown), len(means)))
     return [f'<div class="panels">{"".join(panels)}</div>']
+
+
+def _dots(view: View, mean: TestMean, scale: Scale) -> list[charts.Dot]:
+    def scaled(value: float | None) -> float | None:
+        return None if value is None else value / scale.factor
+
+    return [
+        charts.Dot(view.names.index(name), name, value / scale.factor, scaled(low), scaled(high))
+        for name, value, low, high in mean.rows
+    ]
 
 
 def _table_of_means(view: View, means: Sequence[TestMean], caption: str) -> str:
@@ -91,18 +106,65 @@ def _table_of_means(view: View, means: Sequence[TestMean], caption: str) -> str:
 
 
 def _family(view: View, family: Family) -> str:
-    """A test over its record sizes: the means, and the differences to the baseline."""
+    """A test over its record sizes: the means, and every candidate against the baseline."""
     texts, metric = view.texts, view.texts.metric(family.metric)
-    baseline = view.verdict.baseline
     title = texts("chart.by_record_size", test=family.title, metric=metric)
-    chart = figures.by_record_size(view, family, title)
     direction = _direction(view, family.metric.higher_is_better)
-    first = figure(title, direction, chart, _table_of_sizes(view, family, title), texts)
-    title = texts("chart.by_record_size_difference", test=family.title, baseline=baseline)
-    chart = figures.by_record_size_difference(view, family, title)
+    beside = _table_of_sizes(view, family, title)
+    first = figure(title, direction, _size_chart(view, family, title), beside, texts)
+    title = texts("chart.by_size_ratio", test=family.title, baseline=view.verdict.baseline)
+    chart = _ratio_chart(view, family, title)
     margin = texts("chart.margin", margin=texts.margin(family.members[0].verdict.margin))
-    beside = _table_of_differences(view, family, title)
-    return first + figure(title, margin, chart, beside, texts)
+    return first + figure(title, margin, chart, _table_of_ratios(view, family, title), texts)
+
+
+def _size_ticks(family: Family) -> list[tuple[float, str]]:
+    return [(float(m.record_bytes), size_text(m.record_bytes)) for m in family.members]
+
+
+def _size_chart(view: View, family: Family, label: str) -> str:
+    """The means with their intervals over the record size."""
+    members = [m.verdict for m in family.members]
+    values = [row.geometric_mean for m in members for row in m.candidates]
+    scale = Scale.fitting(values, family.metric.unit)
+    lines = []
+    for i, name in enumerate(view.names):
+        points, ranges = [], []
+        for member in family.members:
+            row = summary_of(member.verdict.candidates, name)
+            if row is None:
+                continue
+            middle = row.geometric_mean
+            points.append((float(member.record_bytes), middle / scale.factor))
+            ends = (row.low or middle, row.high or middle)
+            ranges.append((ends[0] / scale.factor, ends[1] / scale.factor))
+        lines.append(charts.Line(i, points, ranges))
+    chart = charts.Chart(
+        lines, view.texts("chart.record_axis"), scale.unit, log_x=True,
+        zero=max(values) <= 2 * min(values), ticks_x=_size_ticks(family),
+    )  # fmt: skip
+    return charts.line_chart(chart, view.texts, label)
+
+
+def _ratio_chart(view: View, family: Family, label: str) -> str:
+    """Every candidate against the baseline, above 1 is better, over the record size."""
+    lines = []
+    for i, name in enumerate(view.names):
+        points, ranges = [], []
+        for member in family.members:
+            pair = seen_from(member.verdict.pairs, name, view.verdict.baseline)
+            if pair is None:
+                continue
+            of = drawn(pair, family.metric.higher_is_better)
+            points.append((float(member.record_bytes), of.ratio))
+            ranges.append((of.low or of.ratio, of.high or of.ratio))
+        if points:
+            lines.append(charts.Line(i, points, ranges))
+    chart = charts.Chart(
+        lines, view.texts("chart.record_axis"), f"↑ {view.texts('chart.better')}", log_x=True,
+        level=1.0, ticks_x=_size_ticks(family),
+    )  # fmt: skip
+    return charts.line_chart(chart, view.texts, label)
 
 
 def _table_of_sizes(view: View, family: Family, caption: str) -> str:
@@ -124,35 +186,68 @@ def _table_of_sizes(view: View, family: Family, caption: str) -> str:
     return table(head, rows, caption)
 
 
-def _table_of_differences(view: View, family: Family, caption: str) -> str:
+def _table_of_ratios(view: View, family: Family, caption: str) -> str:
     others = [name for name in view.names if name != view.verdict.baseline]
-    head: Line = [view.texts("column.record_size")]
-    head += [Cell(name) for name in others]
+    head: Line = [view.texts("column.record_size"), *others]
     rows: list[Line] = []
     for member in family.members:
         row: Line = [size_text(member.record_bytes)]
         for name in others:
-            s = summary_of(member.verdict.candidates, name)
-            if s is None or s.ratio is None:
-                row.append(number(dash(view)))
-                continue
-            ends = view.texts.ratio_interval(s.ratio_low, s.ratio_high)
-            text = f"{view.texts.percent(s.ratio - 1)} ({ends})"
-            row.append(Cell(text, f"v-{s.verdict}"))
+            summary = summary_of(member.verdict.candidates, name)
+            told = candidate_cell(view, member.verdict, name, summary)
+            row.append(Cell(f"{told.text} {told.mark}".strip(), f"t v-{told.verdict}"))
         rows.append(row)
     return table(head, rows, caption)
 
 
+def drift_section(view: View) -> str:
+    """The block means, which would be on a level line if the machine had stayed the same."""
+    texts = view.texts
+    if not view.experiment.blocked or len({run.block for run in view.runs}) < 2:
+        return ""
+    label = texts("chart.drift")
+    lines = [
+        charts.Line(i, [(float(view.record.number_of(b)), v) for b, v in block_means(view, name)])
+        for i, name in enumerate(view.names)
+    ]
+    blocks = sorted({x for line in lines for x, _ in line.points})
+    step = max(1, -(-len(blocks) // 12))
+    chart = charts.Chart(
+        [line for line in lines if line.points], texts("chart.block_axis"), "", level=1.0,
+        ticks_x=[(b, str(int(b))) for b in blocks[::step]], width=720,
+    )  # fmt: skip
+    drawn_ = charts.line_chart(chart, texts, label)
+    return (
+        paragraph(texts("text.drift_intro"))
+        + legend(view)
+        + '<div class="scroll wide" tabindex="0">'
+        + figure(label, "", drawn_, table_of_drift(view, label), texts)
+        + "</div>"
+    )
+
+
+def block_means(view: View, name: str) -> list[tuple[int, float]]:
+    """(block, ratio) of a candidate: mean log over all workloads, against its own mean."""
+    logs: dict[int, list[float]] = {}
+    for verdict in view.workloads:
+        own = summary_of(verdict.candidates, name)
+        for run in view.runs_by_workload[verdict.workload]:
+            value = run.metrics.get(verdict.metric.name, math.nan)
+            if run.candidate == name and value > 0 and own is not None and own.geometric_mean > 0:
+                logs.setdefault(run.block, []).append(math.log(value / own.geometric_mean))
+    return [(block, math.exp(sum(v) / len(v))) for block, v in sorted(logs.items())]
+
+
 def table_of_drift(view: View, caption: str) -> str:
     """The block means that the drift figure shows."""
-    means = {name: dict(figures.block_means(view, name)) for name in view.names}
+    means = {name: dict(block_means(view, name)) for name in view.names}
     blocks = sorted({block for found in means.values() for block in found})
     head: Line = [view.texts("column.block")]
-    head += [Cell(f"{name}, %") for name in view.names]
+    head += [Cell(name) for name in view.names]
     rows: list[Line] = [
         [
             str(view.record.number_of(block)),
-            *(number(view.texts.number(means[n].get(block, float("nan")), 1)) for n in view.names),
+            *(number(view.texts.number(means[n].get(block, float("nan")), 3)) for n in view.names),
         ]
         for block in blocks
     ]

@@ -1,4 +1,4 @@
-"""The page's tables over several workloads: throughput against latency, and knees."""
+"""The page's tables: pairs, throughput against latency, and knees."""
 
 from __future__ import annotations
 
@@ -7,18 +7,46 @@ from collections.abc import Sequence
 from schedlab.report.cells import (
     SYMBOLS,
     ParetoTable,
+    blocks_needed,
     dash,
     knee_cells,
     knee_heads,
+    pair_texts,
     pareto_cells,
     pareto_tables,
     shown_knees,
 )
+from schedlab.report.charts import Interval
 from schedlab.report.markup import Cell, Line, details, number, paragraph, table
 from schedlab.report.view import View
+from schedlab.spec import Overall, Pair, WorkloadVerdict
 
 # So many workloads have a table of their own, first those with a dominated candidate.
 WHOLE_MAX = 6
+
+
+def pair_table(
+    view: View, of: WorkloadVerdict | Overall, pairs: Sequence[Pair], caption: str
+) -> tuple[str, list[Interval]]:
+    """Every pair with the better one first, as a table and as rows of a chart."""
+    texts, told = view.texts, pair_texts(view, of, pairs)
+    needed = any(pair.blocks_needed for pair in pairs)
+    remarks = any(each.remark for each in told)
+    head: Line = [
+        texts("column.pair"),
+        texts("column.amount"),
+        texts("column.interval", confidence=view.confidence),
+        texts("column.verdict"),
+    ]
+    head += [Cell(texts("column.blocks_needed"))] if needed else []
+    head += [texts("column.remark")] if remarks else []
+    rows: list[Line] = []
+    for pair, each in zip(pairs, told, strict=True):
+        row: Line = [each.title, each.amount, each.interval]
+        row.append(Cell(each.verdict, f"t v-{each.drawn.verdict}"))
+        row += [number(blocks_needed(view, pair))] if needed else []
+        rows.append([*row, each.remark] if remarks else row)
+    return table(head, rows, caption), [each.drawn for each in told]
 
 
 def pareto_section(view: View) -> str:

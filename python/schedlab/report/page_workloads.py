@@ -1,42 +1,36 @@
-"""The page's part on every single workload: a table of all, then each with its figures."""
+"""The page's part on every single workload: pairs, rates over time, distribution, order."""
 
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from html import escape
 
-from schedlab.report import drawing, sentences
-from schedlab.report.cells import (
-    blocks_needed,
-    dash,
-    difference,
-    interval,
-    pair_verdict,
-    scale_of,
-    workload_cells,
-)
+from schedlab.report import charts
+from schedlab.report.cells import dash, interval, scale_of
 from schedlab.report.markup import Cell, Line, details, figure, legend, number, paragraph, table
+from schedlab.report.page_tables import pair_table
+from schedlab.report.screen import candidate_cell, measured
+from schedlab.report.sentences import of_workload
 from schedlab.report.texts import Scale
 from schedlab.report.view import View, percentiles, summary_of
-from schedlab.spec import Pair, Run, WorkloadVerdict
+from schedlab.report.why import group_name
+from schedlab.spec import RateSeries, Run, WorkloadVerdict
 
 OPEN_MAX = 3
-CHARTS_MAX = 100
+# Beyond so many workloads or runs, charts of single ones would make the page heavy.
+CHARTS_MAX = 80
+VALUES_MAX = 3000
+# Points of a rate chart; longer series are averaged into so many.
+RATE_POINTS = 60
 CURVE = tuple(1 - 10 ** (-i / 5) for i in range(31))
 QUANTILES = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99"))
 
 
 def workloads_section(view: View) -> str:
     """All workloads."""
-    parts = []
-    if len(view.workloads) > 1:
-        parts = [
-            paragraph(view.texts("text.per_workload_intro")),
-            paragraph(sentences.symbol_help(view), "note"),
-            _all(view),
-        ]
-    parts.append(legend(view, arm=True))
+    parts = [legend(view, arm=True)]
     parts += [_one(view, i, w) for i, w in enumerate(view.workloads)]
     if len(view.workloads) > CHARTS_MAX:
         total = len(view.workloads)
@@ -45,31 +39,16 @@ def workloads_section(view: View) -> str:
     return "".join(parts)
 
 
-def _all(view: View) -> str:
-    """One row per workload."""
-    texts, baseline = view.texts, view.verdict.baseline
-    others = [name for name in view.names if name != baseline]
-    head: Line = [texts("column.workload"), Cell(baseline)]
-    head += [*(Cell(name) for name in others), texts("column.best")]
-    rows = []
-    for verdict in view.workloads:
-        cells = workload_cells(view, verdict)
-        row: Line = [verdict.workload, number(cells.baseline)]
-        for name, text in zip(others, cells.others, strict=True):
-            summary = summary_of(verdict.candidates, name)
-            kind = summary.verdict if summary and summary.verdict else "baseline"
-            row.append(Cell(text, f"v-{kind}"))
-        rows.append([*row, cells.best])
-    return table(head, rows, texts("section.workloads"))
-
-
 def _one(view: View, index: int, verdict: WorkloadVerdict) -> str:
-    """A workload: its sentence, pairs, candidates, latency, further metrics, order of running."""
+    """A workload: what it says, its pairs, candidates, rates, latency, order of running."""
     runs = view.runs_by_workload[verdict.workload]
     with_charts = index < CHARTS_MAX
-    said = sentences.sentence(view, sentences.answer(view, verdict))
-    head = f"<h3>{escape(verdict.workload)}</h3><span>{escape(said)}.</span>"
-    panels = [_pairs(view, verdict, with_charts)]
+    if view.nothing_to_order(verdict):
+        said = view.texts("cell.nothing_to_order")
+    else:
+        said = of_workload(view, verdict)
+    head = f"<h3>{escape(verdict.workload)}</h3><span>{escape(said)}</span>"
+    panels = [_pairs(view, verdict, with_charts), *_rates(view, verdict)]
     panels.append(_latency(view, verdict, with_charts))
     panels.append(_order(view, verdict, runs, with_charts))
     opened = " open" if len(view.workloads) <= OPEN_MAX else ""
@@ -90,27 +69,26 @@ def _means(view: View, verdict: WorkloadVerdict) -> str:
         texts("column.candidate"),
         Cell(unit),
         Cell(texts("column.interval", confidence=view.confidence)),
-        Cell(texts("column.difference", baseline=view.verdict.baseline)),
-        Cell(texts("column.interval", confidence=view.confidence)),
+        texts("column.difference", baseline=view.verdict.baseline),
         Cell(texts("column.runs")),
     ]
     rows: list[Line] = []
     for row in verdict.candidates:
+        if row.candidate == view.verdict.baseline:
+            against = Cell(dash(view), "t")
+        else:
+            told = candidate_cell(view, verdict, row.candidate, row)
+            against = Cell(f"{told.text} {told.mark}".strip(), f"t v-{told.verdict}")
         rows.append(
             [
                 row.candidate,
                 number(texts.figure(row.geometric_mean / scale.factor)),
                 number(interval(view, row.low, row.high, scale)),
-                number(difference(view, row)),
-                number(texts.ratio_interval(row.ratio_low, row.ratio_high)),
+                against,
                 number(texts.number(row.runs, 0)),
             ]
         )
-    floor = verdict.noise_floor
     caption = texts("chart.higher" if verdict.metric.higher_is_better else "chart.lower")
-    if floor is not None:
-        words = texts.percent(floor, signed=False)
-        caption += f"; {texts('column.noise_floor')}: {words}"
     return table(head, rows, f"{metric}: {caption}")
 
 
@@ -118,13 +96,15 @@ def _pairs(view: View, verdict: WorkloadVerdict, with_charts: bool) -> str:
     if not verdict.pairs:
         return ""
     texts = view.texts
-    label = texts("chart.forest", workload=verdict.workload)
-    beside = pair_table(view, verdict.pairs, texts("section.pairs"))
+    title = texts("section.pairs")
+    beside, rows = pair_table(view, verdict, verdict.pairs, title)
     if not with_charts:
         return beside
-    chart = drawing.forest(verdict.pairs, verdict.margin, texts, label)
+    label = texts("chart.forest", workload=verdict.workload)
+    sides = (texts("chart.first_worse"), texts("chart.first_better"))
+    chart = charts.forest(rows, verdict.margin, label, sides)
     note = texts("chart.margin", margin=texts.margin(verdict.margin))
-    return figure(texts("section.pairs"), note, chart, beside, texts)
+    return figure(title, note, chart, beside, texts)
 
 
 def _segments(view: View, verdict: WorkloadVerdict) -> str:
@@ -133,34 +113,84 @@ def _segments(view: View, verdict: WorkloadVerdict) -> str:
     for segment in verdict.segments:
         first, last = (view.record.number_of(b) for b in (segment.first_block, segment.last_block))
         title = view.texts("text.segment", first=first, last=last)
-        parts.append(pair_table(view, segment.pairs, title))
+        parts.append(pair_table(view, verdict, segment.pairs, title)[0])
     return "".join(parts)
 
 
-def pair_table(view: View, pairs: Sequence[Pair], caption: str) -> str:
-    """Every pair with its interval and verdict."""
+def _rates(view: View, verdict: WorkloadVerdict) -> list[str]:
+    """Rate over time: a chart per group, a line per candidate with the range of its blocks."""
+    groups: dict[str, dict[str, list[RateSeries]]] = {}
+    for name in view.names:
+        for series in view.record.series.get((verdict.workload, name), ()):
+            groups.setdefault(series.group, {}).setdefault(name, []).append(series)
+    return [_rate_chart(view, verdict, group, found) for group, found in groups.items()]
+
+
+def _rate_chart(
+    view: View, verdict: WorkloadVerdict, group: str, found: dict[str, list[RateSeries]]
+) -> str:
     texts = view.texts
-    head: Line = [
-        texts("column.pair"),
-        Cell(texts("column.ratio")),
-        Cell(texts("column.interval", confidence=view.confidence)),
-        texts("column.verdict"),
-        Cell(texts("column.robust")),
-        Cell(texts("column.blocks_needed")),
-    ]
-    rows: list[Line] = []
-    for pair in pairs:
-        robust = pair.hodges_lehmann
-        rows.append(
-            [
-                texts("text.against", a=pair.a, b=pair.b),
-                number(texts.percent(pair.ratio - 1)),
-                number(texts.ratio_interval(pair.low, pair.high)),
-                Cell(pair_verdict(view, pair), f"t v-{pair.verdict}"),
-                number(dash(view) if robust is None else texts.percent(robust - 1)),
-                number(blocks_needed(view, pair)),
-            ]
+    curves = {name: _median_rate(series) for name, series in found.items()}
+    first = next(iter(found.values()))[0]
+    values = [middle for curve in curves.values() for _, middle, _, _ in curve if middle > 0]
+    scale = Scale.fitting(values, first.unit)
+    lines = [
+        charts.Line(
+            view.names.index(name),
+            [(t, middle / scale.factor) for t, middle, _, _ in curve],
+            [(low / scale.factor, high / scale.factor) for _, _, low, high in curve],
         )
+        for name, curve in curves.items()
+    ]
+    ramp = max(series.measured_from_s for each in found.values() for series in each)
+    unit = scale.unit
+    chart = charts.Chart(
+        lines, texts("chart.time_axis"), unit, bands=True, marker_every=6,
+        shaded=(0.0, ramp) if ramp > 0 else None,
+    )  # fmt: skip
+    label = texts("chart.rates", workload=verdict.workload, group=group_name(view, group))
+    beside = _rate_table(view, curves, scale, label)
+    drawn = charts.line_chart(chart, texts, label)
+    title = texts("text.rates_title", group=group_name(view, group))
+    return figure(title, texts("text.rates_intro"), drawn, beside, texts)
+
+
+def _median_rate(series: Sequence[RateSeries]) -> list[tuple[float, float, float, float]]:
+    """(seconds, median, lowest, highest) over the runs, in at most RATE_POINTS steps."""
+    bins = max(len(each.values) for each in series)
+    step = max(1, math.ceil(bins / RATE_POINTS))
+    made = []
+    for start in range(0, bins, step):
+        means = []
+        for each in series:
+            part = [v for v in each.values[start : start + step] if math.isfinite(v)]
+            if part:
+                means.append(sum(part) / len(part))
+        if means:
+            at = (start + step / 2) * series[0].bin_s
+            made.append((at, statistics.median(means), min(means), max(means)))
+    return made
+
+
+def _rate_table(
+    view: View,
+    curves: dict[str, list[tuple[float, float, float, float]]],
+    scale: Scale,
+    caption: str,
+) -> str:
+    """About ten moments of every candidate: the median."""
+    texts = view.texts
+    times = sorted({t for curve in curves.values() for t, *_ in curve})
+    shown = times[:: max(1, math.ceil(len(times) / 10))]
+    head: Line = [f"{texts('column.time')}, s"]
+    head += [Cell(f"{name}, {scale.unit}".rstrip(", ")) for name in curves]
+    rows: list[Line] = []
+    for t in shown:
+        row: Line = [texts.figure(t, 2)]
+        for curve in curves.values():
+            value = next((m for at, m, _, _ in curve if at == t), math.nan)
+            row.append(number(texts.figure(value / scale.factor)))
+        rows.append(row)
     return table(head, rows, caption)
 
 
@@ -193,7 +223,7 @@ def _latency(view: View, verdict: WorkloadVerdict, with_charts: bool) -> str:
     beside = table(head, rows, texts("text.percentiles_limited"))
     if not with_charts:
         return beside
-    chart = drawing.latency(curves, texts, label)
+    chart = charts.latency(curves, texts, label)
     return figure(texts("section.latency"), texts("chart.share_axis"), chart, beside, texts)
 
 
@@ -210,7 +240,9 @@ def _order(view: View, verdict: WorkloadVerdict, runs: Sequence[Run], with_chart
         return ""
     scale = scale_of(verdict)
     label = texts("chart.order", workload=verdict.workload)
-    beside = _values(view, runs, metric.name, scale, texts("section.order"))
+    beside = ""
+    if len(view.runs) <= VALUES_MAX:  # else the workbook has them
+        beside = _values(view, runs, metric.name, scale, texts("section.order"))
     if not with_charts:
         return beside
     first = {run.block: i for i, run in reversed(list(enumerate(runs)))}
@@ -219,7 +251,7 @@ def _order(view: View, verdict: WorkloadVerdict, runs: Sequence[Run], with_chart
         for block in verdict.change_points
         if block in first
     ]
-    chart = drawing.run_order(points, scale, changes, texts, label)
+    chart = charts.run_order(points, scale, changes, texts, label)
     name = f"{texts.metric(metric)}, {scale.unit}".rstrip(", ")
     note = "; ".join([name, *(sentence for _, sentence in changes)])
     return figure(texts("section.order"), note, chart, beside, texts)
@@ -252,17 +284,14 @@ def _secondary(view: View, verdict: WorkloadVerdict) -> str:
     for of in further:
         row: Line = [texts.metric(of.metric)]
         for name in view.names:
-            s = summary_of(of.candidates, name)
-            if s is None:
-                row.append(number(dash(view)))
-                continue
-            value = texts.quantity(s.geometric_mean, of.metric.unit)
-            if s.ratio is None:
+            summary = summary_of(of.candidates, name)
+            value = measured(view, of, summary)
+            if summary is None or name == view.verdict.baseline:
                 row.append(number(value))
                 continue
-            ends = texts.ratio_interval(s.ratio_low, s.ratio_high)
-            text = f"{value}; {texts.percent(s.ratio - 1)} ({ends})"
-            row.append(Cell(text, f"v-{s.verdict}"))
+            told = candidate_cell(view, of, name, summary)
+            shown = f"{value}; {told.text} {told.mark}".strip()
+            row.append(Cell(shown, f"v-{told.verdict}"))
         rows.append(row)
     head: Line = [texts("column.metric")]
     head += [Cell(name) for name in view.names]

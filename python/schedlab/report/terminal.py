@@ -1,212 +1,263 @@
-"""The verdict for a terminal: readable at 80 columns, plain where there is no colour."""
+"""The first screen in a terminal: 80 columns or any other width, plain where there is no colour."""
 
 from __future__ import annotations
 
-import io
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from schedlab.report import sentences
-from schedlab.report.cells import (
-    CandidateRow,
-    candidate_rows,
-    knee_cells,
-    knee_heads,
-    pareto_cells,
-    pareto_tables,
-    scale_of,
-    shown_knees,
-    workload_cells,
-)
+from schedlab.report import notes
+from schedlab.report.screen import Cell, Row, Screen, screen
+from schedlab.report.steps import next_steps
+from schedlab.report.texts import NO_BREAK
 from schedlab.report.view import View
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+from schedlab.report.why import explained
 
 WIDTH_MIN = 40
 PROSE_WIDTH = 100
-PARETO_MAX = 3
-KNEES_MAX = 12
-STYLES = {
-    "better": "green",
-    "worse": "red",
-    "equivalent": "cyan",
-    "undecided": "yellow",
-    "baseline": "dim",
-}
+GAP = "  "
+TITLE_MAX = 30
+HEAD_MAX = 22
+WHY_MAX = 4
+LIMITS_MAX = 3
+# Flags that put the whole table in doubt.
+SERIOUS = (
+    "control-failed", "aa-differs", "starved", "gates-unbalanced", "unblocked", "non-positive",
+    "goal", "goal-not-measured", "extension",
+)  # fmt: skip
+COLOURS = {"better": "32", "worse": "31", "undecided": "33", "equivalent": "", "baseline": ""}
+BOLD, DIM = "1", "2"
 
 
-def render(view: View, width: int, colour: bool) -> str:
-    """The whole verdict as text of at most `width` columns."""
-    from rich.console import Console
-
-    console = Console(
-        file=io.StringIO(),
-        width=max(width, WIDTH_MIN),
-        force_terminal=colour,
-        color_system="standard" if colour else None,
-        no_color=not colour,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        force_jupyter=False,
-    )
-    _prose(console, sentences.headline(view) + ".", "bold")
-    _prose(console, sentences.scope(view), "dim")
-    console.print()
-    console.print(_candidates(view))
-    _prose(console, _noise(view), "dim")
-    if len(view.workloads) > 1:
-        console.print()
-        console.print(_workloads(view))
-    _pareto(console, view)
-    _knees(console, view)
-    _caveats(console, view)
-    console.print()
-    _prose(console, f"{view.texts('next.title')}: {sentences.next_step(view)}", "bold")
-    assert isinstance(console.file, io.StringIO)
-    lines = (line.rstrip() for line in console.file.getvalue().splitlines())
-    return "\n".join(lines)
+def render(view: View, width: int, colour: bool, reports: Sequence[tuple[str, str]] = ()) -> str:
+    """The first screen as text of at most `width` columns; `reports` are (name, path)."""
+    width = max(width, WIDTH_MIN)
+    prose = min(width, PROSE_WIDTH)
+    of = screen(view)
+    lines = [_painted(line, BOLD, colour) for line in wrapped(" ".join(of.headline), prose)]
+    lines += ["", *wrapped(" ".join(of.population), prose), ""]
+    lines += _table(view, of, width, colour)
+    if of.more:
+        more = view.texts("text.more_rows", count=view.texts.number(of.more, 0))
+        lines += wrapped(more, prose)
+    lines.append("")
+    for title, text in _closing(view):
+        lines += _hanging(view, title, text, width, colour)
+    lines += _paths(reports, width, colour)
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n").replace(NO_BREAK, " ")
 
 
-def _prose(console: Console, text: str, style: str = "") -> None:
-    """A paragraph that is never wider than one reads with ease."""
-    for line in wrapped(text, min(console.width, PROSE_WIDTH)):
-        console.print(line, style=style)
+def _closing(view: View) -> list[tuple[str, list[str]]]:
+    """Why, and what to do next: a title, and its lines."""
+    parts = []
+    first = {why.workload: why for why in reversed(explained(view))}
+    judged = [line for why in reversed(first.values()) for line in why.sentences]
+    if reasons := judged[:WHY_MAX]:
+        parts.append((view.texts("why.title"), reasons))
+    if limits := _limits(view)[:LIMITS_MAX]:
+        parts.append((view.texts("text.note"), limits))
+    steps = next_steps(view)
+    widest = max((cells(step.command) for step in steps), default=0)
+    shown = [
+        f"{step.command}{' ' * (widest - cells(step.command))}   {step.remark}"
+        if step.command
+        else step.remark
+        for step in steps
+    ]
+    if shown:
+        parts.append((view.texts("next.title"), shown))
+    return parts
 
 
-def wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns, broken at plain spaces only (Hangul is two wide)."""
-    from rich.cells import cell_len
+def _limits(view: View) -> list[str]:
+    """What nobody may miss before believing the table; everything else is in the report."""
+    lines = [
+        f"{notes.flag_title(view, flag)}: {notes.flag_text(view, flag)}"
+        for flag in view.flags
+        if flag.kind in SERIOUS
+    ]
+    return [*dict.fromkeys(lines), *view.record.notices]
 
+
+def _hanging(view: View, title: str, texts: Sequence[str], width: int, colour: bool) -> list[str]:
+    """A short title with its lines beside it; a command stays whole on a line of its own."""
+    indent = max(7, cells(title) + 2)
     lines: list[str] = []
-    for word in text.split(" "):
-        if lines and cell_len(lines[-1]) + 1 + cell_len(word) <= width:
-            lines[-1] += " " + word
+    for text in texts:
+        if cells(text) <= width - indent:
+            lines.append(text)
+        elif text.startswith("schedlab "):
+            command, _, remark = text.partition("   ")
+            lines += [command, *(f"  {line}" for line in wrapped(remark.strip(), width - indent))]
         else:
-            lines.append(word)
+            lines += wrapped(text, min(width, PROSE_WIDTH) - indent)
+    head = _painted(title, BOLD, colour) + " " * (indent - cells(title))
+    return [(head if i == 0 else " " * indent) + line for i, line in enumerate(lines)]
+
+
+def _paths(reports: Sequence[tuple[str, str]], width: int, colour: bool) -> list[str]:
+    """Where the files are; a path is never broken."""
+    lines: list[str] = []
+    for name, path in reports:
+        if lines and cells(lines[-1]) + cells(name) + cells(path) + 4 <= width:
+            lines[-1] += f"   {name} {path}"
+        else:
+            lines.append(f"{name} {path}")
+    for name, _ in reports if colour else ():
+        lines = [line.replace(f"{name} ", f"{_painted(name, BOLD, colour)} ") for line in lines]
     return lines
 
 
-def _table() -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+@dataclass(frozen=True)
+class Field:
+    """A cell of a terminal table: its lines, a colour, and whether it spans the rest."""
 
-    return Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+    lines: tuple[str, ...]
+    colour: str = ""
+    span: bool = False
 
-
-def _candidates(view: View) -> Table:
-    """Every candidate beside the baseline."""
-    texts, table = view.texts, _table()
-    table.add_column(texts("column.candidate"), overflow="fold")
-    means = _means(view)
-    if means:
-        table.add_column(means.pop(""), justify="right")
-    table.add_column(texts("column.difference", baseline=view.verdict.baseline), justify="right")
-    table.add_column(texts("column.interval", confidence=view.confidence), justify="right")
-    table.add_column(texts("column.verdict"))
-    table.add_column(texts("column.noise_floor"), justify="right")
-    for row in candidate_rows(view):
-        mean = [means.get(row.name, "")] if means else []
-        rest = (row.difference, row.interval, _verdict(row), row.noise_floor)
-        table.add_row(row.name, *mean, *rest)
-    return table
+    @property
+    def width(self) -> int:
+        """Columns that it needs."""
+        return max(map(cells, self.lines), default=0)
 
 
-def _means(view: View) -> dict[str, str]:
-    """The mean of each candidate where there is only one workload; its unit under an empty name."""
-    if len(view.workloads) != 1:
-        return {}
-    (verdict,) = view.workloads
-    scale = scale_of(verdict)
-    found = {c.candidate: c.geometric_mean / scale.factor for c in verdict.candidates}
-    decimals = max(0, 4 - max((len(f"{value:.0f}") for value in found.values()), default=4) + 1)
-    means = {name: view.texts.number(value, decimals) for name, value in found.items()}
-    return {"": f"{view.texts('column.mean')}, {scale.unit}".rstrip(", "), **means}
+def _table(view: View, of: Screen, width: int, colour: bool) -> list[str]:
+    """The table: wide if it fits, else candidates as rows, else in several parts."""
+    plain = _grid(of, range(len(of.names)))
+    if _width(plain) <= width:
+        return _laid_out(plain, width, colour)
+    if len(of.rows) < len(of.names) and not any(row.span for row in of.rows):
+        turned = _transposed(of)
+        if _width(turned) <= width:
+            return _laid_out(turned, width, colour)
+    lines: list[str] = []
+    for part in _parts(of, width):
+        lines += [*([""] if lines else []), *_laid_out(_grid(of, part), width, colour)]
+    return _cut(lines, width)
 
 
-def _verdict(row: CandidateRow) -> Text:
-    from rich.text import Text
-
-    return Text(row.verdict_text, style=STYLES.get(row.verdict, ""))
-
-
-def _noise(view: View) -> str:
-    known = view.verdict.overall.noise_floor is not None
-    return view.texts("text.noise_floor" if known else "text.noise_floor_none")
-
-
-def _workloads(view: View) -> Table:
-    """One line per workload: the baseline's mean, then every other candidate against it."""
-    texts, table = view.texts, _table()
-    table.add_column(texts("column.workload"), overflow="fold", min_width=12)
-    others = [name for name in view.names if name != view.verdict.baseline]
-    table.add_column(view.verdict.baseline, justify="right", overflow="fold")
-    for name in others:
-        table.add_column(name, justify="right", overflow="fold")
-    table.add_column(texts("column.best"), overflow="fold")
-    for verdict in view.workloads:
-        cells = workload_cells(view, verdict)
-        table.add_row(verdict.workload, cells.baseline, *cells.others, cells.best)
-    return table
+def _parts(of: Screen, width: int) -> list[list[int]]:
+    """Columns in groups that fit, each with the baseline in front."""
+    parts: list[list[int]] = []
+    for column in range(1, len(of.names)):
+        if parts and _width(_grid(of, [*parts[-1], column])) <= width:
+            parts[-1].append(column)
+        else:
+            parts.append([0, column])
+    return parts or [[0]]
 
 
-def _pareto(console: Console, view: View) -> None:
-    """Throughput against latency, where that tells something: one workload, or one dominated."""
-    every = pareto_tables(view)
-    found = every if len(every) == 1 else [table for table in every if table.dominates]
-    if not found:
-        return
-    texts = view.texts
-    console.print()
-    _prose(console, texts("section.pareto"), "bold")
-    for shown in found[:PARETO_MAX]:
-        table = _table()
-        table.add_column(shown.workload if len(view.workloads) > 1 else "", overflow="fold")
-        table.add_column(shown.throughput_title, justify="right")
-        table.add_column(shown.latency_title, justify="right")
-        table.add_column(texts("column.dominated"), overflow="fold")
-        for point in shown.points:
-            speed, _, tail, _, dominated = pareto_cells(view, shown, point)
-            table.add_row(point.candidate, speed, tail, dominated)
-        console.print(table)
-    if rest := found[PARETO_MAX:]:
-        _prose(console, texts("text.pareto_more", count=len(rest)), "dim")
+def _grid(of: Screen, chosen: Sequence[int]) -> list[list[Field]]:
+    """A head and a row per workload, with the chosen columns."""
+    head = [Field(("",)), *(Field(_folded(of.names[i], HEAD_MAX)) for i in chosen)]
+    return [head, *(_line(row, chosen) for row in of.rows)]
 
 
-def _knees(console: Console, view: View) -> None:
-    """Where the curves over an ordered size bend."""
-    if not (found := shown_knees(view)):
-        return
-    table = _table()
-    for i, head in enumerate(knee_heads(view)):
-        table.add_column(head, justify="right" if i in (2, 3) else "left", overflow="fold")
-    for knee in found[:KNEES_MAX]:
-        table.add_row(*knee_cells(view, knee))
-    console.print()
-    _prose(console, view.texts("section.knees"), "bold")
-    console.print(table)
-    if (rest := len(found) - KNEES_MAX) > 0:
-        _prose(console, view.texts("text.more", count=rest), "dim")
+def _line(row: Row, chosen: Sequence[int]) -> list[Field]:
+    title = Field(_titled(row))
+    if row.span:
+        return [title, _field(row.cells[0]), Field((row.span,), DIM, span=True)]
+    return [title, *(_field(row.cells[i]) for i in chosen)]
 
 
-def _caveats(console: Console, view: View) -> None:
-    """The flags, those of one kind on many workloads together."""
-    from rich.text import Text
+def _titled(row: Row) -> tuple[str, ...]:
+    """The title folded, what belongs to a workload indented under it."""
+    lead = "  " if row.indent else ""
+    first, *rest = _folded(row.title, TITLE_MAX - len(lead))
+    return (lead + first, *(f"{lead}  {line}" for line in rest))
 
-    grouped: dict[str, list[str]] = {}
-    for flag in view.flags:
-        where = f"{flag.workload}: " if flag.workload else ""
-        text = where + sentences.flag_text(view, flag)
-        grouped.setdefault(sentences.flag_title(view, flag), []).append(text)
-    for title, found in grouped.items():
-        console.print()
-        shown = found if len(found) <= 3 else [*found[:3], f"… (+{len(found) - 3})"]
-        console.print(Text(f"! {title}", style="yellow"))
-        for text in shown:
-            for line in wrapped(text, min(console.width, PROSE_WIDTH) - 2):
-                console.print(f"  {line}")
-    for notice in (*view.record.notices, *view.experiment.notes):
-        console.print()
-        _prose(console, f"! {notice}", "yellow")
+
+def _field(cell: Cell) -> Field:
+    text = f"{cell.text}  {cell.mark}" if cell.mark else cell.text
+    return Field((text,), COLOURS.get(cell.verdict, ""))
+
+
+def _transposed(of: Screen) -> list[list[Field]]:
+    """A row per candidate."""
+    head = [Field(("",)), *(Field(_titled(row)) for row in of.rows)]
+    rows = [
+        [Field(_folded(name, TITLE_MAX)), *(_field(row.cells[i]) for row in of.rows)]
+        for i, name in enumerate(of.names)
+    ]
+    return [head, *rows]
+
+
+def _widths(grid: Sequence[Sequence[Field]]) -> list[int]:
+    columns = max(map(len, grid))
+    widths = [0] * columns
+    for row in grid:
+        for i, field in enumerate(row):
+            if not field.span:
+                widths[i] = max(widths[i], field.width)
+    return widths
+
+
+def _width(grid: Sequence[Sequence[Field]]) -> int:
+    """Columns that a table needs; a spanning cell is wrapped into what it has."""
+    widths = _widths(grid)
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _laid_out(grid: Sequence[Sequence[Field]], width: int, colour: bool) -> list[str]:
+    """The lines of a table, its cells aligned to the left."""
+    widths, out = _widths(grid), []
+    for number, line in enumerate(grid):
+        row = list(line)
+        if row[-1].span:
+            before = sum(widths[: len(row) - 1]) + len(GAP) * (len(row) - 1)
+            inside = tuple(wrapped(row[-1].lines[0], max(12, width - before)))
+            row[-1] = Field(inside, row[-1].colour, span=True)
+        height = max(len(field.lines) for field in row)
+        for level in range(height):
+            parts = []
+            for i, field in enumerate(row):
+                # The head stands on its last line, everything else on its first.
+                at = level - (height - len(field.lines)) if number == 0 else level
+                text = field.lines[at] if 0 <= at < len(field.lines) else ""
+                pad = "" if field.span else " " * (widths[i] - cells(text))
+                style = BOLD if number == 0 else field.colour
+                parts.append(_painted(text, style, colour) + pad)
+            out.append(GAP.join(parts).rstrip())
+    return out
+
+
+def _cut(lines: Sequence[str], width: int) -> list[str]:
+    """Lines that are too wide even alone are wrapped; colours are not counted."""
+    out: list[str] = []
+    for line in lines:
+        out += [line] if "\x1b" in line or cells(line) <= width else wrapped(line, width)
+    return out
+
+
+def _painted(text: str, style: str, colour: bool) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m" if colour and style and text.strip() else text
+
+
+def cells(text: str) -> int:
+    """Columns that a text takes in a terminal (Hangul takes two each)."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns, broken at plain spaces; a longer word is cut."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        if lines and cells(lines[-1]) + 1 + cells(word) <= width:
+            lines[-1] += " " + word
+            continue
+        rest = word
+        while cells(rest) > width:
+            at = next(i for i in range(len(rest), 0, -1) if cells(rest[:i]) <= width)
+            lines.append(rest[:at])
+            rest = rest[at:]
+        lines.append(rest)
+    return lines
+
+
+def _folded(text: str, width: int) -> tuple[str, ...]:
+    """A title in lines of at most `width` columns."""
+    return tuple(wrapped(text, width)) or ("",)

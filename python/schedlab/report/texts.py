@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import tomllib
 from collections.abc import Sequence
 from importlib import resources
@@ -14,9 +15,12 @@ from schedlab.spec import Metric
 
 LANGUAGES = ("en", "ko", "ru")
 UNBOUNDED = 10.0  # an interval from a tenth to tenfold says nothing
+# A time of requests, with the quantile that its name ends in.
+TIMED = re.compile(r"((?:[a-z]+_)?(?:latency|response|wakeup|lateness))_ns_(mean|max|p[0-9_]+)")
 MINUS, NO_BREAK = "\u2212", "\u00a0"
 # unit -> ((factor, shown unit), ...) from small to large
 SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "B": ((1, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")),
     "B/s": ((1, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")),
     "ns": ((1, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")),
     "s": ((1e-6, "µs"), (1e-3, "ms"), (1, "s")),
@@ -67,6 +71,15 @@ class Texts:
         text = self("format.counted", number=self.number(count, 0), noun=noun)
         return text.replace(" ", NO_BREAK)
 
+    def form(self, key: str, count: int) -> str:
+        """The form of a noun that goes with a count."""
+        return str(self.entries[key][plural_form(self.language, count)])
+
+    def fraction_form(self, key: str) -> str:
+        """The form of a noun that goes with a number such as 2.4."""
+        forms = self.entries[key]
+        return str(forms[min(1, len(forms) - 1)])
+
     def noun(self, kind: str, plural: bool = False) -> str:
         """What the candidates of this kind of experiment are called."""
         forms = self.entries[f"noun.{kind}"]
@@ -80,16 +93,36 @@ class Texts:
         text = text.translate({ord(","): self.thousands, ord("."): self.decimal})
         return (MINUS if value < 0 and float(f"{value:.{decimals}f}") else "") + text
 
-    def figure(self, value: float) -> str:
-        """A number with three to four significant digits."""
-        size = float(f"{abs(value):.3g}") if math.isfinite(value) else 0.0
-        decimals = 0 if size >= 1000 or size == 0 else max(0, 2 - math.floor(math.log10(size)))
+    def figure(self, value: float, digits: int = 3) -> str:
+        """A number with so many significant digits, and never fewer than its whole ones."""
+        size = float(f"{abs(value):.{digits}g}") if math.isfinite(value) else 0.0
+        if size == 0:
+            return self.number(value, 0)
+        decimals = max(0, digits - 1 - math.floor(math.log10(size)))
         return self.number(value, min(decimals, 6))
 
-    def quantity(self, value: float, unit: str) -> str:
+    def quantity(self, value: float, unit: str, digits: int = 3) -> str:
         """A value in the unit that reads best: 0.00123 s as `1.23 ms`."""
         scale = Scale.fitting([value], unit)
-        return f"{self.figure(value / scale.factor)}{NO_BREAK}{scale.unit}".rstrip(NO_BREAK)
+        number = self.figure(value / scale.factor, digits)
+        return f"{number}{NO_BREAK}{scale.unit}".rstrip(NO_BREAK)
+
+    def duration(self, seconds: float) -> str:
+        """`0.5 s`, `96 s`, `3 min`, `2 h 5 min`."""
+        if seconds < 100:
+            return self._unit("seconds", self.number(seconds, 1 if 0 < seconds < 9.95 else 0))
+        minutes = round(seconds / 60)
+        if minutes < 120:
+            return self._unit("minutes", self.number(minutes, 0))
+        hours, rest = (self.number(part, 0) for part in divmod(minutes, 60))
+        return self("format.hours", hours=hours, minutes=rest).replace(" ", NO_BREAK)
+
+    def about(self, seconds: float) -> str:
+        """`about 3 min`."""
+        return self("format.about", time=self.duration(seconds)).replace(" ", NO_BREAK)
+
+    def _unit(self, unit: str, number: str) -> str:
+        return self(f"format.{unit}", number=number).replace(" ", NO_BREAK)
 
     def percent(self, fraction: float, signed: bool = True) -> str:
         """0.0361 as `+3.6 %`; from tenfold on as a factor, `× 12`."""
@@ -139,11 +172,13 @@ class Texts:
 
     def metric(self, metric: Metric) -> str:
         """The metric's name in this language."""
-        fallback = metric.title or metric.name
-        name, *rest = metric.name.split("_latency_ns_" if "r_lat" in metric.name else "latency_ns_")
-        if rest and f"metric.{(prefix := 'reader_latency' if name else 'latency')}" in self.entries:
-            quantile = self.maybe(f"metric.{rest[0]}", rest[0].replace("_", self.decimal))
-            return self(f"metric.{prefix}", quantile=quantile)
+        fallback = metric.title or metric.name.replace("_", " ")
+        if timed := TIMED.fullmatch(metric.name):
+            # "response" alone is the response of a simulated disk, in milliseconds.
+            name = "response_time" if timed[1] == "response" else timed[1]
+            key, quantile = f"metric.{name}", timed[2]
+            shown = self.maybe(f"metric.{quantile}", quantile.replace("_", self.decimal))
+            return self(key, quantile=shown) if key in self.entries else fallback
         if metric.name.endswith("_ms") and (parts := metric.name.split("_"))[0] in ("mean", "max"):
             key = "metric.response_ncq" if "ncq" in parts else "metric.response"
             words = {"which": parts[0], "direction": parts[1]}
@@ -170,10 +205,10 @@ def plural_form(language: str, count: int) -> int:
 @functools.cache
 def catalogue(language: str) -> dict[str, Any]:
     """All entries of a language by dotted key: texts, and lists of plural forms."""
-    file = resources.files("schedlab.report") / "catalogue" / f"{language}.toml"
-    sections = tomllib.loads(file.read_text("utf-8"))
+    folder = resources.files("schedlab.report") / "catalogue"
     return {
         f"{section}.{key}": text
-        for section, entries in sections.items()
+        for name in (f"{language}.toml", f"outcomes.{language}.toml")
+        for section, entries in tomllib.loads((folder / name).read_text("utf-8")).items()
         for key, text in entries.items()
     }

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from schedlab.report.texts import Texts
+from schedlab.report.words import metric_of
 from schedlab.spec import (
     AA_SUFFIX,
     CandidateSummary,
@@ -21,6 +23,7 @@ from schedlab.spec import (
     Run,
     Verdict,
     WorkloadVerdict,
+    nothing_to_order,
 )
 
 
@@ -53,8 +56,11 @@ class TestMean:
 class View:
     """A record and its verdict, with what several forms of the report need of them."""
 
-    def __init__(self, record: Record, verdict: Verdict, texts: Texts) -> None:
+    def __init__(
+        self, record: Record, verdict: Verdict, texts: Texts, folder: Path | None = None
+    ) -> None:
         self.record, self.verdict, self.texts = record, verdict, texts
+        self.folder = folder
         self.experiment = record.experiment
         self.workloads = tuple(verdict.workloads.values())
         self.confidence = texts.margin(verdict.confidence)
@@ -156,12 +162,30 @@ class View:
         found = [str(host[key]) for key in wanted if host.get(key)]
         return ", ".join(found) or self.texts("text.unknown_machine")
 
-    def overall_metric(self) -> Metric | None:
-        """The metric that an overall ratio is of; None where workloads differ in it."""
-        apart = {flag.workload for flag in self.verdict.flags if flag.values.get("apart")}
-        counted = [w for w in self.workloads if not self.is_control(w.workload)]
-        metrics = {w.metric for w in counted if w.workload not in apart}
-        return next(iter(metrics)) if len(metrics) == 1 else None
+    @property
+    def medium(self) -> str:
+        """What was measured on where that is no real device: `simulated`, `emulated`, or ""."""
+        if self.experiment.kind == "sim":
+            return "simulated"
+        emulated = str(self.experiment.target.kind) == "emulated" or "emulated" in self.record.host
+        return "emulated" if emulated else ""
+
+    @property
+    def says_mdd(self) -> bool:
+        """Whether the headline itself says what would have been noticed."""
+        codes = {self.verdict.code, self.verdict.headline.values.get("rest")}
+        return bool(codes & {"too-early", "no-difference-seen", "too-noisy", "single"})
+
+    def metric(self, name: str, higher_is_better: bool = True) -> Metric | None:
+        """The metric of that name; `None` for the mean of several (an empty name)."""
+        return metric_of(self.experiment, name, higher_is_better)
+
+    def nothing_to_order(self, of: WorkloadVerdict) -> bool:
+        """Whether the workload leaves nothing to order, and nothing else was found either."""
+        work = next((w for w in self.experiment.workloads if w.label == of.workload), None)
+        single = of.nothing_to_order or (work is not None and nothing_to_order(work))
+        found = {row.verdict for row in of.candidates}
+        return single and self.experiment.kind == "io" and not found & {"better", "worse"}
 
     def is_control(self, label: str) -> bool:
         """Whether a workload cannot depend on the candidates."""
@@ -221,17 +245,18 @@ def seen_from(pairs: Sequence[Pair], a: str, b: str) -> Pair | None:
 
 def turned(pair: Pair) -> Pair:
     """The same comparison read from the other side."""
-    opposite: dict[str, Any] = {"better": "worse", "worse": "better"}
-    return Pair(
+    opposite: dict[str, Any] = {"better": "worse", "worse": "better", "low": "high", "high": "low"}
+    return replace(
+        pair,
         a=pair.b,
         b=pair.a,
         ratio=1 / pair.ratio,
         low=None if pair.high is None else 1 / pair.high,
         high=None if pair.low is None else 1 / pair.low,
         verdict=opposite.get(pair.verdict, pair.verdict),
+        open_end=opposite.get(pair.open_end, ""),
         hodges_lehmann=None if not pair.hodges_lehmann else 1 / pair.hodges_lehmann,
-        fragile=pair.fragile,
-        blocks_needed=pair.blocks_needed,
+        by_session=tuple(1 / ratio for ratio in pair.by_session),
     )
 
 

@@ -1,4 +1,4 @@
-"""The result as an Excel workbook: verdict, means, pairs, runs and machine, with native charts.
+"""The result as an Excel workbook: first screen, means, pairs, runs and machine, native charts.
 
 Numbers are stored as numbers; their units stand in the headers and number formats.
 """
@@ -7,26 +7,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import schedlab
-from schedlab.report import sentences
+from schedlab.report import notes
 from schedlab.report.cells import (
-    best_text,
-    candidate_rows,
     knee_cells,
     knee_heads,
+    pair_texts,
     pareto_tables,
     shown_knees,
 )
+from schedlab.report.drawing import ticks
+from schedlab.report.sentences import headline_text
 from schedlab.report.texts import Scale
-from schedlab.report.view import View, flatten, summary_of
-from schedlab.spec import METRICS, Metric
+from schedlab.report.view import View, flatten
+from schedlab.spec import METRICS, Metric, Overall, WorkloadVerdict
 
-PERCENT = '+0.00" %";\u22120.00" %";0.00" %"'
 WIDTH_MAX = 48
 FONT = "Calibri"
+SERIES_COLOURS = (
+    "#0B62A4", "#C2410C", "#0F7B5A", "#9D3C86", "#806300", "#4B5563", "#B4234A", "#0E7490",
+)  # fmt: skip
+MARKERS = ("circle", "square", "triangle", "diamond", "x", "plus", "star", "short_dash")
 
 
 class Sheet:
@@ -69,6 +74,13 @@ class Sheet:
         self.page.write_string(self.row, 0, text, self.formats[name])
         self.row += 1
 
+    def paragraph(self, text: str, columns: int, name: str = "wrapped", height: float = 0) -> None:
+        """A text over so many columns, in a row that is high enough for it."""
+        self.page.merge_range(self.row, 0, self.row, columns - 1, text, self.formats[name])
+        if height:
+            self.page.set_row(self.row, height)
+        self.row += 1
+
     def range(self, first: int, last: int, column: int) -> str:
         """The formula of a part of a column, which error bars are given by."""
         from xlsxwriter.utility import xl_range_abs
@@ -102,8 +114,14 @@ class Formats:
                 "bold": True, "bottom": 2, "text_wrap": True, "align": "right", "valign": "bottom",
             },
             "name": {"bold": True},
-            "percent": {"num_format": PERCENT},
-            "floor": {"num_format": '0.00" %"'},
+            "ratio": {"num_format": "0.000"},
+            "p": {"num_format": "0.0000"},
+            "under": {"indent": 1, "font_color": "#5A6069"},
+            "wrapped": {"text_wrap": True, "valign": "top"},
+            "wrapped-title": {
+                "text_wrap": True, "valign": "top", "bold": True, "font_size": 16,
+            },
+            "code": {"font_name": "Consolas"},
             "integer": {"num_format": "#,##0"},
             "value": {"num_format": "#,##0.00"},
             "mean": {"num_format": "#,##0.00", "bold": True},
@@ -133,14 +151,16 @@ def write(view: View, path: Path) -> None:
     import xlsxwriter
     from xlsxwriter.exceptions import FileCreateError
 
+    from schedlab.report.workbook_first import first
     from schedlab.report.workbook_means import means
 
     book = xlsxwriter.Workbook(str(path), {"nan_inf_to_errors": False})
-    book.set_properties({"title": view.experiment.title, "comments": "Made by schedlab"})
+    facts = {"title": headline_text(view), "subject": view.experiment.title}
+    book.set_properties({**facts, "keywords": view.verdict.code, "comments": "Made by schedlab"})
     formats = Formats(book)
     makers = {
-        "readme": _readme, "verdict": _verdict, "means": means, "pairs": _pairs, "runs": _runs,
-        "host": _host,
+        "verdict": first, "means": means, "pairs": _pairs, "runs": _runs, "host": _host,
+        "readme": _readme,
     }  # fmt: skip
     for name, make in makers.items():
         sheet = Sheet(book, view.texts(f"sheet.{name}"), formats)
@@ -153,22 +173,17 @@ def write(view: View, path: Path) -> None:
 
 
 def _readme(view: View, sheet: Sheet) -> None:
-    """What the workbook says, and where what is."""
+    """How it was measured, its limits, and where what is."""
     texts = view.texts
     sheet.line(texts("sheet.intro", title=view.experiment.title), "title")
     sheet.skip()
-    for line in sentences.headlines(view):
-        sheet.line(f"{line}.", "heading")
-    sheet.line(sentences.scope(view))
-    sheet.line(sentences.confidence(view))
-    sheet.line(f"{texts('next.title')}: {sentences.next_step(view)}")
-    sheet.skip()
     for name in ("verdict", "means", "pairs", "runs", "host", "units"):
         sheet.line(texts(f"sheet.readme_{name}"))
+    flags = [f"{t}: {line}" for t, lines in notes.grouped_flags(view).items() for line in lines]
     for title, lines in (
-        ("design", sentences.design(view)),
-        ("omitted", sentences.omitted(view)),
-        ("caveats", [_flag_line(view, i) for i in range(len(view.flags))]),
+        ("caveats", flags),
+        ("design", [notes.confidence(view), *notes.design(view)]),
+        ("omitted", notes.omitted(view)),
     ):
         if lines:
             sheet.skip()
@@ -180,79 +195,12 @@ def _readme(view: View, sheet: Sheet) -> None:
     sheet.page.set_column(0, 0, 110)
 
 
-def _flag_line(view: View, index: int) -> str:
-    flag = view.flags[index]
-    where = f" ({flag.workload})" if flag.workload else ""
-    return f"{sentences.flag_title(view, flag)}{where}: {sentences.flag_text(view, flag)}"
-
-
-def _heads(labels: Iterable[str], left: int) -> list[str]:
+def heads(labels: Iterable[str], left: int) -> list[str]:
     """Formats of a header row: the first `left` columns are of words, the others of numbers."""
     return ["head" if i < left else "head-right" for i, _ in enumerate(labels)]
 
 
-def _percent(ratio: float | None) -> float | None:
-    return None if ratio is None else 100 * (ratio - 1)
-
-
-def _verdict(view: View, sheet: Sheet) -> None:
-    """The candidates with a chart, then every workload."""
-    texts, overall = view.texts, view.verdict.overall
-    baseline = view.verdict.baseline
-    for i, line in enumerate(sentences.headlines(view)):
-        sheet.line(f"{line}.", "prose" if i else "title")
-    sheet.skip()
-    head = [
-        texts("column.candidate"),
-        texts("column.verdict"),
-        texts("column.difference", baseline=baseline),
-        texts("sheet.low"),
-        texts("sheet.high"),
-        texts("sheet.half_minus"),
-        texts("sheet.half_plus"),
-        texts("column.noise_floor"),
-    ]
-    sheet.cells(head, _heads(head, 2))
-    first = sheet.row
-    for row in candidate_rows(view):
-        s = row.summary
-        middle, low, high = map(_percent, (s.ratio or 1.0, s.ratio_low, s.ratio_high))
-        known = low is not None and high is not None and middle is not None
-        minus, plus = (middle - low, high - middle) if known else (0.0, 0.0)  # type: ignore[operator]
-        floor = None if overall.noise_floor is None else 100 * overall.noise_floor
-        values = [row.name, row.verdict_text, middle, low, high, minus, plus, floor]
-        sheet.cells(values, ["name", row.verdict, *["percent"] * 3, *["floor"] * 3])
-    sheet.page.insert_chart(sheet.row + 1, 0, difference_chart(view, sheet, first, sheet.row - 1))
-    sheet.skip(17)
-    _verdict_workloads(view, sheet)
-    _verdict_tables(view, sheet)
-
-
-def _verdict_workloads(view: View, sheet: Sheet) -> None:
-    texts, baseline = view.texts, view.verdict.baseline
-    others = [name for name in view.names if name != baseline]
-    sheet.line(texts("section.workloads"), "heading")
-    head = [
-        texts("column.workload"),
-        texts("column.metric"),
-        texts("column.best"),
-        *(f"{name}: {texts('column.difference', baseline=baseline)}" for name in others),
-        texts("column.noise_floor"),
-        texts("scope.blocks_title"),
-    ]
-    sheet.cells(head, _heads(head, 3))
-    for verdict in view.workloads:
-        rows = [summary_of(verdict.candidates, name) for name in others]
-        differences = [_percent(row.ratio) if row else None for row in rows]
-        floor = None if verdict.noise_floor is None else 100 * verdict.noise_floor
-        about = [verdict.workload, texts.metric(verdict.metric), best_text(view, verdict)]
-        sheet.cells(
-            [*about, *differences, floor, verdict.blocks],
-            ["name", "", "", *["percent"] * len(others), "floor", "integer"],
-        )
-
-
-def _verdict_tables(view: View, sheet: Sheet) -> None:
+def tables_below(view: View, sheet: Sheet) -> None:
     """Throughput against p99 latency, then knees, where there are any."""
     texts = view.texts
     tables = pareto_tables(view)
@@ -264,7 +212,7 @@ def _verdict_tables(view: View, sheet: Sheet) -> None:
         ends = [texts("sheet.low"), texts("sheet.high")]
         head = [f"{table.workload}: {texts('column.candidate')}", texts("column.dominated")]
         head += [table.throughput_title, *ends, table.latency_title, *ends]
-        sheet.cells(head, _heads(head, 2))
+        sheet.cells(head, heads(head, 2))
         for p in table.points:
             fast = (p.throughput, p.throughput_low, p.throughput_high)
             slow = (p.latency, p.latency_low, p.latency_high)
@@ -285,89 +233,125 @@ def _scaled(value: float | None, scale: Scale) -> float | None:
     return None if value is None else value / scale.factor
 
 
-def difference_chart(view: View, sheet: Sheet, first: int, last: int) -> Any:
-    """Columns of the difference to the baseline with error bars of the interval."""
-    chart = sheet.book.add_chart({"type": "column"})
-    name = sheet.title
-    chart.add_series(
-        {
-            "name": view.texts("column.difference", baseline=view.verdict.baseline),
-            "categories": [name, first, 0, last, 0],
-            "values": [name, first, 2, last, 2],
-            "fill": {"color": "#7FA8C9"},
-            "gap": 80,
-            "y_error_bars": {
-                "type": "custom",
-                "plus_values": sheet.range(first, last, 6),
-                "minus_values": sheet.range(first, last, 5),
-                "line": {"color": "#1C1F23", "width": 1.25},
-            },
-        }
-    )
-    title = view.texts("sheet.chart_title", baseline=view.verdict.baseline)
-    summaries = [row.summary for row in candidate_rows(view)]
-    ratios = [r for s in summaries for r in (s.ratio_low, s.ratio, s.ratio_high)]
-    ends = [percent for r in ratios if (percent := _percent(r)) is not None]
-    limits = (rounded_out(min(ends, default=0.0)), rounded_out(max(ends, default=0.0)))
-    dress(chart, title, "", "%", limits)
-    chart.set_legend({"none": True})
-    return chart
+@dataclass(frozen=True)
+class ValueAxis:
+    """A value axis with round ticks; spreadsheets choose theirs without the error bars.
 
-
-def dress(chart: Any, title: str, x: str, y: str, limits: tuple[float, float]) -> None:
-    """The look that all charts of the workbook share.
-
-    `limits` are those of the y axis: spreadsheets choose theirs without the error bars.
+    `log_base` is 0 for a linear axis, else ticks are `low` times its powers. `crossing` is the
+    value at which the axis of categories is.
     """
+
+    low: float
+    high: float
+    step: float
+    log_base: int = 0
+    crossing: float | None = None
+
+    def options(self) -> dict[str, Any]:
+        """For XlsxWriter."""
+        made: dict[str, Any] = {"min": self.low, "max": self.high}
+        made |= {"log_base": self.log_base} if self.log_base else {"major_unit": self.step}
+        return made if self.crossing is None else {**made, "crossing": self.crossing}
+
+
+def axis_for(values: Sequence[float]) -> ValueAxis:
+    """Logarithmic where values differ more than twofold, else linear from 0."""
+    finite = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
+    low, high = min(finite), max(finite)
+    if low > 0 and high > 2 * low:
+        return _log_axis(low, high)
+    top = max(high, 0.0) or 1.0
+    step = ticks(0.0, top, 5)[1] if len(ticks(0.0, top, 5)) > 1 else top
+    return ValueAxis(min(0.0, low), step * math.ceil(top * 1.001 / step), step)
+
+
+def _log_axis(low: float, high: float) -> ValueAxis:
+    """Powers of 2 or 10 times a round number, below and above the values."""
+    if high / low > 40:
+        bottom = 10.0 ** math.floor(math.log10(low))
+        return ValueAxis(bottom, 10.0 ** math.ceil(math.log10(high)), 0, 10, bottom)
+    power = 10.0 ** math.floor(math.log10(low))
+    bottom = power * max(m for m in (1, 2, 5) if power * m <= low * 1.0001)
+    top = bottom * 2.0 ** math.ceil(math.log2(high / bottom))
+    return ValueAxis(bottom, top, 0, 2, bottom)
+
+
+def ratio_axis(ratios: Sequence[float]) -> ValueAxis:
+    """An axis around 1, the same on both sides: linear for small differences."""
+    far = max([abs(math.log(r)) for r in ratios if r > 0] + [math.log(1.05)])
+    if far <= math.log(2):
+        side = next(s for s in (0.05, 0.1, 0.2, 0.5, 1.0) if s >= math.expm1(far) * 0.999)
+        step = side / (4 if side != 0.05 else 5)
+        return ValueAxis(1 - side if side < 1 else 0.0, 1 + side, step, crossing=1.0)
+    base = 2 if far <= math.log(16) else 10
+    reach = float(base) ** math.ceil(far / math.log(base) - 1e-9)
+    return ValueAxis(1 / reach, reach, 0, base, 1.0)
+
+
+def dress(chart: Any, title: str, x: str, y: str, axis: ValueAxis) -> None:
+    """The look that all charts of the workbook share."""
     plain = {"name": FONT, "size": 10, "bold": False}
     chart.set_title({"name": title, "name_font": {**plain, "size": 13}, "overlay": False})
     chart.set_x_axis({"name": x, "name_font": plain, "num_font": plain, "label_position": "low"})
     grid = {"visible": True, "line": {"color": "#D9D9D3", "width": 0.75}}
-    low, high = limits
-    ends = {"min": low, "max": high} if low < high else {}
-    more = {"num_format": "General", "major_gridlines": grid, **ends}
+    more = {"num_format": "General", "major_gridlines": grid, **axis.options()}
     chart.set_y_axis({"name": y, "name_font": plain, "num_font": plain, **more})
     chart.set_legend({"position": "bottom", "font": plain})
-    chart.set_size({"width": 720, "height": 300})
+    chart.set_size({"width": 760, "height": 320})
 
 
-def rounded_out(value: float) -> float:
-    """The next value away from 0 with one or two digits, for the end of an axis."""
-    if value == 0 or not math.isfinite(value):
-        return 0.0
-    step = 10.0 ** math.floor(math.log10(abs(value))) / 2
-    return math.copysign(math.ceil(abs(value) * 1.02 / step) * step, value)
+def dot_series(name: str, series: int, ranges: dict[str, Any]) -> dict[str, Any]:
+    """A series of dots with error bars; `ranges` are its categories, values, plus and minus."""
+    colour = SERIES_COLOURS[series % len(SERIES_COLOURS)]
+    return {
+        "name": name,
+        "categories": ranges["categories"],
+        "values": ranges["values"],
+        "line": {"none": True},
+        "marker": {
+            "type": MARKERS[series % len(MARKERS)],
+            "size": 8,
+            "fill": {"color": colour},
+            "border": {"color": colour},
+        },
+        "y_error_bars": error_bars(ranges["plus"], ranges["minus"], colour),
+    }
+
+
+def error_bars(plus: str, minus: str, colour: str = "#1C1F23") -> dict[str, Any]:
+    """Error bars whose lengths are in cells."""
+    line = {"color": colour, "width": 1.25}
+    return {"type": "custom", "plus_values": plus, "minus_values": minus, "line": line}
 
 
 def _pairs(view: View, sheet: Sheet) -> None:
-    """Every pair on every workload, then over all."""
+    """Every pair on every workload, then over all: better first, as numbers and in words."""
     texts = view.texts
     head = [
         texts("column.workload"), texts("column.metric"), "a", "b", texts("column.verdict"),
-        texts("verdict.fragile"), texts("column.ratio"), texts("sheet.low"), texts("sheet.high"),
-        texts("column.robust"), texts("column.noise_floor"),
+        texts("column.amount"), texts("column.remark"), "a / b", texts("sheet.low"),
+        texts("sheet.high"), texts("column.robust"), "p",
         f"{texts('column.blocks_needed')}, {texts('sheet.low')}",
         f"{texts('column.blocks_needed')}, {texts('sheet.high')}",
     ]  # fmt: skip
-    sheet.cells(head, _heads(head, 6))
+    sheet.cells(head, heads(head, 7))
     sheet.page.freeze_panes(1, 1)
     overall = view.verdict.overall
-    groups: list[tuple[str, str, Any]] = [
+    groups: list[tuple[str, str, WorkloadVerdict | Overall]] = [
         (of.workload, texts.metric(of.metric), of)
         for verdict in view.workloads
         for of in (verdict, *view.verdict.secondary.get(verdict.workload, ()))
     ]
     groups.append((texts("text.all_workloads"), "", overall))
     for workload, metric, of in groups:
-        floor = None if of.noise_floor is None else 100 * of.noise_floor
-        for p in of.pairs:
-            fragile = texts("text.yes") if p.fragile else ""
-            ratios = [_percent(r) for r in (p.ratio, p.low, p.high, p.hodges_lehmann)]
-            needed = p.blocks_needed or (None, None)
-            word = texts(f"verdict.{p.verdict}")
-            values = [workload, metric, p.a, p.b, word, fragile, *ratios, floor, *needed]
-            formats = ["", "", "", "", p.verdict, "", *["percent"] * 4, "floor"]
-            sheet.cells(values, [*formats, "integer", "integer"])
+        for pair, told in zip(of.pairs, pair_texts(view, of, of.pairs), strict=True):
+            word = texts(f"verdict.{pair.verdict}")
+            shown = f"{told.title}: {told.amount}"
+            about = [workload, metric, pair.a, pair.b, word, shown, told.remark]
+            numbers = [pair.ratio, pair.low, pair.high, pair.hodges_lehmann, pair.p]
+            formats = ["", "", "", "", pair.verdict, "", "", *["ratio"] * 4, "p"]
+            needed = pair.blocks_needed or (None, None)
+            sheet.cells([*about, *numbers, *needed], [*formats, "integer", "integer"])
     sheet.page.autofilter(0, 0, max(1, sheet.row - 1), len(head) - 1)
 
 
@@ -388,7 +372,7 @@ def _runs(view: View, sheet: Sheet) -> None:
     units = zip(metrics, scales, strict=True)
     titles = [f"{texts.metric(m)}, {scale.unit}".rstrip(", ") for m, scale in units]
     head = [*words, *numbers, f"{texts('metric.elapsed_s')}, s", *titles, texts("column.check")]
-    sheet.cells(head, [*_heads(head[:-1], 4), "head"])
+    sheet.cells(head, [*heads(head[:-1], 4), "head"])
     sheet.page.freeze_panes(1, 2)
     formats = ["", "", "", "", "integer", "integer", "integer", sheet.formats.unit("s")]
     formats += [sheet.formats.unit(scale.unit) for scale in scales]

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 
 from schedlab.report.texts import Scale
 from schedlab.report.view import View, record_bytes, size_text
-from schedlab.report.workbook import Sheet, dress, rounded_out
+from schedlab.report.workbook import (
+    SERIES_COLOURS,
+    Sheet,
+    axis_for,
+    dot_series,
+    dress,
+    error_bars,
+)
 from schedlab.spec import Metric
 
 CHART_ROWS = 16
@@ -125,27 +132,23 @@ def _grand(
         formats = ["name", *["mean"] * len(names), *["value"] * len(names)]
         sheet.cells([title, *means_, *half], formats)
     last = sheet.row - 1
-    chart = sheet.book.add_chart({"type": "column"})
-    colours = ("#0B62A4", "#C2410C", "#0F7B5A", "#9D3C86", "#806300", "#4B5563", "#B4234A")
+    ends = [e / scale.factor for g in every for e in (g.mean - g.half, g.mean, g.mean + g.half)]
+    axis = axis_for(ends if min(ends) > 0 else [g.mean / scale.factor for g in every])
+    chart = sheet.book.add_chart({"type": "line" if axis.log_base else "column"})
     for i, name in enumerate(names):
         error = sheet.range(first, last, 1 + len(names) + i)
-        chart.add_series(
-            {
-                "name": name,
-                "categories": [sheet.title, first, 0, last, 0],
-                "values": [sheet.title, first, 1 + i, last, 1 + i],
-                "fill": {"color": colours[i % len(colours)], "transparency": 30},
-                "y_error_bars": {
-                    "type": "custom",
-                    "plus_values": error,
-                    "minus_values": error,
-                    "line": {"color": "#1C1F23", "width": 1},
-                },
-            }
-        )
-    top = max((g.mean + g.half) / scale.factor for g in every)
+        places = {
+            "categories": [sheet.title, first, 0, last, 0],
+            "values": [sheet.title, first, 1 + i, last, 1 + i],
+        }
+        if axis.log_base:
+            chart.add_series(dot_series(name, i, {**places, "plus": error, "minus": error}))
+            continue
+        fill = {"color": SERIES_COLOURS[i % len(SERIES_COLOURS)], "transparency": 30}
+        bars = error_bars(error, error)
+        chart.add_series({"name": name, **places, "fill": fill, "y_error_bars": bars})
     heading = f"{heading} ({texts.margin(0.95)})"
-    dress(chart, heading, label, scale.unit, (0.0, rounded_out(top)))
+    dress(chart, heading, label, scale.unit, axis)
     sheet.page.insert_chart(sheet.row + 1, 0, chart)
     sheet.skip(CHART_ROWS + 1)
 

@@ -1,24 +1,32 @@
-"""Carry out a plan: cell by cell, every attempt stored before the next one starts."""
+"""Run a plan: cell by cell, every attempt stored before the next one starts."""
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from schedlab.design.plan import arms, blocks_of
 from schedlab.errors import GateError
-from schedlab.run.outcome import Outcome, Session
-from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, Experiment, GateFinding, Run, Workload
+from schedlab.kinds import Outcome
+from schedlab.run.admitted import Admitted
+from schedlab.run.session import Session
+from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Run, Workload
 from schedlab.store.folder import Folder
+
+# Gates that say that others used the machine, and how many repeats they may cost.
+BUSY_GATES = frozenset({"others", "steal", "frequency"})
+BUSY_REPEATS_LEAST = 3
+BUSY_REPEATS_SHARE = 0.1
+# A budget may be exceeded by this much rather than stop before a block that was planned.
+BUDGET_SLACK = 1.1
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the experiment stands, told between two cells and never inside one."""
+    """Where the experiment is, reported between two cells and never inside one."""
 
     done: int
     total: int
@@ -28,65 +36,92 @@ class Progress:
     last: Run | None
 
 
+@dataclass(frozen=True)
+class Rules:
+    """What is asked between blocks.
+
+    `stop(blocks done)` gives a reason to end before the next block, or None. While
+    `plan_is_complete()` does not hold, the plan is its pilot block, and `plan_rest()` is called
+    after it: it appends to the plan.
+    """
+
+    stop: Callable[[int], str | None] = lambda blocks: None
+    plan_is_complete: Callable[[], bool] = lambda: True
+    plan_rest: Callable[[], None] = lambda: None
+
+
 class Executor:
     """Runs what is left of a folder's plan."""
 
-    def __init__(self, folder: Folder, stop: Callable[[int], str | None]) -> None:
-        """`stop(blocks done)` gives a reason to end before the next block, or None."""
+    def __init__(self, admitted: Admitted, folder: Folder, rules: Rules, session: str = "") -> None:
+        """`session` identifies this boot and set of files in every run."""
         self.folder = folder
-        self.stop = stop
-        self.experiment: Experiment = folder.experiment
+        self.rules = rules
+        self.session_id = session
+        self.experiment = admitted.experiment
         self.candidates = {arm.label: arm for arm in arms(self.experiment)}
         self.workloads = {workload.label: workload for workload in self.experiment.workloads}
-        self.cells = folder.plan.cells
-        self.blocks = blocks_of(folder.plan)
         self.attempts: dict[tuple[int, str, str], int] = defaultdict(int)
         self.finished: set[tuple[int, str, str]] = set()
         self.seconds: dict[str, list[float]] = defaultdict(list)
+        self.busy_repeats = 0
+        self._read_plan()
         for run in folder.runs():
             self._note(run)
 
     def over(self) -> str | None:
         """Why nothing is left to do, in words; None while something is."""
         number = self._next()
-        if number == len(self.blocks):
+        if number == len(self.blocks) and not self._must_plan():
             return f"all {number} blocks are done"
-        return self.stop(number) if number else None
+        return self.rules.stop(number) if number else None
 
-    def carry_out(self, session: Session, watch: Callable[[Progress], None]) -> str:
-        """Run all that is left in an open session, telling `watch` each cell; why it ended."""
+    def run(self, session: Session, watch: Callable[[Progress], None]) -> str:
+        """Run all that is left in an open session, reporting each cell to `watch`; why it ended."""
         self.session, self.watch = session, watch
-        began, last_s = time.monotonic(), 0.0
-        budget = self.experiment.stopping.budget_s
-        self._tell(0, len(self.blocks), None)
+        began = time.monotonic()
+        budget_s = self.experiment.stopping.budget_s
+        self._report(0, None)
         while not (reason := self.over()):
+            if self._must_plan() and self._next() == len(self.blocks):
+                self.rules.plan_rest()
+                self._read_plan()
+                continue
             number = self._next()
-            spent = time.monotonic() - began
-            if budget and last_s and spent + last_s > budget:
-                return f"the budget of {budget:g} s is used up after {number} blocks"
-            self._carry_out_block(self.blocks[number], number, len(self.blocks))
-            last_s = time.monotonic() - began - spent
+            spent_s = time.monotonic() - began
+            next_s = self._estimate_s(self.blocks[number])
+            if budget_s and number and spent_s + next_s > budget_s * BUDGET_SLACK:
+                return f"the budget of {budget_s:g} s is used up after {number} blocks"
+            self._run_block(self.blocks[number], number)
         return reason
+
+    def _read_plan(self) -> None:
+        plan = self.folder.plan
+        self.cells = plan.cells
+        self.blocks = blocks_of(plan)
+
+    def _must_plan(self) -> bool:
+        """Whether the plan holds only its pilot block so far."""
+        return not self.rules.plan_is_complete()
 
     def _next(self) -> int:
         """The first block that is not over; their number when all are."""
-        left = (n for n, cells in enumerate(self.blocks) if not self._is_over(cells))
+        left = (n for n, cells in enumerate(self.blocks) if not all(map(self._is_over, cells)))
         return next(left, len(self.blocks))
 
-    def _is_over(self, cells: Sequence[Cell]) -> bool:
-        """Whether a block is done, or dropped because one of its cells failed too often."""
-        left = [cell for cell in cells if cell.key not in self.finished]
-        return not left or any(self.attempts[cell.key] >= ATTEMPTS_MAX for cell in left)
+    def _is_over(self, cell: Cell) -> bool:
+        """Whether a cell has its value, or failed so often that it stays missing."""
+        return cell.key in self.finished or self.attempts[cell.key] >= ATTEMPTS_MAX
 
-    def _carry_out_block(self, cells: Sequence[Cell], number: int, of: int) -> None:
+    def _run_block(self, cells: Sequence[Cell], number: int) -> None:
         for cell in cells:
-            while cell.key not in self.finished:
-                if self.attempts[cell.key] >= ATTEMPTS_MAX:
-                    return  # The block is dropped for all candidates.
+            while not self._is_over(cell):
                 run, outcome = self._attempt(cell)
-                self.folder.append(run, outcome.histograms)
+                series = {f"series {name}": rows for name, rows in outcome.series.items()}
+                self.folder.append(run, {**outcome.histograms, **series})
+                self.folder.keep_output(run, outcome.output)
                 self._note(run)
-                self._tell(number, of, run)
+                self._report(number, run)
 
     def _attempt(self, cell: Cell) -> tuple[Run, Outcome]:
         workload: Workload = self.workloads[cell.workload]
@@ -97,9 +132,7 @@ class Executor:
             outcome = self.session.measure(cell, workload, candidate)
         except GateError as error:
             outcome = Outcome({}, gates=(GateFinding(error.gate, str(error)),))
-        if workload.metric not in outcome.metrics and not _fatal(outcome):
-            finding = GateFinding("no-value", f"the run gave no {workload.metric}")
-            outcome = dataclasses.replace(outcome, gates=(*outcome.gates, finding))
+        gates = self._softened(cell, outcome.gates)
         run = Run(
             block=cell.block,
             position=cell.position,
@@ -107,14 +140,31 @@ class Executor:
             candidate=cell.candidate,
             seed=cell.seed,
             attempt=self.attempts[cell.key] + 1,
-            status="discarded" if _fatal(outcome) else "ok",
+            status="discarded" if any(f.fatal for f in gates) else "ok",
             started_at=started,
             elapsed_s=time.monotonic() - began,
             metrics=outcome.metrics,
-            gates=outcome.gates,
+            gates=gates,
             properties=outcome.properties,
+            bounds=outcome.bounds,
+            session=self.session_id,
         )
         return run, outcome
+
+    def _softened(self, cell: Cell, gates: tuple[GateFinding, ...]) -> tuple[GateFinding, ...]:
+        """Load by others repeats a run once; on a machine that is always busy it is only noted.
+
+        Without that, an experiment on a busy machine would have no runs at all. The outcome is
+        not looked at.
+        """
+        fatal = {finding.gate for finding in gates if finding.fatal}
+        if not fatal or not fatal <= BUSY_GATES:
+            return gates
+        allowed = BUSY_REPEATS_LEAST + BUSY_REPEATS_SHARE * len(self.finished)
+        if self.attempts[cell.key] == 0 and self.busy_repeats < allowed:
+            self.busy_repeats += 1
+            return gates
+        return tuple(replace(finding, fatal=False) for finding in gates)
 
     def _note(self, run: Run) -> None:
         self.attempts[run.key] += 1
@@ -122,18 +172,15 @@ class Executor:
         if run.status == "ok":
             self.finished.add(run.key)
 
-    def _tell(self, number: int, of: int, last: Run | None) -> None:
-        left = [cell for cell in self.cells if cell.key not in self.finished]
+    def _report(self, number: int, last: Run | None) -> None:
+        left = [cell for cell in self.cells if not self._is_over(cell)]
+        done = len(self.cells) - len(left)
+        eta_s = self._estimate_s(left)
+        self.watch(Progress(done, len(self.cells), number + 1, len(self.blocks), eta_s, last))
+
+    def _estimate_s(self, cells: Sequence[Cell]) -> float:
+        """Time of these cells, from what runs of their workloads took so far."""
         measured = [seconds for each in self.seconds.values() for seconds in each]
-        usual = sum(measured) / len(measured) if measured else 0.0
-        eta = sum(
-            sum(known) / len(known) if (known := self.seconds.get(cell.workload)) else usual
-            for cell in left
-        )
-        self.watch(
-            Progress(len(self.cells) - len(left), len(self.cells), number + 1, of, eta, last)
-        )
-
-
-def _fatal(outcome: Outcome) -> bool:
-    return any(finding.fatal for finding in outcome.gates)
+        usual_s = sum(measured) / len(measured) if measured else 0.0
+        known = {work: sum(each) / len(each) for work, each in self.seconds.items() if each}
+        return sum(known.get(cell.workload, usual_s) for cell in cells)

@@ -22,7 +22,8 @@ class Candidate:
 
     `settings` are what is applied, as text or numbers, in order: for I/O `scheduler` first, then
     tunables (files under `queue/iosched/` or `queue/`); for CPU `policy`, `slice_ms`; for
-    simulations `policy`, `alpha`, …. `aa_of` names the baseline when this is its second name.
+    simulations `policy`, `alpha`, …. `workload.KEY` changes that parameter of every workload.
+    `aa_of` names the baseline when this is its second name.
     """
 
     label: str
@@ -49,22 +50,42 @@ class Workload:
 
 @dataclass(frozen=True)
 class Target:
-    """Where the work goes: an own scratch device, a named device, or a directory."""
+    """Where the work goes: a temporary loop device, an emulated one, a device, or a directory.
 
-    kind: Literal["scratch", "device", "directory", "none"]
+    `path` is the device, the directory, or the directory of a scratch file. `destroy_data` asks
+    for writes to a device; the user must confirm it (`host.consent`). `switch` names the request
+    queues below a directory that are switched. `rotational` is what the device says of itself
+    while it is measured. `filesystem` is made on a scratch or emulated device (empty: one of ext4
+    where a workload needs files, else none). `model`, `queue_depth` (0: the model's own) and
+    `dilate` (modelled time passes so many times slower) are an emulated device's.
+    """
+
+    kind: Literal["scratch", "device", "directory", "emulated", "none"]
     path: str = ""
     size_bytes: int = 0
     destroy_data: bool = False
+    switch: tuple[str, ...] = ()
+    rotational: Literal["", "0", "1", "as-is"] = ""
+    filesystem: Literal["", "ext4", "xfs", "btrfs"] = ""
+    model: str = ""
+    queue_depth: int = 0
+    dilate: float = 1.0
 
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop: after a fixed number of blocks, when decided, or when precise enough."""
+    """When to stop: after a fixed number of blocks, when decided, or when precise enough.
+
+    `blocks` is the largest number. With `budget_s` the first block is a pilot, from which the
+    length of the runs, the workloads and the number of blocks are planned to fit that time.
+    `may_extend` announces a second analysis at that many blocks.
+    """
 
     mode: Literal["fixed", "until-decided", "precision"] = "fixed"
-    blocks: int = 5
+    blocks: int = 6
     precision: float = 0.0
     budget_s: float = 0.0
+    may_extend: int = 0
 
 
 @dataclass(frozen=True)
@@ -116,13 +137,17 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of the plan: this candidate on this workload in this block, at this position."""
+    """One run of the plan: this candidate on this workload in this block, at this position.
+
+    `seconds` is the length of the run where a pilot chose it; 0: the workload's own.
+    """
 
     block: int
     position: int
     workload: str
     candidate: str
     seed: int
+    seconds: float = 0.0
 
     @property
     def key(self) -> tuple[int, str, str]:
@@ -135,3 +160,25 @@ class Plan:
     """Every run in its order, written before the first one."""
 
     cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Planning:
+    """What was planned after the first block, or when a finished experiment was extended.
+
+    `run_s` is the measured time of a run by workload that was kept, `omitted` the reason (a code)
+    by workload that was not. `mdd` is the smallest difference (a share) that was promised to show,
+    `target_s` the time that a difference of 10 % would need. `fits` is False where the budget is
+    too short for four blocks of one workload. `first_blocks` is the number of blocks of the first
+    verdict where the experiment was extended afterwards (0: it was not).
+    """
+
+    blocks: int
+    run_s: Mapping[str, float] = field(default_factory=dict)
+    omitted: Mapping[str, str] = field(default_factory=dict)
+    seconds_per_block: float = 0.0
+    mdd: float | None = None
+    target_s: float | None = None
+    fits: bool = True
+    first_blocks: int = 0
+    schema: int = SCHEMA_VERSION

@@ -25,20 +25,53 @@ def _metric_table() -> dict[str, Metric]:
         ("read_bytes_per_s", "B/s", "read throughput"),
         ("write_bytes_per_s", "B/s", "write throughput"),
         ("iops", "1/s", "I/O operations per second"),
+        ("transactions_per_s", "1/s", "transactions per second"),
+        ("copy_bytes_per_s", "B/s", "copy throughput"),
+        ("share_fulfilment", "", "share reached of the share asked"),
         ("fairness_jain", "", "fairness (Jain index)"),
         ("calculations_per_cpu_s", "1/s", "calculations per CPU second"),
         ("calculations_per_cpu_s_raw", "1/s", "calculations per CPU second, as counted"),
         ("calculations", "", "calculations"),
+        ("requests_per_s", "1/s", "requests per second"),
+        ("load_work_per_s", "1/s", "work of the load"),
+        ("work_per_s", "1/s", "work per second"),
+        ("rounds_per_s", "1/s", "round trips per second"),
+        ("children_per_s", "1/s", "children per second"),
+        ("weighted_jain", "", "fairness by weight (Jain index)"),
     )
     lower = (
         ("elapsed_s", "s", "elapsed time"),
+        ("seconds_per_call", "s", "time per call"),
         ("cpu_s", "s", "CPU time"),
         ("user_s", "s", "user time"),
         ("system_s", "s", "system time"),
         ("startup_s", "s", "start-up time"),
+        ("elapsed_synced_s", "s", "elapsed time, written data synced"),
+        ("rss_bytes", "B", "largest resident set"),
+        ("read_bytes", "B", "bytes read"),
+        ("written_bytes", "B", "bytes written"),
+        ("major_faults", "", "major page faults"),
+        ("context_switches", "", "context switches"),
+        ("share_error", "", "largest deviation from the share by weight"),
+        *(
+            (f"{what}_ns_{q}", "ns", f"{title} {q}")
+            for what, title in (
+                ("response", "response time"),
+                ("wakeup", "wake-up latency"),
+                ("lateness", "lateness"),
+            )
+            for q in ("mean", "p50", "p90", "p99", "p99_9", "max")
+        ),
+        ("cpu_per_request_ns", "ns", "CPU time per request"),
         *(
             (f"{group}latency_ns_{q}", "ns", f"{title} {q}".strip())
-            for group, title in (("", "latency"), ("reader_", "reader latency"))
+            for group, title in (
+                ("", "latency"),
+                ("reader_", "reader latency"),
+                ("newcomer_", "newcomer latency"),
+                ("commit_", "commit latency"),
+                ("favoured_", "latency of the favoured"),
+            )
             for q in ("mean", "p50", "p90", "p99", "p99_9", "p99_99", "max")
         ),
         *(

@@ -8,10 +8,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from schedlab.spec.experiment import ATTEMPTS_MAX, SCHEMA_VERSION, Experiment, Plan
+from schedlab.spec.experiment import (
+    ATTEMPTS_MAX,
+    SCHEMA_VERSION,
+    Experiment,
+    Plan,
+    Planning,
+)
 from schedlab.spec.metrics import Metric
 
 RunStatus = Literal["ok", "discarded"]
+Bound = Literal["", "at-most", "at-least"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,9 @@ class Run:
 
     `metrics` are numbers by metric name (units in the names). `properties` are stated facts such
     as the engine, the effective quantum or the dispatching context. `raw` names files under
-    `raw/`. A run with status `discarded` failed a gate and was repeated; it is kept, not analysed.
+    `raw/`. `bounds` names metrics whose value is only a bound ("at-least", "at-most"): of runs in
+    which somebody was not served. `session` is one boot and one set of files. A run with status
+    `discarded` failed a gate and was repeated; it is kept, not analysed.
     """
 
     block: int
@@ -45,6 +54,8 @@ class Run:
     gates: tuple[GateFinding, ...] = ()
     properties: Mapping[str, Any] = field(default_factory=dict)
     raw: Mapping[str, str] = field(default_factory=dict)
+    bounds: Mapping[str, str] = field(default_factory=dict)
+    session: str = ""
     schema: int = SCHEMA_VERSION
 
     @property
@@ -56,9 +67,16 @@ class Run:
 @dataclass(frozen=True)
 class Samples:
     """One metric of one workload in long form: row i is `values[i]` of `candidates[i]` in
-    `blocks[i]`, in the order of running. What `analyse/` takes.
+    `blocks[i]`, in the order of running. What `analyse/` takes. A NaN is a missing cell.
 
-    `cpu_share[i]` is the workload's own CPU time over its wall time, where known (else NaN).
+    `bounds[i]` says that the run starved and its value is only a bound on the truth: "at-most"
+    (a throughput with no more than one operation) or "at-least" (a latency, a time). `sessions`
+    name the boot and set of files of each run, `layouts` its set of files. `cpu_share[i]` is the
+    workload's own CPU time over its wall time, where known (else NaN). `step` is the resolution
+    of a value (clock tick, one operation over the time, last printed digit) in its unit.
+    `repeated[candidate]` counts the runs that failed a gate, `kept[candidate]` those that passed.
+    `time_s` is the measured time of a run. `actor` is whose figure it is where a run has several
+    at work ("writers", "readers"). Empty columns: not known, or none.
     """
 
     workload: str
@@ -69,6 +87,66 @@ class Samples:
     cpu_share: tuple[float, ...] = ()
     weight: float = 1.0
     negative_control: bool = False
+    bounds: tuple[Bound, ...] = ()
+    sessions: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+    step: float = 0.0
+    time_s: float = 0.0
+    actor: str = ""
+    nothing_to_order: bool = False
+    repeated: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RateSeries:
+    """How fast one group of a run worked, in bins of equal length from the start of the run.
+
+    `values[i]` is the rate in bin i, in `unit` ("1/s" or "B/s"); a NaN is a bin without a value.
+    `measured_from_s` is where the ramp ends: what is before it is not in the figures of the run.
+    """
+
+    block: int
+    group: str
+    unit: str
+    bin_s: float
+    values: tuple[float, ...]
+    measured_from_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Where the requests of one group waited, in one more run with a block-layer capture.
+
+    Means per request: `tag_s` from arrival to the driver's tag, `scheduler_s` from insert to
+    issue, `device_s` from issue to completion. `device_depth` and `scheduler_depth` are the mean
+    numbers of requests (of all groups) there. `requests` were seen, `lost` events were not.
+    `depth_series` is the depth in the device in bins of `bin_s`. `plug_s` is from having a request
+    until it leaves the plug of its process. `has_limits`: `tag_s` includes waiting for `io.max`.
+    `raised_s` and `raised_bytes` say for how long, and for how much, bfq raised the group's weight
+    by `raised` before it stopped (0: it did not). Such a run is never scored.
+    """
+
+    group: str
+    tag_s: float
+    scheduler_s: float
+    device_s: float
+    device_depth: float = 0.0
+    scheduler_depth: float = 0.0
+    requests: int = 0
+    lost: int = 0
+    bin_s: float = 0.1
+    depth_series: tuple[float, ...] = ()
+    plug_s: float = 0.0
+    has_limits: bool = False
+    raised: float = 0.0
+    raised_s: float = 0.0
+    raised_bytes: float = 0.0
+
+    @property
+    def total_s(self) -> float:
+        """Mean response time of a request."""
+        return self.tag_s + self.plug_s + self.scheduler_s + self.device_s
 
 
 @dataclass(frozen=True)
@@ -78,6 +156,9 @@ class Record:
     `histograms[workload, candidate]` is the merged latency histogram of all analysed runs as
     rows (low_ns, high_ns, count); `notices` are sentences about the folder itself, such as runs
     that are missing. `host` is the content of `host.json`. `figures` are SVG files of the folder.
+    `series[workload, candidate]` are rates over time of the analysed runs, one per run and group;
+    `explanations[workload, candidate]` say where requests waited, one per group. `planning`
+    is what was planned after the first block.
     """
 
     experiment: Experiment
@@ -89,20 +170,26 @@ class Record:
     )
     notices: tuple[str, ...] = ()
     figures: tuple[str, ...] = ()
+    series: Mapping[tuple[str, str], tuple[RateSeries, ...]] = field(default_factory=dict)
+    explanations: Mapping[tuple[str, str], tuple[Explanation, ...]] = field(default_factory=dict)
+    planning: Planning | None = None
+
+    @property
+    def omitted(self) -> Mapping[str, str]:
+        """The workloads that a budget left out, each with the code of the reason."""
+        return self.planning.omitted if self.planning else {}
 
     @cached_property
-    def dropped_blocks(self) -> tuple[int, ...]:
-        """Blocks left out for all candidates, because a cell of theirs failed three times."""
+    def missing_cells(self) -> tuple[tuple[int, str, str], ...]:
+        """Cells (block, workload, candidate) that failed a gate three times: they have no value."""
         passed = {run.key for run in self.runs if run.status == "ok"}
         failed = Counter(run.key for run in self.runs if run.status == "discarded")
-        found = {k[0] for k, n in failed.items() if n >= ATTEMPTS_MAX and k not in passed}
-        return tuple(sorted(found))
+        return tuple(sorted(k for k, n in failed.items() if n >= ATTEMPTS_MAX and k not in passed))
 
     @cached_property
     def analysed_runs(self) -> tuple[Run, ...]:
-        """The runs that count: those that passed, in blocks that were not dropped."""
-        dropped = set(self.dropped_blocks)
-        return tuple(r for r in self.runs if r.status == "ok" and r.block not in dropped)
+        """The runs that count: those that passed their gates."""
+        return tuple(run for run in self.runs if run.status == "ok")
 
     def number_of(self, block: int) -> int:
         """The number that people know a block by: the first is 1."""

@@ -1,39 +1,70 @@
 """A result folder: the only place where an experiment lives.
 
-    experiment.toml   what was asked, frozen before the first run
+    experiment.toml   what was asked, frozen before the first run; its last line is a checksum
     plan.jsonl        every cell in its order, written before the first run
     runs.jsonl        one fsynced line per attempt, append-only
     host.json         the whole environment
     raw/              histograms and other bulk, one file per run
     figures/          SVG that the report shows, drawn from raw/
+    explanations.json where requests waited, in runs that are not scored
     reproduce.sh      how to measure it again
 
-Everything else in it (verdict.json, report.html, …) can be rebuilt from these.
+Everything else in it (verdict.json, report.html, …) can be rebuilt from these. A folder may come
+from a stranger: names in it never lead outside, links in it are not followed. Damage to
+experiment, plan or runs is an error with its place; damage to a file beside them costs what that
+file held, and `record` says so.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import os
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import Cell, Experiment, Plan, Record, Run, from_json, to_json
-from schedlab.store.files import append_line, sync_directory, write_atomic
+from schedlab.spec import (
+    Cell,
+    Experiment,
+    Explanation,
+    Plan,
+    Planning,
+    RateSeries,
+    Record,
+    Run,
+    from_json,
+    to_json,
+)
+from schedlab.spec.checked_line import decode, encode, seal, unseal
+from schedlab.spec.experiment import SCHEMA_VERSION
+from schedlab.spec.names import safe_name
+from schedlab.store.files import make_beneath, read_beneath, sync_directory, write_atomic
+from schedlab.store.lines import LineFile
 
 Histogram = Sequence[Sequence[int]]
-EXPERIMENT, PLAN, RUNS, HOST, RAW, FIGURES = (
+Histograms = dict[tuple[str, str], tuple[tuple[int, int, int], ...]]
+EXPERIMENT, PLAN, PLANNING, RUNS, HOST, RAW, FIGURES = (
     "experiment.toml",
     "plan.jsonl",
+    "planning.json",
     "runs.jsonl",
     "host.json",
     "raw",
     "figures",
 )
+EXPLANATIONS = "explanations.json"
+Explained = dict[tuple[str, str], tuple[Explanation, ...]]
+# What commands printed, below RAW.
+OUTPUT = "output"
+_FIGURES_MAX = 1000
+_FIGURE_BYTES_MAX = 16 << 20
+
+# A rate over time in a file of raw/: `series NAME`, rows (t_ms, completions, bytes, latency).
+SERIES = "series "
+BIN_S = 0.1
 
 
 class Folder:
@@ -41,6 +72,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._runs = LineFile(path / RUNS, SCHEMA_VERSION)
 
     @classmethod
     def create(
@@ -50,29 +82,27 @@ class Folder:
 
         SpecError when the folder already holds something or cannot be made.
         """
-        import tomli_w
-
         try:
             path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
-                raise SpecError(
-                    f"{path}: is not empty",
-                    f"name another folder with --out, or go on with --resume {path}",
-                )
-            (path / RAW).mkdir()
-            write_atomic(path / HOST, json.dumps(to_json(host), indent=1) + "\n")
-            lines = "".join(json.dumps(to_json(cell)) + "\n" for cell in plan.cells)
-            write_atomic(path / PLAN, lines)
-            write_atomic(path / RUNS, "")
-            # The experiment comes last: a folder that has it is complete.
-            write_atomic(path / EXPERIMENT, tomli_w.dumps(_without_none(to_json(experiment))))
+            occupied = any(path.iterdir())
         except OSError as error:
             raise SpecError(
                 f"{path}: cannot write a result folder: {error.strerror}",
                 "name a writable folder with --out DIR",
             ) from error
-        sync_directory(path)
-        return cls(path)
+        if occupied:
+            raise SpecError(
+                f"{path}: is not empty", f"name another folder with --out, or --resume {path}"
+            )
+        folder = cls(path)
+        make_beneath(path, RAW)
+        write_atomic(path / HOST, json.dumps(to_json(host), indent=1) + "\n")
+        folder.write_plan(plan)
+        write_atomic(path / RUNS, "")
+        # The experiment comes last: a folder that has it is complete.
+        folder.write_experiment(experiment)
+        sync_directory(path.parent)
+        return folder
 
     @classmethod
     def open(cls, path: Path) -> Folder:
@@ -86,101 +116,220 @@ class Folder:
 
     @property
     def experiment(self) -> Experiment:
-        """What was asked."""
+        """What was asked. SpecError when the file was changed or damaged."""
         file = self.path / EXPERIMENT
         try:
-            return from_json(Experiment, tomllib.loads(file.read_text()), str(file))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            text = unseal(self._read(EXPERIMENT)).decode()
+            return from_json(Experiment, tomllib.loads(text), str(file))
+        except ValueError as error:
             raise SpecError(f"{file}: {error}", "restore the file from a copy") from error
+
+    def write_experiment(self, experiment: Experiment) -> None:
+        """Freeze the experiment, or replace it as a whole when it is extended."""
+        import tomli_w
+
+        text = tomli_w.dumps(_without_none(to_json(experiment)))
+        write_atomic(self.path / EXPERIMENT, seal(text))
 
     @property
     def plan(self) -> Plan:
-        """Every cell in its order."""
-        return Plan(tuple(from_json(Cell, data, at) for at, data in _lines(self.path / PLAN)))
+        """Every cell in its order. SpecError when a line is damaged or missing."""
+        file = LineFile(self.path / PLAN, SCHEMA_VERSION)
+        records = list(file.places())
+        if not records or records[-1][1] != {"cells": len(records) - 1}:
+            raise SpecError(f"{file.path}: cells are missing", "restore the file from a copy")
+        return Plan(tuple(from_json(Cell, record, place) for place, record in records[:-1]))
+
+    def write_plan(self, plan: Plan) -> None:
+        """Write the plan, or replace it as a whole; its last line says how many cells it has."""
+        records = [*map(to_json, plan.cells), {"cells": len(plan.cells)}]
+        lines = [encode({"schema": SCHEMA_VERSION, **record}) + "\n" for record in records]
+        write_atomic(self.path / PLAN, "".join(lines))
+
+    @property
+    def planning(self) -> Planning | None:
+        """What was planned after the first block; None while nothing was."""
+        try:
+            data = decode(self._read(PLANNING).removesuffix(b"\n"))
+            return from_json(Planning, data, str(self.path / PLANNING))
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            hint = "restore the file from a copy"
+            raise SpecError(f"{self.path / PLANNING}: {error}", hint) from error
+
+    def write_planning(self, planning: Planning) -> None:
+        """Freeze what was planned, or replace it as a whole."""
+        write_atomic(self.path / PLANNING, encode(to_json(planning)) + "\n")
 
     @property
     def host(self) -> dict[str, Any]:
-        """The environment as it was recorded."""
-        file = self.path / HOST
+        """The environment as it was recorded; empty when the file is missing or damaged."""
+        return self._host()[0]
+
+    def _host(self) -> tuple[dict[str, Any], list[str]]:
         try:
-            data = json.loads(file.read_text())
+            data = json.loads(self._read(HOST))
         except FileNotFoundError:
-            return {}
-        except ValueError as error:
-            raise SpecError(f"{file}: {error}", "restore the file from a copy") from error
-        return data if isinstance(data, dict) else {}
+            return {}, []
+        except (OSError, ValueError, SpecError, RecursionError) as error:
+            return {}, [f"{HOST} is damaged, so the environment is not known: {error}"]
+        if not isinstance(data, dict):
+            return {}, [f"{HOST} is damaged, so the environment is not known: not an object"]
+        return data, []
 
     def runs(self) -> tuple[Run, ...]:
         """All attempts in the order of running; a last line that a kill tore off is left out.
 
         SpecError naming file and line when any other line is damaged.
         """
-        return tuple(from_json(Run, data, at) for at, data in _lines(self.path / RUNS, torn=True))
+        if not (self.path / RUNS).exists():
+            raise SpecError(f"{self.path / RUNS}: is missing", "restore the file from a copy")
+        return tuple(from_json(Run, record, at) for at, record in self._runs.places())
 
     def append(self, run: Run, histograms: Mapping[str, Histogram] | None = None) -> None:
-        """Store one attempt durably: its bulk first, then its line."""
+        """Store one attempt durably: its bulk first, then its line. HostError with the cause."""
         if histograms:
             name = f"{run.block:04d}-{run.position:04d}-{run.attempt}.json"
+            text = encode({key: list(rows) for key, rows in histograms.items()})
+            write_atomic(self.path / RAW / name, text + "\n", within=self.path)
+            run = dataclasses.replace(run, raw={**run.raw, **dict.fromkeys(histograms, name)})
+        self._runs.append(to_json(run))
+
+    def keep_output(self, run: Run, output: Mapping[str, bytes]) -> None:
+        """Store what a command printed in this attempt, by ending: below `raw/output/`."""
+        for ending, text in output.items():
+            name = f"{run.block:04d}-{run.position:04d}-{run.attempt}.{safe_name(ending)}"
+            make_beneath(self.path, f"{RAW}/{OUTPUT}")
             write_atomic(
-                self.path / RAW / name, json.dumps({k: list(v) for k, v in histograms.items()})
+                self.path / RAW / OUTPUT / name, text.decode(errors="replace"), within=self.path
             )
-            run = _with_raw(run, dict.fromkeys(histograms, name))
-        append_line(self.path / RUNS, json.dumps(to_json(run)))
 
     def mend(self) -> bool:
-        """Cut off a torn last line, so that appending goes on cleanly; whether there was one."""
-        file = self.path / RUNS
-        content = file.read_bytes()
-        if not content or content.endswith(b"\n"):
-            return False
-        with file.open("r+b") as handle:
-            handle.truncate(content.rfind(b"\n") + 1)
-            os.fsync(handle.fileno())
-        return True
+        """Cut off a torn last line of `runs.jsonl`; whether there was one."""
+        return self._runs.mend()
 
     def record(self) -> Record:
         """The whole folder in memory, with latency histograms merged per workload and candidate."""
         experiment, plan, runs = self.experiment, self.plan, self.runs()
-        missing = len({c.key for c in plan.cells} - {r.key for r in runs if r.status == "ok"})
-        notices = [f"{missing} of {len(plan.cells)} planned runs are missing"] if missing else []
-        figures = [p.read_text("utf-8") for p in sorted((self.path / FIGURES).glob("*.svg"))]
+        # With a rule that may stop early, blocks that were never started are not missing.
+        begun = {run.block for run in runs}
+        fixed = experiment.stopping.mode == "fixed"
+        wanted = {cell.key for cell in plan.cells if fixed or cell.block in begun}
+        missing = len(wanted - {r.key for r in runs if r.status == "ok"})
+        notices = [f"{missing} of {len(wanted)} planned runs are missing"] if missing else []
+        host, host_notices = self._host()
+        merged, raw_notices = self._merged(runs)
+        figures, figure_notices = self._figures()
+        explained, explained_notices = self._explanations()
+        notices += [*host_notices, *raw_notices, *figure_notices, *explained_notices]
         return Record(
             experiment,
             plan,
             runs,
-            self.host,
-            self._merged(runs),
+            host,
+            merged,
             tuple(notices),
-            tuple(figures),
+            figures,
+            series=self._series(runs),
+            explanations=explained,
+            planning=self.planning,
         )
 
-    def _merged(
-        self, runs: Sequence[Run]
-    ) -> dict[tuple[str, str], tuple[tuple[int, int, int], ...]]:
-        """Histogram named `latency_ns` (or the only one) of every analysed run, added up."""
+    def _merged(self, runs: Sequence[Run]) -> tuple[Histograms, list[str]]:
+        """Histogram named `latency_ns` (or the only one) of every analysed run, added up.
+
+        A file that is missing or damaged is left out, with a notice.
+        """
         merged: dict[tuple[str, str], Counter[tuple[int, int]]] = {}
+        notices = []
         for run in runs:
             if run.status != "ok" or not run.raw:
                 continue
             name = "latency_ns" if "latency_ns" in run.raw else next(iter(run.raw))
-            file = self.path / RAW / run.raw[name]
             try:
-                rows = json.loads(file.read_text())[name]
-            except (OSError, ValueError, KeyError) as error:
-                raise SpecError(f"{file}: {error}", "restore the file from a copy") from error
-            counts = merged.setdefault((run.workload, run.candidate), Counter())
-            for low, high, count in rows:
-                counts[low, high] += count
+                rows = _rows(decode(self._read(f"{RAW}/{run.raw[name]}").removesuffix(b"\n")), name)
+            except (OSError, ValueError, SpecError, RecursionError) as error:
+                notices.append(f"the histogram {run.raw[name]!r} is left out: {error}")
+                continue
+            merged.setdefault((run.workload, run.candidate), Counter()).update(rows)
         return {
             key: tuple((low, high, n) for (low, high), n in sorted(counts.items()))
             for key, counts in merged.items()
-        }
+        }, notices
+
+    def _series(self, runs: Sequence[Run]) -> dict[tuple[str, str], tuple[RateSeries, ...]]:
+        """Rates over time of the analysed runs; a file that cannot be read costs only itself."""
+        found: dict[tuple[str, str], list[RateSeries]] = {}
+        for run in runs:
+            names = [name for name in run.raw if name.startswith(SERIES)]
+            if run.status != "ok" or not names:
+                continue
+            try:
+                data = decode(self._read(f"{RAW}/{run.raw[names[0]]}").removesuffix(b"\n"))
+                mine = [_rates(run, name, data[name]) for name in names]
+            except (OSError, ValueError, TypeError, KeyError, SpecError, RecursionError):
+                continue  # said of the histogram in the same file
+            found.setdefault((run.workload, run.candidate), []).extend(mine)
+        return {key: tuple(each) for key, each in found.items()}
+
+    def write_capture(self, number: int, captured: Mapping[str, Any]) -> str:
+        """Store what a capture of the block layer saw; the name of its file."""
+        name = f"{RAW}/capture-{number:02d}.json"
+        write_atomic(self.path / name, encode(dict(captured)) + "\n", within=self.path)
+        return name
+
+    def write_explanations(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Store explanations of (workload, candidate), or replace them as a whole.
+
+        Each row has `workload`, `candidate`, `capture` (a file below raw/) and `groups`, one
+        `Explanation` for each actor.
+        """
+        data = {"schema": SCHEMA_VERSION, "explanations": [to_json(dict(row)) for row in rows]}
+        write_atomic(self.path / EXPLANATIONS, json.dumps(data, indent=1) + "\n", within=self.path)
+
+    def _explanations(self) -> tuple[Explained, list[str]]:
+        """Where requests waited, by workload and candidate; a damaged file costs only itself."""
+        try:
+            data = json.loads(self._read(EXPLANATIONS))
+            return {
+                (str(row["workload"]), str(row["candidate"])): tuple(
+                    from_json(Explanation, group, EXPLANATIONS) for group in row["groups"]
+                )
+                for row in data["explanations"]
+            }, []
+        except FileNotFoundError:
+            return {}, []
+        except (OSError, ValueError, TypeError, KeyError, SpecError, RecursionError) as error:
+            return {}, [f"{EXPLANATIONS} is damaged and left out: {error}"]
+
+    def _figures(self) -> tuple[tuple[str, ...], list[str]]:
+        """The SVG files of the folder, by name; what cannot be read is left out with a notice."""
+        figures, notices = [], []
+        for path in sorted((self.path / FIGURES).glob("*.svg"))[:_FIGURES_MAX]:
+            try:
+                data = read_beneath(self.path, f"{FIGURES}/{path.name}", _FIGURE_BYTES_MAX)
+                figures.append(data.decode())
+            except (OSError, ValueError, SpecError) as error:
+                notices.append(f"the figure {path.name!r} is left out: {error}")
+        return tuple(figures), notices
+
+    def _read(self, name: str) -> bytes:
+        return read_beneath(self.path, name)
 
 
-def _with_raw(run: Run, raw: Mapping[str, str]) -> Run:
-    import dataclasses
-
-    return dataclasses.replace(run, raw={**run.raw, **raw})
+def _rows(histograms: Mapping[str, Any], name: str) -> dict[tuple[int, int], int]:
+    """Rows low, high, count of one stored histogram; ValueError when they are none."""
+    rows = histograms.get(name)
+    if not isinstance(rows, list):
+        raise ValueError(f"it holds no {name}")
+    found: Counter[tuple[int, int]] = Counter()
+    for row in rows:
+        whole = isinstance(row, list) and len(row) == 3 and all(type(n) is int for n in row)
+        if not whole or row[2] < 0 or row[0] > row[1]:
+            raise ValueError(f"{str(row)[:40]} is not a row low, high, count")
+        found[row[0], row[1]] += row[2]
+    return found
 
 
 def _without_none(value: Any) -> Any:
@@ -192,21 +341,13 @@ def _without_none(value: Any) -> Any:
     return value
 
 
-def _lines(file: Path, torn: bool = False) -> Iterator[tuple[str, Any]]:
-    """(place, value) of every line of a JSON-lines file; `torn` forgives an unfinished last one."""
-    try:
-        lines = file.read_bytes().split(b"\n")
-    except OSError as error:
-        raise SpecError(f"{file}: {error.strerror}", "restore the file from a copy") from error
-    tail = lines.pop() if lines else b""
-    if tail and not torn:
-        lines.append(tail)
-    for number, line in enumerate(lines, 1):
-        place = f"{file}, line {number}"
-        try:
-            yield place, json.loads(line)
-        except ValueError as error:
-            raise SpecError(
-                f"{place}: not JSON: {line[:60]!r}",
-                f"delete that line (sed -i {number}d {file}); --resume measures its cell again",
-            ) from error
+def _rates(run: Run, name: str, rows: Any) -> RateSeries:
+    """Completions per second of one group, in bins of 100 ms."""
+    return RateSeries(
+        block=run.block,
+        group=name.removeprefix(SERIES),
+        unit="1/s",
+        bin_s=BIN_S,
+        values=tuple(float(row[1]) / BIN_S for row in rows),
+        measured_from_s=float(run.properties.get("measured_from_s", 0.0)),
+    )

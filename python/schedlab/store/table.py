@@ -4,25 +4,57 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import median
 
-from schedlab.spec import Experiment, Record, Run, Samples, Workload
+from schedlab.spec import Bound, Record, Run, Samples, Workload
+from schedlab.spec.ordering import nothing_to_order
+
+# (workload, metric) -> whose figure it is, where not that of the workload itself: "writers".
+Actors = Mapping[tuple[str, str], str]
 
 
-def samples(record: Record) -> tuple[list[Samples], list[Samples]]:
+def samples(record: Record, actors: Actors | None = None) -> tuple[list[Samples], list[Samples]]:
     """(primary, secondary) samples: one per workload, and one per workload and further metric.
 
     A further metric that some run did not give, such as a percentile without enough requests, is
-    left out: the runs that have it are not like those that lack it.
+    omitted: the runs that have it are not like those that lack it. Workloads that a budget's pilot
+    omitted are not in either.
     """
-    runs = record.analysed_runs
-    asked = record.experiment
-    primary = [_of(asked, w, w.metric, runs) for w in asked.workloads]
-    secondary = [_of(asked, w, name, runs) for w in asked.workloads for name in w.secondary]
-    complete = Counter(run.workload for run in runs)
+    whose = actors or {}
+    works = [w for w in record.experiment.workloads if w.label not in record.omitted]
+    primary = [_of(record, w, w.metric) for w in works]
+    secondary = [
+        _of(record, w, name, whose.get((w.label, name), "")) for w in works for name in w.secondary
+    ]
+    complete = Counter(run.workload for run in record.analysed_runs)
     return (
         [each for each in primary if each.values],
         [each for each in secondary if len(each.values) == complete[each.workload] > 0],
+    )
+
+
+def _of(record: Record, workload: Workload, metric: str, actor: str = "") -> Samples:
+    """One metric of the runs of a workload that passed their gates."""
+    runs = [run for run in record.analysed_runs if run.workload == workload.label]
+    mine = [run for run in runs if math.isfinite(run.metrics.get(metric, math.nan))]
+    tried = [run for run in record.runs if run.workload == workload.label]
+    return Samples(
+        workload=workload.label,
+        metric=record.experiment.metric_named(metric),
+        candidates=tuple(run.candidate for run in mine),
+        blocks=tuple(run.block for run in mine),
+        values=tuple(run.metrics[metric] for run in mine),
+        cpu_share=tuple(_share(run) for run in mine),
+        weight=workload.weight,
+        negative_control=workload.negative_control,
+        bounds=tuple(_bound(run, metric) for run in mine),
+        sessions=tuple(run.session for run in mine),
+        time_s=_seconds(mine),
+        actor=actor,
+        nothing_to_order=nothing_to_order(workload),
+        repeated=Counter(run.candidate for run in tried if run.status == "discarded"),
+        kept=Counter(run.candidate for run in runs),
     )
 
 
@@ -31,16 +63,14 @@ def _share(run: Run) -> float:
     return math.nan if share is None else float(share)
 
 
-def _of(asked: Experiment, workload: Workload, metric: str, runs: Sequence[Run]) -> Samples:
-    mine = [run for run in runs if run.workload == workload.label and metric in run.metrics]
-    mine = [run for run in mine if math.isfinite(run.metrics[metric])]
-    return Samples(
-        workload=workload.label,
-        metric=asked.metric_named(metric),
-        candidates=tuple(run.candidate for run in mine),
-        blocks=tuple(run.block for run in mine),
-        values=tuple(run.metrics[metric] for run in mine),
-        cpu_share=tuple(_share(run) for run in mine),
-        weight=workload.weight,
-        negative_control=workload.negative_control,
-    )
+def _bound(run: Run, metric: str) -> Bound:
+    """Which side the truth is on, where the value is only a bound."""
+    found = run.bounds.get(metric, "")
+    return found if found in ("at-most", "at-least") else ""  # type: ignore[return-value]
+
+
+def _seconds(runs: Sequence[Run]) -> float:
+    """The measured time of a run; 0 where no run tells it."""
+    known = [run.properties.get("window_s") for run in runs]
+    numbers = [float(each) for each in known if isinstance(each, int | float)]
+    return median(numbers) if numbers else 0.0

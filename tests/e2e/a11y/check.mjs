@@ -49,9 +49,9 @@ async function look(file, width, scheme) {
 
 const results = [];
 try {
-  const everyLook = [[1280, "light"], [1280, "dark"], [400, "light"]];
+  const everyLook = [[1280, "light"], [1280, "dark"], [390, "light"]];
   for (const [i, file] of pages.entries()) {
-    for (const [width, scheme] of i === 0 ? everyLook : [[400, "dark"]]) {
+    for (const [width, scheme] of i === 0 ? everyLook : [[390, "dark"]]) {
       results.push(await look(file, width, scheme));
     }
   }

@@ -10,14 +10,17 @@
 //! forking from a threaded interpreter sound. It dies with its parent (`PR_SET_PDEATHSIG`).
 
 mod account;
+mod attributes;
 mod cost;
 mod crew;
 mod held;
 mod kernel;
+pub mod mix;
 mod scheduling;
 mod shared;
 mod worker;
 
+pub use attributes::{attributes_of, Attributes};
 pub use cost::{measure_costs, CostJob, Costs};
 pub use crew::{Crew, Epoch, Job, Preemption, Totals};
 pub use held::{Ended, HeldCommand};

@@ -6,6 +6,8 @@ use rustix::process::Pid;
 use rustix::thread::CpuSet;
 use serde::{Deserialize, Serialize};
 
+use super::attributes::{attributes_of, Attributes};
+
 /// The static priority of real-time workers unless another is asked for.
 pub const PRIORITY_DEFAULT: i32 = 10;
 
@@ -31,7 +33,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    fn number(self) -> i32 {
+    pub(super) fn number(self) -> i32 {
         match self {
             Policy::Other => 0,
             Policy::Fifo => 1,
@@ -59,14 +61,14 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn new(step: &'static str, errno: i32) -> Self {
+    pub(crate) fn new(step: &'static str, errno: i32) -> Self {
         Refusal {
             step,
             source: io::Error::from_raw_os_error(errno),
         }
     }
 
-    pub(super) fn last(step: &'static str) -> Self {
+    pub(crate) fn last(step: &'static str) -> Self {
         Refusal {
             step,
             source: io::Error::last_os_error(),
@@ -86,20 +88,6 @@ pub struct Scheduling {
     pub slice_ns: Option<u64>,
     /// Period (and relative deadline) of `deadline`.
     pub period_ns: Option<u64>,
-}
-
-/// `struct sched_attr` of the kernel up to the deadline fields (SCHED_ATTR_SIZE_VER0).
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
 }
 
 /// The policy (with its flags) and static priority of the calling thread.
@@ -166,20 +154,14 @@ impl Scheduling {
     }
 }
 
-fn set_attributes(pid: i32, policy: Policy, runtime_ns: u64, period_ns: u64) -> Result<(), i32> {
+fn set_attributes(pid: i32, policy: Policy, slice_ns: u64, period_ns: u64) -> Result<(), i32> {
     let attributes = Attributes {
-        size: std::mem::size_of::<Attributes>() as u32,
-        policy: policy.number() as u32,
-        runtime_ns,
-        deadline_ns: period_ns,
+        policy,
+        slice_ns,
         period_ns,
         ..Attributes::default()
     };
-    // SAFETY: the struct is valid, and its size field is its size.
-    match unsafe { libc::syscall(libc::SYS_sched_setattr, pid, &attributes, 0) } {
-        0 => Ok(()),
-        _ => Err(errno()),
-    }
+    attributes.apply(pid)
 }
 
 /// The quantum that the kernel really uses for `pid`, or nothing where its policy has none.
@@ -198,14 +180,9 @@ pub fn effective_slice_ns(policy: Policy, pid: i32) -> Option<u64> {
             (result == 0).then(|| interval.tv_sec as u64 * 1_000_000_000 + interval.tv_nsec as u64)
         }
         Policy::Fifo | Policy::Idle | Policy::Ext => None,
-        Policy::Other | Policy::Batch | Policy::Deadline => {
-            let mut attributes = Attributes::default();
-            let size = std::mem::size_of::<Attributes>();
-            // SAFETY: the kernel writes at most `size` bytes into the struct.
-            let result =
-                unsafe { libc::syscall(libc::SYS_sched_getattr, pid, &mut attributes, size, 0u32) };
-            (result == 0 && attributes.runtime_ns > 0).then_some(attributes.runtime_ns)
-        }
+        Policy::Other | Policy::Batch | Policy::Deadline => attributes_of(pid)
+            .map(|(_, _, _, slice_ns)| slice_ns)
+            .filter(|slice_ns| *slice_ns > 0),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use rustix::thread::{clock_nanosleep_absolute, ClockId as SleepClock};
 use rustix::time::{clock_gettime, ClockId, Timespec};
+use serde::{Deserialize, Serialize};
 
 /// CPU time of one thread or of the process, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Cpu {
     pub user: u64,
     pub system: u64,
@@ -16,6 +17,23 @@ impl Cpu {
         Cpu {
             user: self.user.saturating_sub(earlier.user),
             system: self.system.saturating_sub(earlier.system),
+        }
+    }
+
+    /// Both together.
+    pub(crate) fn and(self, other: Cpu) -> Cpu {
+        Cpu {
+            user: self.user + other.user,
+            system: self.system + other.system,
+        }
+    }
+
+    /// The CPU times of a report of the kernel.
+    pub(crate) fn of(usage: &libc::rusage) -> Cpu {
+        let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+        Cpu {
+            user: ns(usage.ru_utime),
+            system: ns(usage.ru_stime),
         }
     }
 }
@@ -52,11 +70,7 @@ fn usage(who: libc::c_int) -> Cpu {
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` lives through the call and has the type the kernel writes.
     unsafe { libc::getrusage(who, &mut usage) };
-    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    Cpu {
-        user: ns(usage.ru_utime),
-        system: ns(usage.ru_stime),
-    }
+    Cpu::of(&usage)
 }
 
 /// CPU time used and time spent ready but not running, of the calling thread, in nanoseconds;

@@ -101,6 +101,16 @@ pub enum IoError {
     /// The device cannot do completion polling.
     #[error("{}: the device has no polled queues (queue/io_poll is 0)", .0.display())]
     NoPolling(PathBuf),
+    /// What a worker process could not do; in its own words.
+    #[error("{text}")]
+    Worker {
+        /// The message.
+        text: String,
+        /// A change or a command that helps.
+        hint: String,
+        /// Whether the description is at fault.
+        description: bool,
+    },
     /// A worker thread could not be started or died.
     #[error("worker thread: {0}")]
     Thread(String),
@@ -116,6 +126,10 @@ impl IoError {
                 | IoError::Ring { .. }
                 | IoError::NoPolling(_)
                 | IoError::Thread(_)
+                | IoError::Worker {
+                    description: false,
+                    ..
+                }
         )
     }
 
@@ -132,6 +146,7 @@ impl IoError {
             IoError::RingRefused { .. } => "sysctl kernel.io_uring_disabled=0, or allow the \
                  fallback to psync (allow_fallback)"
                 .into(),
+            IoError::Worker { hint, .. } => hint.clone(),
             IoError::NoPolling(_) => "use a device with poll queues, or leave iopoll out".into(),
             IoError::System { errno, .. } if *errno == Errno::ACCESS || *errno == Errno::PERM => {
                 "run as root, or choose a file that you own".into()

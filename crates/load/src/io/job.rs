@@ -3,9 +3,13 @@
 //! ```json
 //! {"seconds": 2.0,            // measured window; null or absent: one pass over the order
 //!  "ramp_seconds": 0.5,       // load before the window that is not counted (default 0)
+//!  "process": false,          // every worker is a process of its own instead of a thread
+//!  "device": null,            // "loop0" or "/dev/loop0": sample its requests in flight
 //!  "groups": [{               // all groups run at once
 //!    "name": "reader",
 //!    "path": "/dev/loop0",    // "{worker}" in it becomes the worker's number: a file for each
+//!    "fd": null,              // an open descriptor of the caller instead of a path: every worker
+//!                             // opens /proc/self/fd/N anew, in the mode that its group needs
 //!    "workers": 1,
 //!    "engine": "io_uring",    // or "psync", "mmap"
 //!    "workload": {            // schedlab_model::Workload; every worker carries out this workload
@@ -30,8 +34,22 @@
 //!    "registered": true,      // io_uring: registered buffers and file
 //!    "iopoll": false,         // io_uring: completion polling (needs direct)
 //!    "sqpoll": false,         // io_uring: a kernel thread submits
-//!    "clock": "batch"         // one time-stamp per reaped batch, or "completion": one for each
-//!  }]}
+//!    "clock": "batch",        // one time-stamp per reaped batch, or "completion": one for each
+//!    "start_after_ms": 0,     // begins so long after the others; the ramp is not for this group
+//!    "requests": null,        // each worker ends after so many requests (order without end), and
+//!                             // every one's response time is in the result
+//!    "ends_job": false,       // the job is over when this group is
+//!    "at_end": "wrap",        // after the last record: begin anew; "stop"; "drop": drop the
+//!                             // page cache of the region, then begin anew
+//!    "cold": false,           // drop the page cache of the region before the clock starts
+//!    "prime": "none",         // before the clock starts, "read" or "write" the region once
+//!    "discard": false,        // before that: BLKDISCARD, or punch a hole into the file
+//!    "cgroup": null,          // directory of a cgroup that each worker enters first (process)
+//!    "ioprio": null,          // {"class": "rt" | "be" | "idle", "level": 0 … 7}
+//!    "log": null              // a database client (psync, reads only): each transaction is
+//!  }]}                        // {"reads": 1} reads of the workload, then an append of "record"
+//!                             // bytes (4096) to "path" and fdatasync; on a device ("path" or
+//!                             // "fd") the log goes round in "offset" (0) … + "span"
 //! ```
 //!
 //! Depth, rate and seed hold per worker: N workers at depth 32 keep 32 N requests in flight.
@@ -42,11 +60,10 @@
 
 use std::path::PathBuf;
 
-use schedlab_model::{Arrivals, Bytes, Direction, Pattern, Rng, Workload};
+use schedlab_model::{Arrivals, Bytes, Pattern, Rng, Workload};
 use serde::Deserialize;
 
 use super::error::IoError;
-use super::verify;
 
 /// Several groups of workers that run at once.
 #[derive(Clone, Debug, Deserialize)]
@@ -58,6 +75,12 @@ pub struct Job {
     /// Load before the window that is not counted.
     #[serde(default)]
     pub ramp_seconds: f64,
+    /// Every worker is a process of its own.
+    #[serde(default)]
+    pub process: bool,
+    /// The block device whose requests in flight are sampled.
+    #[serde(default)]
+    pub device: Option<String>,
     /// What runs, each with its own workers.
     pub groups: Vec<Group>,
 }
@@ -120,6 +143,71 @@ pub enum FileState {
     Fresh,
 }
 
+/// What follows the last record of the order in a timed job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtEnd {
+    /// The first one; what the page cache holds by then is read from there.
+    #[default]
+    Wrap,
+    /// Nothing: the worker is done.
+    Stop,
+    /// The first one, from the device again.
+    Drop,
+}
+
+/// What is done with the region before the clock starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Prime {
+    /// Nothing.
+    #[default]
+    None,
+    /// It is read once, so that a read is a re-read.
+    Read,
+    /// It is written once, so that a write is a rewrite.
+    Write,
+}
+
+/// Classes of I/O priority (ioprio_set(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum IoClass {
+    Rt = 1,
+    Be = 2,
+    Idle = 3,
+}
+
+/// An I/O priority; level 0 is the highest of its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Ioprio {
+    pub class: IoClass,
+    #[serde(default)]
+    pub level: u8,
+}
+
+/// The log of a database client.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Log {
+    #[serde(default)]
+    pub path: PathBuf,
+    #[serde(default)]
+    pub fd: Option<i32>,
+    #[serde(default = "four_kib")]
+    pub record: Bytes,
+    #[serde(default = "one")]
+    pub reads: u32,
+    #[serde(default)]
+    pub offset: Bytes,
+    #[serde(default)]
+    pub span: Option<Bytes>,
+}
+
 /// When completions are time-stamped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -137,7 +225,10 @@ pub enum Clock {
 #[allow(missing_docs)] // every key is documented once, in the JSON above
 pub struct Group {
     pub name: String,
+    #[serde(default)]
     pub path: PathBuf,
+    #[serde(default)]
+    pub fd: Option<i32>,
     #[serde(default = "one")]
     pub workers: u32,
     pub engine: EngineKind,
@@ -174,15 +265,27 @@ pub struct Group {
     pub sqpoll: bool,
     #[serde(default)]
     pub clock: Clock,
+    #[serde(default)]
+    pub start_after_ms: u64,
+    #[serde(default)]
+    pub requests: Option<u64>,
+    #[serde(default)]
+    pub ends_job: bool,
+    #[serde(default)]
+    pub at_end: AtEnd,
+    #[serde(default)]
+    pub cold: bool,
+    #[serde(default)]
+    pub prime: Prime,
+    #[serde(default)]
+    pub discard: bool,
+    #[serde(default)]
+    pub cgroup: Option<PathBuf>,
+    #[serde(default)]
+    pub ioprio: Option<Ioprio>,
+    #[serde(default)]
+    pub log: Option<Log>,
 }
-
-/// The kernel's limit of a submission ring; one entry stays for the wake-up.
-const DEPTH_MAX: u32 = 32_767;
-const WORKERS_MAX: u32 = 1024;
-/// Requests per second and worker beyond which a schedule is no load but a mistake.
-const RATE_MAX: f64 = 1e7;
-/// The longest that a single system call of ours moves.
-const RECORD_MAX: u64 = 1 << 30;
 
 fn one() -> u32 {
     1
@@ -196,127 +299,40 @@ fn default_in_flight() -> u32 {
     128
 }
 
+fn four_kib() -> Bytes {
+    Bytes(4096)
+}
+
+/// What an open descriptor can be opened by.
+pub(crate) fn descriptor_path(fd: i32) -> PathBuf {
+    format!("/proc/self/fd/{fd}").into()
+}
+
 impl Job {
     /// Reads and checks a job.
     pub fn from_json(text: &str) -> Result<Job, IoError> {
-        let job: Job =
+        let mut job: Job =
             serde_json::from_str(text).map_err(|error| IoError::Malformed(error.to_string()))?;
+        job.groups.iter_mut().for_each(Group::name_descriptors);
         job.check()?;
         Ok(job)
-    }
-
-    /// Refuses what cannot be carried out, naming group and key.
-    pub fn check(&self) -> Result<(), IoError> {
-        let seconds = |value: f64| value.is_finite() && (0.0..1e7).contains(&value);
-        if self.groups.is_empty() {
-            return Err(IoError::Malformed("no groups".into()));
-        }
-        if !seconds(self.ramp_seconds) || !self.seconds.is_none_or(|s| seconds(s) && s > 0.0) {
-            return Err(IoError::Malformed(
-                "seconds must be positive, ramp_seconds not negative".into(),
-            ));
-        }
-        if self.seconds.is_none() && self.ramp_seconds > 0.0 {
-            return Err(IoError::Malformed(
-                "ramp_seconds needs seconds: a single pass has no warm-up".into(),
-            ));
-        }
-        self.groups.iter().try_for_each(Group::check)
     }
 }
 
 impl Group {
-    fn check(&self) -> Result<(), IoError> {
-        self.workload.check().map_err(|source| IoError::Workload {
-            group: self.name.clone(),
-            source,
-        })?;
-        if self.workload.record.0 > RECORD_MAX {
-            return Err(self.refuse("record", format!("at most {}", Bytes(RECORD_MAX))));
+    /// Names what was given by descriptor only.
+    fn name_descriptors(&mut self) {
+        if let (Some(fd), true) = (self.fd, self.path.as_os_str().is_empty()) {
+            self.path = descriptor_path(fd);
         }
-        if !(1..=WORKERS_MAX).contains(&self.workers) {
-            return Err(self.refuse("workers", format!("1 to {WORKERS_MAX}")));
-        }
-        if self.records_per_worker() == 0 {
-            return Err(self.refuse("workers", "more workers than records to divide".into()));
-        }
-        self.check_engine()?;
-        if self.verify {
-            self.check_verify()?;
-        }
-        Ok(())
-    }
-
-    fn check_engine(&self) -> Result<(), IoError> {
-        let ring = self.engine == EngineKind::IoUring;
-        if !(1..=DEPTH_MAX).contains(&self.slots()) {
-            return Err(self.refuse("depth", format!("1 to {DEPTH_MAX}")));
-        }
-        if !ring && matches!(self.workload.arrivals, Arrivals::Closed { depth: 2.. }) {
-            let reason = format!(
-                "{} has one request in flight; use io_uring, or more workers",
-                self.engine.name()
-            );
-            return Err(self.refuse("depth", reason));
-        }
-        if self.batch == 0 || (ring && self.batch > self.slots()) {
-            return Err(self.refuse("batch", format!("1 to the depth ({})", self.slots())));
-        }
-        if let Arrivals::Poisson { rate_per_s } | Arrivals::Constant { rate_per_s } =
-            self.workload.arrivals
-        {
-            if rate_per_s > RATE_MAX {
-                return Err(self.refuse("rate_per_s", format!("at most {RATE_MAX}")));
+        if let Some(log) = &mut self.log {
+            if let (Some(fd), true) = (log.fd, log.path.as_os_str().is_empty()) {
+                log.path = descriptor_path(fd);
             }
         }
-        if self.engine == EngineKind::Mmap && self.direct {
-            return Err(self.refuse("direct", "a mapping cannot bypass the page cache".into()));
-        }
-        if (self.iopoll || self.sqpoll) && !ring {
-            return Err(self.refuse("engine", "iopoll and sqpoll belong to io_uring".into()));
-        }
-        if self.iopoll && !self.direct {
-            return Err(self.refuse("iopoll", "completion polling needs direct".into()));
-        }
-        if self.file == FileState::Fresh && self.workload.direction != Direction::Write {
-            return Err(self.refuse("file", "a fresh file has nothing to read".into()));
-        }
-        Ok(())
     }
 
-    fn check_verify(&self) -> Result<(), IoError> {
-        let writes = self.workload.direction != Direction::Read;
-        if self.workload.record.0 < verify::RECORD_MIN {
-            let reason = format!(
-                "verified records have at least {} bytes",
-                verify::RECORD_MIN
-            );
-            return Err(self.refuse("verify", reason));
-        }
-        if writes && self.workers > 1 && self.layout == Layout::Shared && !self.has_own_files() {
-            return Err(self.refuse(
-                "verify",
-                "workers that write the same records tear them; use layout \"divided\" or a \
-                 path with {worker}"
-                    .into(),
-            ));
-        }
-        if self.records_per_worker() <= u64::from(self.slots()) {
-            return Err(self.refuse(
-                "verify",
-                "needs more records than requests in flight".into(),
-            ));
-        }
-        if writes && self.workload.pattern == Pattern::Same && self.slots() > 1 {
-            return Err(self.refuse(
-                "verify",
-                "pattern \"same\" at a depth above 1 overwrites records in flight".into(),
-            ));
-        }
-        Ok(())
-    }
-
-    fn refuse(&self, key: &'static str, reason: String) -> IoError {
+    pub(crate) fn refuse(&self, key: &'static str, reason: String) -> IoError {
         IoError::Setting {
             group: self.name.clone(),
             key,
@@ -360,7 +376,7 @@ impl Group {
         }
     }
 
-    fn has_own_files(&self) -> bool {
+    pub(crate) fn has_own_files(&self) -> bool {
         self.path.to_string_lossy().contains("{worker}")
     }
 
@@ -372,6 +388,28 @@ impl Group {
             }
             _ => self.workload.records(),
         }
+    }
+
+    /// Bytes that one worker uses.
+    pub(crate) fn bytes_per_worker(&self) -> u64 {
+        self.records_per_worker() * self.workload.record.0
+    }
+
+    /// How many steps a worker draws at first; nothing: as many as its time allows.
+    pub(crate) fn steps(&self, timed: bool) -> Option<u64> {
+        let once = !timed || self.at_end != AtEnd::Wrap;
+        let per_request = self
+            .log
+            .as_ref()
+            .map_or(1, |log| u64::from(log.reads.max(1)));
+        let asked = self.requests.map(|requests| requests * per_request);
+        asked.or(once.then(|| self.records_per_worker()))
+    }
+
+    /// What a worker opens.
+    pub(crate) fn open_path_of(&self, worker: u32) -> PathBuf {
+        self.fd
+            .map_or_else(|| self.path_of(worker), descriptor_path)
     }
 
     /// The file of a worker.

@@ -1,9 +1,11 @@
 //! The block-I/O load engine: real reads and writes, counted and timed exactly.
 //!
 //! The way of a job: [`job`] says what is asked (its JSON is documented there) → [`run`] starts
-//! one thread per worker and opens the gate when all are ready → each worker ([`worker`]) walks
-//! its order ([`order`], [`arrivals`]) through one engine of [`engine`] → [`tally`] counts →
-//! [`result`] is what comes back. [`verify`] marks and checks data, [`nop`] measures the engine
+//! one thread or [`process`] per worker and opens the gate ([`shared`]) when all are ready → each
+//! worker ([`worker`]) enters its [`place`], lets its region be made ready ([`prepare`]) and walks
+//! its order ([`schedlab_model::Steps`], [`schedlab_model::Schedule`]) through one engine of
+//! [`engine`] → [`tally`] and [`series`] count, [`inflight`] samples the driver → [`result`] is what
+//! comes back. [`verify`] marks and checks data, [`nop`] measures the engine
 //! itself, [`timings`] repeats hdparm's two timings.
 //!
 //! ```no_run
@@ -20,16 +22,21 @@
 //! # Ok::<(), io::IoError>(())
 //! ```
 
-pub mod arrivals;
 mod buffer;
+mod check;
 mod clock;
 mod engine;
 pub mod error;
+mod inflight;
 pub mod job;
 pub mod nop;
-pub mod order;
+mod place;
+mod prepare;
+mod process;
 pub mod result;
 mod run;
+mod series;
+mod shared;
 mod summary;
 mod tally;
 mod target;
@@ -40,4 +47,4 @@ mod worker;
 pub use error::IoError;
 pub use job::{Group, Job};
 pub use result::JobResult;
-pub use run::{run, Wish};
+pub use run::{run, run_watched, Crewmates, Wish};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use io_uring::opcode;
-use schedlab_model::{Arrivals, Bytes, Direction, Pattern, Workload};
+use schedlab_model::{Arrivals, Bytes, Direction, Pattern, Steps, Workload};
 use serde::Serialize;
 
 use super::clock;
@@ -14,9 +14,9 @@ use super::engine::ring::{self, errno_of, Wanted};
 use super::engine::uring::Uring;
 use super::error::IoError;
 use super::job::{EngineKind, Group, Job};
-use super::order::Steps;
+use super::shared::Control;
 use super::tally::Tally;
-use super::worker::{Control, Worker};
+use super::worker::Worker;
 
 const ROUNDS: usize = 31;
 const ROUND_SECONDS: f64 = 0.005;
@@ -59,22 +59,27 @@ fn measure(depth: u32, batch: u32) -> Result<NopCost, IoError> {
     let job = Job {
         seconds: Some(ROUND_SECONDS),
         ramp_seconds: ROUND_SECONDS / 10.0,
+        process: false,
+        device: None,
         groups: vec![idle_group(depth, batch)?],
     };
     job.check()?;
     let group = Arc::new(job.groups[0].clone());
-    let control = Arc::new(Control::new(-1));
+    let control = Arc::new(Control::new(-1).map_err(|errno| IoError::Ring {
+        operation: "share memory",
+        errno,
+    })?);
     let (mut rounds, mut bare) = (Vec::new(), Vec::new());
     let (mut user, mut system, mut operations) = (0, 0, 0);
     let mut flags = String::new();
     for _ in 0..ROUNDS {
-        let mut worker = Worker::prepare(&job, &group, 0, &control)?;
+        let mut worker = Worker::prepare(&job, 0, &group, 0, &control)?;
         let reads = Workload {
             direction: Direction::Read,
             ..group.workload
         };
-        worker.steps = Steps::new(&reads, false);
-        worker.tally = Tally::new(0); // a NOP moves 0 bytes
+        worker.steps = Steps::new(&reads, None);
+        worker.tally = Tally::new([0; 2]); // a NOP moves 0 bytes
         let mut engine = Uring::prepare_idle(batch, depth)?;
         engine.run(&mut worker, clock::now())?;
         let (usage, done) = (worker.meter.usage(), worker.tally.sides[0].operations);

@@ -4,7 +4,13 @@
 //! {"interrupted": false,        // ended early by a signal or by the caller
 //!  "abandoned_workers": 0,      // workers still inside the kernel when the job returned
 //!  "elapsed_ns": 2000000000,    // the longest group
-//!  "process_cpu_user_ns": 0, "process_cpu_system_ns": 0, // whole process, kernel workers included
+//!  "process_cpu_user_ns": 0, "process_cpu_system_ns": 0, // whole process, kernel workers and
+//!                               // worker processes included
+//!  "inflight": null,            // with "device": requests in the driver within the window, sampled
+//!                               // about every 10 ms: {"device": "loop0", "samples": 199,
+//!                               // "mean": 31.2, "max": 64, "reads_mean": 1.0,
+//!                               // "writes_mean": 30.2, "series": [[t_ms, mean], …]}, or
+//!                               // {"device": …, "error": "why there is none"}
 //!  "groups": [{
 //!    "name": "reader", "engine": "io_uring", "fallback": null, // or why another engine was used
 //!    "arrivals": "closed",      // or "poisson", "constant": latency from the intended start
@@ -16,6 +22,21 @@
 //!    "writes": { … as reads … },
 //!    "start_lag": null,         // open loop: issue minus intended start, as a latency object
 //!    "unissued": 0,             // open loop: arrivals due in the window that were never issued
+//!    "unanswered": 0,           // those, and the requests in flight when the window ended
+//!    "oldest_pending_ns": 0,    // age of the oldest of them at that time
+//!    "series": {                // what completed in bins of 100 ms, counted from the start of the
+//!      "bin_ms": 100,           // job, ramp included; the last bin ends with the window
+//!      "window_ms": [500.0, 2500.0],  // the measured window on the same time axis
+//!      "reads": [[t_ms, completions, bytes, latency_sum_ns], …],  // only a direction
+//!                                      // that the group has; 0 where nothing completed
+//!      "writes": []},
+//!    "responses": [],           // with "requests": [start_ns, response_ns] of each request, by
+//!                               // worker; start_ns counts from the worker's own beginning
+//!    "transactions": null,      // with "log": {"count": 0, "per_s": 0.0, "latency": {…}}; reads
+//!                               // are the random reads, writes the commits (append + fdatasync)
+//!    "prepared": {"discarded": null, // with "discard": whether the device or file took it
+//!                 "refused": null,   // why not
+//!                 "primed_bytes": 0},
 //!    "device_bytes_read": 0, "device_bytes_written": 0, // all ever moved: ramp and drain included
 //!    "error_counts": {"EIO": 3}, // by cause, ramp and drain included
 //!    "first_error": {"operation": "read", "path": "…", "offset": 0, "error": "EIO"},   // or null
@@ -25,8 +46,9 @@
 //!             "registered_file": true, "registered_ring": true, "enters": 0},  // or null
 //!    "workers": [{"worker": 0, "path": "…", "elapsed_ns": 0, "operations": 0, "bytes": 0,
 //!                 "errors": 0, "short": 0, "fsync_ns": 0, "cpu_user_ns": 0, "cpu_system_ns": 0,
-//!                 "cpu_share": 0.97, "runnable_share": 0.99, "stopped_by": "time"}]
+//!                 "cpu_share": 0.97, "runnable_share": 0.99, "stopped_by": "time",
 //!                 // or "pass", "interrupt", "errors", "no_space"
+//!                 "id": 4711}]  // of the process, or of the thread
 //! }]}
 //! ```
 //!
@@ -42,7 +64,7 @@
 use std::collections::BTreeMap;
 
 use schedlab_model::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The outcome of a job.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -53,7 +75,50 @@ pub struct JobResult {
     pub elapsed_ns: u64,
     pub process_cpu_user_ns: u64,
     pub process_cpu_system_ns: u64,
+    pub inflight: Option<Inflight>,
     pub groups: Vec<GroupResult>,
+}
+
+/// Requests in the driver of a device.
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct Inflight {
+    pub device: String,
+    pub error: Option<String>,
+    pub samples: u64,
+    pub mean: f64,
+    pub max: u64,
+    pub reads_mean: f64,
+    pub writes_mean: f64,
+    pub series: Vec<(u64, f64)>,
+}
+
+/// Completions over time.
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct SeriesResult {
+    pub bin_ms: u64,
+    pub window_ms: (f64, f64),
+    pub reads: Vec<(u64, u64, u64, u64)>,
+    pub writes: Vec<(u64, u64, u64, u64)>,
+}
+
+/// What the clients of a database got done.
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct Transactions {
+    pub count: u64,
+    pub per_s: f64,
+    pub latency: Latency,
+}
+
+/// What was done before the clock started.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Prepared {
+    pub discarded: Option<bool>,
+    pub refused: Option<String>,
+    pub primed_bytes: u64,
 }
 
 /// The outcome of one group.
@@ -71,6 +136,12 @@ pub struct GroupResult {
     pub writes: SideResult,
     pub start_lag: Option<Latency>,
     pub unissued: u64,
+    pub unanswered: u64,
+    pub oldest_pending_ns: u64,
+    pub series: SeriesResult,
+    pub responses: Vec<(u64, u64)>,
+    pub transactions: Option<Transactions>,
+    pub prepared: Prepared,
     pub device_bytes_read: u64,
     pub device_bytes_written: u64,
     pub error_counts: BTreeMap<String, u64>,
@@ -110,7 +181,7 @@ pub struct Latency {
 #[derive(Clone, Debug, Serialize)]
 #[allow(missing_docs)]
 pub struct FirstError {
-    pub operation: &'static str,
+    pub operation: String,
     pub path: String,
     pub offset: u64,
     pub error: String,
@@ -126,7 +197,7 @@ pub struct Mismatch {
 }
 
 /// How the ring of the first worker was set up.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct RingFacts {
     pub flags: String,
@@ -153,6 +224,7 @@ pub struct WorkerResult {
     pub cpu_share: f64,
     pub runnable_share: Option<f64>,
     pub stopped_by: &'static str,
+    pub id: u32,
 }
 
 impl From<&Histogram> for Latency {

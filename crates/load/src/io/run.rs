@@ -1,27 +1,33 @@
-//! Carrying out a job: one thread per worker, a gate that opens when all are ready, and a main
-//! thread that waits with an open ear.
+//! Carrying out a job: one thread or process per worker, a gate that opens when all are ready, and
+//! a main thread that waits with an open ear.
 
+use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{eventfd, EventfdFlags};
 use rustix::thread::UnshareFlags;
 use schedlab_model::Bytes;
+use serde::{Deserialize, Serialize};
 
-use super::clock;
+use super::clock::{self, Cpu};
 use super::engine::{ring, Engine};
 use super::error::{describe, IoError};
+use super::inflight::Sampler;
 use super::job::{EngineKind, FileState, Group, Job};
-use super::result::{JobResult, RingFacts};
+use super::place;
+use super::process;
+use super::result::{JobResult, Prepared, RingFacts};
+use super::shared::{Control, GROUPS_MAX};
 use super::summary;
 use super::tally::{Stop, Tally};
 use super::target::Target;
 use super::verify::Findings;
-use super::worker::{Control, Usage, Worker};
+use super::worker::{Usage, Worker};
 
 /// How often the main thread asks its caller, and so how fast Ctrl-C is.
 const POLL: Duration = Duration::from_millis(20);
@@ -41,71 +47,61 @@ pub enum Wish {
     Stop,
 }
 
+/// The workers of one group, which are ready and wait at the gate.
+#[derive(Clone, Debug, Serialize)]
+pub struct Crewmates {
+    /// Name of the group.
+    pub name: String,
+    /// Process of each worker (thread, where workers are threads).
+    pub ids: Vec<u32>,
+}
+
 /// What a worker hands back.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Report {
     pub group: usize,
     pub number: u32,
+    pub id: u32,
     pub path: PathBuf,
     pub tally: Tally,
     pub findings: Findings,
     pub usage: Usage,
     pub stop: Stop,
     pub fsync_ns: u64,
+    pub prepared: Prepared,
     pub ring: Option<RingFacts>,
 }
 
-enum Message {
-    Ready,
-    Done(Box<Report>),
+pub(crate) enum Message {
+    Ready {
+        group: usize,
+        id: u32,
+    },
+    /// A report, and the CPU time of the whole process where the worker was one.
+    Done(Box<Report>, Cpu),
     /// The gate never opened for this worker.
     Absent,
     Failed(IoError),
-}
-
-/// Closed until all workers are ready; holds the time at which the job began, or 0 to give up.
-#[derive(Default)]
-struct Gate {
-    opened: Mutex<Option<u64>>,
-    changed: Condvar,
-}
-
-impl Gate {
-    fn open(&self, start_ns: u64) {
-        self.opened
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get_or_insert(start_ns);
-        self.changed.notify_all();
-    }
-
-    /// Sends waiting workers home; does nothing when the gate is open.
-    fn give_up(&self) {
-        self.open(0);
-    }
-
-    fn wait(&self) -> Option<u64> {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match *opened {
-                Some(0) => return None,
-                Some(start_ns) => return Some(start_ns),
-                None => {
-                    opened = self
-                        .changed
-                        .wait(opened)
-                        .unwrap_or_else(PoisonError::into_inner);
-                }
-            }
-        }
-    }
 }
 
 /// Carries out a job. `poll` is called every 20 ms, and may end or stop it. A job that is stopped
 /// awaits its requests in flight for a moment only: workers that are stuck in the kernel are left
 /// behind (they end when their requests do) and counted in the result.
 pub fn run(job: &Job, poll: &mut dyn FnMut() -> Wish) -> Result<JobResult, IoError> {
+    run_watched(job, &mut |_| (), poll)
+}
+
+/// The same; `ready` is told who the workers are when all are ready, before the gate opens.
+pub fn run_watched(
+    job: &Job,
+    ready: &mut dyn FnMut(&[Crewmates]),
+    poll: &mut dyn FnMut() -> Wish,
+) -> Result<JobResult, IoError> {
     job.check()?;
     check_memory(job)?;
+    if job.groups.len() > GROUPS_MAX {
+        return Err(IoError::Malformed(format!("at most {GROUPS_MAX} groups")));
+    }
     let (job, fallbacks) = with_engines_that_work(job)?;
     let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| {
         IoError::Ring {
@@ -113,15 +109,20 @@ pub fn run(job: &Job, poll: &mut dyn FnMut() -> Wish) -> Result<JobResult, IoErr
             errno,
         }
     })?;
-    let mut crew = Crew::start(&job, wake)?;
     let before = clock::process_cpu();
-    crew.attend(&job, poll);
-    let used = clock::process_cpu().since(before);
+    let mut crew = Crew::start(&job, wake)?;
+    let sampler = job.device.as_deref().map(Sampler::start);
+    crew.attend(&job, ready, poll);
+    let used = clock::process_cpu().since(before).and(crew.children_cpu);
     remove_unfinished(&job, &crew.reports);
+    let gate = crew.start_ns;
+    let window = crew.window();
+    let inflight = sampler.map(|sampler| sampler.finish(gate, window.0, window.1));
     if let Some(error) = crew.failure.take() {
         return Err(error);
     }
-    let mut result = summary::sum_up(&job, &crew.reports, &fallbacks);
+    let mut result = summary::sum_up(&job, &crew.reports, &fallbacks, gate);
+    result.inflight = inflight;
     result.interrupted = crew.interrupted;
     result.abandoned_workers = crew.running;
     result.process_cpu_user_ns = used.user;
@@ -176,11 +177,16 @@ fn with_engines_that_work(job: &Job) -> Result<(Arc<Job>, Vec<Option<String>>), 
 
 /// All workers of a job, seen from the main thread.
 struct Crew {
-    gate: Arc<Gate>,
     control: Arc<Control>,
     wake: OwnedFd,
     messages: Receiver<Message>,
     running: u32,
+    /// Holds on the worker processes.
+    processes: Vec<OwnedFd>,
+    mates: Vec<Crewmates>,
+    children_cpu: Cpu,
+    /// When the gate was opened.
+    start_ns: u64,
     reports: Vec<Report>,
     failure: Option<IoError>,
     interrupted: bool,
@@ -189,12 +195,23 @@ struct Crew {
 impl Crew {
     fn start(job: &Arc<Job>, wake: OwnedFd) -> Result<Crew, IoError> {
         let (sender, messages) = channel();
+        let control = Control::new(wake.as_raw_fd()).map_err(|errno| IoError::Ring {
+            operation: "share memory",
+            errno,
+        })?;
+        let mate = |group: &Group| Crewmates {
+            name: group.name.clone(),
+            ids: Vec::new(),
+        };
         let mut crew = Crew {
-            gate: Arc::default(),
-            control: Arc::new(Control::new(wake.as_raw_fd())),
+            control: Arc::new(control),
             wake,
             messages,
             running: 0,
+            processes: Vec::new(),
+            mates: job.groups.iter().map(mate).collect(),
+            children_cpu: Cpu::default(),
+            start_ns: 0,
             reports: Vec::new(),
             failure: None,
             interrupted: false,
@@ -207,16 +224,13 @@ impl Crew {
                     group: Arc::clone(&group),
                     index,
                     number,
-                    gate: Arc::clone(&crew.gate),
                     control: Arc::clone(&crew.control),
-                    sender: sender.clone(),
+                    voice: Voice::Channel(sender.clone()),
                 };
-                let spawned = std::thread::Builder::new()
-                    .name(format!("schedlab-io-{index}.{number}"))
-                    .spawn(move || berth.work());
-                if let Err(error) = spawned {
-                    crew.gate.give_up();
-                    return Err(IoError::Thread(error.to_string()));
+                if let Err(error) = crew.start_one(berth, &sender) {
+                    crew.control.give_up();
+                    crew.leave_behind();
+                    return Err(error);
                 }
                 crew.running += 1;
             }
@@ -224,33 +238,56 @@ impl Crew {
         Ok(crew)
     }
 
+    fn start_one(&mut self, berth: Berth, sender: &Sender<Message>) -> Result<(), IoError> {
+        if berth.job.process {
+            self.processes.push(process::start(berth, sender.clone())?);
+            return Ok(());
+        }
+        let name = format!("schedlab-io-{}.{}", berth.index, berth.number);
+        let spawned = std::thread::Builder::new().name(name).spawn(move || {
+            leave_signals_to_the_main_thread();
+            own_file_table(berth.control.wake);
+            berth.work();
+        });
+        spawned
+            .map(drop)
+            .map_err(|error| IoError::Thread(error.to_string()))
+    }
+
+    /// Ends the worker processes that are still there.
+    fn leave_behind(&self) {
+        self.processes.iter().for_each(process::kill);
+    }
+
+    /// The measured window of all workers together.
+    fn window(&self) -> (u64, u64) {
+        let windows = || self.reports.iter().map(|report| report.usage.window);
+        let from = windows().map(|window| window.0).min();
+        let to = windows().map(|window| window.1).max();
+        (from.unwrap_or(self.start_ns), to.unwrap_or(self.start_ns))
+    }
+
     /// Opens the gate when all workers are ready, and waits until all are done.
-    fn attend(&mut self, job: &Job, poll: &mut dyn FnMut() -> Wish) {
+    fn attend(
+        &mut self,
+        job: &Job,
+        ready: &mut dyn FnMut(&[Crewmates]),
+        poll: &mut dyn FnMut() -> Wish,
+    ) {
         let mut waiting = self.running;
         let mut window_end = u64::MAX;
         let mut give_up_at = u64::MAX;
         while self.running > 0 && clock::now() < give_up_at {
             match self.messages.recv_timeout(POLL) {
-                Ok(Message::Ready) => waiting -= 1,
-                Ok(Message::Done(report)) => {
-                    self.running -= 1;
-                    self.reports.push(*report);
-                }
-                Ok(Message::Absent) => self.running -= 1,
-                Ok(Message::Failed(error)) => {
-                    self.running -= 1;
-                    self.failure.get_or_insert(error);
-                    self.gate.give_up();
-                    self.stop(Control::interrupt);
-                }
+                Ok(message) => waiting -= u32::from(self.hear(job, message)),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => break,
             }
             if waiting == 0 && window_end == u64::MAX && self.failure.is_none() {
-                let start = clock::now();
-                self.gate.open(start);
+                ready(&self.mates);
+                self.start_ns = self.control.open();
                 let length = job.seconds.map(|s| ((s + job.ramp_seconds) * 1e9) as u64);
-                window_end = length.map_or(u64::MAX - 1, |ns| start + ns + GRACE_NS);
+                window_end = length.map_or(u64::MAX - 1, |ns| self.start_ns + ns + GRACE_NS);
             }
             let wish = if self.interrupted {
                 Wish::Continue
@@ -260,13 +297,44 @@ impl Crew {
             if wish == Wish::Stop {
                 self.interrupted = true;
                 give_up_at = clock::now() + PATIENCE_NS;
-                self.gate.give_up();
+                self.control.give_up();
                 self.stop(Control::interrupt);
             } else if wish == Wish::Enough || clock::now() >= window_end {
-                self.gate.give_up();
+                self.control.give_up();
                 self.stop(Control::time_over);
             }
         }
+        if self.running > 0 {
+            self.leave_behind();
+        }
+    }
+
+    /// Takes a message in; gives whether it was that a worker is ready.
+    fn hear(&mut self, job: &Job, message: Message) -> bool {
+        match message {
+            Message::Ready { group, id } => {
+                self.mates[group].ids.push(id);
+                return true;
+            }
+            Message::Done(report, cpu) => {
+                self.running -= 1;
+                self.children_cpu = self.children_cpu.and(cpu);
+                let group = report.group;
+                self.reports.push(*report);
+                let done = self.reports.iter().filter(|r| r.group == group).count();
+                if job.groups[group].ends_job && done == job.groups[group].workers as usize {
+                    self.stop(Control::time_over);
+                }
+            }
+            Message::Absent => self.running -= 1,
+            Message::Failed(error) => {
+                self.running -= 1;
+                self.failure.get_or_insert(error);
+                self.control.give_up();
+                self.stop(Control::interrupt);
+            }
+        }
+        false
     }
 
     fn stop(&self, how: fn(&Control)) {
@@ -275,36 +343,63 @@ impl Crew {
     }
 }
 
-/// A worker thread's place: what it was given.
-struct Berth {
+/// How a worker speaks to the main thread.
+pub(crate) enum Voice {
+    Channel(Sender<Message>),
+    Pipe(File),
+}
+
+impl Voice {
+    fn say(&self, message: Message) {
+        match self {
+            // Nobody listens any more when an interrupted job left this worker behind.
+            Voice::Channel(sender) => drop(sender.send(message)),
+            Voice::Pipe(pipe) => process::say(pipe, message),
+        }
+    }
+}
+
+/// A worker's place: what it was given.
+pub(crate) struct Berth {
     job: Arc<Job>,
     group: Arc<Group>,
-    index: usize,
+    pub index: usize,
     number: u32,
-    gate: Arc<Gate>,
     control: Arc<Control>,
-    sender: Sender<Message>,
+    pub voice: Voice,
 }
 
 impl Berth {
-    fn work(self) {
-        leave_signals_to_the_main_thread();
-        own_file_table(self.control.wake);
+    /// The descriptors that the worker needs, with `pipe`.
+    pub(crate) fn descriptors(&self, pipe: RawFd) -> Vec<RawFd> {
+        let log = self.group.log.as_ref().and_then(|log| log.fd);
+        let mut all = vec![pipe, self.control.wake];
+        all.extend(self.group.fd.into_iter().chain(log));
+        all
+    }
+
+    /// The life of the worker.
+    pub(crate) fn work(&self) {
         let message = match catch_unwind(AssertUnwindSafe(|| self.carry_out())) {
-            Ok(Ok(Some(report))) => Message::Done(Box::new(report)),
+            Ok(Ok(Some(report))) => Message::Done(Box::new(report), Cpu::default()),
             Ok(Ok(None)) => Message::Absent,
             Ok(Err(error)) => Message::Failed(error),
             Err(_) => Message::Failed(IoError::Thread("a worker died of a bug".into())),
         };
-        // Nobody listens any more when an interrupted job left this worker behind.
-        let _ = self.sender.send(message);
+        self.voice.say(message);
     }
 
     fn carry_out(&self) -> Result<Option<Report>, IoError> {
-        let mut worker = Worker::prepare(&self.job, &self.group, self.number, &self.control)?;
+        place::enter(&self.group)?;
+        let (job, group, number) = (&self.job, &self.group, self.number);
+        let mut worker = Worker::prepare(job, self.index, group, number, &self.control)?;
         let mut engine = Engine::prepare(&worker, self.control.wake)?;
-        let _ = self.sender.send(Message::Ready);
-        let Some(gate_ns) = self.gate.wait() else {
+        let id = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        self.voice.say(Message::Ready {
+            group: self.index,
+            id,
+        });
+        let Some(gate_ns) = self.control.wait() else {
             return Ok(None);
         };
         let mut stop = engine.run(&mut worker, gate_ns)?;
@@ -328,6 +423,7 @@ impl Berth {
             mut meter,
             payload,
             tally,
+            prepared,
             ..
         } = worker;
         drop(file);
@@ -337,6 +433,8 @@ impl Berth {
         Ok(Some(Report {
             group: self.index,
             number: self.number,
+            id,
+            prepared,
             findings: payload.findings(),
             usage: meter.usage(),
             path,

@@ -1,19 +1,27 @@
 //! From the reports of workers to the result of a job: sums, merged histograms, first failures.
 
-use schedlab_model::{Arrivals, Histogram};
+use schedlab_model::{Arrivals, Direction, Histogram};
 
 use super::error;
 use super::job::{Group, Job};
 use super::result::{
-    FirstError, GroupResult, JobResult, Latency, Mismatch, SideResult, WorkerResult,
+    FirstError, GroupResult, JobResult, Latency, Mismatch, Prepared, SeriesResult, SideResult,
+    Transactions, WorkerResult,
 };
 use super::run::Report;
+use super::series;
 
 /// A worker that was running or ready to run for this share of the window was the limit itself.
 const BUSY_SHARE: f64 = 0.95;
 
 /// The result of a job whose workers reported `reports`.
-pub(crate) fn sum_up(job: &Job, reports: &[Report], fallbacks: &[Option<String>]) -> JobResult {
+/// The gate opened at `gate_ns`.
+pub(crate) fn sum_up(
+    job: &Job,
+    reports: &[Report],
+    fallbacks: &[Option<String>],
+    gate_ns: u64,
+) -> JobResult {
     let groups: Vec<GroupResult> = job
         .groups
         .iter()
@@ -23,6 +31,7 @@ pub(crate) fn sum_up(job: &Job, reports: &[Report], fallbacks: &[Option<String>]
             mine.sort_by_key(|report| report.number);
             GroupResult {
                 fallback: fallbacks[index].clone(),
+                series: series(group, &mine, gate_ns),
                 ..sum_up_group(group, &mine)
             }
         })
@@ -35,7 +44,6 @@ pub(crate) fn sum_up(job: &Job, reports: &[Report], fallbacks: &[Option<String>]
 }
 
 fn sum_up_group(group: &Group, reports: &[&Report]) -> GroupResult {
-    let record = group.workload.record.0;
     let sum = |of: &dyn Fn(&Report) -> u64| reports.iter().map(|r| of(r)).sum::<u64>();
     let mut result = GroupResult {
         name: group.name.clone(),
@@ -48,18 +56,29 @@ fn sum_up_group(group: &Group, reports: &[&Report]) -> GroupResult {
             .unwrap_or(0),
         cpu_user_ns: sum(&|r| r.usage.cpu.user),
         cpu_system_ns: sum(&|r| r.usage.cpu.system),
-        reads: side(reports, 0, record),
-        writes: side(reports, 1, record),
+        reads: side(reports, 0),
+        writes: side(reports, 1),
         unissued: sum(&|r| r.tally.unissued),
-        device_bytes_read: sum(&|r| r.tally.sides[0].bytes_ever(record)),
-        device_bytes_written: sum(&|r| r.tally.sides[1].bytes_ever(record)),
+        unanswered: sum(&|r| r.tally.unissued + r.tally.in_flight),
+        oldest_pending_ns: reports
+            .iter()
+            .map(|r| r.tally.oldest_pending_ns)
+            .max()
+            .unwrap_or(0),
+        responses: reports
+            .iter()
+            .flat_map(|r| r.tally.responses.clone())
+            .collect(),
+        prepared: prepared(reports),
+        device_bytes_read: sum(&|r| r.tally.sides[0].bytes_ever(u64::from(r.tally.records[0]))),
+        device_bytes_written: sum(&|r| r.tally.sides[1].bytes_ever(u64::from(r.tally.records[1]))),
         verified: sum(&|r| r.findings.checked),
         mismatches: sum(&|r| r.findings.mismatches),
         first_error: reports.iter().find_map(|r| first_error(r)),
         first_mismatch: reports.iter().find_map(|r| first_mismatch(r)),
         load_generator_bottleneck: bottleneck(group, reports),
         ring: reports.iter().find_map(|r| r.ring.clone()),
-        workers: reports.iter().map(|r| worker(r, record)).collect(),
+        workers: reports.iter().map(|r| worker(r)).collect(),
         ..GroupResult::default()
     };
     for report in reports {
@@ -72,15 +91,64 @@ fn sum_up_group(group: &Group, reports: &[&Report]) -> GroupResult {
         reports.iter().for_each(|r| lag.merge(&r.tally.start_lag));
         result.start_lag = Some(Latency::from(&lag));
     }
+    if group.log.is_some() {
+        result.transactions = Some(transactions(reports, result.elapsed_ns));
+    }
     result
 }
 
-fn side(reports: &[&Report], which: usize, record: u64) -> SideResult {
+/// Completions over time; the window is that of all workers together.
+fn series(group: &Group, reports: &[&Report], gate_ns: u64) -> SeriesResult {
+    let direction = group.workload.direction;
+    let does = [
+        direction != Direction::Write,
+        direction != Direction::Read || group.log.is_some(),
+    ];
+    let side = |which: usize| match does[which] {
+        true => series::merged(reports.iter().map(|r| &r.tally.series), which),
+        false => Vec::new(),
+    };
+    let ms = |time: Option<u64>| time.unwrap_or(0).saturating_sub(gate_ns) as f64 / 1e6;
+    let windows = || reports.iter().map(|r| r.usage.window);
+    SeriesResult {
+        bin_ms: series::BIN_NS / 1_000_000,
+        window_ms: (
+            ms(windows().map(|w| w.0).min()),
+            ms(windows().map(|w| w.1).max()),
+        ),
+        reads: side(0),
+        writes: side(1),
+    }
+}
+
+fn prepared(reports: &[&Report]) -> Prepared {
+    let all = || reports.iter().map(|r| &r.prepared);
+    Prepared {
+        discarded: all().filter_map(|p| p.discarded).reduce(|a, b| a && b),
+        refused: all().find_map(|p| p.refused.clone()),
+        primed_bytes: all().map(|p| p.primed_bytes).sum(),
+    }
+}
+
+fn transactions(reports: &[&Report], elapsed_ns: u64) -> Transactions {
+    let mut latency = Histogram::new();
+    for report in reports {
+        latency.merge(&report.tally.transactions);
+    }
+    Transactions {
+        count: latency.count(),
+        per_s: latency.count() as f64 / (elapsed_ns.max(1) as f64 / 1e9),
+        latency: Latency::from(&latency),
+    }
+}
+
+fn side(reports: &[&Report], which: usize) -> SideResult {
     let mut latency = Histogram::new();
     let mut result = SideResult::default();
-    for side in reports.iter().map(|report| &report.tally.sides[which]) {
+    for report in reports {
+        let side = &report.tally.sides[which];
         result.operations += side.operations;
-        result.bytes += side.bytes(record);
+        result.bytes += side.bytes(u64::from(report.tally.records[which]));
         result.errors += side.errors;
         result.short += side.short;
         latency.merge(&side.latency);
@@ -89,14 +157,15 @@ fn side(reports: &[&Report], which: usize, record: u64) -> SideResult {
     result
 }
 
-fn worker(report: &Report, record: u64) -> WorkerResult {
+fn worker(report: &Report) -> WorkerResult {
     let sides = &report.tally.sides;
+    let records = report.tally.records.map(u64::from);
     WorkerResult {
         worker: report.number,
         path: report.path.display().to_string(),
         elapsed_ns: report.usage.elapsed_ns,
         operations: sides.iter().map(|side| side.operations).sum(),
-        bytes: sides.iter().map(|side| side.bytes(record)).sum(),
+        bytes: sides[0].bytes(records[0]) + sides[1].bytes(records[1]),
         errors: sides.iter().map(|side| side.errors).sum(),
         short: sides.iter().map(|side| side.short).sum(),
         fsync_ns: report.fsync_ns,
@@ -105,13 +174,14 @@ fn worker(report: &Report, record: u64) -> WorkerResult {
         cpu_share: report.usage.cpu_share,
         runnable_share: report.usage.runnable_share,
         stopped_by: report.stop.name(),
+        id: report.id,
     }
 }
 
 fn first_error(report: &Report) -> Option<FirstError> {
-    let (operation, offset, errno) = report.tally.first_error?;
+    let (operation, offset, errno) = report.tally.first_error.clone()?;
     Some(FirstError {
-        operation,
+        operation: operation.into_owned(),
         path: report.path.display().to_string(),
         offset,
         error: error::name(errno),

@@ -1,16 +1,19 @@
 //! What a worker counts while it runs: per direction, inside and outside the measured window.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schedlab_model::Histogram;
+use serde::{Deserialize, Serialize};
 
 use super::error;
+use super::series::{Counts, Series};
 
 /// A worker that meets this many errors and short transfers stops.
 const ERRORS_MAX: u64 = 100;
 
 /// Why a worker stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Stop {
     Time,
     Pass,
@@ -33,7 +36,7 @@ impl Stop {
 }
 
 /// Counts of reads, or of writes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Side {
     pub operations: u64,
     pub errors: u64,
@@ -42,6 +45,8 @@ pub(crate) struct Side {
     pub latency: Histogram,
     /// Operations and short bytes outside the window.
     outside: (u64, u64),
+    /// Sum of the latencies before the window.
+    ramp_latency_ns: u64,
 }
 
 impl Side {
@@ -60,66 +65,155 @@ impl Side {
         self.outside.1 += std::mem::take(&mut self.short_bytes);
         self.errors = 0;
         self.short = 0;
+        self.ramp_latency_ns += self.latency.sum() as u64;
         self.latency.clear();
+    }
+
+    /// All completions so far, for the rate over time.
+    fn ever(&self, record: u32) -> Counts {
+        Counts {
+            operations: self.operations + self.outside.0,
+            bytes: self.bytes_ever(u64::from(record)),
+            latency_ns: self.ramp_latency_ns + self.latency.sum() as u64,
+        }
     }
 }
 
 /// All counts of a worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tally {
-    record: u32,
+    /// Bytes of a read, of a write.
+    pub records: [u32; 2],
     /// Reads and writes.
     pub sides: [Side; 2],
     pub start_lag: Histogram,
     pub unissued: u64,
+    /// Requests in flight when the window ended.
+    pub in_flight: u64,
+    /// Age of the oldest request without an answer when the window ended.
+    pub oldest_pending_ns: u64,
     pub causes: BTreeMap<i32, u64>,
     /// Operation, offset and error number of the first failure.
-    pub first_error: Option<(&'static str, u64, i32)>,
+    pub first_error: Option<(Cow<'static, str>, u64, i32)>,
+    pub series: Series,
+    /// Database clients: from the start of a transaction to the end of its commit.
+    pub transactions: Histogram,
+    /// Start (counted from the group's own) and response time of the first requests.
+    pub responses: Vec<(u64, u64)>,
+    responses_max: usize,
+    /// A response is that of a transaction, not of a request.
+    client: bool,
+    origin_ns: u64,
     failed: u64,
     draining: bool,
+    /// Completions before this time need nothing but counting.
+    plain_until: u64,
 }
 
 impl Tally {
-    pub(crate) fn new(record: u32) -> Tally {
+    /// The counts of a worker that moves so many bytes by a read and by a write.
+    pub(crate) fn new(records: [u32; 2]) -> Tally {
         Tally {
-            record,
+            records,
             sides: Default::default(),
             start_lag: Histogram::new(),
             unissued: 0,
+            in_flight: 0,
+            oldest_pending_ns: 0,
             causes: BTreeMap::new(),
             first_error: None,
+            series: Series::new(),
+            transactions: Histogram::new(),
+            responses: Vec::new(),
+            responses_max: 0,
+            client: false,
+            origin_ns: 0,
             failed: 0,
             draining: false,
+            plain_until: u64::MAX,
         }
+    }
+
+    /// Keeps the response times of so many requests one by one; those of a database `client` are
+    /// transactions.
+    pub(crate) fn keep_responses(&mut self, count: usize, client: bool) {
+        self.responses_max = count;
+        self.client = client;
+        self.responses.reserve_exact(count);
+    }
+
+    /// The clock starts: the gate opened at `gate_ns`, this worker begins `now`.
+    pub(crate) fn begin(&mut self, gate_ns: u64, now: u64) {
+        self.origin_ns = now;
+        self.series.begin(gate_ns, now);
+        self.look_ahead();
+    }
+
+    fn look_ahead(&mut self) {
+        let kept = self.client || self.responses.len() == self.responses_max;
+        let plain = !self.draining && kept;
+        self.plain_until = if plain { self.series.next_ns() } else { 0 };
+    }
+
+    fn ever(&self) -> [Counts; 2] {
+        [0, 1].map(|side| self.sides[side].ever(self.records[side]))
     }
 
     /// The warm-up is over: what was counted so far lies outside the window.
     pub(crate) fn begin_window(&mut self) {
         self.sides.iter_mut().for_each(Side::leave_out);
         self.start_lag.clear();
+        self.transactions.clear();
     }
 
     /// The window is over: completions from now on only enter latencies and device bytes.
-    pub(crate) fn end_window(&mut self) {
+    pub(crate) fn end_window(&mut self, now: u64) {
+        self.series.end(now, self.ever());
         self.draining = true;
+        self.look_ahead();
     }
 
-    /// Counts a completed request: `result` is the bytes moved, or a negative error number.
-    /// Gives whether it moved the whole record.
+    /// A request that has no answer when the window ends.
+    pub(crate) fn leave_pending(&mut self, age_ns: u64) {
+        self.in_flight += 1;
+        self.oldest_pending_ns = self.oldest_pending_ns.max(age_ns);
+    }
+
+    /// A transaction that began at `started` is committed.
+    pub(crate) fn commit(&mut self, started: u64, now: u64) {
+        self.transactions.record(now.saturating_sub(started));
+        self.respond(started, now);
+    }
+
+    fn respond(&mut self, started: u64, now: u64) {
+        if self.responses.len() < self.responses_max {
+            let response = (
+                started.saturating_sub(self.origin_ns),
+                now.saturating_sub(started),
+            );
+            self.responses.push(response);
+        }
+    }
+
+    /// Counts a request that completed `now`: `result` is the bytes moved, or a negative error
+    /// number. Gives whether it moved the whole record.
     #[inline]
     pub(crate) fn complete(
         &mut self,
         is_write: bool,
         offset: u64,
         result: i32,
+        now: u64,
         latency_ns: u64,
     ) -> bool {
-        let side = &mut self.sides[usize::from(is_write)];
-        if result as u32 == self.record && !self.draining {
+        let which = usize::from(is_write);
+        if result as u32 == self.records[which] && now < self.plain_until {
+            let side = &mut self.sides[which];
             side.operations += 1;
             side.latency.record(latency_ns);
             return true;
         }
-        self.complete_unusually(is_write, offset, result, latency_ns)
+        self.complete_unusually(is_write, offset, result, now, latency_ns)
     }
 
     #[cold]
@@ -128,15 +222,24 @@ impl Tally {
         is_write: bool,
         offset: u64,
         result: i32,
+        now: u64,
         latency_ns: u64,
     ) -> bool {
-        let side = &mut self.sides[usize::from(is_write)];
+        if !self.draining {
+            self.series.advance(now, self.ever());
+            if !self.client {
+                self.respond(now.saturating_sub(latency_ns), now);
+            }
+            self.look_ahead();
+        }
+        let which = usize::from(is_write);
+        let side = &mut self.sides[which];
         if result < 0 {
             side.errors += 1;
             self.fail(if is_write { "write" } else { "read" }, offset, -result);
             return false;
         }
-        let whole = result as u32 == self.record;
+        let whole = result as u32 == self.records[which];
         side.latency.record(latency_ns);
         if !whole {
             side.short += 1;
@@ -155,12 +258,14 @@ impl Tally {
     pub(crate) fn fail(&mut self, operation: &'static str, offset: u64, errno: i32) {
         self.failed += 1;
         *self.causes.entry(errno).or_default() += 1;
-        self.first_error.get_or_insert((operation, offset, errno));
+        self.first_error
+            .get_or_insert((Cow::Borrowed(operation), offset, errno));
     }
 
     /// An arrival that was due but never issued, of this age.
     pub(crate) fn give_up(&mut self, is_write: bool, age_ns: u64) {
         self.unissued += 1;
+        self.oldest_pending_ns = self.oldest_pending_ns.max(age_ns);
         self.sides[usize::from(is_write)].latency.record(age_ns);
     }
 
@@ -190,14 +295,14 @@ mod tests {
 
     #[test]
     fn bytes_of_the_window_and_of_all_time_are_kept_apart() {
-        let mut tally = Tally::new(4096);
-        assert!(tally.complete(false, 0, 4096, 10));
-        assert!(!tally.complete(false, 0, 100, 10));
+        let mut tally = Tally::new([4096; 2]);
+        assert!(tally.complete(false, 0, 4096, 1, 10));
+        assert!(!tally.complete(false, 0, 100, 1, 10));
         tally.begin_window();
-        assert!(tally.complete(false, 0, 4096, 10));
-        assert!(!tally.complete(false, 0, 512, 10));
-        tally.end_window();
-        assert!(tally.complete(false, 0, 4096, 10));
+        assert!(tally.complete(false, 0, 4096, 1, 10));
+        assert!(!tally.complete(false, 0, 512, 1, 10));
+        tally.end_window(2);
+        assert!(tally.complete(false, 0, 4096, 1, 10));
         let reads = &tally.sides[0];
         assert_eq!((reads.operations, reads.short), (1, 1));
         assert_eq!(reads.bytes(4096), 4096 + 512);
@@ -207,16 +312,16 @@ mod tests {
 
     #[test]
     fn a_full_disk_stops_at_once_and_other_errors_after_a_hundred() {
-        let mut tally = Tally::new(512);
+        let mut tally = Tally::new([512; 2]);
         for _ in 0..99 {
-            tally.complete(true, 512, -libc::EIO, 1);
+            tally.complete(true, 512, -libc::EIO, 1, 1);
         }
         assert_eq!(tally.verdict(), None);
-        tally.complete(true, 0, -libc::EIO, 1);
+        tally.complete(true, 0, -libc::EIO, 1, 1);
         assert_eq!(tally.verdict(), Some(Stop::Errors));
-        assert_eq!(tally.first_error, Some(("write", 512, libc::EIO)));
-        let mut full = Tally::new(512);
-        full.complete(true, 0, -libc::ENOSPC, 1);
+        assert_eq!(tally.first_error, Some(("write".into(), 512, libc::EIO)));
+        let mut full = Tally::new([512; 2]);
+        full.complete(true, 0, -libc::ENOSPC, 1, 1);
         assert_eq!(full.verdict(), Some(Stop::NoSpace));
         assert_eq!(full.causes().next(), Some(("ENOSPC".into(), 1)));
     }

@@ -11,7 +11,8 @@ use rustix::fs::{
 use schedlab_model::{Bytes, Direction};
 
 use super::error::IoError;
-use super::job::{EngineKind, FileState, Group, Sync};
+use super::job::{descriptor_path, EngineKind, FileState, Group, Sync};
+use super::shared::Control;
 
 /// An open file and where its records begin.
 pub(crate) struct Target {
@@ -24,7 +25,7 @@ impl Target {
     /// Opens the file of `worker` as its group asks.
     pub(crate) fn open(group: &Group, worker: u32) -> Result<Target, IoError> {
         let path = group.path_of(worker);
-        check_kind(group, &path)?;
+        check_kind(group, &path, &group.open_path_of(worker))?;
         let mut flags = OFlags::CLOEXEC | OFlags::NOATIME;
         // A mapping that is written needs to be readable, too.
         flags |= match (group.workload.direction, group.engine) {
@@ -44,9 +45,10 @@ impl Target {
             flags |= OFlags::CREATE | OFlags::TRUNC;
         }
         let mode = Mode::RUSR | Mode::WUSR;
-        let file = open(&path, flags, mode)
+        let opened = group.open_path_of(worker);
+        let file = open(&opened, flags, mode)
             // Only the owner of a file may leave its access time alone.
-            .or_else(|_| open(&path, flags - OFlags::NOATIME, mode))
+            .or_else(|_| open(&opened, flags - OFlags::NOATIME, mode))
             .map_err(IoError::system(&path, "open"))?;
         let target = Target {
             offset: group.offset_of(worker),
@@ -128,9 +130,79 @@ impl Target {
     }
 }
 
+/// The open log of a database client.
+pub(crate) struct LogTarget {
+    file: OwnedFd,
+    /// Offset and length of the part of a device that the log goes round in; a file grows.
+    round: Option<(u64, u64)>,
+    buffer: Vec<u8>,
+}
+
+impl LogTarget {
+    /// Opens the log of a group that has one.
+    pub(crate) fn open(group: &Group) -> Result<Option<LogTarget>, IoError> {
+        let Some(log) = &group.log else {
+            return Ok(None);
+        };
+        let opened = log.fd.map_or_else(|| log.path.clone(), descriptor_path);
+        let failed = |operation| IoError::system(&log.path, operation);
+        let flags = OFlags::CLOEXEC | OFlags::WRONLY;
+        let is_device = rustix::fs::stat(&opened)
+            .is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::BlockDevice);
+        if !is_device {
+            let flags = flags | OFlags::CREATE | OFlags::APPEND;
+            let file =
+                open(&opened, flags, Mode::RUSR | Mode::WUSR).map_err(failed("open the log"))?;
+            return Ok(Some(LogTarget::new(file, None, log.record)));
+        }
+        let span = log
+            .span
+            .map_or(0, |span| span.0 / log.record.0 * log.record.0);
+        if span == 0 {
+            let reason = "on a device it needs a span of at least one record";
+            return Err(group.refuse("log", reason.into()));
+        }
+        let file = open(&opened, flags, Mode::empty()).map_err(failed("open the log"))?;
+        let size = seek(&file, SeekFrom::End(0)).map_err(failed("seek"))?;
+        let end = log.offset.0.saturating_add(span);
+        if size < end {
+            return Err(IoError::TooSmall {
+                path: log.path.clone(),
+                size: Bytes(size),
+                needed: Bytes(end),
+            });
+        }
+        let round = Some((log.offset.0, span));
+        Ok(Some(LogTarget::new(file, round, log.record)))
+    }
+
+    fn new(file: OwnedFd, round: Option<(u64, u64)>, record: Bytes) -> LogTarget {
+        LogTarget {
+            file,
+            round,
+            buffer: vec![0x5a; record.0 as usize],
+        }
+    }
+
+    /// Appends a record and makes it durable; the bytes moved or a negative error number.
+    pub(crate) fn append(&mut self, number: u64, control: &Control, group: usize) -> i32 {
+        let size = self.buffer.len().min(8);
+        self.buffer[..size].copy_from_slice(&number.to_le_bytes()[..size]);
+        let written = match self.round {
+            None => rustix::io::write(&self.file, &self.buffer),
+            Some((offset, span)) => {
+                let at = control.append(group, self.buffer.len() as u64) % span;
+                rustix::io::pwrite(&self.file, &self.buffer, offset + at)
+            }
+        };
+        let moved = written.and_then(|moved| rustix::fs::fdatasync(&self.file).map(|()| moved));
+        moved.map_or_else(|errno| -errno.raw_os_error(), |moved| moved as i32)
+    }
+}
+
 /// Refuses what cannot be read and written at offsets (a FIFO would even block its opening).
-fn check_kind(group: &Group, path: &Path) -> Result<(), IoError> {
-    let Ok(stat) = rustix::fs::stat(path) else {
+fn check_kind(group: &Group, path: &Path, opened: &Path) -> Result<(), IoError> {
+    let Ok(stat) = rustix::fs::stat(opened) else {
         return Ok(()); // opening it says what is wrong, or creates it
     };
     let found = match FileType::from_raw_mode(stat.st_mode) {

@@ -11,16 +11,16 @@
 //!
 //! With `direct` both open the device with `O_DIRECT` (`hdparm --direct`).
 
-use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use rustix::fs::{fadvise, open, seek, Advice, FileType, Mode, OFlags, SeekFrom};
-use rustix::io::{pread, Errno};
+use rustix::fs::{open, seek, Mode, OFlags, SeekFrom};
+use rustix::io::pread;
 use serde::Serialize;
 
 use super::buffer::Region;
 use super::clock;
 use super::error::IoError;
+use super::prepare::drop_cache_of;
 use super::run::Wish;
 
 const BLOCK: usize = 2 << 20;
@@ -30,7 +30,6 @@ const DEVICE_NS: u64 = 3_000_000_000;
 const REST_BEFORE_CACHED_NS: u64 = 1_000_000_000;
 const REST_BEFORE_DEVICE_NS: u64 = 3_000_000_000;
 const SECTOR: usize = 512;
-const BLKFLSBUF: libc::Ioctl = 0x1261;
 /// How often the caller is asked whether to go on.
 const POLL_NS: u64 = 20_000_000;
 
@@ -95,7 +94,7 @@ pub fn measure(
     if timings.interrupted {
         return Ok(timings);
     }
-    drop_cache(&file).map_err(IoError::system(path, "drop the cache"))?;
+    drop_cache_of(&file, 0, None).map_err(IoError::system(path, "drop the cache"))?;
     timings.interrupted = rest(REST_BEFORE_DEVICE_NS, poll);
     if timings.interrupted {
         return Ok(timings);
@@ -151,22 +150,4 @@ fn window(
             }
         }
     }
-}
-
-/// Makes the next reads come from the device.
-fn drop_cache(file: &impl std::os::fd::AsFd) -> Result<(), Errno> {
-    rustix::fs::fsync(file)?;
-    let mode = rustix::fs::fstat(file)?.st_mode;
-    if FileType::from_raw_mode(mode) == FileType::BlockDevice {
-        // SAFETY: BLKFLSBUF takes no argument.
-        if unsafe { libc::ioctl(file.as_fd().as_raw_fd(), BLKFLSBUF, 0) } != 0 {
-            return Err(last_errno());
-        }
-        return Ok(());
-    }
-    fadvise(file, 0, None, Advice::DontNeed)
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

@@ -6,7 +6,8 @@
 //! header (magic, seed, offset, generation) followed by a stream that depends on all three: a
 //! single flipped byte, a record at the wrong place, of another job, or of an older pass is found.
 
-use super::order::Step;
+use schedlab_model::Step;
+use serde::{Deserialize, Serialize};
 
 /// Smallest record that can be verified: header and some data.
 pub const RECORD_MIN: u64 = 64;
@@ -31,7 +32,7 @@ pub(crate) struct Marks {
 }
 
 /// What checking found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Findings {
     pub checked: u64,
     pub mismatches: u64,

@@ -1,66 +1,27 @@
 //! One worker: what it owns before the clock starts, and the measured window as it sees it.
 //!
-//! **Threads, not processes.** IOzone and fio fork; here a worker is a thread of the process that
-//! holds the Python interpreter, because forking a threaded interpreter can deadlock in its
-//! allocator, and because a thread's results need no shared memory and its Ctrl-C no signals.
-//! Nothing that a scheduler sees is lost: a thread has its own I/O context (`CLONE_IO` is not
-//! set), so bfq gives it its own queue, and its CPU time is counted apart (`RUSAGE_THREAD`).
-//! What threads would share and processes would not is taken apart: each worker has its own open
-//! file, buffers, ring, counters, and, by `unshare(CLONE_FILES)`, its own file table, so no
-//! reference count is contended. The address space stays shared; only the mmap engine can feel
-//! that (page faults of several workers meet in one `mm`).
+//! **Threads or processes.** A worker is a thread of the process that holds the Python interpreter,
+//! or (`process`) a process of its own, forked by [`super::process`]. A thread starts faster, needs
+//! no memory to be copied and has its own I/O context (`CLONE_IO` is not set), so bfq gives it its
+//! own queue; its CPU time is counted apart (`RUSAGE_THREAD`). What threads would share is taken
+//! apart: each has its own open file, buffers, ring, counters and, by `unshare(CLONE_FILES)`, its
+//! own file table. What only a process can have is a cgroup of its own, without which weights
+//! and limits cannot be seen.
 
-use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
 
-use super::arrivals::Schedule;
+use schedlab_model::{Schedule, Step, Steps};
+use serde::{Deserialize, Serialize};
+
 use super::clock::{self, Cpu};
 use super::error::IoError;
-use super::job::{Group, Job};
-use super::order::{Step, Steps};
+use super::job::{AtEnd, Group, Job};
+use super::prepare;
+use super::result::Prepared;
+use super::shared::Control;
 use super::tally::{Stop, Tally};
-use super::target::Target;
+use super::target::{LogTarget, Target};
 use super::verify::Payload;
-
-/// What the main thread tells the workers.
-pub(crate) struct Control {
-    wish: AtomicU8,
-    /// An eventfd that becomes readable when the wish changes.
-    pub wake: RawFd,
-}
-
-const RUN: u8 = 0;
-const TIME_OVER: u8 = 1;
-const INTERRUPT: u8 = 2;
-
-impl Control {
-    pub(crate) fn new(wake: RawFd) -> Control {
-        Control {
-            wish: AtomicU8::new(RUN),
-            wake,
-        }
-    }
-
-    /// The window is over, also for workers whose requests do not come back.
-    pub(crate) fn time_over(&self) {
-        self.wish.fetch_max(TIME_OVER, Ordering::Relaxed);
-    }
-
-    /// Stop at once.
-    pub(crate) fn interrupt(&self) {
-        self.wish.store(INTERRUPT, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn stop(&self) -> Option<Stop> {
-        match self.wish.load(Ordering::Relaxed) {
-            RUN => None,
-            TIME_OVER => Some(Stop::Time),
-            _ => Some(Stop::Interrupt),
-        }
-    }
-}
 
 /// CPU use and clock at one moment.
 #[derive(Clone, Copy, Default)]
@@ -81,9 +42,11 @@ impl Moment {
 }
 
 /// What the measured window of a worker cost.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Usage {
     pub elapsed_ns: u64,
+    /// Both ends of the window, of the monotonic clock.
+    pub window: (u64, u64),
     pub cpu: Cpu,
     /// CPU time over wall time.
     pub cpu_share: f64,
@@ -114,6 +77,7 @@ impl Meter {
         let precise = both.map(|(end, begin)| share(end.0.saturating_sub(begin.0)));
         Usage {
             elapsed_ns,
+            window: (began.time, ended.time),
             cpu,
             cpu_share: precise.unwrap_or(share(cpu.user + cpu.system)),
             runnable_share: both
@@ -121,6 +85,9 @@ impl Meter {
         }
     }
 }
+
+/// How long a worker sleeps without looking at what the main thread wants.
+const SLICE_NS: u64 = 20_000_000;
 
 /// Everything that a worker needs in its hot loop.
 pub(crate) struct Worker {
@@ -130,8 +97,13 @@ pub(crate) struct Worker {
     pub schedule: Option<Schedule>,
     pub payload: Payload,
     pub tally: Tally,
-    control: Arc<Control>,
+    pub log: Option<LogTarget>,
+    pub prepared: Prepared,
+    pub control: Arc<Control>,
+    /// Number of the group.
+    pub index: usize,
     record: u64,
+    start_after_ns: u64,
     ramp_ns: u64,
     window_ns: Option<u64>,
     /// The next time at which `turn` has something to do.
@@ -144,6 +116,7 @@ impl Worker {
     /// Opens the target and prepares orders and marks.
     pub(crate) fn prepare(
         job: &Job,
+        index: usize,
         group: &Arc<Group>,
         number: u32,
         control: &Arc<Control>,
@@ -151,15 +124,26 @@ impl Worker {
         let workload = group.workload_of(number);
         let records = workload.records();
         let ns = |seconds: f64| (seconds * 1e9) as u64;
+        let target = Target::open(group, number)?;
+        let log = LogTarget::open(group)?;
+        let log_record = group.log.as_ref().map_or(workload.record, |log| log.record);
+        let mut tally = Tally::new([workload.record.0 as u32, log_record.0 as u32]);
+        if let Some(count) = group.requests {
+            tally.keep_responses(count as usize, log.is_some());
+        }
         Ok(Worker {
-            target: Target::open(group, number)?,
-            steps: Steps::new(&workload, job.seconds.is_none()),
+            prepared: prepare::region(group, &target)?,
+            target,
+            log,
+            index,
+            steps: Steps::new(&workload, group.steps(job.seconds.is_some())),
             schedule: Schedule::new(workload.arrivals, workload.seed),
             payload: Payload::new(group.verify, group.workload.seed, records, group.generation),
-            tally: Tally::new(workload.record.0 as u32),
+            tally,
             group: Arc::clone(group),
             control: Arc::clone(control),
             record: workload.record.0,
+            start_after_ns: group.start_after_ms * 1_000_000,
             ramp_ns: ns(job.ramp_seconds),
             window_ns: job.seconds.map(ns),
             next_event: 0,
@@ -168,20 +152,34 @@ impl Worker {
         })
     }
 
+    /// A newcomer waits until it is its time, or until the job is over.
+    fn await_turn(&self, gate_ns: u64) {
+        let start = gate_ns + self.start_after_ns;
+        while self.start_after_ns > 0 && self.control.stop().is_none() {
+            let now = clock::now();
+            if now >= start {
+                return;
+            }
+            clock::sleep_until(start.min(now + SLICE_NS));
+        }
+    }
+
     /// Starts the worker's clock; the job's clock started at `gate_ns`.
     pub(crate) fn begin(&mut self, gate_ns: u64) -> u64 {
         if self.schedule.is_some() {
             // Timers of this thread fire when due, not up to 50 µs later.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         }
+        self.await_turn(gate_ns);
         let now = clock::now();
         if let Some(schedule) = &mut self.schedule {
             schedule.begin(now);
         }
-        self.ramping = self.ramp_ns > 0;
+        self.tally.begin(gate_ns, now);
+        self.ramping = self.ramp_ns > 0 && self.start_after_ns == 0;
         self.next_event = gate_ns + self.ramp_ns;
         if !self.ramping {
-            self.open_window(now, gate_ns);
+            self.open_window(now, self.next_event);
         }
         now
     }
@@ -210,13 +208,12 @@ impl Worker {
         if self.ramping {
             self.open_window(now, now);
         }
-        self.tally.end_window();
+        self.tally.end_window(now);
         self.meter.ended = Moment::now(now);
     }
 
     /// The time until which a worker without work may sleep.
     pub(crate) fn sleep_limit(&self, now: u64) -> u64 {
-        const SLICE_NS: u64 = 20_000_000;
         self.next_event.min(now + SLICE_NS)
     }
 
@@ -224,12 +221,32 @@ impl Worker {
     #[inline]
     pub(crate) fn draw(&mut self) -> Option<(Step, u64)> {
         loop {
-            let step = self.steps.next()?;
+            let Some(step) = self.steps.next() else {
+                self.begin_anew()?;
+                continue;
+            };
             if self.payload.claim(step) {
                 let offset = self.target.offset + u64::from(step.record) * self.record;
                 return Some((step, offset));
             }
         }
+    }
+
+    /// After a pass whose end drops the cache, lets the next one be drawn.
+    #[cold]
+    fn begin_anew(&mut self) -> Option<()> {
+        let again = self.group.at_end == AtEnd::Drop && self.window_ns.is_some();
+        if !again || self.group.requests.is_some() {
+            return None;
+        }
+        let dropped = prepare::drop_cache(&self.target, &self.group);
+        if let Err(errno) = dropped {
+            let (offset, errno) = (self.target.offset, errno.raw_os_error());
+            self.tally.fail("drop the cache", offset, errno);
+            return None;
+        }
+        self.steps.allow(self.group.records_per_worker());
+        Some(())
     }
 
     /// Open loop: counts the arrivals that were due when time ran out.

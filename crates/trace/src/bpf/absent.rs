@@ -1,5 +1,6 @@
 //! Stands in where schedlab was built without clang or without the feature `bpf`.
 
+use crate::blocks::{BlockOptions, ClassName, Cost, Depths, Group, Interval, Lost, Totals};
 use crate::collector::Collected;
 use crate::{Method, Options, TraceError};
 
@@ -16,5 +17,67 @@ impl BpfCapture {
 
     pub fn finish(self) -> Result<(Collected, u64), TraceError> {
         match self {}
+    }
+}
+
+/// Never exists.
+pub(crate) enum Never {}
+
+/// Holds what never exists.
+pub(crate) struct Blocks {
+    never: Never,
+    pub sees_limits: bool,
+}
+
+impl Blocks {
+    pub fn start(_: (u32, u32), _: u64, _: &BlockOptions) -> Result<Self, String> {
+        Err("schedlab was built without BPF (clang or libelf was missing)".to_owned())
+    }
+
+    pub fn add(&self, _: usize, _: u32) -> Result<(), String> {
+        match self.never {}
+    }
+
+    pub fn depths(&self) -> Result<Depths, String> {
+        match self.never {}
+    }
+
+    pub fn group(&self, _: usize, _: usize, _: usize) -> Result<Group, String> {
+        match self.never {}
+    }
+
+    pub fn interval(&self, _: usize, _: usize) -> Result<Interval, String> {
+        match self.never {}
+    }
+
+    pub fn totals(&self) -> Result<(Totals, Lost), String> {
+        match self.never {}
+    }
+
+    pub fn found(&self, _: usize, _: usize) -> Result<Vec<ClassName>, String> {
+        match self.never {}
+    }
+
+    pub fn cost(&self) -> Option<Cost> {
+        match self.never {}
+    }
+
+    pub fn detach(&mut self) {
+        match self.never {}
+    }
+}
+
+/// Never exists.
+pub(crate) struct RunQueue {
+    never: Never,
+}
+
+impl RunQueue {
+    pub fn start(_: &[(u32, i32)]) -> Result<Self, String> {
+        Err("schedlab was built without BPF (clang or libelf was missing)".to_owned())
+    }
+
+    pub fn finish(self, _: u32) -> Result<(Vec<[crate::runqueue::Waits; 2]>, u64), String> {
+        match self.never {}
     }
 }

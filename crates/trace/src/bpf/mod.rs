@@ -3,6 +3,12 @@
 //! The ring is read from a thread of its own that inherits the caller's CPUs, so measured
 //! processes pinned elsewhere are not disturbed, and nobody is woken at a switch.
 
+mod blocks;
+mod runqueue;
+
+pub(crate) use blocks::Blocks;
+pub(crate) use runqueue::RunQueue;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{sync_channel, SyncSender};
 use std::sync::Arc;

@@ -8,6 +8,7 @@ from schedlab.cli import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("schedlab.cli.cpu.run:run", "N TIME: run N workers for TIME (`run` may be left out)."),
+    "compare": ("schedlab.cli.cpu.compare:compare", "Compare CPU policies for a work."),
     "cost": ("schedlab.cli.cpu.cost:cost", "Measure what a context switch costs."),
     "sweep": ("schedlab.cli.cpu.sweep:sweep", "Compare quanta, as one experiment."),
 }

@@ -1,4 +1,4 @@
-"""`schedlab import`: somebody's existing measurements become a result folder, one file a format."""
+"""`schedlab import`: existing measurements become a result folder."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import click
 from schedlab.cli import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "dmesg": ("schedlab.cli.import_.dmesg:dmesg", "Kernel logs with a line per CPU burst."),
+    "dmesg": ("schedlab.cli.import_.tools:dmesg", "Kernel logs with a line per CPU burst."),
     "csv": ("schedlab.cli.import_.csv:csv", "A long-format CSV, by a mapping of its columns."),
-    "fio": ("schedlab.cli.import_.fio:fio", "fio's JSON and json+ output."),
+    "fio": ("schedlab.cli.import_.tools:fio", "fio's JSON and json+ output."),
     "fio-job": ("schedlab.cli.import_.fio_job:fio_job", "A fio job file, as our engine's job."),
-    "hdparm": ("schedlab.cli.import_.hdparm:hdparm", "Text of hdparm -tT."),
-    "iozone": ("schedlab.cli.import_.iozone:iozone", "IOzone: text, -R and BIFF2 (-b)."),
-    "time": ("schedlab.cli.import_.time:time", "time(1) and the time of bash, zsh and POSIX."),
+    "hdparm": ("schedlab.cli.import_.tools:hdparm", "Text of hdparm -tT."),
+    "iozone": ("schedlab.cli.import_.tools:iozone", "IOzone: text, -R and BIFF2 (-b)."),
+    "time": ("schedlab.cli.import_.tools:time", "time(1) and the time of bash, zsh and POSIX."),
 }
 
 
 @click.group(name="import", cls=LazyGroup, commands_by_name=COMMANDS)
 def import_() -> None:
-    """Import existing measurements, so that `schedlab analyse` can judge them."""
+    """Import existing measurements, for `schedlab analyse`."""

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from schedlab.cli.types import Size
-from schedlab.errors import SpecError
 
 
 @click.command()
@@ -48,43 +47,20 @@ def extract(
 
     Writing everything to the disk counts as well. Caches are dropped before every repetition.
     """
-    from schedlab.cli.conduct import say, signals_interrupt
-    from schedlab.host.control import Control
-    from schedlab.run import source_tree
-    from schedlab.run.workloads.archive_extraction import extraction
+    from schedlab.app.extraction import extractions
+    from schedlab.cli.show import say, signals_interrupt
 
-    if make_archive and archive.exists():
-        raise SpecError(f"{archive}: exists", "leave --make-archive out, or name another file")
-    if make_archive:
-        say(
-            f"made {archive}: "
-            f"{source_tree.write_archive(archive, size, decompressor, seed=1)} files"
-        )
-    if not archive.is_file():
-        raise SpecError(f"{archive}: is not a file", "name a tar archive, or add --make-archive")
+    made = (size, decompressor) if make_archive else None
     rows = []
-    with signals_interrupt(), Control(report=say) as control:
-        own = control.directory(directory)
-        for _ in range(repeat):
-            control.drop_caches()
-            real, user, system, status, message = extraction(archive, own)
-            if status:
-                raise SpecError(f"{archive}: {message}", "is it a tar archive?")
-            rows.append(
-                {
-                    "real_s": real,
-                    "user_s": user,
-                    "system_s": system,
-                    "cpu_share": (user + system) / real,
-                }
-            )
+    with signals_interrupt():
+        for row in extractions(archive, directory, repeat, made, say):
+            rows.append(row)
             if not as_json:
-                row = rows[-1]
                 click.echo(
-                    f"real {real:.3f} s   user {user:.3f} s   sys {system:.3f} s   "
-                    f"CPU {row['cpu_share']:.0%}"
+                    f"real {row['real_s']:.3f} s   user {row['user_s']:.3f} s   "
+                    f"sys {row['system_s']:.3f} s   CPU {row['cpu_share']:.0%}"
                 )
     if as_json:
         click.echo(json.dumps({"schema": 1, "runs": rows}))
     elif min(row["cpu_share"] for row in rows) >= 0.9:
-        say("note: bound by the CPU: this extraction cannot tell schedulers apart")
+        say("note: limited by the CPU: this extraction cannot tell schedulers apart")

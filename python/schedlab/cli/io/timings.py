@@ -19,7 +19,7 @@ def timings(devices: tuple[Path, ...], direct: bool, as_json: bool) -> None:
 
     MB are 2^20 bytes, as there. Only reads; a file can be named as well.
     """
-    from schedlab.run.place import device_timings
+    from schedlab.app.single_load import device_timings
 
     found = {}
     for device in devices:

@@ -11,17 +11,17 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_labs(as_json: bool) -> None:
     """List the ready-made experiments: name, title, what the study was."""
-    import dataclasses
     import textwrap
 
-    from schedlab.cli.conduct import terminal
-    from schedlab.cli.lab import labs
+    from schedlab.app.labs import labs
+    from schedlab.cli.show import terminal
 
-    found = labs()
+    found = labs().values()
     if as_json:
-        click.echo(json.dumps([dataclasses.asdict(each) for each in found.values()]))
+        rows = [{"name": e.name, "title": e.title, "study": e.study, "kind": e.kind} for e in found]
+        click.echo(json.dumps(rows))
         return
     width = min(terminal()[0], 100)
-    for each in found.values():
+    for each in found:
         click.echo(f"{each.name}: {each.title}")
         click.echo(textwrap.fill(each.study, width, initial_indent="  ", subsequent_indent="  "))

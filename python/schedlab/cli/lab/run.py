@@ -1,38 +1,74 @@
-"""`schedlab lab run`: a ready-made experiment, with the target of your choice."""
+"""`schedlab lab run`: a ready-made experiment, on the target of your choice."""
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.errors import SpecError
+from schedlab.cli.options import (
+    dry_run_option,
+    json_option,
+    out_option,
+    permission_of,
+    place_of,
+    seed_option,
+    target_options,
+)
+
+if TYPE_CHECKING:
+    from schedlab.result import Result
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+@click.command()
 @click.argument("name")
-@click.option("--scale", type=click.Choice(["small", "full"]), default="small", show_default=True)
-@click.pass_context
-def run(ctx: click.Context, name: str, scale: str) -> None:
-    """Carry out the lab NAME. Further options go to its command and win over the lab's own.
+@click.option("--scale", type=click.Choice(["small", "full"]), default="small", show_default=True,
+              help="small: minutes; full: as large as the study.")  # fmt: skip
+@target_options
+@click.option("--schedulers", help="Candidates in place of the lab's own: none,bfq.")
+@click.option("--blocks", type=click.IntRange(1, 10_000), help="Number of blocks.")
+@seed_option
+@out_option
+@dry_run_option
+@json_option
+def run(
+    name: str,
+    scale: Any,
+    schedulers: str | None,
+    blocks: int | None,
+    seed: int | None,
+    out: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    **typed: Any,
+) -> None:
+    """Run the lab NAME; a temporary loop device is its target unless you name another.
 
-    For example: schedlab lab run interference --scale full --device /dev/sdb
-    """
-    from schedlab.cli import cli
-    from schedlab.cli.conduct import say
-    from schedlab.cli.lab import labs
+    For example: schedlab lab run interference --scale full --device /dev/sdb --destroy-data
+    /dev/sdb
+    """  # fmt: skip
+    from schedlab.app.labs import Wishes, lab_experiment, lab_named
+    from schedlab.cli.show import run_and_present, say
 
-    found = labs()
-    if name not in found:
-        raise SpecError(f"lab {name!r} is not known", f"use one of: {', '.join(found)}")
-    chosen = found[name]
-    typed = list(ctx.args)
-    words = [*chosen.arguments(scale, without=named(typed)), *typed]
-    say(f"{chosen.title}: schedlab {shlex.join(words)}")
-    cli.main(args=words, prog_name="schedlab", standalone_mode=False)
+    lab = lab_named(name)
+    say(f"{lab.title}. {lab.study}")
+    simulated = lab.scaled(scale).get("ncq_study")
+    if simulated:
+        from schedlab.cli.sim.ncq_study import ncq_study
 
+        click.get_current_context().invoke(ncq_study, **simulated, out=out, as_json=as_json)
+        return
+    place = place_of(typed)
+    permission = permission_of(place)
+    experiment = lab_experiment(lab, scale, Wishes(place, schedulers, blocks, seed), say)
+    shown_by: Callable[[Result, bool], None] | None = None
+    if lab.kind == "cpu":
+        from schedlab.cli.cpu.sweep import present_quanta
 
-def named(typed: list[str]) -> set[str]:
-    """The options that were typed, and those that they take the place of."""
-    options = {word.partition("=")[0].removeprefix("--") for word in typed if word[:2] == "--"}
-    return options | ({"scratch"} if options & {"device", "directory"} else set())
+        shown_by = present_quanta
+    run_and_present(
+        experiment, permission, out=out, name=name, dry_run=dry_run, as_json=as_json,
+        shown_by=shown_by,
+    )  # fmt: skip

@@ -34,11 +34,11 @@ SECONDARY = ("mean_write_ms", "max_read_ms", "max_write_ms", "mean_read_ncq_ms",
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 def compare(out: Path | None, as_json: bool, **typed: Any) -> None:
     """Say which policy of the command queue is better on which workload, and by how much."""
-    from schedlab.cli.compare import create_folder, default_folder
-    from schedlab.cli.conduct import conduct, present
+    from schedlab.cli.show import run_and_present
+    from schedlab.run.admitted import Permission
 
-    folder = create_folder(experiment_of(**typed), out or default_folder("sim"))
-    present(conduct(folder), as_json)
+    how: Any = {"out": out, "name": "sim", "dry_run": False, "as_json": as_json}
+    run_and_present(experiment_of(**typed), Permission(), **how)
 
 
 def experiment_of(

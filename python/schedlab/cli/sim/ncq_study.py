@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from schedlab.sim.ncq_study import Study
 
 PAPER_READS = {("A", "s"): 0.41, ("A", "ts"): 0.27, ("A", "tsb"): 0.22, ("B", "tsb"): 0.35}
-IOPS_NOTE = "They hardly change where the device keeps up; B, C and D overload it."
-BUFFER_NOTE = "Both axes are logarithmic. A larger buffer helps every policy."
+IOPS_NOTE = "B, C and D send more than the device serves."
+BUFFER_NOTE = "The axes are logarithmic."
 POLICY_NOTE = "Black ticks: the paper's values, where its text states one."
 READ_NOTE = f"{POLICY_NOTE} For B it does not say which buffer."
 WRITE_NOTE = "The paper's text states no values."
@@ -28,7 +28,7 @@ WRITE_NOTE = "The paper's text states no values."
 @click.option("--json", "as_json", is_flag=True, help="The statements as JSON.")
 def ncq_study(requests: int, seeds: int, out: Path | None, as_json: bool) -> None:
     """Repeat the study of request scheduling in the NCQ of an SSD; resumes what it began in OUT."""
-    from schedlab.cli.compare import default_folder
+    from schedlab.app.measure import default_folder
     from schedlab.cli.sim.sweep import progress
     from schedlab.report.ncq_page import write_page
     from schedlab.sim.ncq_study import Study, study_sweep
@@ -47,8 +47,9 @@ def ncq_study(requests: int, seeds: int, out: Path | None, as_json: bool) -> Non
         }
         for each in study.statements()
     ]
+    counted = "1 seed" if seeds == 1 else f"{seeds} seeds"
     basis = (
-        f"{seeds} seeds of {requests:,} requests, means over the seeds, serial service, "
+        f"{counted} of {requests:,} requests, means over the seeds, serial service, "
         "α = 0.9 and dispatch-overtake aging except where said. The charts show what the paper's "
         "Figures 3 to 8 are about; of the paper only the numbers in its text are known."
     )
@@ -68,18 +69,18 @@ def ncq_study(requests: int, seeds: int, out: Path | None, as_json: bool) -> Non
 
 def figures(study: Study) -> list[str]:
     """The charts of the page."""
-    from schedlab.report.ncq_page import bar_chart, figure, line_chart
+    from schedlab.report.ncq_page import dot_chart, figure, line_chart
     from schedlab.sim.ncq_study import BUFFERS_MIB, POLICIES
 
     shown = []
     for direction, note in (("read", READ_NOTE), ("write", WRITE_NOTE)):
         rows = policy_rows(study, f"mean_{direction}_ms")
-        svg = bar_chart(rows, "workload", "share of FCFS", "policy")
+        svg = dot_chart(rows, "workload", "share of FCFS", "policy")
         title = f"Mean {direction} response, share of FCFS (64 MiB)"
         shown.append(figure(title, note, svg, rows))
     rows = alpha_rows(study)
     svg = line_chart(rows, "α", "longest response (ms)", "direction")
-    note = "Below 0.9 the longest response hardly grows; without aging it multiplies."
+    note = "Averages over the seeds."
     shown.append(figure("Longest response over α (A, TSB, 32 MiB)", note, svg, rows))
     for workload in ("A", "B"):
         rows = [
@@ -104,7 +105,7 @@ def figures(study: Study) -> list[str]:
         for direction in ("read", "write")
         for policy in POLICIES
     ]
-    svg = bar_chart(rows, "direction", "share of FCFS", "policy")
+    svg = dot_chart(rows, "direction", "share of FCFS", "policy")
     shown.append(figure("D from NCQ entry, share of FCFS (32 MiB)", POLICY_NOTE, svg, rows))
     rows = [
         {
@@ -116,7 +117,7 @@ def figures(study: Study) -> list[str]:
         for workload in ("A", "B", "C", "D")
         for policy in POLICIES
     ]
-    svg = bar_chart(rows, "workload", "IOPS", "policy")
+    svg = dot_chart(rows, "workload", "IOPS", "policy")
     shown.append(figure("I/O operations per second (64 MiB)", IOPS_NOTE, svg, rows))
     return shown
 

@@ -17,10 +17,14 @@ from typing import TYPE_CHECKING, Any
 from schedlab.cpu.bursts import Bursts, Capture, check
 from schedlab.cpu.crew import Quantum, held_crew, totals
 from schedlab.cpu.settings import Settings
+from schedlab.errors import HostError
+from schedlab.kinds.calculation import Calculation
+from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates
+from schedlab.run.admitted import Admitted
 from schedlab.run.backends.cpu_flip import FlipSession
-from schedlab.run.outcome import Outcome
-from schedlab.spec import Candidate, Cell, Experiment, GateFinding, Workload
+from schedlab.run.backends.cpu_policies import PolicySession
+from schedlab.spec import Candidate, Cell, GateFinding, Workload
 
 if TYPE_CHECKING:
     from schedlab._core import CpuCrew
@@ -33,48 +37,69 @@ TIMELINE_NS = 3_000_000_000
 BURST_SUM_TOLERANCE = 0.003
 
 
-def settings_of(workload: Workload, candidate: Candidate) -> Settings:
-    """The crew of a cell: the work from the workload, policy and quantum from the candidate."""
-    work, sched = workload.parameters, candidate.settings
-    seconds = work.get("seconds")
+def settings_of(work: Calculation, candidate: Candidate) -> Settings:
+    """The workers of a cell: the work from the workload, policy and quantum from the candidate."""
+    sched = candidate.settings
     slice_ms = sched.get("slice_ms")
     return Settings(
-        processes=int(work["processes"]),
-        duration_ns=None if seconds is None else int(seconds * 1e9),
+        processes=work.processes,
+        duration_ns=None if work.seconds is None else int(work.seconds * 1e9),
         policy=str(sched["policy"]),
-        priority=int(work["priority"]),
+        priority=work.priority,
         slice_ms=None if slice_ms is None else float(slice_ms),
-        cpus=tuple(work["cpus"]),
-        kernel=str(work["kernel"]),
+        cpus=work.cpus,
+        kernel=work.kernel,
     )
+
+
+def work_of(admitted: Admitted, workload: Workload, candidate: Candidate) -> Calculation:
+    """The typed parameters of a cell."""
+    kind = admitted.kind(workload, candidate)
+    assert isinstance(kind, Calculation)
+    return kind
 
 
 @contextlib.contextmanager
 def open_session(
-    experiment: Experiment, control: Control | None, report: Callable[[str], None]
-) -> Iterator[RunSession | Flips]:
-    """A session of fresh crews, or of one crew whose quantum is flipped."""
-    if not any(workload.parameters.get("flip") for workload in experiment.workloads):
-        yield RunSession(control, report)
+    admitted: Admitted, control: Control | None, report: Callable[[str], None]
+) -> Iterator[RunSession | Flips | PolicySession]:
+    """A session of fresh workers, of one group whose quantum is flipped, or of policies."""
+    experiment = admitted.experiment
+    if not all(isinstance(kind, Calculation) for kind in admitted.kinds.values()):
+        if control is None:
+            raise HostError("CPU policies are measured under host control only")
+        policies = PolicySession(admitted, control, report)
+        try:
+            policies.open()
+            yield policies
+        finally:
+            policies.close()
         return
     workload = experiment.workloads[0]
-    settings = replace(settings_of(workload, experiment.candidates[0]), tell_slices=True)
+    work = work_of(admitted, workload, experiment.candidates[0])
+    if not work.flip:
+        yield RunSession(admitted, control, report)
+        return
+    settings = replace(settings_of(work, experiment.candidates[0]), tell_slices=True)
     with held_crew(settings, control) as (crew, _):
         crew.start()
-        yield Flips(experiment, control, crew)
+        yield Flips(admitted, control, crew)
 
 
 class RunSession:
     """Fresh workers for every cell."""
 
-    def __init__(self, control: Control | None, report: Callable[[str], None]) -> None:
+    def __init__(
+        self, admitted: Admitted, control: Control | None, report: Callable[[str], None]
+    ) -> None:
+        self.admitted = admitted
         self.control = control
         self.report = report
         self._told: set[str] = set()
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run of all workers under one quantum, with its bursts and its checks."""
-        settings = settings_of(workload, candidate)
+        settings = settings_of(work_of(self.admitted, workload, candidate), candidate)
         before, stolen_before = gates.snapshot(None), stolen_s(settings.cpus)
         with held_crew(settings, self.control) as (crew, quantum):
             pids = crew.pids()
@@ -115,14 +140,18 @@ class RunSession:
 class Flips:
     """The cells of one crew whose quantum is flipped."""
 
-    def __init__(self, experiment: Experiment, control: Control | None, crew: CpuCrew) -> None:
+    def __init__(self, admitted: Admitted, control: Control | None, crew: CpuCrew) -> None:
+        experiment = admitted.experiment
+        self.admitted = admitted
         quanta = {float(c.settings["effective_ms"]): c for c in experiment.candidates}
-        neutral = settings_of(experiment.workloads[0], quanta[min(quanta)])
+        shortest = quanta[min(quanta)]
+        neutral = settings_of(work_of(admitted, experiment.workloads[0], shortest), shortest)
         self._session = FlipSession(control, crew, tuple(quanta), neutral)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """The slices granted under the candidate's quantum."""
-        return self._session.measure(settings_of(workload, candidate))
+        work = work_of(self.admitted, workload, candidate)
+        return self._session.measure(settings_of(work, candidate))
 
 
 def _metrics(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -26,7 +26,7 @@ from schedlab.cpu.crew import Quantum, set_quantum
 from schedlab.cpu.refusals import explain
 from schedlab.cpu.settings import Settings
 from schedlab.errors import GateError
-from schedlab.run.outcome import Outcome
+from schedlab.kinds.resolved import Outcome
 from schedlab.spec import GateFinding
 
 if TYPE_CHECKING:

@@ -1,168 +1,293 @@
-"""Cells on a block device: set the scheduler, drop the caches, run the workload, read back."""
+"""Cells of block I/O: a temporary or emulated device, a device, or a file in a directory.
+
+A cell is one candidate (scheduler, tunables, changed parameters) on one workload. Everything that
+is set or made goes through `host.control`, which puts it back.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import importlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import Any
 
 from schedlab.design.plan import arms
 from schedlab.errors import GateError, HostError
 from schedlab.host import devices, knobs, scratch
+from schedlab.host.control import Control
+from schedlab.host.emulated import Emulated, Emulation
+from schedlab.kinds import OVERRIDE, Outcome, ResolvedTarget, WorkloadKind, latency
+from schedlab.kinds.command import Command
 from schedlab.run import gates
-from schedlab.run.outcome import Outcome
-from schedlab.run.place import Place
-from schedlab.spec import Candidate, Cell, Experiment, GateFinding, Target, Workload
+from schedlab.run.admitted import Admitted
+from schedlab.run.backends.io_commands import CommandCells
+from schedlab.run.io_groups import IoGroups
+from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload
 
-if TYPE_CHECKING:
-    from schedlab.host.control import Control
-
-# kind of workload -> its file in run/workloads/
-WORKLOADS = {
-    "archive-extraction": "schedlab.run.workloads.archive_extraction",
-    "device-timings": "schedlab.run.workloads.device_timings",
-    "file-test": "schedlab.run.workloads.file_test",
-    "fio-file-test": "schedlab.run.workloads.fio_file_test",
-    "interference": "schedlab.run.workloads.interference",
-    "startup": "schedlab.run.workloads.startup",
-}
-# Kinds that work on files, not on a bare device.
-NEED_FILES = {"archive-extraction", "startup"}
-
-
-def workload_module(kind: str) -> ModuleType:
-    """The file of a kind of workload."""
-    return importlib.import_module(WORKLOADS[kind])
+AS_IS = "as-is"
+# Budgets below this have no time to wait until the machine is quiet; caches are dropped anyway.
+SETTLED_FROM_S = 300.0
+SETTLE_S = 5.0
 
 
 class IoSession:
-    """A place made ready, under a control that puts everything back."""
+    """A target made ready, under a control that puts everything back."""
 
-    def __init__(self, place: Place, control: Control, sets_scheduler: bool) -> None:
-        self.place = place
+    def __init__(
+        self,
+        admitted: Admitted,
+        target: ResolvedTarget,
+        control: Control,
+        emulated: Emulated | None = None,
+    ) -> None:
+        self.admitted = admitted
+        self.target = target
         self.control = control
-        self.sets_scheduler = sets_scheduler
+        made_here = admitted.experiment.target.kind in ("scratch", "emulated")
+        own = (target.device,) if target.device else ()
+        self._groups = IoGroups(control, target.device)
+        self.emulated = emulated
+        self._watch = gates.Watch(own, counted=target.device)
+        budget_s = admitted.experiment.stopping.budget_s
+        self._settle_s = 0.0 if 0 < budget_s < SETTLED_FROM_S else SETTLE_S
+        self.queues = own if made_here else admitted.queues
+        self.commands: CommandCells | None = None
 
-    def rehearse(self, experiment: Experiment) -> None:
+    def rehearse(self) -> None:
         """Set every candidate once, so that what cannot be set is said before the first run.
 
-        Then what workloads need beside the place, such as an archive, is put there.
+        Then what workloads need on the target, such as an archive, is put there.
         """
-        if self.sets_scheduler:
-            for candidate in arms(experiment):
-                self._set(candidate)
-        for workload in experiment.workloads:
-            module = workload_module(workload.kind)
-            if hasattr(module, "prepare"):
-                module.prepare(self.place, workload)
+        for candidate in arms(self.admitted.experiment):
+            self._set(candidate)
+        for workload in self.admitted.experiment.workloads:
+            for candidate in self.admitted.experiment.candidates:
+                kind = self.admitted.kind(workload, candidate)
+                kind.prepare(self._with_groups(kind), workload.label)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run; the gates are looked at before and after, whatever the outcome."""
-        effective = self._set_again(candidate) if self.sets_scheduler else {}
+        kind = with_seconds(self.admitted.kind(workload, candidate), cell.seconds)
+        if self.commands and isinstance(kind, Command):
+            return self.commands.measure(kind, cell, workload, candidate)
+        effective = self.set_again(candidate)
         dropped = os.geteuid() == 0
         if dropped:
             self.control.drop_caches()
-        before = gates.snapshot(self.place.device)
-        outcome: Outcome = workload_module(workload.kind).measure(self.place, workload, cell.seed)
-        after = gates.snapshot(self.place.device)
+        target = self._with_groups(kind)
+        if self.emulated:
+            self.emulated.reset()
+            self.emulated.mark()
+        before = self._watch.before(self._settle_s)
+        outcome = kind.measure(target, workload.label, cell.seed)
+        after = gates.snapshot(self.target.device)
+        outcome = bounded(outcome, workload.metric)
         found = (
             *outcome.gates,
-            *(self.control.check() if self.sets_scheduler else ()),
-            *gates.findings(before, after, self._claimed(outcome)),
+            *before.findings,
+            *(self.control.check() if self.queues else ()),
+            *self._watch.findings(before, self._claimed(outcome), self._claimed_cold(outcome)),
         )
+        emulation: dict[str, Any] = {}
+        if self.emulated:
+            account = self.emulated.account()
+            found = (*found, *self.emulated.gate_findings(account))
+            emulation = {"emulated": account}
         if errors := outcome.properties.get("errors"):
             found = (*found, GateFinding("io-errors", f"{errors} requests failed"))
-        return Outcome(
-            outcome.metrics,
-            {
+        return dataclasses.replace(
+            outcome,
+            properties={
+                **device_facts(self.target.device),
                 **outcome.properties,
-                **gates.cpu_facts(before, after),
+                **gates.cpu_facts(before.snapshot, after),
+                **emulation,
                 "effective": effective,
                 "caches_dropped": dropped,
             },
-            found,
-            outcome.histograms,
+            gates=found,
         )
 
-    def _set_again(self, candidate: Candidate) -> dict[str, str]:
+    def _with_groups(self, kind: WorkloadKind) -> ResolvedTarget:
+        """The target, with the control groups that a run needs, set as it asks."""
+        if not kind.groups():
+            return self.target
+        made = {each.name: self._groups.directory(each) for each in kind.groups()}
+        return dataclasses.replace(self.target, groups=made)
+
+    def set_again(self, candidate: Candidate) -> dict[str, str]:
         """Set what was set in the rehearsal: if it fails now, somebody else meddles."""
         try:
             return self._set(candidate)
         except HostError as error:
-            if not self.place.path.exists():
+            if not self.target.path.exists():
                 raise
             raise GateError("knob-changed", str(error)) from error
 
     def _claimed(self, outcome: Outcome) -> tuple[int, int] | None:
-        """Bytes that the device must have counted, where that can be told."""
+        """Bytes that the device must have counted, where that can be known."""
         claimed = outcome.properties.get("claimed_bytes")
-        if claimed is None or not self.place.counts_alone:
+        if claimed is None or not self.target.counts_alone:
             return None
         return int(claimed[0]), int(claimed[1])
 
+    def _claimed_cold(self, outcome: Outcome) -> int:
+        """Bytes that the device must at least have read: nobody's cache was warm."""
+        if self.target.device is None or os.geteuid() != 0:
+            return 0
+        return int(outcome.properties.get("claimed_cold_bytes") or 0)
+
     def _set(self, candidate: Candidate) -> dict[str, str]:
-        assert self.place.device is not None
-        tunables = {k: v for k, v in candidate.settings.items() if k != "scheduler"}
-        applied = self.control.set_scheduler(
-            self.place.device, str(candidate.settings["scheduler"]), tunables
-        )
-        return {"scheduler": applied.scheduler, **applied.tunables}
+        """Give every queue of the target the candidate's scheduler and tunables."""
+        scheduler = str(candidate.settings.get("scheduler", AS_IS))
+        if scheduler == AS_IS:
+            return {}
+        effective: dict[str, str] = {}
+        for queue in self.queues:
+            applied = self.control.set_scheduler(queue, scheduler, tunables_of(candidate))
+            effective |= {"scheduler": applied.scheduler, **applied.tunables}
+        return effective
+
+
+def tunables_of(candidate: Candidate) -> dict[str, str | int | float]:
+    """The candidate's settings that are files below `queue/`."""
+    return {
+        key: value
+        for key, value in candidate.settings.items()
+        if key != "scheduler" and not key.startswith(OVERRIDE)
+    }
+
+
+def with_seconds(kind: WorkloadKind, seconds: float) -> WorkloadKind:
+    """The workload with the length of run that a pilot chose, if it did and the kind has one."""
+    import msgspec
+
+    if not seconds or not getattr(kind, "seconds", 0):
+        return kind
+    return msgspec.structs.replace(kind, seconds=seconds)
+
+
+def bounded(outcome: Outcome, metric: str) -> Outcome:
+    """The outcome with a bound in place of a latency quantile that too few requests support.
+
+    A run in which somebody was not served is a result, never a failed run: without a request the
+    bound is the age of the oldest one, or the window.
+    """
+    prefix, found, name = metric.rpartition("latency_ns_")
+    if metric in outcome.metrics or not found or name not in latency.QUANTILES:
+        return outcome
+    rows = outcome.histograms.get("latency_ns", ())
+    value = latency.bound(rows, latency.QUANTILES[name])
+    if value is None:
+        value = outcome.metrics.get(f"{prefix}latency_ns_mean")
+        if f"{prefix}latency_ns_mean" not in outcome.bounds:
+            value = outcome.metrics.get("elapsed_s", 0.0) * 1e9
+    if not value:
+        return outcome
+    return dataclasses.replace(
+        outcome,
+        metrics={**outcome.metrics, metric: value},
+        bounds={**outcome.bounds, metric: "at-least"},
+    )
 
 
 @contextmanager
 def open_session(
-    experiment: Experiment, control: Control | None, report: Callable[[str], None]
+    admitted: Admitted, control: Control | None, report: Callable[[str], None]
 ) -> Iterator[IoSession]:
     """The experiment's target made ready; `control` removes everything of ours at the end."""
     if control is None:
         raise HostError("block I/O is measured under host control only")
-    files = any(workload.kind in NEED_FILES for workload in experiment.workloads)
-    place = make_place(experiment.target, control, report, files)
-    session = IoSession(place, control, sets_scheduler=experiment.target.kind != "directory")
-    session.rehearse(experiment)
-    yield session
+    files = any(kind.needs_files for kind in admitted.kinds.values())
+    target, emulated = resolve(admitted, control, report, files)
+    session = IoSession(admitted, target, control, emulated)
+    if not any(isinstance(kind, Command) for kind in admitted.kinds.values()):
+        session.rehearse()
+        yield session
+        return
+    # Commands are set up and rehearsed under the scheduler as found.
+    session.commands = CommandCells(session, report)
+    try:
+        session.commands.open()
+        session.rehearse()
+        yield session
+    finally:
+        session.commands.close()
 
 
-def make_place(
-    target: Target, control: Control, report: Callable[[str], None], files: bool
-) -> Place:
+def resolve(
+    admitted: Admitted, control: Control, report: Callable[[str], None], files: bool
+) -> tuple[ResolvedTarget, Emulated | None]:
     """The device or file of a target; what it makes is journalled as ours.
 
-    With `files` a scratch device gets a file system, and file tests go to a file of half its size.
+    With `files` a device that is made here gets a file system, and file tests go to a file of half
+    its size.
     """
+    target = admitted.experiment.target
     size = target.size_bytes
     if target.kind == "scratch":
-        report(f"filling a scratch device of {size >> 20} MiB with random data")
-        made = control.scratch(size, target.path)
+        report(f"filling a temporary device of {size >> 20} MiB with random data")
+        home = target.path or "/var/tmp"
+        made = control.scratch(size, home, rotational=says_rotational(target, home))
         if not made.direct_io:
             report(f"{made.path}: the file below takes no direct I/O; its page cache takes part")
-        bare = _device_place(Path(made.path), counts_alone=True)
-        return _with_files(bare, control.filesystem(made)) if files else bare
+        bare = _device(Path(made.path), counts_alone=True)
+        if not (files or target.filesystem):
+            return bare, None
+        mounted = control.filesystem(made, target.filesystem or "ext4")
+        if all(kind.brings_files for kind in admitted.kinds.values()):
+            return dataclasses.replace(bare, counts_alone=False, directory=mounted), None
+        return _with_files(bare, mounted), None
+    if target.kind == "emulated":
+        device = control.emulated(emulation_of(target))
+        report(f"{device.path} emulates {target.model}")
+        bare = _device(Path(device.path), counts_alone=True)
+        if not (files or target.filesystem):
+            return bare, device
+        mounted = control.filesystem(device, target.filesystem or "ext4")
+        return _with_files(bare, mounted), device
     if target.kind == "device":
-        if target.destroy_data:
-            devices.require_destroyable(target.path, True)
-        alone = not devices.reasons_against_writing(target.path)
-        return _device_place(Path(target.path), counts_alone=alone)
+        consent = next((c for c in admitted.permission.consents if c.covers(target.path)), None)
+        path = Path(consent.target if consent else target.path)
+        alone = consent is not None or not devices.reasons_against_writing(target.path)
+        if target.rotational not in ("", AS_IS):
+            control.set_rotational(target.path, target.rotational == "1")
+        found = _device(Path(target.path), alone)
+        return dataclasses.replace(found, path=path, raw_path=Path(target.path)), None
     directory = Path(target.path)
+    if all(kind.brings_files for kind in admitted.kinds.values()):
+        only = admitted.queues[0] if len(admitted.queues) == 1 else None
+        found = ResolvedTarget(directory, size, only, 512, False, directory, size, directory)
+        return found, None
     scratch.check_space(directory, size)
     own = control.directory(directory)
     report(f"filling a file of {size >> 20} MiB in {own} with random data")
     scratch.fill(own / "data", size)
     disks = devices.disks_below(directory)
-    disk = disks[0] if len(disks) == 1 else None
-    block = logical_block_bytes(disk) if disk else 512
-    raw = Path("/dev") / disk if disk else own / "data"
-    raw_size = devices.size_bytes(raw) if disk else size
-    return Place(own / "data", size, disk, block, False, raw, raw_size, own)
+    only = disks[0] if len(disks) == 1 else None
+    block = logical_block_bytes(only) if only else 512
+    raw = Path("/dev") / only if only else own / "data"
+    raw_size = devices.size_bytes(raw) if only else size
+    tags = driver_tags(only) if only else 0
+    return ResolvedTarget(own / "data", size, only, block, False, raw, raw_size, own, tags), None
 
 
-def _with_files(bare: Place, mounted: Path) -> Place:
-    """The file system made on a scratch device, with a file for the file tests."""
+def emulation_of(target: Target) -> Emulation:
+    """The emulated device that a target asks for."""
+    return Emulation(
+        model=target.model,
+        size_bytes=target.size_bytes or None,
+        queue_depth=target.queue_depth or None,
+        rotational=target.rotational == "1" if target.rotational in ("0", "1") else None,
+        dilate=target.dilate,
+    )
+
+
+def _with_files(bare: ResolvedTarget, mounted: Path) -> ResolvedTarget:
+    """The file system made on a device of ours, with a file for the file tests."""
     size = bare.size_bytes // 2 & -(1 << 20)
     scratch.fill(mounted / "data", size)
     return dataclasses.replace(
@@ -170,12 +295,51 @@ def _with_files(bare: Place, mounted: Path) -> Place:
     )
 
 
+def says_rotational(target: Target, directory: str) -> bool:
+    """Whether a scratch device shall say that it has moving heads: as asked, usually not.
+
+    `as-is` is what the disks below its file say.
+    """
+    if target.rotational != AS_IS:
+        return target.rotational == "1"
+    below = [knobs.queue_of(disk) / "rotational" for disk in devices.disks_below(directory)]
+    return any(knobs.read_value(path) == "1" for path in below)
+
+
 def logical_block_bytes(disk: str) -> int:
     """The unit that O_DIRECT is aligned to."""
     return int(knobs.read_value(knobs.queue_of(disk) / "logical_block_size"))
 
 
-def _device_place(path: Path, counts_alone: bool) -> Place:
+def driver_tags(disk: str) -> int:
+    """How many requests the driver takes at a time; 0 where the kernel does not say.
+
+    The tags of all hardware queues, or what the device itself takes (SCSI's queue_depth).
+    """
+    home = knobs.SYS_BLOCK / disk
+    tags = 0
+    for file in home.glob("mq/*/nr_tags"):
+        with contextlib.suppress(OSError, ValueError):
+            tags += int(knobs.read_value(file))
+    with contextlib.suppress(OSError, ValueError):
+        tags = min(tags, int(knobs.read_value(home / "device" / "queue_depth"))) or tags
+    return tags
+
+
+def device_facts(disk: str | None) -> dict[str, object]:
+    """What the device says of itself while it is measured, for a run's properties."""
+    if disk is None:
+        return {}
+    queue = knobs.queue_of(disk)
+    facts: dict[str, object] = {"driver_tags": driver_tags(disk)}
+    for name in ("rotational", "nr_requests"):
+        with contextlib.suppress(OSError, ValueError):
+            facts[name] = int(knobs.read_value(queue / name))
+    return facts
+
+
+def _device(path: Path, counts_alone: bool) -> ResolvedTarget:
     disk = knobs.device_name(str(path))
     size = devices.size_bytes(path)
-    return Place(path, size, disk, logical_block_bytes(disk), counts_alone, path, size)
+    block, tags = logical_block_bytes(disk), driver_tags(disk)
+    return ResolvedTarget(path, size, disk, block, counts_alone, path, size, tags=tags)

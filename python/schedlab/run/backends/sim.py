@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.run.outcome import Outcome
+from schedlab.kinds.resolved import Outcome
+from schedlab.run.admitted import Admitted
 from schedlab.sim import Simulation
 from schedlab.sim.disk import DiskSimulation
 from schedlab.spec import METRICS, Candidate, Cell, Experiment, Workload
@@ -80,14 +81,19 @@ def simulation_of(workload: Workload, candidate: Candidate, seed: int) -> Simula
     return Simulation(policy=policy, policy_set=settings, seed=seed, **given)
 
 
-@contextmanager
-def open_session(
-    experiment: Experiment, _control: Control | None, _report: Callable[[str], None]
-) -> Iterator[SimSession]:
-    """A session; the experiment is checked by simulating every cell's first request."""
+def check(experiment: Experiment) -> None:
+    """Simulate the first request of every cell; SpecError for what cannot be simulated."""
     for workload in experiment.workloads:
         for candidate in experiment.candidates:
             first = {**workload.parameters, "requests": 1}
             short = Workload(workload.label, workload.kind, workload.metric, first)
             OUTCOMES[workload.kind](short, candidate, experiment.seed)
-    yield SimSession(experiment.seed)
+
+
+@contextmanager
+def open_session(
+    admitted: Admitted, _control: Control | None, _report: Callable[[str], None]
+) -> Iterator[SimSession]:
+    """A session; the experiment is checked by simulating every cell's first request."""
+    check(admitted.experiment)
+    yield SimSession(admitted.experiment.seed)

@@ -8,13 +8,13 @@ latency histogram is that of all of them together.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from schedlab.spec import Record, Run, Workload
-from schedlab.store.files import write_atomic
+from schedlab.spec.names import safe_name, safe_names
+from schedlab.store.files import make_beneath, write_atomic
 
 _SUB_BITS = 6
 #: Our file tests that fio has, and what it calls them.
@@ -31,42 +31,43 @@ _QUANTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.9
 
 
 def write(record: Record, out: Path) -> list[Path]:
-    """Write every candidate and workload that has throughput; the files written."""
+    """Write every candidate and workload that has throughput, below `out`; the files written."""
+    out.mkdir(parents=True, exist_ok=True)
     workloads = {w.label: w for w in record.experiment.workloads}
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in record.analysed_runs:
         if "throughput_bytes_per_s" in run.metrics or "iops" in run.metrics:
             groups.setdefault((run.candidate, run.workload), []).append(run)
+    folders = safe_names(candidate for candidate, _ in groups)
     written: list[Path] = []
     for (candidate, label), runs in groups.items():
         workload = workloads[label]
         rows = record.histograms.get((label, candidate), ())
-        path = _path(out, candidate, workload)
-        if path in written:
-            path = path.with_name(f"{path.stem}_{_safe(label)}.json")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(_document(workload, runs, rows), indent=1) + "\n")
+        first = path = make_beneath(out, _folder(folders[candidate], workload)) / _file(workload)
+        while path in written:
+            path = first.with_name(f"{first.stem}_{safe_name(label)}_{len(written)}.json")
+        text = json.dumps(_document(workload, runs, rows), indent=1) + "\n"
+        write_atomic(path, text, within=out)
         written.append(path)
     return written
-
-
-def _safe(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._=-]+", "_", text)
 
 
 def _mode(workload: Workload) -> str:
     p = workload.parameters
     given = str(p.get("rw") or p.get("test") or p.get("pattern") or workload.label)
-    return MODES.get(given, _safe(given).replace("-", "_"))
+    return MODES.get(given, safe_name(given).replace("-", "_"))
 
 
-def _path(out: Path, candidate: str, workload: Workload) -> Path:
+def _folder(candidate: str, workload: Workload) -> str:
+    p = workload.parameters
+    size = p.get("record_bytes", p.get("bs"))
+    return candidate if size is None else f"{candidate}/{safe_name(str(size))}"
+
+
+def _file(workload: Workload) -> str:
     p = workload.parameters
     depth, jobs = p.get("iodepth", p.get("depth", 1)), p.get("numjobs", p.get("workers", 1))
-    folder = out / _safe(candidate)
-    size = p.get("record_bytes", p.get("bs"))
-    folder = folder if size is None else folder / _safe(str(size))
-    return folder / f"{_mode(workload)}-{depth}-{jobs}.json"
+    return f"{_mode(workload)}-{safe_name(str(depth))}-{safe_name(str(jobs))}.json"
 
 
 def _document(workload: Workload, runs: Sequence[Run], rows: Sequence[Sequence[int]]) -> Any:

@@ -5,11 +5,11 @@ Figures are the means of the analysed runs in kB/s (of 1024 bytes), 0 where noth
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from schedlab.errors import SpecError
 from schedlab.spec import Record
+from schedlab.spec.names import safe_names
 from schedlab.store.files import write_atomic
 
 _TITLES = {
@@ -52,9 +52,10 @@ def write(record: Record, out: Path) -> list[Path]:
         )
     out.mkdir(parents=True, exist_ok=True)
     written = []
+    names = safe_names(tables)
     for candidate, tests in tables.items():
-        path = out / f"{re.sub(r'[^A-Za-z0-9._=-]+', '_', candidate)}.txt"
-        write_atomic(path, _report(candidate, tests))
+        path = out / f"{names[candidate]}.txt"
+        write_atomic(path, _report(candidate, tests), within=out)
         written.append(path)
     return written
 

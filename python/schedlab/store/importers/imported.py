@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import shutil
 import tempfile
@@ -26,6 +25,7 @@ from schedlab.spec import (
     Workload,
     to_json,
 )
+from schedlab.spec.checked_line import encode
 from schedlab.store.files import sync_directory, write_atomic
 from schedlab.store.folder import RAW, RUNS, Folder
 
@@ -100,10 +100,10 @@ class Imported:
             stored = run
             if rows:
                 name = f"{run.block:04d}-{run.position:04d}-{run.attempt}.json"
-                content = json.dumps({key: list(value) for key, value in rows.items()})
-                (folder / RAW / name).write_text(content)
+                content = encode({key: list(value) for key, value in rows.items()})
+                (folder / RAW / name).write_text(content + "\n")
                 stored = replace(run, raw=dict.fromkeys(rows, name))
-            yield json.dumps(to_json(stored)) + "\n"
+            yield encode(to_json(stored)) + "\n"
 
 
 def assemble(readings: Iterable[Reading], options: Options, source: Mapping[str, Any]) -> Imported:

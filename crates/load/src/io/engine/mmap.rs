@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use rustix::io::{pread, pwrite, Errno};
 use rustix::mm::{mmap, msync, munmap, MapFlags, MsyncFlags, ProtFlags};
-use schedlab_model::Direction;
+use schedlab_model::{Direction, Step};
 
 use super::psync::one_at_a_time;
 use super::sigbus::Guard;
@@ -15,7 +15,6 @@ use crate::io::buffer::Region;
 use crate::io::clock;
 use crate::io::error::IoError;
 use crate::io::job::Sync;
-use crate::io::order::Step;
 use crate::io::tally::Stop;
 use crate::io::worker::Worker;
 
@@ -94,7 +93,7 @@ impl Mapping {
             let latency = now.saturating_sub(started);
             let whole = worker
                 .tally
-                .complete(step.is_write, offset, result, latency);
+                .complete(step.is_write, offset, result, now, latency);
             let buffer = self.region.slot(0);
             worker.payload.finish(step, offset, buffer, whole);
             if slow {

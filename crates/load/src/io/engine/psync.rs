@@ -2,11 +2,11 @@
 //! is the start of the next.
 
 use rustix::io::{pread, pwrite};
+use schedlab_model::Step;
 
 use crate::io::buffer::Region;
 use crate::io::clock;
 use crate::io::error::IoError;
-use crate::io::order::Step;
 use crate::io::tally::Stop;
 use crate::io::worker::Worker;
 
@@ -24,6 +24,9 @@ impl Psync {
     }
 
     pub(crate) fn run(&mut self, worker: &mut Worker, gate_ns: u64) -> Stop {
+        if worker.log.is_some() {
+            return self.run_client(worker, gate_ns);
+        }
         let slow = worker.payload.is_slow();
         one_at_a_time(worker, gate_ns, |worker, step, offset, started| {
             let buffer = self.region.slot(0);
@@ -39,13 +42,47 @@ impl Psync {
             let latency = now.saturating_sub(started);
             let whole = worker
                 .tally
-                .complete(step.is_write, offset, result, latency);
+                .complete(step.is_write, offset, result, now, latency);
             worker.payload.finish(step, offset, buffer, whole);
             if slow {
                 clock::now()
             } else {
                 now
             }
+        })
+    }
+
+    /// A database client: some random reads, then an append to the log and its `fdatasync`.
+    fn run_client(&mut self, worker: &mut Worker, gate_ns: u64) -> Stop {
+        let reads = worker.group.log.as_ref().map_or(0, |log| log.reads);
+        let mut number = 0;
+        one_at_a_time(worker, gate_ns, |worker, _, first, started| {
+            let begun = started.unwrap_or_else(|now| now);
+            let (mut now, mut offset) = (begun, Some(first));
+            for _ in 0..reads {
+                let Some(at) = offset.take().or_else(|| worker.draw().map(|(_, at)| at)) else {
+                    break;
+                };
+                let moved = pread(&worker.target.file, self.region.slot(0), at);
+                let result = moved.map_or_else(|errno| -errno.raw_os_error(), |n| n as i32);
+                let done = clock::now();
+                worker
+                    .tally
+                    .complete(false, at, result, done, done.saturating_sub(now));
+                now = done;
+            }
+            number += 1;
+            let index = worker.index;
+            let result = match &mut worker.log {
+                Some(log) => log.append(number, &worker.control, index),
+                None => -libc::EBADF,
+            };
+            let done = clock::now();
+            let latency = done.saturating_sub(now);
+            if worker.tally.complete(true, 0, result, done, latency) {
+                worker.tally.commit(begun, done);
+            }
+            done
         })
     }
 }

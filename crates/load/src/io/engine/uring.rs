@@ -15,6 +15,7 @@ use io_uring::{
     cqueue, opcode, squeue, types, CompletionQueue, IoUring, SubmissionQueue, Submitter,
 };
 use rustix::io::Errno;
+use schedlab_model::Step;
 
 use super::ring::{self, errno_of, Wanted};
 use super::uring_open;
@@ -22,7 +23,6 @@ use crate::io::buffer::Region;
 use crate::io::clock;
 use crate::io::error::IoError;
 use crate::io::job::{Clock, Group};
-use crate::io::order::Step;
 use crate::io::result::RingFacts;
 use crate::io::tally::Stop;
 use crate::io::worker::Worker;
@@ -31,6 +31,9 @@ use crate::io::worker::Worker;
 const REGISTER_MAX: usize = 1 << 30;
 /// Marks the completion of the wake-up poll; no slot has this number.
 const WAKE: u64 = u64::MAX;
+
+/// `started` of a slot that has no request in flight.
+const FREE: u64 = u64::MAX;
 
 /// A request in flight.
 #[derive(Clone, Copy)]
@@ -121,7 +124,7 @@ impl Uring {
         facts: RingFacts,
     ) -> Uring {
         let empty = Slot {
-            started: 0,
+            started: FREE,
             offset: 0,
             step: Step {
                 record: 0,
@@ -345,17 +348,26 @@ impl Queue<'_> {
             offset,
             step,
         } = *self.slots.get(slot)?;
+        self.slots[slot].started = FREE;
         *self.in_flight -= 1;
         let latency = now.saturating_sub(started);
         let result = completion.result();
         let whole = worker
             .tally
-            .complete(step.is_write, offset, result, latency);
+            .complete(step.is_write, offset, result, now, latency);
         if self.slow {
             let buffer = self.region.slot(slot);
             worker.payload.finish(step, offset, buffer, whole);
         }
         Some(slot)
+    }
+
+    /// Ends the worker's window, and counts what has no answer by then.
+    pub(crate) fn close_window(&self, worker: &mut Worker, now: u64) {
+        worker.close_window(now);
+        for slot in self.slots.iter().filter(|slot| slot.started != FREE) {
+            worker.tally.leave_pending(now.saturating_sub(slot.started));
+        }
     }
 
     /// Closed loop: every completion makes room for the next request.
@@ -389,7 +401,7 @@ impl Queue<'_> {
                 }
             }
             if !closed && stop.is_some_and(|stop| stop != Stop::Pass) {
-                worker.close_window(now);
+                self.close_window(worker, now);
                 closed = true;
             }
         }

@@ -24,7 +24,7 @@ pub(crate) fn run(
             match stop {
                 None | Some(Stop::Pass) => {}
                 Some(reason) => {
-                    worker.close_window(now);
+                    queue.close_window(worker, now);
                     if reason == Stop::Time {
                         worker.give_up_backlog(now);
                     }

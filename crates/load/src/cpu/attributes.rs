@@ -1,0 +1,92 @@
+//! Policy, nice value, slice and deadline of one process, set in one call and read back
+//! (`sched_setattr(2)`). Safe between fork and exec.
+
+use serde::{Deserialize, Serialize};
+
+use super::scheduling::{errno, Policy};
+
+/// What a process is given. Zeros of `slice_ns` and `period_ns` mean the kernel's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Attributes {
+    /// The policy.
+    pub policy: Policy,
+    /// Static priority of `fifo` and `rr`.
+    pub priority: u32,
+    /// Nice value of the fair policies.
+    pub nice: i32,
+    /// EEVDF slice; run time per period of `deadline`.
+    pub slice_ns: u64,
+    /// Period of `deadline`.
+    pub period_ns: u64,
+}
+
+/// `struct sched_attr` up to the deadline fields (SCHED_ATTR_SIZE_VER0).
+#[repr(C)]
+#[derive(Default)]
+struct Kernel {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime_ns: u64,
+    deadline_ns: u64,
+    period_ns: u64,
+}
+
+const SIZE: usize = std::mem::size_of::<Kernel>();
+
+impl Attributes {
+    /// Gives them to `pid` (0: the calling thread); errno when refused. One system call.
+    pub fn apply(&self, pid: i32) -> Result<(), i32> {
+        let is_real_time = matches!(self.policy, Policy::Fifo | Policy::Rr);
+        let attributes = Kernel {
+            size: SIZE as u32,
+            policy: self.policy.number() as u32,
+            nice: self.nice,
+            priority: if is_real_time { self.priority } else { 0 },
+            runtime_ns: self.slice_ns,
+            deadline_ns: self.period_ns,
+            period_ns: self.period_ns,
+            ..Kernel::default()
+        };
+        // SAFETY: the struct is valid, and its size field is its size.
+        match unsafe { libc::syscall(libc::SYS_sched_setattr, pid, &attributes, 0) } {
+            0 => Ok(()),
+            _ => Err(errno()),
+        }
+    }
+}
+
+/// What the kernel says of `pid`: policy number, nice value, priority and slice in ns; nothing
+/// when it is gone.
+pub fn attributes_of(pid: i32) -> Option<(u32, i32, u32, u64)> {
+    let mut found = Kernel::default();
+    // SAFETY: the kernel writes at most SIZE bytes into the struct.
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, pid, &mut found, SIZE, 0u32) };
+    (result == 0).then_some((found.policy, found.nice, found.priority, found.runtime_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_read_back() {
+        std::thread::spawn(|| {
+            let batch = Attributes {
+                policy: Policy::Batch,
+                nice: 5,
+                slice_ns: 7_000_000,
+                ..Attributes::default()
+            };
+            batch.apply(0).unwrap();
+            let (policy, nice, priority, _) = attributes_of(0).unwrap();
+            assert_eq!((policy, nice, priority), (3, 5, 0));
+        })
+        .join()
+        .unwrap();
+        assert_eq!(attributes_of(i32::MAX), None);
+    }
+}

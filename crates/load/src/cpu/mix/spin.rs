@@ -1,0 +1,31 @@
+//! A piece of work of a fixed number of steps, and how long it takes on an idle CPU.
+
+use std::hint::black_box;
+
+use super::super::worker::now_ns;
+
+const STEPS: u64 = 200_000;
+const TRIES: usize = 60;
+
+/// Does `steps` steps of integer arithmetic; preempted time adds nothing to them.
+#[inline]
+pub(super) fn spin(steps: u64) {
+    let mut state = 1u64;
+    for _ in 0..steps {
+        state = black_box(
+            state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1),
+        );
+    }
+}
+
+/// Nanoseconds of a thousand steps: the fastest of many tries, which nothing interrupted.
+pub fn spin_ns_per_1000() -> f64 {
+    let times = (0..TRIES).map(|_| {
+        let began = now_ns();
+        spin(STEPS);
+        now_ns() - began
+    });
+    times.min().unwrap_or(1).max(1) as f64 / (STEPS / 1000) as f64
+}

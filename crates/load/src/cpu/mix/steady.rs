@@ -1,0 +1,54 @@
+//! Tasks that go on until the end: hogs that always want the CPU, and periodic tasks.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use super::super::worker::now_ns;
+use super::board::{sleep_until, Desk, Header};
+use super::spin::spin;
+
+/// Works without a pause and counts the pieces.
+pub(super) fn hog(header: &Header, desk: &Desk, steps: u64) {
+    let (end, from) = (
+        header.end_ns.load(Acquire),
+        header.count_from_ns.load(Acquire),
+    );
+    loop {
+        spin(steps);
+        let now = now_ns();
+        if now >= end || header.stop.load(Relaxed) != 0 {
+            return;
+        }
+        if now >= from {
+            desk.units.store(desk.units.load(Relaxed) + 1, Relaxed);
+        }
+    }
+}
+
+/// Does a piece of work at every multiple of `period_ns`. Response: from the planned time to the
+/// end of the piece; wake-up: from the planned time to its first instruction. A piece that ends
+/// after the next planned time delays the next one, which is then late.
+pub(super) fn periodic(header: &Header, desk: &Desk, start_ns: u64, period_ns: u64, steps: u64) {
+    // SAFETY: sets the calling process's own timer slack to 1 ns.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    let (end, from) = (
+        header.end_ns.load(Acquire),
+        header.count_from_ns.load(Acquire),
+    );
+    let mut planned = start_ns + period_ns;
+    while planned < end && header.stop.load(Relaxed) == 0 {
+        let before = now_ns();
+        if planned > before {
+            sleep_until(planned);
+        }
+        let woken = now_ns();
+        spin(steps);
+        if planned >= from {
+            desk.wakeup.record(woken.saturating_sub(planned));
+            desk.response.record(now_ns().saturating_sub(planned));
+            desk.units.store(desk.units.load(Relaxed) + 1, Relaxed);
+        }
+        let finished = desk.finished.load(Relaxed);
+        desk.finished.store(finished.wrapping_add(1), Relaxed);
+        planned += period_ns;
+    }
+}

@@ -1,0 +1,128 @@
+//! Messengers that post requests to workers at planned times: an open loop of wake-ups.
+//!
+//! Two clocks. *Wake-up*: read directly before the futex wake, and as the first act of the woken
+//! worker. *Response*: from the planned time of a request, whoever was late, to its end. Requests
+//! queue and none is dropped. Messenger and worker draw the planned times from one seeded sequence.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use schedlab_model::Rng;
+
+use super::super::worker::now_ns;
+use super::board::{futex_wait, futex_wake, sleep_until, Desk, Header};
+use super::spin::spin;
+
+/// The planned times of one worker's requests.
+pub(super) struct Schedule {
+    rng: Rng,
+    mean_ns: f64,
+    at_ns: f64,
+}
+
+impl Schedule {
+    /// Poisson arrivals with `rate` per second from `start_ns` on.
+    pub fn new(seed: u64, worker: u64, rate: f64, start_ns: u64) -> Self {
+        Schedule {
+            rng: Rng::new(seed, worker),
+            mean_ns: 1e9 / rate,
+            at_ns: start_ns as f64,
+        }
+    }
+
+    /// Moves all that is still to come to a start at `start_ns`.
+    pub fn start_at(&mut self, start_ns: u64) {
+        self.at_ns += start_ns as f64;
+    }
+
+    /// The next planned time.
+    pub fn next(&mut self) -> u64 {
+        self.at_ns += self.rng.exponential(self.mean_ns);
+        self.at_ns as u64
+    }
+}
+
+/// Posts the requests of all `workers`, each at its time.
+pub(super) fn messenger(header: &Header, workers: &[Desk], schedules: &mut [(Schedule, u64)]) {
+    // SAFETY: sets the calling process's own timer slack to 1 ns.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    for (schedule, next) in schedules.iter_mut() {
+        *next = schedule.next();
+    }
+    let end = header.end_ns.load(Acquire);
+    loop {
+        let due = schedules.iter().enumerate().min_by_key(|(_, (_, at))| *at);
+        let Some((worker, at)) = due.map(|(worker, (_, at))| (worker, *at)) else {
+            return;
+        };
+        if at >= end || header.stop.load(Relaxed) != 0 {
+            return;
+        }
+        if at > now_ns() {
+            sleep_until(at);
+        }
+        let (desk, posted) = (&workers[worker], workers[worker].posted.load(Relaxed));
+        if desk.finished.load(Acquire) == posted {
+            desk.woken_ns.store(now_ns(), Release); // it sleeps: this request wakes it
+        }
+        desk.posted.store(posted.wrapping_add(1), Release);
+        futex_wake(&desk.posted, 1);
+        let (schedule, next) = &mut schedules[worker];
+        *next = schedule.next();
+    }
+}
+
+/// Does the requests in their order until the end.
+pub(super) fn worker(header: &Header, desk: &Desk, schedule: &mut Schedule, steps: u64) {
+    let (end, from) = (
+        header.end_ns.load(Acquire),
+        header.count_from_ns.load(Acquire),
+    );
+    let mut finished = 0u32;
+    loop {
+        let mut slept = false;
+        while desk.posted.load(Acquire) == finished {
+            if header.stop.load(Relaxed) != 0 || now_ns() >= end {
+                return;
+            }
+            futex_wait(&desk.posted, finished);
+            slept = true;
+        }
+        let woken_ns = now_ns();
+        let planned = schedule.next();
+        if slept && planned >= from {
+            desk.wakeup
+                .record(woken_ns.saturating_sub(desk.woken_ns.load(Acquire)));
+        }
+        spin(steps);
+        if planned >= from {
+            desk.response.record(now_ns().saturating_sub(planned));
+            desk.units.store(desk.units.load(Relaxed) + 1, Relaxed);
+        }
+        finished = finished.wrapping_add(1);
+        desk.finished.store(finished, Release);
+        if header.stop.load(Relaxed) != 0 {
+            return;
+        }
+    }
+}
+
+/// Requests planned for the counted time that a worker did not finish: recorded with the time that
+/// they had waited at `now`, which is a lower bound; how many there are.
+pub(super) fn record_unfinished(
+    desk: &Desk,
+    mut schedule: Schedule,
+    (from, end, now): (u64, u64, u64),
+) -> u64 {
+    let mut unfinished = 0;
+    for number in 0u64.. {
+        let planned = schedule.next();
+        if planned >= end {
+            break;
+        }
+        if number >= u64::from(desk.finished.load(Acquire)) && planned >= from {
+            desk.response.record(now.saturating_sub(planned));
+            unfinished += 1;
+        }
+    }
+    unfinished
+}

@@ -1,0 +1,111 @@
+//! What happens to a worker's region before the clock starts: discarded, written or read once,
+//! its page cache dropped.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::fs::{fadvise, fallocate, fstat, fsync, Advice, FallocateFlags, FileType};
+use rustix::io::{pread, pwrite, Errno};
+
+use super::buffer::Region;
+use super::error::{describe, IoError};
+use super::job::{Group, Prime};
+use super::result::Prepared;
+use super::target::Target;
+
+const BLKDISCARD: libc::Ioctl = 0x1277;
+const BLKFLSBUF: libc::Ioctl = 0x1261;
+/// Bytes that priming moves at once, at most.
+const PIECE: u64 = 1 << 20;
+
+/// Prepares the region of a worker as its group asks.
+pub(crate) fn region(group: &Group, target: &Target) -> Result<Prepared, IoError> {
+    let mut prepared = Prepared::default();
+    if group.discard {
+        match discard(target, group) {
+            Ok(()) => prepared.discarded = Some(true),
+            Err(errno @ (Errno::OPNOTSUPP | Errno::NOTTY | Errno::NOSYS | Errno::INVAL)) => {
+                prepared.discarded = Some(false);
+                prepared.refused = Some(describe(errno));
+            }
+            Err(errno) => return Err(target.failed("discard")(errno)),
+        }
+    }
+    if group.prime != Prime::None {
+        prepared.primed_bytes = prime(group, target)?;
+    }
+    if group.cold {
+        drop_cache(target, group).map_err(target.failed("drop the cache"))?;
+    }
+    Ok(prepared)
+}
+
+fn discard(target: &Target, group: &Group) -> Result<(), Errno> {
+    let (offset, length) = (target.offset, group.bytes_per_worker());
+    if is_device(&target.file)? {
+        let range = [offset, length];
+        // SAFETY: the ioctl reads two numbers, which live through the call.
+        return answer(unsafe { libc::ioctl(target.file.as_raw_fd(), BLKDISCARD, range.as_ptr()) });
+    }
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    fallocate(&target.file, flags, offset, length)
+}
+
+/// Reads or writes the region once, in order; gives the bytes.
+fn prime(group: &Group, target: &Target) -> Result<u64, IoError> {
+    let (record, length) = (group.workload.record.0, group.bytes_per_worker());
+    // Whole records, so that O_DIRECT takes the pieces.
+    let piece = (PIECE / record).max(1) * record;
+    let mut memory = Region::new(1, piece as usize, group.workload.seed)
+        .map_err(target.failed("allocate buffers"))?;
+    let mut done = 0;
+    while done < length {
+        let part = (length - done).min(piece) as usize;
+        let buffer = &mut memory.slot(0)[..part];
+        let moved = match group.prime {
+            Prime::Write => pwrite(&target.file, buffer, target.offset + done),
+            _ => pread(&target.file, &mut *buffer, target.offset + done),
+        };
+        match moved {
+            Ok(0) => break,
+            Ok(moved) => done += moved as u64,
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(target.failed("prime")(errno)),
+        }
+    }
+    if group.prime == Prime::Write {
+        fsync(&target.file).map_err(target.failed("fsync"))?;
+    }
+    Ok(done)
+}
+
+/// Makes the next reads of the region come from the device.
+pub(crate) fn drop_cache(target: &Target, group: &Group) -> Result<(), Errno> {
+    let length = std::num::NonZeroU64::new(group.bytes_per_worker());
+    drop_cache_of(&target.file, target.offset, length)
+}
+
+/// Writes back and drops the page cache: of a whole device, of a part of a file.
+pub(crate) fn drop_cache_of(
+    file: &impl AsFd,
+    offset: u64,
+    length: Option<std::num::NonZeroU64>,
+) -> Result<(), Errno> {
+    fsync(file)?;
+    if is_device(file)? {
+        // SAFETY: BLKFLSBUF takes no argument.
+        return answer(unsafe { libc::ioctl(file.as_fd().as_raw_fd(), BLKFLSBUF, 0) });
+    }
+    fadvise(file, offset, length, Advice::DontNeed)
+}
+
+fn is_device(file: &impl AsFd) -> Result<bool, Errno> {
+    let mode = fstat(file)?.st_mode;
+    Ok(FileType::from_raw_mode(mode) == FileType::BlockDevice)
+}
+
+fn answer(result: libc::c_int) -> Result<(), Errno> {
+    if result == 0 {
+        return Ok(());
+    }
+    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO))
+}

@@ -1,0 +1,213 @@
+//! A worker as a process of its own: forked, held at the gate, heard through a pipe, reaped.
+//!
+//! The caller may have other threads (Python has). Between fork and exit the child runs only code
+//! of this crate: it allocates, which glibc and musl keep possible after a fork, and takes no lock
+//! that another thread could have held. It dies with its parent, has a process group of its own (so
+//! the terminal's Ctrl-C is the parent's alone) and closes every descriptor that it has no use for.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::mpsc::Sender;
+
+use rustix::io::Errno;
+use rustix::pipe::{pipe_with, PipeFlags};
+use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
+use serde::{Deserialize, Serialize};
+
+use super::clock::Cpu;
+use super::error::IoError;
+use super::run::{Berth, Message, Report, Voice};
+
+/// What goes through the pipe.
+#[derive(Serialize, Deserialize)]
+enum Word {
+    Ready,
+    Absent,
+    Done(Box<Report>),
+    Failed {
+        text: String,
+        hint: String,
+        description: bool,
+    },
+}
+
+/// Forks the worker of `berth` and a thread that hears it; gives a hold on the worker's process
+/// that stays its own after it ended.
+pub(crate) fn start(berth: Berth, ear: Sender<Message>) -> Result<OwnedFd, IoError> {
+    let failed = |what: &str, errno: Errno| IoError::Thread(format!("{what}: {errno}"));
+    let (reading, writing) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed("pipe", e))?;
+    let (group, parent) = (berth.index, std::process::id());
+    // SAFETY: see the module's description; the child never returns.
+    let pid = match unsafe { libc::fork() } {
+        -1 => return Err(failed("fork", last_errno())),
+        0 => live(berth, writing, parent),
+        pid => pid,
+    };
+    drop(writing);
+    let hold = Pid::from_raw(pid)
+        .ok_or(Errno::SRCH)
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
+    let hold = match hold {
+        Ok(hold) => hold,
+        Err(errno) => {
+            // SAFETY: a signal to a child of ours that nobody has reaped.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            let _ = reap(pid);
+            return Err(failed("pidfd_open", errno));
+        }
+    };
+    let listener = std::thread::Builder::new().name("schedlab-io-ear".into());
+    let spawned = listener.spawn(move || {
+        let last = listen(File::from(reading), pid as u32, group, &ear);
+        let cpu = reap(pid);
+        let message = match (last, cpu) {
+            (Some(Word::Done(report)), Ok(cpu)) => Message::Done(report, cpu),
+            (Some(Word::Absent), _) => Message::Absent,
+            (
+                Some(Word::Failed {
+                    text,
+                    hint,
+                    description,
+                }),
+                _,
+            ) => Message::Failed(IoError::Worker {
+                text,
+                hint,
+                description,
+            }),
+            (_, Ok(_)) => Message::Failed(IoError::Thread("a worker process fell silent".into())),
+            (_, Err(how)) => Message::Failed(IoError::Thread(format!("a worker process {how}"))),
+        };
+        // Nobody listens any more when an interrupted job left this worker behind.
+        let _ = ear.send(message);
+    });
+    if let Err(error) = spawned {
+        kill(&hold);
+        let _ = reap(pid);
+        return Err(IoError::Thread(error.to_string()));
+    }
+    Ok(hold)
+}
+
+/// Ends a worker process that is left behind, as soon as the kernel lets it go.
+pub(crate) fn kill(process: &OwnedFd) {
+    // One that has ended needs no signal.
+    let _ = pidfd_send_signal(process, Signal::KILL);
+}
+
+/// Passes on that the worker is ready; gives its last word.
+fn listen(mut pipe: File, pid: u32, group: usize, ear: &Sender<Message>) -> Option<Word> {
+    loop {
+        let mut length = [0; 8];
+        pipe.read_exact(&mut length).ok()?;
+        let mut text = vec![0; u64::from_ne_bytes(length) as usize];
+        pipe.read_exact(&mut text).ok()?;
+        match serde_json::from_slice(&text).ok()? {
+            Word::Ready => {
+                let _ = ear.send(Message::Ready { group, id: pid });
+            }
+            last => return Some(last),
+        }
+    }
+}
+
+/// Awaits the end of a child; gives its CPU time, or how it came to die.
+fn reap(pid: i32) -> Result<Cpu, String> {
+    let mut status = 0;
+    // SAFETY: rusage is plain numbers, for which all zeros is a value.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both places live through the call and have the types the kernel writes.
+        if unsafe { libc::wait4(pid, &mut status, 0, &mut usage) } == pid {
+            break;
+        }
+        if last_errno() != Errno::INTR {
+            return Err("was reaped by somebody else".into());
+        }
+    }
+    if libc::WIFSIGNALED(status) {
+        return Err(format!("was killed by signal {}", libc::WTERMSIG(status)));
+    }
+    Ok(Cpu::of(&usage))
+}
+
+/// The life of a worker process.
+fn live(mut berth: Berth, pipe: OwnedFd, parent: u32) -> ! {
+    detach(parent);
+    std::panic::set_hook(Box::new(|_| {}));
+    keep_only(&mut berth.descriptors(pipe.as_raw_fd()));
+    berth.voice = Voice::Pipe(File::from(pipe));
+    berth.work();
+    // SAFETY: ends the process without running anything else.
+    unsafe { libc::_exit(0) }
+}
+
+/// Makes the child nobody's but its parent's.
+fn detach(parent: u32) {
+    // SAFETY: system calls on the child's own state.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() as u32 != parent {
+            libc::_exit(1);
+        }
+        libc::setpgid(0, 0);
+        for signal in [
+            libc::SIGTERM,
+            libc::SIGHUP,
+            libc::SIGQUIT,
+            libc::SIGUSR1,
+            libc::SIGUSR2,
+        ] {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+}
+
+/// Closes all descriptors but the standard streams and these.
+fn keep_only(kept: &mut [RawFd]) {
+    kept.sort_unstable();
+    let mut first = 3;
+    for fd in kept
+        .iter()
+        .map(|fd| *fd as libc::c_uint)
+        .filter(|fd| *fd >= 3)
+    {
+        close_range(first, fd);
+        first = fd + 1;
+    }
+    close_range(first, libc::c_uint::MAX);
+}
+
+/// Closes `first` … `end` − 1.
+fn close_range(first: libc::c_uint, end: libc::c_uint) {
+    if first < end {
+        // SAFETY: closes copies in the table that belongs to this process alone.
+        unsafe { libc::syscall(libc::SYS_close_range, first, end - 1, 0) };
+    }
+}
+
+/// Says something to the parent.
+pub(crate) fn say(mut pipe: &File, message: Message) {
+    let word = match message {
+        Message::Ready { .. } => Word::Ready,
+        Message::Absent => Word::Absent,
+        Message::Done(report, _) => Word::Done(report),
+        Message::Failed(error) => Word::Failed {
+            text: error.to_string(),
+            hint: error.hint(),
+            description: error.is_description(),
+        },
+    };
+    // A parent that is gone has already ended this process.
+    if let Ok(text) = serde_json::to_vec(&word) {
+        let _ = pipe.write_all(&(text.len() as u64).to_ne_bytes());
+        let _ = pipe.write_all(&text);
+    }
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}

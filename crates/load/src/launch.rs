@@ -1,0 +1,399 @@
+//! Starting somebody else's program for a measurement, and awaiting its end.
+//!
+//! The child puts itself into its cgroups, takes its scheduling, its user and its directory, and
+//! executes. The clock is read directly before the fork. Whatever the kernel refuses comes back
+//! through a pipe that a successful `exec` closes, so a start either happens as ordered or is an
+//! error that names the step. Between fork and exec only system calls are made on memory that was
+//! prepared before: the caller may have other threads.
+
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use rustix::pipe::{pipe_with, PipeFlags};
+use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
+use serde::{Deserialize, Serialize};
+
+use crate::cpu::{Attributes, Refusal};
+
+/// Steps of the child, in their order; what comes back through the pipe is an index of these.
+const STEPS: [&str; 6] = [
+    "cgroup",
+    "policy",
+    "affinity",
+    "user",
+    "directory",
+    "program",
+];
+
+/// A user that the child becomes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct User {
+    /// User id.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+    /// All groups.
+    pub groups: Vec<u32>,
+}
+
+/// What is started, and how.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// Path of the program.
+    pub program: String,
+    /// Its arguments, the first is its name.
+    pub argv: Vec<String>,
+    /// `NAME=value`.
+    pub environment: Vec<String>,
+    /// Where it works.
+    pub directory: String,
+    /// Descriptors that become its standard streams.
+    pub streams: [RawFd; 3],
+    /// Files `cgroup.procs` of the cgroups that it joins.
+    #[serde(default)]
+    pub cgroups: Vec<String>,
+    /// The user that it becomes; nothing: stays as it is.
+    #[serde(default)]
+    pub user: Option<User>,
+    /// Policy, nice value and slice; nothing: inherited.
+    #[serde(default)]
+    pub scheduling: Option<Attributes>,
+    /// CPUs that it may use; empty: all.
+    #[serde(default)]
+    pub cpus: Vec<usize>,
+}
+
+/// How a program ended, and what it and the children that it awaited used.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Ending {
+    /// From directly before the fork to directly after the end.
+    pub elapsed_ns: u64,
+    /// Exit status, if it exited.
+    pub status: Option<i32>,
+    /// Signal that killed it, if one did.
+    pub signal: Option<i32>,
+    /// User time.
+    pub user_ns: u64,
+    /// System time.
+    pub system_ns: u64,
+    /// Largest resident set of any of its processes.
+    pub rss_bytes: u64,
+    /// Page faults that needed I/O.
+    pub major_faults: u64,
+    /// Times that it gave up a CPU.
+    pub voluntary_switches: u64,
+    /// Times that a CPU was taken from it.
+    pub involuntary_switches: u64,
+    /// Bytes that it read from block devices.
+    pub read_bytes: u64,
+    /// Bytes that it dirtied or wrote past the page cache.
+    pub dirtied_bytes: u64,
+}
+
+/// A started program. Dropping it kills and reaps it.
+pub struct Launched {
+    pid: i32,
+    hold: OwnedFd,
+    started_ns: u64,
+    ending: Option<Ending>,
+}
+
+/// All that the child needs, made before the fork.
+struct Prepared {
+    program: CString,
+    argv: Vec<CString>,
+    environment: Vec<CString>,
+    directory: CString,
+    streams: [RawFd; 3],
+    cgroups: Vec<OwnedFd>,
+    user: Option<User>,
+    scheduling: Option<Attributes>,
+    cpus: Option<libc::cpu_set_t>,
+}
+
+impl Launched {
+    /// Starts the program in a session of its own.
+    pub fn start(order: &Order) -> Result<Self, Refusal> {
+        let prepared = prepare(order)?;
+        let argv = pointers(&prepared.argv);
+        let environment = pointers(&prepared.environment);
+        let (reading, writing) =
+            pipe_with(PipeFlags::CLOEXEC).map_err(|e| Refusal::new("fork", e.raw_os_error()))?;
+        let pipe = writing.as_raw_fd();
+        let started_ns = now_ns();
+        // SAFETY: see the module's description; the child never returns.
+        let pid = match unsafe { libc::fork() } {
+            -1 => return Err(Refusal::last("fork")),
+            0 => become_program(&prepared, &argv, &environment, pipe),
+            pid => pid,
+        };
+        drop(writing);
+        let hold = Pid::from_raw(pid)
+            .ok_or(libc::ESRCH)
+            .and_then(|p| pidfd_open(p, PidfdFlags::empty()).map_err(|e| e.raw_os_error()))
+            .map_err(|e| Refusal::new("fork", e))?;
+        let mut launched = Launched {
+            pid,
+            hold,
+            started_ns,
+            ending: None,
+        };
+        let mut word = [0u8; 8];
+        let heard = rustix::io::retry_on_intr(|| rustix::io::read(&reading, &mut word));
+        if heard == Ok(word.len()) {
+            launched.wait(Duration::from_secs(10));
+            let [step, errno] = [0, 4]
+                .map(|at| i32::from_ne_bytes([word[at], word[at + 1], word[at + 2], word[at + 3]]));
+            return Err(Refusal::new(STEPS[step as usize % STEPS.len()], errno));
+        }
+        Ok(launched)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Waits at most `timeout`; how it ended, or nothing while it runs.
+    pub fn wait(&mut self, timeout: Duration) -> Option<Ending> {
+        if self.ending.is_none() {
+            let mut polled = libc::pollfd {
+                fd: self.hold.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one valid pollfd; an interrupted call is asked again by the caller.
+            let ready = unsafe { libc::poll(&raw mut polled, 1, timeout.as_millis() as i32) };
+            if ready > 0 {
+                self.ending = self.reap();
+            }
+        }
+        self.ending
+    }
+
+    /// Sends it a signal, if it still runs.
+    pub fn kill(&self, signal: Signal) {
+        if self.ending.is_none() {
+            // One that ended meanwhile needs none.
+            let _ = pidfd_send_signal(&self.hold, signal);
+        }
+    }
+
+    fn reap(&self) -> Option<Ending> {
+        let elapsed_ns = now_ns() - self.started_ns;
+        let mut status = 0;
+        // SAFETY: rusage is plain numbers, for which all zeros is a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: both places live through the call and have the types that the kernel writes.
+        if unsafe { libc::wait4(self.pid, &mut status, 0, &mut usage) } != self.pid {
+            return None;
+        }
+        let ns = |t: libc::timeval| t.tv_sec as u64 * 1_000_000_000 + t.tv_usec as u64 * 1000;
+        let signalled = libc::WIFSIGNALED(status);
+        Some(Ending {
+            elapsed_ns,
+            status: (!signalled).then(|| libc::WEXITSTATUS(status)),
+            signal: signalled.then(|| libc::WTERMSIG(status)),
+            user_ns: ns(usage.ru_utime),
+            system_ns: ns(usage.ru_stime),
+            rss_bytes: usage.ru_maxrss as u64 * 1024,
+            major_faults: usage.ru_majflt as u64,
+            voluntary_switches: usage.ru_nvcsw as u64,
+            involuntary_switches: usage.ru_nivcsw as u64,
+            read_bytes: usage.ru_inblock as u64 * 512,
+            dirtied_bytes: usage.ru_oublock as u64 * 512,
+        })
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        self.kill(Signal::KILL);
+        self.wait(Duration::from_secs(5));
+    }
+}
+
+fn prepare(order: &Order) -> Result<Prepared, Refusal> {
+    let text = |s: &String| CString::new(s.as_str()).map_err(|_| Refusal::new("program", 22));
+    let all = |list: &[String]| list.iter().map(text).collect::<Result<Vec<_>, _>>();
+    let cgroups = order.cgroups.iter().map(|path| {
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .map(OwnedFd::from)
+            .map_err(|e| Refusal::new("cgroup", e.raw_os_error().unwrap_or(libc::EIO)))
+    });
+    Ok(Prepared {
+        program: text(&order.program)?,
+        argv: all(&order.argv)?,
+        environment: all(&order.environment)?,
+        directory: text(&order.directory)?,
+        streams: order.streams,
+        cgroups: cgroups.collect::<Result<_, _>>()?,
+        user: order.user.clone(),
+        scheduling: order.scheduling,
+        cpus: (!order.cpus.is_empty()).then(|| cpu_set(&order.cpus)),
+    })
+}
+
+fn cpu_set(cpus: &[usize]) -> libc::cpu_set_t {
+    // SAFETY: a cpu_set_t is an array of bits, for which all zeros is a value; CPU_SET checks the
+    // index against its length.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        cpus.iter().for_each(|cpu| libc::CPU_SET(*cpu, &mut set));
+        set
+    }
+}
+
+fn pointers(list: &[CString]) -> Vec<*const libc::c_char> {
+    let ends = std::iter::once(std::ptr::null());
+    list.iter().map(|s| s.as_ptr()).chain(ends).collect()
+}
+
+/// The child's life until exec, or until it has written the step that failed and its errno.
+fn become_program(
+    prepared: &Prepared,
+    argv: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+    pipe: RawFd,
+) -> ! {
+    let (step, errno) = match settle(prepared) {
+        Err(failed) => failed,
+        Ok(()) => {
+            // SAFETY: null-terminated arrays made before the fork.
+            unsafe {
+                libc::execve(
+                    prepared.program.as_ptr(),
+                    argv.as_ptr(),
+                    environment.as_ptr(),
+                )
+            };
+            (5, errno())
+        }
+    };
+    let mut word = [0u8; 8];
+    word[..4].copy_from_slice(&i32::to_ne_bytes(step));
+    word[4..].copy_from_slice(&errno.to_ne_bytes());
+    // SAFETY: writes 8 bytes that live on the stack, then ends the process.
+    unsafe {
+        libc::write(pipe, word.as_ptr().cast(), word.len());
+        libc::_exit(127)
+    }
+}
+
+/// All steps before exec; the index of the one that failed, and its errno.
+fn settle(prepared: &Prepared) -> Result<(), (i32, i32)> {
+    let failed = |step: i32| (step, errno());
+    for group in &prepared.cgroups {
+        // SAFETY: writes one byte to an open file; "0" means the writing process.
+        if unsafe { libc::write(group.as_raw_fd(), c"0".as_ptr().cast(), 1) } != 1 {
+            return Err(failed(0));
+        }
+    }
+    // SAFETY: system calls on the child's own state.
+    unsafe {
+        libc::setsid();
+        for signal in 1..32 {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+    if let Some(attributes) = &prepared.scheduling {
+        attributes.apply(0).map_err(|errno| (1, errno))?;
+    }
+    if let Some(set) = &prepared.cpus {
+        // SAFETY: a valid set of its own size.
+        if unsafe { libc::sched_setaffinity(0, std::mem::size_of_val(set), set) } != 0 {
+            return Err(failed(2));
+        }
+    }
+    if let Some(user) = &prepared.user {
+        // SAFETY: system calls on the child's own credentials, groups first.
+        let refused = unsafe {
+            libc::setgroups(user.groups.len(), user.groups.as_ptr()) != 0
+                || libc::setresgid(user.gid, user.gid, user.gid) != 0
+                || libc::setresuid(user.uid, user.uid, user.uid) != 0
+        };
+        if refused {
+            return Err(failed(3));
+        }
+    }
+    // SAFETY: a null-terminated path; descriptors of the parent that are open here as well.
+    unsafe {
+        if libc::chdir(prepared.directory.as_ptr()) != 0 {
+            return Err(failed(4));
+        }
+        for (number, fd) in prepared.streams.iter().enumerate() {
+            if libc::dup2(*fd, number as i32) < 0 {
+                return Err(failed(5));
+            }
+        }
+        const CLOEXEC: libc::c_uint = 4;
+        libc::syscall(libc::SYS_close_range, 3, u32::MAX, CLOEXEC);
+    }
+    Ok(())
+}
+
+fn errno() -> i32 {
+    // SAFETY: glibc gives a valid thread-local address.
+    unsafe { *libc::__errno_location() }
+}
+
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(argv: &[&str]) -> Order {
+        Order {
+            program: argv[0].into(),
+            argv: argv.iter().map(|s| s.to_string()).collect(),
+            environment: vec!["PATH=/usr/bin:/bin".into()],
+            directory: "/".into(),
+            streams: [0, 1, 2],
+            cgroups: vec![],
+            user: None,
+            scheduling: None,
+            cpus: vec![],
+        }
+    }
+
+    #[test]
+    fn an_exit_status_and_a_signal_are_told_apart() {
+        let mut exits = Launched::start(&order(&["/bin/sh", "-c", "exit 3"])).unwrap();
+        let ending = exits.wait(Duration::from_secs(10)).unwrap();
+        assert_eq!((ending.status, ending.signal), (Some(3), None));
+        let mut dies = Launched::start(&order(&["/bin/sh", "-c", "kill -9 $$"])).unwrap();
+        let ending = dies.wait(Duration::from_secs(10)).unwrap();
+        assert_eq!((ending.status, ending.signal), (None, Some(9)));
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_an_error_that_names_the_step() {
+        let refusal = Launched::start(&order(&["/nonexistent"])).err().unwrap();
+        assert_eq!(refusal.step, "program");
+        assert_eq!(refusal.source.raw_os_error(), Some(libc::ENOENT));
+        let mut elsewhere = order(&["/bin/true"]);
+        elsewhere.directory = "/nonexistent".into();
+        assert_eq!(Launched::start(&elsewhere).err().unwrap().step, "directory");
+    }
+
+    #[test]
+    fn waiting_ends_at_its_timeout() {
+        let mut sleeps = Launched::start(&order(&["/bin/sleep", "100"])).unwrap();
+        assert!(sleeps.wait(Duration::from_millis(20)).is_none());
+        sleeps.kill(Signal::TERM);
+        let ending = sleeps.wait(Duration::from_secs(10)).unwrap();
+        assert_eq!(ending.signal, Some(15));
+    }
+}

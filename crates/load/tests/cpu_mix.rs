@@ -1,0 +1,105 @@
+//! Mixes on the running kernel: counts that must add up, whatever the machine does meanwhile.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use schedlab_load::cpu::mix::{spin_ns_per_1000, Job, JobResult, Mix};
+
+fn run(groups: serde_json::Value, window_ms: u64) -> JobResult {
+    let job = serde_json::json!({
+        "groups": groups,
+        "ramp_ns": 0,
+        "window_ns": window_ms * 1_000_000,
+        "spin_ns_per_1000": spin_ns_per_1000(),
+        "seed": 7,
+    });
+    let job: Job = serde_json::from_value(job).unwrap();
+    let mut mix = Mix::launch(job).unwrap();
+    mix.start();
+    while !mix.wait(Duration::from_millis(50)) {}
+    mix.finish()
+}
+
+fn count(rows: &[(u64, u64, u64)]) -> u64 {
+    rows.iter().map(|(_, _, n)| n).sum()
+}
+
+#[test]
+fn every_planned_request_is_finished_or_counted_as_unfinished() {
+    let role = serde_json::json!({"kind": "wakeup", "workers": 3, "rate": 500.0, "work_ns": 20000});
+    let groups = serde_json::json!([
+        {"name": "work", "role": role, "tasks": 2},
+        {"name": "load", "role": {"kind": "hog", "work_ns": 100000}, "tasks": 2},
+    ]);
+    let result = run(groups, 500);
+    let work = &result.groups[0];
+    assert_eq!(count(&work.response), work.units + work.unfinished);
+    // 6 workers x 500 requests/s x 0.5 s, Poisson: 1500 with a deviation of 39.
+    assert!((1300..1700).contains(&count(&work.response)), "{work:?}");
+    assert!(count(&work.wakeup) <= work.units && count(&work.wakeup) > 0);
+    assert!(result.groups[1].units > 0);
+    assert_eq!(work.attributes.len(), 8);
+}
+
+#[test]
+fn messages_and_children_are_all_counted() {
+    let roles = [
+        (
+            serde_json::json!({"kind": "messaging", "rounds": 10, "bytes": 100}),
+            3,
+            3 * 10 + 3 * 30,
+        ),
+        (serde_json::json!({"kind": "pipe", "rounds": 50}), 1, 100),
+        (
+            serde_json::json!({"kind": "fork-storm", "children": 20, "work_ns": 1000}),
+            2,
+            40,
+        ),
+        (
+            serde_json::json!({
+                "kind": "fork-storm", "children": 3, "work_ns": 1000, "program": "/bin/true"
+            }),
+            2,
+            6,
+        ),
+    ];
+    for (role, tasks, units) in roles {
+        let groups = serde_json::json!([{"name": "work", "role": role, "tasks": tasks}]);
+        let result = run(groups, 20_000);
+        assert_eq!(result.groups[0].units, units, "{role}");
+        assert!(result.groups[0].elapsed_ns.is_some(), "{role}");
+        assert!(result.window_ns < 19_000_000_000);
+    }
+}
+
+#[test]
+fn finite_work_that_is_cut_off_has_no_elapsed_time() {
+    let role = serde_json::json!({"kind": "pipe", "rounds": 1_000_000_000_u64});
+    let result = run(
+        serde_json::json!([{"name": "work", "role": role, "tasks": 1}]),
+        100,
+    );
+    assert_eq!(result.groups[0].elapsed_ns, None);
+    assert!(result.groups[0].units > 0);
+}
+
+#[test]
+fn periodic_tasks_keep_their_period() {
+    let role = serde_json::json!({"kind": "periodic", "period_ns": 10_000_000, "work_ns": 100_000});
+    let result = run(
+        serde_json::json!([{"name": "work", "role": role, "tasks": 2}]),
+        505,
+    );
+    assert!((90..=100).contains(&result.groups[0].units), "{result:?}");
+}
+
+#[test]
+fn scheduling_is_taken_and_read_back() {
+    let groups = serde_json::json!([{
+        "name": "work", "role": {"kind": "hog", "work_ns": 100000}, "tasks": 1,
+        "scheduling": {"policy": "batch", "nice": 7},
+    }]);
+    let result = run(groups, 20);
+    assert_eq!(&result.groups[0].attributes[0].0, &3);
+    assert_eq!(&result.groups[0].attributes[0].1, &7);
+}

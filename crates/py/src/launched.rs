@@ -1,0 +1,78 @@
+//! `Launched`: a program that was started for a measurement. JSON in, JSON out.
+
+use std::time::Duration;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use schedlab_load::cpu::attributes_of;
+use schedlab_load::launch::{self, Order};
+
+use crate::cpu_crew::{bad_json, refused};
+
+/// See `schedlab_load::launch::Launched`.
+#[pyclass]
+pub(crate) struct Launched(launch::Launched);
+
+#[pymethods]
+impl Launched {
+    #[new]
+    fn start(py: Python<'_>, order_json: &str) -> PyResult<Self> {
+        let order: Order = serde_json::from_str(order_json).map_err(bad_json)?;
+        py.detach(|| launch::Launched::start(&order))
+            .map(Launched)
+            .map_err(refused)
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.pid()
+    }
+
+    /// How it ended, as JSON, or None while it runs.
+    fn wait(&mut self, py: Python<'_>, timeout_s: f64) -> PyResult<Option<String>> {
+        let ending = py.detach(|| self.0.wait(Duration::from_secs_f64(timeout_s)));
+        let text = ending.map(|e| serde_json::to_string(&e));
+        text.transpose().map_err(bad_json)
+    }
+}
+
+/// (policy number, nice value, priority, slice in ns) of a thread; None when it is gone.
+#[pyfunction]
+pub(crate) fn scheduling_of(pid: i32) -> Option<(u32, i32, u32, u64)> {
+    attributes_of(pid)
+}
+
+/// Every match of a pattern in bytes, as (value, unit, what follows the value). The value is the
+/// group `value`, or the only group, or the whole match; what follows is at most 16 bytes.
+#[pyfunction]
+pub(crate) fn match_output(
+    pattern: &str,
+    text: &[u8],
+) -> PyResult<Vec<(String, Option<String>, String)>> {
+    let wrong = |e: regex::Error| PyValueError::new_err(e.to_string());
+    let pattern = regex::bytes::RegexBuilder::new(pattern)
+        .multi_line(true)
+        .unicode(false)
+        .build()
+        .map_err(wrong)?;
+    let words = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+    let found = pattern.captures_iter(text).filter_map(|captures| {
+        let value = captures
+            .name("value")
+            .or_else(|| captures.get(captures.len() - 1))?;
+        let unit = captures.name("unit").map(|unit| words(unit.as_bytes()));
+        let rest = &text[value.end()..(value.end() + 16).min(text.len())];
+        Some((words(value.as_bytes()), unit, words(rest)))
+    });
+    Ok(found.collect())
+}
+
+/// Number of groups of a pattern and whether one is named `value`; ValueError if it is none.
+#[pyfunction]
+pub(crate) fn pattern_groups(pattern: &str) -> PyResult<(usize, bool)> {
+    let compiled = regex::bytes::RegexBuilder::new(pattern)
+        .unicode(false)
+        .build();
+    let compiled = compiled.map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let has_value = compiled.capture_names().any(|name| name == Some("value"));
+    Ok((compiled.captures_len() - 1, has_value))
+}

@@ -1,0 +1,605 @@
+//! Where the requests of a block device spend their time: one device, without writing to it.
+//!
+//! ```json
+//! {"device": "/dev/loop0",     // or a partition: its whole disk is captured
+//!  "classes": [                // whose requests are told apart; class 0 is "other", everybody else
+//!    {"name": "reader", "pids": [4711], "cgroup": null}], // processes or threads, or a directory
+//!  "find_classes": false,      // every other process gets a class of its own, as long as there are
+//!  "seconds_max": 120,         // of the counts over time
+//!  "measure_cost": false}      // let the kernel count the time of the programs (which costs, too)
+//! ```
+//! At most 15 classes. A snapshot, and the result:
+//! ```json
+//! {"device": "loop0", "scheduler": "bfq", "elapsed_ns": 2000000000,
+//!  "sees_limits": true,        // "tag" includes time in io.max and blkio.throttle; false where the
+//!                              // kernel traces no functions: then depth.limits alone shows it
+//!  "classes": [{"name": "other", "process": null}, {"name": "reader", "process": null}],
+//!  "groups": [{                // what completed; only groups with requests
+//!    "class": 1, "operation": "read",   // "write", "other" (discard, flush)
+//!    "size_max": 4096,         // 4096, 16384, 65536, 262144, 1048576, null: beyond
+//!    "requests": 20, "bytes": 81920,
+//!    "tag":       {"count": 20, "sum_ns": 0, "max_ns": 0, "bins": [[low, high, count], …]},
+//!    "plug":      { … }, "scheduler": { … }, "device": { … },
+//!    "total":     { … }}],     // from the arrival of the first bio to the completion
+//!  "series": [{"class": 1, "rows": [[t_ms, reads, writes, other, bytes,
+//!              tag_ns, plug_ns, scheduler_ns, device_ns, total_ns], …]}], // by time of issue, 100 ms
+//!  "depth": {"scheduler": {"mean": 0.0, "max": 0, "series": [[t_ms, mean], …]}, // sampled
+//!            "driver": { … },                                                   // every 10 ms
+//!            "limits": { … }}, // bios that io.max or blkio.throttle hold back; max of the samples
+//!  "totals": {"issued", "completed", "inserted", "bio_merges", "request_merges", "requeues",
+//!             "out_of_order",  // issued after a request that had arrived later
+//!             "seeks", "seek_sectors",  // issues that did not follow their predecessor, distance
+//!             "begun_before",  // requests that were under way when the capture began
+//!             "in_parts"},     // completions of a part of a request
+//!  "bfq": [{"class": 1, "rows": [[t_ms, requests, weight_raising, queue, weight], …]}], // or null
+//!  "lost": {"arrivals_unseen", "arrivals_evicted", "intervals", "classes",
+//!           "completions", "events"},
+//!  "cost": null}               // {"runs", "run_ns", "programs": [[name, runs, run_ns], …]}
+//! ```
+//! **Parts.** tag: from submission to having a request; plug: until it leaves the submitter's plug;
+//! scheduler: from insertion to issue (0 where it was issued directly); device: from issue to
+//! completion. Merged bios have no times of their own: they share those of their request.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bpf::Blocks;
+
+pub(crate) const CLASSES_MAX: usize = 16;
+pub(crate) const OPERATIONS: usize = 3;
+pub(crate) const SIZES: usize = 6;
+pub(crate) const PARTS: usize = 5;
+const INTERVAL_MS: u64 = 100;
+const SAMPLE: Duration = Duration::from_millis(10);
+const SIZE_MAX: [Option<u64>; SIZES] = [
+    Some(4096),
+    Some(16_384),
+    Some(65_536),
+    Some(262_144),
+    Some(1_048_576),
+    None,
+];
+
+/// Whose requests are told apart.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct Class {
+    pub name: String,
+    pub pids: Vec<u32>,
+    pub cgroup: Option<PathBuf>,
+    #[serde(skip)]
+    cgroup_id: u64,
+}
+
+/// What is captured; the JSON above.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[allow(missing_docs)]
+pub struct BlockOptions {
+    pub device: String,
+    pub classes: Vec<Class>,
+    pub find_classes: bool,
+    pub seconds_max: Option<f64>,
+    pub measure_cost: bool,
+    #[serde(skip)]
+    pub(crate) is_bfq: bool,
+}
+
+/// Why nothing can be captured: the step and the operating system's words.
+#[derive(Debug, thiserror::Error)]
+#[error("block capture cannot be used: {0}")]
+pub struct BlockError(String);
+
+#[cfg_attr(not(all(feature = "bpf", bpf_program)), allow(dead_code))]
+impl BlockOptions {
+    pub(crate) fn class_count(&self) -> usize {
+        match self.find_classes {
+            true => CLASSES_MAX,
+            false => 1 + self.classes.len(),
+        }
+    }
+
+    pub(crate) fn interval_count(&self) -> usize {
+        let seconds = self.seconds_max.unwrap_or(120.0).clamp(0.1, 36_000.0);
+        (seconds * 1000.0 / INTERVAL_MS as f64).ceil() as usize + 1
+    }
+
+    /// Classes by cgroup: number and identity.
+    pub(crate) fn cgroups(&self) -> Vec<(usize, u64)> {
+        let classes = (1..).zip(&self.classes);
+        classes
+            .filter(|(_, class)| class.cgroup_id != 0)
+            .map(|(number, class)| (number, class.cgroup_id))
+            .collect()
+    }
+}
+
+/// A histogram of times; its bins are a quarter of an octave wide.
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct Histogram {
+    pub count: u64,
+    pub sum_ns: u64,
+    pub max_ns: u64,
+    pub bins: Vec<(u64, u64, u64)>,
+}
+
+#[cfg_attr(not(all(feature = "bpf", bpf_program)), allow(dead_code))]
+impl Histogram {
+    pub(crate) fn new(sum_ns: u64, max_ns: u64, counts: &[u64]) -> Histogram {
+        let bins = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        Histogram {
+            count: counts.iter().sum(),
+            sum_ns,
+            max_ns,
+            bins: bins
+                .map(|(bin, count)| (low_of(bin), low_of(bin + 1) - 1, *count))
+                .collect(),
+        }
+    }
+}
+
+/// Smallest value of a bin of the program.
+fn low_of(bin: usize) -> u64 {
+    match bin {
+        0..8 => bin as u64,
+        _ => (4 + (bin as u64 + 4) % 4) << ((bin + 4) / 4 - 2),
+    }
+}
+
+/// Requests of one class, operation and size.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub class: usize,
+    pub operation: usize,
+    pub size: usize,
+    pub bytes: u64,
+    pub parts: [Histogram; PARTS],
+}
+
+/// What bfq thought of the requests of a class.
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct Bfq {
+    pub requests: u64,
+    pub weight_raising: f64,
+    pub queue: String,
+    pub weight: u64,
+}
+
+/// Requests in the scheduler and in the driver.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Depths {
+    pub scheduler: i64,
+    pub driver: i64,
+    pub scheduler_max: u64,
+    pub driver_max: u64,
+    pub limited: u64,
+    pub classes_used: usize,
+}
+
+/// What a class did in one interval.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Interval {
+    pub issued: [u64; OPERATIONS],
+    pub bytes: u64,
+    pub sum_ns: [u64; PARTS],
+    pub bfq: Option<Bfq>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct GroupResult {
+    pub class: usize,
+    pub operation: &'static str,
+    pub size_max: Option<u64>,
+    pub requests: u64,
+    pub bytes: u64,
+    pub tag: Histogram,
+    pub plug: Histogram,
+    pub scheduler: Histogram,
+    pub device: Histogram,
+    pub total: Histogram,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct ClassName {
+    pub name: String,
+    pub process: Option<u32>,
+}
+
+/// t_ms, reads, writes, other, bytes, then the sums of the five parts.
+pub type Row = (u64, u64, u64, u64, u64, u64, u64, u64, u64, u64);
+
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Series {
+    pub class: usize,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct BfqSeries {
+    pub class: usize,
+    /// t_ms, requests, mean weight-raising coefficient, identity of the last queue, its weight.
+    pub rows: Vec<(u64, u64, f64, String, u64)>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct Depth {
+    pub mean: f64,
+    pub max: u64,
+    pub series: Vec<(u64, f64)>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct BothDepths {
+    pub scheduler: Depth,
+    pub driver: Depth,
+    pub limits: Depth,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct Totals {
+    pub issued: u64,
+    pub completed: u64,
+    pub inserted: u64,
+    pub bio_merges: u64,
+    pub request_merges: u64,
+    pub requeues: u64,
+    pub out_of_order: u64,
+    pub seeks: u64,
+    pub seek_sectors: u64,
+    pub begun_before: u64,
+    pub in_parts: u64,
+}
+
+/// What the capture could not follow.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Lost {
+    /// Requests whose arrival was not seen: their times begin at insertion or issue.
+    pub arrivals_unseen: u64,
+    /// Arrivals that made room for others.
+    pub arrivals_evicted: u64,
+    /// Requests beyond `seconds_max`, which are in no interval.
+    pub intervals: u64,
+    /// Arrivals of processes for which no class was left.
+    pub classes: u64,
+    /// Completions that belonged to no issued request.
+    pub completions: u64,
+    /// Events that the kernel did not pass on (one program interrupted by itself).
+    pub events: u64,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+#[allow(missing_docs)]
+pub struct Cost {
+    pub runs: u64,
+    pub run_ns: u64,
+    pub programs: Vec<(String, u64, u64)>,
+}
+
+/// What was captured so far; the JSON above.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct BlockResult {
+    pub device: String,
+    pub scheduler: String,
+    pub elapsed_ns: u64,
+    pub sees_limits: bool,
+    pub classes: Vec<ClassName>,
+    pub groups: Vec<GroupResult>,
+    pub series: Vec<Series>,
+    pub depth: BothDepths,
+    pub totals: Totals,
+    pub bfq: Option<Vec<BfqSeries>>,
+    pub lost: Lost,
+    pub cost: Option<Cost>,
+}
+
+/// Time, requests in the scheduler, in the driver, bios that limits hold back.
+type Sample = (u64, i64, i64, i64);
+
+/// A capture in progress. Dropping it stops it.
+pub struct BlockCapture {
+    blocks: Arc<Mutex<Blocks>>,
+    options: BlockOptions,
+    device: String,
+    start_ns: u64,
+    end_ns: Option<u64>,
+    samples: Arc<Mutex<Vec<Sample>>>,
+    stop: Arc<AtomicBool>,
+    sampler: Option<JoinHandle<()>>,
+}
+
+impl BlockCapture {
+    /// Begins to capture.
+    pub fn start(mut options: BlockOptions) -> Result<Self, BlockError> {
+        let (device, numbers) = whole_disk(&options.device)?;
+        if options.classes.len() >= CLASSES_MAX {
+            return Err(BlockError(format!("at most {} classes", CLASSES_MAX - 1)));
+        }
+        for class in &mut options.classes {
+            if let Some(directory) = &class.cgroup {
+                let stat = std::fs::metadata(directory);
+                let stat = stat.map_err(|e| BlockError(format!("{}: {e}", directory.display())))?;
+                class.cgroup_id = stat.ino();
+            }
+        }
+        options.is_bfq = scheduler_of(&device) == "bfq";
+        let start_ns = crate::now_ns();
+        let blocks = Blocks::start(numbers, start_ns, &options).map_err(BlockError)?;
+        for (number, class) in (1..).zip(&options.classes) {
+            for pid in &class.pids {
+                blocks.add(number, *pid).map_err(BlockError)?;
+            }
+        }
+        let mut capture = BlockCapture {
+            blocks: Arc::new(Mutex::new(blocks)),
+            options,
+            device,
+            start_ns,
+            end_ns: None,
+            samples: Arc::default(),
+            stop: Arc::default(),
+            sampler: None,
+        };
+        capture.sample()?;
+        Ok(capture)
+    }
+
+    /// Looks at the depths every 10 ms.
+    fn sample(&mut self) -> Result<(), BlockError> {
+        let (blocks, samples) = (Arc::clone(&self.blocks), Arc::clone(&self.samples));
+        let stop = Arc::clone(&self.stop);
+        let builder = std::thread::Builder::new().name("schedlab-depths".to_owned());
+        let spawned = builder.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                let depths = lock(&blocks).depths();
+                if let Ok(now) = depths {
+                    lock(&samples).push((
+                        crate::now_ns(),
+                        now.scheduler,
+                        now.driver,
+                        now.limited as i64,
+                    ));
+                }
+                std::thread::park_timeout(SAMPLE);
+            }
+        });
+        self.sampler = Some(spawned.map_err(|error| BlockError(error.to_string()))?);
+        Ok(())
+    }
+
+    /// Puts a process or thread into a class of the options (1 is the first), from now on.
+    pub fn add(&self, class: usize, pid: u32) -> Result<(), BlockError> {
+        if class > self.options.classes.len() {
+            return Err(BlockError(format!("no class {class}")));
+        }
+        lock(&self.blocks).add(class, pid).map_err(BlockError)
+    }
+
+    /// What was captured so far.
+    pub fn snapshot(&self) -> Result<BlockResult, BlockError> {
+        self.read().map_err(BlockError)
+    }
+
+    /// Ends the capture.
+    pub fn finish(mut self) -> Result<BlockResult, BlockError> {
+        self.halt();
+        self.read().map_err(BlockError)
+    }
+
+    fn halt(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(sampler) = self.sampler.take() {
+            sampler.thread().unpark();
+            let _ = sampler.join();
+        }
+        lock(&self.blocks).detach();
+        self.end_ns.get_or_insert_with(crate::now_ns);
+    }
+
+    fn read(&self) -> Result<BlockResult, String> {
+        let blocks = lock(&self.blocks);
+        let elapsed_ns = self.end_ns.unwrap_or_else(crate::now_ns) - self.start_ns;
+        let depths = blocks.depths()?;
+        let (mut totals, lost) = blocks.totals()?;
+        let named = 1 + self.options.classes.len();
+        let mut classes = vec![ClassName {
+            name: "other".to_owned(),
+            process: None,
+        }];
+        classes.extend(self.options.classes.iter().map(|class| ClassName {
+            name: class.name.clone(),
+            process: None,
+        }));
+        classes.extend(blocks.found(named, depths.classes_used)?);
+        let mut groups = Vec::new();
+        for class in 0..classes.len() {
+            for operation in 0..OPERATIONS {
+                for size in 0..SIZES {
+                    groups.push(blocks.group(class, operation, size)?);
+                }
+            }
+        }
+        totals.completed = groups.iter().map(|group| group.parts[4].count).sum();
+        let (series, bfq) = self.over_time(&blocks, classes.len(), elapsed_ns)?;
+        let samples = lock(&self.samples);
+        let most_limited = samples.iter().map(|s| s.3).max().unwrap_or(0);
+        Ok(BlockResult {
+            device: self.device.clone(),
+            scheduler: scheduler_of(&self.device),
+            elapsed_ns,
+            sees_limits: blocks.sees_limits,
+            classes,
+            groups: groups.into_iter().filter_map(named_group).collect(),
+            series,
+            depth: BothDepths {
+                scheduler: self.depth(&samples, |s| s.1, depths.scheduler_max),
+                driver: self.depth(&samples, |s| s.2, depths.driver_max),
+                limits: self.depth(&samples, |s| s.3, most_limited as u64),
+            },
+            totals,
+            bfq: self.options.is_bfq.then_some(bfq),
+            lost,
+            cost: blocks.cost(),
+        })
+    }
+
+    fn over_time(
+        &self,
+        blocks: &Blocks,
+        classes: usize,
+        elapsed_ns: u64,
+    ) -> Result<(Vec<Series>, Vec<BfqSeries>), String> {
+        let over = (elapsed_ns / 1_000_000 / INTERVAL_MS) as usize + 1;
+        let count = over.min(self.options.interval_count());
+        let (mut series, mut bfq) = (Vec::new(), Vec::new());
+        for class in 0..classes {
+            let (mut rows, mut bfq_rows) = (Vec::new(), Vec::new());
+            for number in 0..count {
+                let interval = blocks.interval(number, class)?;
+                let t_ms = number as u64 * INTERVAL_MS;
+                let ([reads, writes, other], sums) = (interval.issued, interval.sum_ns);
+                rows.push((
+                    t_ms,
+                    reads,
+                    writes,
+                    other,
+                    interval.bytes,
+                    sums[0],
+                    sums[1],
+                    sums[2],
+                    sums[3],
+                    sums[4],
+                ));
+                if let Some(b) = interval.bfq {
+                    bfq_rows.push((t_ms, b.requests, b.weight_raising, b.queue, b.weight));
+                }
+            }
+            series.push(Series { class, rows });
+            bfq.push(BfqSeries {
+                class,
+                rows: bfq_rows,
+            });
+        }
+        Ok((series, bfq))
+    }
+
+    fn depth(&self, samples: &[Sample], of: fn(&Sample) -> i64, max: u64) -> Depth {
+        let value = |sample: &Sample| of(sample).max(0) as f64;
+        let bin = |sample: &Sample| (sample.0 - self.start_ns) / 1_000_000 / INTERVAL_MS;
+        let mean = |samples: &[Sample]| {
+            samples.iter().map(value).sum::<f64>() / samples.len().max(1) as f64
+        };
+        Depth {
+            mean: mean(samples),
+            max,
+            series: samples
+                .chunk_by(|a, b| bin(a) == bin(b))
+                .map(|part| (bin(&part[0]) * INTERVAL_MS, mean(part)))
+                .collect(),
+        }
+    }
+}
+
+impl Drop for BlockCapture {
+    fn drop(&mut self) {
+        self.halt();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A group that has requests, with its names.
+fn named_group(group: Group) -> Option<GroupResult> {
+    let [tag, plug, scheduler, device, total] = group.parts;
+    (total.count > 0).then(|| GroupResult {
+        class: group.class,
+        operation: ["read", "write", "other"][group.operation],
+        size_max: SIZE_MAX[group.size],
+        requests: total.count,
+        bytes: group.bytes,
+        tag,
+        plug,
+        scheduler,
+        device,
+        total,
+    })
+}
+
+/// Name and numbers of the disk that a device is, or is a part of.
+fn whole_disk(path: &str) -> Result<(String, (u32, u32)), BlockError> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let place = Path::new("/sys/class/block").join(name);
+    let wrong = |reason: String| BlockError(format!("{path}: {reason}"));
+    let mut place = place
+        .canonicalize()
+        .map_err(|error| wrong(format!("not a block device ({error})")))?;
+    if place.join("partition").exists() {
+        place.pop();
+    }
+    if !place.join("mq").is_dir() {
+        let reason = "the device takes bios, not requests; capture the disks below it";
+        return Err(wrong(reason.to_owned()));
+    }
+    let numbers = std::fs::read_to_string(place.join("dev")).unwrap_or_default();
+    let parsed = numbers
+        .trim()
+        .split_once(':')
+        .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
+    let name = place
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    parsed
+        .map(|numbers| (name, numbers))
+        .ok_or_else(|| wrong("has no numbers".to_owned()))
+}
+
+fn scheduler_of(device: &str) -> String {
+    let path = format!("/sys/block/{device}/queue/scheduler");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let active = text.split(['[', ']']).nth(1);
+    active.unwrap_or("none").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_tile_the_integers() {
+        let lows: Vec<u64> = (0..160).map(low_of).collect();
+        assert_eq!(lows[..12], [0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14]);
+        assert!(lows.windows(2).all(|pair| pair[0] < pair[1]));
+        let histogram = Histogram::new(21, 11, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+        assert_eq!(histogram.bins, [(10, 11, 2)]);
+    }
+
+    #[test]
+    fn what_has_no_requests_is_refused_by_name() {
+        let options = BlockOptions {
+            device: "/dev/absent".to_owned(),
+            ..BlockOptions::default()
+        };
+        let error = BlockCapture::start(options).err().map(|e| e.to_string());
+        assert!(error.is_some_and(|text| text.contains("/dev/absent")));
+    }
+}

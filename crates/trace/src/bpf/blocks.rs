@@ -1,0 +1,399 @@
+//! The block-layer source: loads `blocks.bpf.c` for one device, names its classes, reads its
+//! counters.
+
+use std::time::Duration;
+
+use libbpf_rs::query::ProgInfoIter;
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+
+use super::{map, words, Aligned};
+use crate::blocks::{
+    Bfq, BlockOptions, ClassName, Cost, Depths, Group, Histogram, Interval, Lost, Totals,
+    CLASSES_MAX, OPERATIONS, PARTS, SIZES,
+};
+
+static PROGRAM: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/blocks.bpf.o")));
+
+/// Words of the program's structures.
+const BINS: usize = 160;
+const HISTOGRAM_WORDS: usize = 1 + 2 * PARTS + PARTS * BINS;
+const INTERVAL_WORDS: usize = OPERATIONS + 1 + PARTS + 4;
+/// With the word that the program calculates in.
+const TOTALS: usize = 17;
+const DEPTH_WORDS: usize = 7;
+/// Processes of one entry of the table of classes.
+const PIDS_PER_ENTRY: u32 = 64;
+/// Bytes of `struct found`.
+const FOUND: usize = 24;
+/// Inode of the first PID namespace; the program sees its numbers.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+type Reason = String;
+
+fn failed(step: &str) -> impl Fn(libbpf_rs::Error) -> Reason + '_ {
+    move |error| format!("{step}: {error}")
+}
+
+/// The loaded and attached programs.
+pub(crate) struct Blocks {
+    object: Object,
+    links: Vec<Link>,
+    classes: usize,
+    /// Whether the time before limits (io.max) is seen.
+    pub sees_limits: bool,
+    /// Runs and nanoseconds of the programs are counted while this is open.
+    statistics: Option<std::os::fd::OwnedFd>,
+}
+
+impl Blocks {
+    /// Loads and attaches the programs for the device of these numbers.
+    pub(crate) fn start(
+        device: (u32, u32),
+        start_ns: u64,
+        options: &BlockOptions,
+    ) -> Result<Self, Reason> {
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        if namespace.as_os_str() != FIRST_PID_NAMESPACE {
+            return Err("processes have other numbers here (PID namespace of a container)".into());
+        }
+        // Where functions cannot be traced, time in limits cannot be seen; the rest can.
+        match Blocks::load(device, start_ns, options, true) {
+            Ok(blocks) => Ok(blocks),
+            Err(_) => Blocks::load(device, start_ns, options, false),
+        }
+    }
+
+    fn load(
+        device: (u32, u32),
+        start_ns: u64,
+        options: &BlockOptions,
+        sees_limits: bool,
+    ) -> Result<Self, Reason> {
+        if std::env::var_os("DEBUG_BPF").is_none() {
+            libbpf_rs::set_print(None);
+        }
+        let classes = options.class_count();
+        let intervals = options.interval_count();
+        let mut builder = ObjectBuilder::default();
+        let mut open = builder
+            .open_memory(&PROGRAM.0)
+            .map_err(failed("open the programs"))?;
+        for mut map in open.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            let entries = match name.as_str() {
+                "histograms" => classes * OPERATIONS * SIZES,
+                "intervals" => classes * intervals,
+                _ if name.ends_with(".rodata") => {
+                    let settings = settings(device, start_ns, options);
+                    let place = map
+                        .initial_value_mut()
+                        .ok_or("the program has no settings")?;
+                    let place = place.get_mut(..settings.len());
+                    place
+                        .ok_or("the settings have another size")?
+                        .copy_from_slice(&settings);
+                    continue;
+                }
+                _ => continue,
+            };
+            map.set_max_entries(entries as u32)
+                .map_err(failed("size the maps"))?;
+        }
+        for mut program in open.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            // Only one of the two may say when a bio arrived.
+            let unwanted = if sees_limits { "on_queue" } else { "on_submit" };
+            program.set_autoload(name != unwanted);
+        }
+        let object = open.load().map_err(failed(
+            "load the programs (root or CAP_BPF, and BTF, are needed)",
+        ))?;
+        let mut blocks = Blocks {
+            object,
+            links: Vec::new(),
+            classes,
+            sees_limits,
+            statistics: options.measure_cost.then(count_runs).flatten(),
+        };
+        blocks.attach(sees_limits, 1 + options.classes.len())?;
+        Ok(blocks)
+    }
+
+    /// Attaches the last events first, so that every request whose beginning is seen is seen to
+    /// its end.
+    fn attach(&mut self, sees_limits: bool, named: usize) -> Result<(), Reason> {
+        let mut first = Vec::new();
+        for program in self.object.progs_mut() {
+            let name = program.name().to_string_lossy().into_owned();
+            if name == "look_at_limits" {
+                continue; // run by us
+            }
+            let begins = name == "on_queue" || name == "on_submit";
+            if begins {
+                if (name == "on_submit") == sees_limits {
+                    first.push(program);
+                }
+                continue;
+            }
+            self.links.push(program.attach().map_err(failed(&name))?);
+        }
+        for program in first {
+            self.links
+                .push(program.attach().map_err(failed("block_bio_queue"))?);
+        }
+        let mut depths = self.depth_words()?;
+        depths[4] = crate::now_ns();
+        depths[5] = named as u64;
+        let bytes: Vec<u8> = depths.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let map = map(&self.object, "depths").map_err(|e| e.to_string())?;
+        map.update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY)
+            .map_err(failed("fill the maps"))
+    }
+
+    /// Puts a process (or thread) into a class.
+    pub(crate) fn add(&self, class: usize, pid: u32) -> Result<(), Reason> {
+        let map = map(&self.object, "class_of_pid").map_err(|e| e.to_string())?;
+        let entry = (pid / PIDS_PER_ENTRY).to_ne_bytes();
+        let value = map
+            .lookup(&entry, MapFlags::ANY)
+            .map_err(failed("read the classes"))?;
+        let mut value = value.ok_or("no such process number")?;
+        value[(pid % PIDS_PER_ENTRY) as usize] = class as u8;
+        map.update(&entry, &value, MapFlags::ANY)
+            .map_err(failed("fill the classes"))
+    }
+
+    fn depth_words(&self) -> Result<[u64; DEPTH_WORDS], Reason> {
+        let map = map(&self.object, "depths").map_err(|e| e.to_string())?;
+        let value = map.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let value = value
+            .map_err(failed("read the depths"))?
+            .unwrap_or_default();
+        Ok(words::<DEPTH_WORDS>(&value))
+    }
+
+    /// Lets the program look how many bios limits hold back.
+    fn look_at_limits(&self) {
+        use std::os::fd::{AsFd, AsRawFd};
+        let program = self.object.progs().find(|p| p.name() == "look_at_limits");
+        let Some(program) = program else { return };
+        // SAFETY: the options are plain numbers and pointers, for which all zeros means "none".
+        let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+        options.sz = std::mem::size_of_val(&options) as _;
+        let fd = program.as_fd().as_raw_fd();
+        // SAFETY: `options` lives through the call. A refusal leaves the count as it was.
+        unsafe { libbpf_sys::bpf_prog_test_run_opts(fd, &mut options) };
+    }
+
+    /// The depths now and the largest so far.
+    pub(crate) fn depths(&self) -> Result<Depths, Reason> {
+        self.look_at_limits();
+        let words = self.depth_words()?;
+        Ok(Depths {
+            scheduler: words[0] as i64,
+            driver: words[1] as i64,
+            scheduler_max: words[2],
+            driver_max: words[3],
+            limited: words[6],
+            classes_used: (words[5] as usize).min(CLASSES_MAX),
+        })
+    }
+
+    /// The sum over all CPUs of one entry; `max` names the words of which the largest is taken.
+    fn summed<const N: usize>(
+        &self,
+        name: &str,
+        key: usize,
+        max: std::ops::Range<usize>,
+    ) -> Result<[u64; N], Reason> {
+        let map = map(&self.object, name).map_err(|e| e.to_string())?;
+        let values = map.lookup_percpu(&(key as u32).to_ne_bytes(), MapFlags::ANY);
+        let mut all = [0; N];
+        for value in values
+            .map_err(failed("read the counters"))?
+            .unwrap_or_default()
+        {
+            let value = words::<N>(&value);
+            for (at, (sum, word)) in all.iter_mut().zip(value).enumerate() {
+                *sum = if max.contains(&at) {
+                    (*sum).max(word)
+                } else {
+                    *sum + word
+                };
+            }
+        }
+        Ok(all)
+    }
+
+    /// Counts and histograms of a class, an operation and a size.
+    pub(crate) fn group(
+        &self,
+        class: usize,
+        operation: usize,
+        size: usize,
+    ) -> Result<Group, Reason> {
+        let key = (class * OPERATIONS + operation) * SIZES + size;
+        let maxima = 1 + PARTS..1 + 2 * PARTS;
+        let all = self.summed::<HISTOGRAM_WORDS>("histograms", key, maxima)?;
+        let part = |part: usize| {
+            let counts = &all[1 + 2 * PARTS + part * BINS..][..BINS];
+            Histogram::new(all[1 + part], all[1 + PARTS + part], counts)
+        };
+        Ok(Group {
+            class,
+            operation,
+            size,
+            bytes: all[0],
+            parts: std::array::from_fn(part),
+        })
+    }
+
+    /// What a class did in an interval.
+    pub(crate) fn interval(&self, number: usize, class: usize) -> Result<Interval, Reason> {
+        let key = number * self.classes + class;
+        let queue = INTERVAL_WORDS - 2..INTERVAL_WORDS;
+        let all = self.summed::<INTERVAL_WORDS>("intervals", key, queue)?;
+        let bfq = &all[OPERATIONS + 1 + PARTS..];
+        Ok(Interval {
+            issued: std::array::from_fn(|i| all[i]),
+            bytes: all[OPERATIONS],
+            sum_ns: std::array::from_fn(|i| all[OPERATIONS + 1 + i]),
+            bfq: (bfq[0] > 0).then(|| Bfq {
+                requests: bfq[0],
+                weight_raising: bfq[1] as f64 / bfq[0] as f64,
+                queue: format!("{:x}", bfq[2]),
+                weight: bfq[3],
+            }),
+        })
+    }
+
+    /// Counts of the whole device, and what was lost.
+    pub(crate) fn totals(&self) -> Result<(Totals, Lost), Reason> {
+        let all = self.summed::<TOTALS>("totals", 0, 0..0)?;
+        let totals = Totals {
+            issued: all[0],
+            inserted: all[1],
+            bio_merges: all[2],
+            request_merges: all[3],
+            requeues: all[4],
+            out_of_order: all[5],
+            seeks: all[6],
+            seek_sectors: all[7],
+            begun_before: all[8],
+            in_parts: all[15],
+            completed: 0,
+        };
+        let lost = Lost {
+            arrivals_unseen: all[9] + all[10],
+            arrivals_evicted: all[11],
+            intervals: all[12],
+            classes: all[13],
+            // Those that were under way before are not lost.
+            completions: all[14].saturating_sub(all[8]),
+            events: self.programs().map(|p| p.recursion_misses).sum(),
+        };
+        Ok((totals, lost))
+    }
+
+    /// The processes that got a class of their own.
+    pub(crate) fn found(&self, first: usize, used: usize) -> Result<Vec<ClassName>, Reason> {
+        let map = map(&self.object, "found").map_err(|e| e.to_string())?;
+        let mut names = Vec::new();
+        for number in first..used {
+            let value = map.lookup(&(number as u32).to_ne_bytes(), MapFlags::ANY);
+            let value = value
+                .map_err(failed("read the classes"))?
+                .unwrap_or_default();
+            if value.len() < FOUND {
+                continue;
+            }
+            let text = value[4..20]
+                .split(|byte| *byte == 0)
+                .next()
+                .unwrap_or_default();
+            names.push(ClassName {
+                name: String::from_utf8_lossy(text).into_owned(),
+                process: Some(u32::from_ne_bytes([value[0], value[1], value[2], value[3]])),
+            });
+        }
+        Ok(names)
+    }
+
+    /// What the kernel knows of our programs.
+    fn programs(&self) -> impl Iterator<Item = libbpf_rs::query::ProgramInfo> + '_ {
+        let own: Vec<u32> = self.object.progs().filter_map(|p| program_id(&p)).collect();
+        ProgInfoIter::default().filter(move |info| own.contains(&info.id))
+    }
+
+    /// Runs and time of the programs, where they are counted.
+    pub(crate) fn cost(&self) -> Option<Cost> {
+        self.statistics.as_ref()?;
+        let mut cost = Cost::default();
+        for info in self.programs() {
+            cost.runs += info.run_cnt;
+            cost.run_ns += info.run_time_ns;
+            let name = info.name.to_string_lossy().into_owned();
+            cost.programs.push((name, info.run_cnt, info.run_time_ns));
+        }
+        Some(cost)
+    }
+
+    /// Detaches the programs; their counters stay readable.
+    pub(crate) fn detach(&mut self) {
+        self.links.clear();
+        // Programs that were running when they were detached end within moments.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Asks the kernel to count runs and time of all BPF programs while the descriptor is open.
+fn count_runs() -> Option<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd;
+    // SAFETY: a plain call; a descriptor that is not negative is ours.
+    unsafe {
+        let fd = libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME);
+        (fd >= 0).then(|| std::os::fd::OwnedFd::from_raw_fd(fd))
+    }
+}
+
+fn program_id(program: &libbpf_rs::Program<'_>) -> Option<u32> {
+    use std::os::fd::{AsFd, AsRawFd};
+    // SAFETY: the structure is plain numbers, for which all zeros is a value.
+    let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
+    let mut length = std::mem::size_of_val(&info) as u32;
+    let fd = program.as_fd().as_raw_fd();
+    // SAFETY: `info` lives through the call and has the length that is told.
+    let told = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) };
+    (told == 0).then_some(info.id)
+}
+
+/// `struct settings` of the program.
+fn settings(device: (u32, u32), start_ns: u64, options: &BlockOptions) -> Vec<u8> {
+    let by_cgroup: Vec<(usize, u64)> = options.cgroups();
+    let mut bytes = Vec::new();
+    let mut put = |value: u32| bytes.extend_from_slice(&value.to_ne_bytes());
+    put(device.0);
+    put(device.1);
+    let mut start = start_ns.to_ne_bytes().to_vec();
+    bytes.append(&mut start);
+    for value in [
+        options.class_count() as u32,
+        options.interval_count() as u32,
+        u32::from(options.find_classes),
+        u32::from(options.is_bfq),
+        by_cgroup.len() as u32,
+        0,
+    ] {
+        bytes.extend_from_slice(&value.to_ne_bytes());
+    }
+    for i in 0..CLASSES_MAX {
+        let id = by_cgroup.get(i).map_or(0, |(_, id)| *id);
+        bytes.extend_from_slice(&id.to_ne_bytes());
+    }
+    for i in 0..CLASSES_MAX {
+        let class = by_cgroup.get(i).map_or(0, |(class, _)| *class as u32);
+        bytes.extend_from_slice(&class.to_ne_bytes());
+    }
+    bytes
+}

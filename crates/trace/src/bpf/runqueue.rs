@@ -1,0 +1,92 @@
+//! The run-queue source: loads `runqueue.bpf.c`, names the tasks of each class, reads the sums.
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder};
+
+use super::{map, words, Aligned};
+use crate::runqueue::Waits;
+
+static PROGRAM: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/runqueue.bpf.o")));
+
+const BUCKETS: usize = 40;
+/// Words of `struct totals`: three pairs, two histograms.
+const WORDS: usize = 6 + 2 * BUCKETS;
+/// Inode of the first PID namespace; the program sees its numbers.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+fn failed(step: &str) -> impl Fn(libbpf_rs::Error) -> String + '_ {
+    move |error| format!("{step}: {error}")
+}
+
+/// The loaded and attached programs.
+pub(crate) struct RunQueue {
+    object: Object,
+    links: Vec<Link>,
+}
+
+impl RunQueue {
+    /// Loads, names the tasks (class, thread id) and attaches.
+    pub(crate) fn start(tasks: &[(u32, i32)]) -> Result<Self, String> {
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        if namespace.as_os_str() != FIRST_PID_NAMESPACE {
+            return Err("processes have other numbers here (PID namespace of a container)".into());
+        }
+        libbpf_rs::set_print(None);
+        let mut builder = ObjectBuilder::default();
+        let open = builder
+            .open_memory(&PROGRAM.0)
+            .map_err(failed("open the program"))?;
+        let object = open.load().map_err(failed(
+            "load the program (root or CAP_BPF, and BTF, are needed)",
+        ))?;
+        let known = map(&object, "tasks").map_err(|e| e.to_string())?;
+        for (class, pid) in tasks {
+            let mut fresh = [0u8; 16];
+            fresh[8..12].copy_from_slice(&class.to_ne_bytes());
+            known
+                .update(&pid.to_ne_bytes(), &fresh, MapFlags::ANY)
+                .map_err(failed("name the tasks"))?;
+        }
+        let mut running = RunQueue {
+            object,
+            links: Vec::new(),
+        };
+        for program in running.object.progs_mut() {
+            let link = program.attach().map_err(failed("attach"))?;
+            running.links.push(link);
+        }
+        Ok(running)
+    }
+
+    /// Detaches and gives the sums of the first `classes` classes: (after a wake-up, after a
+    /// preemption) of each, and how many forked tasks were not followed.
+    pub(crate) fn finish(mut self, classes: u32) -> Result<(Vec<[Waits; 2]>, u64), String> {
+        self.links.clear();
+        let totals = map(&self.object, "totals").map_err(|e| e.to_string())?;
+        let read = |class: u32| {
+            let value = totals.lookup(&class.to_ne_bytes(), MapFlags::ANY);
+            let value = value.map_err(failed("read the sums"))?;
+            let sums = words::<WORDS>(&value.unwrap_or_default());
+            Ok([0, 1].map(|why| waits(&sums, why)))
+        };
+        let found = (0..classes).map(read).collect::<Result<_, String>>()?;
+        let lost = map(&self.object, "lost").map_err(|e| e.to_string())?;
+        let lost = lost.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let lost = lost.map_err(failed("read the sums"))?.unwrap_or_default();
+        Ok((found, words::<1>(&lost)[0]))
+    }
+}
+
+fn waits(sums: &[u64; WORDS], why: usize) -> Waits {
+    let first = 6 + why * BUCKETS;
+    let occupied = sums[first..first + BUCKETS].iter().enumerate();
+    Waits {
+        waits: sums[why],
+        sum_ns: sums[2 + why],
+        max_ns: sums[4 + why],
+        histogram: occupied
+            .filter(|(_, n)| **n > 0)
+            .map(|(k, n)| (1u64 << k, (2u64 << k) - 1, *n))
+            .collect(),
+    }
+}

@@ -1,0 +1,341 @@
+"""The code of a headline and the values of its sentence: the first row of a table that applies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schedlab.analyse.pairs import between, fact_of, seen_from
+from schedlab.spec import Code, Fact, Headline, Needed, Pair, WorkloadVerdict
+
+#: Further blocks that a report advises where one block was measured.
+BLOCKS_TO_START = 4
+#: With a minimum detectable difference above this share the figures are too noisy.
+TOO_NOISY = 1.0
+PRICE_KINDS = ("workload", "actor", "metric")
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A candidate whose runs on a workload are bounds in all blocks."""
+
+    name: str
+    workload: str
+    time_s: float | None
+
+
+@dataclass(frozen=True)
+class Wild:
+    """Wild runs of a candidate: how many of how many, and the median factor."""
+
+    runs: int
+    of: int
+    factor: float
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What one headline is about: a workload, or all of them together.
+
+    `early_late[a, b]` are log ratios of the two halves; `sessions` the pairs' ratios per session
+    are in the pairs. `prices` are facts by kind, the winner or the named candidate as `worse`.
+    """
+
+    candidates: tuple[str, ...]
+    baseline: str
+    pairs: tuple[Pair, ...]
+    best_set: tuple[str, ...]
+    metric: str
+    higher_is_better: bool
+    margin: float
+    workload: str = ""
+    mdd: float | None = None
+    needed: Needed | None = None
+    units: int = 0
+    budget_used: bool = True
+    early_late: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    wild: Mapping[str, Wild] = field(default_factory=dict)
+    unfinished: tuple[Unfinished, ...] = ()
+
+    def fact(self, pair: Pair, *, typical: bool = False) -> Fact:
+        """A pair of this scope told from its better side."""
+        return fact_of(
+            pair,
+            self.metric,
+            higher_is_better=self.higher_is_better,
+            workload=self.workload,
+            typical=typical,
+        )
+
+    def against(self, a: str, b: str) -> Fact | None:
+        """The fact of two candidates."""
+        pair = seen_from(self.pairs, a, b)
+        return None if pair is None else self.fact(pair)
+
+
+def headline(
+    scope: Scope,
+    workloads: Sequence[WorkloadVerdict] = (),
+    secondary: Mapping[str, Sequence[WorkloadVerdict]] | None = None,
+) -> Headline:
+    """The first row that applies; `workloads` (without controls) where they are several."""
+    plain = _finished(scope, workloads, secondary or {})
+    if scope.unfinished and plain.code != "single":
+        first = scope.unfinished[0]
+        values = {
+            "name": first.name,
+            "workload": first.workload,
+            "time_s": first.time_s,
+            "names": list(dict.fromkeys(each.name for each in scope.unfinished)),
+            "rest": plain.code,
+            "rest_values": dict(plain.values),
+        }
+        return Headline("did-not-finish", values)
+    return plain
+
+
+def _finished(
+    scope: Scope,
+    workloads: Sequence[WorkloadVerdict],
+    secondary: Mapping[str, Sequence[WorkloadVerdict]],
+) -> Headline:
+    if not scope.pairs:
+        return Headline("nothing-to-compare", {"candidates": list(scope.candidates)})
+    if scope.units == 1:
+        values = {"candidates": list(scope.candidates), "blocks": BLOCKS_TO_START - 1}
+        return Headline("single", values)
+    if len(workloads) > 1 and (found := _depends(scope, workloads, secondary)) is not None:
+        return found
+    if len(scope.best_set) == 1:
+        return _one_best(scope, workloads, secondary)
+    best = between(scope.pairs, scope.best_set)
+    if best and all(pair.verdict == "equivalent" for pair in best):
+        values = {
+            "names": list(scope.best_set),
+            "margin": scope.margin,
+            "losers": losers(scope),
+        }
+        return Headline("tied", values)
+    return _doubtful(scope, best) or _open(scope)
+
+
+def losers(scope: Scope) -> list[dict[str, Any]]:
+    """Facts of those that are not in the best set, nearest first, each against its best rival."""
+    found = []
+    for label in scope.candidates:
+        if label in scope.best_set:
+            continue
+        beaten = [pair for b in scope.best_set if (pair := seen_from(scope.pairs, b, label))]
+        beaten = [pair for pair in beaten if pair.verdict == "better"] or beaten
+        if beaten:
+            found.append(min((scope.fact(pair) for pair in beaten), key=lambda f: f.ratio))
+    return [fact.values() for fact in sorted(found, key=lambda f: f.ratio)]
+
+
+def _one_best(
+    scope: Scope,
+    workloads: Sequence[WorkloadVerdict],
+    secondary: Mapping[str, Sequence[WorkloadVerdict]],
+) -> Headline:
+    (best,) = scope.best_set
+    others = [label for label in scope.candidates if label != best]
+    facts = [fact for label in others if (fact := scope.against(best, label))]
+    runner_up = min(facts, key=lambda fact: fact.ratio)
+    other = scope.baseline if scope.baseline in others else runner_up.worse
+    gain = scope.against(best, other) or runner_up
+    price = price_of(best, other, workloads, secondary)
+    if best == scope.baseline and price is None:
+        values: dict[str, Any] = {
+            "baseline": best,
+            "next": runner_up.worse,
+            "loss": runner_up.values(),
+            "losers": losers(scope),
+        }
+        return Headline("keep", values)
+    values = {
+        "best": best,
+        "baseline": scope.baseline,
+        "gain": gain.values(),
+        "other": other,
+        "runner_up": runner_up.values(),
+        "price": price,
+        "losers": losers(scope),
+    }
+    return Headline("winner-price" if price else "winner", values)
+
+
+def price_of(
+    best: str,
+    other: str,
+    workloads: Sequence[WorkloadVerdict],
+    secondary: Mapping[str, Sequence[WorkloadVerdict]],
+    only: str = "",
+) -> dict[str, Any] | None:
+    """What the best one costs beside `other`: the largest loss of the first kind that has any.
+
+    Kinds in order: claims on other workloads, other actors of the same runs, further metrics.
+    `only` restricts actors and metrics to one workload, and leaves the workloads out.
+    """
+    found: dict[str, list[tuple[Fact, str]]] = {kind: [] for kind in PRICE_KINDS}
+    for work in workloads if not only else ():
+        _note(found["workload"], work, best, other)
+    for label, verdicts in secondary.items():
+        for work in verdicts:
+            if not only or label == only:
+                _note(found["actor" if work.actor else "metric"], work, best, other)
+    for kind in PRICE_KINDS:
+        if found[kind]:
+            fact, actor = max(found[kind], key=lambda entry: entry[0].ratio)
+            more = sum(len(entries) for entries in found.values()) - 1
+            return {"kind": kind, "fact": fact.values(), "actor": actor, "more": more}
+    return None
+
+
+def _note(found: list[tuple[Fact, str]], work: WorkloadVerdict, best: str, other: str) -> None:
+    pair = seen_from(work.pairs, best, other)
+    if pair is not None and pair.verdict == "worse":
+        fact = fact_of(
+            pair,
+            work.metric.name,
+            higher_is_better=work.metric.higher_is_better,
+            workload=work.workload,
+        )
+        found.append((fact, work.actor))
+
+
+def _depends(
+    scope: Scope,
+    workloads: Sequence[WorkloadVerdict],
+    secondary: Mapping[str, Sequence[WorkloadVerdict]],
+) -> Headline | None:
+    """A candidate that claims against the baseline in both directions.
+
+    Not said where one is best over all workloads and loses on none; of several the one with
+    the largest gain is named.
+    """
+    claims = {
+        label: _claims(workloads, label, scope.baseline)
+        for label in scope.candidates
+        if label != scope.baseline
+    }
+    both = {label: sides for label, sides in claims.items() if sides[0] and sides[1]}
+    if not both:
+        return None
+    if len(scope.best_set) == 1:
+        (winner,) = scope.best_set
+        if winner != scope.baseline and not claims[winner][1]:
+            return None
+        both = {winner: both[winner]} if winner in both else both
+    name = max(both, key=lambda label: max(fact.ratio for fact in both[label][0]))
+    won, lost = both[name]
+    best, worst = (max(side, key=lambda fact: fact.ratio) for side in (won, lost))
+    same = [work for work in workloads if _all_equivalent(work)]
+    values = {
+        "name": name,
+        "baseline": scope.baseline,
+        "won": [fact.workload for fact in won],
+        "lost": [fact.workload for fact in lost],
+        "best": best.values(),
+        "worst": worst.values(),
+        "same": [work.workload for work in same],
+        "within": max((_reach(work) for work in same), default=None),
+        "price": price_of(name, scope.baseline, (), secondary, best.workload),
+    }
+    return Headline("depends", values)
+
+
+def _claims(
+    workloads: Sequence[WorkloadVerdict], label: str, baseline: str
+) -> tuple[list[Fact], list[Fact]]:
+    """(won, lost): the claims of a candidate against the baseline."""
+    sides: tuple[list[Fact], list[Fact]] = ([], [])
+    for work in workloads:
+        pair = seen_from(work.pairs, label, baseline)
+        if pair is None or pair.verdict not in ("better", "worse"):
+            continue
+        fact = fact_of(
+            pair,
+            work.metric.name,
+            higher_is_better=work.metric.higher_is_better,
+            workload=work.workload,
+        )
+        sides[pair.verdict == "worse"].append(fact)
+    return sides
+
+
+def _all_equivalent(work: WorkloadVerdict) -> bool:
+    return bool(work.pairs) and all(pair.verdict == "equivalent" for pair in work.pairs)
+
+
+def _reach(work: WorkloadVerdict) -> float:
+    ends = [abs(math.log(end)) for p in work.pairs for end in (p.low, p.high) if end]
+    return math.expm1(max(ends, default=0.0))
+
+
+def _doubtful(scope: Scope, best: Sequence[Pair]) -> Headline | None:
+    """What took a verdict away, where something did: wild runs, time, sessions."""
+    for pair in best:
+        if "rare-run" in pair.codes:
+            fact = scope.fact(pair, typical=True)
+            label = next((c for c in (fact.better, fact.worse) if c in scope.wild), fact.better)
+            wild = scope.wild.get(label, Wild(0, scope.units, 1.0))
+            values: dict[str, Any] = {
+                "a": fact.better,
+                "b": fact.worse,
+                "gain": fact.values(),
+                "of": label,
+                "slow_runs": wild.runs,
+                "runs": wild.of,
+                "factor": wild.factor,
+            }
+            return Headline("rare-run", values)
+    changing = [p for p in best if {"unsteady", "changes-sign"} & set(p.codes)]
+    if changing:
+        pair = max(changing, key=lambda p: _change(scope, p))
+        early, late = scope.early_late.get((pair.a, pair.b), (0.0, 0.0))
+        values = {
+            "a": pair.a,
+            "b": pair.b,
+            "early": scope.fact(_told(pair, early)).values(),
+            "late": scope.fact(_told(pair, late)).values(),
+        }
+        return Headline("unsteady", values)
+    for pair in best:
+        if "sessions-disagree" in pair.codes and pair.by_session:
+            lowest, highest = min(pair.by_session), max(pair.by_session)
+            values = {
+                "a": pair.a,
+                "b": pair.b,
+                "lowest": scope.fact(_told(pair, math.log(lowest))).values(),
+                "highest": scope.fact(_told(pair, math.log(highest))).values(),
+            }
+            return Headline("sessions-disagree", values)
+    return None
+
+
+def _change(scope: Scope, pair: Pair) -> float:
+    early, late = scope.early_late.get((pair.a, pair.b), (0.0, 0.0))
+    return abs(early - late)
+
+
+def _told(pair: Pair, log_ratio: float) -> Pair:
+    return Pair(pair.a, pair.b, math.exp(log_ratio), None, None, "undecided")
+
+
+def _open(scope: Scope) -> Headline:
+    """Nothing is decided between the best: too noisy, too early, or nothing seen."""
+    needed = scope.needed
+    more = {
+        "blocks": needed.blocks if needed else None,
+        "blocks_low": needed.blocks_low if needed else None,
+        "blocks_high": needed.blocks_high if needed else None,
+        "time_s": needed.time_s if needed else None,
+        "smaller": needed.smaller if needed else None,
+    }
+    values = {"names": list(scope.best_set), "mdd": scope.mdd, "losers": losers(scope), **more}
+    code: Code = "no-difference-seen" if scope.budget_used or needed is None else "too-early"
+    if scope.mdd is None or scope.mdd > TOO_NOISY:
+        code = "too-noisy"
+    return Headline(code, values)

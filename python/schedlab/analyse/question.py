@@ -1,0 +1,155 @@
+"""What is asked of an analysis, and figures that every part of it needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from schedlab.analyse.comparison import Comparison
+from schedlab.analyse.detectable import POWER_QUANTILE, detectable, needed, total_needed
+from schedlab.analyse.doubts import Findings, early_and_late
+from schedlab.analyse.headline import Unfinished
+from schedlab.analyse.looks import Extension, largest_blocks, level_at
+from schedlab.analyse.matrix import Table
+from schedlab.analyse.rule import ALPHA
+from schedlab.spec import Needed, Noise, Pair, Stopping
+
+#: From so many blocks on a fixed number of blocks counts as a budget that is used up.
+MANY_BLOCKS = 40
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is the same for every workload of an analysis; `margin` is a share."""
+
+    order: tuple[str, ...]
+    baseline: str
+    twin: str | None
+    margin: float
+    blocked: bool
+    stopping: Stopping
+    seed: int
+    seconds_per_block: float
+    workloads: int
+    extension: Extension | None = None
+
+    @property
+    def delta(self) -> float:
+        """The margin as a difference of logs."""
+        return math.log1p(self.margin)
+
+    def level(self, blocks: int, share: float = 1.0) -> float:
+        """The level of intervals and claims after so many blocks."""
+        if not self.blocked:
+            return ALPHA
+        if self.extension is not None:
+            extended = blocks > self.extension.first_blocks
+            return self.extension.alpha if extended else self.extension.first_alpha
+        return level_at(blocks, self.stopping, ALPHA * share)
+
+    @property
+    def looked_at(self) -> int:
+        """The blocks of a first look that was not announced, else 0."""
+        added = self.extension
+        return added.first_blocks if added and added.code == "unannounced" else 0
+
+    def workload_level(self, blocks: int) -> float:
+        """That of one workload: with early stopping each has its own boundaries from .05/W."""
+        sequential = self.stopping.mode != "fixed" and self.workloads > 1
+        return self.level(blocks, 1 / self.workloads if sequential else 1.0)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One metric of one workload, with what the verdict was made of."""
+
+    table: Table
+    comparison: Comparison | None
+    findings: Findings
+    pairs: tuple[Pair, ...]
+
+
+def mdd_of(comparison: Comparison | None, question: Question) -> float | None:
+    """The smallest difference that would have shown, as a share."""
+    if comparison is None or comparison.units < 2:
+        return None
+    if comparison.unit == "runs":
+        half = float(np.median(comparison.half_width))
+        exponent = half + POWER_QUANTILE * float(np.median(comparison.error)) + question.delta
+        return math.expm1(exponent) if exponent < 700 else None
+    k = len(comparison.candidates)
+    return detectable(comparison.spread, comparison.units, k, question.margin, comparison.alpha)
+
+
+def needed_of(
+    comparison: Comparison | None, pairs: Sequence[Pair], question: Question
+) -> Needed | None:
+    """What more would decide the pairs of the best set that are open."""
+    still = [pair for pair in pairs if pair.verdict == "undecided"]
+    if comparison is None or comparison.unit == "runs" or comparison.units < 2 or not still:
+        return None
+    k, units, margin = len(comparison.candidates), comparison.units, question.margin
+    totals = [
+        total_needed(math.log(pair.ratio), comparison.spread, k, margin, units) for pair in still
+    ]
+    return needed(totals, units, comparison.spread, k, margin, question.seconds_per_block)
+
+
+def noise_of(comparison: Comparison | None, findings: Findings) -> Noise:
+    """The standard deviations and the A/A interval of a comparison."""
+    if comparison is None:
+        return Noise()
+    aa = findings.aa
+    known = math.isfinite(comparison.spread)
+    return Noise(
+        run=comparison.spread if known else None,
+        aa=aa.spread if aa else None,
+        session=findings.session_spread,
+        aa_ratio=math.exp(aa.mean) if aa else None,
+        aa_low=math.exp(aa.mean - aa.half_width) if aa and math.isfinite(aa.half_width) else None,
+        aa_high=math.exp(aa.mean + aa.half_width)
+        if aa and math.isfinite(aa.half_width) and aa.mean + aa.half_width < 700
+        else None,
+    )
+
+
+def halves_of(comparison: Comparison | None) -> dict[tuple[str, str], tuple[float, float]]:
+    """Log ratios of every pair in the first and in the second half of the blocks."""
+    if comparison is None or not len(comparison.differences):
+        return {}
+    first, second = comparison.pairs
+    labels = comparison.candidates
+    return {
+        (labels[a], labels[b]): early_and_late(comparison, p)
+        for p, (a, b) in enumerate(zip(first, second, strict=True))
+    }
+
+
+def is_budget_used(blocks: int, question: Question) -> bool:
+    """Whether nothing more was allowed, or would be sensible without a new plan."""
+    stopping = question.stopping
+    if not question.blocked:
+        return True
+    if stopping.mode != "fixed":
+        largest = largest_blocks(stopping)
+    else:
+        largest = max(MANY_BLOCKS, stopping.blocks)
+    seconds = question.seconds_per_block
+    if stopping.budget_s > 0 and seconds > 0 and (blocks + 1) * seconds > stopping.budget_s:
+        return True
+    return blocks >= largest
+
+
+def unfinished_in(table: Table) -> tuple[Unfinished, ...]:
+    """Candidates whose runs are bounds in all blocks."""
+    if not len(table.arms):
+        return ()
+    sample = table.samples
+    return tuple(
+        Unfinished(label, sample.workload, sample.time_s or None)
+        for i, label in enumerate(table.candidates)
+        if table.bounds[:, i][table.observed[:, i]].all() and table.bounds[:, i].any()
+    )

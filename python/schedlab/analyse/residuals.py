@@ -1,0 +1,208 @@
+"""What the residuals of a fit tell: wild runs, two modes, uneven noise, aging, carry-over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtrc
+
+from schedlab.analyse.quantiles import Floats, t_quantile
+from schedlab.analyse.rule import ROUNDING, Fit
+
+LEVEL = 0.01
+OUTLIER_FACTOR = np.log(1.5)
+UNEVEN_RATIO = 4.0
+TWO_MODES_GAP = 5.0
+TWO_MODES_SHARE = 0.15
+TWO_MODES_LEAST = 20
+#: Blocks from which a slope and a carry-over can be told from noise.
+FEWEST_TO_AGE = 6
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A run far off the fit: row and column of `arms`, log distance from what was expected."""
+
+    row: int
+    column: int
+    distance: float
+
+
+def outliers(found: Fit, baseline: int | None) -> tuple[Outlier, ...]:
+    """Externally studentised residuals beyond the 1 % point of the largest, and a factor 1.5."""
+    e = found.residuals
+    n, a = e.shape
+    if n < 3 or found.freedom < 3:
+        return ()
+    runs = np.ones(a)
+    if baseline is not None:
+        runs[[baseline, a - 1]] = 2
+    free = 1 - 1 / a - 1 / (n * runs) + 1 / (n * a)
+    total = (e**2).sum()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        others = np.maximum(total - e**2 / free, 0) / (found.freedom - 1)
+        t = np.abs(e) / np.sqrt(others * free)
+    limit = t_quantile(LEVEL / (n * a), found.freedom - 1)
+    wild = (t > limit) & (np.abs(e) / free > OUTLIER_FACTOR)
+    return tuple(Outlier(i, j, float(e[i, j] / free[j])) for i, j in np.argwhere(wild).tolist())
+
+
+@dataclass(frozen=True)
+class UnevenNoise:
+    """Columns with the largest and smallest spread, their ratio, p of Levene's test."""
+
+    noisiest: int
+    quietest: int
+    ratio: float
+    p: float
+
+
+def uneven_noise(found: Fit) -> UnevenNoise | None:
+    """Candidates that scatter very differently (Levene 1960, on residuals)."""
+    e = found.residuals[:, : found.candidates]
+    n, k = e.shape
+    if n < 3 or k < 2:
+        return None
+    spread = np.sqrt((e**2).sum(axis=0))
+    low, high = int(spread.argmin()), int(spread.argmax())
+    if spread[high] <= ROUNDING:
+        return None
+    size = np.abs(e)
+    between = n * ((size.mean(axis=0) - size.mean()) ** 2).sum() / (k - 1)
+    within = ((size - size.mean(axis=0)) ** 2).sum() / (k * (n - 1))
+    p = float(fdtrc(k - 1, k * (n - 1), between / within)) if within > 0 else 0.0
+    ratio = float(spread[high] / max(spread[low], ROUNDING))
+    return UnevenNoise(high, low, ratio, p) if ratio > UNEVEN_RATIO and p < LEVEL else None
+
+
+@dataclass(frozen=True)
+class Aging:
+    """Slopes per unit (k) of the candidates beside the mean of all, and the p-value of the F-test.
+
+    `first` and `last` are the distances of the first and the last unit from the middle one.
+    """
+
+    slopes: Floats
+    p: float
+    first: float
+    last: float
+
+
+def aging(found: Fit, baseline: int | None) -> Aging | None:
+    """Candidate × time: do the differences change steadily?"""
+    e = found.residuals
+    n, k = len(e), found.candidates
+    if n < FEWEST_TO_AGE or k < 2 or found.freedom <= k:
+        return None
+    x = np.arange(n) - (n - 1) / 2
+    per_arm = x @ e / (x @ x)
+    slopes, runs = per_arm[:k].copy(), np.ones(k)
+    if baseline is not None:
+        slopes[baseline], runs[baseline] = (per_arm[baseline] + per_arm[k]) / 2, 2
+    explained = float((runs * slopes**2).sum() * (x @ x))
+    total = float((e**2).sum())
+    if total <= ROUNDING**2:
+        return None
+    rest = max(total - explained, 1e-300) / (found.freedom - (k - 1))
+    p = float(fdtrc(k - 1, found.freedom - (k - 1), explained / (k - 1) / rest))
+    return Aging(slopes, p, float(x[0]), float(x[-1]))
+
+
+@dataclass(frozen=True)
+class CarryOver:
+    """What each candidate does to its follower (k, logs), the F-test, the adjusted means (k)."""
+
+    effects: Floats
+    p: float
+    means: Floats
+    errors: Floats
+
+    def difference(self, first: int, second: int) -> float:
+        """The adjusted difference of two candidates."""
+        return float(self.means[first] - self.means[second])
+
+
+def carry_over(
+    arms: Floats, observed: NDArray[np.bool_], position: NDArray[np.intp], baseline: int | None
+) -> CarryOver | None:
+    """Least squares with block, candidate and previous candidate (none for the first run)."""
+    n, a = arms.shape
+    k = a if baseline is None else a - 1
+    if n < FEWEST_TO_AGE or k < 2:
+        return None
+    name = np.arange(a)
+    if baseline is not None:
+        name[-1] = baseline
+    before = _previous(position, name)
+    rows, columns = np.nonzero(observed & (position >= 0))
+    y = arms[rows, columns]
+    candidates = np.eye(k)[name[columns]]
+    follows = np.eye(k + 1)[before[rows, columns]][:, :k]
+    blocks = np.eye(n)[rows]
+    plain = np.column_stack([blocks, candidates[:, 1:]])
+    full = np.column_stack([plain, follows])
+    rank, rest = _rest(plain, y)
+    more, less = _rest(full, y)
+    extra, freedom = more - rank, len(y) - more
+    if extra < 1 or freedom < 3 or rest <= ROUNDING**2:
+        return None
+    p = float(fdtrc(extra, freedom, (rest - less) / extra / (max(less, 1e-300) / freedom)))
+    inverse = np.linalg.pinv(full.T @ full)
+    beta = inverse @ full.T @ y
+    means = np.concatenate([[0.0], beta[n : n + k - 1]])
+    errors = np.sqrt(np.concatenate([[0.0], np.diag(inverse)[n : n + k - 1]]) * less / freedom)
+    return CarryOver(beta[n + k - 1 :], p, means, errors)
+
+
+def _previous(position: NDArray[np.intp], name: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The candidate that ran just before each run of a block; k stands for none."""
+    none = int(name.max()) + 1
+    result = np.full(position.shape, none)
+    for row, places in enumerate(position):
+        order = [c for c in np.argsort(places, kind="stable").tolist() if places[c] >= 0]
+        for earlier, later in pairwise(order):
+            result[row, later] = name[earlier]
+    return result
+
+
+def _rest(design: Floats, y: Floats) -> tuple[int, float]:
+    """(rank, residual sum of squares) of a least-squares fit."""
+    beta, _, rank, _ = np.linalg.lstsq(design, y, rcond=1e-10)
+    return int(rank), float(((y - design @ beta) ** 2).sum())
+
+
+@dataclass(frozen=True)
+class TwoModes:
+    """Two levels far apart: their means and the share of the values in each."""
+
+    low: float
+    high: float
+    share_low: float
+    share_high: float
+
+
+def two_modes(values: Floats) -> TwoModes | None:
+    """The best split into two groups, if they are more than 5 inner deviations apart.
+
+    Each group holds at least 15 % of at least 20 values. Ashman, Bird and Zepf (1994).
+    """
+    ordered = np.sort(values[np.isfinite(values)])
+    n = len(ordered)
+    least = max(2, int(np.ceil(TWO_MODES_SHARE * n)))
+    if n < TWO_MODES_LEAST or np.ptp(ordered) <= ROUNDING:
+        return None
+    sums, squares = np.cumsum(ordered), np.cumsum((ordered - ordered.mean()) ** 2)
+    centred = np.cumsum(ordered - ordered.mean())
+    t = np.arange(least, n - least + 1)
+    left, right = centred[t - 1] / t, -centred[t - 1] / (n - t)
+    inner = squares[-1] - t * left**2 - (n - t) * right**2
+    best = int(inner.argmin())
+    size, gap = int(t[best]), float(right[best] - left[best])
+    spread = float(np.sqrt(max(inner[best], 0) / (n - 2)))
+    if gap <= TWO_MODES_GAP * spread:
+        return None
+    low, high = sums[size - 1] / size, (sums[-1] - sums[size - 1]) / (n - size)
+    return TwoModes(float(low), float(high), size / n, 1 - size / n)

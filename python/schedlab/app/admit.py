@@ -1,0 +1,164 @@
+"""The one door: an experiment is measured only after `admit` has found nothing against it.
+
+`compare`, `run FILE`, `--resume`, `reproduce`, `lab run`, `--dry-run` and the Python API all pass
+here. An experiment says what is asked; a `Permission` says what the user agreed to, and is made
+from the command line, a prompt or a call, never from a file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from schedlab.app import targets
+from schedlab.design.candidates import NAME
+from schedlab.design.plan import arms
+from schedlab.errors import SpecError
+from schedlab.kinds import OVERRIDE, WorkloadKind, nearest, typed
+from schedlab.run.admitted import Admitted, Permission
+from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment, metric_named
+from schedlab.spec.names import check_name
+
+BLOCKS_MAX = 10_000
+
+
+def admit(experiment: Experiment, permission: Permission | None = None) -> Admitted:
+    """Check every key, resolve the target and prove that what would be written may be written.
+
+    SpecError or HostError naming the place and what helps; nothing has been changed then.
+    """
+    permission = permission or Permission(trust=False)
+    _check_head(experiment)
+    _check_labels("candidate", [c.label for c in experiment.candidates])
+    _check_labels("workload", [w.label for w in experiment.workloads])
+    if experiment.baseline not in {c.label for c in experiment.candidates}:
+        labels = [c.label for c in experiment.candidates]
+        raise SpecError(
+            f"baseline {experiment.baseline!r} is not a candidate",
+            nearest(experiment.baseline, labels),
+        )
+    kinds = _typed_kinds(experiment)
+    _check_stopping(experiment)
+    programs = tuple(dict.fromkeys(line for kind in kinds.values() for line in kind.programs()))
+    resolved = targets.resolve(experiment, kinds.values(), permission)
+    admitted = Admitted(
+        experiment=experiment,
+        permission=permission,
+        kinds=kinds,
+        queues=resolved.queues,
+        writes=resolved.writes,
+        programs=programs,
+        notes=resolved.notes,
+    )
+    _check_trust(admitted)
+    return admitted
+
+
+def _check_head(experiment: Experiment) -> None:
+    if experiment.schema != SCHEMA_VERSION:
+        raise SpecError(
+            f"schema = {experiment.schema}: this schedlab reads schema {SCHEMA_VERSION}",
+            "write the file anew with `schedlab init`, or use the schedlab that wrote it",
+        )
+    check_name(experiment.title, "title")
+    for note in experiment.notes:
+        check_name(note[:200], "note")
+    if experiment.kind == "import":
+        raise SpecError("imported runs cannot be measured again", "schedlab analyse DIR")
+    if not 0 < experiment.margin < 1:
+        raise SpecError(f"margin = {experiment.margin}: not between 0 and 1", "margin = 0.02")
+    if not 0 <= experiment.seed < 2**64:
+        raise SpecError(f"seed = {experiment.seed}: not a 64-bit number", "seed = 1")
+
+
+def _check_labels(what: str, labels: list[str]) -> None:
+    if not labels:
+        raise SpecError(f"there is no {what}", f"add a [[{what}s]] table")
+    for label in labels:
+        check_name(label, f"{what} label")
+    twice = [label for label, count in Counter(labels).items() if count > 1]
+    if twice:
+        raise SpecError(f"two {what}s are labelled {twice[0]!r}", "give each a label of its own")
+
+
+def _check_stopping(experiment: Experiment) -> None:
+    stopping = experiment.stopping
+    if not 1 <= stopping.blocks <= BLOCKS_MAX:
+        raise SpecError(
+            f"stopping.blocks = {stopping.blocks}: not between 1 and {BLOCKS_MAX}",
+            "stopping.blocks = 6",
+        )
+    if stopping.mode == "precision" and not 0 < stopping.precision < 1:
+        raise SpecError(
+            f"stopping.precision = {stopping.precision}: not between 0 and 1",
+            "stopping.precision = 0.01",
+        )
+    if stopping.budget_s < 0:
+        raise SpecError(f"stopping.budget_s = {stopping.budget_s}", "give a time, such as 90s")
+
+
+def _typed_kinds(experiment: Experiment) -> dict[tuple[str, str], WorkloadKind]:
+    """Every workload under every arm, typed and checked; metrics that the kind can give."""
+    kinds: dict[tuple[str, str], WorkloadKind] = {}
+    for number, workload in enumerate(experiment.workloads):
+        where = f"workloads[{number}] ({workload.label})"
+        for candidate in arms(experiment):
+            _check_settings(candidate, experiment)
+            kinds[workload.label, candidate.label] = kind = typed(workload, candidate, where)
+        if kind.family != experiment.kind:
+            raise SpecError(
+                f"{where}: {workload.kind} belongs to experiments of kind {kind.family!r}",
+                f"this one is of kind {experiment.kind!r}",
+            )
+        kind.check(where)
+        for metric in (workload.metric, *workload.secondary):
+            if metric not in kind.metrics and metric not in experiment.metrics:
+                metric_named(metric)
+                raise SpecError(
+                    f"{where}: {workload.kind} does not measure {metric!r}",
+                    nearest(metric, kind.metrics),
+                )
+        if workload.weight < 0:
+            raise SpecError(f"{where}: weight = {workload.weight}", "weights are 0 or more")
+    return kinds
+
+
+def _check_settings(candidate: Candidate, experiment: Experiment) -> None:
+    """Names of settings are names of files below queue/; nothing else may become a path."""
+    for key, value in candidate.settings.items():
+        name = key.removeprefix(OVERRIDE)
+        if not NAME.fullmatch(name):
+            raise SpecError(
+                f"candidate {candidate.label!r}: {key!r} is not the name of a setting",
+                "settings are files below /sys/block/DEVICE/queue or queue/iosched",
+            )
+        if isinstance(value, str):
+            check_name(value, f"candidate {candidate.label!r}: {key}")
+    needs_scheduler = experiment.kind == "io" and experiment.target.kind != "directory"
+    if needs_scheduler and "scheduler" not in candidate.settings:
+        name = candidate.label.split(":")[0]
+        raise SpecError(
+            f"candidate {candidate.label!r} names no scheduler",
+            f'settings = {{ scheduler = "{name}" }}, or "as-is"',
+        )
+
+
+def _check_trust(admitted: Admitted) -> None:
+    """What a file from elsewhere asks for needs a yes: its programs, devices and queues."""
+    if admitted.permission.trust:
+        return
+    target = admitted.experiment.target
+    asked = [f"run {line}" for line in admitted.programs]
+    if target.kind == "device":
+        asked.append(f"work on the device {target.path}")
+    asked += [f"switch the scheduler of {queue}" for queue in target.switch]
+    if asked:
+        raise SpecError(
+            f"this experiment asks to {_listing(asked)}",
+            "read it, then add --trust to allow this",
+        )
+
+
+def _listing(parts: Iterable[str]) -> str:
+    words = list(parts)
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,293 @@
+"""Apply what was decided: set it now, keep it after a reboot, undo it byte by byte.
+
+Order: host journal → scheduler → tunables → read back → record → keep. A kill before the record
+is undone by the guardian; a kill after it leaves a setting that `undo` knows.
+"""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from schedlab.app import applied
+from schedlab.app.applied import HEADER, Applied
+from schedlab.design.candidates import parse_candidates
+from schedlab.errors import HostError, SpecError
+from schedlab.host import knobs, udev
+from schedlab.host.control import Control
+from schedlab.result import Result
+from schedlab.spec import Candidate
+from schedlab.store.files import write_atomic
+
+RULES = Path("etc/udev/rules.d/90-schedlab.rules")
+SYSCTL = Path("etc/sysctl.d/90-schedlab.conf")
+RR_KNOB = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
+WINNERS = ("winner", "winner-price", "keep")
+# Kinds of devices for which no rule is written unless they are named.
+UNLASTING = ("loop", "zram", "ram", "dm-", "md", "nbd")
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is applied: a candidate's settings, and the result that decided, if one did."""
+
+    candidate: Candidate
+    result: str = ""
+    headline: str = ""
+
+
+def choice_of(what: str, changes: Sequence[str], anyway: bool = False) -> Choice:
+    """`what` is a result folder whose verdict names a winner, or a scheduler with tunables.
+
+    SpecError saying what a result would need; `anyway` takes its best candidate all the same.
+    """
+    if (Path(what) / "experiment.toml").is_file():
+        return _with(choice_of_result(Path(what), anyway), changes)
+    candidates = parse_candidates(what)
+    if len(candidates) != 1:
+        raise SpecError(f"{what!r} names {len(candidates)} schedulers", "name one")
+    return _with(Choice(candidates[0]), changes)
+
+
+def choice_of_result(folder: Path, anyway: bool) -> Choice:
+    """The winner of a result; SpecError where it names none or is of something else."""
+    result = Result.load(folder)
+    experiment, verdict = result.record.experiment, result.verdict
+    objections = []
+    if verdict.headline.code not in WINNERS:
+        objections.append(f"its verdict is {verdict.headline.code!r}: it names no winner")
+    if experiment.kind not in ("io", "cpu"):
+        objections.append(f"it is of kind {experiment.kind!r}, not measured on this kernel")
+    if experiment.target.kind == "emulated":
+        objections.append("it was measured on an emulated device")
+    release = result.record.host.get("kernel", {}).get("release")
+    if release and release != platform.release():
+        objections.append(f"it was measured on Linux {release}, this is {platform.release()}")
+    if objections and not anyway:
+        raise SpecError(
+            f"{folder}: {'; '.join(objections)}",
+            "name a scheduler yourself, or add --anyway to apply its best candidate",
+        )
+    best = verdict.headline.values.get("best") or (verdict.overall.best_set or [""])[0]
+    if verdict.headline.code == "keep":
+        best = verdict.baseline
+    candidate = next((c for c in experiment.candidates if c.label == best), None)
+    if candidate is None:
+        raise SpecError(f"{folder}: names no best candidate", "name a scheduler yourself")
+    headline = result.headline()
+    return Choice(candidate, str(folder.resolve()), headline)
+
+
+def _with(choice: Choice, changes: Sequence[str]) -> Choice:
+    """The choice with `--set KEY=VALUE` on top."""
+    settings = dict(choice.candidate.settings)
+    for text in changes:
+        key, equals, value = text.partition("=")
+        if not (key and equals and value):
+            raise SpecError(f"--set {text!r} is not understood", "write --set nr_requests=64")
+        settings[key] = value
+    return replace(choice, candidate=Candidate(choice.candidate.label, settings))
+
+
+@dataclass(frozen=True)
+class Request:
+    """Where and how a choice is applied; `root` holds the rule directories (a test's tree)."""
+
+    devices: tuple[str, ...]
+    persist: bool = False
+    root: Path = Path("/")
+    dry_run: bool = False
+
+
+def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
+    """Set a choice on devices; with `persist` by a udev rule too. HostError restores everything."""
+    if not request.devices:
+        raise SpecError("no device is named", "name one: schedlab apply bfq /dev/sdb")
+    names = tuple(dict.fromkeys(map(knobs.device_name, request.devices)))
+    for name in names:
+        _check(name, choice, request)
+    if request.dry_run:
+        for name in names:
+            for line in planned(name, choice, request):
+                report(line)
+        return []
+    records = []
+    with Control(named_devices=names, report=report) as control:
+        for name in names:
+            queue = knobs.queue_of(name)
+            before = knobs.snapshot(queue)
+            settings = choice.candidate.settings
+            tunables = {k: v for k, v in settings.items() if k != "scheduler"}
+            done = control.set_scheduler(name, str(settings["scheduler"]), tunables)
+            for note in done.notes:
+                report(f"note: {name}: {note}")
+            records.append(_record(name, choice, before, done.queue))
+        earlier = {name: applied.find(name) for name in names}
+        records = [_onto(record, earlier[record.device]) for record in records]
+        if request.persist:
+            records = _persisted(records, choice, request)
+        for record in records:
+            applied.store(record)
+        control.keep()
+    if request.persist:
+        _reload(names, report)
+    for record in records:
+        for line in warnings(record.device, str(choice.candidate.settings["scheduler"]), request):
+            report(line)
+    return records
+
+
+def _check(name: str, choice: Choice, request: Request) -> None:
+    """Refuse what the device does not offer, and rules that could not last."""
+    scheduler = knobs.canonical(name, str(choice.candidate.settings.get("scheduler", "")))
+    if scheduler not in knobs.offered(name):
+        raise knobs.unknown_scheduler(name, scheduler)
+    zoned = _text(knobs.queue_of(name) / "zoned")
+    if zoned not in ("", "none") and scheduler != "mq-deadline":
+        raise HostError(
+            f"{name} is a zoned device: its writes need mq-deadline", "apply mq-deadline"
+        )
+    if request.persist and name.startswith(UNLASTING):
+        raise SpecError(
+            f"{name}: a device of this kind gets no rule that lasts",
+            "omit --persist, or apply it to the disk below",
+        )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _record(name: str, choice: Choice, before: dict[str, str], after: object) -> Applied:
+    found = dict(after) if isinstance(after, dict) else knobs.snapshot(knobs.queue_of(name))
+    queue = knobs.queue_of(name)
+    changed = {k for k in {*before, *found} if before.get(k) != found.get(k)}
+    return Applied(
+        device=name,
+        identity=applied.identity(name),
+        setting=_setting(choice.candidate),
+        result=choice.result,
+        headline=choice.headline,
+        applied_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        boot_id=applied.boot_id(),
+        command=shlex.join(["schedlab", *sys.argv[1:]]),
+        originals={str(queue / k): before[k] for k in sorted(changed) if k in before},
+        values={str(queue / k): found[k] for k in sorted(changed) if k in found},
+    )
+
+
+def _onto(record: Applied, earlier: Applied | None) -> Applied:
+    """A second apply keeps what was before the first."""
+    if earlier is None or earlier.boot_id != record.boot_id:
+        return record if earlier is None else replace(record, files=earlier.files)
+    originals = {**record.originals, **earlier.originals}
+    values = {**{k: v for k, v in earlier.values.items() if k in originals}, **record.values}
+    for path in originals:
+        values.setdefault(path, _text(Path(path)))
+    return replace(record, originals=originals, values=values, files=earlier.files)
+
+
+def _setting(candidate: Candidate) -> str:
+    settings = dict(candidate.settings)
+    scheduler = str(settings.pop("scheduler"))
+    tunables = ",".join(f"{key}={value}" for key, value in settings.items())
+    return f"{scheduler}:{tunables}" if tunables else scheduler
+
+
+def rule_text(record: Applied) -> str:
+    """The udev rule of one record; tunables after the scheduler, they exist only then."""
+    scheduler, _, tunables = record.setting.partition(":")
+    kind, _, value = record.identity.partition(":")
+    match = {
+        "wwid": f'ATTR{{device/wwid}}=="{value}"',
+        "serial": f'ENV{{ID_SERIAL_SHORT}}=="{value}"',
+    }.get(kind, f'KERNEL=="{record.device}"')
+    parts = [
+        'ACTION=="add|change"',
+        'SUBSYSTEM=="block"',
+        'ENV{DEVTYPE}=="disk"',
+        match,
+        f'ATTR{{queue/scheduler}}="{scheduler}"',
+    ]
+    for text in filter(None, tunables.split(",")):
+        key, _, number = text.partition("=")
+        inside = (knobs.queue_of(record.device) / "iosched" / key).exists()
+        parts.append(f'ATTR{{queue/{"iosched/" if inside else ""}{key}}}="{number}"')
+    return ", ".join(parts)
+
+
+def _persisted(records: list[Applied], choice: Choice, request: Request) -> list[Applied]:
+    """Write our rule file, whole; refuse one of that name that is not ours."""
+    path = request.root / RULES
+    before = _text(path)
+    if before and not before.startswith(HEADER.strip()):
+        raise HostError(
+            f"{path}: is not ours", f"move it away, then try again: mv {path} {path}.old"
+        )
+    others = [r for r in applied.load_all() if str(path) in r.files]
+    mine = {record.device for record in records}
+    lines = [rule_text(r) for r in (*[o for o in others if o.device not in mine], *records)]
+    text = HEADER + "\n".join(lines) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, text)
+    except OSError as error:
+        raise HostError(f"{path}: {error.strerror}", "run it as root (sudo)") from error
+    return [replace(r, files={**r.files, str(path): None}) for r in records]
+
+
+def _reload(names: Sequence[str], report: Report) -> None:
+    """Tell udev, where it runs, and trigger only these devices."""
+    program = shutil.which("udevadm", path="/usr/bin:/sbin:/usr/sbin:/bin")
+    if program is None or not Path("/run/udev/control").exists():
+        report("note: udev does not run here: the rule acts when it does")
+        return
+    commands = [[program, "control", "--reload"]]
+    commands += [[program, "trigger", "--action=change", f"/sys/block/{name}"] for name in names]
+    commands.append([program, "settle", "--timeout=10"])
+    for command in commands:
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode:
+            report(f"note: {shlex.join(command)}: {done.stderr.strip()}")
+
+
+def warnings(name: str, scheduler: str, request: Request) -> list[str]:
+    """Who else sets the scheduler of this device, and who wins after a reboot."""
+    settings = udev.scheduler_settings(udev.disk(name), request.root)
+    ours = request.root / RULES
+    foreign = [s for s in settings if s.file != ours]
+    lines = [
+        f"also sets it{'' if s.certain else ' (perhaps)'}: {s.file}:{s.line} ({s.value})"
+        for s in foreign
+    ]
+    last = udev.winner(settings)
+    if last is not None and last.file != ours and last.value != scheduler:
+        when = "at the next boot or hot-plug"
+        lines.append(f"{last.file}:{last.line} wins {when} and sets {last.value}")
+    profile = _text(request.root / "etc/tuned/active_profile")
+    if profile:
+        lines.append(f"tuned (profile {profile}) may set it too: tuned-adm off")
+    return lines
+
+
+def planned(name: str, choice: Choice, request: Request) -> list[str]:
+    """What would be written, as lines."""
+    settings = choice.candidate.settings
+    tunables = {k: v for k, v in settings.items() if k != "scheduler"}
+    writes = knobs.planned_writes(name, str(settings["scheduler"]), tunables)
+    lines = [f"{path} = {value}" for path, value in writes]
+    if request.persist:
+        record = _record(name, choice, {}, {})
+        lines.append(f"{request.root / RULES}: {rule_text(record)}")
+    return [*lines, *warnings(name, str(settings["scheduler"]), request)]

@@ -1,0 +1,201 @@
+"""A time budget: the first block is a pilot, and the rest is planned from what it showed.
+
+What was planned is `planning.json` of the result folder: the length of the runs, the workloads
+that were kept and omitted, and the number of blocks. Extending a finished experiment is planned in
+the same way; what it means for the verdict is `analyse.looks.extension`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from schedlab.analyse.detectable import detectable
+from schedlab.analyse.looks import extension
+from schedlab.design.plan import arms, make_plan
+from schedlab.design.planning import BLOCKS_MOST, BLOCKS_WANTED, PilotRun, plan_budget
+from schedlab.errors import SpecError
+from schedlab.kinds import KINDS, typed
+from schedlab.spec import Experiment, Plan, Planning, Record, Run, Workload
+from schedlab.store.folder import Folder
+
+# A pilot may use about this share of a budget, with runs no shorter than this.
+PILOT_SHARE = 0.3
+PILOT_RUN_LEAST_S = 0.5
+RUN_OVERHEAD_S = 0.7
+# To set a scheduler, drop caches, start processes and read back.
+SETTING_S = 0.2
+
+
+def fitting(
+    works: Sequence[Workload], arms_count: int, budget_s: float
+) -> tuple[tuple[Workload, ...], tuple[str, ...]]:
+    """(the workloads of which six blocks fit by estimate, the labels of the rest).
+
+    In their order, the most important first; a pilot of workloads that never fit would use up
+    the time of those that do.
+    """
+    kept: list[Workload] = []
+    omitted: list[str] = []
+    block_s = 0.0
+    for work in works:
+        run_s = shortest_s(work)
+        if kept and BLOCKS_WANTED * (block_s + arms_count * run_s) > budget_s:
+            omitted.append(work.label)
+            continue
+        kept.append(work)
+        block_s += arms_count * run_s
+    return tuple(kept), tuple(omitted)
+
+
+def shortest_s(work: Workload) -> float:
+    """Estimated time of one run with the shortest window."""
+    kind = typed(work)
+    window_s = usual_seconds(work)
+    saved_s = max(0.0, window_s - PILOT_RUN_LEAST_S) if window_s else 0.0
+    return kind.estimate_s() - saved_s + SETTING_S
+
+
+def pilot_plan(experiment: Experiment) -> Plan:
+    """The first block; its runs are shortened where it would use up too much of the budget."""
+    plan = make_plan(experiment, blocks=1)
+    budget_s = experiment.stopping.budget_s
+    seconds = PILOT_SHARE * budget_s / max(len(plan.cells), 1) - RUN_OVERHEAD_S
+    free = {work.label: usual_seconds(work) for work in experiment.workloads}
+    return Plan(
+        tuple(
+            replace(cell, seconds=max(PILOT_RUN_LEAST_S, seconds))
+            if free[cell.workload] > max(PILOT_RUN_LEAST_S, seconds)
+            else cell
+            for cell in plan.cells
+        )
+    )
+
+
+def usual_seconds(workload: Workload) -> float:
+    """The measured window that a budget may change; 0 where the user or the kind fixed it."""
+    kind = KINDS[workload.kind]
+    if "seconds" in workload.parameters or "seconds" not in kind.__struct_fields__:
+        return 0.0
+    return float(getattr(typed(workload), "seconds", 0.0) or 0.0)
+
+
+def plan_rest(folder: Folder) -> Planning:
+    """Plan what follows the pilot block, and replace the plan by the whole one."""
+    record = folder.record()
+    experiment = record.experiment
+    pilot = pilot_runs(record)
+    if not pilot:
+        raise SpecError(
+            f"{folder.path}: no run of the first block gave a value", "see the messages above"
+        )
+    delta = experiment.margin
+
+    def visible(spread: float, blocks: int, candidates: int) -> float | None:
+        return detectable(spread, blocks, candidates, delta)
+
+    weights = {work.label: work.weight for work in experiment.workloads}
+    found = plan_budget(pilot, experiment.stopping.budget_s, visible, weights=weights)
+    omitted = {each.workload: each.reason for each in found.left_out}
+    never = [w.label for w in experiment.workloads if w.label not in {p.workload for p in pilot}]
+    planning = Planning(
+        blocks=min(found.blocks, experiment.stopping.blocks),
+        run_s={w: s for w, s in found.run_s.items() if _is_free(experiment, w)},
+        omitted={**omitted, **dict.fromkeys(never, "no-value")},
+        seconds_per_block=found.seconds_per_block,
+        mdd=found.mdd,
+        target_s=found.target_s,
+        fits=found.fits,
+    )
+    folder.write_plan(whole_plan(experiment, folder.plan, planning))
+    folder.write_planning(planning)
+    return planning
+
+
+def _is_free(experiment: Experiment, workload: str) -> bool:
+    return any(w.label == workload and usual_seconds(w) > 0 for w in experiment.workloads)
+
+
+def whole_plan(experiment: Experiment, so_far: Plan, planning: Planning) -> Plan:
+    """The cells that there are, then those of the further blocks with what was planned."""
+    done = max((cell.block for cell in so_far.cells), default=-1) + 1
+    further = [
+        replace(cell, seconds=planning.run_s.get(cell.workload, 0.0))
+        for cell in make_plan(experiment, blocks=max(planning.blocks, done)).cells
+        if cell.block >= done and cell.workload not in planning.omitted
+    ]
+    return Plan((*so_far.cells, *further))
+
+
+def pilot_runs(record: Record) -> list[PilotRun]:
+    """What the first block gave, for `design.planning`."""
+    works = {work.label: work for work in record.experiment.workloads}
+    labels = {arm.label for arm in arms(record.experiment)}
+    return [
+        _pilot_run(record, works[run.workload], run)
+        for run in record.analysed_runs
+        if run.block == 0
+        and run.candidate in labels
+        and run.metrics.get(works[run.workload].metric, 0.0) > 0
+    ]
+
+
+def _pilot_run(record: Record, work: Workload, run: Run) -> PilotRun:
+    free = usual_seconds(work) > 0
+    planned = {c.key: c.seconds for c in record.plan.cells}.get(run.key, 0.0)
+    measured_s = (planned or usual_seconds(work)) if free else run.elapsed_s
+    bins: tuple[float, ...] = ()
+    series = record.series.get((run.workload, run.candidate), ())
+    if free and series:
+        first = next(s for s in series if s.block == run.block)
+        bins = first.values[round(first.measured_from_s / first.bin_s) :]
+    sign = 1.0 if record.experiment.metric(work).higher_is_better else -1.0
+    return PilotRun(
+        workload=run.workload,
+        candidate=run.candidate,
+        log_value=sign * math.log(run.metrics[work.metric]),
+        overhead_s=max(run.elapsed_s - measured_s, 0.0) if free else 0.0,
+        measured_s=measured_s,
+        bins=bins if free else (),
+    )
+
+
+def extend(folder: Folder, blocks: int | None, budget_s: float | None) -> None:
+    """Append blocks to the plan of a finished folder: up to `blocks` in all, or what fits."""
+    record = folder.record()
+    experiment, planning = record.experiment, record.planning
+    done = len({run.block for run in record.analysed_runs})
+    planned = max((cell.block for cell in record.plan.cells), default=-1) + 1
+    if not blocks:
+        per_block = sum(run.elapsed_s for run in record.runs) / max(done, 1)
+        blocks = done + max(1, int((budget_s or 0.0) / per_block)) if per_block else done + 1
+    stopping = experiment.stopping
+    announced = stopping.may_extend or None
+    first = replace(stopping, blocks=done if stopping.budget_s else stopping.blocks)
+    found = extension(first, done, blocks, may_extend=announced)
+    if found.code == "refused":
+        raise SpecError(
+            f"{folder.path}: was planned for at most {announced or first.blocks} blocks",
+            "start a new folder: schedlab reproduce DIR",
+        )
+    planning = planning or Planning(blocks=planned)
+    if found.code in ("unannounced", "announced"):
+        planning = replace(planning, first_blocks=planning.first_blocks or done)
+    planning = replace(planning, blocks=blocks)
+    if stopping.mode == "fixed" and not stopping.budget_s:
+        larger = replace(stopping, blocks=max(blocks, stopping.blocks))
+        experiment = replace(experiment, stopping=larger)
+    wide = replace(experiment.stopping, blocks=max(blocks, experiment.stopping.blocks))
+    folder.write_plan(whole_plan(replace(experiment, stopping=wide), folder.plan, planning))
+    folder.write_planning(planning)
+    if experiment != record.experiment:
+        folder.write_experiment(experiment)
+
+
+def is_planned(folder: Folder) -> bool:
+    """Whether the plan goes beyond the pilot block."""
+    return folder.planning is not None
+
+
+__all__ = ["BLOCKS_MOST", "extend", "is_planned", "pilot_plan", "plan_rest"]

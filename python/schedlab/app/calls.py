@@ -1,0 +1,66 @@
+"""The sweep of block sizes and open modes as an experiment: modes are the candidates."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from schedlab.app.comparison import Place, target_of
+from schedlab.app.targets import AS_IS, describe
+from schedlab.errors import SpecError
+from schedlab.kinds import OVERRIDE, nearest
+from schedlab.kinds.calls import MODES
+from schedlab.spec import Candidate, Experiment, Stopping, Workload
+from schedlab.spec.quantities import size_text
+
+SAME_BYTES = 5 << 20
+
+
+def sweep_experiment(
+    place: Place,
+    *,
+    block_sizes: Sequence[int],
+    modes: Sequence[str],
+    same_bytes: int | None,
+    calls: int | None,
+    direction: str,
+    blocks: int,
+    seed: int | None,
+) -> Experiment:
+    """Every open mode on every block size; SpecError for an unknown mode."""
+    for mode in modes:
+        if mode not in MODES:
+            raise SpecError(f"mode {mode!r} is not known", nearest(mode, MODES))
+    if not same_bytes and not calls:
+        same_bytes = SAME_BYTES
+    target = target_of(place)
+    works = []
+    for block in block_sizes:
+        if same_bytes:
+            works.append(_work(block, direction, {"total_bytes": same_bytes}, "same bytes"))
+        if calls:
+            works.append(_work(block, direction, {"calls": calls}, "same calls"))
+    candidates = tuple(
+        Candidate(mode, {"scheduler": AS_IS, f"{OVERRIDE}mode": mode}) for mode in modes
+    )
+    return Experiment(
+        title=f"Block sizes and open modes on {describe(target)}",
+        kind="io",
+        target=target,
+        candidates=candidates,
+        workloads=tuple(works),
+        baseline=candidates[0].label,
+        seed=secrets.randbits(32) if seed is None else seed,
+        stopping=Stopping(blocks=blocks),
+    )
+
+
+def _work(block_bytes: int, direction: str, amount: dict[str, int], which: str) -> Workload:
+    """One block size; `which` half of the study it belongs to."""
+    return Workload(
+        label=f"{direction} {which} {size_text(block_bytes)}",
+        kind="calls",
+        metric="seconds_per_call",
+        parameters={"block_bytes": block_bytes, "direction": direction, **amount},
+        secondary=("elapsed_s", "cpu_s"),
+    )

@@ -1,0 +1,212 @@
+"""From what a user asks for to a comparison of I/O schedulers: target, candidates, workloads."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from schedlab.app import budget, targets
+from schedlab.design.candidates import label_candidates, parse_candidates
+from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
+from schedlab.errors import SpecError
+from schedlab.host import devices
+from schedlab.kinds import nearest, typed
+from schedlab.kinds.file_test import IOZONE_SEVEN, TESTS
+from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target
+from schedlab.spec.quantities import duration_text
+
+__all__ = ["Load", "Place", "comparison", "stopping_of", "target_of"]
+
+SCRATCH_BYTES = 1 << 30
+FILE_BYTES = 1 << 30
+BLOCKS_MAX = 40
+BLOCKS_SEQUENTIAL = 20
+QUICK_BUDGET_S = 110.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """The target options: at most one of `scratch_bytes`, `device`, `directory`, `model`."""
+
+    scratch_bytes: int | None = None
+    scratch_directory: str = "/var/tmp"
+    device: str | None = None
+    destroy_data: str | None = None
+    read_only: bool = False
+    allow_unknown_data: bool = False
+    directory: str | None = None
+    size_bytes: int = FILE_BYTES
+    switch: tuple[str, ...] = ()
+    model: str | None = None
+    queue_depth: int = 0
+    dilate: float = 1.0
+    rotational: str = ""
+    filesystem: str = ""
+
+
+def target_of(place: Place) -> Target:
+    """Where the work goes; SpecError when the options contradict each other."""
+    chosen = {
+        "--scratch": place.scratch_bytes is not None,
+        "--device": place.device is not None,
+        "--directory": place.directory is not None,
+        "--model": place.model is not None,
+    }
+    named = [name for name, is_given in chosen.items() if is_given]
+    if "--model" in named and "--scratch" in named:
+        named.remove("--scratch")  # the size of the emulated device
+    if len(named) > 1:
+        raise SpecError(f"{' and '.join(named)} exclude each other", "give one of them")
+    if place.destroy_data and place.destroy_data != place.device:
+        raise SpecError(
+            f"--destroy-data {place.destroy_data}: is not the device of --device",
+            "name the same device in both, to be sure",
+        )
+    if place.read_only and (place.destroy_data or not place.device):
+        other = "--destroy-data excludes it" if place.destroy_data else "it belongs to --device"
+        raise SpecError(f"--read-only: {other}", "omit it")
+    facts = {"rotational": place.rotational}
+    if place.device:
+        size = devices.size_bytes(place.device)
+        return Target("device", place.device, size, bool(place.destroy_data), **facts)  # type: ignore[arg-type]
+    if place.directory:
+        return Target("directory", place.directory, place.size_bytes, switch=place.switch)
+    made = {**facts, "filesystem": place.filesystem}
+    size = place.scratch_bytes or SCRATCH_BYTES
+    if place.model:
+        how = {"queue_depth": place.queue_depth, "dilate": place.dilate}
+        return Target("emulated", "", size, model=place.model, **made, **how)  # type: ignore[arg-type]
+    return Target("scratch", place.scratch_directory, size, **made)  # type: ignore[arg-type]
+
+
+def candidates_of(schedulers: str | None, labels: str | None, target: Target) -> Named:
+    """The candidates that were named, else all that the target offers."""
+    if schedulers:
+        candidates = parse_candidates(schedulers)
+    else:
+        names = targets.offered(target, queues_of(target))
+        candidates = label_candidates([(name, {}) for name in names])
+    return labelled(candidates, labels) if labels else Named(candidates)
+
+
+def queues_of(target: Target) -> tuple[str, ...]:
+    """The queues whose schedulers are offered."""
+    if target.kind == "device":
+        return (Path(target.path).resolve().name,)
+    return target.switch
+
+
+@dataclass(frozen=True)
+class Named:
+    """Candidates, and notes on what their names mean."""
+
+    candidates: tuple[Candidate, ...]
+    notes: tuple[str, ...] = ()
+
+
+def labelled(candidates: tuple[Candidate, ...], labels: str) -> Named:
+    """The candidates under names of the user's, and a note on each that says what it is."""
+    names = [name.strip() for name in labels.split(",")]
+    if len(names) != len(candidates) or len({*names, ""}) <= len(names):
+        raise SpecError(
+            f"--labels {labels}: not a different name for each of {len(candidates)} candidates",
+            "write as many names as candidates, e.g. before,after",
+        )
+    pairs = list(zip(names, candidates, strict=True))
+    notes = tuple(f"{name} is {candidate.label}" for name, candidate in pairs)
+    return Named(tuple(replace(candidate, label=name) for name, candidate in pairs), notes)
+
+
+def families_of(names: Sequence[str] | None, tests: Sequence[str] | None, fio: bool) -> list[str]:
+    """The families of workloads; `tests` and fio ask for the file tests."""
+    if fio and names and list(names) != ["file-tests"]:
+        raise SpecError(
+            "--engine fio: fio runs only the file tests", "use --workloads file-tests with it"
+        )
+    found = list(names or (["file-tests"] if tests or fio else USUAL_FAMILIES))
+    for name in found:
+        if name not in FAMILIES:
+            raise SpecError(f"workloads {name!r} are not known", nearest(name, FAMILIES))
+    return found
+
+
+def comparison(
+    place: Place,
+    load: Load,
+    *,
+    schedulers: str | None = None,
+    labels: str | None = None,
+    families: Sequence[str] | None = None,
+    stopping: Stopping | None = None,
+    margin: float = 0.02,
+    aa_arm: bool = True,
+    goal: Objective = "throughput",
+    seed: int | None = None,
+) -> Experiment:
+    """The experiment; SpecError or HostError naming what cannot be.
+
+    Workloads that write are omitted, with a note, on a device that may only be read.
+    """
+    target = target_of(place)
+    named = candidates_of(schedulers, labels, target)
+    notes = list(named.notes)
+    for test in load.tests or ():
+        if test not in TESTS:
+            raise SpecError(f"test {test!r} is not known", nearest(test, TESTS))
+    chosen = families_of(families, load.tests, load.by_fio)
+    load = replace(load, tests=load.tests or IOZONE_SEVEN)
+    works = workloads(chosen, load, goal)
+    if target.kind == "device" and not target.destroy_data:
+        reading = tuple(work for work in works if not typed(work).writes())
+        if len(reading) < len(works) and not place.read_only:
+            notes.append(f"omitted: workloads that write; {target.path} is only read")
+        works = reading
+    stopping = stopping or Stopping(blocks=12)
+    if stopping.budget_s and works:
+        count = len(named.candidates) + aa_arm
+        works, omitted = budget.fitting(works, count, stopping.budget_s)
+        if omitted:
+            time = duration_text(stopping.budget_s)
+            notes.append(f"omitted, as six blocks do not fit into {time}: {', '.join(omitted)}")
+    if not works:
+        raise SpecError(
+            "no workload is left", f"name tests that read, or --destroy-data {target.path}"
+        )
+    return Experiment(
+        title=f"I/O schedulers on {targets.describe(target)}",
+        kind="io",
+        target=target,
+        candidates=named.candidates,
+        workloads=works,
+        baseline=named.candidates[0].label,
+        seed=secrets.randbits(32) if seed is None else seed,
+        stopping=stopping,
+        margin=margin,
+        aa_arm=aa_arm,
+        objective=goal,
+        notes=tuple(notes),
+    )
+
+
+def stopping_of(
+    *,
+    blocks: int | None = None,
+    budget_s: float | None = None,
+    until_decided: bool = False,
+    precision: float | None = None,
+    may_extend: int | None = None,
+    quick: bool = False,
+) -> Stopping:
+    """When to stop; `--quick` is a budget of 110 s."""
+    if until_decided and precision:
+        raise SpecError("--until-decided and --precision exclude each other", "give one of them")
+    if quick and not (blocks or until_decided or precision):
+        budget_s = budget_s or QUICK_BUDGET_S
+    if until_decided or precision:
+        mode = "until-decided" if until_decided else "precision"
+        most = blocks or BLOCKS_SEQUENTIAL
+        return Stopping(mode, most, precision or 0.0, budget_s or 0.0)  # type: ignore[arg-type]
+    usual = BLOCKS_MAX if budget_s else 12
+    return Stopping("fixed", blocks or usual, 0.0, budget_s or 0.0, may_extend or 0)

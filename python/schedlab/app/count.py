@@ -1,0 +1,79 @@
+"""Run a group of counting workers and print their epochs as they end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from schedlab._core import CpuCrew
+    from schedlab.cpu.crew import Quantum
+    from schedlab.cpu.epoch_lines import Printer
+
+Report = Callable[[str], None]
+POLL_S = 0.02
+STOP_PATIENCE_S = 2.0
+
+
+def calibrate(kernel: str, report: Report) -> None:
+    """Report how long one calculation takes."""
+    from schedlab._core import calibrate_cpu_kernel
+
+    times = json.loads(calibrate_cpu_kernel(kernel, 101))
+    report(
+        f"{kernel}: {times['ns_p50']} ns per calculation "
+        f"(p10 {times['ns_p10']}, p90 {times['ns_p90']})"
+    )
+
+
+def count(crew: CpuCrew, printer: Printer, quantum: Quantum, report: Report) -> bool:
+    """Start, print as epochs end, print every final line; whether Ctrl-C ended it."""
+    from schedlab.cpu.crew import totals
+
+    report(quantum.sentence())
+    with _noticed_interrupts() as interrupts:
+        printer.created(crew.pids())
+        crew.start()
+        stopping = False
+        while not crew.wait(STOP_PATIENCE_S if stopping else POLL_S):
+            printer.epochs(crew.take_epochs())
+            if stopping:
+                crew.kill()  # a worker that gets no CPU cannot stop by itself
+            elif interrupts:
+                stopping = True
+                crew.stop()
+        printer.epochs(crew.take_epochs())
+        rows = totals(crew)
+        printer.finished(rows, quantum)
+    if lost := crew.lost_events():
+        report(f"warning: {lost} epochs were not printed: this process was held up")
+    _account(rows, report)
+    return bool(interrupts)
+
+
+@contextlib.contextmanager
+def _noticed_interrupts() -> Iterator[list[int]]:
+    """Ctrl-C and TERM are only noted down, so that no line is torn."""
+    noticed: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(n, lambda number, _frame: noticed.append(number)) for n in numbers]
+    try:
+        yield noticed
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _account(rows: list[Mapping[str, Any]], report: Report) -> None:
+    """CPU time, rate and switches of each worker, for the reader."""
+    for number, row in enumerate(rows):
+        cpu_ns = row["calculation_cpu_ns"]
+        rate = row["count"] / (cpu_ns / 1e9) if cpu_ns else 0.0
+        report(
+            f"process {number}: {row['cpu_ns'] / 1e6:.1f} ms CPU, {rate:.2f} calculations per "
+            f"CPU second, {row['voluntary_switches']} voluntary and "
+            f"{row['involuntary_switches']} involuntary switches"
+        )

@@ -1,0 +1,136 @@
+"""CPU policies compared: candidates, built-in workloads or a command, and the load beside them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from schedlab.app.admit import admit
+from schedlab.app.measure import SILENT, Observer, opened
+from schedlab.app.own_work import OwnWork, workload_of
+from schedlab.errors import SpecError
+from schedlab.kinds import KINDS, declared, nearest
+from schedlab.kinds.cpu_mix import CpuMixKind
+from schedlab.run.admitted import Permission
+from schedlab.run.backends.cpu_policy import parse_policies
+from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target, Workload
+from schedlab.store.files import write_atomic
+
+if TYPE_CHECKING:
+    from schedlab.result import Result
+
+WORKLOADS = ("wakeup", "mixed", "messaging", "pipe", "fork-storm", "groups")
+USUAL_POLICIES = "other,batch,fifo"
+USUAL_WORKLOADS = ("wakeup",)
+SECONDARY = {
+    "wakeup": ("response_ns_p50", "response_ns_p99_9", "wakeup_ns_p99", "requests_per_s",
+               "load_work_per_s"),
+    "mixed": ("lateness_ns_p50", "response_ns_p99", "load_work_per_s"),
+    "groups": ("share_error", "response_ns_p99"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CpuLoad:
+    """What is run: names of built-in workloads or a command; hogs beside it; CPUs; seconds."""
+
+    workloads: Sequence[str] = ()
+    work: OwnWork | None = None
+    load: int | None = None
+    cpus: tuple[int, ...] = ()
+    seconds: float | None = None
+    directory: str = ""
+
+
+def policy_comparison(
+    load: CpuLoad,
+    *,
+    policies: str = USUAL_POLICIES,
+    apply_to: str = "work",
+    stopping: Stopping | None = None,
+    margin: float = 0.02,
+    aa_arm: bool = True,
+    goal: Objective = "latency",
+    seed: int | None = None,
+) -> Experiment:
+    """The experiment; SpecError naming what cannot be."""
+    candidates = tuple(_applied(each, apply_to) for each in parse_policies(policies))
+    works = _workloads(load)
+    asked = policies.count(",") + 1
+    merged = len(candidates) < asked and not any("=" in word for word in policies.split(","))
+    notes = ("policies with the same effective quantum are measured once",) if merged else ()
+    return Experiment(
+        title=f"CPU policies: {', '.join(each.label for each in works)}",
+        kind="cpu",
+        target=Target("none"),
+        candidates=candidates,
+        workloads=works,
+        baseline=candidates[0].label,
+        seed=secrets.randbits(32) if seed is None else seed,
+        stopping=stopping or Stopping(blocks=12),
+        margin=margin,
+        aa_arm=aa_arm,
+        objective=goal,
+        notes=notes,
+        metrics=declared(works),
+    )
+
+
+def explain(result: Result, observer: Observer = SILENT) -> list[str]:
+    """One more run per candidate and built-in workload, traced and never scored: what the tasks
+    waited for a CPU, in words; stored in the result folder as `raw/run-queue.json`."""
+    from schedlab.run.backends.cpu_policies import PolicySession
+
+    experiment = result.folder.experiment
+    admitted = admit(experiment, Permission())
+    lines, rows = [], []
+    with opened(admitted, observer) as session:
+        assert isinstance(session, PolicySession)
+        for workload in experiment.workloads:
+            for candidate in experiment.candidates:
+                waits, problem = session.explain(workload, candidate)
+                if problem:
+                    return [f"nothing can be said about waiting: {problem}"]
+                for each in waits:
+                    lines.append(f"{workload.label} under {candidate.label}: {each.line()}")
+                    rows.append({"workload": workload.label, "candidate": candidate.label,
+                                 **asdict(each)})  # fmt: skip
+    path = result.folder.path
+    write_atomic(path / "raw" / "run-queue.json", json.dumps(rows, indent=1), within=path)
+    return lines
+
+
+def _applied(candidate: Candidate, apply_to: str) -> Candidate:
+    """The candidate with the side that it is given to, unless it says so itself."""
+    if apply_to == "work" or "apply_to" in candidate.settings:
+        return candidate
+    return replace(candidate, settings={**candidate.settings, "apply_to": apply_to})
+
+
+def _workloads(load: CpuLoad) -> tuple[Workload, ...]:
+    shared: dict[str, Any] = {"cpus": list(load.cpus)} if load.cpus else {}
+    if load.load is not None:
+        shared["load"] = load.load
+    if load.work is not None:
+        if load.workloads:
+            raise SpecError("--workloads excludes a COMMAND", "write both into an experiment file")
+        given: Mapping[str, Any] = {**load.work.parameters, **shared}
+        if load.directory:
+            given = {**given, "directory": load.directory}
+        return (workload_of(replace(load.work, parameters=given), "cpu-command"),)
+    return tuple(_built_in(name, load, shared) for name in load.workloads or USUAL_WORKLOADS)
+
+
+def _built_in(name: str, load: CpuLoad, shared: Mapping[str, Any]) -> Workload:
+    if name not in WORKLOADS:
+        raise SpecError(f"workload {name!r} is not known", nearest(name, WORKLOADS))
+    kind = KINDS[name]
+    assert issubclass(kind, CpuMixKind)
+    parameters = dict(shared)
+    if load.seconds and not kind.is_finite:
+        parameters["seconds"] = load.seconds
+    usual = SECONDARY.get(name, kind.metrics[1:])
+    return Workload(name, name, kind.metrics[0], parameters, tuple(usual))

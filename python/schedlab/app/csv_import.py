@@ -1,0 +1,64 @@
+"""Import a CSV by a mapping of its columns, and check the means that were printed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from schedlab.analyse import check_means
+from schedlab.errors import SpecError
+from schedlab.spec import Record
+from schedlab.store.importers import csv as importer
+from schedlab.store.importers.imported import Imported, Options
+from schedlab.store.table import samples
+
+
+def import_csv(
+    file: Path, mapping: Mapping[str, Any], options: Options, means_file: Path | None
+) -> Imported:
+    """The runs of a CSV; `mapping` holds the options of `schedlab import csv`."""
+    constants = _assignments("--set", mapping["constants"])
+    columns = importer.Columns(
+        candidate=_names(mapping["candidate"]),
+        value=mapping["value"],
+        workload=_names(mapping["workload"]),
+        block=mapping["block"],
+        unit=mapping["unit"],
+        metric=mapping["metric"],
+        unit_column=mapping["unit_column"],
+        metric_column=mapping["metric_column"],
+        higher_is_better=mapping["higher_is_better"],
+        binary_units=mapping["binary_units"],
+        sum_over=_names(mapping["sum_over"]),
+        constants={name: importer.typed(text) for name, text in constants.items()},
+        cpu_share=_assignments("--cpu-share", mapping["cpu_share"]),
+    )
+    return _with_count(importer.read(file, columns, options, means_file))
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _assignments(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """`NAME=VALUE` arguments as a dictionary; SpecError for anything else."""
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals and value):
+            raise SpecError(f"{option} {text!r} is not understood", f"write {option} NAME=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+def _with_count(imported: Imported) -> Imported:
+    """With a note on how many published means do not follow; `analyse` tells which."""
+    experiment = imported.experiment
+    primary, _ = samples(Record(experiment, imported.plan, imported.runs))
+    wrong, of = len(check_means(primary, experiment.published)), len(experiment.published)
+    if not wrong:
+        return imported
+    note = f"{wrong} of {of} published means do not follow from their rows"
+    return replace(imported, experiment=replace(experiment, notes=(*experiment.notes, note)))

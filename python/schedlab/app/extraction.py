@@ -1,0 +1,46 @@
+"""Extract an archive from a cold cache, again and again, in a directory of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from schedlab.errors import SpecError
+from schedlab.host.control import Control
+from schedlab.kinds import source_tree
+from schedlab.kinds.archive_extraction import extraction
+
+
+def extractions(
+    archive: Path,
+    directory: Path,
+    repeat: int,
+    made: tuple[int, str] | None,
+    report: Callable[[str], None],
+) -> Iterator[dict[str, float]]:
+    """Real, user and system seconds and the CPU share of each extraction.
+
+    `made` (size in bytes, compressor) generates the archive first. SpecError when it exists
+    already, or when the archive is none.
+    """
+    if made and archive.exists():
+        raise SpecError(f"{archive}: exists", "omit --make-archive, or name another file")
+    if made:
+        size_bytes, compressor = made
+        files = source_tree.write_archive(archive, size_bytes, compressor, seed=1)
+        report(f"generated {archive}: {files} files")
+    if not archive.is_file():
+        raise SpecError(f"{archive}: is not a file", "name a tar archive, or add --make-archive")
+    with Control(report=report) as control:
+        own = control.directory(directory)
+        for _ in range(repeat):
+            control.drop_caches()
+            real_s, user_s, system_s, status, message = extraction(archive, own)
+            if status:
+                raise SpecError(f"{archive}: {message}", "is it a tar archive?")
+            yield {
+                "real_s": real_s,
+                "user_s": user_s,
+                "system_s": system_s,
+                "cpu_share": (user_s + system_s) / real_s,
+            }

@@ -1,0 +1,92 @@
+"""Experiment files: TOML as people write it, read into an `Experiment`.
+
+Sizes and times may be text (`size_bytes = "256M"`, `seconds = "1.5s"`); the seed is optional;
+candidates may be written as on the command line (`candidates = ["none", "bfq:low_latency=0"]`).
+The `experiment.toml` of a result folder is such a file too.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tomllib
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from schedlab.design.candidates import parse_candidates
+from schedlab.errors import SpecError
+from schedlab.kinds import KINDS, declared
+from schedlab.spec import SCHEMA_VERSION, Experiment, from_json, to_json
+from schedlab.spec.quantities import parse_quantity, parse_share
+
+SIZE_MAX = 1 << 20
+
+
+def read_experiment(path: Path) -> Experiment:
+    """The experiment in a file; SpecError naming file, table and key."""
+    try:
+        if path.stat().st_size > SIZE_MAX:
+            raise SpecError(f"{path}: is larger than 1 MiB", "name an experiment file")
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(
+            f"{path}: {error.strerror}", "write one: schedlab init experiment.toml"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: is not TOML: {error}", "see `schedlab init`") from error
+    return experiment_of(data, str(path))
+
+
+def experiment_of(data: Mapping[str, Any], where: str) -> Experiment:
+    """The experiment that a table means, with what people may omit filled in."""
+    filled = {"title": Path(where).stem, "kind": "io", "schema": SCHEMA_VERSION, **data}
+    filled.setdefault("seed", secrets.randbits(32))
+    filled.setdefault("target", {"kind": "scratch", "size_bytes": 1 << 30}
+                      if filled["kind"] == "io" else {"kind": "none"})  # fmt: skip
+    candidates = _list(filled, "candidates", where)
+    if candidates and all(isinstance(each, str) for each in candidates):
+        candidates = to_json(parse_candidates(",".join(candidates)))
+    filled["candidates"] = candidates
+    if candidates and isinstance(candidates[0], Mapping):
+        filled.setdefault("baseline", candidates[0].get("label", ""))
+    filled.setdefault("baseline", "")
+    filled["workloads"] = [_workload(each, where) for each in _list(filled, "workloads", where)]
+    for table in ("target", "stopping"):
+        if isinstance(filled.get(table), Mapping):
+            filled[table] = _quantities(filled[table], f"{where}.{table}")
+    if isinstance(filled.get("margin"), str):
+        filled["margin"] = parse_share(filled["margin"])
+    experiment = from_json(Experiment, filled, where)
+    own = declared(each for each in experiment.workloads if each.kind in KINDS)
+    return replace(experiment, metrics={**experiment.metrics, **own}) if own else experiment
+
+
+def _list(data: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    found = data.get(key, [])
+    if not isinstance(found, list | tuple):
+        raise SpecError(f"{where}.{key} = {found!r}", "expected a list")
+    return list(found)
+
+
+def _workload(data: Any, where: str) -> Any:
+    """A workload with the label and metric that its kind usually has, where they are omitted."""
+    if not isinstance(data, Mapping):
+        return data
+    filled = dict(data)
+    kind = KINDS.get(str(filled.get("kind", "")))
+    filled.setdefault("label", str(filled.get("kind", "")))
+    if kind is not None:
+        filled.setdefault("metric", kind.metrics[0])
+    if isinstance(filled.get("parameters"), Mapping):
+        place = f"{where}.workloads ({filled['label']})"
+        filled["parameters"] = _quantities(filled["parameters"], place)
+    return filled
+
+
+def _quantities(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The table with sizes and times turned into numbers."""
+    try:
+        return {key: parse_quantity(key, value) for key, value in table.items()}
+    except SpecError as error:
+        raise SpecError(f"{where}: {error}", error.hint) from error

@@ -1,0 +1,231 @@
+"""Labs: ready-made experiments, one per published study, in `schedlab/labs/*.toml`.
+
+A lab is an experiment file with the study that it repeats (`study`), workloads that may be a grid,
+and `[scale.small]` and `[scale.full]`, which change it:
+
+    [[workloads]]
+    label = "{test} {record_bytes}"          # a workload for every pair
+    kind = "file-test"
+    grid = { test = ["read", "write"], record_bytes = ["8k", "64k"] }
+
+    [scale.small]
+    target = { size_bytes = "256M" }         # tables are merged, everything else is replaced
+    [scale.small.parameters]
+    "{test} {record_bytes}" = { seconds = "50ms" }
+
+Without `candidates`, all schedulers that the target offers are compared. A lab of CPU quanta has
+`[sweep]` instead (app/quanta.py), one of simulations `[ncq_study]` (sim/ncq_study.py). A lab says
+what was studied, never what came out: that is computed from its runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+from schedlab.app.comparison import Place, candidates_of, target_of
+from schedlab.app.files import experiment_of
+from schedlab.app.quanta import Sweep, effective_slices, quantum_experiment
+from schedlab.errors import SpecError
+from schedlab.kinds import nearest
+from schedlab.spec import Experiment, Target, from_json, to_json
+from schedlab.spec.quantities import parse_quantity, size_text
+
+Scale = Literal["small", "full"]
+SCALES: tuple[Scale, ...] = ("small", "full")
+# Keys of a lab that are not keys of an experiment file.
+_LAB_KEYS = ("study", "scale", "sweep", "ncq_study")
+
+
+@dataclass(frozen=True)
+class Lab:
+    """One lab: its name, and the content of its file."""
+
+    name: str
+    data: Mapping[str, Any]
+
+    @property
+    def title(self) -> str:
+        """What it is about."""
+        return str(self.data["title"])
+
+    @property
+    def study(self) -> str:
+        """What the published study did, on one line."""
+        return " ".join(str(self.data["study"]).split())
+
+    @property
+    def kind(self) -> str:
+        """`io`, `cpu`, or `sim`."""
+        return str(self.data.get("kind", "io"))
+
+    def scaled(self, scale: Scale) -> dict[str, Any]:
+        """The content with the changes of a scale."""
+        changes = dict(self.data.get("scale", {}).get(scale, {}))
+        parameters = changes.pop("parameters", {})
+        found = merged({k: v for k, v in self.data.items() if k != "scale"}, changes)
+        works = found.get("workloads", [])
+        labels = [work["label"] for work in works]
+        if unknown := [label for label in parameters if label not in labels]:
+            raise SpecError(
+                f"lab {self.name}: scale.{scale} changes {unknown[0]!r}, which is no workload",
+                nearest(unknown[0], labels),
+            )
+        changed = [parameters.get(label, {}) for label in labels]
+        found["workloads"] = [
+            {**work, "parameters": {**work.get("parameters", {}), **more}}
+            for work, more in zip(works, changed, strict=True)
+        ]
+        return found
+
+
+@cache
+def labs() -> Mapping[str, Lab]:
+    """All labs by name; SpecError naming the file and what is wrong in it."""
+    found = {}
+    folder = resources.files("schedlab") / "labs"
+    for file in sorted(folder.iterdir(), key=lambda each: each.name):
+        if not file.name.endswith(".toml"):
+            continue
+        try:
+            data = tomllib.loads(file.read_text("utf-8"))
+        except tomllib.TOMLDecodeError as error:
+            raise SpecError(f"{file}: is not TOML: {error}", "reinstall schedlab") from error
+        if missing := [key for key in ("title", "study") if not data.get(key)]:
+            raise SpecError(f"{file}: has no {missing[0]}", "see the labs beside it")
+        found[file.name.removesuffix(".toml")] = Lab(file.name.removesuffix(".toml"), data)
+    if not found:
+        raise SpecError(f"{folder}: holds no labs", "reinstall schedlab")
+    return found
+
+
+def lab_named(name: str) -> Lab:
+    """The lab of that name, or SpecError with the nearest one."""
+    if name not in labs():
+        raise SpecError(f"lab {name!r} is not known", nearest(name, labs()))
+    return labs()[name]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user changes of a lab: where it runs, the candidates, how often, the seed."""
+
+    place: Place | None = None
+    schedulers: str | None = None
+    blocks: int | None = None
+    seed: int | None = None
+
+
+def lab_experiment(
+    lab: Lab,
+    scale: Scale,
+    wishes: Wishes | None = None,
+    report: Callable[[str], None] = lambda text: None,
+) -> Experiment:
+    """The experiment of a lab at a scale, to be admitted like every other.
+
+    SpecError for a lab of simulations, which is no experiment, and for what does not fit.
+    `report` gets what the kernel makes of the quanta of a CPU lab.
+    """  # fmt: skip
+    wishes = wishes or Wishes()
+    data = lab.scaled(scale)
+    if "ncq_study" in data:
+        raise SpecError(f"lab {lab.name}: is a study of simulations", "schedlab sim ncq-study")
+    if "sweep" in data:
+        return quantum_experiment(sweep_of(data["sweep"], wishes), _asked(data, wishes, report))
+    target = _target(lab, data, wishes)
+    content = {k: v for k, v in data.items() if k not in _LAB_KEYS}
+    content["target"] = to_json(target)
+    content["workloads"] = [one for work in data["workloads"] for one in expanded(work)]
+    if wishes.schedulers or not content.get("candidates"):
+        content["candidates"] = to_json(candidates_of(wishes.schedulers, None, target).candidates)
+        content.pop("notes", None)
+    if wishes.seed is not None:
+        content["seed"] = wishes.seed
+    if wishes.blocks:
+        content["stopping"] = {**content.get("stopping", {}), "blocks": wishes.blocks}
+    content["title"] = f"{lab.title} ({scale})"
+    return experiment_of(content, f"lab {lab.name}")
+
+
+def _target(lab: Lab, data: Mapping[str, Any], wishes: Wishes) -> Target:
+    """Where the work goes: the lab's own target, or the user's."""
+    place = wishes.place or Place()
+    elsewhere = (place.scratch_bytes, place.device, place.directory, place.model)
+    if any(each is not None for each in elsewhere) or "target" not in data:
+        return target_of(place)
+    table = {key: parse_quantity(key, value) for key, value in data["target"].items()}
+    table["path"] = place.scratch_directory
+    changed = {"rotational": place.rotational, "filesystem": place.filesystem}
+    table |= {key: value for key, value in changed.items() if value}
+    return from_json(Target, table, f"lab {lab.name}.target")
+
+
+def expanded(work: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The workloads of a grid, one for each combination; the workload itself without one."""
+    grid = work.get("grid")
+    usual = {key: value for key, value in work.items() if key != "grid"}
+    if not grid:
+        return [usual]
+    found = []
+    for values in itertools.product(*grid.values()):
+        point = dict(zip(grid, values, strict=True))
+        shown = {key: _text(key, value) for key, value in point.items()}
+        label = str(usual["label"]).format(**shown)
+        parameters = {**usual.get("parameters", {}), **point}
+        found.append({**usual, "label": label, "parameters": parameters})
+    return found
+
+
+def _text(key: str, value: Any) -> str:
+    """A value as a label shows it: sizes with their unit."""
+    number = parse_quantity(key, value)
+    return size_text(number) if key.endswith("_bytes") and isinstance(number, int) else str(value)
+
+
+def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the changes; tables are merged, everything else is replaced."""
+    found = dict(base)
+    for key, value in changes.items():
+        old = found.get(key)
+        both = isinstance(old, Mapping) and isinstance(value, Mapping)
+        found[key] = merged(old, value) if both else value  # type: ignore[arg-type]
+    return found
+
+
+def sweep_of(table: Mapping[str, Any], wishes: Wishes) -> Sweep:
+    """The quanta that a lab asks for."""
+    import secrets
+
+    from schedlab.cpu.crew import last_cpu
+
+    known = {key: parse_quantity(key, value) for key, value in table.items()}
+    return Sweep(
+        slices=tuple(float(ms) for ms in _list(known["slices_ms"])),
+        processes=int(str(known["processes"])),
+        seconds=float(str(known["seconds"])),
+        repeat=wishes.blocks or int(str(known["repeat"])),
+        policy=str(known["policy"]),
+        priority=int(str(known["priority"])),
+        cpus=(last_cpu(),),
+        kernel=str(known.get("kernel", "elementwise")),
+        precision=False,
+        budget_s=0.0,
+        aa=True,
+        seed=secrets.randbits(32) if wishes.seed is None else wishes.seed,
+    )
+
+
+def _asked(
+    data: Mapping[str, Any], wishes: Wishes, report: Callable[[str], None]
+) -> dict[float, float | None]:
+    return effective_slices(sweep_of(data["sweep"], wishes), report)
+
+
+def _list(value: object) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,278 @@
+"""Measure an admitted experiment: create its folder, run, resume, extend.
+
+    result = schedlab.run(experiment)          # or schedlab.run("experiment.toml")
+    print(result.text())
+
+Everything that changes the host does so under `host.control`, which puts it back.
+"""
+
+from __future__ import annotations
+
+import platform
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedlab.app import budget
+from schedlab.app.admit import admit
+from schedlab.design.plan import make_plan
+from schedlab.design.planning import BLOCKS_WANTED
+from schedlab.errors import HostError, Interrupted, SpecError
+from schedlab.run.admitted import Admitted, Permission
+from schedlab.run.executor import Executor, Progress, Rules
+from schedlab.spec import Experiment, Planning
+from schedlab.spec.quantities import duration_text
+from schedlab.store.files import write_atomic
+from schedlab.store.folder import Folder
+
+if TYPE_CHECKING:
+    from schedlab.host.control import Control
+    from schedlab.result import Result
+    from schedlab.run.session import Session
+
+
+@dataclass(frozen=True)
+class Observer:
+    """Who is told between runs: `watch` of the progress, `report` of what a user should know."""
+
+    watch: Callable[[Progress], None] = lambda progress: None
+    report: Callable[[str], None] = lambda text: None
+
+
+SILENT = Observer()
+
+
+def default_folder(name: str) -> Path:
+    """`results/DATE-NAME`, not yet there."""
+    stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{name}"
+    tries = [stem, *(f"{stem}-{n}" for n in range(2, 100))]
+    return next(p for each in tries if not (p := Path("results") / each).exists())
+
+
+def create(admitted: Admitted, path: Path) -> Folder:
+    """The result folder with plan, host facts and reproduce.sh, before the first run."""
+    from schedlab.host.facts import collect
+    from schedlab.report import reproduce_script
+
+    experiment = admitted.experiment
+    plan = budget.pilot_plan(experiment) if experiment.stopping.budget_s else make_plan(experiment)
+    folder = Folder.create(path, experiment, plan, collect())
+    write_atomic(path / "reproduce.sh", reproduce_script(folder.record()))
+    return folder
+
+
+def run(
+    experiment: Experiment | str | Path,
+    out: str | Path | None = None,
+    *,
+    permission: Permission | None = None,
+    observer: Observer = SILENT,
+) -> Result:
+    """Measure an experiment, or the file of one, in a new result folder.
+
+    A file is not trusted: give `permission=Permission(trust=True)` for programs and devices that
+    it names, and a `Consent` for a device whose data it may destroy. SpecError or HostError with
+    what helps; Interrupted after Ctrl-C, with everything restored and the folder kept.
+    """
+    from schedlab.app.files import read_experiment
+
+    if isinstance(experiment, Experiment):
+        name: str = experiment.kind
+        admitted = admit(experiment, permission or Permission())
+    else:
+        name = Path(experiment).stem
+        admitted = admit(read_experiment(Path(experiment)), permission)
+    folder = create(admitted, Path(out) if out else default_folder(name))
+    return measure(admitted, folder, observer=observer)
+
+
+def resume(
+    path: str | Path,
+    *,
+    blocks: int | None = None,
+    budget_s: float | None = None,
+    permission: Permission | None = None,
+    observer: Observer = SILENT,
+) -> Result:
+    """Measure what is left of a folder; with `blocks` or `budget_s` extend a finished one."""
+    folder = Folder.open(Path(path))
+    check_resumable(folder, observer)
+    if blocks or budget_s:
+        budget.extend(folder, blocks, budget_s)
+    admitted = admit(folder.experiment, permission or Permission())
+    return measure(admitted, folder, resumed=True, observer=observer)
+
+
+def measure(
+    admitted: Admitted,
+    folder: Folder,
+    *,
+    resumed: bool = False,
+    observer: Observer = SILENT,
+) -> Result:
+    """Run what is left of a folder's plan; a new folder goes when its first run cannot start."""
+    from schedlab.result import Result
+
+    executor = Executor(admitted, folder, rules_of(folder, observer), session_id(folder))
+    if reason := executor.over():
+        observer.report(f"nothing is left to measure: {reason}")
+        return Result(folder)
+    try:
+        with opened(admitted, observer) as session:
+            reason = executor.run(session, observer.watch)
+            explain(admitted, folder, session, observer)
+    except (HostError, SpecError):
+        if not resumed and not folder.runs():
+            shutil.rmtree(folder.path)
+        raise
+    except (KeyboardInterrupt, Interrupted) as error:
+        raise Interrupted(
+            "interrupted; every setting is as before, and what was measured is kept",
+            f"schedlab run --resume {folder.path}",
+        ) from error
+    observer.report(f"measured: {reason}")
+    return Result(folder)
+
+
+def explain(admitted: Admitted, folder: Folder, session: Session, observer: Observer) -> None:
+    """One run more per candidate, with a capture, where a difference was found."""
+    from schedlab.result import Result
+    from schedlab.run import explain as explaining
+
+    if admitted.experiment.kind != "io" or len(admitted.experiment.candidates) < 2:
+        return
+    workloads = explaining.worth_explaining(Result(folder).verdict)
+    if not workloads:
+        return
+    observer.report(f"one more run each, to see where requests wait: {', '.join(workloads)}")
+    if problem := explaining.explain(admitted, folder, session, workloads):
+        observer.report(f"nothing can be said about why: {problem}")
+
+
+def rules_of(folder: Folder, observer: Observer) -> Rules:
+    """When to stop before the plan ends, and how it is completed after a pilot."""
+    stopping = folder.experiment.stopping
+    looked: dict[int, str | None] = {}
+
+    def stop(blocks: int) -> str | None:
+        from schedlab.result import Result
+
+        if stopping.mode == "fixed":
+            return None
+        if blocks not in looked:  # a resumed experiment is asked before and after it is opened
+            decision = Result(folder).decision()
+            looked[blocks] = f"{decision.reason} after {blocks} blocks" if decision.stop else None
+        return looked[blocks]
+
+    if not stopping.budget_s:
+        return Rules(stop)
+
+    def plan_rest() -> None:
+        for line in planned_lines(budget.plan_rest(folder)):
+            observer.report(line)
+
+    return Rules(stop, lambda: budget.is_planned(folder), plan_rest)
+
+
+def planned_lines(planning: Planning) -> list[str]:
+    """What the pilot block led to, in words."""
+    lines = []
+    if planning.omitted:
+        lines.append(f"omitted, because the budget is too short: {', '.join(planning.omitted)}")
+    visible = f"differences of {planning.mdd:.0%} and more will show" if planning.mdd else ""
+    lines.append("; ".join(filter(None, [f"planned: {planning.blocks} blocks", visible])))
+    if not planning.fits or planning.blocks < BLOCKS_WANTED:
+        needed = (
+            f" (10 % need about {duration_text(planning.target_s)})" if planning.target_s else ""
+        )
+        lines.append(f"the budget is short: only large differences will show{needed}")
+    return lines
+
+
+def session_id(folder: Folder) -> str:
+    """One boot and one set of files: this opening of the target."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot[:8]}-{secrets.token_hex(4)}"
+
+
+@contextmanager
+def opened(admitted: Admitted, observer: Observer) -> Iterator[Session]:
+    """The session of an experiment, its target ready; everything is restored after it."""
+    with ExitStack() as stack:
+        control = stack.enter_context(_control(admitted, observer))
+        yield stack.enter_context(_session(admitted, control, observer))
+
+
+@contextmanager
+def _control(admitted: Admitted, observer: Observer) -> Iterator[Control | None]:
+    """Control of the host, for experiments that change it."""
+    if admitted.experiment.kind == "sim":
+        yield None
+        return
+    from schedlab.host.control import Control
+
+    target = admitted.experiment.target
+    named = (target.path,) if target.kind == "device" else target.switch
+    with Control(named_devices=named, report=observer.report) as control:
+        yield control
+
+
+@contextmanager
+def _session(admitted: Admitted, control: Control | None, observer: Observer) -> Iterator[Session]:
+    """The session of the experiment's kind; each backend is imported only when it is used."""
+    kind = admitted.experiment.kind
+    if kind == "io":
+        from schedlab.run.backends import io
+
+        with io.open_session(admitted, control, observer.report) as session:
+            yield session
+    elif kind == "cpu":
+        from schedlab.run.backends import cpu
+
+        with cpu.open_session(admitted, control, observer.report) as workers:
+            yield workers
+    else:
+        from schedlab.run.backends import sim
+
+        with sim.open_session(admitted, control, observer.report) as simulation:
+            yield simulation
+
+
+def check_resumable(folder: Folder, observer: Observer) -> None:
+    """Mend a torn line; refuse to mix two kernels in one experiment."""
+    if folder.mend():
+        torn = "the last line of runs.jsonl was torn off and is measured again"
+        observer.report(f"{folder.path}: {torn}")
+    folder.runs()
+    before, now = folder.host.get("kernel", {}).get("release"), platform.release()
+    if before and before != now:
+        raise SpecError(
+            f"{folder.path}: was measured on Linux {before}, this is {now}",
+            f"measure it again: schedlab reproduce {folder.path}",
+        )
+
+
+def reproduce(
+    path: str | Path,
+    out: str | Path | None = None,
+    *,
+    permission: Permission | None = None,
+    observer: Observer = SILENT,
+) -> tuple[Result, Result]:
+    """Measure a stored experiment again, same plan and seeds: (first result, repetition)."""
+    from schedlab.result import Result
+
+    first = Result.load(path)
+    experiment = first.record.experiment
+    blocks = len({run.block for run in first.record.analysed_runs})
+    if experiment.stopping.budget_s:  # the same plan as the pilot made then
+        stopping = replace(experiment.stopping, budget_s=0.0, blocks=max(1, blocks))
+        experiment = replace(experiment, stopping=stopping)
+    admitted = admit(experiment, permission or Permission(trust=False))
+    folder = create(admitted, Path(out) if out else default_folder("reproduce"))
+    return first, measure(admitted, folder, observer=observer)

@@ -1,0 +1,150 @@
+"""The user's own work as an experiment: a command, or a fio job file, under every I/O scheduler."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pwd
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedlab.app import targets
+from schedlab.app.comparison import Place, candidates_of, target_of
+from schedlab.app.measure import SILENT, Observer, opened
+from schedlab.errors import SpecError
+from schedlab.kinds import KINDS, declared
+from schedlab.kinds.fio_job import jobs_of
+from schedlab.run.admitted import Admitted
+from schedlab.spec import Experiment, Objective, Stopping, Workload
+from schedlab.spec.output_metrics import BUILT_IN, parse_output_metric
+
+BLOCKS = 12
+
+
+@dataclass(frozen=True)
+class OwnWork:
+    """What was typed: a command or a job file, metrics as typed, and the kind's parameters."""
+
+    argv: Sequence[str] = ()
+    shell: bool = False
+    job_file: str = ""
+    metrics: Sequence[str] = ()
+    label: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+def usual_user() -> str:
+    """The user who called sudo, so that no file of root is left in a tree; empty when none did."""
+    uid = os.environ.get("SUDO_UID", "")
+    if os.geteuid() != 0 or not uid.isdigit() or uid == "0":
+        return ""
+    try:
+        return pwd.getpwuid(int(uid)).pw_name
+    except KeyError:
+        return ""
+
+
+def workload_of(work: OwnWork, kind: str = "command") -> Workload:
+    """The workload; its primary metric is the first that was asked for."""
+    if work.job_file and work.argv:
+        raise SpecError("--fio and a COMMAND exclude each other", "give one of them")
+    parameters = {key: value for key, value in work.parameters.items() if value not in (None, ())}
+    names, extract = metrics_of(work.metrics)
+    if extract:
+        parameters["extract"] = extract
+    if work.job_file:
+        kind, label = "fio-job", Path(work.job_file).name
+        path = Path(work.job_file).resolve()
+        usual_fio = _fio_metric(path, names)
+        parameters["job_file"] = str(path)
+        parameters["job_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        names = names or [usual_fio]
+    elif work.shell:
+        parameters["shell"], label = " ".join(work.argv), "command"
+    elif work.argv:
+        parameters["argv"], label = list(work.argv), Path(work.argv[0]).name
+    else:
+        raise SpecError("there is no command", "write it last: schedlab compare … -- COMMAND ARG…")
+    usual = KINDS[kind].metrics
+    metric = names[0] if names else (usual[0] if usual else "")
+    others = [*names[1:], *(name for name in usual[:3] if name != metric)]
+    return Workload(
+        label=work.label or label,
+        kind=kind,
+        metric=metric,
+        parameters=parameters,
+        secondary=tuple(dict.fromkeys(others)),
+    )
+
+
+def _fio_metric(path: Path, names: Sequence[str]) -> str:
+    """The metric of a job file with one job and direction; SpecError when one must be named."""
+    found = [f"{job}.{way}" for job, ways in jobs_of(path).items() for way in ways]
+    if not found:
+        raise SpecError(f"{path}: holds no job", "add a [job] section")
+    if len(found) > 1 and not names:
+        raise SpecError(
+            f"{path}: several jobs: name the metric that decides",
+            f"--metric {found[0]}.lat_ns_p99 (or of {', '.join(found[1:])})",
+        )
+    return f"{found[0]}.iops"
+
+
+def metrics_of(typed: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(names in the order typed, specifications of those that are read from output)."""
+    names, extract = [], []
+    for text in typed:
+        name = BUILT_IN.get(text, text)
+        if "=" in text:
+            name = parse_output_metric(text).name
+            extract.append(text)
+        if name in names:
+            raise SpecError(f"--metric {text}: {name} is named twice", "rename one of them")
+        names.append(name)
+    return names, extract
+
+
+def comparison_of(
+    place: Place,
+    work: OwnWork,
+    *,
+    schedulers: str | None = None,
+    labels: str | None = None,
+    stopping: Stopping | None = None,
+    margin: float = 0.02,
+    aa_arm: bool = True,
+    goal: Objective = "throughput",
+    seed: int | None = None,
+) -> Experiment:
+    """The experiment; SpecError or HostError naming what cannot be."""
+    if place.device:
+        raise SpecError(
+            f"--device {place.device}: a command works on files", "use --scratch or --directory"
+        )
+    target = target_of(place)
+    named = candidates_of(schedulers, labels, target)
+    workload = workload_of(work)
+    return Experiment(
+        title=f"{workload.label} under I/O schedulers on {targets.describe(target)}",
+        kind="io",
+        target=target,
+        candidates=named.candidates,
+        workloads=(workload,),
+        baseline=named.candidates[0].label,
+        seed=secrets.randbits(32) if seed is None else seed,
+        stopping=stopping or Stopping(blocks=BLOCKS),
+        margin=margin,
+        aa_arm=aa_arm,
+        objective=goal,
+        notes=named.notes,
+        metrics=declared((workload,)),
+    )
+
+
+def rehearse(admitted: Admitted, observer: Observer = SILENT) -> None:
+    """Open the target and run every command once, unmeasured; `observer` is told what it showed."""
+    with opened(admitted, observer):
+        pass

@@ -1,0 +1,79 @@
+"""What an experiment would do: its plan, what it writes and runs, every setting, and the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from schedlab.design.plan import arms, blocks_of, make_plan
+from schedlab.host.knobs import planned_writes
+from schedlab.run.admitted import Admitted
+from schedlab.run.backends.io import AS_IS, tunables_of
+from schedlab.spec import Candidate, Plan
+from schedlab.spec.quantities import duration_text
+
+
+@dataclass(frozen=True)
+class Preview:
+    """`settings` are (candidate, [(path, value)]); `seconds` is the estimated time in all."""
+
+    admitted: Admitted
+    plan: Plan
+    settings: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    seconds: float
+
+    def lines(self) -> list[str]:
+        """The preview as text."""
+        admitted, experiment = self.admitted, self.admitted.experiment
+        stopping = experiment.stopping
+        if stopping.budget_s:
+            size = f"a pilot block of {len(self.plan.cells)} runs, then what fits"
+            time = duration_text(stopping.budget_s)
+        else:
+            size = f"{len(self.plan.cells)} runs in {stopping.blocks} blocks"
+            time = duration_text(self.seconds)
+        lines = [experiment.title, f"{size}, about {time}", "", "candidates and their settings:"]
+        for label, settings in self.settings:
+            lines.append(f"  {label}")
+            lines += [f"    {path} = {value}" for path, value in settings]
+        if experiment.kind == "io" and not all(k.brings_files for k in admitted.kinds.values()):
+            lines.append("  before every run: /proc/sys/vm/drop_caches = 3")
+        lines += ["", "workloads (primary metric):"]
+        lines += [f"  {w.label}: {experiment.metric(w).title}" for w in experiment.workloads]
+        lines += ["", "writes:", *(f"  {text}" for text in admitted.writes or ("nothing",))]
+        if admitted.programs:
+            lines += ["", "runs:", *(f"  {text}" for text in admitted.programs)]
+        lines += ["", "first block, in its order:"]
+        lines += [
+            f"  {cell.position + 1:3d}. {cell.workload} under {cell.candidate}"
+            for cell in blocks_of(self.plan)[0]
+        ]
+        lines += [f"note: {note}" for note in (*experiment.notes, *admitted.notes)]
+        return lines
+
+
+def preview(admitted: Admitted) -> Preview:
+    """Nothing is touched."""
+    experiment = admitted.experiment
+    plan = make_plan(experiment, blocks=1 if experiment.stopping.budget_s else None)
+    settings = tuple((arm.label, settings_of(admitted, arm)) for arm in arms(experiment))
+    seconds = sum(admitted.estimate_s(cell.workload) for cell in plan.cells)
+    return Preview(admitted, plan, settings, seconds)
+
+
+def settings_of(admitted: Admitted, candidate: Candidate) -> tuple[tuple[str, str], ...]:
+    """(path or name, value) of everything that a candidate sets."""
+    experiment = admitted.experiment
+    if experiment.kind != "io":
+        return tuple((key, str(value)) for key, value in candidate.settings.items())
+    changed = tuple((k, str(v)) for k, v in candidate.settings.items() if k.startswith("workload."))
+    scheduler = str(candidate.settings.get("scheduler", AS_IS))
+    if scheduler == AS_IS:
+        return changed
+    made_here = experiment.target.kind in ("scratch", "emulated")
+    queues = ("loopN",) if made_here else admitted.queues
+    writes = [
+        (str(path), str(text))
+        for queue in queues
+        for path, text in planned_writes(queue, scheduler, tunables_of(candidate))
+    ]
+    return (*writes, *changed)

@@ -1,0 +1,152 @@
+"""Quanta of a CPU policy as an experiment: quanta are candidates, repetitions are blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab.cpu.charts import charts
+from schedlab.cpu.settings import Settings
+from schedlab.errors import SpecError
+from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+from schedlab.store.files import make_beneath, write_atomic
+from schedlab.store.folder import FIGURES, Folder
+
+# What a flip costs beside its slices: the shortest quantum goes round twice, one line is synced.
+FLIP_OVERHEAD_S = 0.04
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is asked: quanta in ms, the work, and how it is repeated."""
+
+    slices: tuple[float, ...]
+    processes: int
+    seconds: float
+    repeat: int
+    policy: str
+    priority: int
+    cpus: tuple[int, ...]
+    kernel: str
+    precision: bool
+    budget_s: float
+    aa: bool
+    seed: int
+
+
+def effective_slices(typed: Sweep, report: Callable[[str], None]) -> dict[float, float | None]:
+    """What the kernel makes of each requested quantum, asked of a worker that never runs."""
+    from schedlab.cpu.crew import held_crew
+    from schedlab.host.control import Control
+
+    found: dict[float, float | None] = {}
+    with Control(report=report) as control:
+        for slice_ms in typed.slices:
+            settings = Settings(
+                1, 1, typed.policy, typed.priority, slice_ms, typed.cpus, kernel=typed.kernel
+            )
+            with held_crew(settings, control) as (_, quantum):
+                found[slice_ms] = quantum.effective_ms
+    return found
+
+
+def quantum_experiment(typed: Sweep, effective: dict[float, float | None]) -> Experiment:
+    """Quanta are candidates, repetitions are blocks; equal effective quanta are merged."""
+    if typed.precision and typed.processes <= len(typed.cpus):
+        raise SpecError("--precision needs a shared CPU", "ask for more --processes than CPUs")
+    candidates, notes = merged_candidates(typed.policy, effective)
+    if len(candidates) < 2:
+        raise SpecError(
+            f"all requested quanta become {_text(candidates[0])} here: nothing to compare",
+            "choose quanta that differ by more than a tick, e.g. --slices 1,10,100",
+        )
+    work = {
+        "processes": typed.processes,
+        "kernel": typed.kernel,
+        "cpus": list(typed.cpus),
+        "priority": typed.priority,
+        "flip": typed.precision,
+    }
+    if typed.precision:
+        longest_ms = max(float(c.settings["effective_ms"]) for c in candidates)
+        arms = len(candidates) + typed.aa
+        cell_s = typed.processes * longest_ms / 1e3 + FLIP_OVERHEAD_S
+        blocks = max(5, int(typed.budget_s / (arms * cell_s)))
+        secondary: tuple[str, ...] = ("calculations_per_cpu_s_raw",)
+        how = f"{blocks} paired segments, quantum flipped inside one run"
+    else:
+        work["seconds"] = typed.seconds
+        blocks, secondary = typed.repeat, ("calculations", "fairness_jain")
+        how = f"{typed.seconds:g} s a run"
+    return Experiment(
+        title=f"Quantum of {typed.policy}, {typed.processes} processes, {how}",
+        kind="cpu",
+        target=Target("none"),
+        candidates=candidates,
+        workloads=(
+            Workload(
+                label=f"{typed.processes} x {typed.kernel}",
+                kind="calculation",
+                metric="calculations_per_cpu_s",
+                parameters=work,
+                secondary=secondary,
+            ),
+        ),
+        baseline=candidates[0].label,
+        seed=typed.seed,
+        stopping=Stopping("fixed", blocks),
+        margin=0.005 if typed.precision else 0.02,
+        aa_arm=typed.aa,
+        notes=(*notes, *_fairness_note(typed, candidates)),
+    )
+
+
+def merged_candidates(
+    policy: str, effective: dict[float, float | None]
+) -> tuple[tuple[Candidate, ...], list[str]]:
+    """A candidate per effective quantum, named by the first request; a note per merged one."""
+    by_effective: dict[float | None, Candidate] = {}
+    notes = []
+    for asked, got in effective.items():
+        known = by_effective.get(got)
+        if known is not None:
+            first = known.settings["slice_ms"]
+            notes.append(
+                f"{first:g} ms and {asked:g} ms both become {got:g} ms: measured once, as {first:g}"
+                if got is not None
+                else f"{asked:g} ms: this kernel does not tell its quantum, measured once"
+            )
+            continue
+        settings: dict[str, str | int | float] = {"policy": policy, "slice_ms": asked}
+        settings["effective_ms"] = asked if got is None else got
+        label = f"{asked:g} ms" if got in (asked, None) else f"{asked:g} ms (is {got:g} ms)"
+        by_effective[got] = Candidate(label, settings)
+    return tuple(by_effective.values()), notes
+
+
+def _fairness_note(typed: Sweep, candidates: Sequence[Candidate]) -> list[str]:
+    """Fairness is quantised by the quantum: say so instead of calling it unfair."""
+    longest_s = max(float(c.settings["effective_ms"]) for c in candidates) / 1e3
+    share_s = typed.seconds * len(typed.cpus) / typed.processes
+    if typed.precision or longest_s / share_s < 0.005:
+        return []
+    return [
+        f"one quantum of {longest_s * 1e3:g} ms is {longest_s / share_s:.1%} of a worker's share: "
+        "counts of the workers differ by that much without any unfairness"
+    ]
+
+
+def _text(candidate: Candidate) -> str:
+    return f"{candidate.settings['effective_ms']:g} ms"
+
+
+def write_charts(folder: Folder) -> list[Path]:
+    """Draw the bursts of every candidate into the folder, where the report finds them."""
+    written = []
+    for name, svg in charts(folder.path, folder.record()).items():
+        make_beneath(folder.path, FIGURES)
+        path = folder.path / FIGURES / name
+        write_atomic(path, svg, within=folder.path)
+        written.append(path)
+    return written

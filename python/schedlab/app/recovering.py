@@ -1,0 +1,22 @@
+"""Restore by hand what sessions that died left changed."""
+
+from __future__ import annotations
+
+from schedlab.host import journal, keeper, recover
+
+
+def recover_all(state_directory: str | None, dry_run: bool) -> recover.Recovery:
+    """What was restored, or (`dry_run`) would be; also what a reboot left behind.
+
+    Sessions at work are left alone. RestoreError is up to the caller: `raise_if_failed`.
+    """
+    directory = journal.state_directory(state_directory)
+    if dry_run and not directory.exists():
+        return recover.settle(directory, dry_run)
+    journal.prepare(directory)
+    with journal.HostLock(directory) as lock:
+        lock.acquire(30.0)
+        done = recover.settle(directory, dry_run)
+    for left in [] if dry_run else keeper.settle_stale(directory):
+        done.add(left)
+    return done

@@ -1,0 +1,243 @@
+"""What an experiment's target means on this machine: its queues, what is written, what is refused.
+
+Nothing is opened for writing here and nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab.errors import HostError, SpecError
+from schedlab.host import devices, knobs, scratch
+from schedlab.kinds import WorkloadKind, nearest
+from schedlab.run.admitted import Permission
+from schedlab.run.backends.io import emulation_of
+from schedlab.spec import Candidate, Experiment, Target
+from schedlab.spec.quantities import size_text
+
+AS_IS = "as-is"
+SMALLEST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """The request queues that are switched, what is written and what to know, in words."""
+
+    queues: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def resolve(
+    experiment: Experiment, kinds: Iterable[WorkloadKind], permission: Permission
+) -> Resolution:
+    """Check the target against the machine; SpecError or HostError with what helps."""
+    used = tuple(kinds)
+    target = experiment.target
+    if experiment.kind != "io":
+        if target.kind != "none":
+            raise SpecError(
+                f"target.kind = {target.kind!r}: experiments of kind {experiment.kind!r} have none",
+                'target = { kind = "none" }',
+            )
+        return Resolution()
+    if target.kind == "none":
+        raise SpecError("target.kind = 'none': block I/O needs a target", 'kind = "scratch"')
+    _check_keys(target)
+    _check_sizes(target, used)
+    found = {
+        "scratch": _scratch,
+        "emulated": _emulated,
+        "device": _device,
+        "directory": _directory,
+    }[target.kind](experiment, used, permission)
+    if target.kind not in ("directory", "device") or found.queues:
+        notes = check_offered(experiment.candidates, target, found.queues)
+        return Resolution(found.queues, found.writes, (*found.notes, *notes))
+    return found
+
+
+def _check_keys(target: Target) -> None:
+    """Keys that belong to another kind of target are refused, not ignored."""
+    belongs = {
+        "destroy_data": ("device",),
+        "switch": ("directory",),
+        "rotational": ("scratch", "emulated", "device"),
+        "filesystem": ("scratch", "emulated"),
+        "model": ("emulated",),
+        "queue_depth": ("emulated",),
+    }
+    for key, kinds in belongs.items():
+        if getattr(target, key) and target.kind not in kinds:
+            raise SpecError(
+                f"target.{key}: does not belong to a target of kind {target.kind!r}",
+                f"omit it, or use kind = {kinds[0]!r}",
+            )
+
+
+def _check_sizes(target: Target, kinds: Iterable[WorkloadKind]) -> None:
+    """The target has a size, and every record fits into it."""
+    size = devices.size_bytes(target.path) if target.kind == "device" else target.size_bytes
+    if target.kind != "device" and (size < SMALLEST_BYTES or size % 4096):
+        raise SpecError(
+            f"target.size_bytes = {size}: not a multiple of 4096 of at least 1 MiB",
+            'size_bytes = "256M"',
+        )
+    for kind in kinds:
+        used = kind.used_bytes(size)
+        if used > size:
+            raise SpecError(
+                f"{kind.kind}: uses {size_text(used)} of a target of {size_text(size)}",
+                "use a larger target, or smaller records",
+            )
+        record = getattr(kind, "record_bytes", 0) or getattr(kind, "block_bytes", 0)
+        if record > (kind.used_bytes(size) or size):
+            raise SpecError(
+                f"{kind.kind}: a record of {size_text(record)} does not fit into "
+                f"{size_text(kind.used_bytes(size))}",
+                "use a larger target, or smaller records",
+            )
+
+
+def _scratch(
+    experiment: Experiment, kinds: tuple[WorkloadKind, ...], permission: Permission
+) -> Resolution:
+    target = experiment.target
+    scratch.require_root()
+    scratch.check_space(Path(target.path or "/var/tmp"), target.size_bytes)
+    size = size_text(target.size_bytes)
+    return Resolution(writes=(f"a temporary file of {size} in {target.path or '/var/tmp'}",))
+
+
+def _emulated(
+    experiment: Experiment, kinds: tuple[WorkloadKind, ...], permission: Permission
+) -> Resolution:
+    from schedlab.host.emulated import require_fuse
+
+    scratch.require_root()
+    require_fuse()
+    emulation_of(experiment.target).describe()
+    return Resolution(writes=("the memory of an emulated device",))
+
+
+def _device(
+    experiment: Experiment, kinds: tuple[WorkloadKind, ...], permission: Permission
+) -> Resolution:
+    """A device is written to only with a consent; one in use is loaded only with a yes."""
+    path = experiment.target.path
+    name = knobs.device_name(path)
+    if any(kind.needs_files for kind in kinds):
+        raise SpecError(
+            f"{path}: a workload needs a file system, and this is a bare device",
+            "use --scratch or --directory",
+        )
+    writing = any(kind.writes() for kind in kinds)
+    if not writing:
+        reasons = devices.reasons_against_writing(path)
+        if reasons and not permission.in_use:
+            raise HostError(
+                f"{path}: {'; '.join(reasons)}",
+                "--read-only measures only reads on it; --scratch SIZE makes a temporary device",
+            )
+        return Resolution((name,))
+    if not experiment.target.destroy_data:
+        raise SpecError(
+            f"{path}: a workload writes, and target.destroy_data is false",
+            f"measure only reads, or allow it: --destroy-data {path}",
+        )
+    if not any(consent.covers(path) for consent in permission.consents):
+        raise SpecError(
+            f"{path}: writing would destroy its data, and you have not agreed to that",
+            f"confirm it: --destroy-data {path}",
+        )
+    return Resolution((name,), (f"everything on {path} is overwritten",))
+
+
+def _directory(
+    experiment: Experiment, kinds: tuple[WorkloadKind, ...], permission: Permission
+) -> Resolution:
+    """Files go into a new subdirectory; queues below are switched only when they are named."""
+    target = experiment.target
+    path = Path(target.path)
+    if all(kind.brings_files for kind in kinds):
+        if not path.is_dir():
+            raise HostError(f"{path} is not a directory", f"mkdir -p {path}")
+        writes: tuple[str, ...] = (f"whatever the commands write in {path}",)
+    else:
+        scratch.check_space(path, target.size_bytes)
+        size = size_text(target.size_bytes)
+        writes = (f"a new subdirectory of {path}, {size}, removed at the end",)
+    asked = {str(c.settings.get("scheduler", AS_IS)) for c in experiment.candidates}
+    tuned = [k for c in experiment.candidates for k in c.settings if not k.startswith("workload.")]
+    if target.switch:
+        return Resolution(_switched(target), writes)
+    if asked != {AS_IS} or any(key != "scheduler" for key in tuned):
+        below = ",".join(devices.disks_below(path)) or "NAME"
+        raise SpecError(
+            f"{path}: no scheduler would be set, because no request queue is named",
+            f"name the queue that may be switched: --switch {below}",
+        )
+    return Resolution((), writes)
+
+
+def _switched(target: Target) -> tuple[str, ...]:
+    """The named queues, which must be exactly those below the directory."""
+    from schedlab.host.queues import queues_below
+
+    below = queues_below(target.path)
+    names = tuple(dict.fromkeys(knobs.device_name(name) for name in target.switch))
+    if missing := [name for name in below.queues if name not in names]:
+        raise SpecError(
+            f"{target.path}: its files are on {missing[0]} too, which --switch does not name",
+            f"--switch {','.join(below.queues)}",
+        )
+    if foreign := [name for name in names if name not in below.queues]:
+        raise SpecError(
+            f"--switch {foreign[0]}: no file of {target.path} is on it",
+            f"--switch {','.join(below.queues)}",
+        )
+    return names
+
+
+def describe(target: Target) -> str:
+    """The target in a few words."""
+    size = size_text(target.size_bytes)
+    if target.kind == "scratch":
+        return f"a temporary loop device of {size}"
+    if target.kind == "emulated":
+        return f"an emulated {target.model} of {size}"
+    return f"{target.path} ({size})"
+
+
+def offered(target: Target, queues: tuple[str, ...]) -> tuple[str, ...]:
+    """The schedulers that every queue of the target can be set to."""
+    if target.kind in ("scratch", "emulated"):
+        return devices.loop_schedulers()
+    if not queues:
+        return (AS_IS,)
+    first, *others = (knobs.offered(queue) for queue in queues)
+    return tuple(name for name in first if all(name in other for other in others))
+
+
+def check_offered(
+    candidates: Iterable[Candidate], target: Target, queues: tuple[str, ...]
+) -> tuple[str, ...]:
+    """HostError for a scheduler that the kernel does not offer here; a note per legacy name."""
+    names = offered(target, queues)
+    notes = []
+    wanted = (str(c.settings.get("scheduler", AS_IS)) for c in candidates)
+    for name in dict.fromkeys(wanted):
+        if name == AS_IS:
+            continue
+        today = name if name in names else knobs.LEGACY_SCHEDULERS.get(name, name)
+        if today not in names:
+            close = nearest(name, names)
+            raise HostError(
+                f"scheduler {name!r} is not offered for {describe(target)}",
+                close if "mean" in close else f"use some of: {','.join(names)}",
+            )
+        if today != name:
+            notes.append(f"{name} is the name of older kernels: measured as {today}")
+    return tuple(notes)

@@ -1,0 +1,108 @@
+"""The CPU bursts of a command and of all that it forks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedlab._core import HeldCommand
+from schedlab.cpu.bursts import Bursts, Capture, Check, check
+from schedlab.errors import SpecError
+from schedlab.store.files import write_atomic
+
+TASKS_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The bursts, how they agree with the kernel's own account, and that account."""
+
+    bursts: Bursts
+    checks: tuple[Check, ...]
+    account: Mapping[str, Any]
+
+
+def trace_command(command: Sequence[str], method: str | None, ring_bytes: int) -> Traced:
+    """Run a command to its end under capture; SpecError when there is no such program."""
+    program = shutil.which(command[0])
+    if program is None:
+        raise SpecError(f"{command[0]}: no such command", "name a program in PATH, or its path")
+    environment = [f"{name}={value}" for name, value in os.environ.items()]
+    held = HeldCommand(program, list(command), environment)
+    capture = Capture([held.pid()], method, ring_bytes)
+    held.release()
+    ended = None
+    while ended is None:
+        try:
+            ended = held.wait(0.05)
+        except KeyboardInterrupt:
+            continue  # the terminal interrupted the command as well; its end is awaited
+    account = json.loads(ended)
+    bursts = capture.finish()
+    switches = account["voluntary_switches"] + account["involuntary_switches"]
+    return Traced(bursts, check(bursts, account["cpu_ns"], switches), account)
+
+
+def write_bursts(out: Path, bursts: Bursts) -> None:
+    """Every burst as CSV; SpecError when the file cannot be written."""
+    lines = ["end_ns,duration_ns,task,preempted"]
+    lines += [f"{end},{length},{task},{int(pre)}" for end, length, task, pre in bursts.records]
+    """Every burst as CSV; SpecError when the file cannot be written."""
+    try:
+        write_atomic(out, "\n".join(lines) + "\n")
+    except OSError as error:
+        raise SpecError(f"{out}: {error.strerror}", "name a writable file with --out") from error
+
+
+def as_json(traced: Traced) -> dict[str, Any]:
+    """Everything, in plain JSON types."""
+    bursts = traced.bursts
+    return {
+        "schema": 1,
+        "method": bursts.method,
+        "passed_over": bursts.passed_over,
+        "tasks": bursts.tasks,
+        "lost": bursts.lost,
+        "lost_tasks": bursts.lost_tasks,
+        "account": traced.account,
+        "checks": [
+            {"name": c.name, "found": c.found, "expected": c.expected, "deviation": c.deviation}
+            for c in traced.checks
+        ],
+    }
+
+
+def lines(traced: Traced) -> Iterator[str]:
+    """The result in words: notes first, then a table of the tasks with most CPU time."""
+    bursts, checks, account = traced.bursts, traced.checks, traced.account
+    for reason in bursts.passed_over:
+        yield f"note: {reason}"
+    yield (f"method: {bursts.method}, {bursts.lost} records lost")
+    if not bursts.has_bursts:
+        switches = account["voluntary_switches"] + account["involuntary_switches"]
+        yield (f"CPU time {account['cpu_ns'] / 1e6:.3f} ms in {switches} bursts")
+        return
+    yield ("task      bursts  preempted     sum ms    mean ms     max ms")
+    by_time = sorted(bursts.tasks, key=lambda task: -int(task["total_ns"]))
+    for task in by_time[:TASKS_SHOWN]:
+        total_ms, count = task["total_ns"] / 1e6, task["bursts"]
+        longest_ms = task["histogram"][-1][1] / 1e6 if task["histogram"] else 0.0
+        yield (
+            f"{task['task']:<8} {count:>7} {task['preempted']:>10} {total_ms:>10.3f} "
+            f"{total_ms / count if count else 0:>10.3f} {longest_ms:>10.3f}"
+        )
+    if len(by_time) > TASKS_SHOWN:
+        yield (f"… and {len(by_time) - TASKS_SHOWN} more tasks (--json has all)")
+    for one in checks:
+        yield (one.sentence())
+    if bursts.untraced_starts:
+        charged = bursts.method == "bpf"
+        what = "count with the CPU time that it charged" if charged else "add no time"
+        yield (f"{bursts.untraced_starts} bursts whose beginning the kernel did not trace {what}")
+    if bursts.lost_tasks:
+        yield (f"{bursts.lost_tasks} forked tasks could not be followed")

@@ -1,0 +1,123 @@
+"""Where the requests of a block device wait, while it is used: nothing is written to it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from schedlab.errors import HostError, SpecError
+from schedlab.host import knobs
+
+STEP_S = 1.0
+POLL_S = 0.05
+# What is shown of each kind of request, with the factor from nanoseconds.
+PARTS = ("tag", "plug", "scheduler", "device")
+
+
+def watch_device(
+    device: str,
+    seconds: float | None,
+    command: Sequence[str],
+    show: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Capture a device for `seconds`, or until `command` ends, or Ctrl-C; the result.
+
+    `show` gets a line each second. The result is as in crates/trace/src/blocks.rs, with
+    `exit_status` of the command. HostError where the kernel does not allow it.
+    """
+    from schedlab import _core
+
+    name = knobs.device_name(device)
+    options = {"device": f"/dev/{name}", "find_classes": True}
+    try:
+        capture = _core.BlockCapture(json.dumps(options))
+    except (OSError, RuntimeError) as error:
+        raise HostError(
+            str(error), "run it as root on a kernel with BTF (/sys/kernel/btf/vmlinux)"
+        ) from error
+    child = _started(command)
+    began = time.monotonic()
+    before: Mapping[str, Any] | None = None
+    try:
+        next_s = STEP_S
+        while not _is_over(child, began, seconds):
+            time.sleep(POLL_S)
+            if time.monotonic() - began >= next_s:
+                now = json.loads(capture.snapshot())
+                show(second_line(now, before))
+                before, next_s = now, next_s + STEP_S
+    except KeyboardInterrupt:
+        pass  # Ctrl-C ends the watching, and the terminal interrupts the command as well
+    finally:
+        result: dict[str, Any] = json.loads(capture.finish())
+        if child is not None and child.poll() is None:
+            child.terminate()
+            child.wait()
+    return {**result, "exit_status": child.returncode if child else None}
+
+
+def _started(command: Sequence[str]) -> subprocess.Popen[bytes] | None:
+    if not command:
+        return None
+    try:
+        return subprocess.Popen(list(command))
+    except OSError as error:
+        raise SpecError(
+            f"{command[0]}: {error.strerror}", "name a program in PATH, or its path"
+        ) from error
+
+
+def _is_over(child: subprocess.Popen[bytes] | None, began: float, seconds: float | None) -> bool:
+    if child is not None and child.poll() is not None:
+        return True
+    return seconds is not None and time.monotonic() - began >= seconds
+
+
+def second_line(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
+    """Requests per second since the last line, and what is in flight."""
+    passed_s = (now["elapsed_ns"] - (before["elapsed_ns"] if before else 0)) / 1e9
+    counts = {}
+    for operation in ("read", "write"):
+        done = _requests(now, operation) - (_requests(before, operation) if before else 0)
+        counts[operation] = done / max(passed_s, 1e-3)
+    depth = {k: (now["depth"][k]["series"] or [[0, 0.0]])[-1][1] for k in ("driver", "scheduler")}
+    return (
+        f"{now['elapsed_ns'] / 1e9:5.1f} s  {counts['read']:9,.0f} reads/s "
+        f"{counts['write']:9,.0f} writes/s  in the driver {depth['driver']:5.1f}  "
+        f"in the scheduler {depth['scheduler']:5.1f}"
+    )
+
+
+def _requests(result: Mapping[str, Any], operation: str) -> int:
+    return sum(g["requests"] for g in result["groups"] if g["operation"] == operation)
+
+
+def lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """The result as text: who waited where, mean microseconds per request."""
+    driver, queued = result["depth"]["driver"], result["depth"]["scheduler"]
+    yield (
+        f"{result['device']} ({result['scheduler']}), {result['elapsed_ns'] / 1e9:.1f} s: "
+        f"{driver['mean']:.1f} requests in the driver on average, {queued['mean']:.1f} in the "
+        "scheduler"
+    )
+    yield f"{'process':24s}{'':7s}{'requests':>10s}{'MB':>9s}  mean wait in µs: " + "".join(
+        f"{part:>11s}" for part in PARTS
+    )
+    for number, of in enumerate(result["classes"]):
+        for operation in ("read", "write", "other"):
+            mine = [
+                g for g in result["groups"] if (g["class"], g["operation"]) == (number, operation)
+            ]
+            if count := sum(g["requests"] for g in mine):
+                waits = [sum(g[part]["sum_ns"] for g in mine) / count / 1e3 for part in PARTS]
+                size = sum(g["bytes"] for g in mine) / 1e6
+                who = f"{of['name']} {of['process'] or ''}".strip()[:23]
+                yield (
+                    f"{who:24s}{operation:7s}{count:10,d}{size:9,.1f}{'':19s}"
+                    + "".join(f"{wait:11,.1f}" for wait in waits)
+                )
+    if lost := sum(result["lost"].values()):
+        yield f"note: {lost:,} events were lost, the figures lack them"

@@ -1,0 +1,113 @@
+"""`schedlab apply`, `undo`, `status`, `watch`: keep what was decided, and take it back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from schedlab.cli.options import json_option
+from schedlab.cli.types import Duration
+
+root_option = click.option(
+    "--root", type=click.Path(path_type=Path), default=Path("/"), hidden=True
+)
+
+
+@click.command()
+@click.argument("what", metavar="RESULT|SCHEDULER")
+@click.argument("devices", nargs=-1, required=True)
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A tunable as well.")
+@click.option("--persist", is_flag=True, help="Keep it after a reboot, by a udev rule.")
+@click.option("--anyway", is_flag=True, help="Apply a result that names no winner for this host.")
+@click.option("--dry-run", is_flag=True, help="Print what would be written.")
+@root_option
+@json_option
+def apply(
+    what: str,
+    devices: tuple[str, ...],
+    changes: tuple[str, ...],
+    persist: bool,
+    anyway: bool,
+    dry_run: bool,
+    root: Path,
+    as_json: bool,
+) -> None:
+    """Set the winner of RESULT, or a SCHEDULER[:TUNABLE=VALUE,…], on DEVICES and leave it set.
+
+    `schedlab undo` restores what was before, byte by byte; `schedlab status` shows what is applied.
+    """
+    from schedlab.app.apply import Request, choice_of
+    from schedlab.app.apply import apply as apply_choice
+    from schedlab.cli.show import say
+    from schedlab.spec import to_json
+
+    choice = choice_of(what, changes, anyway)
+    request = Request(devices, persist, root, dry_run)
+    records = apply_choice(choice, request, click.echo if dry_run else say)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "applied": to_json(records)}, indent=1))
+        return
+    for record in records:
+        lasting = "also after a reboot" if record.files else "until the next reboot"
+        click.echo(f"{record.device}: {record.setting}, {lasting}")
+        click.echo(f"undo: schedlab undo {record.device}")
+
+
+@click.command()
+@click.argument("devices", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Everything that was applied.")
+@json_option
+def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
+    """Restore what was set before `schedlab apply` on DEVICES."""
+    from schedlab.app.undo import undo as undo_applied
+    from schedlab.cli.show import say
+    from schedlab.errors import SpecError
+
+    if bool(devices) == everything:
+        raise SpecError("name devices, or --all", "schedlab status shows what is applied")
+    done = undo_applied(devices, everything, say)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "undone": done}))
+        return
+    for name in done or ["nothing"]:
+        click.echo(f"undone: {name}")
+
+
+@click.command()
+@root_option
+@json_option
+def status(root: Path, as_json: bool) -> None:
+    """Show what is applied, since when, by which result, and whether it still holds."""
+    from schedlab.app.undo import status as status_of
+    from schedlab.spec import to_json
+
+    found = status_of(root)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "applied": to_json(found)}, indent=1))
+        return
+    for each in found:
+        record = each.record
+        state = "holds" if each.holds else f"does not hold: now {each.now}"
+        click.echo(f"{record.device}: {record.setting} since {record.applied_at}, {state}")
+        click.echo(f"  after a reboot: {each.after_reboot}")
+        if record.result:
+            click.echo(f"  by {record.result}: {record.headline}")
+    if not found:
+        click.echo("nothing is applied")
+
+
+@click.command()
+@click.argument("device")
+@click.option("--seconds", type=Duration(), default=0.0, help="How long (default: until Ctrl-C).")
+def watch(device: str, seconds: float) -> None:
+    """Report every change of the queue settings of DEVICE, and which processes may have done it."""
+    from schedlab.app.watch import watch as changes_of
+    from schedlab.cli.show import say
+
+    say("the kernel does not tell who writes a setting: processes are named by what runs then")
+    for change in changes_of(device, seconds):
+        click.echo(f"{change.at_s:8.1f} s  {change.setting}: {change.before} -> {change.after}")
+        for line in change.suspects:
+            click.echo(f"            running: {line[:100]}")

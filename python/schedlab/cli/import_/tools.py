@@ -1,0 +1,85 @@
+"""`schedlab import fio|iozone|hdparm|time|dmesg`: the output of other tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from schedlab.cli.import_.common import imports, labelled
+
+if TYPE_CHECKING:
+    from schedlab.store.importers.imported import Imported, Options
+
+files_argument = click.argument("files", nargs=-1, required=True, metavar="[CANDIDATE=]FILE…")
+
+
+@click.command()
+@files_argument
+@imports
+def fio(files: tuple[str, ...], options: Options) -> Imported:
+    """Import JSON output of fio, a workload per job; files of one candidate are its repetitions.
+
+    \b
+    schedlab import fio none=1.json none=2.json bfq=3.json bfq=4.json --out DIR
+    """
+    from schedlab.store.importers import fio as importer
+
+    return importer.read(labelled(files), options)
+
+
+@click.command()
+@files_argument
+@imports
+def iozone(files: tuple[str, ...], options: Options) -> Imported:
+    """Import outputs of IOzone; several files of one candidate are its repetitions.
+
+    \b
+    schedlab import iozone none=1.txt none=2.txt bfq=3.txt bfq=4.txt --out DIR
+    """
+    from schedlab.store.importers import iozone as importer
+
+    return importer.read(labelled(files), options)
+
+
+@click.command()
+@files_argument
+@imports
+def hdparm(files: tuple[str, ...], options: Options) -> Imported:
+    """Import text of `hdparm -tT`; several files of one candidate are its repetitions.
+
+    \b
+    schedlab import hdparm none=1.txt none=2.txt bfq=3.txt bfq=4.txt --out DIR
+    """
+    from schedlab.store.importers import hdparm as importer
+
+    return importer.read(labelled(files), options)
+
+
+@click.command()
+@files_argument
+@click.option("--workload", default="command", show_default=True, help="What was timed.")
+@imports
+def time(files: tuple[str, ...], workload: str, options: Options) -> Imported:
+    """Import the output of time(1) or of a shell's `time`; files of a candidate are repetitions.
+
+    \b
+    schedlab import time none=1.txt none=2.txt bfq=3.txt bfq=4.txt --out DIR
+    """
+    from schedlab.store.importers import time as importer
+
+    return importer.read(labelled(files), workload, options)
+
+
+@click.command()
+@files_argument
+@imports
+def dmesg(files: tuple[str, ...], options: Options) -> Imported:
+    """Import kernel logs with a line per CPU burst, one run per FILE.
+
+    \b
+    schedlab import dmesg '1 ms=rr-1.log' '10 ms=rr-10.log' --out DIR
+    """
+    from schedlab.store.importers import dmesg as importer
+
+    return importer.read(labelled(files), options)

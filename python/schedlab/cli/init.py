@@ -1,0 +1,27 @@
+"""`schedlab init`: write a commented experiment file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from schedlab.cli.options import PATH
+
+
+@click.command()
+@click.argument("file", type=PATH, default=Path("experiment.toml"))
+@click.option("--lab", metavar="NAME", help="Start from a ready-made experiment.")
+@click.option("--scale", type=click.Choice(["small", "full"]), default="small", show_default=True)
+def init(file: Path, lab: str | None, scale: Literal["small", "full"]) -> None:
+    """Write a commented experiment to FILE, to be changed and measured with `schedlab run`."""
+    from schedlab.app.initial import write_initial
+
+    experiment = None
+    if lab:
+        from schedlab.app.labs import lab_experiment, lab_named
+
+        experiment = lab_experiment(lab_named(lab), scale)
+    write_initial(file, experiment)
+    click.echo(f"{file}: change it, then `schedlab run {file}`")

@@ -1,0 +1,31 @@
+"""`schedlab trace io DEVICE`: the block layer of a device, live, without writing to it."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from schedlab.cli.types import Duration
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("device")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@click.option("--seconds", type=Duration(), help="How long (default: until Ctrl-C).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def io(device: str, command: tuple[str, ...], seconds: float | None, as_json: bool) -> None:
+    """Show where the requests of DEVICE wait: for a tag, in the scheduler, in the device.
+
+    With COMMAND (write `--` before it) the command is run and watched until it ends.
+    """
+    from schedlab.app.trace_io import lines, watch_device
+    from schedlab.cli.show import say
+
+    result = watch_device(device, seconds, command, say)
+    if as_json:
+        click.echo(json.dumps(result))
+    else:
+        for line in lines(result):
+            (say if line.startswith("note: ") else click.echo)(line)
+    click.get_current_context().exit(result["exit_status"] or 0)

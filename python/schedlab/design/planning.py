@@ -1,0 +1,317 @@
+"""From a pilot block and a time budget to a plan: time of a run, workloads, blocks.
+
+The pilot block is block 1 of the experiment; its order was drawn as any other. It fixes the time
+of a run and the workloads once; from then on nothing of the plan depends on outcomes but the
+number of blocks (early stopping).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from schedlab.spec import AA_SUFFIX
+
+BLOCKS_WANTED = 6
+BLOCKS_LEAST = 4
+BLOCKS_MOST = 40
+RUN_SHORTEST_S, RUN_LONGEST_S = 0.5, 60.0
+#: The smallest difference that a plan names the time for.
+TARGET_SHARE = 0.10
+
+#: The smallest difference (a share) that shows: of (σ of a run, blocks, candidates).
+Detectable = Callable[[float, int, int], float | None]
+Reason = Literal["variance", "time"]
+
+
+@dataclass(frozen=True)
+class PilotRun:
+    """One run of the pilot block.
+
+    `log_value` is the log of the primary metric, `overhead_s` the time to set, settle and
+    prepare, `measured_s` the measured time. `bins` are the rates of its 100 ms bins, empty where
+    the workload has none (its time is then not free to choose).
+    """
+
+    workload: str
+    candidate: str
+    log_value: float
+    overhead_s: float
+    measured_s: float
+    bins: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A workload that does not fit, why, and what a run of it costs and scatters."""
+
+    workload: str
+    reason: Reason
+    variance: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BudgetPlan:
+    """What the budget is spent on.
+
+    `run_s` is the measured time of a run per workload; `blocks` include the pilot block. `mdd` is
+    the smallest difference (a share) that shows with the plan. `ask`: so few blocks fit that the
+    user should be asked; `target_s` is the time that `target` (a share) would need. `fits` is
+    false where not even four blocks of one workload fit. `spread` is σ of the overall mean.
+    """
+
+    fits: bool
+    ask: bool
+    blocks: int
+    workloads: tuple[str, ...]
+    run_s: dict[str, float]
+    left_out: tuple[LeftOut, ...]
+    seconds: float
+    seconds_per_block: float
+    spread: float
+    mdd: float | None
+    target: float = TARGET_SHARE
+    target_s: float | None = None
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """What the pilot tells of one workload, per run."""
+
+    workload: str
+    runs: int
+    overhead_s: float
+    measured_s: float
+    variance: float
+    between: float
+    within: float
+    free: bool
+
+    def block_s(self, run_s: float) -> float:
+        return self.runs * (self.overhead_s + run_s)
+
+    def variance_at(self, run_s: float) -> float:
+        """σ² of one run of this length: σ_r² + σ_w²/t."""
+        return self.between + self.within / run_s if self.free else self.variance
+
+
+def batch_variance(bins: Sequence[float], batch: int = 5) -> float | None:
+    """Variance of the log mean of a run times its number of bins, from batch means.
+
+    `None` where the bins are too few or not positive.
+    """
+    count = len(bins) // batch
+    if count < 4:
+        return None
+    means = [sum(bins[i * batch : (i + 1) * batch]) / batch for i in range(count)]
+    centre = sum(means) / count
+    if centre <= 0:
+        return None
+    spread = sum((mean - centre) ** 2 for mean in means) / (count - 1)
+    return spread * batch / centre**2
+
+
+def best_run_s(overhead_s: float, within: float, between: float) -> float:
+    """The length of a run at which a second is worth most: √(o·σ_w²/σ_r²), clamped."""
+    if between <= 0:
+        return RUN_LONGEST_S
+    return min(max(math.sqrt(overhead_s * within / between), RUN_SHORTEST_S), RUN_LONGEST_S)
+
+
+def plan_budget(
+    pilot: Sequence[PilotRun],
+    budget_s: float,
+    detectable: Detectable,
+    *,
+    weights: dict[str, float] | None = None,
+) -> BudgetPlan:
+    """The plan for `budget_s` seconds in all, the pilot block among them.
+
+    In this order: six blocks; the best time of a run that they allow; all workloads that fit,
+    the rest left out by name, those with the largest variance per second first; what remains
+    goes to more blocks, at most 40. If six blocks of one workload do not fit: four.
+    """
+    costs = _costs(pilot)
+    candidates = max(2, len({run.candidate for run in pilot}) - 1)
+    spent = sum(run.overhead_s + run.measured_s for run in pilot)
+    for blocks in (BLOCKS_WANTED, BLOCKS_LEAST):
+        kept, left_out = _that_fit(costs, budget_s - spent, blocks)
+        if kept:
+            break
+    else:
+        kept, left_out, blocks = [min(costs, key=_worth)], [], BLOCKS_LEAST
+    run_s = _lengths(kept, budget_s - spent, blocks)
+    per_block = sum(cost.block_s(run_s[cost.workload]) for cost in kept)
+    fits = spent + (blocks - 1) * per_block <= budget_s * (1 + 1e-9)
+    if fits and blocks == BLOCKS_WANTED:
+        blocks = min(BLOCKS_MOST, max(blocks, 1 + int((budget_s - spent) / per_block)))
+    spread = _joint_spread(kept, run_s, weights or {})
+    few = blocks < BLOCKS_WANTED
+    return BudgetPlan(
+        fits=fits,
+        ask=few,
+        blocks=blocks,
+        workloads=tuple(cost.workload for cost in kept),
+        run_s=run_s,
+        left_out=tuple(left_out),
+        seconds=spent + (blocks - 1) * per_block,
+        seconds_per_block=per_block,
+        spread=spread,
+        mdd=detectable(spread, blocks, candidates),
+        target_s=_time_for(TARGET_SHARE, spread, candidates, per_block, spent, detectable),
+    )
+
+
+def _costs(pilot: Sequence[PilotRun]) -> list[_Cost]:
+    """Per workload: runs, seconds, and the variance of a run split by its own bins.
+
+    One pilot block cannot tell a workload's own variance from its candidates' differences, so
+    σ² comes from the residuals of candidates × workloads (all of them pooled), and what the bins
+    explain within a run is taken out of it. The two runs of the baseline are among them.
+    """
+    names = list(dict.fromkeys(run.workload for run in pilot))
+    pooled = _pooled_variance(pilot, names)
+    costs = []
+    for name in names:
+        runs = [run for run in pilot if run.workload == name]
+        measured = sum(run.measured_s for run in runs) / len(runs)
+        parts = [(batch_variance(run.bins), run) for run in runs]
+        within = [v * run.measured_s / len(run.bins) for v, run in parts if v is not None]
+        inner = sum(within) / len(within) if within else 0.0
+        variance = max(pooled, inner / measured)
+        costs.append(
+            _Cost(
+                workload=name,
+                runs=len(runs),
+                overhead_s=sum(run.overhead_s for run in runs) / len(runs),
+                measured_s=measured,
+                variance=variance,
+                between=max(variance - inner / measured, 0.0),
+                within=inner,
+                free=bool(within),
+            )
+        )
+    return costs
+
+
+def _pooled_variance(pilot: Sequence[PilotRun], names: Sequence[str]) -> float:
+    """Variance of one run: of the A/A pairs, else the residual of workload + candidate.
+
+    The residual holds the true differences of candidates between workloads as well: beside
+    writers one scheduler may be 50 times better, elsewhere not at all. So A/A pairs come first.
+    """
+    if any(run.candidate.endswith(AA_SUFFIX) for run in pilot):
+        return _twin_variance(pilot)
+    arms = list(dict.fromkeys(run.candidate for run in pilot))
+    values = {(run.workload, run.candidate): run.log_value for run in pilot}
+    full = [[values.get((w, c)) for c in arms] for w in names]
+    rows = [row for row in full if all(v is not None for v in row)]
+    table = [[float(v) for v in row if v is not None] for row in rows]
+    if len(table) < 2 or len(arms) < 2:
+        return _twin_variance(pilot)
+    total = [sum(row) / len(row) for row in table]
+    columns = [sum(row[c] for row in table) / len(table) for c in range(len(arms))]
+    grand = sum(total) / len(total)
+    residual = sum(
+        (value - total[i] - columns[c] + grand) ** 2
+        for i, row in enumerate(table)
+        for c, value in enumerate(row)
+    )
+    return residual / ((len(table) - 1) * (len(arms) - 1))
+
+
+def _twin_variance(pilot: Sequence[PilotRun]) -> float:
+    """From the baseline and its A/A arm alone, where there is nothing else."""
+    values = {(run.workload, run.candidate): run.log_value for run in pilot}
+    squares = [
+        (value - values[workload, name.removesuffix(AA_SUFFIX)]) ** 2 / 2
+        for (workload, name), value in values.items()
+        if name.endswith(AA_SUFFIX) and (workload, name.removesuffix(AA_SUFFIX)) in values
+    ]
+    return sum(squares) / len(squares) if squares else 0.0
+
+
+def _worth(cost: _Cost) -> float:
+    """Variance per second: those with the largest are left out first."""
+    return cost.variance * cost.block_s(_shortest(cost))
+
+
+def _shortest(cost: _Cost) -> float:
+    return min(cost.measured_s, RUN_SHORTEST_S) if cost.free else cost.measured_s
+
+
+def _wanted(cost: _Cost) -> float:
+    if not cost.free:
+        return cost.measured_s
+    return best_run_s(cost.overhead_s, cost.within, cost.between)
+
+
+def _that_fit(
+    costs: Sequence[_Cost], left_s: float, blocks: int
+) -> tuple[list[_Cost], list[LeftOut]]:
+    """The workloads of which `blocks` fit with the shortest runs, in their order."""
+    kept, left_out = list(costs), list[LeftOut]()
+    while kept:
+        seconds = (blocks - 1) * sum(cost.block_s(_shortest(cost)) for cost in kept)
+        if seconds <= left_s:
+            break
+        worst = max(kept, key=_worth)
+        kept.remove(worst)
+        cost_s = worst.block_s(_shortest(worst))
+        alone = (blocks - 1) * cost_s > left_s
+        reason: Reason = "time" if alone else "variance"
+        left_out.append(LeftOut(worst.workload, reason, worst.variance, cost_s))
+    return kept, left_out
+
+
+def _lengths(kept: Sequence[_Cost], left_s: float, blocks: int) -> dict[str, float]:
+    """The best length of the runs, all shortened by one factor where they do not fit."""
+    wanted = {cost.workload: _wanted(cost) for cost in kept}
+
+    def seconds(share: float) -> float:
+        return (blocks - 1) * sum(cost.block_s(_at(cost, share)) for cost in kept)
+
+    def _at(cost: _Cost, share: float) -> float:
+        low = _shortest(cost)
+        return low + share * max(wanted[cost.workload] - low, 0.0)
+
+    low, high = 0.0, 1.0
+    if seconds(1.0) <= left_s:
+        low = 1.0
+    else:
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if seconds(middle) <= left_s else (low, middle)
+    return {cost.workload: math.floor(1000 * _at(cost, low)) / 1000 for cost in kept}
+
+
+def _joint_spread(
+    kept: Sequence[_Cost], run_s: dict[str, float], weights: dict[str, float]
+) -> float:
+    """σ of the weighted mean of the workloads inside a block."""
+    shares = [weights.get(cost.workload, 1.0) for cost in kept]
+    total = sum(shares) or 1.0
+    variance = sum(
+        (share / total) ** 2 * cost.variance_at(run_s[cost.workload])
+        for share, cost in zip(shares, kept, strict=True)
+    )
+    return math.sqrt(variance)
+
+
+def _time_for(
+    target: float,
+    spread: float,
+    candidates: int,
+    per_block: float,
+    spent: float,
+    detectable: Detectable,
+) -> float | None:
+    """Seconds until a difference of `target` shows; `None` beyond the most blocks."""
+    for blocks in range(BLOCKS_LEAST, 10 * BLOCKS_MOST):
+        seen = detectable(spread, blocks, candidates)
+        if seen is not None and seen <= target:
+            return spent + (blocks - 1) * per_block
+    return None

@@ -1,0 +1,272 @@
+"""The write gate: a device is opened for writing only with a consent, which only a user gives.
+
+    with consent_to("/dev/sdb") as consent:   # from the command line or a prompt, never from a file
+        work(consent.target)                  # /proc/PID/fd/N: no swap of /dev/sdb redirects it
+
+`consent_to` opens the device exclusively first and looks second, through that descriptor, and
+keeps it until the end: mkfs, mount, swapon and LVM fail meanwhile. Without a consent
+`open_device` opens read-only, so that the kernel itself refuses to write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import final
+
+from schedlab.errors import HostError
+from schedlab.host import content, devices, journal, knobs
+
+_MADE_HERE = object()
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What tells a device from every other; texts are empty where the device has none.
+
+    `sequence` is the kernel's `diskseq`: it is new whenever a medium or a backing file is.
+    """
+
+    number: str
+    size_bytes: int
+    serial: str = ""
+    wwid: str = ""
+    uuid: str = ""
+    sequence: str = ""
+
+    @property
+    def lasting_key(self) -> str:
+        """What stays the same over reboots, for notes about this device."""
+        named = "/".join((self.serial, self.wwid, self.uuid)).strip("/")
+        return f"{named or self.number}:{self.size_bytes}"
+
+
+@final
+class Consent:
+    """Leave to write to one device, from `consent_to` alone; holds it until it is closed.
+
+    `path` is what the user typed, `target` what an engine must open: it leads to the device that
+    was looked at, also from child processes, even if `path` is another device by then.
+    """
+
+    def __init__(self, path: str, descriptor: int, identity: Identity, made_by: object) -> None:
+        if made_by is not _MADE_HERE:
+            raise TypeError("a Consent is made by consent_to() only")
+        self.path = path
+        self.identity = identity
+        self._descriptor = descriptor
+
+    @property
+    def descriptor(self) -> int:
+        """The exclusive descriptor; HostError after closing."""
+        if self._descriptor < 0:
+            raise HostError(f"the consent to write to {self.path} has ended")
+        return self._descriptor
+
+    @property
+    def target(self) -> str:
+        """The path under which this device, and no other, is opened for writing."""
+        return f"/proc/{os.getpid()}/fd/{self.descriptor}"
+
+    @property
+    def name(self) -> str:
+        """The kernel's name of the device or partition."""
+        return _entry(self.identity.number).name
+
+    def covers(self, path: str | Path) -> bool:
+        """Whether `path` is the device of this consent."""
+        return self._descriptor >= 0 and _number_of(path) == self.identity.number
+
+    def close(self) -> None:
+        """Give the device back. Others may use it from now on."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Consent:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def consent_to(device: str | Path, *, allow_unknown_data: bool = False) -> Consent:
+    """Hold a device for writing, after a user has said so; HostError with every objection.
+
+    `allow_unknown_data` is a second, stronger yes: to data that no signature announces. It does
+    not help against a file system, a partition table or anybody who uses the device.
+    """
+    reasons, descriptor = _examine(device, allow_unknown_data)
+    if reasons:
+        raise refusal(str(device), reasons)
+    return Consent(str(device), descriptor, identity_of(descriptor), _MADE_HERE)
+
+
+def objections(device: str | Path) -> tuple[str, ...]:
+    """Why nobody could consent to writing to a device now; empty when nothing speaks against it."""
+    reasons, descriptor = _examine(device, False)
+    if descriptor >= 0:
+        os.close(descriptor)
+    return tuple(reasons)
+
+
+def open_device(path: str | Path, consent: Consent | None = None) -> int:
+    """A descriptor of a device: read-only, or for writing where `consent` covers that device.
+
+    HostError when the consent is for another device or the kernel refuses.
+    """
+    try:
+        if consent is None:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        if not consent.covers(path):
+            raise HostError(
+                f"{path} is not the device that you agreed to ({consent.path})",
+                f"--destroy-data {path} if that one is meant",
+            )
+        return os.open(consent.target, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise HostError(f"cannot open {path}: {error.strerror}", "run it as root (sudo)") from error
+
+
+def writable_path(path: str | Path, consents: Iterable[Consent] = ()) -> str:
+    """What an engine may open for writing in place of `path`; HostError without a consent.
+
+    A regular file, or one that does not exist yet, is itself; anything else is refused.
+    """
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 - one call, links followed
+    except FileNotFoundError:
+        return str(path)
+    except OSError as error:
+        raise HostError(f"cannot look at {path}: {error.strerror}") from error
+    if stat.S_ISREG(mode):
+        return str(path)
+    if not stat.S_ISBLK(mode):
+        raise HostError(f"{path} is neither a file nor a block device", "name another target")
+    for consent in consents:
+        if consent.covers(path):
+            return consent.target
+    raise HostError(
+        f"refusing to write to {path}: nobody agreed to lose what is on it",
+        f"add --destroy-data {path}",
+    )
+
+
+def identity_of(descriptor: int) -> Identity:
+    """The identity of an open block device."""
+    number = os.fstat(descriptor).st_rdev
+    text = f"{os.major(number)}:{os.minor(number)}"
+    entry = _entry(text)
+    disk = entry.parent if (entry / "partition").exists() else entry
+
+    def first(*names: str) -> str:
+        return next((value for name in names if (value := devices.text_of(disk / name))), "")
+
+    part = devices.text_of(entry / "partition")
+    return Identity(
+        number=text,
+        size_bytes=os.lseek(descriptor, 0, os.SEEK_END),
+        serial=" ".join(filter(None, (first("serial", "device/serial"), part))),
+        wwid=first("wwid", "device/wwid"),
+        uuid=first("uuid", "dm/uuid", "md/uuid"),
+        sequence=first("diskseq"),
+    )
+
+
+def _examine(device: str | Path, allow_unknown_data: bool) -> tuple[list[str], int]:
+    """(objections, exclusive descriptor or -1 where there are objections)."""
+    path = Path(device) if "/" in str(device) else Path("/dev") / device
+    if not path.exists():
+        return ["it does not exist"], -1
+    if not path.is_block_device():
+        return ["it is not a block device"], -1
+    entry = _entry(_number_of(path) or "")
+    reasons = devices.reasons_in_use(entry)
+    try:
+        # Reading is enough to hold it; `target` is opened for writing, by whoever writes.
+        descriptor = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+    except OSError as error:
+        # Seen all the same, so that the user learns every reason at once.
+        reasons += [f"it holds {each}" for each in _named_content(path)]
+        if error.errno == errno.EBUSY:
+            reasons += [] if reasons else ["the kernel has it in use (RAID, swap or mapped)"]
+        else:
+            reasons.append(f"it cannot be opened ({error.strerror}); run as root")
+        return reasons, -1
+    try:
+        reasons += _content(descriptor, allow_unknown_data, bool(reasons))
+    except OSError as error:
+        reasons.append(f"it cannot be read ({error.strerror})")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if reasons:
+        os.close(descriptor)
+        return reasons, -1
+    with contextlib.suppress(OSError):  # udev leaves a locked device alone, also its scheduler
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return [], descriptor
+
+
+def _content(descriptor: int, allow_unknown_data: bool, in_use: bool) -> list[str]:
+    identity = identity_of(descriptor)
+    if not identity.size_bytes:
+        return ["it has no medium (size 0)"]
+    found = content.signatures(descriptor, identity.size_bytes)
+    if not found and not in_use and not allow_unknown_data:
+        known = content.remembered(
+            journal.lasting_directory(), identity.lasting_key, identity.size_bytes
+        )
+        unknown = content.unknown_data(descriptor, identity.size_bytes, known)
+        found = [unknown] if unknown else []
+    return [f"it holds {each}" for each in found]
+
+
+def _named_content(path: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return content.signatures(descriptor, os.lseek(descriptor, 0, os.SEEK_END))
+        finally:
+            os.close(descriptor)
+    return []
+
+
+def refusal(device: str, reasons: Sequence[str]) -> HostError:
+    """The error that names every objection, with the hint that fits them."""
+    hint = "use a device without content, --scratch SIZE, or --directory DIR"
+    if all("data of unknown origin" in reason for reason in reasons):
+        hint = (
+            f"--allow-unknown-data if nobody needs what is on {device}; "
+            f"`blkdiscard -z {device}` empties it"
+        )
+    elif all(reason.startswith("it holds") for reason in reasons):
+        hint = f"if nobody needs it: wipefs -a {device}; otherwise --scratch SIZE"
+    return HostError(f"Refusing to write to {device}: {'; '.join(reasons)}.", hint)
+
+
+def _number_of(path: str | Path) -> str | None:
+    """`major:minor` of a block device; None for anything else."""
+    with contextlib.suppress(OSError):
+        found = os.stat(path)  # noqa: PTH116
+        if stat.S_ISBLK(found.st_mode):
+            return f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}"
+    return None
+
+
+def _entry(number: str) -> Path:
+    """The sysfs directory of a device number."""
+    link = Path("/sys/dev/block") / number
+    return link.resolve() if link.exists() else knobs.CLASS_BLOCK / "(gone)"

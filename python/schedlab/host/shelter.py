@@ -1,0 +1,93 @@
+"""Leaving the control groups of the process that started us.
+
+A group is killed as a whole (`cgroup.kill`, a container's stop, systemd's KillMode), on hosts with
+cgroup v1 by killing each process that any hierarchy lists. Whoever must outlive that goes to the
+root of every hierarchy; where that is not allowed, systemd is asked for a unit of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+_SYSTEMD_PATIENCE_S = 5.0
+
+
+def groups_of(process: int | str = "self") -> dict[Path, str]:
+    """The control groups of a process: mount point of each hierarchy -> path of the group in it.
+
+    Only hierarchies that are mounted where we can see them.
+    """
+    mounted: dict[str, Path] = {}
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        first, _, second = line.partition(" - ")
+        where, kind, options = first.split()[4], second.split()[0], second.split()[-1]
+        if kind == "cgroup2":
+            mounted.setdefault("", Path(where))
+        elif kind == "cgroup":
+            for option in options.split(","):
+                mounted.setdefault(option, Path(where))
+    groups = {}
+    for line in Path(f"/proc/{process}/cgroup").read_text(encoding="utf-8").splitlines():
+        _, controllers, path = line.split(":", 2)
+        root = mounted.get(controllers.split(",")[0])
+        if root:
+            groups[root] = path
+    return groups
+
+
+def leave_groups() -> bool:
+    """Move this process to the root of each hierarchy; whether no group can take it any more."""
+    try:
+        groups = groups_of()
+    except (OSError, ValueError):
+        return False
+    for root, path in groups.items():
+        if path != "/":
+            with contextlib.suppress(OSError):
+                (root / "cgroup.procs").write_text(str(os.getpid()), encoding="ascii")
+    if _is_free(groups):
+        return True
+    _ask_systemd()
+    now = groups_of()
+    return all(path == "/" or path != groups.get(root) for root, path in now.items())
+
+
+def confining_groups() -> list[str]:
+    """The control groups that a guardian of this process could not leave by itself."""
+    return [
+        f"{root}{path}"
+        for root, path in groups_of().items()
+        if path != "/" and not os.access(root / "cgroup.procs", os.W_OK)
+    ]
+
+
+def has_systemd() -> bool:
+    """Whether systemd can be asked for a scope."""
+    return shutil.which("busctl") is not None and Path("/run/systemd/system").is_dir()
+
+
+def _is_free(before: dict[Path, str]) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        now = groups_of()
+        return all(path == "/" for root, path in now.items() if root in before)
+    return False
+
+
+def _ask_systemd() -> None:
+    """A transient scope for this process, from the system's manager or the user's own."""
+    if not has_systemd():
+        return
+    number = str(os.getpid())
+    unit = f"schedlab-guardian-{number}.scope"
+    manager = "org.freedesktop.systemd1"
+    call = [
+        "call", manager, "/org/freedesktop/systemd1", f"{manager}.Manager", "StartTransientUnit",
+        "ssa(sv)a(sa(sv))", unit, "fail", "1", "PIDs", "au", "1", number, "0",
+    ]  # fmt: skip
+    command = ["busctl", *([] if os.geteuid() == 0 else ["--user"]), *call]
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(command, check=False, capture_output=True, timeout=_SYSTEMD_PATIENCE_S)

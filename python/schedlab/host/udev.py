@@ -1,0 +1,223 @@
+"""Which udev rule sets the scheduler of a disk: the rule files, read as udev reads them.
+
+Files of one name override each other by directory (etc, run, usr/local/lib, usr/lib), all files are
+read in the order of their names, and later assignments win unless one is final (`:=`); see
+udev(7). A match that cannot be evaluated here (PROGRAM, an unknown property) makes the assignment
+uncertain: it is shown, not guessed.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DIRECTORIES = ("etc/udev/rules.d", "run/udev/rules.d", "usr/local/lib/udev/rules.d",
+               "usr/lib/udev/rules.d", "lib/udev/rules.d")  # fmt: skip
+_TOKEN = re.compile(
+    r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*e?"((?:[^"\\]|\\.)*)"\s*,?'
+)
+_SCHEDULER = "queue/scheduler"
+
+
+@dataclass(frozen=True)
+class Token:
+    """One `KEY{attribute}OPERATORvalue` of a rule."""
+
+    key: str
+    attribute: str
+    operator: str
+    value: str
+
+    @property
+    def is_match(self) -> bool:
+        """Whether it is a condition."""
+        return self.operator in ("==", "!=")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule: where it is written, and its tokens; `readable` is False for what is not a rule."""
+
+    file: Path
+    line: int
+    tokens: tuple[Token, ...]
+    readable: bool = True
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A rule that sets the scheduler of the disk; `certain` unless a match could not be told."""
+
+    file: Path
+    line: int
+    value: str
+    certain: bool
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Disk:
+    """What udev knows of a disk: kernel name, properties, and its directory in sysfs.
+
+    `is_known` says that udev has stored its properties, so that a missing one is empty.
+    """
+
+    name: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    sysfs: Path = Path("/sys")
+    action: str = "change"
+    is_known: bool = False
+
+    @property
+    def path(self) -> Path:
+        """The directory of the disk."""
+        return self.sysfs / "block" / self.name
+
+
+def disk(name: str, sysfs: Path = Path("/sys"), run: Path = Path("/run")) -> Disk:
+    """A disk with the properties that udev stored for it."""
+    properties = {"DEVTYPE": "disk", "SUBSYSTEM": "block", "DEVNAME": f"/dev/{name}"}
+    number = _text(sysfs / "block" / name / "dev")
+    stored = _text(run / "udev" / "data" / f"b{number}")
+    for line in (stored or "").splitlines():
+        if line.startswith("E:"):
+            key, _, value = line[2:].partition("=")
+            properties[key] = value
+    return Disk(name, properties, sysfs, is_known=stored is not None)
+
+
+def rule_files(root: Path) -> list[Path]:
+    """The rule files that count, in the order in which udev reads them."""
+    found: dict[str, Path] = {}
+    for directory in DIRECTORIES:
+        for path in (root / directory).glob("*.rules"):
+            found.setdefault(path.name, path)
+    return [found[name] for name in sorted(found)]
+
+
+def rules(file: Path) -> Iterator[Rule]:
+    """The rules of a file; continued lines are joined."""
+    text = _text(file) or ""
+    pending, start = "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if not pending:
+            start = number
+        if line.lstrip().startswith("#"):
+            continue
+        if line.endswith("\\"):
+            pending += line[:-1]
+            continue
+        whole, pending = (pending + line).strip(), ""
+        if whole:
+            yield _rule(file, start, whole)
+
+
+def scheduler_settings(target: Disk, root: Path) -> list[Setting]:
+    """Every rule that sets, or may set, the scheduler of the disk, in order."""
+    found: list[Setting] = []
+    skip_to = ""
+    for file in rule_files(root):
+        skip_to = ""
+        for rule in rules(file):
+            labels = [t.value for t in rule.tokens if t.key == "LABEL"]
+            if skip_to:
+                if skip_to in labels:
+                    skip_to = ""
+                continue
+            holds = _holds(rule, target)
+            if holds is False:
+                continue
+            found += _settings(rule, holds)
+            gotos = [t.value for t in rule.tokens if t.key == "GOTO"]
+            if gotos and holds is True:
+                skip_to = gotos[0]
+    return found
+
+
+def winner(settings: list[Setting]) -> Setting | None:
+    """The assignment that stays: the first final one, else the last."""
+    final = next((s for s in settings if s.final and s.certain), None)
+    return final or (settings[-1] if settings else None)
+
+
+def _rule(file: Path, line: int, text: str) -> Rule:
+    tokens: list[Token] = []
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if not match:
+            return Rule(file, line, tuple(tokens), readable=not text[at:].strip())
+        key, attribute, operator, value = match.groups()
+        tokens.append(Token(key, attribute or "", operator, value.replace('\\"', '"')))
+        at = match.end()
+    return Rule(file, line, tuple(tokens))
+
+
+def _settings(rule: Rule, holds: bool | None) -> Iterator[Setting]:
+    for token in rule.tokens:
+        if token.is_match:
+            continue
+        certain = holds is True and rule.readable
+        if token.key == "ATTR" and token.attribute == _SCHEDULER:
+            yield Setting(rule.file, rule.line, token.value, certain, token.operator == ":=")
+        elif token.key in ("RUN", "PROGRAM") and _SCHEDULER in token.value:
+            yield Setting(rule.file, rule.line, token.value, certain=False)
+
+
+def _holds(rule: Rule, target: Disk) -> bool | None:
+    """Whether all matches of a rule hold; None where one cannot be told and none is false."""
+    unknown = not rule.readable
+    for token in rule.tokens:
+        if not token.is_match:
+            continue
+        found = _values(token, target)
+        if found is None:
+            unknown = True
+            continue
+        matches = any(_matches(value, token.value) for value in found)
+        if matches != (token.operator == "=="):
+            return False
+    return None if unknown else True
+
+
+def _values(token: Token, target: Disk) -> list[str] | None:
+    """What a match is compared with; None for what is not known here."""
+    key, attribute = token.key, token.attribute
+    if key == "ACTION":
+        return ["add", "change"] if token.operator == "==" else [target.action]
+    if key == "SUBSYSTEM":
+        return ["block"]
+    if key == "KERNEL":
+        return [target.name]
+    if key == "ENV":
+        known = target.properties.get(attribute, "" if target.is_known else None)
+        return [known] if known is not None else None
+    if key == "ATTR":
+        return [_text(target.path / attribute) or ""]
+    if key == "ATTRS":
+        own = target.path.resolve()
+        parents = [own, *own.parents]
+        texts = [_text(parent / attribute) for parent in parents if (parent / "uevent").exists()]
+        return [text for text in texts if text is not None]
+    if key == "KERNELS":
+        own = target.path.resolve()
+        return [own.name, *(parent.name for parent in own.parents)]
+    if key == "TEST":
+        there = (target.path / token.value).exists()
+        return [token.value] if there else []
+    return None
+
+
+def _matches(value: str, pattern: str) -> bool:
+    """Shell patterns with alternatives separated by |."""
+    return any(fnmatch.fnmatchcase(value, part) for part in pattern.split("|"))
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None

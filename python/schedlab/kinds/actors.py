@@ -1,0 +1,211 @@
+"""Actors of one run: processes with regions of their own, and what each got done.
+
+bfq, I/O priorities and cgroups tell processes apart, and merge the queues of processes that work on
+the same region. So every actor is a process, and two share a region only where a workload says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from schedlab.errors import SpecError
+from schedlab.kinds import latency
+from schedlab.kinds.engine import claimed_bytes, group, run_groups
+from schedlab.kinds.resolved import Outcome, ResolvedTarget
+
+# Regions begin at whole MiB, so that they are aligned for every record size in use.
+ALIGNMENT_BYTES = 1 << 20
+# The load that lets a scheduler order something: so many times what the driver takes at once.
+LOAD_PER_TAG = 2
+TAGS_USUAL = 128
+# A load of more requests than this tells nothing more, and its end must be awaited.
+LOAD_MAX = 2048
+CLOSED_ONE: dict[str, Any] = {"kind": "closed", "depth": 1}
+RANDOM_ENDLESS: dict[str, Any] = {"kind": "random", "replacement": True}
+
+Region = tuple[int, int]
+
+
+def regions(span_bytes: int, parts: Sequence[int], shared: bool = False) -> list[Region]:
+    """(offset, bytes) of adjacent regions, in proportion to `parts`; the whole span if `shared`.
+
+    SpecError when the span is too small for that.
+    """
+    if shared:
+        return [(0, span_bytes)] * len(parts)
+    unit = span_bytes // sum(parts) & -ALIGNMENT_BYTES
+    if unit < ALIGNMENT_BYTES:
+        raise SpecError(
+            f"{span_bytes} bytes are too few for {sum(parts)} processes with regions of their own",
+            f"use a target of at least {sum(parts)} MiB",
+        )
+    return [(unit * sum(parts[:n]), unit * part) for n, part in enumerate(parts)]
+
+
+def load_depth(asked: int, tags: int, workers: int) -> int:
+    """Requests that each worker of a load keeps in flight: as asked, else (0) twice the tags."""
+    if asked or not workers:
+        return asked or 1
+    total = min(LOAD_PER_TAG * (tags or TAGS_USUAL), LOAD_MAX)
+    return -(-total // workers)
+
+
+def actor(
+    name: str, target: ResolvedTarget, region: Region, workload: Mapping[str, Any], **options: Any
+) -> dict[str, Any]:
+    """A group of processes that do `workload` by direct I/O; several divide their region."""
+    offset, span = region
+    usual = {"engine": "io_uring", "direct": True, "layout": "divided", "offset": offset}
+    return group(name, target, {**workload, "span": span}, **{**usual, **options})
+
+
+@dataclass(frozen=True)
+class Actors:
+    """What a job of several processes gave: the engine's result."""
+
+    result: Mapping[str, Any]
+    depth: int = 0
+    tags: int = 0
+
+    @cached_property
+    def groups(self) -> dict[str, dict[str, Any]]:
+        """The groups of the engine's result by name."""
+        return {each["name"]: each for each in self.result["groups"]}
+
+    @property
+    def measured_from_s(self) -> float:
+        """Where the measured window begins, since all groups were let go."""
+        return min(float(g["series"]["window_ms"][0]) for g in self.groups.values()) / 1e3
+
+    def window_s(self, name: str) -> float:
+        """How long a group was measured."""
+        return float(self.groups[name]["elapsed_ns"]) / 1e9
+
+    def side(self, name: str, direction: str) -> dict[str, Any]:
+        """`reads` or `writes` of a group."""
+        found: dict[str, Any] = self.groups[name][direction]
+        return found
+
+    def rate(self, names: Sequence[str], direction: str, unit: str = "bytes") -> float:
+        """Bytes (or operations) per second of several groups in their windows."""
+        total = 0.0
+        for name in names:
+            if seconds := self.window_s(name):
+                total += self.side(name, direction)[unit] / seconds
+        return total
+
+    def waiting_ns(self, name: str) -> float:
+        """How long the oldest request had waited in vain at the end: at least the true latency."""
+        return float(self.groups[name]["oldest_pending_ns"] or self.groups[name]["elapsed_ns"])
+
+    def cpu_s(self) -> float:
+        """CPU time of all processes, their kernel workers included."""
+        user, system = "process_cpu_user_ns", "process_cpu_system_ns"
+        return float(self.result[user] + self.result[system]) / 1e9
+
+    def claimed(self) -> tuple[int, int]:
+        """(read, written) bytes that the device must have counted, priming included."""
+        read, written = claimed_bytes(self.groups)
+        return read + sum(g["prepared"]["primed_bytes"] for g in self.groups.values()), written
+
+    def properties(self) -> dict[str, Any]:
+        """Stated facts of the run: errors, the load in tags, and the depth that was reached."""
+        sides = [g[side] for g in self.groups.values() for side in ("reads", "writes")]
+        facts: dict[str, Any] = {
+            "engine": next(iter(self.groups.values()))["engine"],
+            "errors": sum(side["errors"] for side in sides),
+            "short": sum(side["short"] for side in sides),
+            "claimed_bytes": list(self.claimed()),
+        }
+        seen = self.result.get("inflight")
+        if seen and not seen.get("error"):
+            facts["in_driver_mean"], facts["in_driver_max"] = seen["mean"], seen["max"]
+        if first := next(iter(self.groups.values()), None):
+            facts["measured_from_s"] = first["series"]["window_ms"][0] / 1e3
+        if self.depth:
+            facts["load_depth"], facts["driver_tags"] = self.depth, self.tags
+        if any(g["load_generator_bottleneck"] for g in self.groups.values()):
+            facts["load_generator_bottleneck"] = True
+        waiting = {n: self.waiting_ns(n) for n, g in self.groups.items() if g["unanswered"]}
+        if waiting:
+            facts["oldest_pending_ns"] = waiting
+        return facts
+
+    def series(self) -> dict[str, list[list[int]]]:
+        """Rows (t_ms, completions, bytes, latency sum in ns) of each group, in bins of 100 ms."""
+        return {
+            name: [[round(t_ms), *rest] for t_ms, *rest in rows]
+            for name, g in self.groups.items()
+            if (rows := added(g["series"]["reads"], g["series"]["writes"]))
+        }
+
+
+def added(reads: Sequence[Sequence[int]], writes: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Both directions of a series added up, bin by bin."""
+    if not reads or not writes:
+        return [list(row) for row in reads or writes]
+    return [
+        [one[0], *(a + b for a, b in zip(one[1:], other[1:], strict=True))]
+        for one, other in zip(reads, writes, strict=False)
+    ]
+
+
+def run_actors(
+    target: ResolvedTarget,
+    groups: Sequence[Mapping[str, Any]],
+    seconds: float | None,
+    ramp_seconds: float = 0.0,
+    depth: int = 0,
+) -> Actors:
+    """Run the groups at once as processes, and sample the requests in flight of the device below.
+
+    `depth` is that of the load, for the record. Errors as of `run_groups`.
+    """
+    result = run_groups(groups, seconds, ramp_seconds, process=True, device=target.device or None)
+    return Actors(result, depth, target.tags)
+
+
+def served(
+    actors: Actors, name: str, direction: str, prefix: str
+) -> tuple[dict[str, float], dict[str, str]]:
+    """Latency metrics of one group, and which are bounds.
+
+    A group of which nothing was served has the window, or the age of its oldest request, as the
+    lower bound of its mean and of every quantile.
+    """
+    stats = actors.side(name, direction)["latency"]
+    if stats["count"]:
+        found = latency.metrics(stats["bins"], prefix)
+        return {f"{prefix}latency_ns_mean": float(stats["mean"]), **found}, {}
+    names = [f"{prefix}latency_ns_{q}" for q in ("mean", *latency.QUANTILES)]
+    waited = max(actors.waiting_ns(name), float(actors.groups[name]["elapsed_ns"]))
+    return dict.fromkeys(names, waited), dict.fromkeys(names, "at-least")
+
+
+def rate_bound(
+    name: str, done: int, rate: float, unit: float, seconds: float
+) -> tuple[dict[str, float], dict[str, str]]:
+    """A rate metric; of a group that got nothing done: less than one `unit` in the window."""
+    if done or not seconds:
+        return {name: rate}, {}
+    return {name: unit / seconds}, {name: "at-most"}
+
+
+def outcome(
+    actors: Actors,
+    metrics: Mapping[str, float],
+    bounds: Mapping[str, str],
+    rows: latency.Rows,
+    **facts: Any,
+) -> Outcome:
+    """The outcome of a run of several processes, with its series and stated facts."""
+    return Outcome(
+        metrics=metrics,
+        properties={**actors.properties(), "measured_from_s": actors.measured_from_s, **facts},
+        histograms={"latency_ns": rows},
+        bounds=bounds,
+        series=actors.series(),
+    )

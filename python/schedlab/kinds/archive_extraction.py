@@ -1,0 +1,121 @@
+"""Extraction of a tar archive from a cold cache: real, user and system time, CPU share.
+
+The archive is copied to the target first, so that it is read from the measured device.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from schedlab.errors import HostError, SpecError
+from schedlab.kinds import source_tree
+from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.spec import GateFinding
+
+
+class ArchiveExtraction(WorkloadKind, frozen=True):
+    """One extraction; without `archive` one like a source tree of `size_bytes` is generated."""
+
+    kind: ClassVar[str] = "archive-extraction"
+    metrics: ClassVar[tuple[str, ...]] = ("elapsed_s", "user_s", "system_s", "cpu_s")
+    needs_files: ClassVar[bool] = True
+
+    archive: str = ""
+    size_bytes: Annotated[int, Meta(ge=4096)] = 64 << 20
+    decompressor: Literal["none", "gzip", "xz", "zstd"] = "none"
+
+    def programs(self) -> tuple[str, ...]:
+        """The archive of the user, which tar unpacks."""
+        return (f"tar --extract --file {self.archive}",) if self.archive else ()
+
+    def check(self, label: str) -> None:
+        """The archive can be read."""
+        if self.archive and not Path(self.archive).is_file():
+            raise SpecError(f"{label}: {self.archive} is not a file", "name a tar archive")
+
+    def estimate_s(self) -> float:
+        """A rough estimate: unpacking and syncing at 100 MB/s."""
+        return max(self.size_bytes / 1e8, 0.5)
+
+    def prepare(self, target: ResolvedTarget, label: str) -> None:
+        """Put the archive onto the target, once."""
+        path = self._path(target, label)
+        if path.exists():
+            return
+        if self.archive:
+            try:
+                shutil.copyfile(self.archive, path)
+            except OSError as error:
+                hint = "name a readable tar archive"
+                raise SpecError(f"{self.archive}: {error.strerror}", hint) from error
+        else:
+            source_tree.write_archive(path, self.size_bytes, self.decompressor, seed=1)
+        os.sync()
+
+    def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
+        """One extraction, until everything is on the device; the files are removed afterwards."""
+        assert target.directory is not None
+        archive = self._path(target, label)
+        real_s, user_s, system_s, status, message = extraction(archive, target.directory)
+        cpu_s = user_s + system_s
+        text = message or f"tar exited {status}"
+        return Outcome(
+            metrics={"elapsed_s": real_s, "user_s": user_s, "system_s": system_s, "cpu_s": cpu_s},
+            properties={"cpu_share": cpu_s / real_s, "command": "tar --extract"},
+            gates=(GateFinding("command-failed", text),) if status else (),
+        )
+
+    def _path(self, target: ResolvedTarget, label: str) -> Path:
+        """Where the workload's archive is on the target."""
+        if target.directory is None:
+            raise SpecError(f"{label}: needs a file system", "use --scratch or --directory")
+        generated = f"tree.tar.{self.decompressor}"
+        return target.directory / (Path(self.archive).name if self.archive else generated)
+
+
+def extraction(archive: Path, directory: Path) -> tuple[float, float, float, int, str]:
+    """One extraction into a new subdirectory, which is removed; figures as `timed`."""
+    into = directory / "extracted"
+    into.mkdir()
+    command = ["tar", "--extract", "--file", str(archive), "--directory", str(into)]
+    try:
+        return timed(command, into)
+    finally:
+        shutil.rmtree(into)
+
+
+def timed(command: list[str], written: Path) -> tuple[float, float, float, int, str]:
+    """(real s, user s, system s, exit status, stderr) of a command and of syncing what it wrote."""
+    began = time.monotonic()
+    try:
+        child = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    except FileNotFoundError as error:
+        raise HostError(f"{command[0]} is not installed", f"apt install {command[0]}") from error
+    assert child.stderr is not None
+    message = child.stderr.read().decode(errors="replace").strip()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    handle = os.open(written, os.O_RDONLY)
+    try:
+        _sync_filesystem(handle)
+    finally:
+        os.close(handle)
+    real_s = time.monotonic() - began
+    return real_s, usage.ru_utime, usage.ru_stime, child.returncode, message
+
+
+def _sync_filesystem(handle: int) -> None:
+    """syncfs(2): Python has no wrapper; other file systems are not waited for."""
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).syncfs(handle):
+        error = ctypes.get_errno()
+        raise HostError(f"syncfs: {os.strerror(error)}")

@@ -1,0 +1,64 @@
+"""What every workload kind has: typed parameters, what it needs and writes, and how it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import ClassVar
+
+import msgspec
+
+from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
+from schedlab.spec import Kind, Metric
+
+
+class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One kind of workload; its fields are the parameters, with their defaults.
+
+    A kind of the family `io` is run by `measure`; the other families are run by their backend
+    (run/backends/), which reads the same typed parameters.
+    """
+
+    kind: ClassVar[str]
+    family: ClassVar[Kind] = "io"
+    # The metrics that a run can give; the first is the usual one.
+    metrics: ClassVar[tuple[str, ...]]
+    # Metrics that are the figures of another actor of the run, such as its writers.
+    actors: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    needs_files: ClassVar[bool] = False
+    # Works on files of its own below the target's directory: nothing is filled for it.
+    brings_files: ClassVar[bool] = False
+
+    def writes(self) -> bool:
+        """Whether a run changes data on its target."""
+        return True
+
+    def programs(self) -> tuple[str, ...]:
+        """Command lines and files from outside schedlab that a run executes or unpacks."""
+        return ()
+
+    def groups(self) -> tuple[IoGroup, ...]:
+        """The control groups that a run needs."""
+        return ()
+
+    def used_bytes(self, target_bytes: int) -> int:
+        """Bytes of the target that are used."""
+        return target_bytes
+
+    def own_metrics(self) -> Mapping[str, Metric]:
+        """Metrics that its parameters define, beside those of its kind."""
+        return {}
+
+    def check(self, label: str) -> None:
+        """SpecError or HostError for parameters that do not fit together, or programs missing."""
+
+    def estimate_s(self) -> float:
+        """Estimated time of one run."""
+        return 1.0
+
+    def prepare(self, target: ResolvedTarget, label: str) -> None:
+        """Put what the runs need onto the target, once."""
+
+    def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
+        """One run."""
+        raise NotImplementedError(self.kind)

@@ -1,0 +1,53 @@
+"""A negative control: reads that the page cache answers, so that no scheduler takes part."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from schedlab.kinds.actors import RANDOM_ENDLESS, actor, run_actors
+from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.file_test import READ, Positive, Seconds
+from schedlab.kinds.readers_together import METRICS, outcome_of_equals
+from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.spec import GateFinding
+
+
+class CachedReads(WorkloadKind, frozen=True):
+    """Random reads of `cached_bytes` that were all read once directly before."""
+
+    kind: ClassVar[str] = "cached-reads"
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+
+    seconds: Seconds = 0.5
+    cached_bytes: Positive = 16 << 20
+    record_bytes: Positive = 4096
+
+    def writes(self) -> bool:
+        """Only reads."""
+        return False
+
+    def used_bytes(self, target_bytes: int) -> int:
+        """Bytes used from the start of the target."""
+        return min(self.cached_bytes, target_bytes)
+
+    def estimate_s(self) -> float:
+        """The window."""
+        return self.seconds + 0.1
+
+    def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
+        """Throughput from memory; a gate fails when the device was asked all the same."""
+        read = {
+            "pattern": RANDOM_ENDLESS, "direction": READ, "record": self.record_bytes,
+            "arrivals": {"kind": "closed", "depth": 1}, "seed": seed,
+        }  # fmt: skip
+        region = (0, self.used_bytes(target.size_bytes))
+        load = actor("readers", target, region, read, engine="psync", direct=False, prime="read")
+        actors = run_actors(target, [load], self.seconds)
+        found = outcome_of_equals(actors, "readers", self.record_bytes)
+        gates: tuple[GateFinding, ...] = ()
+        seen = (actors.result.get("inflight") or {}).get("reads_mean", 0.0)
+        if target.counts_alone and seen > 0.1:
+            text = f"the page cache did not answer: {seen:.1f} reads were at the device on average"
+            gates = (GateFinding("not-cached", text),)
+        facts = {**found.properties, "claimed_bytes": None}
+        return Outcome(found.metrics, facts, gates, found.histograms, found.bounds, found.series)

@@ -1,0 +1,75 @@
+"""A command of the user's under every I/O scheduler.
+
+Run by `run/backends/io_commands.py`, which knows the order of its phases.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+from msgspec import Meta
+
+from schedlab.errors import SpecError
+from schedlab.kinds.launching import Launching
+from schedlab.spec.quantities import size_text
+
+Cache = Literal["cold", "drop", "warm", "as-is"]
+
+COMMAND_METRICS = (
+    "elapsed_synced_s", "elapsed_s", "cpu_s", "user_s", "system_s", "rss_bytes", "read_bytes",
+    "written_bytes", "major_faults", "context_switches",
+)  # fmt: skip
+
+
+class Command(Launching, frozen=True):
+    """One run of a command, in the target's directory.
+
+    `cache` is the state of the page cache at the start: `cold` empties it for the target alone,
+    `drop` for the whole machine, `warm` reads the files of the target. `sync` says whether writing
+    out what the command left dirty is inside its time. `copy_in` is copied to the target once, or
+    with `fresh = "run"` before every run, after everything else there was removed. `settle_s` is
+    how long the queues may take to fall silent before a run. `anyway` measures a command that
+    moves nothing on the switched queues.
+    """
+
+    kind: ClassVar[str] = "command"
+    metrics: ClassVar[tuple[str, ...]] = COMMAND_METRICS
+    needs_files: ClassVar[bool] = True
+
+    cache: Cache = "cold"
+    sync: Literal["inside", "outside"] = "inside"
+    settle_s: Annotated[float, Meta(gt=0)] = 30.0
+    copy_in: str = ""
+    fresh: Literal["never", "run"] = "never"
+    anyway: bool = False
+
+    def programs(self) -> tuple[str, ...]:
+        """The command, its phases, and what is copied to the target."""
+        copied = (f"copy {self.copy_in} to the target",) if self.copy_in else ()
+        return (*super().programs(), *copied)
+
+    def check(self, label: str) -> None:
+        """The command can be started; what is copied is there."""
+        super().check(label)
+        if self.copy_in and not Path(self.copy_in).exists():
+            raise SpecError(f"{label}: {self.copy_in} does not exist", "name a file or directory")
+        if self.fresh == "run" and not self.copy_in:
+            raise SpecError(f"{label}: fresh = 'run' has nothing to copy", "name it: copy_in = DIR")
+
+    def check_room(self, label: str, size_bytes: int) -> None:
+        """SpecError when `copy_in` does not fit into a target of that size."""
+        needed = tree_bytes(Path(self.copy_in)) if self.copy_in else 0
+        if needed > size_bytes * 0.9:
+            raise SpecError(
+                f"{label}: {self.copy_in} has {size_text(needed)}, "
+                f"the target {size_text(size_bytes)}",
+                "use a larger --scratch",
+            )
+
+
+def tree_bytes(path: Path) -> int:
+    """Bytes of all files below a directory, or of a file."""
+    if not path.is_dir():
+        return path.stat().st_size
+    return sum(p.lstat().st_size for p in path.rglob("*") if p.is_file() and not p.is_symlink())

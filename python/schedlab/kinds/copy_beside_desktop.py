@@ -1,0 +1,73 @@
+"""A big copy beside a desktop: what a new process waits for while files are copied.
+
+The copy is two processes, as `tar | tar` has them: one reads in order, one writes in order, both
+through the page cache, so that the kernel reads ahead and writes back. The newcomer reads cold.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from schedlab.kinds.actors import CLOSED_ONE, RANDOM_ENDLESS, actor, outcome, regions, run_actors
+from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.file_test import READ, SEQUENTIAL, WRITE, Positive, Seconds
+from schedlab.kinds.newcomer import METRICS, first_requests
+from schedlab.kinds.resolved import Outcome, ResolvedTarget
+
+
+class CopyBesideDesktop(WorkloadKind, frozen=True):
+    """The first `requests` of a new process, `lead_seconds` after a copy began.
+
+    After each eighth of the span that it has filled, the copy waits until it is written back, as
+    the kernel makes it wait where memory is small compared with the copy.
+    """
+
+    kind: ClassVar[str] = "copy-beside-desktop"
+    metrics: ClassVar[tuple[str, ...]] = (*METRICS, "copy_bytes_per_s")
+    actors = MappingProxyType({"copy_bytes_per_s": "copy"})
+
+    requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
+    record_bytes: Positive = 4096
+    copy_record_bytes: Positive = 1 << 20
+    lead_seconds: Seconds = 1.0
+    limit_seconds: Annotated[float, Meta(gt=0, le=3600)] = 3.0
+    span_bytes: Annotated[int, Meta(ge=0)] = 0
+
+    def used_bytes(self, target_bytes: int) -> int:
+        """Bytes used from the start of the target."""
+        return min(self.span_bytes or target_bytes, target_bytes)
+
+    def estimate_s(self) -> float:
+        """The copy's lead, and about half of the limit."""
+        return self.lead_seconds + self.limit_seconds / 2
+
+    def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
+        """Response times of the first requests, and the copy's throughput until then."""
+        own, source, copy = regions(self.used_bytes(target.size_bytes), (2, 5, 1))
+        desktop = {
+            "pattern": RANDOM_ENDLESS, "direction": READ, "record": self.record_bytes,
+            "arrivals": CLOSED_ONE, "seed": seed,
+        }  # fmt: skip
+        copied = {
+            "pattern": SEQUENTIAL, "record": self.copy_record_bytes, "arrivals": CLOSED_ONE,
+            "seed": seed + 1,
+        }  # fmt: skip
+        buffered = {"engine": "psync", "direct": False}
+        groups = [
+            actor(
+                "newcomer", target, own, desktop, ends_job=True, requests=self.requests,
+                start_after_ms=round(self.lead_seconds * 1e3),
+            ),
+            actor("source", target, source, {**copied, "direction": READ}, at_end="drop",
+                  cold=True, **buffered),
+            actor("copy", target, copy, {**copied, "direction": WRITE}, at_end="drop", **buffered),
+        ]  # fmt: skip
+        actors = run_actors(target, groups, self.lead_seconds + self.limit_seconds)
+        metrics, bounds = first_requests(actors, self.requests)
+        metrics["copy_bytes_per_s"] = actors.rate(["copy"], "writes")
+        rows = actors.side("newcomer", "reads")["latency"]["bins"]
+        # The page cache stands between the copy and the device.
+        return outcome(actors, metrics, bounds, rows, requests=self.requests, claimed_bytes=None)

@@ -1,0 +1,29 @@
+"""A command of the user's under every CPU policy, beside hogs if asked."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from schedlab.kinds.launching import Launching
+from schedlab.spec import Kind
+
+
+class CpuCommand(Launching, frozen=True):
+    """One run of a command in `directory`, `load` hogs beside it, on the CPUs `cpus` (all)."""
+
+    kind: ClassVar[str] = "cpu-command"
+    family: ClassVar[Kind] = "cpu"
+    metrics: ClassVar[tuple[str, ...]] = (
+        "elapsed_s", "cpu_s", "user_s", "system_s", "rss_bytes", "major_faults",
+        "context_switches", "load_work_per_s",
+    )  # fmt: skip
+
+    directory: str = ""
+    load: Annotated[int, Meta(ge=0, le=1000)] = 0
+    cpus: tuple[Annotated[int, Meta(ge=0)], ...] = ()
+
+    def writes(self) -> bool:
+        """Nothing of ours is written."""
+        return False

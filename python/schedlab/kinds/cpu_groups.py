@@ -1,0 +1,79 @@
+"""Groups of processes with weights: the share that each reaches, and how late its sleepers are."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from schedlab.errors import SpecError
+from schedlab.kinds import latency
+from schedlab.kinds.cpu_mix import (
+    CpuMixKind,
+    Micros,
+    Mixed,
+    TaskGroup,
+    quantile_names,
+    quantiles,
+)
+from schedlab.kinds.resolved import Outcome
+
+Weight = Annotated[int, Meta(ge=1, le=10_000)]
+
+
+class Groups(CpuMixKind, frozen=True):
+    """One cpu cgroup per weight, with hogs (as many as CPUs) and a sleeper in each."""
+
+    kind: ClassVar[str] = "groups"
+    metrics: ClassVar[tuple[str, ...]] = (
+        "weighted_jain", "share_error", *quantile_names("response"), "cpu_s",
+    )  # fmt: skip
+
+    weights: tuple[Weight, ...] = (100, 300)
+    period_us: Micros = 5_000.0
+    work_us: Micros = 200.0
+    seconds: float = 4.0
+    load: Annotated[int, Meta(ge=0, le=1000)] | None = 0
+
+    def check(self, label: str) -> None:
+        """There are groups to compare."""
+        if len(self.weights) < 2:
+            raise SpecError(f"{label}: one group has no share to reach", "weights = [100, 300]")
+
+    def work(self, cpu_count: int) -> list[TaskGroup]:
+        """Hogs and a sleeper of each group."""
+        hog = {"kind": "hog", "work_ns": 100_000}
+        sleeper = {
+            "kind": "periodic",
+            "period_ns": int(self.period_us * 1e3),
+            "work_ns": int(self.work_us * 1e3),
+        }
+        made = []
+        for number, weight in enumerate(self.weights):
+            place = {"weight": weight, "cgroup": f"group{number}"}
+            made.append(TaskGroup(f"hogs {number}", hog, cpu_count, **place))  # type: ignore[arg-type]
+            made.append(TaskGroup(f"sleepers {number}", sleeper, 1, **place))  # type: ignore[arg-type]
+        return made
+
+    def outcome(self, mixed: Mixed) -> Outcome:
+        """Shares of the CPU time that was used, and the sleepers' response time."""
+        used = [
+            float(sum(mixed.groups[f"{what} {n}"]["cpu_ns"] for what in ("hogs", "sleepers")))
+            for n in range(len(self.weights))
+        ]
+        shares = [each / max(sum(used), 1.0) for each in used]
+        asked = [weight / sum(self.weights) for weight in self.weights]
+        relative = [share / wanted for share, wanted in zip(shares, asked, strict=True)]
+        # R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984, over shares per weight
+        jain = sum(relative) ** 2 / (len(relative) * sum(r * r for r in relative))
+        rows = latency.merge(
+            mixed.groups[f"sleepers {n}"]["response"] for n in range(len(self.weights))
+        )
+        response, _ = quantiles(rows, "response")
+        error = max(abs(r - 1) for r in relative)
+        return Outcome(
+            {**response, "weighted_jain": jain, "share_error": max(error, 1e-6),
+             "cpu_s": sum(used) / 1e9},
+            {"shares": shares, "asked": asked},
+            histograms={"latency_ns": rows},
+        )  # fmt: skip

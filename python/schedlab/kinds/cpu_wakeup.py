@@ -1,0 +1,62 @@
+"""Wake-ups under load: messengers post requests to workers at planned times, beside hogs.
+
+The shape of schbench, but as an open loop: a request's response time counts from its planned
+time, so a messenger that itself runs late is seen.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from schedlab.kinds.cpu_mix import (
+    Count,
+    CpuMixKind,
+    Micros,
+    Mixed,
+    TaskGroup,
+    quantile_names,
+    quantiles,
+    with_load,
+)
+from schedlab.kinds.resolved import Outcome
+
+
+class Wakeup(CpuMixKind, frozen=True):
+    """`messengers` with `workers` each, `rate` requests per second of each worker."""
+
+    kind: ClassVar[str] = "wakeup"
+    metrics: ClassVar[tuple[str, ...]] = (
+        *quantile_names("response", "wakeup"), "requests_per_s", "load_work_per_s", "cpu_s",
+    )  # fmt: skip
+
+    messengers: Count = 1
+    workers: Count = 8
+    rate: Annotated[float, Meta(gt=0, le=1e5)] = 200.0
+    work_us: Micros = 100.0
+
+    def work(self, cpu_count: int) -> list[TaskGroup]:
+        """Messengers and workers."""
+        role = {
+            "kind": "wakeup",
+            "workers": self.workers,
+            "rate": self.rate,
+            "work_ns": int(self.work_us * 1e3),
+        }
+        return [TaskGroup("work", role, self.messengers)]
+
+    def outcome(self, mixed: Mixed) -> Outcome:
+        """Response times and wake-up latencies; requests that were not finished are bounds."""
+        work = mixed.groups["work"]
+        response, bounds = quantiles(work["response"], "response", work["unfinished"])
+        wakeup, _ = quantiles(work["wakeup"], "wakeup")
+        metrics = {**response, **wakeup, "cpu_s": work["cpu_ns"] / 1e9}
+        if work["units"]:
+            metrics["requests_per_s"] = work["units"] / mixed.window_s
+        return Outcome(
+            with_load(mixed, metrics),
+            {"unfinished": work["unfinished"]},
+            histograms={"latency_ns": work["response"], "wakeup_ns": work["wakeup"]},
+            bounds=bounds,
+        )

@@ -1,0 +1,88 @@
+"""Clients of a database: each transaction is small random reads and a commit to a shared log.
+
+A commit is an append and `fdatasync`. On a bare device the log is a region that is written round
+and round, and every commit is flushed.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from schedlab.kinds import latency
+from schedlab.kinds.actors import (
+    CLOSED_ONE,
+    RANDOM_ENDLESS,
+    actor,
+    outcome,
+    regions,
+    run_actors,
+    served,
+)
+from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.file_test import READ, Positive, Seconds
+from schedlab.kinds.resolved import Outcome, ResolvedTarget
+
+LOG_NAME = "log"
+
+
+class Database(WorkloadKind, frozen=True):
+    """`clients` processes; a transaction is `reads` reads of a page and one commit."""
+
+    kind: ClassVar[str] = "database"
+    metrics: ClassVar[tuple[str, ...]] = (
+        "transactions_per_s", "commit_latency_ns_mean",
+        *(f"commit_latency_ns_{q}" for q in latency.QUANTILES), "latency_ns_mean",
+    )  # fmt: skip
+
+    seconds: Seconds = 1.0
+    ramp_seconds: Seconds = 0.3
+    clients: Annotated[int, Meta(ge=1, le=1024)] = 4
+    reads: Annotated[int, Meta(ge=1, le=10_000)] = 4
+    page_bytes: Positive = 8192
+    log_record_bytes: Positive = 4096
+    span_bytes: Annotated[int, Meta(ge=0)] = 0
+
+    def used_bytes(self, target_bytes: int) -> int:
+        """Bytes used from the start of the target."""
+        return min(self.span_bytes or target_bytes, target_bytes)
+
+    def estimate_s(self) -> float:
+        """Ramp and window."""
+        return self.seconds + self.ramp_seconds
+
+    def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
+        """Transactions per second, latency of commits and of reads."""
+        span = self.used_bytes(target.size_bytes)
+        pages, (log_offset, log_span) = regions(span, (7, 1))
+        log: dict[str, Any] = {"record": self.log_record_bytes, "reads": self.reads}
+        if target.directory is None:
+            log |= {"path": str(target.path), "offset": log_offset, "span": log_span}
+        else:
+            log["path"] = str(target.directory / LOG_NAME)
+        read = {
+            "pattern": RANDOM_ENDLESS, "direction": READ, "record": self.page_bytes,
+            "arrivals": CLOSED_ONE, "seed": seed,
+        }  # fmt: skip
+        clients = actor(
+            "clients", target, pages, read, workers=self.clients, engine="psync", layout="shared",
+            log=log,
+        )  # fmt: skip
+        actors = run_actors(target, [clients], self.seconds, self.ramp_seconds)
+        if target.directory is not None:
+            (target.directory / LOG_NAME).unlink(missing_ok=True)
+        done = actors.groups["clients"]["transactions"]
+        metrics, bounds = served(actors, "clients", "writes", "commit_")
+        metrics["transactions_per_s"] = float(done["per_s"])
+        if not done["count"]:
+            metrics["transactions_per_s"] = 1 / actors.window_s("clients")
+            bounds["transactions_per_s"] = "at-most"
+        reads = actors.side("clients", "reads")["latency"]
+        if reads["count"]:
+            metrics["latency_ns_mean"] = float(reads["mean"])
+        rows = actors.side("clients", "writes")["latency"]["bins"]
+        facts = {"log": "a file" if target.directory else "a region of the device"}
+        # Flushes and journal writes of a file system are not the clients' bytes.
+        claimed = {"claimed_bytes": None} if target.directory else {}
+        return outcome(actors, metrics, bounds, rows, **facts, **claimed)

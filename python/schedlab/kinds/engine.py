@@ -1,0 +1,103 @@
+"""Jobs of the load engine (crates/load), as dictionaries in and out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import HostError, Interrupted
+from schedlab.kinds.resolved import ResolvedTarget
+
+# Called with the processes of every job, [{"name": …, "ids": […]}, …], before its gate opens.
+WorkersSeen = Callable[[Sequence[Mapping[str, Any]]], None]
+_seen: ContextVar[WorkersSeen | None] = ContextVar("workers_seen", default=None)
+
+
+@contextmanager
+def watching_workers(seen: WorkersSeen) -> Iterator[None]:
+    """Show `seen` the processes of the jobs that this thread runs meanwhile."""
+    token = _seen.set(seen)
+    try:
+        yield
+    finally:
+        _seen.reset(token)
+
+
+def group(
+    name: str, target: ResolvedTarget, workload: Mapping[str, Any], **options: Any
+) -> dict[str, Any]:
+    """One group of workers of an engine job; `options` as in crates/load/src/io/job.rs."""
+    return {"name": name, "path": str(target.path), "workload": dict(workload), **options}
+
+
+def run_job(
+    groups: Sequence[Mapping[str, Any]],
+    seconds: float | None,
+    ramp_seconds: float = 0.0,
+    should_end: Callable[[], bool] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Run one job of the load engine; its groups by name. Arguments and errors of `run_groups`."""
+    result = run_groups(groups, seconds, ramp_seconds, should_end)
+    return {group["name"]: group for group in result["groups"]}
+
+
+def run_groups(
+    groups: Sequence[Mapping[str, Any]],
+    seconds: float | None,
+    ramp_seconds: float = 0.0,
+    should_end: Callable[[], bool] | None = None,
+    *,
+    process: bool = False,
+    device: str | None = None,
+) -> dict[str, Any]:
+    """Run one job of the load engine; its whole result, as in crates/load/src/io/result.rs.
+
+    `should_end` is asked every 20 ms and ends the measured window by giving True. With `process`
+    every worker is a process; of `device` the requests in flight are sampled.
+    HostError when the engine cannot do it here; Interrupted when the user stopped it.
+    """
+    from schedlab import _core
+
+    job = {
+        "seconds": seconds,
+        "ramp_seconds": ramp_seconds,
+        "process": process,
+        "device": device,
+        "groups": list(groups),
+    }
+    seen = _seen.get()
+    ready = None if seen is None else lambda text: seen(json.loads(text))
+    return _answer(lambda: _core.run_io_job(json.dumps(job), should_end, ready))
+
+
+def device_timings(path: Path, direct: bool) -> dict[str, Any]:
+    """hdparm's two timings, as in crates/load/src/io/timings.rs. Raises as `run_groups`."""
+    from schedlab import _core
+
+    return _answer(lambda: _core.io_timings(str(path), direct))
+
+
+def _answer(call: Callable[[], str]) -> dict[str, Any]:
+    """What the engine says, or why it cannot."""
+    try:
+        result: dict[str, Any] = json.loads(call())
+    except (OSError, RuntimeError, ValueError) as error:
+        message, _, hint = str(error).partition("\nhint: ")
+        raise HostError(
+            message, hint or "see `schedlab doctor` for what this machine allows"
+        ) from error
+    if result["interrupted"]:
+        raise Interrupted("interrupted")
+    return result
+
+
+def claimed_bytes(groups: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
+    """(read, written) bytes that all groups say they moved."""
+    return (
+        sum(int(group["device_bytes_read"]) for group in groups.values()),
+        sum(int(group["device_bytes_written"]) for group in groups.values()),
+    )

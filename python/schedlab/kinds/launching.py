@@ -1,0 +1,178 @@
+"""What every workload that starts somebody else's program has: argv, user, environment, phases."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shlex
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from schedlab.errors import HostError, SpecError
+from schedlab.kinds.base import WorkloadKind
+from schedlab.spec import Metric
+from schedlab.spec.output_metrics import OutputMetric, parse_output_metric
+
+PHASES = ("setup", "prepare", "conclude", "cleanup")
+SHELL = "/bin/sh"
+# What a shell would have understood; a program gets it as it is.
+_SHELL_ONLY = re.compile(r"[|&;<>()$`*?#~]|\s")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+OUTPUT_LIMIT_BYTES = 64 << 20
+
+
+class Launching(WorkloadKind, frozen=True):
+    """A command and its phases, all started alike: same directory, user and environment.
+
+    `argv` is started without a shell; `shell` is a line for /bin/sh instead. `setup` and `cleanup`
+    are shell lines that run once around each opening of the target, `prepare_run` and
+    `conclude_run` around each run; their time is in no metric. `@dir@`, `@device@`, `@run@` and
+    `@seed@` are replaced in all of them. `timeout_s` 0 is 20 times the rehearsal, at least a
+    minute. `extract` are metrics in the output (spec/output_metrics.py).
+    """
+
+    brings_files: ClassVar[bool] = True
+
+    argv: tuple[str, ...] = ()
+    shell: str = ""
+    user: str = ""
+    timeout_s: Annotated[float, Meta(ge=0)] = 0.0
+    setup: str = ""
+    prepare_run: str = ""
+    conclude_run: str = ""
+    cleanup: str = ""
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
+    clear_environment: bool = False
+    stdin: str = ""
+    ok_exit: tuple[Annotated[int, Meta(ge=0, le=255)], ...] = (0,)
+    ignore_exit: bool = False
+    keep_daemons: bool = False
+    output_limit_bytes: Annotated[int, Meta(ge=4096)] = OUTPUT_LIMIT_BYTES
+    warm_up: Annotated[int, Meta(ge=0, le=100)] = 0
+    extract: tuple[str, ...] = ()
+
+    def command(self) -> tuple[str, ...]:
+        """What is executed."""
+        return (SHELL, "-c", self.shell) if self.shell else self.argv
+
+    def phases(self) -> Mapping[str, str]:
+        """The shell line of each phase that there is."""
+        lines = (self.setup, self.prepare_run, self.conclude_run, self.cleanup)
+        return {name: line for name, line in zip(PHASES, lines, strict=True) if line}
+
+    def programs(self) -> tuple[str, ...]:
+        """The command and its phases."""
+        user = f" as {self.user}" if self.user else ""
+        lines = (f"{self.shell or shlex.join(self.argv)}{user}",)
+        return (*lines, *(f"{line}{user} ({name})" for name, line in self.phases().items()))
+
+    def used_bytes(self, target_bytes: int) -> int:
+        """What a command uses is its own affair."""
+        return 0
+
+    def output_metrics(self) -> tuple[OutputMetric, ...]:
+        """The metrics that are read from its output."""
+        return tuple(map(parse_output_metric, self.extract))
+
+    def own_metrics(self) -> Mapping[str, Metric]:
+        """The metrics that are read from its output, by name."""
+        return {each.name: each.metric() for each in self.output_metrics()}
+
+    def check(self, label: str) -> None:
+        """The command can be started as it stands; what is read from its output makes sense."""
+        if bool(self.argv) == bool(self.shell):
+            raise SpecError(
+                f"{label}: needs either argv or shell", 'argv = ["program", "argument"]'
+            )
+        if self.user and self.user != pwd.getpwuid(os.geteuid()).pw_name:
+            self._check_user(label)
+        if self.argv:
+            self._check_program(label)
+        if self.stdin and not Path(self.stdin).is_file():
+            raise SpecError(f"{label}: stdin {self.stdin} is not a file", "name a readable file")
+        self._check_metrics(label)
+
+    def environment_of(self, facts: Mapping[str, str]) -> dict[str, str]:
+        """All that the command gets; `facts` are the SCHEDLAB_… of the run."""
+        kept = {} if self.clear_environment else dict(os.environ)
+        kept.setdefault("PATH", _PATH)
+        if self.user:
+            entry = pwd.getpwnam(self.user)
+            kept |= {"HOME": entry.pw_dir, "USER": self.user, "LOGNAME": self.user,
+                     "SHELL": entry.pw_shell}  # fmt: skip
+        return {**kept, "LC_ALL": "C.UTF-8", **self.environment, **facts}
+
+    def _check_user(self, label: str) -> None:
+        try:
+            pwd.getpwnam(self.user)
+        except KeyError as error:
+            raise SpecError(
+                f"{label}: there is no user {self.user!r}", "getent passwd lists the users"
+            ) from error
+        if os.geteuid() != 0:
+            raise HostError(f"{label}: only root can become {self.user}", "run it with sudo")
+
+    def _check_program(self, label: str) -> None:
+        program = self.argv[0]
+        found = program_path(program, self.environment.get("PATH"))
+        if found is not None:
+            return
+        if len(self.argv) == 1 and _SHELL_ONLY.search(program):
+            raise SpecError(
+                f"{label}: {program!r} is one word with spaces or shell characters",
+                "write the arguments as separate words, or add --shell",
+            )
+        if Path(program).is_file():
+            raise SpecError(f"{label}: {program} is not executable", f"chmod +x {program}")
+        searched = self.environment.get("PATH") or os.environ.get("PATH", _PATH)
+        raise SpecError(
+            f"{label}: program {program!r} is not found in {searched}",
+            "give its whole path, or install it",
+        )
+
+    def _check_metrics(self, label: str) -> None:
+        from schedlab import _core
+
+        metrics = self.output_metrics()
+        twice = [name for name, n in Counter(m.name for m in metrics).items() if n > 1]
+        if twice:
+            raise SpecError(f"{label}: two metrics are called {twice[0]!r}", "rename one of them")
+        for metric in metrics:
+            if metric.is_json:
+                continue
+            try:
+                groups, has_value = _core.pattern_groups(metric.pattern)
+            except ValueError as error:
+                reason = str(error).strip().splitlines()[-1]
+                raise SpecError(
+                    f"{label}: metric {metric.name}: {metric.pattern!r} is not a regular "
+                    f"expression: {reason}",
+                    "the syntax is that of the Rust crate regex",
+                ) from error
+            if groups > 1 and not has_value:
+                raise SpecError(
+                    f"{label}: metric {metric.name}: {metric.pattern!r} has {groups} groups, and "
+                    "none is named value",
+                    "write (?<value>…) around the number, (?:…) around the rest",
+                )
+
+
+def program_path(program: str, path: str | None = None) -> str | None:
+    """The file that a program's name means; None when there is none. Tokens are left alone."""
+    if "@dir@" in program:
+        return program
+    return shutil.which(program, path=path or os.environ.get("PATH", _PATH))
+
+
+def replaced(text: str, tokens: Mapping[str, Any]) -> str:
+    """`text` with every `@name@` replaced."""
+    for name, value in tokens.items():
+        text = text.replace(f"@{name}@", str(value))
+    return text

@@ -1,0 +1,112 @@
+"""A new process beside writers: what a program waits for in its first second.
+
+The writers are under way when a process begins that nobody has seen before, and reads small
+records one after the other. A scheduler may favour it because it is new, as bfq does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from schedlab.kinds import latency
+from schedlab.kinds.actors import (
+    CLOSED_ONE,
+    RANDOM_ENDLESS,
+    Actors,
+    actor,
+    load_depth,
+    outcome,
+    regions,
+    run_actors,
+)
+from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.file_test import RANDOM, READ, WRITE, Positive, Seconds
+from schedlab.kinds.resolved import Outcome, ResolvedTarget
+
+QUANTILES = ("p50", "p90")
+METRICS = ("newcomer_latency_ns_mean", *(f"newcomer_latency_ns_{q}" for q in QUANTILES))
+
+
+class Newcomer(WorkloadKind, frozen=True):
+    """The first `requests` of a new process beside `writers`, which began `lead_seconds` before.
+
+    The process has `limit_seconds` for them; `writer_depth` 0 is a load of twice the driver's
+    tags. With `shared_region` the process reads where the writers write.
+    """
+
+    kind: ClassVar[str] = "newcomer"
+    metrics: ClassVar[tuple[str, ...]] = (*METRICS, "write_bytes_per_s")
+    actors: ClassVar[Mapping[str, str]] = {"write_bytes_per_s": "writers"}
+
+    requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
+    record_bytes: Positive = 4096
+    writers: Annotated[int, Meta(ge=0, le=1024)] = 2
+    writer_record_bytes: Positive = 65536
+    writer_depth: Annotated[int, Meta(ge=0, le=32767)] = 0
+    lead_seconds: Seconds = 0.5
+    limit_seconds: Annotated[float, Meta(gt=0, le=3600)] = 2.5
+    shared_region: bool = False
+    span_bytes: Annotated[int, Meta(ge=0)] = 0
+
+    def used_bytes(self, target_bytes: int) -> int:
+        """Bytes used from the start of the target."""
+        return min(self.span_bytes or target_bytes, target_bytes)
+
+    def estimate_s(self) -> float:
+        """The writers' lead, and about half of the limit."""
+        return self.lead_seconds + self.limit_seconds / 2
+
+    def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
+        """Response times of the first requests, and the writers' throughput until then."""
+        span = self.used_bytes(target.size_bytes)
+        parts = (1, max(1, self.writers))
+        own, others = regions(span, parts, self.shared_region)
+        depth = load_depth(self.writer_depth, target.tags, self.writers)
+        read = {
+            "pattern": RANDOM_ENDLESS, "direction": READ, "record": self.record_bytes,
+            "arrivals": CLOSED_ONE, "seed": seed,
+        }  # fmt: skip
+        write = {
+            "pattern": RANDOM, "direction": WRITE, "record": self.writer_record_bytes,
+            "arrivals": {"kind": "closed", "depth": depth}, "seed": seed + 1,
+        }  # fmt: skip
+        groups = [
+            actor(
+                "newcomer", target, own, read, ends_job=True, requests=self.requests,
+                start_after_ms=round(self.lead_seconds * 1e3),
+            )
+        ]  # fmt: skip
+        if self.writers:
+            groups.append(actor("writers", target, others, write, workers=self.writers))
+        longest_s = self.lead_seconds + self.limit_seconds
+        actors = run_actors(target, groups, longest_s, depth=depth if self.writers else 0)
+        metrics, bounds = first_requests(actors, self.requests)
+        if self.writers:
+            metrics["write_bytes_per_s"] = actors.rate(["writers"], "writes")
+        rows = actors.side("newcomer", "reads")["latency"]["bins"]
+        return outcome(actors, metrics, bounds, rows, requests=self.requests)
+
+
+def first_requests(actors: Actors, wanted: int) -> tuple[dict[str, float], dict[str, str]]:
+    """Metrics of the newcomer's first `wanted` requests, and which of them are bounds.
+
+    Where the limit ended before the requests, the values are of those that were served and of the
+    one that was waiting, which counts with its age; they are lower bounds then.
+    """
+    times = [float(response_ns) for _, response_ns in actors.groups["newcomer"]["responses"]]
+    del times[wanted:]
+    complete = len(times) == wanted
+    if not complete:
+        waited = actors.waiting_ns("newcomer")
+        window_ns = float(actors.groups["newcomer"]["elapsed_ns"])
+        times.append(waited if times else max(waited, window_ns))
+    times.sort()
+    metrics = {METRICS[0]: sum(times) / len(times)}
+    for q in QUANTILES:
+        rank = math.ceil(latency.QUANTILES[q] * len(times) - 1e-9)
+        metrics[f"newcomer_latency_ns_{q}"] = times[rank - 1]
+    return metrics, {} if complete else dict.fromkeys(metrics, "at-least")

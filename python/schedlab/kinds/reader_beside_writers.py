@@ -1,0 +1,97 @@
+"""A steady reader beside writers: what a program that has long been running waits for.
+
+Requests come at random times at a stated rate, whether or not those before were answered, and
+their latency counts from the time at which they were due: an open loop. Directly before the run
+the reader reads its own region once, so that no scheduler takes it for a new process any more;
+what a new process sees is the workload `newcomer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from schedlab.kinds import latency
+from schedlab.kinds.actors import (
+    RANDOM_ENDLESS,
+    actor,
+    load_depth,
+    outcome,
+    rate_bound,
+    regions,
+    run_actors,
+    served,
+)
+from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.file_test import RANDOM, READ, WRITE, Positive, Seconds
+from schedlab.kinds.resolved import Outcome, ResolvedTarget
+
+
+class ReaderBesideWriters(WorkloadKind, frozen=True):
+    """A reader at `rate_per_s` beside `writers`; the window begins after `ramp_seconds` of both.
+
+    `writer_depth` 0 is a load of twice the driver's tags. With `shared_region` the reader reads
+    where the writers write; without `primed` it is a new process when the ramp begins.
+    """
+
+    kind: ClassVar[str] = "reader-beside-writers"
+    metrics: ClassVar[tuple[str, ...]] = (
+        "reader_latency_ns_mean", *(f"reader_latency_ns_{q}" for q in latency.QUANTILES),
+        "read_bytes_per_s", "write_bytes_per_s",
+    )  # fmt: skip
+    actors: ClassVar[Mapping[str, str]] = {"write_bytes_per_s": "writers"}
+
+    seconds: Seconds = 1.5
+    ramp_seconds: Seconds = 1.0
+    rate_per_s: Annotated[float, Meta(gt=0, le=1e7)] = 200.0
+    record_bytes: Positive = 4096
+    writers: Annotated[int, Meta(ge=0, le=1024)] = 2
+    writer_record_bytes: Positive = 65536
+    writer_depth: Annotated[int, Meta(ge=0, le=32767)] = 0
+    primed: bool = True
+    shared_region: bool = False
+    span_bytes: Annotated[int, Meta(ge=0)] = 0
+
+    def used_bytes(self, target_bytes: int) -> int:
+        """Bytes used from the start of the target."""
+        return min(self.span_bytes or target_bytes, target_bytes)
+
+    def estimate_s(self) -> float:
+        """Ramp and window, and reading the region once."""
+        return self.seconds + self.ramp_seconds + (0.3 if self.primed else 0.0)
+
+    def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
+        """The reader's latency from the planned arrivals, and the writers' throughput."""
+        span = self.used_bytes(target.size_bytes)
+        own, others = regions(span, (1, max(1, self.writers)), self.shared_region)
+        depth = load_depth(self.writer_depth, target.tags, self.writers)
+        read = {
+            "pattern": RANDOM_ENDLESS, "direction": READ, "record": self.record_bytes,
+            "arrivals": {"kind": "poisson", "rate_per_s": self.rate_per_s}, "seed": seed,
+        }  # fmt: skip
+        write = {
+            "pattern": RANDOM, "direction": WRITE, "record": self.writer_record_bytes,
+            "arrivals": {"kind": "closed", "depth": depth}, "seed": seed + 1,
+        }  # fmt: skip
+        groups = [actor("reader", target, own, read, prime="read" if self.primed else "none")]
+        if self.writers:
+            groups.append(actor("writers", target, others, write, workers=self.writers))
+        actors = run_actors(
+            target, groups, self.seconds, self.ramp_seconds, depth if self.writers else 0
+        )
+        metrics, bounds = served(actors, "reader", "reads", "reader_")
+        done = actors.side("reader", "reads")["operations"]
+        rate, rate_bounds = rate_bound(
+            "read_bytes_per_s", done, actors.rate(["reader"], "reads"), self.record_bytes,
+            actors.window_s("reader"),
+        )  # fmt: skip
+        metrics |= rate
+        if self.writers:
+            metrics["write_bytes_per_s"] = actors.rate(["writers"], "writes")
+        rows = actors.side("reader", "reads")["latency"]["bins"]
+        return outcome(
+            actors, metrics, {**bounds, **rate_bounds}, rows, arrivals="open loop, Poisson",
+            rate_per_s=self.rate_per_s, unissued=actors.groups["reader"]["unissued"],
+        )  # fmt: skip

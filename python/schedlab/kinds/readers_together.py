@@ -1,0 +1,98 @@
+"""Several processes read at the same time, each its own region in order: throughput and fairness.
+
+What a scheduler can decide here is whom it serves for how long: serving one for a while keeps a
+disk's head in place, serving all in turn is fair.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from schedlab.kinds import latency
+from schedlab.kinds.actors import Actors, actor, outcome, regions, run_actors
+from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.file_test import READ, SEQUENTIAL, Positive, Seconds
+from schedlab.kinds.resolved import Outcome, ResolvedTarget
+
+LATENCIES = tuple(f"latency_ns_{q}" for q in latency.QUANTILES)
+METRICS = (
+    "throughput_bytes_per_s", "iops", "fairness_jain", "cpu_per_request_ns", "latency_ns_mean",
+    *LATENCIES,
+)  # fmt: skip
+
+
+class ReadersTogether(WorkloadKind, frozen=True):
+    """`readers` processes, each with its region, `depth` requests in flight and direct I/O."""
+
+    kind: ClassVar[str] = "readers-together"
+    metrics: ClassVar[tuple[str, ...]] = METRICS
+
+    seconds: Seconds = 1.0
+    ramp_seconds: Seconds = 0.5
+    readers: Annotated[int, Meta(ge=1, le=1024)] = 4
+    record_bytes: Positive = 131072
+    depth: Annotated[int, Meta(ge=1, le=32767)] = 8
+    span_bytes: Annotated[int, Meta(ge=0)] = 0
+
+    def writes(self) -> bool:
+        """Only reads."""
+        return False
+
+    def used_bytes(self, target_bytes: int) -> int:
+        """Bytes used from the start of the target."""
+        return min(self.span_bytes or target_bytes, target_bytes)
+
+    def estimate_s(self) -> float:
+        """Ramp and window."""
+        return self.seconds + self.ramp_seconds
+
+    def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
+        """Throughput of all, Jain's index over the processes, latency, CPU time per request."""
+        (whole,) = regions(self.used_bytes(target.size_bytes), (1,))
+        read = {
+            "pattern": SEQUENTIAL, "direction": READ, "record": self.record_bytes,
+            "arrivals": {"kind": "closed", "depth": self.depth}, "seed": seed,
+        }  # fmt: skip
+        load = actor("readers", target, whole, read, workers=self.readers)
+        actors = run_actors(
+            target, [load], self.seconds, self.ramp_seconds, depth=self.depth * self.readers
+        )
+        return outcome_of_equals(actors, "readers", self.record_bytes)
+
+
+def outcome_of_equals(actors: Actors, name: str, record_bytes: int) -> Outcome:
+    """The outcome of one group of equal readers."""
+    done = actors.groups[name]
+    reads, seconds = done["reads"], actors.window_s(name)
+    share = [worker["bytes"] for worker in done["workers"]]
+    metrics = {
+        "throughput_bytes_per_s": actors.rate([name], "reads"),
+        "iops": actors.rate([name], "reads", "operations"),
+        "fairness_jain": jain(share),
+    }
+    bounds = {}
+    if not reads["operations"]:
+        least = {"throughput_bytes_per_s": record_bytes / seconds, "iops": 1 / seconds}
+        metrics, bounds = least, dict.fromkeys(least, "at-most")
+    else:
+        cpu_ns = done["cpu_user_ns"] + done["cpu_system_ns"]
+        metrics["cpu_per_request_ns"] = cpu_ns / reads["operations"]
+    if reads["latency"]["count"]:
+        metrics["latency_ns_mean"] = float(reads["latency"]["mean"])
+        metrics |= latency.metrics(reads["latency"]["bins"])
+    elif seconds:
+        metrics["latency_ns_mean"] = actors.waiting_ns(name)
+        bounds = {**bounds, "latency_ns_mean": "at-least"}
+    slowest = min(share) if share else 0
+    return outcome(
+        actors, metrics, bounds, reads["latency"]["bins"], processes=len(share),
+        slowest_bytes_per_s=slowest / seconds if seconds else 0.0,
+    )  # fmt: skip
+
+
+def jain(shares: list[int]) -> float:
+    """Jain's fairness index: 1 when all got the same, 1/n when one got everything."""
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0

@@ -1,0 +1,63 @@
+"""Simulated devices: the workload is simulated, candidates are policies of its command queue.
+
+Run by `run/backends/sim.py`; the parameters are the fields of `schedlab.sim.Simulation` and
+`schedlab.sim.disk.DiskSimulation`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, field
+
+from schedlab.kinds.base import WorkloadKind
+from schedlab.spec import Kind
+
+DIRECTIONS = tuple(
+    f"{which}_{direction}{at}_ms"
+    for which in ("mean", "max")
+    for direction in ("read", "write")
+    for at in ("", "_ncq")
+)
+LATENCIES = tuple(f"latency_ns_{q}" for q in ("mean", "p50", "p90", "p99", "p99_9", "max"))
+
+
+class SimulatedSsd(WorkloadKind, frozen=True):
+    """An SSD with a command queue: a named `workload`, or a `trace` (a path)."""
+
+    kind: ClassVar[str] = "ssd"
+    family: ClassVar[Kind] = "sim"
+    metrics: ClassVar[tuple[str, ...]] = (*DIRECTIONS, "iops")
+
+    device: str = "ncq2014"
+    service: Literal["serial", "parallel"] = "serial"
+    requests: Annotated[int, Meta(ge=1)] | None = None
+    workload: str = "A"
+    trace: str = ""
+    device_set: dict[str, Any] = field(default_factory=dict)
+    workload_set: dict[str, Any] = field(default_factory=dict)
+
+    def writes(self) -> bool:
+        """Nothing is written."""
+        return False
+
+
+class SimulatedDisk(WorkloadKind, frozen=True):
+    """A disk with heads: a named `workload` at `depth` (closed loop) or `rate` (Poisson)."""
+
+    kind: ClassVar[str] = "disk"
+    family: ClassVar[Kind] = "sim"
+    metrics: ClassVar[tuple[str, ...]] = ("iops", *LATENCIES)
+
+    device: str = "disk7200"
+    workload: str = "random4k"
+    format: str | None = None
+    record: str | None = None
+    span: str = "0"
+    depth: Annotated[int, Meta(ge=1)] | None = None
+    rate: Annotated[float, Meta(gt=0)] | None = None
+    requests: Annotated[int, Meta(ge=1)] | None = None
+
+    def writes(self) -> bool:
+        """Nothing is written."""
+        return False

@@ -1,0 +1,116 @@
+"""Groups with weights or I/O priorities: the share that each asked for against what it got.
+
+It is what bfq's weights, mq-deadline's priorities and iocost exist for. Two groups of equal
+readers, both always waiting; one is favoured. Under a scheduler without weights both get half.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta
+
+from schedlab.errors import SpecError
+from schedlab.kinds import latency
+from schedlab.kinds.actors import (
+    RANDOM_ENDLESS,
+    actor,
+    load_depth,
+    outcome,
+    regions,
+    run_actors,
+    served,
+)
+from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.file_test import READ, Positive, Seconds
+from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
+
+NAMES = ("favoured", "other")
+# A priority names no share: what is asked of it is that the favoured comes first.
+PRIORITIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "rt-be": ({"class": "rt", "level": 4}, {"class": "be", "level": 4}),
+    "be0-be7": ({"class": "be", "level": 0}, {"class": "be", "level": 7}),
+    "be-idle": ({"class": "be", "level": 4}, {"class": "idle", "level": 0}),
+}
+
+
+class Weights(WorkloadKind, frozen=True):
+    """Two groups of `readers` processes; `favoured_weight` : `other_weight`, or a `priority`."""
+
+    kind: ClassVar[str] = "weights"
+    metrics: ClassVar[tuple[str, ...]] = (
+        "share_fulfilment", "favoured_latency_ns_mean",
+        *(f"favoured_latency_ns_{q}" for q in latency.QUANTILES), "throughput_bytes_per_s",
+    )  # fmt: skip
+
+    seconds: Seconds = 2.0
+    ramp_seconds: Seconds = 1.0
+    favoured_weight: Annotated[int, Meta(ge=1, le=1000)] = 800
+    other_weight: Annotated[int, Meta(ge=1, le=1000)] = 100
+    priority: Literal["", "rt-be", "be0-be7", "be-idle"] = ""
+    readers: Annotated[int, Meta(ge=1, le=1024)] = 1
+    record_bytes: Positive = 65536
+    depth: Annotated[int, Meta(ge=0, le=32767)] = 0
+    span_bytes: Annotated[int, Meta(ge=0)] = 0
+
+    def writes(self) -> bool:
+        """Only reads."""
+        return False
+
+    def groups(self) -> tuple[IoGroup, ...]:
+        """A control group for each weight; none for priorities."""
+        if self.priority:
+            return ()
+        pairs = zip(NAMES, (self.favoured_weight, self.other_weight), strict=True)
+        return tuple(IoGroup(name, weight=weight) for name, weight in pairs)
+
+    def used_bytes(self, target_bytes: int) -> int:
+        """Bytes used from the start of the target."""
+        return min(self.span_bytes or target_bytes, target_bytes)
+
+    def check(self, label: str) -> None:
+        """The favoured has the larger weight."""
+        if not self.priority and self.favoured_weight <= self.other_weight:
+            raise SpecError(
+                f"{label}: favoured_weight = {self.favoured_weight} is not above "
+                f"other_weight = {self.other_weight}",
+                "favoured_weight = 800, other_weight = 100",
+            )
+
+    def estimate_s(self) -> float:
+        """Ramp and window."""
+        return self.seconds + self.ramp_seconds
+
+    def asked_share(self) -> float:
+        """The share of the throughput that the favoured group asks for."""
+        if self.priority:
+            return 1.0
+        return self.favoured_weight / (self.favoured_weight + self.other_weight)
+
+    def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
+        """The favoured group's share against the one asked, and its latency."""
+        homes = regions(self.used_bytes(target.size_bytes), (1, 1))
+        depth = load_depth(self.depth, target.tags, 2 * self.readers)
+        groups = []
+        for number, (name, home) in enumerate(zip(NAMES, homes, strict=True)):
+            read = {
+                "pattern": RANDOM_ENDLESS, "direction": READ, "record": self.record_bytes,
+                "arrivals": {"kind": "closed", "depth": depth}, "seed": seed + number,
+            }  # fmt: skip
+            settings: dict[str, Any] = {"cgroup": target.groups.get(name)}
+            if self.priority:
+                settings = {"ioprio": PRIORITIES[self.priority][number]}
+            groups.append(actor(name, target, home, read, workers=self.readers, **settings))
+        actors = run_actors(
+            target, groups, self.seconds, self.ramp_seconds, depth=2 * depth * self.readers
+        )
+        metrics, bounds = served(actors, "favoured", "reads", "favoured_")
+        rates = [actors.rate([name], "reads") for name in NAMES]
+        reached = rates[0] / sum(rates) if sum(rates) else 0.5
+        asked = self.asked_share()
+        ratio = max(reached, 1e-6) / asked
+        metrics["share_fulfilment"] = min(ratio, 1 / ratio)
+        if sum(rates):
+            metrics["throughput_bytes_per_s"] = sum(rates)
+        rows = actors.side("favoured", "reads")["latency"]["bins"]
+        return outcome(actors, metrics, bounds, rows, share_asked=asked, share_reached=reached)

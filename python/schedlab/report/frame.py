@@ -1,0 +1,76 @@
+"""The frame that every page has, whatever kind of result it shows: one style, one order.
+
+Headline in the largest type, then of what it is true, then the sections. No script, nothing
+loaded; readable on a phone, in the dark, and on paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+from pathlib import Path
+
+import schedlab
+from schedlab.report import drawing
+from schedlab.report.markup import paragraph, section, whole_names
+from schedlab.report.texts import Texts
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a page consists of: `headline` sentences, `kicker` above and `lead` lines below them.
+
+    `first` is the rest of the first screen as markup, `sections` are (name, title, markup).
+    `code` is the code of the verdict, where the page has one.
+    """
+
+    headline: Sequence[str]
+    kicker: str
+    lead: Sequence[str]
+    first: str
+    sections: Sequence[tuple[str, str, str]]
+    code: str = ""
+
+
+def render(page: Page, texts: Texts) -> str:
+    """The whole page as HTML."""
+    css = (resources.files("schedlab.report") / "page.css").read_text("utf-8")
+    shown = [part for part in page.sections if part[2]]
+    body = "".join(section(name, title, inside) for name, title, inside in shown)
+    return (
+        f'<!doctype html>\n<html lang="{texts.language}">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(page.headline[0])}</title>\n"
+        f"<style>\n{css}</style>\n</head>\n<body>\n"
+        f'<a class="skip" href="#verdict">{escape(texts("text.skip"))}</a>\n'
+        f"{drawing.symbols()}\n"
+        f'<main id="verdict">{_header(page)}{page.first}{_contents(shown, texts)}{body}</main>\n'
+        f"<footer>{paragraph(texts('text.generated', version=schedlab.__version__))}</footer>\n"
+        "</body>\n</html>\n"
+    )
+
+
+def write(page: Page, texts: Texts, path: Path) -> None:
+    """Write the page; OSError when `path` cannot be written."""
+    path.write_text(render(page, texts), "utf-8")
+
+
+def _header(page: Page) -> str:
+    first, *more = page.headline
+    rest = f' <span class="dek">{whole_names(" ".join(more))}</span>' if more else ""
+    code = f' data-code="{page.code}"' if page.code else ""
+    return (
+        f"<header>{paragraph(page.kicker, 'kicker') if page.kicker else ''}"
+        f"<h1{code}>{whole_names(first)}{rest}</h1>"
+        f"{paragraph(' '.join(page.lead), 'lead') if page.lead else ''}</header>"
+    )
+
+
+def _contents(shown: Sequence[tuple[str, str, str]], texts: Texts) -> str:
+    """Links to the sections, after the first screen."""
+    if len(shown) < 2:
+        return ""
+    links = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title, _ in shown)
+    return f'<nav aria-label="{escape(texts("section.contents"))}"><ul>{links}</ul></nav>'

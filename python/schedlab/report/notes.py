@@ -1,0 +1,240 @@
+"""Limits of a result and how it was measured: flags, omissions, design, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from schedlab.report import words
+from schedlab.report.texts import Scale
+from schedlab.report.view import View, size_text
+from schedlab.spec import ATTEMPTS_MAX, Fact, Flag
+
+# Values of a flag that are shares, by name, and whether they carry a sign.
+SHARES = {
+    "change": True, "difference": True, "cpu_share": False, "margin": False, "explained": False,
+    "far": False, "reach": False, "share_low": False, "share_high": False, "error": False,
+}  # fmt: skip
+# Values that are told as multiples.
+MULTIPLES = ("factor", "widening", "ratio")
+COUNTS = ("rows", "cells", "of", "runs", "block", "most", "first_blocks")
+
+
+def flag_title(view: View, flag: Flag) -> str:
+    """The kind of a flag in words."""
+    return view.texts.maybe(f"flag.{flag.kind}", flag.kind.replace("-", " "))
+
+
+def flag_text(view: View, flag: Flag) -> str:
+    """What a flag says, from its kind and values."""
+    texts = view.texts
+    variant = next((f"-{name}" for name in ("rowless", "apart") if flag.values.get(name)), "")
+    key = f"flag_text.{flag.kind}{variant}"
+    if key not in texts.entries:
+        return texts("flag_text.other", names=texts.listed(list(flag.candidates)))
+    values = {"names": texts.listed(list(flag.candidates)), "works": ""}
+    for name, value in flag.values.items():
+        values[name] = _shown(view, name, value)
+    if special := _SPECIAL.get(flag.kind):
+        values |= special(view, flag)
+    return texts(key, **values)
+
+
+def grouped_flags(view: View) -> dict[str, list[str]]:
+    """Title of each kind of flag, and its sentences with their workloads."""
+    grouped: dict[str, list[str]] = {}
+    for flag in view.flags:
+        where = f"{flag.workload}: " if flag.workload else ""
+        grouped.setdefault(flag_title(view, flag), []).append(where + flag_text(view, flag))
+    return grouped
+
+
+def _shown(view: View, name: str, value: Any) -> str:
+    """A value of a flag as text, by its name."""
+    texts = view.texts
+    if isinstance(value, bool) or value is None:
+        return str(value or "")
+    if isinstance(value, int | float):
+        if name in SHARES:
+            return texts.percent(value) if SHARES[name] else words.share(texts, value)
+        if name in MULTIPLES:
+            return texts("ratio.times", number=texts.figure(max(value, 1 / value), 2),
+                         times=texts.fraction_form("ratio.times_noun"))  # fmt: skip
+        return texts.number(value, 0) if name in COUNTS else texts.figure(value)
+    if name in ("metric", "frozen_metric"):
+        known = view.metric(str(value))
+        return texts.metric(known) if known else str(value)
+    if name == "goal":
+        return texts.maybe(f"goal.{value}", str(value))
+    if name in ("early", "late") and isinstance(value, Mapping):
+        return _fact_text(view, Fact.of(value))
+    if isinstance(value, Mapping):
+        return texts.listed([f"{key} {_shown(view, '', item)}" for key, item in value.items()])
+    if isinstance(value, list | tuple):
+        return texts.listed([str(item) for item in value])
+    return str(value)
+
+
+def _fact_text(view: View, fact: Fact) -> str:
+    texts = view.texts
+    kind = words.speech(view.metric(fact.metric, fact.higher_is_better))
+    told = words.amount(texts, fact.ratio, "better", kind)
+    word = words.word(texts, "better", kind)
+    return texts("headline.named", name=fact.better, amount=told, word=word)
+
+
+def _counts(view: View, values: Mapping[str, Any]) -> str:
+    shown = [f"{name} {view.texts.number(n, 0)}" for name, n in values.items() if n]
+    return view.texts.listed(shown)
+
+
+def _unbalanced(view: View, flag: Flag) -> dict[str, str]:
+    runs = {name: flag.values["runs"][name] for name in flag.candidates}
+    return {"counts": _counts(view, runs)}
+
+
+def _cold(view: View, flag: Flag) -> dict[str, str]:
+    found = list(flag.values["difference"].values())
+    scale = Scale.fitting(found, flag.values["unit"])
+    low, high = (view.texts.figure(end / scale.factor, 2) for end in (min(found), max(found)))
+    shown = low if low == high else view.texts("format.interval", low=low, high=high)
+    return {"range": f"{shown} {scale.unit}".rstrip()}
+
+
+def _wrong_mean(view: View, flag: Flag) -> dict[str, str]:
+    unit = flag.values["unit"]
+    known = {name for name in ("published", "mean") if name in flag.values}
+    return {k: f"{view.texts.number(flag.values[k], 3)} {unit}".rstrip() for k in known}
+
+
+def _call_cost(view: View, flag: Flag) -> dict[str, str]:
+    return {
+        "per_call": view.texts.quantity(flag.values["seconds_per_call"], "s"),
+        "constant": view.texts.quantity(flag.values["constant_s"], "s"),
+    }
+
+
+def _two_modes(view: View, flag: Flag) -> dict[str, str]:
+    of = view.verdict.workloads.get(flag.workload)
+    unit = of.metric.unit if of else ""
+    return {k: view.texts.quantity(flag.values[k], unit, 2) for k in ("low", "high")}
+
+
+def _carry_over(view: View, flag: Flag) -> dict[str, str]:
+    effects = flag.values["effects"].items()
+    shown = [f"{name} {view.texts.percent(2.718281828459045**log - 1)}" for name, log in effects]
+    return {"effects": view.texts.listed(shown)}
+
+
+def _sessions(view: View, flag: Flag) -> dict[str, str]:
+    shown = [view.texts.figure(ratio, 2) for ratio in flag.values["ratios"].values()]
+    return {"ratios": view.texts.listed(shown)}
+
+
+def _open_control(view: View, flag: Flag) -> dict[str, str]:
+    reach = words.share(view.texts, flag.values["reach"])
+    if flag.values.get("unbounded"):
+        reach = view.texts("ratio.at_least", amount=reach)
+    return {"reach": reach}
+
+
+_SPECIAL: Mapping[str, Callable[[View, Flag], dict[str, str]]] = {
+    "unbalanced": _unbalanced,
+    "cold-first-run": _cold,
+    "wrong-mean": _wrong_mean,
+    "call-cost": _call_cost,
+    "two-modes": _two_modes,
+    "carry-over": _carry_over,
+    "sessions-disagree": _sessions,
+    "control-open": _open_control,
+    "missing-cells": lambda view, flag: {"counts": _counts(view, flag.values["filled"])},
+    "starved": lambda view, flag: {"counts": _counts(view, flag.values["counts"])},
+    "gates-unbalanced": lambda view, flag: {"counts": _counts(view, flag.values["counts"])},
+    "lacks-workload": lambda view, flag: {
+        "works": view.texts.listed(list(flag.values.get("workloads", ())))
+    },
+    "steady-assumed": lambda view, flag: {
+        "blocks": view.texts.counted("scope.blocks", flag.values["blocks"])
+    },
+}
+
+
+def scope(view: View) -> str:
+    """What the verdict rests on: `21 workloads × 4 schedulers in 8 blocks: …`."""
+    texts = view.texts
+    unit = "blocks" if view.experiment.blocked else "repetitions"
+    return texts(
+        "scope.summary",
+        workloads=texts.counted("scope.workloads", len(view.workloads)),
+        candidates=texts.counted(f"noun.{view.experiment.kind}", len(view.names)),
+        blocks=texts.counted(f"scope.{unit}", max((w.blocks for w in view.workloads), default=0)),
+        runs=texts.counted("scope.runs", len(view.runs)),
+        discarded=texts.number(len(view.discarded), 0),
+    )
+
+
+def confidence(view: View) -> str:
+    """What the intervals and the margin mean."""
+    margin = view.texts.margin(view.verdict.overall.margin)
+    return view.texts("scope.confidence", confidence=view.confidence, margin=margin)
+
+
+def noise(view: View) -> list[str]:
+    """How much the baseline differs from itself, and the smallest difference that would show."""
+    texts, of = view.texts, view.verdict.overall
+    lines = []
+    if of.mdd is not None:
+        lines.append(texts("text.mdd", mdd=words.share(texts, of.mdd)))
+    if of.noise.aa_low is not None and of.noise.aa_high is not None:
+        ends = [texts.figure(end, 3) for end in (of.noise.aa_low, of.noise.aa_high)]
+        lines.append(texts("text.aa", low=ends[0], high=ends[1]))
+    return lines
+
+
+def stopping(view: View) -> str:
+    """The stopping rule that was fixed before the first run."""
+    mode = view.experiment.stopping.mode.replace("-", "_")
+    return view.texts("text.decided_after", rule=view.texts(f"text.rule_{mode}"))
+
+
+def omitted(view: View) -> list[str]:
+    """What is not in the figures, and why. Runs that were never started are no omission."""
+    texts = view.texts
+    lines = list(view.record.notices)
+    if view.discarded:
+        runs = texts.counted("scope.runs", len(view.discarded))
+        lines.append(texts("text.gates_some", count=runs))
+    if failed := _failed_cells(view):
+        lines.append(texts("text.failed_cells", count=texts.number(failed, 0)))
+    return lines or [texts("text.omitted_none")]
+
+
+def _failed_cells(view: View) -> int:
+    """Cells whose attempts all failed a check."""
+    passed = {run.key for run in view.record.runs if run.status == "ok"}
+    failed: dict[tuple[int, str, str], int] = {}
+    for run in view.discarded:
+        failed[run.key] = failed.get(run.key, 0) + 1
+    return sum(n >= ATTEMPTS_MAX and key not in passed for key, n in failed.items())
+
+
+def design(view: View) -> list[str]:
+    """How the runs were arranged, in sentences."""
+    texts, experiment = view.texts, view.experiment
+    lines = [scope(view)]
+    if experiment.blocked:
+        cells = len({(c.workload, c.candidate) for c in view.record.plan.cells})
+        lines.append(texts("text.design_order", cells=cells, seed=experiment.seed))
+    else:
+        noun = texts.noun(experiment.kind)
+        lines.append(texts("text.design_unblocked"))
+        lines.append(texts("scope.unblocked", noun=noun))
+    if experiment.aa_arm:
+        lines.append(texts("text.design_aa"))
+    target, kind = experiment.target, str(experiment.target.kind)
+    key = kind if f"kind.{kind}" in texts.entries else "none"
+    where = texts(f"kind.{key}", size=size_text(target.size_bytes), path=target.path)
+    lines.append(texts("text.design_target", target=where))
+    lines.append(texts("text.design_margin", margin=texts.margin(experiment.margin)))
+    lines.append(stopping(view))
+    return [*lines, *noise(view), *experiment.notes]

@@ -1,0 +1,128 @@
+"""What to do next: one command that can be copied, with its time and what it would show."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schedlab.report import words
+from schedlab.report.view import View
+
+FOLDER = "DIR"
+DEVICE = "/dev/DEVICE"
+# From 6 blocks on a pair can be called equivalent.
+BLOCKS_ENOUGH = 6
+# Beyond so many blocks nobody would go on.
+BLOCKS_MAX = 40
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command with a remark; or only a remark where there is nothing to run."""
+
+    command: str
+    remark: str
+
+
+def next_steps(view: View) -> list[Step]:
+    """The next step by the code of the headline, at most two."""
+    said = view.verdict.headline
+    return _steps(view, said.code, said.values) or [_again(view)]
+
+
+def _steps(view: View, code: str, values: Mapping[str, Any]) -> list[Step]:
+    texts = view.texts
+    if code == "did-not-finish" and values.get("rest"):
+        return _steps(view, values["rest"], values.get("rest_values") or {})
+    if code == "depends":
+        return [*_apply(view, values["name"], values["won"]), *_sharpen(view)]
+    if code in ("winner", "winner-price"):
+        if values["best"] == view.verdict.baseline:
+            return [Step("", texts("next.keep", baseline=values["best"])), *_sharpen(view)]
+        return [*_apply(view, values["best"], ()), *_sharpen(view)]
+    if code == "keep":
+        return [Step("", texts("next.keep", baseline=values["baseline"])), *_sharpen(view)]
+    if code == "tied":
+        return [Step("", texts("next.tied", names=texts.listed(list(values["names"]))))]
+    if code in ("too-early", "too-noisy") and values.get("blocks"):
+        remark = _remark(view, values.get("time_s") or 0.0, values.get("smaller"))
+        return [_more(view, int(values["blocks"]), remark)]
+    if code in ("single", "nothing-to-compare"):
+        more = max(1, BLOCKS_ENOUGH - view.verdict.population.blocks)
+        return [_more(view, more, _time(view, more))]
+    return _needed(view)
+
+
+def _remark(view: View, seconds: float, smaller: float | None) -> str:
+    texts = view.texts
+    if smaller is None:
+        return texts.about(seconds) if seconds else texts("next.blocks")
+    shown = words.share(texts, smaller)
+    if not seconds:
+        return texts("next.more_untimed", smaller=shown)
+    return texts("next.more", time=texts.about(seconds), smaller=shown)
+
+
+def _time(view: View, blocks: int) -> str:
+    of = view.verdict.population
+    if not (of.seconds and of.blocks):
+        return view.texts("next.blocks")
+    return view.texts.about(of.seconds / of.blocks * blocks)
+
+
+def _apply(view: View, best: str, won: Any) -> list[Step]:
+    """How to use the winner, where that is something of this machine."""
+    texts = view.texts
+    if view.experiment.kind != "io" or view.medium:
+        return []
+    target = view.experiment.target
+    device = target.path if str(target.kind) == "device" else DEVICE
+    known = next((c for c in view.experiment.candidates if c.label == best), None)
+    settings = dict(known.settings) if known else {}
+    name = str(settings.pop("scheduler", best))
+    if settings:
+        name += ":" + ",".join(f"{key}={value}" for key, value in settings.items())
+    remark = texts("next.apply_plain")
+    if won:
+        shown = next(iter(won)) if len(won) == 1 else texts.counted("scope.on_workloads", len(won))
+        remark = texts("next.apply", won=shown)
+    return [Step(f"schedlab apply {shlex.quote(name)} {shlex.quote(device)}", remark)]
+
+
+def _sharpen(view: View) -> list[Step]:
+    """More blocks where some pair is still open."""
+    return _needed(view)[:1]
+
+
+def _needed(view: View) -> list[Step]:
+    """The blocks that the overall verdict, else an undecided workload, says are needed."""
+    wanted = [view.verdict.overall.needed, *(of.needed for of in view.workloads)]
+    made = view.verdict.population.blocks
+    open_ = [need for need in wanted if need and 0 < need.blocks <= BLOCKS_MAX - made]
+    if not open_:
+        return []
+    need = open_[0] if open_[0] is wanted[0] else max(open_, key=lambda n: n.blocks)
+    return [_more(view, need.blocks, _remark(view, need.time_s, need.smaller))]
+
+
+def _more(view: View, blocks: int, remark: str) -> Step:
+    """The command that adds blocks to this experiment."""
+    kind = view.experiment.kind
+    if kind == "import":
+        return Step("", view.texts("next.import_more"))
+    if kind != "io":
+        return _again(view)
+    total = view.verdict.population.blocks + blocks
+    return Step(f"schedlab compare --resume {_folder(view)} --blocks {total}", remark)
+
+
+def _again(view: View) -> Step:
+    if view.experiment.kind == "import":
+        return Step("", view.texts("next.import_more"))
+    return Step(f"schedlab reproduce {_folder(view)}", view.texts("next.again"))
+
+
+def _folder(view: View) -> str:
+    return shlex.quote(str(view.folder)) if view.folder else FOLDER

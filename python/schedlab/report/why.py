@@ -1,0 +1,145 @@
+"""Why a comparison came out as it did: sentences from measured waiting, by a table of conditions.
+
+Each sentence names the quantities that it rests on. Where no condition holds, the answer is that
+these runs do not show why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from schedlab.report import words
+from schedlab.report.view import View
+from schedlab.spec import Explanation, WorkloadVerdict
+
+# Shares of a request's waiting from which a part is called the reason for it.
+IN_DEVICE, FOR_TAG, IN_SCHEDULER = 0.7, 0.25, 0.25
+# Requests in the device from which the others, not the device, make a request wait.
+DEEP = 4.0
+# A wait that is shorter by this factor is worth a sentence.
+FELL = 1.5
+PARTS = ("tag", "plug", "scheduler", "device")
+
+
+@dataclass(frozen=True)
+class Why:
+    """Waiting of one group of one workload: an explanation per candidate, and what it says."""
+
+    workload: str
+    group: str
+    by_candidate: tuple[tuple[str, Explanation], ...]
+    sentences: tuple[str, ...]
+
+
+def explained(view: View) -> list[Why]:
+    """Every workload and group with explanations, the group that is judged first."""
+    found = []
+    for of in view.workloads:
+        groups: dict[str, list[tuple[str, Explanation]]] = {}
+        for name in view.names:
+            for each in view.record.explanations.get((of.workload, name), ()):
+                groups.setdefault(each.group, []).append((name, each))
+        judged = sorted(groups.items(), key=lambda item: not _is_judged(of, item[0]))
+        for group, rows in judged:
+            found.append(Why(of.workload, group, tuple(rows), tuple(_sentences(view, group, rows))))
+    return found
+
+
+def _is_judged(of: WorkloadVerdict, group: str) -> bool:
+    """Whether the metric of the workload is one of this group: `reader_latency_…` of `readers`."""
+    return of.metric.name.startswith(group.rstrip("s") or " ")
+
+
+def _sentences(view: View, group: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
+    """What the quantities say; one sentence for the candidates of which the same holds."""
+    texts = view.texts
+    who = group_name(view, group)
+    lines = [*_device(view, who, rows)]
+    for part, least in (("tag", FOR_TAG), ("scheduler", IN_SCHEDULER)):
+        for name, each in rows:
+            seconds = part_s(each, part)
+            if each.total_s > 0 and seconds >= least * each.total_s:
+                shown = {"time": _time(view, seconds), "total": _time(view, each.total_s)}
+                key = "tag_limits" if part == "tag" and each.has_limits else part
+                lines.append(texts(f"why.{key}", names=name, group=who, **shown))
+    lines += [*_fell(view, who, rows), *_raised(view, who, rows)]
+    lost = sum(each.lost for _, each in rows)
+    if not lines:
+        lines.append(texts("why.unknown"))
+    if lost:
+        lines.append(texts("why.lost", count=texts.number(lost, 0)))
+    return lines
+
+
+def _device(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
+    """Candidates whose requests waited inside the device, behind others or alone."""
+    texts, lines = view.texts, []
+    inside = [(n, e) for n, e in rows if e.total_s > 0 and e.device_s >= IN_DEVICE * e.total_s]
+    slowest = max((e.total_s for _, e in rows), default=0.0)
+    inside = [(n, e) for n, e in inside if e.total_s * FELL >= slowest]
+    for key, chosen in (
+        ("device", [(n, e) for n, e in inside if e.device_depth >= DEEP]),
+        ("device_shallow", [(n, e) for n, e in inside if e.device_depth < DEEP]),
+    ):
+        if chosen:
+            waited = sum(e.total_s for _, e in chosen)
+            held = sum(e.device_s for _, e in chosen) / waited
+            depth = sum(e.device_depth for _, e in chosen) / len(chosen)
+            names = texts.listed([n for n, _ in chosen])
+            values = {"share": words.share(texts, held), "depth": texts.number(depth, 0)}
+            lines.append(texts(f"why.{key}", names=names, group=who, **values))
+    return lines
+
+
+def _fell(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
+    """The candidate whose requests wait least, against the baseline: which part fell."""
+    texts, by_name = view.texts, dict(rows)
+    before = by_name.get(view.verdict.baseline)
+    best, after = min(rows, key=lambda row: row[1].total_s)
+    if before is None or after.total_s <= 0 or before.total_s < FELL * after.total_s:
+        return []
+    part = max(PARTS, key=lambda p: part_s(before, p) - part_s(after, p))
+    return [
+        texts(
+            "why.fell",
+            best=best,
+            group=who,
+            before=_time(view, before.total_s),
+            after=_time(view, after.total_s),
+            part=texts(f"why.part_{part}"),
+            part_before=_time(view, part_s(before, part)),
+            part_after=_time(view, part_s(after, part)),
+        )
+    ]
+
+
+def _raised(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
+    """bfq served a new group first until it had moved so much."""
+    return [
+        view.texts(
+            "why.raised",
+            name=name,
+            group=who,
+            factor=view.texts.number(each.raised, 0),
+            time=_time(view, each.raised_s),
+            size=view.texts.quantity(each.raised_bytes, "B", 2),
+        )
+        for name, each in rows
+        if each.raised > 1
+    ]
+
+
+def part_s(each: Explanation, part: str) -> float:
+    """Mean seconds of a request in one part: `tag`, `plug`, `scheduler` or `device`."""
+    parts = {"plug": each.plug_s, "scheduler": each.scheduler_s, "device": each.device_s}
+    return parts.get(part, each.tag_s)
+
+
+def group_name(view: View, group: str) -> str:
+    """What a group of processes is called in a sentence."""
+    return view.texts.maybe(f"actor_name.{group}", group) if group else view.texts("why.requests")
+
+
+def _time(view: View, seconds: float) -> str:
+    return view.texts.quantity(seconds, "s", 2)

@@ -1,0 +1,55 @@
+"""What has passed the door: an experiment with typed workloads, and what the user agreed to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from schedlab.host.consent import Consent
+from schedlab.kinds import WorkloadKind
+from schedlab.spec import Candidate, Experiment, Workload
+
+# Beside the measured window: set the scheduler, drop caches, read back.
+OVERHEAD_S = 0.1
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What the user agreed to.
+
+    `consents` hold the devices whose data may be destroyed. `trust` allows what a file from
+    elsewhere asks for: its programs, and work on a device or on switched request queues. `in_use`
+    allows load on a device that is mounted or holds data.
+    """
+
+    consents: tuple[Consent, ...] = ()
+    trust: bool = True
+    in_use: bool = False
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """An experiment that may be measured: the only thing that the executor takes.
+
+    Made by `app.admit.admit` alone.
+
+    `queues` are the kernel names of the request queues that are switched (a scratch device's is
+    not known yet). `writes` and `programs` say in words what is written and executed.
+    """
+
+    experiment: Experiment
+    permission: Permission
+    kinds: Mapping[tuple[str, str], WorkloadKind]
+    queues: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def kind(self, workload: Workload, candidate: Candidate) -> WorkloadKind:
+        """The typed parameters of a workload under a candidate."""
+        return self.kinds[workload.label, candidate.label]
+
+    def estimate_s(self, workload: str) -> float:
+        """Estimated time of one run of a workload."""
+        times = [kind.estimate_s() for (label, _), kind in self.kinds.items() if label == workload]
+        return sum(times) / len(times) + OVERHEAD_S

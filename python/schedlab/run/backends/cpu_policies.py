@@ -1,0 +1,427 @@
+"""Cells of a comparison of CPU policies: tasks of a built-in workload, or a command, beside a load.
+
+The candidate's policy is given to the work, the load or both; what the kernel made of it is read
+back from every task. All knobs and cgroups are journalled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlab.cpu.refusals import explain
+from schedlab.cpu.settings import Settings
+from schedlab.design.plan import arms
+from schedlab.errors import HostError, SpecError
+from schedlab.kinds.cpu_command import CpuCommand
+from schedlab.kinds.cpu_mix import HOG_WORK_NS, CpuMixKind, Mixed, TaskGroup
+from schedlab.kinds.resolved import Outcome
+from schedlab.run import gates, launch
+from schedlab.run.admitted import Admitted
+from schedlab.run.backends.cpu_explain import RunQueueWatch, Waiting
+from schedlab.run.backends.cpu_policy import (
+    POLICIES,
+    PROC,
+    REAL_TIME,
+    CpuPolicy,
+    policy_of,
+    refuse_locked,
+)
+from schedlab.run.backends.cpu_settings import DEFAULT_WEIGHT, CpuSettings
+from schedlab.run.metrics_from_output import Reader, written_file
+from schedlab.spec import Candidate, Cell, GateFinding, Workload
+
+if TYPE_CHECKING:
+    from schedlab.host.control import Control
+
+BeforeStart = Callable[[Sequence[tuple[int, int]]], None]
+POLL_S = 0.25
+PROBE_S = 0.02
+POLICY_SHARE_MIN = 0.99
+FACTS = ("sched_rt_runtime_us", "sched_rr_timeslice_ms", "sched_autogroup_enabled")
+
+
+class PolicySession:
+    """All cells of one opening."""
+
+    def __init__(self, admitted: Admitted, control: Control, report: Callable[[str], None]) -> None:
+        from schedlab import _core
+
+        self.admitted = admitted
+        self.control = control
+        self.report = report
+        self.policies = {arm.label: policy_of(arm) for arm in arms(admitted.experiment)}
+        self.settings = CpuSettings(control, self.policies.values())
+        self.spin_ns = _core.spin_ns_per_1000()
+        self.work = launch.WorkGroup(control, "command")
+        self.standing = launch.WorkGroup(control, "setup")
+        self.groups = launch.paths_of(self.work, self.standing)
+        self.readers: dict[str, Reader] = {}
+        self.timeouts: dict[str, float] = {}
+
+    def open(self) -> None:
+        """Set every candidate once on tasks that hardly run, and rehearse commands."""
+        commands: dict[str, CpuCommand] = {}
+        for workload in self.admitted.experiment.workloads:
+            for candidate in arms(self.admitted.experiment):
+                kind = self.admitted.kind(workload, candidate)
+                if isinstance(kind, CpuMixKind):
+                    self._probe(kind, self.policies[candidate.label])
+                elif isinstance(kind, CpuCommand):
+                    commands[workload.label] = kind
+        for label, command in commands.items():
+            self._rehearse(label, command)
+
+    def close(self) -> None:
+        """End what commands started, after their cleanup."""
+        self.work.end()
+        for workload in self.admitted.experiment.workloads:
+            kind = self.admitted.kind(workload, self.admitted.experiment.candidates[0])
+            if isinstance(kind, CpuCommand) and kind.cleanup:
+                self._phase(workload.label, kind, kind.cleanup)
+        self.standing.end()
+
+    def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
+        """One run of a workload under a candidate."""
+        kind, policy = self.admitted.kind(workload, candidate), self.policies[candidate.label]
+        knobs = self.settings.apply(policy)
+        before = gates.snapshot(None, self.groups)
+        if isinstance(kind, CpuCommand):
+            outcome = self._command(workload, kind, policy, cell.seed)
+        else:
+            assert isinstance(kind, CpuMixKind)
+            if cell.seconds and not kind.is_finite:
+                import msgspec
+
+                kind = msgspec.structs.replace(kind, seconds=cell.seconds)
+            outcome = self._mix(kind, policy, cell.seed)
+        after = gates.snapshot(None, self.groups)
+        found = (*outcome.gates, *self.control.check(), *gates.findings(before, after, None),
+                 *launch.noted(gates.neighbour_findings(before, after)))  # fmt: skip
+        facts = {
+            **gates.cpu_facts(before, after),
+            **outcome.properties,
+            "knobs": knobs,
+            "host": host_facts(),
+            "requested": dict(candidate.settings),
+        }
+        return replace(outcome, gates=found, properties=facts)
+
+    def _mix(self, kind: CpuMixKind, policy: CpuPolicy, seed: int) -> Outcome:
+        result = self._run_mix(kind, policy, seed, kind.ramp_seconds, kind.seconds)
+        groups = {group["name"]: group for group in result["groups"]}
+        outcome = kind.outcome(Mixed(result["window_ns"] / 1e9, groups))
+        asked = kind.task_groups(len(_cpus(kind)))
+        covered = [groups[g.name]["attributes"] for g in asked if policy.covers(g.is_load)]
+        found = [row for rows in covered for row in rows]
+        share = _share_under(policy, found)
+        gate = _policy_gate(policy, share)
+        effective = dict(zip(("policy", "nice", "priority", "slice_ns"), found[0], strict=True)
+                         ) if found else {}  # fmt: skip
+        return replace(
+            outcome,
+            gates=(*outcome.gates, *gate),
+            properties={**outcome.properties, "effective": effective, "policy_share": share},
+        )
+
+    def explain(self, workload: Workload, candidate: Candidate) -> tuple[list[Waiting], str]:
+        """One more run of a built-in workload, traced: (waits for a CPU, why there are none)."""
+        kind, policy = self.admitted.kind(workload, candidate), self.policies[candidate.label]
+        if not isinstance(kind, CpuMixKind):
+            return [], "only built-in workloads are explained"
+        self.settings.apply(policy)
+        watches: list[RunQueueWatch] = []
+        is_load = [group.is_load for group in kind.task_groups(len(_cpus(kind)))]
+
+        def watch(pids: Sequence[tuple[int, int]]) -> None:
+            watches.append(RunQueueWatch(pids, is_load))
+
+        self._run_mix(kind, policy, 1, kind.ramp_seconds, kind.seconds, watch)
+        return watches[0].finish(), watches[0].problem
+
+    def _probe(self, kind: CpuMixKind, policy: CpuPolicy) -> None:
+        """HostError now for what the kernel refuses, instead of in the first run."""
+        cpus = set(_cpus(kind))
+        hogs = sum(g.tasks for g in kind.task_groups(len(cpus)) if g.is_load)
+        refuse_locked(policy, cpus, hogs)
+        if policy.policy == "deadline" and kind.forks:
+            raise SpecError("deadline: the kernel lets no DEADLINE task fork", "use fifo or rr")
+        self.settings.apply(policy)
+        self._run_mix(kind, policy, 1, 0.0, PROBE_S)
+
+    def _run_mix(
+        self,
+        kind: CpuMixKind,
+        policy: CpuPolicy,
+        seed: int,
+        ramp_s: float,
+        window_s: float,
+        before_start: BeforeStart = lambda pids: None,
+    ) -> dict[str, Any]:
+        cpus = _cpus(kind)
+        groups = [self._group(group, policy, len(cpus)) for group in kind.task_groups(len(cpus))]
+        return run_mix(
+            {
+                "groups": groups,
+                "ramp_ns": int(ramp_s * 1e9),
+                "window_ns": int(window_s * 1e9),
+                "spin_ns_per_1000": self.spin_ns,
+                "cpus": list(kind.cpus),
+                "seed": seed,
+            },
+            policy,
+            before_start,
+        )
+
+    def _group(self, group: TaskGroup, policy: CpuPolicy, cpu_count: int) -> dict[str, Any]:
+        """A group of the job, under the candidate where it covers that side."""
+        covered = policy.covers(group.is_load)
+        tasks = group.tasks * (int(group.role.get("workers", 0)) + 1)
+        made: dict[str, Any] = {
+            "name": group.name,
+            "role": {k: v for k, v in group.role.items() if v is not None},
+            "tasks": group.tasks,
+            "own_sessions": covered and policy.autogroup == "own",
+            "cgroups": list(self._cgroup(group, policy, covered)),
+        }
+        if covered:
+            made["scheduling"] = policy.attributes(tasks, cpu_count)
+        return made
+
+    def _cgroup(self, group: TaskGroup, policy: CpuPolicy, covered: bool) -> Sequence[str]:
+        if group.weight:
+            if covered and policy.policy in REAL_TIME:
+                raise SpecError(
+                    f"{policy.policy} tasks have no share by weight", "compare other and batch"
+                )
+            return self.settings.group(group.cgroup, group.weight, policy.max, policy.group_idle)
+        if not policy.uses_groups:
+            return ()
+        name = "load" if group.is_load else "work"
+        if not covered:
+            return self.settings.group(name, DEFAULT_WEIGHT)
+        return self.settings.group(
+            name, policy.weight or DEFAULT_WEIGHT, policy.max, policy.group_idle
+        )
+
+    def _command(
+        self, workload: Workload, kind: CpuCommand, policy: CpuPolicy, seed: int
+    ) -> Outcome:
+        """A command under the policy, beside its load."""
+        label = workload.label
+        if kind.prepare_run:
+            self._phase(label, kind, kind.prepare_run)
+        covered = policy.covers(is_load=False)
+        cpu_count = len(kind.cpus or os.sched_getaffinity(0))
+        groups = TaskGroup("work", {}, 1)
+        options: dict[str, Any] = {"cpus": kind.cpus, "timeout_s": self._timeout_s(label, kind)}
+        if covered:
+            options["scheduling"] = policy.attributes(1, cpu_count)
+        group = launch.WorkGroup.of(self.work, self._cgroup(groups, policy, covered))
+        tokens = _tokens(kind, seed)
+        began = time.time()
+        with self._load(kind, policy, cpu_count) as load, watched(self.work, policy) as shares:
+            ended = launch.run(launch.launch_of(kind, "", tokens, group, **options), group)
+        left = [] if kind.keep_daemons else self.work.end()
+        if kind.conclude_run:
+            self._phase(label, kind, kind.conclude_run)
+        outcome = self._ended(workload, kind, ended, began)
+        metrics = dict(outcome.metrics)
+        if load and load[0]:
+            metrics["load_work_per_s"] = load[0]
+        share = min(shares) if shares and covered else 1.0
+        return replace(
+            outcome,
+            metrics=metrics,
+            gates=(*outcome.gates, *_policy_gate(policy, share)),
+            properties={**outcome.properties, "policy_share": share, "left_behind": left},
+        )
+
+    def _ended(
+        self, workload: Workload, kind: CpuCommand, ended: launch.Ended, began: float
+    ) -> Outcome:
+        label, output = workload.label, {"out": ended.stdout, "err": ended.stderr}
+        facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
+        if ended.timed_out:
+            limit_s = self._timeout_s(label, kind)
+            text = f"it had not ended after {limit_s:g} s and counts with that time"
+            late = (GateFinding("limit", text, fatal=workload.metric != "elapsed_s"),)
+            return Outcome({"elapsed_s": limit_s}, {**facts, "censored": True}, late,
+                           bounds={"elapsed_s": "at-least"}, output=output)  # fmt: skip
+        failure = "" if kind.ignore_exit else ended.failure(kind.ok_exit)
+        if failure:
+            text = f"{failure}: {ended.last_lines(1)[:200]}"
+            return Outcome({}, facts, (GateFinding("exit-status", text),), output=output)
+        if ended.output_exceeded:
+            text = f"it printed more than {kind.output_limit_bytes} bytes"
+            return Outcome({}, facts, (GateFinding("output", text),), output=output)
+        reader = self.readers.setdefault(label, Reader(kind.output_metrics()))
+        directory = Path(kind.directory or ".")
+        values, missing = reader.read(ended.stdout, ended.stderr, written_file(directory, began))
+        usage = {k: v for k, v in ended.usage.items() if not k.startswith("own_")}
+        metrics = {"elapsed_s": ended.elapsed_s, **usage, **values}
+        facts["cpu_share"] = usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
+        return Outcome(metrics, facts, tuple(missing), output=output)
+
+    def _rehearse(self, label: str, kind: CpuCommand) -> None:
+        """Set up, then one run that is not measured."""
+        if kind.setup:
+            self._phase(label, kind, kind.setup)
+        if kind.prepare_run:
+            self._phase(label, kind, kind.prepare_run)
+        began = time.time()
+        started = launch.launch_of(
+            kind, "", _tokens(kind, 0), self.work, timeout_s=kind.timeout_s or None
+        )
+        ended = launch.run(started, self.work)
+        self.work.end()
+        workload = Workload(label, kind.kind, "elapsed_s")
+        outcome = self._ended(workload, kind, ended, began)
+        if ended.timed_out or any(gate.fatal for gate in outcome.gates):
+            raise HostError(
+                f"{label}: in the rehearsal {outcome.gates[0].detail}\n{ended.last_lines(20)}",
+                "run it by hand, in the same directory and as the same user",
+            )
+        self.timeouts[label] = kind.timeout_s or max(20 * ended.elapsed_s, 60.0)
+        share = outcome.properties["cpu_share"]
+        self.report(
+            f"{label}: rehearsed in {ended.elapsed_s:.3g} s, {share:.0%} of it on a CPU; a run "
+            f"ends after {self.timeouts[label]:g} s at the latest"
+        )
+
+    def _timeout_s(self, label: str, kind: CpuCommand) -> float:
+        return kind.timeout_s or self.timeouts[label]
+
+    def _phase(self, label: str, kind: CpuCommand, line: str) -> None:
+        started = launch.launch_of(kind, line, _tokens(kind, 0), self.standing, timeout_s=3600.0)
+        ended = launch.run(started, self.standing)
+        if failure := ended.failure():
+            raise HostError(f"{label}: {line!r} {failure}:\n{ended.last_lines(20)}")
+
+    @contextmanager
+    def _load(self, kind: CpuCommand, policy: CpuPolicy, cpu_count: int) -> Iterator[list[float]]:
+        """Hogs beside a command; their work per second is in the list afterwards."""
+        done: list[float] = []
+        if not kind.load:
+            yield done
+            return
+        refuse_locked(policy, set(kind.cpus or os.sched_getaffinity(0)), kind.load)
+        from schedlab import _core
+
+        group = TaskGroup("load", {"kind": "hog", "work_ns": HOG_WORK_NS}, kind.load, is_load=True)
+        job = {
+            "groups": [self._group(group, policy, cpu_count)],
+            "ramp_ns": 0,
+            "window_ns": 3600 * 10**9,
+            "spin_ns_per_1000": self.spin_ns,
+            "cpus": list(kind.cpus),
+            "seed": 1,
+        }
+        mix = _core.CpuMix(json.dumps(job))
+        mix.start()
+        try:
+            yield done
+        finally:
+            result = json.loads(mix.finish())
+            done.append(result["groups"][0]["units"] / max(result["window_ns"] / 1e9, 1e-9))
+
+
+def run_mix(
+    job: Mapping[str, Any], policy: CpuPolicy, before_start: BeforeStart = lambda pids: None
+) -> dict[str, Any]:
+    """Run a mix; HostError with cause and hint for what the kernel refuses.
+
+    `before_start` gets (number of the group, process id) of every task, which all still sleep.
+    """
+    from schedlab import _core
+
+    try:
+        mix = _core.CpuMix(json.dumps(job))
+    except OSError as error:
+        priority = policy.priority if policy.policy in REAL_TIME else 10
+        settings = Settings(1, None, policy.policy, priority, cpus=tuple(job["cpus"]))
+        raise explain(error, settings) from error
+    before_start(mix.pids())
+    mix.start()
+    while not mix.wait(POLL_S):
+        pass
+    result: dict[str, Any] = json.loads(mix.finish())
+    return result
+
+
+@contextmanager
+def watched(group: launch.WorkGroup, policy: CpuPolicy) -> Iterator[list[float]]:
+    """Once a second, the share of a command's threads that are under the policy."""
+    shares: list[float] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(1.0):
+            rows = list(_threads(group))
+            if rows:
+                shares.append(_share_under(policy, rows))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield shares
+    finally:
+        over.set()
+        thread.join()
+
+
+def _threads(group: launch.WorkGroup) -> Iterator[tuple[int, int, int, int]]:
+    from schedlab import _core
+
+    for pid, _ in group.members():
+        for task in Path(f"/proc/{pid}/task").glob("*"):
+            found = _core.scheduling_of(int(task.name))
+            if found is not None:
+                yield found
+
+
+def _share_under(policy: CpuPolicy, rows: Sequence[Sequence[int]]) -> float:
+    """The share of tasks whose policy, and nice value or priority, are those asked for."""
+    if not rows:
+        return 1.0
+    number = POLICIES[policy.policy]
+    real_time = policy.policy in REAL_TIME
+
+    def fits(row: Sequence[int]) -> bool:
+        same = row[2] == policy.priority if real_time else row[1] == policy.nice
+        return row[0] == number and (same or policy.policy in ("deadline", "idle", "ext"))
+
+    return sum(map(fits, rows)) / len(rows)
+
+
+def _policy_gate(policy: CpuPolicy, share: float) -> tuple[GateFinding, ...]:
+    if share >= POLICY_SHARE_MIN:
+        return ()
+    text = f"only {share:.0%} of the tasks were under {policy.policy} as asked"
+    return (GateFinding("policy-changed", text),)
+
+
+def host_facts() -> dict[str, str]:
+    """Kernel settings that decide how policies act, as they were in the run."""
+    found = {}
+    for name in FACTS:
+        path = PROC / name
+        if path.exists():
+            found[name] = path.read_text().strip()
+    return found
+
+
+def _tokens(kind: CpuCommand, seed: int) -> dict[str, Any]:
+    directory = Path(kind.directory or ".").resolve()
+    return {"dir": directory, "device": "", "run": "000000", "seed": f"{seed:020d}"}
+
+
+def _cpus(kind: CpuMixKind) -> tuple[int, ...]:
+    return kind.cpus or tuple(sorted(os.sched_getaffinity(0)))

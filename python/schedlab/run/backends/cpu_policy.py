@@ -1,0 +1,260 @@
+"""What a CPU candidate sets: policy, nice value, slice, weight, quota, autogroup, kernel knobs.
+
+Settings are typed once here, for the command line, experiment files and the session alike.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schedlab.cpu.refusals import SCHED_EXT
+from schedlab.errors import HostError, SpecError
+from schedlab.host.knobs import ticks_per_second
+from schedlab.kinds import nearest
+from schedlab.spec import Candidate
+
+POLICIES = {"other": 0, "fifo": 1, "rr": 2, "batch": 3, "idle": 5, "deadline": 6, "ext": 7}
+REAL_TIME = ("fifo", "rr")
+SIDES = ("work", "load", "all")
+SLICE_MS = (0.1, 100.0)
+PROC = Path("/proc/sys/kernel")
+DEBUG = Path("/sys/kernel/debug/sched")
+RR_KNOB, AUTOGROUP_KNOB = PROC / "sched_rr_timeslice_ms", PROC / "sched_autogroup_enabled"
+KNOBS = (
+    "sched_rr_timeslice_ms", "sched_autogroup_enabled", "sched_rt_runtime_us",
+    "sched_cfs_bandwidth_slice_us",
+)  # fmt: skip
+DEBUG_KNOBS = (
+    "base_slice_ns", "features", "preempt", "migration_cost_ns", "tunable_scaling", "nr_migrate",
+)  # fmt: skip
+KEYS = ("policy", "priority", "nice", "slice_ms", "period_ms", "weight", "max", "group_idle",
+        "autogroup", "apply_to", "ext", "ext_args")  # fmt: skip
+_HINT = "e.g. --policies other,batch,rr:10ms,fifo,other:slice=3ms,nice=5"
+
+
+@dataclass(frozen=True)
+class CpuPolicy:
+    """One candidate's settings, checked. `weight` 0 and `max` "" leave the cgroups alone."""
+
+    policy: str = "other"
+    priority: int = 10
+    nice: int = 0
+    slice_ms: float | None = None
+    period_ms: float | None = None
+    weight: int = 0
+    max: str = ""
+    group_idle: bool = False
+    autogroup: str = "shared"
+    apply_to: str = "work"
+    ext: str = ""
+    knobs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def uses_groups(self) -> bool:
+        """Whether cpu cgroups are needed."""
+        return bool(self.weight or self.max or self.group_idle)
+
+    def covers(self, is_load: bool) -> bool:
+        """Whether it is given to the load, or to the work."""
+        return self.apply_to in ("all", "load" if is_load else "work")
+
+    def attributes(self, tasks: int, cpu_count: int) -> dict[str, Any]:
+        """`Attributes` of crates/load/src/cpu/attributes.rs for `tasks` tasks on so many CPUs."""
+        found: dict[str, Any] = {"policy": self.policy, "nice": self.nice}
+        if self.policy in REAL_TIME:
+            found["priority"] = self.priority
+        if self.policy == "deadline":
+            period_ns = int((self.period_ms or 10.0) * 1e6)
+            # All tasks together ask for 80 % of the CPUs.
+            share = min(0.8, 0.8 * cpu_count / max(tasks, 1))
+            runtime_ns = int(self.slice_ms * 1e6) if self.slice_ms else int(period_ns * share)
+            return {**found, "slice_ns": runtime_ns, "period_ns": period_ns}
+        if self.slice_ms is not None and self.policy in ("other", "batch"):
+            found["slice_ns"] = int(self.slice_ms * 1e6)
+        return found
+
+
+def policy_of(candidate: Candidate) -> CpuPolicy:
+    """The candidate's settings; SpecError naming the key and what it takes."""
+    where = f"candidate {candidate.label!r}"
+    settings = {k: v for k, v in candidate.settings.items() if not k.startswith("workload.")}
+    knobs = {k.removeprefix("knob."): str(v) for k, v in settings.items() if k.startswith("knob.")}
+    own = {k: v for k, v in settings.items() if not k.startswith("knob.")}
+    if unknown := [key for key in own if key not in KEYS]:
+        raise SpecError(f"{where}: {unknown[0]!r} is no setting", nearest(unknown[0], KEYS))
+    policy = str(own.get("policy", "other"))
+    if policy not in POLICIES:
+        raise SpecError(f"{where}: policy {policy!r} is not known", nearest(policy, POLICIES))
+    made = CpuPolicy(
+        policy=policy,
+        priority=_number(own, "priority", 10, (1, 99), where),
+        nice=_number(own, "nice", 0, (-20, 19), where),
+        slice_ms=float(own["slice_ms"]) if "slice_ms" in own else None,
+        period_ms=float(own["period_ms"]) if "period_ms" in own else None,
+        weight=_number(own, "weight", 0, (1, 10_000), where),
+        max=str(own.get("max", "")),
+        group_idle=bool(own.get("group_idle", False)),
+        autogroup=_word(own, "autogroup", ("shared", "own", "off"), where),
+        apply_to=_word({"apply_to": "work", **own}, "apply_to", SIDES, where),
+        ext=str(own.get("ext", "")),
+        knobs=knobs,
+    )
+    _check(made, where)
+    return made
+
+
+def _check(made: CpuPolicy, where: str) -> None:
+    """Settings that contradict each other."""
+    if made.slice_ms is not None and made.policy in ("fifo", "idle", "ext"):
+        raise SpecError(
+            f"{where}: policy {made.policy} has no slice", "use other, batch, rr or deadline"
+        )
+    if made.slice_ms is not None and made.policy == "rr" and made.slice_ms != int(made.slice_ms):
+        raise SpecError(f"{where}: the quantum of rr is in whole ms", "rr:10ms")
+    if made.nice and made.policy not in ("other", "batch"):
+        raise SpecError(f"{where}: nice has no effect under {made.policy}", "use other or batch")
+    if made.policy in REAL_TIME and made.uses_groups:
+        raise SpecError(
+            f"{where}: {made.policy} tasks are not subject to weights and quotas",
+            "omit weight, max and group-idle",
+        )
+    if made.max and not re.fullmatch(r"\d+/\d+", made.max):
+        raise SpecError(
+            f"{where}: max {made.max!r} is not QUOTA/PERIOD", "max=50000/100000 (in µs)"
+        )
+    for name in made.knobs:
+        if name not in KNOBS and not name.startswith(DEBUG_KNOBS):
+            raise SpecError(f"{where}: knob {name!r} is not known", nearest(name, KNOBS))
+    if made.policy == "ext":
+        refuse_ext(SCHED_EXT)
+
+
+def refuse_ext(root: Path) -> None:
+    """HostError where no sched_ext scheduler can be measured."""
+    if not root.exists():
+        raise HostError(
+            "policy ext: this kernel was built without CONFIG_SCHED_CLASS_EXT",
+            "boot a kernel (Linux 6.12 or newer) that has it",
+        )
+    state = (root / "state").read_text().strip()
+    if state != "disabled":
+        name = (root / "root" / "ops").read_text().strip() if (root / "root/ops").exists() else "?"
+        raise HostError(
+            f"policy ext: the scheduler {name} is loaded (state {state})",
+            "stop it first: systemctl stop scx.service",
+        )
+
+
+def refuse_locked(policy: CpuPolicy, cpus: set[int], hogs: int) -> None:
+    """SpecError for real-time hogs on every CPU: the machine would not answer any more."""
+    everywhere = cpus >= os.sched_getaffinity(0)
+    if policy.policy in REAL_TIME and policy.covers(is_load=True) and hogs and everywhere:
+        raise SpecError(
+            f"a load under {policy.policy} on every CPU locks the machine",
+            f"leave a CPU out: --cpus {','.join(map(str, sorted(cpus)[:-1])) or '0'}",
+        )
+
+
+def parse_policies(text: str) -> tuple[Candidate, ...]:
+    """Candidates of `other,rr:10ms,other:slice=3ms,nice=5`; a word with = and no : goes on.
+
+    Slices that the kernel clamps or rounds to one value are one candidate.
+    """
+    groups: list[tuple[str, dict[str, str | int | float]]] = []
+    for word in (part.strip() for part in text.split(",")):
+        head, colon, first = word.partition(":")
+        if not colon and "=" in word and groups:
+            _add(groups[-1][1], word)
+            groups[-1] = (f"{groups[-1][0]},{word}", groups[-1][1])
+            continue
+        if head not in POLICIES:
+            raise SpecError(f"policy {word!r} is not known", nearest(head, POLICIES))
+        settings: dict[str, str | int | float] = {"policy": head}
+        if colon and "=" in first:
+            _add(settings, first)
+        elif colon and head == "ext":
+            settings["ext"] = first
+        elif colon:
+            settings["slice_ms"] = _milliseconds(first)
+        groups.append((word, settings))
+    return tuple(Candidate(label, settings) for label, settings in _merged(groups))
+
+
+def _merged(
+    groups: list[tuple[str, dict[str, str | int | float]]],
+) -> list[tuple[str, dict[str, str | int | float]]]:
+    """The first of several that the kernel makes the same of; each twice-named gets a number."""
+    found: list[tuple[str, dict[str, str | int | float]]] = []
+    typed: list[dict[str, str | int | float]] = []
+    for label, settings in groups:
+        effective = {**settings}
+        if "slice_ms" in settings:
+            effective["slice_ms"] = effective_slice_ms(
+                str(settings["policy"]), float(settings["slice_ms"])
+            )
+        name = label
+        if effective != settings:
+            name = f"{label} (is {effective['slice_ms']:g} ms)"
+        same = [known for (_, other), known in zip(found, typed, strict=True) if other == effective]
+        if same and settings not in same:
+            continue  # two requests, one quantum: measured once
+        number = 1 + sum(1 for other, _ in found if other.split("#")[0] == name)
+        found.append((name if number == 1 else f"{name}#{number}", effective))
+        typed.append(settings)
+    return found
+
+
+def effective_slice_ms(policy: str, slice_ms: float) -> float:
+    """What the kernel makes of a slice: rr rounds up to jiffies, EEVDF clamps to 0.1–100 ms."""
+    if policy == "rr":
+        hz = ticks_per_second()
+        return math.ceil(slice_ms * hz / 1000) * 1000 / hz
+    if policy in ("other", "batch"):
+        return min(max(slice_ms, SLICE_MS[0]), SLICE_MS[1])
+    return slice_ms
+
+
+def _add(settings: dict[str, str | int | float], word: str) -> None:
+    key, equals, value = word.partition("=")
+    names = {"slice": "slice_ms", "period": "period_ms", "group-idle": "group_idle",
+             "apply": "apply_to", "args": "ext_args"}  # fmt: skip
+    name = names.get(key, key)
+    if not equals or not value or (name not in KEYS and not name.startswith("knob.")):
+        raise SpecError(f"setting {word!r} is not understood", _HINT)
+    if name in ("slice_ms", "period_ms"):
+        settings[name] = _milliseconds(value)
+    else:
+        settings[name] = int(value) if re.fullmatch(r"-?\d+", value) else value
+
+
+def _milliseconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(us|ms|s|)", text)
+    if not match or float(match[1]) <= 0:
+        raise SpecError(f"slice {text!r} is not a time", "write 3ms, 100us or 0.1ms")
+    return float(match[1]) * {"us": 1e-3, "ms": 1.0, "": 1.0, "s": 1e3}[match[2]]
+
+
+def _number(
+    settings: Mapping[str, Any], key: str, usual: int, limits: tuple[int, int], where: str
+) -> int:
+    if key not in settings:
+        return usual
+    value = settings[key]
+    if not isinstance(value, int) or not limits[0] <= value <= limits[1]:
+        raise SpecError(
+            f"{where}: {key} = {value!r}", f"a whole number from {limits[0]} to {limits[1]}"
+        )
+    return value
+
+
+def _word(settings: Mapping[str, Any], key: str, words: tuple[str, ...], where: str) -> str:
+    value = str(settings.get(key, words[0]))
+    if value not in words:
+        raise SpecError(f"{where}: {key} = {value!r}", nearest(value, words))
+    return value

@@ -1,0 +1,440 @@
+"""Cells of block I/O whose workload is a command: the order of its phases, its checks, its numbers.
+
+One run: prepare under the scheduler as found → wait for quiet queues → switch → cache → start,
+wait, sync → read back → end what was left → conclude → numbers out of the output.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlab.errors import HostError, SchedlabError, SpecError
+from schedlab.host import knobs
+from schedlab.kinds.command import Command
+from schedlab.kinds.fio_job import FioJob
+from schedlab.kinds.launching import program_path
+from schedlab.kinds.resolved import Outcome
+from schedlab.run import cache, gates, launch
+from schedlab.run.drain import drain, syncfs
+from schedlab.run.launch import Ended, WorkGroup
+from schedlab.run.metrics_from_output import Reader, written_file
+from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Workload
+
+if TYPE_CHECKING:
+    from schedlab.run.backends.io import IoSession
+
+TIMEOUT_FACTOR, TIMEOUT_LEAST_S = 20.0, 60.0
+PHASE_TIMEOUT_S = 3600.0
+KEPT_OUTPUT_BYTES = 1 << 20
+SHORT_OF_LAUNCHES = 20
+# Less than this share of what the command itself says it moved: the work goes elsewhere.
+SHARE_ON_QUEUES = 0.05
+IGNORED_BYTES = 1 << 20
+CPU_BOUND = 0.9
+
+
+class CommandFailed(SchedlabError):
+    """A command does not do its work under one candidate; the experiment's answer is no."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What one unmeasured run showed, under the scheduler as found."""
+
+    elapsed_s: float
+    cpu_share: float
+    queue_bytes: Mapping[str, int]
+    timeout_s: float
+    values: Mapping[str, float] = field(default_factory=dict)
+
+    def lines(self, label: str) -> list[str]:
+        """What a user should know of it."""
+        moved = ", ".join(f"{n >> 10} KiB on {queue}" for queue, n in self.queue_bytes.items())
+        values = "".join(f", {name} {value:g}" for name, value in self.values.items())
+        lines = [
+            f"{label}: rehearsed in {self.elapsed_s:.3g} s, {self.cpu_share:.0%} of it on a CPU, "
+            f"{moved}{values}; a run ends after {self.timeout_s:g} s at the latest"
+        ]
+        if self.cpu_share >= CPU_BOUND:
+            lines.append(
+                f"{label}: {self.cpu_share:.0%} of its time is spent on the CPU: I/O schedulers "
+                "can change little"
+            )
+        return lines
+
+
+class CommandCells:
+    """All runs of commands in one opening of the target."""
+
+    def __init__(self, session: IoSession, report: Callable[[str], None]) -> None:
+        self.session = session
+        self.report = report
+        self.control = session.control
+        self.kinds: dict[str, Command] = {}
+        for workload in session.admitted.experiment.workloads:
+            kind = session.admitted.kind(workload, session.admitted.experiment.candidates[0])
+            if isinstance(kind, Command):
+                self.kinds[workload.label] = kind
+        self.work = WorkGroup(self.control, "command")
+        self.standing = WorkGroup(self.control, "setup")
+        self.groups = launch.paths_of(self.work, self.standing)
+        self.readers = {label: Reader(kind.output_metrics()) for label, kind in self.kinds.items()}
+        self.rehearsals: dict[str, Rehearsal] = {}
+        self.launch_cost_s = launch.launch_cost_s()
+        self._as_found = {
+            queue: knobs.read_value(knobs.scheduler_file(queue)) for queue in session.queues
+        }
+        self._is_scratch = session.admitted.experiment.target.kind in ("scratch", "emulated")
+        self._failures: dict[tuple[str, str], int] = defaultdict(int)
+        self._number = 0
+
+    def open(self) -> None:
+        """Copy in, set up and rehearse every command, under the scheduler as found."""
+        self.report(f"starting a program takes {self.launch_cost_s * 1e3:.2g} ms (in every time)")
+        for label, kind in self.kinds.items():
+            kind.check_room(label, self.session.target.size_bytes)
+            self._own_target(kind)
+            self._copy_in(kind)
+            self._phase(label, kind, "setup", kind.setup, self.standing)
+        for label, kind in self.kinds.items():
+            self.rehearsals[label] = self._rehearse(label, kind)
+            for line in self.rehearsals[label].lines(label):
+                self.report(line)
+
+    def close(self) -> None:
+        """Clean up, and end everything that was set up."""
+        self.work.end()
+        for label, kind in self.kinds.items():
+            self._phase(label, kind, "cleanup", kind.cleanup, self.standing)
+        self.standing.end()
+
+    def measure(
+        self, kind: Command, cell: Cell, workload: Workload, candidate: Candidate
+    ) -> Outcome:
+        """One run; GateError where it could not take place as it should."""
+        label, tokens = workload.label, self._tokens(cell.seed)
+        if kind.fresh == "run":
+            self._copy_in(kind)
+        if kind.prepare_run:
+            self._set_as_found()
+            self._phase(label, kind, "prepare_run", kind.prepare_run, self.standing, tokens)
+        quiet_s = drain(self._directory, self._queues, kind.settle_s)
+        effective = self.session.set_again(candidate)
+        cached = self._cache(kind)
+        before, moved_before = (
+            gates.snapshot(self.session.target.device, self.groups),
+            _moved(self._queues),
+        )
+        began = time.time()
+        timeout_s = kind.timeout_s or self.rehearsals[label].timeout_s
+        ended, synced_s = self._run(kind, tokens, timeout_s)
+        after, moved = gates.snapshot(self.session.target.device, self.groups), _moved(self._queues)
+        found = [*self.control.check()] if self.session.queues else []
+        left = [] if kind.keep_daemons else self.work.end()
+        if kind.conclude_run:
+            self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
+        found += gates.findings(before, after, None)
+        found += launch.noted(gates.neighbour_findings(before, after))
+        outcome = self._outcome(kind, label, ended, synced_s, began, found)
+        self._count_failures(kind, label, candidate, ended)
+        moved = {queue: (r - moved_before[queue][0], w - moved_before[queue][1])
+                 for queue, (r, w) in moved.items()}  # fmt: skip
+        facts = {
+            **gates.cpu_facts(before, after),
+            **outcome.properties,
+            "effective": effective,
+            "cache": cached,
+            "drain_s": quiet_s,
+            "left_behind": left,
+            "timeout_s": timeout_s,
+            "launch_cost_s": self.launch_cost_s,
+            "rehearsed_s": self.rehearsals[label].elapsed_s,
+            "moved_bytes": {queue: list(each) for queue, each in moved.items()},
+        }
+        bytes_moved = {"read_bytes": float(sum(r for r, _ in moved.values())),
+                       "written_bytes": float(sum(w for _, w in moved.values()))}  # fmt: skip
+        return Outcome(
+            {**outcome.metrics, **bytes_moved},
+            facts,
+            outcome.gates,
+            bounds=outcome.bounds,
+            output=outcome.output,
+        )
+
+    def _run(
+        self, kind: Command, tokens: Mapping[str, Any], timeout_s: float | None
+    ) -> tuple[Ended, float]:
+        """(how it ended, seconds until its dirty data was on the device)."""
+        started = launch.launch_of(kind, "", tokens, self.work, timeout_s=timeout_s)
+        ended = launch.run(started, self.work)
+        began = time.monotonic()
+        syncfs(self._directory)
+        sync_s = time.monotonic() - began if kind.sync == "inside" else 0.0
+        return ended, ended.elapsed_s + sync_s
+
+    def _outcome(
+        self,
+        kind: Command,
+        label: str,
+        ended: Ended,
+        synced_s: float,
+        began: float,
+        found: Sequence[GateFinding],
+    ) -> Outcome:
+        """Metrics, bounds and gates of a run that ended in whatever way."""
+        gates_found = [*found]
+        bounds: dict[str, str] = {}
+        output = {"out": _ends(ended.stdout), "err": _ends(ended.stderr)}
+        facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
+        if ended.output_exceeded:
+            text = f"it printed more than {kind.output_limit_bytes} bytes"
+            gates_found.append(GateFinding("output", text))
+        if ended.timed_out:
+            timeout_s = kind.timeout_s or self.rehearsals[label].timeout_s
+            metrics = {"elapsed_s": timeout_s, "elapsed_synced_s": timeout_s}
+            bounds = dict.fromkeys(metrics, "at-least")
+            text = f"it had not ended after {timeout_s:g} s and counts with that time"
+            gates_found.append(GateFinding("limit", text, fatal=False))
+            if (name := _primary(self.session, label)) not in metrics:
+                gates_found.append(GateFinding("exit-status", f"{text}; {name} is missing"))
+            return Outcome(metrics, {**facts, "censored": True}, tuple(gates_found), bounds=bounds,
+                           output=output)  # fmt: skip
+        failure = ended.failure(kind.ok_exit)
+        if failure:
+            text = f"{failure}: {ended.last_lines(1)[:200]}".rstrip(": ")
+            gates_found.append(GateFinding("exit-status", text, fatal=not kind.ignore_exit))
+        read = written_file(self._directory, began)
+        values, bounds, missing = self._values(kind, label, ended, read)
+        gates_found += [] if failure and not kind.ignore_exit else missing
+        usage = {k: v for k, v in ended.usage.items() if not k.startswith("own_")}
+        facts["cpu_share"] = usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
+        if ended.elapsed_s < SHORT_OF_LAUNCHES * self.launch_cost_s:
+            text = f"{ended.elapsed_s:.2g} s is less than {SHORT_OF_LAUNCHES} times a start"
+            gates_found.append(GateFinding("too-short", text, fatal=False))
+        metrics = {"elapsed_s": ended.elapsed_s, "elapsed_synced_s": synced_s, **usage, **values}
+        return Outcome(metrics, facts, tuple(gates_found), bounds=bounds, output=output)
+
+    def _values(
+        self, kind: Command, label: str, ended: Ended, read: Callable[[str], bytes | None]
+    ) -> tuple[dict[str, float], dict[str, str], list[GateFinding]]:
+        """Numbers out of the output: (value by metric, bounds, gates that did not hold)."""
+        values, missing = self.readers[label].read(ended.stdout, ended.stderr, read)
+        if not isinstance(kind, FioJob):
+            return values, {}, missing
+        try:
+            found, bounds = kind.values_of(ended.stdout)
+        except SpecError as error:
+            return values, {}, [*missing, GateFinding("no-value", str(error))]
+        return {**values, **found}, bounds, missing
+
+    def _count_failures(
+        self, kind: Command, label: str, candidate: Candidate, ended: Ended
+    ) -> None:
+        """CommandFailed when one candidate's runs fail again and again."""
+        key = (label, candidate.label)
+        failure = "" if kind.ignore_exit else ended.failure(kind.ok_exit)
+        self._failures[key] = self._failures[key] + 1 if failure else 0
+        if self._failures[key] >= ATTEMPTS_MAX:
+            raise CommandFailed(
+                f"{label} {failure} {ATTEMPTS_MAX} times in a row under {candidate.label}:\n"
+                f"{ended.last_lines(20)}",
+                "run it by hand under that scheduler, or allow it: --ok-exit STATUS",
+            )
+
+    def _rehearse(self, label: str, kind: Command) -> Rehearsal:
+        """One run, not measured: does it start, end, print its metrics and use the queues?"""
+        tokens = self._tokens(0)
+        self._phase(label, kind, "prepare_run", kind.prepare_run, self.standing, tokens)
+        drain(self._directory, self._queues, kind.settle_s)
+        self._cache(kind)
+        before = _moved(self._queues)
+        began = time.time()
+        ended, synced_s = self._run(kind, tokens, kind.timeout_s or None)
+        moved = {
+            queue: sum(now) - sum(before[queue]) for queue, now in _moved(self._queues).items()
+        }
+        if not kind.keep_daemons and (left := self.work.end()):
+            self.report(f"{label}: left behind and ended: {', '.join(sorted(set(left)))}")
+        self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
+        if ended.timed_out:
+            raise HostError(
+                f"{label}: had not ended after its --timeout of {kind.timeout_s:g} s, in the "
+                "rehearsal already",
+                "give it more time",
+            )
+        if ended.output_exceeded:
+            raise HostError(
+                f"{label}: printed more than {kind.output_limit_bytes} bytes in the rehearsal",
+                "print less, or raise --output-limit",
+            )
+        if failure := ended.failure(kind.ok_exit):
+            self._rehearsal_failed(kind, label, failure, ended)
+        read = written_file(self._directory, began)
+        values, _, missing = self._values(kind, label, ended, read)
+        if missing:
+            raise HostError(f"{label}: in the rehearsal {missing[0].detail}",
+                            "mend --metric; the output is what the command printed")  # fmt: skip
+        self._check_queues(label, kind, ended, moved)
+        timeout_s = kind.timeout_s or max(TIMEOUT_FACTOR * synced_s, TIMEOUT_LEAST_S)
+        share = ended.usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
+        return Rehearsal(synced_s, share, moved, timeout_s, values)
+
+    def _rehearsal_failed(self, kind: Command, label: str, failure: str, ended: Ended) -> None:
+        """A command that fails now and then may go on; one that fails twice cannot be measured."""
+        if kind.ignore_exit:
+            return
+        again, _ = self._run(kind, self._tokens(0), kind.timeout_s or None)
+        self.work.end()
+        if again.failure(kind.ok_exit) or again.timed_out:
+            raise HostError(
+                f"{label}: {failure} in the rehearsal:\n{ended.last_lines(20)}",
+                "run it by hand in that directory, as that user; or allow it: --ok-exit STATUS",
+            )
+        self.report(f"{label}: {failure} in the rehearsal, and succeeded when it was repeated")
+
+    def _check_queues(
+        self, label: str, kind: Command, ended: Ended, moved: Mapping[str, int]
+    ) -> None:
+        """HostError when the command's I/O does not reach the queues that are switched."""
+        if kind.anyway or not self.session.queues:
+            return
+        on_queues = sum(moved.values())
+        own = ended.usage.get("own_read_bytes", 0.0) + ended.usage.get("own_dirtied_bytes", 0.0)
+        names = ", ".join(moved)
+        if on_queues == 0:
+            raise HostError(
+                f"{label}: moved nothing on {names}: no scheduler there can matter to it",
+                "work in @dir@, use --cache cold, or measure it nevertheless: --anyway",
+            )
+        if own > IGNORED_BYTES and on_queues < SHARE_ON_QUEUES * own:
+            raise HostError(
+                f"{label}: moved {int(own) >> 10} KiB, of which {on_queues >> 10} KiB were on "
+                f"{names}",
+                "its files are elsewhere: use @dir@ in the command, or --anyway",
+            )
+
+    def _phase(
+        self,
+        label: str,
+        kind: Command,
+        name: str,
+        line: str,
+        group: WorkGroup,
+        tokens: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Run a phase's shell line, if there is one; HostError when it fails."""
+        if not line:
+            return
+        started = launch.launch_of(
+            kind, line, tokens or self._tokens(0), group, timeout_s=PHASE_TIMEOUT_S
+        )
+        ended = launch.run(started, _Standing(group))
+        if ended.timed_out or (failure := ended.failure()):
+            why = f"did not end in {PHASE_TIMEOUT_S:g} s" if ended.timed_out else failure
+            raise HostError(
+                f"{label}: {name} {line!r} {why}:\n{ended.last_lines(20)}".rstrip(":\n"),
+                "run it by hand, in the same directory and as the same user",
+            )
+
+    def _cache(self, kind: Command) -> str:
+        mounted = None
+        target = self.session.admitted.experiment.target
+        if self._is_scratch and self._directory.is_mount():
+            mounted = (str(self.session.target.raw_path), target.filesystem or "ext4")
+        done = cache.set_cache(kind.cache, self.control, self._directory, mounted)
+        if kind.cache == "cold" and (program := program_path(kind.command()[0])):
+            cache.touch_program(program, self._directory)
+        return done
+
+    def _copy_in(self, kind: Command) -> None:
+        """Put a copy of what the command works on into the target's directory."""
+        if not kind.copy_in:
+            return
+        if kind.fresh == "run" and self._is_scratch:
+            for path in self._directory.iterdir():
+                if path.name != "lost+found":
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+        source = Path(kind.copy_in).resolve()
+        into = self._directory / source.name
+        if source.is_dir():
+            if into.exists():
+                shutil.rmtree(into)
+            shutil.copytree(source, into, symlinks=True)
+        else:
+            shutil.copy2(source, into)
+        if kind.user:
+            _give(into, kind.user)
+
+    def _own_target(self, kind: Command) -> None:
+        """A file system of ours belongs to the user of the command."""
+        if self._is_scratch and kind.user:
+            shutil.chown(self._directory, kind.user)
+        if self._is_scratch:
+            self._directory.chmod(0o755)
+            self._directory.parent.chmod(0o711)  # ours: the state directory's mount point
+
+    def _set_as_found(self) -> None:
+        for queue, scheduler in self._as_found.items():
+            self.control.set_scheduler(queue, scheduler)
+
+    def _tokens(self, seed: int) -> dict[str, Any]:
+        self._number += 1
+        device = str(self.session.target.raw_path)
+        return {"dir": self._directory, "device": device, "run": f"{self._number:06d}",
+                "seed": f"{seed:020d}"}  # fmt: skip
+
+    @property
+    def _directory(self) -> Path:
+        assert self.session.target.directory is not None
+        return self.session.target.directory
+
+    @property
+    def _queues(self) -> tuple[str, ...]:
+        device = self.session.target.device
+        return self.session.queues or ((device,) if device else ())
+
+
+class _Standing(WorkGroup):
+    """What a phase starts may go on: a time limit ends the phase, not the servers before it."""
+
+    def __init__(self, group: WorkGroup) -> None:
+        self._group = group
+        self.path = group.path
+        self._sessions, self._joined = set(), ()
+
+    def started(self, pid: int) -> None:
+        """The phase belongs to the group that stands."""
+        self._group.started(pid)
+
+
+def _moved(queues: Sequence[str]) -> dict[str, tuple[int, int]]:
+    return {queue: gates.device_bytes(queue) for queue in queues}
+
+
+def _primary(session: IoSession, label: str) -> str:
+    workloads = session.admitted.experiment.workloads
+    return next(each.metric for each in workloads if each.label == label)
+
+
+def _ends(text: bytes) -> bytes:
+    """The first and last MiB of an output."""
+    if len(text) <= 2 * KEPT_OUTPUT_BYTES:
+        return text
+    return text[:KEPT_OUTPUT_BYTES] + b"\n[...]\n" + text[-KEPT_OUTPUT_BYTES:]
+
+
+def _give(path: Path, user: str) -> None:
+    """Make a copy of ours a user's, with all below."""
+    entry = pwd.getpwnam(user)
+    for each in (path, *(path.rglob("*") if path.is_dir() else ())):
+        os.chown(each, entry.pw_uid, entry.pw_gid, follow_symlinks=False)

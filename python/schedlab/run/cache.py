@@ -1,0 +1,117 @@
+"""The state of the page cache before a command runs: cold for its target alone, or as asked."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedlab.host import owned
+from schedlab.kinds.startup import shared_libraries
+from schedlab.run.drain import syncfs
+
+if TYPE_CHECKING:
+    from schedlab.host.control import Control
+    from schedlab.kinds.command import Cache
+
+FILES_MAX = 200_000
+_CHUNK_BYTES = 1 << 20
+
+
+def set_cache(
+    cache: Cache, control: Control, directory: Path, mounted: tuple[str, str] | None
+) -> str:
+    """Bring the cache into a state; what was done, in a word.
+
+    `mounted` is (device, file system) where the directory is the root of a file system of ours:
+    taking it off and mounting it again empties its cache in one step.
+    """
+    if cache == "drop":
+        control.drop_caches()
+        return "dropped"
+    if cache == "warm":
+        read_files(directory, _memory_bytes() // 2)
+        return "warm"
+    if cache == "as-is":
+        return "as-is"
+    if mounted is not None:
+        with contextlib.suppress(OSError):
+            remount(directory, *mounted)
+            return "remounted"
+    return f"emptied of {evict(directory)} files"
+
+
+def remount(directory: Path, device: str, kind: str) -> None:
+    """Unmount and mount a file system of ours; OSError EBUSY when a process works in it."""
+    libc_umount(directory)
+    owned.mount(device, directory, kind)
+
+
+def libc_umount(directory: Path) -> None:
+    """umount(2)."""
+    import ctypes
+
+    if ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(directory), 0):
+        code = ctypes.get_errno()
+        raise OSError(code or errno.EIO, os.strerror(code), str(directory))
+
+
+def evict(directory: Path) -> int:
+    """Drop the cached pages of every file below a directory; how many files. Needs no root."""
+    syncfs(directory)
+    count = 0
+    for path in _files(directory):
+        with contextlib.suppress(OSError):
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+                count += 1
+            finally:
+                os.close(handle)
+    return count
+
+
+def read_files(directory: Path, limit_bytes: int) -> None:
+    """Read the files below a directory, up to a number of bytes."""
+    left = limit_bytes
+    for path in _files(directory):
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            while left > 0 and (chunk := file.read(_CHUNK_BYTES)):
+                left -= len(chunk)
+
+
+def touch_program(program: str, directory: Path) -> None:
+    """Read a program and its libraries once, unless they are on the target itself: only what is
+    compared shall be cold."""
+    for path in (Path(program), *shared_libraries(program)):
+        if not path.is_relative_to(directory):
+            with contextlib.suppress(OSError):
+                path.read_bytes()
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    """Regular files below a directory, on its own file system, following no link."""
+    device, count = directory.stat().st_dev, 0
+    for folder, names, files in os.walk(directory):
+        names[:] = [n for n in names if _device(Path(folder) / n) == device]
+        for name in files:
+            path = Path(folder) / name
+            if path.is_file() and not path.is_symlink():
+                yield path
+                count += 1
+                if count >= FILES_MAX:
+                    return
+
+
+def _device(path: Path) -> int:
+    try:
+        return path.lstat().st_dev
+    except OSError:
+        return -1
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,59 @@
+"""Waiting until the queues under a target have fallen silent, so that no run pays for another's
+dirty pages."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from schedlab.errors import GateError, HostError
+
+QUIET_S = 0.3
+POLL_S = 0.02
+
+
+def syncfs(directory: Path) -> None:
+    """Write out what is dirty on one file system (syncfs(2)); others are not waited for."""
+    handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(handle):
+            error = ctypes.get_errno()
+            raise HostError(f"syncfs {directory}: {os.strerror(error)}", "see `dmesg`")
+    finally:
+        os.close(handle)
+
+
+def drain(directory: Path, queues: Sequence[str], patience_s: float) -> float:
+    """Sync, then wait until nothing is in flight and no sector moved for 300 ms; seconds it took.
+
+    GateError `not-quiet` when a queue does not fall silent.
+    """
+    began = time.monotonic()
+    syncfs(directory)
+    quiet_since, before = time.monotonic(), _activity(queues)
+    while time.monotonic() - quiet_since < QUIET_S:
+        if time.monotonic() - began > patience_s:
+            raise GateError(
+                "not-quiet",
+                f"{', '.join(queues)}: still at work after {patience_s:g} s",
+                "something else writes there: see `iotop`, or raise settle_s",
+            )
+        time.sleep(POLL_S)
+        now = _activity(queues)
+        if now != before or _in_flight(queues):
+            quiet_since, before = time.monotonic(), now
+    return time.monotonic() - began
+
+
+def _activity(queues: Sequence[str]) -> tuple[str, ...]:
+    """Sectors read and written so far, per queue (Documentation/block/stat.rst)."""
+    stats = (Path(f"/sys/block/{queue}/stat").read_text().split() for queue in queues)
+    return tuple(f"{fields[2]} {fields[6]}" for fields in stats)
+
+
+def _in_flight(queues: Sequence[str]) -> int:
+    counts = (Path(f"/sys/block/{queue}/inflight").read_text().split() for queue in queues)
+    return sum(int(count) for each in counts for count in each)

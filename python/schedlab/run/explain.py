@@ -1,0 +1,124 @@
+"""The explanatory run: one more run per candidate with a capture of the block layer, never scored.
+
+It says where the requests of each actor waited: for the driver's tag, in the scheduler, in the
+device. The capture costs time, so its run is another run than those that were judged, and it is
+stored apart from them, in `explanations.json` and `raw/capture-N.json` of the result folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from schedlab.design.plan import cell_seed
+from schedlab.errors import GateError, HostError
+from schedlab.kinds.engine import watching_workers
+from schedlab.run.admitted import Admitted
+from schedlab.run.session import Session
+from schedlab.spec import AA_SUFFIX, Cell, Verdict, explanations
+from schedlab.store.folder import Folder
+
+CLASSES_MAX = 15
+SECONDS_MAX = 120
+# A ratio from which a difference is worth an explanation, decided or not.
+LARGE = 1.3
+WORKLOADS_MAX = 3
+
+
+class Capture:
+    """A capture of one device that begins when the processes of a job are known.
+
+    `problem` says why there is none; `result` is as documented in crates/trace/src/blocks.rs.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.problem = ""
+        self.result: dict[str, Any] | None = None
+        self._running: Any = None
+
+    def begin(self, workers: Sequence[Mapping[str, Any]]) -> None:
+        """Start with a class for each group (name, process ids); only the first job counts."""
+        from schedlab import _core
+
+        if self._running is not None or self.problem:
+            return
+        classes = [{"name": g["name"], "pids": g["ids"]} for g in workers[:CLASSES_MAX]]
+        options = {"device": self.device, "classes": classes, "seconds_max": SECONDS_MAX}
+        try:
+            self._running = _core.BlockCapture(json.dumps(options))
+        except (OSError, RuntimeError, ValueError, HostError) as error:
+            self.problem = str(error)
+
+    def end(self) -> None:
+        """Stop and keep what was captured."""
+        if self._running is None:
+            self.problem = self.problem or "the workload started no processes that could be watched"
+            return
+        try:
+            self.result = json.loads(self._running.finish())
+        except (OSError, RuntimeError, ValueError) as error:
+            self.problem = str(error)
+
+
+@contextmanager
+def capturing(device: str) -> Iterator[Capture]:
+    """Capture the next job of the engine in this thread."""
+    capture = Capture(device)
+    with watching_workers(capture.begin):
+        try:
+            yield capture
+        finally:
+            capture.end()
+
+
+def worth_explaining(verdict: Verdict) -> tuple[str, ...]:
+    """The workloads with a decided or large difference, the largest first."""
+    sizes: dict[str, float] = {}
+    for of in verdict.workloads.values():
+        ratios = [max(pair.ratio, 1 / pair.ratio) for pair in of.pairs if pair.ratio > 0]
+        decided = any(pair.verdict in ("better", "worse") for pair in of.pairs)
+        largest = max(ratios, default=1.0)
+        if (decided or largest >= LARGE) and not (of.nothing_to_order or of.control):
+            sizes[of.workload] = max(largest, sizes.get(of.workload, 0.0))
+    return tuple(sorted(sizes, key=lambda label: -sizes[label])[:WORKLOADS_MAX])
+
+
+def explain(
+    admitted: Admitted, folder: Folder, session: Session, workloads: Iterable[str]
+) -> str | None:
+    """Run every candidate once more on these workloads with a capture, and store what it saw.
+
+    Why nothing can be captured here, in words; None when it was. A run that fails a gate counts:
+    it is not scored. Errors of the host end it as they end a measurement.
+    """
+    target = getattr(session, "target", None)
+    device = getattr(target, "device", None)
+    if not device:
+        return "the files are not on a single block device"
+    experiment = admitted.experiment
+    chosen = [work for work in experiment.workloads if work.label in set(workloads)]
+    rows: list[dict[str, Any]] = []
+    for work in chosen:
+        seed = cell_seed(experiment.seed, 0, work.label)
+        for position, candidate in enumerate(experiment.candidates):
+            if candidate.label.endswith(AA_SUFFIX):
+                continue
+            cell = Cell(0, position, work.label, candidate.label, seed)
+            with capturing(f"/dev/{device}") as capture:
+                try:
+                    session.measure(cell, work, candidate)
+                except GateError:
+                    continue
+            if capture.result is None:
+                return capture.problem
+            name = folder.write_capture(len(rows), capture.result)
+            groups = [vars(each) for each in explanations(capture.result)]
+            rows.append(
+                {"workload": work.label, "candidate": candidate.label, "capture": name,
+                 "groups": groups}
+            )  # fmt: skip
+            folder.write_explanations(rows)
+    return None

@@ -1,0 +1,332 @@
+"""Starting commands for a measurement: a cgroup of their own, a limit, what they printed and left.
+
+The start itself is the compiled module's (crates/load/src/launch.rs): the clock is read directly
+before the fork. Output goes to memory, so that logging does not write to the measured disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlab.errors import GateError, HostError
+from schedlab.host import owned
+from schedlab.kinds.launching import Launching, program_path, replaced
+from schedlab.spec import GateFinding
+
+if TYPE_CHECKING:
+    from schedlab.host.control import Control
+
+POLL_S = 0.1
+TERM_PATIENCE_S = 2.0
+LAUNCH_TRIES = 7
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is started; `scheduling` as `Attributes` of crates/load/src/cpu/attributes.rs."""
+
+    argv: Sequence[str]
+    directory: Path
+    environment: Mapping[str, str]
+    user: str = ""
+    stdin: str = ""
+    cgroups: Sequence[str] = ()
+    scheduling: Mapping[str, Any] | None = None
+    cpus: Sequence[int] = ()
+    timeout_s: float | None = None
+    output_limit_bytes: int = 64 * MIB
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended. `status` is None when a signal ended it; `timed_out` when we did."""
+
+    elapsed_s: float
+    status: int | None
+    signal: int | None
+    timed_out: bool
+    output_exceeded: bool
+    stdout: bytes
+    stderr: bytes
+    usage: Mapping[str, float] = field(default_factory=dict)
+
+    def failure(self, ok_exit: Sequence[int] = (0,)) -> str:
+        """Why it did not succeed, in words; empty when it did or was stopped at its limit."""
+        if self.timed_out or self.output_exceeded:
+            return ""
+        if self.signal is not None:
+            return f"was killed by {signal.Signals(self.signal).name}"
+        return "" if self.status in ok_exit else f"exited with status {self.status}"
+
+    def last_lines(self, count: int) -> str:
+        """The last lines of stderr, or of stdout when it printed no errors."""
+        text = (self.stderr.strip() or self.stdout.strip()).decode(errors="replace")
+        return "\n".join(text.splitlines()[-count:])
+
+
+class WorkGroup:
+    """The processes that a command starts: a cgroup of ours, or without one their sessions."""
+
+    def __init__(self, control: Control | None, name: str) -> None:
+        self._sessions: set[int] = set()
+        self._joined: tuple[str, ...] = ()
+        self.path: Path | None = None
+        if control is not None and os.geteuid() == 0:
+            self.path = control.cgroup(name, root=hierarchy())
+
+    @classmethod
+    def of(cls, group: WorkGroup, joined: Sequence[str]) -> WorkGroup:
+        """The same processes, which join further cgroups by these files."""
+        made = cls.__new__(cls)
+        made.path, made._sessions, made._joined = group.path, group._sessions, tuple(joined)
+        return made
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files through which a process joins."""
+        own = (str(self.path / "cgroup.procs"),) if self.path else ()
+        return (*own, *self._joined)
+
+    def started(self, pid: int) -> None:
+        """A command was started in a session of its own."""
+        self._sessions.add(pid)
+
+    def members(self) -> list[tuple[int, str]]:
+        """(process id, name) of everything that still runs in it."""
+        if self.path:
+            with contextlib.suppress(OSError):
+                pids = (self.path / "cgroup.procs").read_text().split()
+                return [(int(pid), _name(int(pid))) for pid in pids if int(pid)]
+            return []
+        return [(pid, _name(pid)) for pid in _pids() if _session(pid) in self._sessions]
+
+    def end(self) -> list[str]:
+        """End what is left: TERM, then KILL; the names of what there was."""
+        left = self.members()
+        for number, patience_s in ((signal.SIGTERM, TERM_PATIENCE_S), (signal.SIGKILL, 10.0)):
+            for pid, _ in self.members():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            if owned.wait_until(lambda: not self.members(), patience_s):
+                break
+        return [name for _, name in left]
+
+
+def paths_of(*groups: WorkGroup) -> tuple[Path, ...]:
+    """The cgroups of these groups, where they have one."""
+    return tuple(group.path for group in groups if group.path)
+
+
+def noted(findings: Sequence[GateFinding]) -> list[GateFinding]:
+    """Findings that are told and discard no run: a machine with daemons is what is measured."""
+    return [replace(each, fatal=False) for each in findings]
+
+
+def hierarchy() -> Path | None:
+    """The root of the hierarchy of our cgroups: None for v2, else v1's pids or freezer."""
+    try:
+        owned.cgroup_root()
+    except HostError:
+        for name in ("pids", "freezer"):
+            root = Path("/sys/fs/cgroup") / name
+            if (root / "cgroup.procs").exists():
+                return root
+        raise
+    return None
+
+
+def run(launch: Launch, group: WorkGroup) -> Ended:
+    """Start a command and await its end, or end it at its limit.
+
+    HostError naming the step when the kernel does not start it so. Ctrl-C ends the command.
+    """
+    from schedlab import _core
+
+    with _streams(launch.stdin) as streams:
+        order = _order(launch, group, streams)
+        try:
+            child = _core.Launched(json.dumps(order))
+        except OSError as error:
+            raise _refused(error, launch) from error
+        group.started(child.pid())
+        try:
+            timed_out, exceeded, ending = _await(child, launch, streams)
+        except BaseException:
+            group.end()
+            raise
+        if timed_out or exceeded:
+            group.end()
+            ending = child.wait(10.0)
+        found = json.loads(ending) if ending else {}
+        stdout, stderr = (_content(fd, launch.output_limit_bytes) for fd in streams[1:])
+    return Ended(
+        elapsed_s=found.get("elapsed_ns", 0) / 1e9,
+        status=found.get("status"),
+        signal=found.get("signal"),
+        timed_out=timed_out,
+        output_exceeded=exceeded,
+        stdout=stdout,
+        stderr=stderr,
+        usage=_usage(found),
+    )
+
+
+def launch_of(
+    kind: Launching,
+    line: str,
+    tokens: Mapping[str, Any],
+    group: WorkGroup,
+    **options: Any,
+) -> Launch:
+    """The launch of a phase's shell line, or (empty) of the command itself."""
+    words = ("/bin/sh", "-c", line) if line else kind.command()
+    names = (("DIRECTORY", "dir"), ("DEVICE", "device"), ("RUN", "run"), ("SEED", "seed"))
+    facts = {f"SCHEDLAB_{name}": str(tokens[key]) for name, key in names}
+    return Launch(
+        argv=[replaced(word, tokens) for word in words],
+        directory=Path(tokens["dir"]),
+        environment=kind.environment_of(facts),
+        user=kind.user,
+        stdin=kind.stdin,
+        cgroups=group.files,
+        output_limit_bytes=kind.output_limit_bytes,
+        **options,
+    )
+
+
+def launch_cost_s() -> float:
+    """Median time from the fork to the end of `/bin/true`: it is in every elapsed time."""
+    group = WorkGroup(None, "cost")
+    launch = Launch(["/bin/true"], Path("/"), {"PATH": "/usr/bin:/bin"}, timeout_s=10)
+    return statistics.median(run(launch, group).elapsed_s for _ in range(LAUNCH_TRIES))
+
+
+def _order(launch: Launch, group: WorkGroup, streams: Sequence[int]) -> dict[str, Any]:
+    program = program_path(launch.argv[0], launch.environment.get("PATH"))
+    if program is None:
+        raise HostError(
+            f"program {launch.argv[0]!r} is not found", "give its whole path, or install it"
+        )
+    order: dict[str, Any] = {
+        "program": program,
+        "argv": list(launch.argv),
+        "environment": [f"{k}={v}" for k, v in launch.environment.items()],
+        "directory": str(launch.directory),
+        "streams": list(streams),
+        "cgroups": list(dict.fromkeys([*group.files, *launch.cgroups])),
+        "scheduling": launch.scheduling,
+        "cpus": list(launch.cpus),
+    }
+    if launch.user:
+        order["user"] = _ids(launch.user)
+    return order
+
+
+def _ids(user: str) -> dict[str, Any] | None:
+    """The ids of a user; None when that is who we are."""
+    import pwd
+
+    entry = pwd.getpwnam(user)
+    if entry.pw_uid == os.geteuid():
+        return None
+    groups = os.getgrouplist(user, entry.pw_gid)
+    return {"uid": entry.pw_uid, "gid": entry.pw_gid, "groups": groups}
+
+
+def _await(child: Any, launch: Launch, streams: Sequence[int]) -> tuple[bool, bool, str | None]:
+    """(reached its time limit, printed too much, how it ended as JSON or None)."""
+    began = time.monotonic()
+    while True:
+        left = POLL_S
+        if launch.timeout_s is not None:
+            left = min(left, max(0.0, began + launch.timeout_s - time.monotonic()))
+        if ending := child.wait(left):
+            return False, False, ending
+        if launch.timeout_s is not None and time.monotonic() - began >= launch.timeout_s:
+            return True, False, None
+        if any(os.fstat(fd).st_size > launch.output_limit_bytes for fd in streams[1:]):
+            return False, True, None
+
+
+@contextlib.contextmanager
+def _streams(stdin: str) -> Iterator[tuple[int, int, int]]:
+    """Descriptors for the standard streams: a file or nothing, and two files in memory."""
+    fds: list[int] = []
+    try:
+        fds.append(os.open(stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        fds += [os.memfd_create(name) for name in ("schedlab-stdout", "schedlab-stderr")]
+        for fd in fds[1:]:
+            os.fchmod(fd, 0o666)  # a command of another user may open /dev/stdout
+        yield (fds[0], fds[1], fds[2])
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def _content(fd: int, limit_bytes: int) -> bytes:
+    size = min(os.fstat(fd).st_size, limit_bytes)
+    return os.pread(fd, size, 0)
+
+
+def _usage(found: Mapping[str, Any]) -> dict[str, float]:
+    if not found:
+        return {}
+    user_s, system_s = found["user_ns"] / 1e9, found["system_ns"] / 1e9
+    return {
+        "cpu_s": user_s + system_s,
+        "user_s": user_s,
+        "system_s": system_s,
+        "rss_bytes": float(found["rss_bytes"]),
+        "major_faults": float(found["major_faults"]),
+        "context_switches": float(found["voluntary_switches"] + found["involuntary_switches"]),
+        "own_read_bytes": float(found["read_bytes"]),
+        "own_dirtied_bytes": float(found["dirtied_bytes"]),
+    }
+
+
+def _refused(error: OSError, launch: Launch) -> HostError | GateError:
+    """What the kernel said no to, and what helps."""
+    step, who = str(error.filename), f" as {launch.user}" if launch.user else ""
+    what = {
+        "program": (f"cannot execute {launch.argv[0]}{who}", "is it executable by that user?"),
+        "directory": (
+            f"{launch.directory} cannot be entered{who}",
+            "chmod a+x the directories above it, or --user root",
+        ),
+        "user": (f"cannot become {launch.user}", "run it with sudo"),
+        "cgroup": ("cannot join the cgroup", "run it as root, outside of a container"),
+        "policy": (f"the kernel refuses the policy {launch.scheduling}", "see `schedlab doctor`"),
+        "affinity": (f"no such CPU: {launch.cpus}", "choose others with --cpus"),
+    }
+    text, hint = what.get(step, (f"cannot start {launch.argv[0]}{who}", "see ulimit -u"))
+    return HostError(f"{text}: {error.strerror}", hint)
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return "?"
+
+
+def _pids() -> Iterator[int]:
+    return (int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
+
+
+def _session(pid: int) -> int:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return -1
+    state, _, _, session = stat.rpartition(")")[2].split()[:4]
+    return -1 if state == "Z" else int(session)

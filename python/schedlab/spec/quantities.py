@@ -1,0 +1,70 @@
+"""Sizes, times and shares as people write them: `64k`, `1.5s`, `2%`; and back as text."""
+
+from __future__ import annotations
+
+import re
+
+from schedlab.errors import SpecError
+
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_TIMES = {"": 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `64k`, `1G` or `4KiB`, in powers of 1024; SpecError for anything else."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    if not match or float(match[1]) <= 0:
+        raise SpecError(f"{text!r} is not a size", "write for example 64k, 16M or 1G")
+    return round(float(match[1]) * _SIZES[match[2]])
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of `500ms`, `30s`, `10m` or `1h`; a bare number is seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
+    if not match or match[2] not in _TIMES or float(match[1]) <= 0:
+        raise SpecError(f"{text!r} is not a duration", "write for example 500ms, 30s or 10m")
+    return float(match[1]) * _TIMES[match[2]]
+
+
+def parse_share(text: str) -> float:
+    """The fraction of `2%` or `0.02`, above 0 and below 1."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", text.strip())
+    fraction = float(match[1]) / (100 if match[2] else 1) if match else 0.0
+    if not 0 < fraction < 1:
+        raise SpecError(f"{text!r} is not a share", "write for example 2%")
+    return fraction
+
+
+def parse_quantity(key: str, value: object) -> object:
+    """A value of a file whose key ends in its unit, text turned into a number.
+
+    `size_bytes = "256M"` and `seconds = "1.5s"` are read as people write them; everything else is
+    returned as it is.
+    """
+    if isinstance(value, list) and key.endswith("_bytes"):
+        return [parse_quantity(key, item) for item in value]
+    if not isinstance(value, str):
+        return value
+    if key.endswith("_bytes"):
+        return parse_size(value)
+    if key.endswith("_ms"):
+        return parse_duration(value) * 1e3
+    if key == "seconds" or key.endswith(("_s", "_seconds")):
+        return parse_duration(value)
+    return value
+
+
+def size_text(size_bytes: int) -> str:
+    """4096 as `4 KiB`: the largest unit that divides it."""
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if size_bytes >> shift and size_bytes % (1 << shift) == 0:
+            return f"{size_bytes >> shift} {unit}"
+    return f"{size_bytes} B"
+
+
+def duration_text(seconds: float) -> str:
+    """`45 s`, `12 min`, `2 h 5 min`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

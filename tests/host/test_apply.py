@@ -1,0 +1,262 @@
+"""Apply, status, undo: real loop devices, and trees of rules as distributions ship them."""
+
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.app import applied
+from schedlab.app.apply import Choice, Request, apply, choice_of, planned, warnings
+from schedlab.app.undo import status, undo
+from schedlab.cli import cli
+from schedlab.errors import HostError, SpecError
+from schedlab.host import knobs, udev
+from schedlab.spec import Candidate
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
+    reason="needs root and loop devices",
+)
+SUSE = """\
+# set optimal I/O scheduler
+SUBSYSTEM!="block", GOTO="scheduler_end"
+ACTION!="add|change", GOTO="scheduler_end"
+ENV{DEVTYPE}!="disk", GOTO="scheduler_end"
+KERNEL=="loop*|dm-*", TEST=="no-such-file", GOTO="scheduler_end"
+ATTR{queue/rotational}=="1", ATTR{queue/scheduler}="bfq"
+ATTR{queue/rotational}=="0", \\
+  ATTR{queue/scheduler}="kyber"
+LABEL="scheduler_end"
+"""
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    tree = tmp_path / "root"
+    for name in ("etc/udev/rules.d", "usr/lib/udev/rules.d", "run/udev/rules.d"):
+        (tree / name).mkdir(parents=True)
+    (tree / "usr/lib/udev/rules.d/60-io-scheduler.rules").write_text(SUSE)
+    return tree
+
+
+@pytest.fixture
+def device(tmp_path):
+    image = tmp_path / "image"
+    image.write_bytes(b"\0" * (8 << 20))
+    command = ["/usr/sbin/losetup", "--find", "--show", image]
+    made = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    yield Path(made).name
+    subprocess.run(["/usr/sbin/losetup", "--detach", made], check=True)
+
+
+@pytest.fixture
+def lasting(monkeypatch):
+    """Loop devices get no lasting rule; here they stand for disks."""
+    monkeypatch.setattr("schedlab.app.apply.UNLASTING", ())
+
+
+def tree(root):
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file()
+    }
+
+
+def choice(scheduler, **tunables):
+    return Choice(Candidate(scheduler, {"scheduler": scheduler, **tunables}))
+
+
+def quiet(_):
+    pass
+
+
+@needs_root
+def test_what_is_applied_holds_and_is_undone_byte_by_byte(root, device, lasting):
+    queue = knobs.queue_of(device)
+    before, rules = knobs.snapshot(queue), tree(root)
+    request = Request((f"/dev/{device}",), persist=True, root=root)
+    (record,) = apply(choice("bfq", low_latency=0, read_ahead_kb=64), request, quiet)
+    now = knobs.snapshot(queue)
+    assert (now["scheduler"], now["iosched/low_latency"], now["read_ahead_kb"]) == (
+        "bfq",
+        "0",
+        "64",
+    )
+    (found,) = status(root)
+    assert found.holds
+    assert found.after_reboot.startswith("bfq (90-schedlab.rules)")
+    text = (root / "etc/udev/rules.d/90-schedlab.rules").read_text()
+    assert text.index("queue/scheduler") < text.index("iosched/low_latency")
+    assert record.originals
+    assert undo([device], False, quiet) == [device]
+    assert knobs.snapshot(queue) == before
+    assert tree(root) == rules
+    assert applied.load_all() == []
+
+
+@needs_root
+def test_a_second_apply_keeps_what_was_before_the_first(root, device):
+    queue = knobs.queue_of(device)
+    before = knobs.snapshot(queue)
+    request = Request((device,), root=root)
+    apply(choice("bfq", low_latency=0), request, quiet)
+    apply(choice("kyber"), request, quiet)
+    assert knobs.snapshot(queue)["scheduler"] == "kyber"
+    undo([], True, quiet)
+    assert knobs.snapshot(queue) == before
+
+
+@needs_root
+def test_a_foreign_change_is_left_and_named(root, device):
+    queue = knobs.queue_of(device)
+    apply(choice("bfq"), Request((device,), root=root), quiet)
+    (queue / "scheduler").write_text("kyber")
+    assert not status(root)[0].holds
+    said = []
+    undo([device], False, said.append)
+    assert "kyber" in said[0]
+    assert knobs.read_value(queue / "scheduler") == "kyber"
+
+
+@needs_root
+def test_after_a_reboot_only_our_file_goes(root, device, lasting, monkeypatch, tmp_path):
+    queue, rules = knobs.queue_of(device), tree(root)
+    apply(choice("bfq"), Request((device,), persist=True, root=root), quiet)
+    (queue / "scheduler").write_text("mq-deadline")  # what the new kernel chose
+    other = tmp_path / "boot_id"
+    other.write_text("another-boot\n")
+    monkeypatch.setattr(applied, "BOOT_ID", other)
+    undo([device], False, quiet)
+    assert tree(root) == rules
+    assert knobs.read_value(queue / "scheduler") == "mq-deadline"
+
+
+@needs_root
+def test_two_devices_share_one_rule_file(root, device, lasting, tmp_path):
+    image = tmp_path / "second"
+    image.write_bytes(b"\0" * (8 << 20))
+    command = ["/usr/sbin/losetup", "--find", "--show", image]
+    made = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    second = Path(made).name
+    try:
+        rules = tree(root)
+        for name, scheduler in ((device, "bfq"), (second, "kyber")):
+            apply(choice(scheduler), Request((name,), persist=True, root=root), quiet)
+        file = root / "etc/udev/rules.d/90-schedlab.rules"
+        assert file.read_text().count("queue/scheduler") == 2
+        undo([device], False, quiet)
+        assert "kyber" in file.read_text()
+        assert "bfq" not in file.read_text()
+        undo([second], False, quiet)
+        assert tree(root) == rules
+    finally:
+        subprocess.run(["/usr/sbin/losetup", "--detach", made], check=True)
+
+
+@needs_root
+def test_what_cannot_be_applied_changes_nothing(root, device):
+    before = knobs.snapshot(knobs.queue_of(device))
+    request = Request((device,), persist=True, root=root)
+    with pytest.raises(SpecError, match="no rule that lasts"):
+        apply(choice("bfq"), request, quiet)
+    with pytest.raises(HostError, match="cfs"):
+        apply(choice("cfs"), Request((device,), root=root), quiet)
+    with pytest.raises(HostError):
+        apply(choice("bfq", nonsense=1), Request((device,), root=root), quiet)
+    assert knobs.snapshot(knobs.queue_of(device)) == before
+    assert applied.load_all() == []
+    assert apply(choice("bfq"), Request((device,), root=root, dry_run=True), quiet) == []
+    assert knobs.snapshot(knobs.queue_of(device)) == before
+    with pytest.raises(SpecError, match="nothing of ours"):
+        undo([device], False, quiet)
+
+
+@needs_root
+def test_a_rule_file_of_somebody_else_is_not_touched(root, device, lasting):
+    file = root / "etc/udev/rules.d/90-schedlab.rules"
+    file.write_text('# mine\nKERNEL=="sda"\n')
+    before = knobs.snapshot(knobs.queue_of(device))
+    with pytest.raises(HostError, match="not ours"):
+        apply(choice("bfq"), Request((device,), persist=True, root=root), quiet)
+    assert knobs.snapshot(knobs.queue_of(device)) == before
+    assert file.read_text().startswith("# mine")
+
+
+def disk(tmp_path, rotational="1", **properties):
+    queue = tmp_path / "sys/block/sdx/queue"
+    queue.mkdir(parents=True)
+    (queue / "rotational").write_text(f"{rotational}\n")
+    (queue / "scheduler").write_text("[none] mq-deadline kyber bfq\n")
+    return udev.Disk("sdx", {"DEVTYPE": "disk", **properties}, tmp_path / "sys", is_known=True)
+
+
+def test_the_rules_of_a_distribution_name_their_winner(root, tmp_path):
+    found = udev.scheduler_settings(disk(tmp_path), root)
+    assert [(s.value, s.line, s.certain) for s in found] == [("bfq", 6, True)]
+    found = udev.scheduler_settings(disk(tmp_path / "b", "0"), root)
+    assert udev.winner(found).value == "kyber"
+    assert udev.scheduler_settings(disk(tmp_path / "c", DEVTYPE="partition"), root) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value", "certain"),
+    [
+        (
+            "61-later.rules",
+            'KERNEL=="sd*", ATTR{queue/scheduler}="mq-deadline"',
+            "mq-deadline",
+            True,
+        ),
+        ("59-final.rules", 'ATTR{queue/scheduler}:="none"', "none", True),
+        ("60-io-scheduler.rules", "# overridden: nothing", None, True),
+        ("99-asks.rules", 'PROGRAM=="/bin/x", ATTR{queue/scheduler}="kyber"', "kyber", False),
+        (
+            "99-runs.rules",
+            "RUN+=\"/bin/sh -c 'echo x > /sys/block/%k/queue/scheduler'\"",
+            "x",
+            False,
+        ),
+        ("99-other.rules", 'KERNEL=="nvme*", ATTR{queue/scheduler}="none"', "bfq", True),
+        ("99-broken.rules", 'KERNEL="sdx" and more', "bfq", True),
+    ],
+)
+def test_later_final_and_overriding_rules(root, tmp_path, name, text, value, certain):
+    (root / "etc/udev/rules.d" / name).write_text(f"{text}\n")
+    last = udev.winner(udev.scheduler_settings(disk(tmp_path), root))
+    if value is None:
+        assert last is None
+        return
+    assert last.value == value or value in last.value
+    assert last.certain is certain
+
+
+@needs_root
+def test_a_conflicting_rule_is_found_and_named(root, device):
+    (root / "etc/udev/rules.d/99-conflict.rules").write_text(
+        f'KERNEL=="{device}", ATTR{{queue/scheduler}}="mq-deadline"\n'
+    )
+    lines = warnings(device, "bfq", Request((device,), root=root))
+    assert any("99-conflict.rules:1" in line and "wins" in line for line in lines)
+    assert any(
+        "99-conflict.rules" in line
+        for line in planned(device, choice("bfq"), Request((device,), root=root))
+    )
+
+
+def test_what_is_typed_is_understood_or_named():
+    assert choice_of("bfq:low_latency=0", ["nr_requests=64"]).candidate.settings == {
+        "scheduler": "bfq", "low_latency": 0, "nr_requests": "64",
+    }  # fmt: skip
+    for what, changes in (("none,bfq", []), ("bfq", ["x"]), ("../x", [])):
+        with pytest.raises(SpecError):
+            choice_of(what, changes)
+
+
+def test_status_of_nothing(root):
+    result = CliRunner().invoke(cli, ["status"])
+    assert result.output == "nothing is applied\n"

@@ -1,0 +1,349 @@
+"""Commands whose truth is known: what they do depends on the scheduler that they find, and what
+schedlab makes of it must agree; the host is as before afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+import tomli_w
+
+from schedlab.app.admit import admit
+from schedlab.app.comparison import Place
+from schedlab.app.measure import Observer, run
+from schedlab.app.own_work import OwnWork, comparison_of, rehearse
+from schedlab.errors import GateError, HostError, SchedlabError, SpecError
+from schedlab.host import owned
+from schedlab.run.admitted import Permission
+from schedlab.run.drain import drain
+from schedlab.spec import Stopping
+from schedlab.spec.convert import to_json
+
+pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
+FIND = 'read -r s < "/sys/block/${SCHEDLAB_DEVICE#/dev/}/queue/scheduler"; '
+SLEEP = FIND + 'case "$s" in *"[bfq]"*) t=0.13;; *) t=0.10;; esac; sleep $t; '
+
+
+def experiment(line: str, *, metrics=(), blocks=2, schedulers="none,bfq", **parameters):
+    work = OwnWork([line], True, metrics=metrics, parameters={"anyway": True, **parameters})
+    return comparison_of(
+        Place(scratch_bytes=64 << 20),
+        work,
+        schedulers=schedulers,
+        stopping=Stopping(blocks=blocks),
+        aa_arm=False,
+        seed=1,
+    )
+
+
+def measured(tmp_path: Path, line: str, **options):
+    """The runs of a small comparison of a shell line."""
+    told: list[str] = []
+    observer = Observer(report=told.append)
+    result = run(experiment(line, **options), tmp_path / "out", observer=observer)
+    assert_nothing_left()
+    return result.folder.runs(), told
+
+
+def assert_nothing_left():
+    """No cgroup of ours is left under any hierarchy that we use."""
+    roots = [owned.cgroup_root()] if Path("/sys/fs/cgroup").exists() else []
+    left = [p for root in roots for p in root.glob(f"{owned.PREFIX}command-*")]
+    assert left == []
+
+
+def values(runs, candidate, metric="elapsed_s"):
+    return [r.metrics[metric] for r in runs if r.candidate == candidate and r.status == "ok"]
+
+
+def test_elapsed_time_and_printed_numbers_follow_the_scheduler(tmp_path):
+    line = SLEEP + 'echo "took $t s"; echo "log {\\"a\\": [{\\"n\\": \\"x\\", \\"t\\": $t}]}"'
+    runs, _ = measured(
+        tmp_path,
+        line,
+        blocks=4,
+        metrics=["elapsed", "took:ms=stdout~took (?<value>[0-9.]+) (?<unit>s)",
+                 'json:s=stdout@a[?n==x].t'],
+    )  # fmt: skip
+    ratio = statistics.median(values(runs, "bfq")) / statistics.median(values(runs, "none"))
+    assert ratio == pytest.approx(1.3, rel=0.05)
+    assert set(values(runs, "bfq", "took")) == {130.0}
+    assert set(values(runs, "none", "json")) == {0.1}
+    assert all(run.metrics["elapsed_synced_s"] >= run.metrics["elapsed_s"] for run in runs)
+
+
+def test_a_status_under_one_scheduler_ends_the_experiment_with_exit_1(tmp_path):
+    line = FIND + 'case "$s" in *"[bfq]"*) echo wrong >&2; exit 3;; esac'
+    with pytest.raises(SchedlabError, match="exited with status 3 3 times in a row under bfq") as e:
+        run(experiment(line), tmp_path / "out")
+    assert e.value.exit_code == 1
+    assert "wrong" in str(e.value)
+    assert_nothing_left()
+
+
+def test_a_command_that_fails_now_and_then_is_repeated(tmp_path):
+    line = 'n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; [ $((n % 4)) != 3 ]'
+    runs, _ = measured(tmp_path, line, blocks=3)
+    assert [gate.gate for run in runs if run.status == "discarded" for gate in run.gates
+            if gate.fatal]  # fmt: skip
+    assert len({run.key for run in runs if run.status == "ok"}) == 6
+
+
+def test_a_hang_is_an_observation_and_its_children_end(tmp_path):
+    line = FIND + 'case "$s" in *"[bfq]"*) sleep 1000 & wait;; esac'
+    runs, _ = measured(tmp_path, line, blocks=1, timeout_s=0.7)
+    hung = next(run for run in runs if run.candidate == "bfq")
+    assert hung.status == "ok"
+    assert hung.metrics["elapsed_synced_s"] == 0.7
+    assert hung.bounds["elapsed_synced_s"] == "at-least"
+    assert hung.properties["censored"] is True
+
+
+def test_what_is_left_behind_is_named_and_ended(tmp_path):
+    runs, told = measured(tmp_path, "sleep 1001 & sleep 1001 & true", blocks=1)
+    assert all(run.properties["left_behind"] == ["sleep", "sleep"] for run in runs)
+    assert any("left behind" in text for text in told)
+    running = [p for p in Path("/proc").glob("[0-9]*/cmdline") if b"1001" in _bytes(p)]
+    assert running == []
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_no_run_starts_before_the_dirty_pages_of_the_last_are_written(tmp_path):
+    line = (
+        'read -r a b < "/sys/block/${SCHEDLAB_DEVICE#/dev/}/inflight"; '
+        "dd if=/dev/zero of=f bs=1M count=40 2>/dev/null; echo inflight $((a + b + 1))"
+    )
+    runs, _ = measured(tmp_path, line, blocks=2, sync="outside",
+                       metrics=["inflight::lower=stdout~inflight ([0-9]+)"])  # fmt: skip
+    assert {run.metrics["inflight"] for run in runs} == {1.0}
+    assert all(run.metrics["written_bytes"] >= 40 << 20 for run in runs)
+
+
+def test_a_metric_that_is_not_printed_is_an_error_of_the_rehearsal(tmp_path):
+    line = "echo 'rate = 12 per second'"
+    with pytest.raises(HostError, match=r"no line matches.*nearest lines are 'rate = 12"):
+        run(experiment(line, metrics=["tps:1/s=stdout~^tps = ([0-9]+)"]), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert_nothing_left()
+
+
+def test_a_command_that_switches_the_scheduler_itself_is_found_out(tmp_path):
+    line = (
+        'q="/sys/block/${SCHEDLAB_DEVICE#/dev/}/queue/scheduler"; read -r s < "$q"; '
+        'case "$s" in *"[bfq]"*) echo none > "$q";; esac'
+    )
+    runs, _ = measured(tmp_path, line, blocks=1)
+    gates = [gate for run in runs if run.candidate == "bfq" for gate in run.gates]
+    fatal = {gate.gate for gate in gates if gate.fatal}
+    assert fatal == {"knob-changed"}
+
+
+@pytest.fixture
+def open_directory(monkeypatch):
+    """A directory that every user may enter, with a state directory in it."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        monkeypatch.setenv("SCHEDLAB_STATE_DIR", f"{name}/state")
+        yield Path(name)
+
+
+def test_phases_user_and_fresh_copies(open_directory):
+    tree, seen = open_directory / "tree", open_directory / "seen"
+    tree.mkdir()
+    (tree / "file").write_text("as copied")
+    seen.mkdir()
+    seen.chmod(0o777)
+    line = f"id -un; cat tree/file; echo changed > tree/file; echo work >> {seen}/log"
+    phases = {name: f"echo {name} >> {seen}/log" for name in
+              ("setup", "prepare_run", "conclude_run", "cleanup")}  # fmt: skip
+    runs, _ = measured(open_directory, line, blocks=1, user="nobody", copy_in=str(tree),
+                       fresh="run", **phases)  # fmt: skip
+    output = open_directory / "out" / "raw" / "output"
+    assert (output / "0000-0001-1.out").read_text() == "nobody\nas copied"
+    cycle = ["prepare_run", "work", "conclude_run"]
+    assert (seen / "log").read_text().split() == ["setup", *cycle, *cycle, *cycle, "cleanup"]
+    assert len(runs) == 2
+
+
+def test_work_that_misses_the_device_is_refused(tmp_path):
+    with pytest.raises(HostError, match="moved nothing on loop"):
+        run(experiment("true", anyway=False), tmp_path / "out")
+
+
+def test_too_much_output_ends_the_run(tmp_path):
+    with pytest.raises(HostError, match="printed more than 8192 bytes"):
+        run(experiment("yes", output_limit_bytes=8192), tmp_path / "out")
+    assert_nothing_left()
+
+
+def test_the_rehearsal_alone_measures_nothing_and_restores():
+    told: list[str] = []
+    asked = experiment("dd if=/dev/zero of=f bs=1M count=8 2>&1", anyway=False)
+    admitted = admit(asked, Permission())
+    rehearse(admitted, Observer(report=told.append))
+    assert any("rehearsed in" in text for text in told)
+    assert_nothing_left()
+
+
+def test_a_file_from_elsewhere_needs_trust(tmp_path):
+    file = tmp_path / "own.toml"
+    data = to_json(experiment("echo 7", metrics=["n::higher=stdout~([0-9]+)"], blocks=1))
+    data.pop("metrics")
+    file.write_text(tomli_w.dumps(_without_none(data)))
+    with pytest.raises(SpecError, match="asks to run echo 7") as refused:
+        run(file, tmp_path / "out")
+    assert "--trust" in refused.value.hint
+    result = run(file, tmp_path / "out", permission=Permission(trust=True))
+    assert {r.metrics["n"] for r in result.folder.runs()} == {7.0}
+
+
+def _without_none(value):
+    if isinstance(value, dict):
+        return {k: _without_none(v) for k, v in value.items() if v is not None}
+    return [_without_none(v) for v in value] if isinstance(value, list) else value
+
+
+def test_a_throttled_device_shows_its_throttle(tmp_path):
+    root = Path("/sys/fs/cgroup/blkio")
+    if not (root / "blkio.throttle.read_bps_device").exists():
+        pytest.skip("needs the v1 blkio controller")
+    group = root / f"test-{tmp_path.name}"
+    group.mkdir()
+    throttle = FIND + (
+        f'n=$(cat "/sys/block/${{SCHEDLAB_DEVICE#/dev/}}/dev"); case "$s" in '
+        f'*"[bfq]"*) b=12000000;; *) b=15000000;; esac; '
+        f'echo "$n $b" > {group}/blkio.throttle.read_bps_device; echo $$ > {group}/cgroup.procs; '
+        "dd if=big of=/dev/null bs=256k iflag=direct 2>/dev/null"
+    )
+    try:
+        setup = "dd if=/dev/urandom of=big bs=1M count=24 2>/dev/null"
+        runs, _ = measured(tmp_path, throttle, blocks=3, setup=setup)
+    finally:
+        assert owned.wait_until(lambda: _removed(group), 5.0)
+    ratio = statistics.median(values(runs, "bfq")) / statistics.median(values(runs, "none"))
+    assert ratio == pytest.approx(1.25, rel=0.05)
+
+
+def _removed(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def test_draining_gives_up_on_a_queue_that_never_rests(tmp_path, loop):
+    busy = threading.Event()
+
+    def write() -> None:
+        with open(loop, "r+b", buffering=0) as device:
+            while not busy.is_set():
+                device.seek(0)
+                device.write(b"x" * 4096)
+                os.fsync(device.fileno())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        with pytest.raises(GateError, match="still at work"):
+            drain(tmp_path, (Path(loop).name,), 1.0)
+    finally:
+        busy.set()
+        writer.join()
+    assert drain(tmp_path, (Path(loop).name,), 20.0) >= 0.3
+
+
+def test_a_fio_job_file_gives_fios_own_numbers(tmp_path):
+    job = tmp_path / "job.fio"
+    job.write_text(
+        "[global]\nsize=16m\nruntime=1\ntime_based\nioengine=psync\ndirect=1\n"
+        "[reader]\nrw=randread\nbs=4k\n[writer]\nrw=write\nbs=64k\nnumjobs=2\nthinktime=2000\n"
+    )
+    place = Place(scratch_bytes=128 << 20)
+    with pytest.raises(SpecError, match="several jobs"):
+        comparison_of(place, OwnWork(job_file=str(job)))
+    asked = comparison_of(
+        place,
+        OwnWork(job_file=str(job), metrics=["reader.read.lat_ns_p99", "writer.write.bw_bytes"]),
+        schedulers="none",
+        stopping=Stopping(blocks=2),
+        aa_arm=False,
+    )
+    result = run(asked, tmp_path / "out")
+    for one in result.folder.runs():
+        name = f"{one.block:04d}-{one.position:04d}-{one.attempt}.out"
+        report = json.loads((tmp_path / "out/raw/output" / name).read_text())
+        readers = [each for each in report["jobs"] if each["jobname"] == "reader"]
+        writers = [each for each in report["jobs"] if each["jobname"] == "writer"]
+        theirs = readers[0]["read"]["clat_ns"]["percentile"]
+        found = one.metrics["reader.read.lat_ns_p50"]
+        assert found == pytest.approx(theirs["50.000000"], rel=0.02)
+        if "reader.read.lat_ns_p99" in one.bounds:  # fewer than 1,000 reads on a busy machine
+            assert one.metrics["reader.read.lat_ns_p99"] <= theirs["99.000000"] * 1.02
+        assert one.metrics["reader.read.iops"] == pytest.approx(readers[0]["read"]["iops"])
+        total = sum(each["write"]["bw_bytes"] for each in writers)
+        assert one.metrics["writer.write.bw_bytes"] == pytest.approx(total)
+    assert asked.metrics["reader.read.lat_ns_p99"].higher_is_better is False
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("ioscheduler=bfq", "ioscheduler is refused"),
+        ("filename=/dev/sda", "is outside of the target"),
+        ("exec_prerun=rm", "exec_prerun is refused"),
+        ("rw=nonsense", "fio does not accept"),
+    ],
+)
+def test_a_fio_job_that_would_do_more_than_its_work_is_refused(tmp_path, line, why):
+    job = tmp_path / "job.fio"
+    job.write_text(f"[reader]\nsize=1m\n{line}\n")
+    asked = comparison_of(Place(scratch_bytes=64 << 20), OwnWork(job_file=str(job)))
+    with pytest.raises(SpecError, match=why):
+        admit(asked, Permission())
+
+
+def test_a_command_in_a_directory_switches_the_queue_that_is_named(tmp_path, new_loop):
+    device, where = new_loop(), tmp_path / "mounted"
+    where.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    subprocess.run(["mount", device, where], check=True)
+    queue = Path(f"/sys/block/{Path(device).name}/queue/scheduler")
+    try:
+        before = queue.read_text()
+        (where / "mine").write_text("kept")
+        line = f"cat {queue} >> seen; dd if=/dev/zero of=f bs=64k count=64 2>/dev/null"
+        asked = comparison_of(
+            Place(directory=str(where), switch=(Path(device).name,)),
+            OwnWork([line], True),
+            schedulers="none,bfq",
+            stopping=Stopping(blocks=1),
+            aa_arm=False,
+        )
+        result = run(asked, tmp_path / "out")
+        assert all(each.status == "ok" for each in result.folder.runs())
+        seen = (where / "seen").read_text()
+        assert "[bfq]" in seen
+        assert "[none]" in seen
+        assert queue.read_text() == before
+        assert (where / "mine").read_text() == "kept"
+        with pytest.raises(SpecError, match="no request queue is named"):
+            admit(
+                comparison_of(Place(directory=str(where)), OwnWork(["true"]),
+                              schedulers="none,bfq"),
+                Permission(),
+            )  # fmt: skip
+    finally:
+        subprocess.run(["umount", where], check=True)

@@ -1,0 +1,174 @@
+"""CPU policies on the running kernel: effects whose sign the scheduler's rules fix."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+from pathlib import Path
+
+import pytest
+
+from schedlab.app.cpu_comparison import CpuLoad, explain, policy_comparison
+from schedlab.app.measure import run
+from schedlab.app.own_work import OwnWork
+from schedlab.errors import HostError, SpecError
+from schedlab.host import owned
+from schedlab.run.backends.cpu_policy import refuse_ext
+from schedlab.spec import Stopping
+
+pytestmark = [
+    pytest.mark.usefixtures("state"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: real-time policies, cpu cgroups"),
+]
+
+
+def runs_of(tmp_path: Path, load: CpuLoad, policies: str, *, blocks=4, **options):
+    asked = policy_comparison(
+        load, policies=policies, stopping=Stopping(blocks=blocks), aa_arm=False, seed=1, **options
+    )
+    result = run(asked, tmp_path / "out")
+    return result.folder.runs()
+
+
+def median(runs, candidate, metric):
+    found = [r.metrics[metric] for r in runs if r.candidate == candidate and r.status == "ok"]
+    assert found, [(run.candidate, run.gates) for run in runs]
+    return statistics.median(found)
+
+
+def test_fifo_wakes_at_least_ten_times_sooner_than_other_under_load(tmp_path):
+    runs = runs_of(tmp_path, CpuLoad(["wakeup"], seconds=1.0), "other,fifo")
+    other, fifo = (median(runs, each, "response_ns_p99") for each in ("other", "fifo"))
+    assert fifo < other / 10
+    served = [run.metrics["requests_per_s"] for run in runs if run.candidate == "fifo"]
+    assert statistics.median(served) == pytest.approx(1600, rel=0.15)
+    fifo_run = next(run for run in runs if run.candidate == "fifo")
+    assert fifo_run.properties["effective"]["policy"] == 1
+    assert fifo_run.properties["policy_share"] == 1.0
+    assert "sched_rt_runtime_us" in fifo_run.properties["host"]
+
+
+def test_batch_tasks_do_not_preempt_when_they_wake(tmp_path):
+    # One CPU, so that no idle one hides it; each request finds a hog running.
+    load = CpuLoad(["wakeup"], seconds=1.5, cpus=(max(os.sched_getaffinity(0)),), load=1)
+    work = policy_comparison(load, policies="other,batch", stopping=Stopping(blocks=5),
+                             aa_arm=False, seed=3)  # fmt: skip
+    result = run(work, tmp_path / "out")
+    runs = result.folder.runs()
+    other, batch = (median(runs, each, "wakeup_ns_p50") for each in ("other", "batch"))
+    assert batch > other
+
+
+def test_a_load_with_long_slices_is_preempted_sooner(tmp_path):
+    load = CpuLoad(["wakeup"], seconds=1.5)
+    policies = "other:slice=0.1ms,other:slice=100ms"
+    runs = runs_of(tmp_path, load, policies, blocks=5, apply_to="load")
+    short, long = (median(runs, f"other:slice={s}", "response_ns_mean") for s in ("0.1ms", "100ms"))
+    assert long < short
+    sliced = next(run for run in runs if run.candidate.endswith("100ms"))
+    assert sliced.properties["effective"]["slice_ns"] == 100_000_000
+
+
+def test_groups_reach_the_shares_of_their_weights(tmp_path):
+    load = CpuLoad(["groups"], seconds=2.0)
+    runs = runs_of(tmp_path, load, "other", blocks=3)
+    shares = [run.properties["shares"] for run in runs]
+    assert statistics.median(first for first, _ in shares) == pytest.approx(0.25, abs=0.04)
+    left = [p for p in Path("/sys/fs/cgroup/cpu").glob(f"{owned.PREFIX}cpu-*")]
+    assert left == []
+
+
+def test_weight_and_idle_group_decide_who_waits(tmp_path):
+    load = CpuLoad(["wakeup"], seconds=1.0)
+    runs = runs_of(tmp_path, load, "other:weight=1000,other:weight=10", blocks=3)
+    heavy, light = (median(runs, f"other:weight={w}", "response_ns_mean") for w in (1000, 10))
+    assert heavy < light
+
+
+def test_finite_workloads_end_and_count_everything(tmp_path):
+    load = CpuLoad(["messaging", "pipe", "fork-storm", "mixed"], seconds=1.0, load=0)
+    runs = runs_of(tmp_path, load, "other,fifo", blocks=1)
+    assert len(runs) == 8
+    assert all(run.status == "ok" for run in runs)
+    assert all(run.metrics["elapsed_s"] > 0 for run in runs if run.workload != "mixed")
+
+
+def test_a_command_runs_under_the_policy_that_it_is_given(tmp_path):
+    program = (
+        "import os, time; p = os.sched_getscheduler(0); "
+        "time.sleep({0: 0.1, 1: 0.4, 3: 0.8}[p]); print('policy', p + 1)"
+    )
+    work = OwnWork([sys.executable, "-S", "-c", program],
+                   metrics=["elapsed", "policy::lower=stdout~policy ([0-9]+)"])  # fmt: skip
+    runs = runs_of(tmp_path, CpuLoad(work=work), "other,fifo,batch", blocks=3)
+    printed = {run.candidate: run.metrics["policy"] for run in runs}
+    assert printed == {"other": 1, "fifo": 2, "batch": 4}
+    times = [median(runs, each, "elapsed_s") for each in ("other", "fifo", "batch")]
+    assert times == sorted(times)
+
+
+def test_a_command_that_sets_its_own_policy_is_found_out(tmp_path):
+    program = (
+        "import os, time; os.getpid(); "
+        "os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)); time.sleep(2.5)"
+    )
+    work = OwnWork([sys.executable, "-S", "-c", program])
+    runs = runs_of(tmp_path, CpuLoad(work=work), "batch", blocks=1)
+    assert {g.gate for run in runs for g in run.gates if g.fatal} == {"policy-changed"}
+
+
+def test_a_command_beside_hogs_reports_their_work(tmp_path):
+    work = OwnWork(["/bin/sleep", "0.3"])
+    runs = runs_of(tmp_path, CpuLoad(work=work, load=2), "other", blocks=1)
+    assert runs[0].metrics["load_work_per_s"] > 0
+
+
+def test_the_quantum_of_rr_is_set_and_restored(tmp_path):
+    knob = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
+    before = knob.read_text()
+    runs = runs_of(tmp_path, CpuLoad(["pipe"], load=0), "rr:20ms,other", blocks=1)
+    assert knob.read_text() == before
+    quantum = next(run for run in runs if run.candidate.startswith("rr"))
+    assert quantum.properties["knobs"]["sched_rr_timeslice_ms"] == "20"
+
+
+def test_refusals_say_why(tmp_path):
+    with pytest.raises(SpecError, match="locks the machine"):
+        runs_of(tmp_path, CpuLoad(["wakeup"]), "other,fifo", apply_to="load")
+    with pytest.raises(SpecError, match="lets no DEADLINE task fork"):
+        runs_of(tmp_path, CpuLoad(["fork-storm"], load=0), "other,deadline")
+    if not Path("/sys/kernel/sched_ext").exists():
+        with pytest.raises(HostError, match="CONFIG_SCHED_CLASS_EXT"):
+            runs_of(tmp_path, CpuLoad(["pipe"]), "other,ext:scx_lavd")
+
+
+def test_deadline_tasks_are_admitted_and_served(tmp_path):
+    runs = runs_of(tmp_path, CpuLoad(["mixed"], seconds=1.5), "other,deadline:slice=3ms", blocks=1)
+    assert all(run.status == "ok" for run in runs), [run.gates for run in runs]
+
+
+def test_a_loaded_sched_ext_scheduler_is_left_alone(tmp_path):
+    (tmp_path / "state").write_text("enabled\n")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "ops").write_text("lavd\n")
+    with pytest.raises(HostError, match="scheduler lavd is loaded"):
+        refuse_ext(tmp_path)
+
+
+def test_an_explanatory_run_says_how_long_tasks_waited_for_a_cpu(tmp_path):
+    asked = policy_comparison(
+        CpuLoad(["wakeup"], seconds=0.5), policies="other,fifo", stopping=Stopping(blocks=1),
+        aa_arm=False, seed=1,
+    )  # fmt: skip
+    result = run(asked, tmp_path / "out")
+    lines = explain(result)
+    if lines and "nothing can be said" in lines[0]:
+        pytest.skip(lines[0])
+    rows = json.loads((tmp_path / "out" / "raw" / "run-queue.json").read_text())
+    waits = {(r["candidate"], r["side"], r["after"]): r for r in rows}
+    fifo, other = (waits[name, "work", "wake-up"] for name in ("fifo", "other"))
+    assert fifo["waits"] > 100
+    assert fifo["mean_ns"] < other["mean_ns"]
+    assert waits["other", "load", "preemption"]["waits"] > 0

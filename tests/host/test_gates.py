@@ -1,0 +1,216 @@
+"""Each gate with the disturbance that it is for; dropping the gate fails its test."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from schedlab.host import owned
+from schedlab.run import gates
+
+# Uses that many seconds of CPU time.
+BUSY = "import time\nwhile time.process_time() < {}: pass"
+
+
+def names(found: tuple[gates.GateFinding, ...]) -> list[str]:
+    return [finding.gate for finding in found]
+
+
+@pytest.fixture
+def quiet() -> gates.Snapshot:
+    """The counters now, on a machine on which nothing else happens."""
+    return dataclasses.replace(gates.snapshot(None), others={}, too_hot=())
+
+
+def later(quiet: gates.Snapshot, **changes: object) -> gates.Snapshot:
+    return dataclasses.replace(quiet, at_s=quiet.at_s + 1, **changes)  # type: ignore[arg-type]
+
+
+@contextmanager
+def detached(program: str) -> Iterator[int]:
+    """A process that is no descendant of ours: its parent is gone."""
+    start = (
+        "import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', sys.argv[1]],"
+        " stdout=subprocess.DEVNULL, start_new_session=True); print(p.pid, flush=True)"
+    )
+    number = int(subprocess.check_output([sys.executable, "-c", start, program], text=True))
+    try:
+        yield number
+    finally:
+        subprocess.run(["kill", "-9", str(number)], check=False, capture_output=True)
+
+
+def used_by(process: int, before: gates.Snapshot, after: gates.Snapshot) -> float:
+    """Seconds that are charged to one process; other tests may be at work on this machine."""
+    mine = [{k: v for k, v in s.others.items() if k[0] == process} for s in (before, after)]
+    return gates.other_s(*mine)
+
+
+def test_a_busy_process_of_somebody_else_is_found() -> None:
+    with detached(BUSY.format(30)) as process:
+        before = gates.snapshot(None)
+        assert owned.wait_until(lambda: used_by(process, before, gates.snapshot(None)) > 0.2, 20)
+        after = gates.snapshot(None)
+    assert "others" in names(gates.neighbour_findings(before, after))
+    watch = gates.Watch()
+    assert "others" in names(watch.findings(gates.Before(before, 0.0)))
+    assert gates.cpu_facts(before, after)["cpu_others_s"] > 0.2
+
+
+def test_our_own_processes_and_groups_are_not_others(root_with_loop: None) -> None:
+    group = owned.cgroup_root() / f"{owned.PREFIX}gates-{os.getpid()}"
+    group.mkdir()
+    try:
+        with detached(BUSY.format(30)) as process:
+            (group / "cgroup.procs").write_text(str(process), encoding="ascii")
+            child = subprocess.Popen([sys.executable, "-c", BUSY.format(0.3)])
+            before, seen = gates.snapshot(None, [group]), gates.snapshot(None)
+            assert owned.wait_until(lambda: used_by(process, seen, gates.snapshot(None)) > 0.1, 20)
+            child.wait()
+            after = gates.snapshot(None, [group])
+        keys = {key[0] for key in (*before.others, *after.others)}
+        assert not keys & {process, child.pid, os.getpid()}
+    finally:
+        assert owned.wait_until(lambda: _gone(group), 10)
+
+
+def _gone(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except OSError:
+        return False
+    return True
+
+
+def test_processes_that_came_and_went_are_charged_to_their_parent() -> None:
+    program = (
+        "import subprocess, sys, time\n"
+        f"subprocess.run([sys.executable, '-c', {BUSY.format(0.4)!r}])\n"
+        "time.sleep(30)\n"
+    )
+    before = gates.snapshot(None)
+    with detached(program) as process:
+        assert owned.wait_until(lambda: used_by(process, before, gates.snapshot(None)) > 0.3, 20)
+
+
+def test_kernel_threads_are_not_others() -> None:
+    known = gates.other_processes(os.getpid())
+    threads = {2}  # kthreadd
+    assert not {key[0] for key in known} & threads
+    stat = "12 (kworker/0:1-events) I 2 0 0 0 -1 69238880 0 0 0 0 500 900 0 0 20 0 1 0 7 0 0"
+    assert gates._process(stat) is None
+    user = stat.replace("69238880", "4194304").replace("kworker/0:1-events", "a) b (c")
+    assert gates._process(user) == (7, gates.Process(2, 14.0, 0.0))
+
+
+# Recorded on a virtual machine, 2 CPUs; then the same 1 s later with 5 ticks stolen.
+STAT = "cpu  248941 87 43154 233673 13499 0 2017 1437 0 0\ncpu0 113493 54 20679 129183 6976\n"
+
+
+def test_stolen_time_is_found(quiet: gates.Snapshot) -> None:
+    busy_s, stolen_s = gates.cpu_times(STAT)
+    assert (busy_s, stolen_s) == (pytest.approx(2941.99), pytest.approx(14.37))
+    assert gates.cpu_times("cpu  1 2 3 4 5 6 7") == (pytest.approx(0.19), 0.0)
+    _, more_s = gates.cpu_times(STAT.replace(" 1437 ", " 1442 "))
+    before = dataclasses.replace(quiet, stolen_s=stolen_s)
+    assert names(gates.neighbour_findings(before, later(quiet, stolen_s=more_s))) == ["steal"]
+    two_ticks = later(quiet, stolen_s=stolen_s + 0.0199)
+    assert gates.neighbour_findings(before, two_ticks) == ()
+
+
+def test_swap_errors_and_bytes(quiet: gates.Snapshot) -> None:
+    found = gates.findings(quiet, later(quiet, swapped_pages=quiet.swapped_pages + 1), None)
+    assert names(found) == ["swap"]
+    found = gates.findings(quiet, later(quiet, io_errors=quiet.io_errors + 1), None)
+    assert names(found) == ["io-errors"]
+    moved = later(quiet, read_bytes=quiet.read_bytes + (100 << 20))
+    assert gates.findings(quiet, moved, None) == ()
+    assert gates.findings(quiet, moved, (99 << 20, 0)) == ()
+    assert names(gates.findings(quiet, moved, (50 << 20, 0))) == ["device-bytes"]
+    assert names(gates.findings(quiet, moved, (100 << 20, 9 << 20))) == ["device-bytes"]
+
+
+def test_heat_of_cpu_and_nvme(
+    quiet: gates.Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu = tmp_path / "cpu" / "cpu0" / "thermal_throttle"
+    cpu.mkdir(parents=True)
+    (cpu / "core_throttle_count").write_text("7\n", encoding="ascii")
+    sensor = tmp_path / "hwmon" / "hwmon3"
+    sensor.mkdir(parents=True)
+    for name, text in {"name": "nvme", "temp1_input": "69850", "temp1_max": "69850"}.items():
+        (sensor / name).write_text(text + "\n", encoding="ascii")
+    monkeypatch.setattr(gates, "CPU", tmp_path / "cpu")
+    monkeypatch.setattr(gates, "HWMON", tmp_path / "hwmon")
+    hot = gates.snapshot(None)
+    found = gates.findings(quiet, later(quiet, throttled=hot.throttled), None)
+    assert names(found) == ["thermal"]
+    found = gates.findings(quiet, later(quiet, too_hot=hot.too_hot), None)
+    assert names(found) == ["thermal"]
+    (sensor / "temp1_input").write_text("69849\n", encoding="ascii")
+    assert gates.snapshot(None).too_hot == ()
+
+
+def test_a_lower_frequency_than_before_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = tmp_path / "cpufreq" / "policy0"
+    (policy / "stats").mkdir(parents=True)
+    states = policy / "stats" / "time_in_state"
+
+    def clock(now_khz: int, spent: dict[int, int]) -> None:
+        (policy / "scaling_cur_freq").write_text(f"{now_khz}\n", encoding="ascii")
+        text = "".join(f"{khz} {ticks}\n" for khz, ticks in spent.items())
+        states.write_text(text, encoding="ascii")
+
+    monkeypatch.setattr(gates, "CPU", tmp_path)
+    watch = gates.Watch()
+    monkeypatch.setattr(gates, "settle", lambda devices, settle_s: (0.0, None))
+    for _ in range(3):
+        clock(3_000_000, {3_000_000: 1000, 2_000_000: 0})
+        before = watch.before()
+    clock(3_000_000, {3_000_000: 1050, 2_000_000: 50})
+    assert "frequency" in names(watch.findings(before))
+    clock(3_000_000, {3_000_000: 1095, 2_000_000: 5})
+    assert "frequency" not in names(watch.findings(before))
+    states.unlink()
+    before = watch.before()
+    (policy / "scaling_cur_freq").write_text("2000000\n", encoding="ascii")
+    assert "frequency" in names(watch.findings(before))
+
+
+def test_dirty_pages_keep_it_from_settling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: str
+) -> None:
+    monkeypatch.setattr(gates, "PROC", tmp_path)
+    vmstat = tmp_path / "vmstat"
+    vmstat.write_text("nr_dirty 3\nnr_writeback 0\n", encoding="ascii")
+    began = time.monotonic()
+    waited_s, finding = gates.settle([Path(loop).name], 5.0)
+    assert finding is None
+    assert gates.SETTLE_STEP_S * gates.SETTLE_LOOKS <= waited_s <= time.monotonic() - began
+    for text, words in (("nr_dirty 300", "dirty"), ("nr_writeback 300", "being written back")):
+        vmstat.write_text(text + "\n", encoding="ascii")
+        _, finding = gates.settle([], 0.2)
+        assert finding
+        assert (finding.gate, finding.fatal, words in finding.detail) == ("unsettled", False, True)
+
+
+def test_requests_in_flight_keep_it_from_settling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sdx").mkdir()
+    monkeypatch.setattr(gates, "BLOCK", tmp_path)
+    monkeypatch.setattr(gates, "PROC", tmp_path)
+    (tmp_path / "sdx" / "inflight").write_text("       0        2\n", encoding="ascii")
+    _, finding = gates.settle(["sdx"], 0.2)
+    assert finding
+    assert "sdx has 0 + 2 requests in flight" in finding.detail

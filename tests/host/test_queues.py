@@ -1,0 +1,242 @@
+"""Which queues are below a path: real mounts, and made-up sysfs for devices that are not here."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from test_devices import mounted, run
+
+from schedlab.errors import HostError
+from schedlab.host import devices, knobs, queues
+from schedlab.host.queues import queues_below
+
+FILESYSTEMS = Path("/proc/filesystems").read_text(encoding="ascii").split()
+
+
+@pytest.fixture
+def place(loop: str, tmp_path: Path) -> Iterator[Path]:
+    """A directory on an ext4 on a loop device."""
+    with mounted(loop, tmp_path):
+        (where,) = tmp_path.glob("schedlab-mount-*")
+        yield where
+
+
+@contextmanager
+def mount(*arguments: str) -> Iterator[None]:
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", arguments[-1]], check=True)
+
+
+def test_a_loop_device_is_in_the_set_and_its_disk_only_when_asked(place: Path, loop: str) -> None:
+    name = Path(loop).name
+    (place / "sub").mkdir()
+    found = queues_below(place / "sub")
+    assert (found.queues, found.mounts, found.reasons) == ((name,), (), {})
+    assert found.require_named([]) == found.require_named([loop]) == (name,)
+    text = "\n".join(found.lines())
+    assert f"ext4 {place}\n  loop {name}: [none]" in text
+    assert "nr_requests 128" in text
+    disks = devices.disks_below("/")
+    wider = queues_below(place, below=True)
+    if not disks:
+        pytest.skip("the disk below / cannot be seen here")
+    assert set(wider.queues) == {name, *disks}
+    assert any("it carries /" in why for disk in disks for why in wider.reasons[disk])
+    with pytest.raises(HostError, match="was not named") as caught:
+        wider.require_named([])
+    assert "--switch" in caught.value.hint
+    with pytest.raises(HostError, match="is not below"):
+        found.require_named(disks)
+
+
+def test_another_mount_on_the_same_queue_must_be_named(
+    place: Path, loop: str, tmp_path: Path
+) -> None:
+    name = Path(loop).name
+    inside, other = place / "disk.img", tmp_path / "other"
+    other.mkdir()
+    with inside.open("wb") as file:
+        file.truncate(4 << 20)
+    run("mkfs.ext4", "-q", "-F")(str(inside))
+    with mount("--bind", str(place), str(other)):
+        assert queues_below(place).reasons == {}  # the same file system
+    with mount("-o", "loop", str(inside), str(other)):
+        upper = queues_below(other, below=True)
+        assert name in upper.queues
+        assert any(f"it carries {place}" in why for why in upper.reasons[name])
+        assert any(str(place) in line for line in upper.mounts)
+        assert name not in queues_below(other).queues
+
+
+def test_an_overlay_is_its_upper_and_lower_directories(
+    new_loop: Callable[[], str], tmp_path: Path
+) -> None:
+    if "overlay" not in FILESYSTEMS:
+        pytest.skip("needs overlayfs")
+    names = []
+    with ExitStack() as stack:
+        layers = []
+        for part in ("upper", "lower"):
+            device, where = new_loop(), tmp_path / part
+            where.mkdir()
+            stack.enter_context(mounted(device, where))
+            (mounted_at,) = where.glob("schedlab-mount-*")
+            layers.append(mounted_at)
+            names.append(Path(device).name)
+        upper, lower = layers
+        merged = tmp_path / "merged"
+        for each in (upper / "up", upper / "work", merged):
+            each.mkdir()
+        options = f"lowerdir={lower},upperdir={upper}/up,workdir={upper}/work"
+        stack.enter_context(mount("-t", "overlay", "-o", options, "overlay", str(merged)))
+        found = queues_below(merged)
+        assert set(found.queues) == set(names)
+        assert any(line.strip().startswith("upper") for line in found.lines())
+
+
+def test_an_external_journal_of_ext4_is_in_the_set(
+    new_loop: Callable[[], str], tmp_path: Path
+) -> None:
+    data, log = new_loop(), new_loop()
+    run("mkfs.ext4", "-q", "-F", "-O", "journal_dev", "-b", "4096")(log)
+    run("mkfs.ext4", "-q", "-F", "-b", "4096", "-J", f"device={log}")(data)
+    where = tmp_path / "mounted"
+    where.mkdir()
+    with mount(data, str(where)):
+        found = queues_below(where)
+        assert set(found.queues) == {Path(data).name, Path(log).name}
+        assert any(line.strip().startswith(f"journal {Path(log).name}") for line in found.lines())
+
+
+def test_btrfs_on_two_devices(new_loop: Callable[..., str], tmp_path: Path) -> None:
+    if shutil.which("mkfs.btrfs") is None or "btrfs" not in FILESYSTEMS:
+        pytest.skip("needs btrfs and mkfs.btrfs (btrfs-progs)")
+    pair = [new_loop(128 << 20), new_loop(128 << 20)]
+    run("mkfs.btrfs", "-q", "-f", pair[0])(pair[1])
+    where = tmp_path / "mounted"
+    where.mkdir()
+    with mount(pair[0], str(where)):
+        assert set(queues_below(where).queues) == {Path(device).name for device in pair}
+        assert queues_below(where).reasons == {}
+
+
+def test_xfs_with_an_external_log(new_loop: Callable[..., str], tmp_path: Path) -> None:
+    if shutil.which("mkfs.xfs") is None or "xfs" not in FILESYSTEMS:
+        pytest.skip("needs XFS and mkfs.xfs (xfsprogs)")
+    data, log = new_loop(400 << 20), new_loop(100 << 20)
+    run("mkfs.xfs", "-q", "-f", "-l", f"logdev={log}")(data)
+    where = tmp_path / "mounted"
+    where.mkdir()
+    with mount("-o", f"logdev={log}", data, str(where)):
+        assert set(queues_below(where).queues) == {Path(data).name, Path(log).name}
+
+
+def test_swap_on_a_queue_must_be_named(loop: str) -> None:
+    run("mkswap")(loop)
+    run("swapon")(loop)
+    try:
+        found = queues_below(loop)
+        assert found.reasons == {Path(loop).name: (f"it carries the swap area {loop}",)}
+    finally:
+        run("swapoff")(loop)
+
+
+@pytest.mark.parametrize("kind", ["tmpfs", "proc"])
+def test_without_a_queue_it_says_why(root_with_loop: None, tmp_path: Path, kind: str) -> None:
+    with mount("-t", kind, "none", str(tmp_path)):
+        with pytest.raises(HostError, match=f"no request queue below this {kind}") as caught:
+            queues_below(tmp_path)
+        assert caught.value.hint
+    with pytest.raises(HostError, match="does not exist"):
+        queues_below(tmp_path / "nosuch")
+
+
+class Sysfs:
+    """A made-up /sys/block and /sys/class/block."""
+
+    def __init__(self, root: Path, patch: pytest.MonkeyPatch) -> None:
+        self.block, self.by_class, self.btrfs = root / "block", root / "class", root / "btrfs"
+        for directory in (self.block, self.by_class, self.btrfs):
+            directory.mkdir()
+        patch.setattr(knobs, "CLASS_BLOCK", self.by_class)
+        patch.setattr(knobs, "SYS_BLOCK", self.block)
+        patch.setattr(queues, "SYS_BTRFS", self.btrfs)
+
+    def disk(self, name: str, *slaves: str, scheduler: bool = True, where: str = "") -> Path:
+        entry = self.block / where / name
+        (entry / "queue").mkdir(parents=True)
+        (self.by_class / name).symlink_to(entry)
+        if scheduler:
+            (entry / "queue" / "scheduler").write_text("[none] bfq\n", encoding="ascii")
+            (entry / "queue" / "nr_requests").write_text("64\n", encoding="ascii")
+        for slave in slaves:
+            (entry / "slaves" / slave).mkdir(parents=True)
+        return entry
+
+    def partition(self, disk: str, name: str) -> None:
+        entry = self.block / disk / name
+        entry.mkdir()
+        (entry / "partition").write_text("1", encoding="ascii")
+        (self.by_class / name).symlink_to(entry)
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sysfs:
+    return Sysfs(tmp_path, monkeypatch)
+
+
+def names(name: str) -> tuple[str, ...]:
+    return queues._names(queues._device(name, "", False))
+
+
+def test_lvm_over_crypt_over_raid_over_partitions(sysfs: Sysfs) -> None:
+    for disk in ("sda", "sdb"):
+        sysfs.disk(disk)
+        sysfs.partition(disk, f"{disk}1")
+    sysfs.disk("md0", "sda1", "sdb1", scheduler=False)
+    (sysfs.disk("dm-0", "md0", scheduler=False) / "dm").mkdir()
+    (sysfs.block / "dm-0" / "dm" / "uuid").write_text("CRYPT-LUKS2-x", encoding="ascii")
+    sysfs.disk("dm-1", "dm-0", scheduler=False)
+    assert names("dm-1") == ("sda", "sdb")
+    lines = list(queues._device("dm-1", "", False).lines())
+    assert [line.strip().split(":")[0] for line in lines] == [
+        "dm dm-1", "CRYPT dm-0", "md md0", "partition sda1", "disk sda",
+        "partition sdb1", "disk sdb",
+    ]  # fmt: skip
+    assert lines[-1].endswith("disk sdb: [none] bfq, nr_requests 64")
+
+
+def test_bcache_is_its_backing_and_its_cache_device(sysfs: Sysfs) -> None:
+    sysfs.disk("sda")
+    cache = sysfs.disk("nvme9n1")
+    (cache / "bcache").mkdir()
+    entry = sysfs.disk("bcache0", "sda", scheduler=False)
+    (entry / "bcache" / "cache").mkdir(parents=True)
+    (entry / "bcache" / "cache" / "cache0").symlink_to(cache / "bcache")
+    assert names("bcache0") == ("nvme9n1", "sda")
+
+
+def test_an_nvme_multipath_head_is_its_hidden_paths(sysfs: Sysfs) -> None:
+    sysfs.disk("nvme0n1", scheduler=False, where="subsystem")
+    for controller in ("nvme0", "nvme1"):
+        number = controller[-1]
+        sysfs.disk(f"nvme0c{number}n1", where=f"subsystem/{controller}")
+    assert names("nvme0n1") == ("nvme0c0n1", "nvme0c1n1")
+
+
+def test_btrfs_is_all_of_its_devices(sysfs: Sysfs) -> None:
+    for disk in ("sda", "sdb", "sdc"):
+        sysfs.disk(disk)
+    for uuid, members in (("a", ("sdc",)), ("b", ("sda", "sdb"))):
+        for member in members:
+            (sysfs.btrfs / uuid / "devices" / member).mkdir(parents=True)
+    assert queues._btrfs_members("sdb") == ("sda", "sdb")
+    assert queues._btrfs_members("sdx") == ()

@@ -1,0 +1,123 @@
+"""Differences that change with time, and sessions: what forbids or widens a verdict."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from test_analyse_steps import flag_of, kinds, noisy, sample
+
+from schedlab.analyse import analyse, common_ramp, diff_sessions, session_means, steadiness
+from schedlab.analyse.residuals import carry_over, two_modes
+from schedlab.analyse.sessions import components
+
+
+def test_differences_that_wander_give_no_verdict():
+    n, rng = 20, np.random.default_rng(4)
+    wave = 0.4 * np.sin(np.arange(n) / 3)
+    columns = {
+        "none": np.exp(rng.normal(0, 0.01, n)).tolist(),
+        "kyber": np.exp(wave + 0.1 + rng.normal(0, 0.01, n)).tolist(),
+    }
+    verdict = analyse([sample(columns)], baseline="none")
+    assert verdict.code == "unsteady" and "unsteady" in kinds(verdict)
+    assert flag_of(verdict, "unsteady").values["phi"] >= 0.5
+
+
+def test_a_candidate_that_ages_is_told_early_and_late():
+    n, rng = 16, np.random.default_rng(4)
+    slope = np.linspace(-0.5, 0.5, n)
+    columns = {
+        "none": np.exp(rng.normal(0, 0.05, n)).tolist(),
+        "kyber": np.exp(slope + rng.normal(0, 0.05, n)).tolist(),
+    }
+    values = flag_of(analyse([sample(columns)], baseline="none"), "candidate-time").values
+    assert values["changes_sign"]
+    assert values["early"]["better"] == "none" and values["late"]["better"] == "kyber"
+
+
+def test_a_candidate_that_slows_its_follower_is_found():
+    rng = np.random.default_rng(1)
+    n, effect = 12, math.log(0.9)
+    position = np.array([rng.permutation(4) for _ in range(n)])
+    y = rng.normal(0, 0.01, (n, 4))
+    for row, places in enumerate(position):
+        order = np.argsort(places)
+        for before, after in itertools.pairwise(order):
+            y[row, after] += effect * (before == 1)
+    found = carry_over(y, np.ones(y.shape, bool), position, None)
+    assert found.p < 1e-6
+    assert found.effects[1] - found.effects[0] == pytest.approx(effect, abs=0.02)
+    assert abs(found.difference(0, 2)) < 0.02
+
+
+def test_two_modes_need_a_wide_gap():
+    rng = np.random.default_rng(3)
+    assert two_modes(rng.normal(0, 1, 40)) is None
+    both = np.concatenate([rng.normal(0, 1, 30), rng.normal(9, 1, 10)])
+    found = two_modes(both)
+    assert (found.low, found.high) == pytest.approx((0, 9), abs=0.7)
+    assert found.share_high == pytest.approx(0.25)
+
+
+def test_the_ramp_of_a_run_is_cut_and_a_steady_run_is_not():
+    rng = np.random.default_rng(6)
+    burst = np.concatenate([np.full(7, 20_000.0), rng.normal(250, 10, 93)])
+    found = steadiness(burst)
+    assert 7 <= found.cut <= 30 and found.mean == pytest.approx(250, rel=0.02)
+    assert found.before > 5000 and found.steady
+    kernel = [21299, 19691, 13413, *rng.normal(240, 15, 57)]
+    assert steadiness(kernel).mean == pytest.approx(240, rel=0.03)
+    flat = [steadiness(rng.normal(100, 5, 60)) for _ in range(100)]
+    assert sum(each.cut > 0 for each in flat) <= 11
+    assert common_ramp([burst, rng.normal(250, 10, 100)])[0] == found.cut
+    assert not steadiness(np.linspace(100, 200, 60) + rng.normal(0, 1, 60)).steady
+
+
+def sessions_of(n, sessions, level, seed, between=0.0):
+    rng = np.random.default_rng(seed)
+    rows = {"none": [], "kyber": []}
+    for _ in range(sessions):
+        shift = rng.normal(0, between)
+        rows["none"] += np.exp(rng.normal(0, 0.02, n)).tolist()
+        rows["kyber"] += (level * np.exp(shift + rng.normal(0, 0.02, n))).tolist()
+    names = [f"s{i // n}" for i in range(n * sessions) for _ in rows]
+    return sample(rows, sessions=tuple(names))
+
+
+def test_four_sessions_are_the_units_and_two_must_agree():
+    verdict = analyse([sessions_of(6, 4, 2.0, 1, 0.1)], baseline="none")
+    judged = verdict.workloads["w"]
+    assert (judged.unit, judged.units, judged.blocks) == ("sessions", 4, 24)
+    assert verdict.population.claims_sessions and verdict.population.sessions == 4
+    assert len(judged.pairs[0].by_session) == 4 and judged.noise.session > 0.02
+    rows = {"none": noisy(1, 12, 1), "kyber": [*noisy(1.3, 6, 2), *noisy(0.95, 6, 3)]}
+    names = tuple(f"s{i // 6}" for i in range(12) for _ in rows)
+    verdict = analyse([sample(rows, sessions=names)], baseline="none")
+    assert verdict.overall.pairs[0].verdict == "undecided"
+    assert verdict.code in ("sessions-disagree", "unsteady")
+
+
+def test_diff_takes_sessions_as_units():
+    one = diff_sessions([0.3], [0.0], margin=0.02, higher_is_better=True)
+    assert one.verdict == "undecided" and math.isinf(one.half_width)
+    two = diff_sessions([0.30, 0.31, 0.29], [0.0, 0.01, 0.02], margin=0.02, higher_is_better=True)
+    assert two.verdict == "better"
+    loose = diff_sessions([0.5, 0.1], [0.0, 0.4], margin=0.02, higher_is_better=True)
+    assert loose.verdict == "undecided"
+    levels = ([5.0, 9.0], [1.0, 3.0])
+    fixed = diff_sessions(
+        [5.3, 9.31], [1.0, 3.01], margin=0.02, higher_is_better=True, baseline=levels
+    )
+    assert fixed.difference == pytest.approx(0.3) and fixed.relative
+    means = session_means([math.e, math.e, 1.0], ["a", "a", "b"], [0, 0, 1])
+    assert means == pytest.approx({"a": 1.0, "b": 0.0})
+
+
+def test_components_tell_sessions_from_blocks():
+    rng = np.random.default_rng(9)
+    parts = [rng.normal(rng.normal(0, 1), 0.5, 40) for _ in range(40)]
+    found = components(parts)
+    assert found.within == pytest.approx(0.5, rel=0.1)
+    assert found.between == pytest.approx(1.0, rel=0.3)
+    assert found.more_sessions_help(4, 6)

@@ -1,0 +1,202 @@
+"""Commands as they are typed: metrics, units, policies; numbers out of output; bad inputs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from schedlab.app.own_work import OwnWork, metrics_of, workload_of
+from schedlab.errors import SpecError
+from schedlab.kinds import declared, typed
+from schedlab.kinds.cpu_mix import quantiles
+from schedlab.run.backends.cpu_policy import effective_slice_ms, parse_policies, policy_of
+from schedlab.run.metrics_from_output import Missing, Reader, json_values, taken
+from schedlab.spec import Candidate, Workload
+from schedlab.spec.output_metrics import converted, dimension, parse_output_metric
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("tps:1/s=stdout~^tps = ([0-9.]+)", ("tps", "1/s", True, "stdout", False, "last")),
+        ("t:ms=stderr~took (.*)!only", ("t", "ms", False, "stderr", False, "only")),
+        ("score:higher=stdout~(.*)", ("score", "", True, "stdout", False, "last")),
+        ("score::lower=stdout~(.*)", ("score", "", False, "stdout", False, "last")),
+        ("p:us=stdout@jobs[0].x!max", ("p", "us", False, "stdout", True, "max")),
+        ("b:MB/s=file:out/log.txt~(.*)", ("b", "MB/s", True, "file", False, "last")),
+    ],
+)
+def test_metrics_are_read_as_typed(text, expected):
+    metric = parse_output_metric(text)
+    found = (metric.name, metric.unit, metric.higher_is_better, metric.source, metric.is_json,
+             metric.take)  # fmt: skip
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("tps", "not understood"),
+        ("tps=stdout~(.*)", "does not say whether"),
+        ("x:furlong=stdout~(.*)", "'furlong' does not say whether"),
+        ("x:s=stderr@a.b", "JSON is read from stdout"),
+        ("=stdout~(.*)", "not understood"),
+    ],
+)
+def test_a_metric_that_is_not_clear_is_refused(text, why):
+    with pytest.raises(SpecError, match=why):
+        parse_output_metric(text)
+
+
+def test_units_are_converted_by_their_prefix():
+    assert converted(1500.0, "usec", "ms") == pytest.approx(1.5)
+    assert converted(2.0, "MiB/s", "B/s") == 2 * 2**20
+    assert converted(1.0, "min", "s") == 60.0
+    assert converted(3.0, "kB/s", "MB/s") == pytest.approx(0.003)
+    assert converted(1.0, "ms", "B/s") is None
+    assert dimension("GHz") is None
+
+
+def read(spec, stdout=b"", stderr=b"", files=lambda name: None):
+    return Reader([parse_output_metric(spec)]).read(stdout, stderr, files)
+
+
+def test_the_last_match_counts_unless_another_is_asked_for():
+    text = b"tps = 1\ntps = 2\ntps = 6\n"
+    for take, value in (("last", 6), ("first", 1), ("sum", 9), ("mean", 3), ("min", 1), ("max", 6)):
+        assert read(f"tps:1/s=stdout~^tps = ([0-9]+)!{take}", text)[0] == {"tps": value}
+    values, gates = read("tps:1/s=stdout~^tps = ([0-9]+)!only", text)
+    assert (values, gates[0].gate) == ({}, "no-value")
+
+
+@pytest.mark.parametrize("text", [b"tps = -3", b"tps = 0", b"tps = nan", b"", b"tps: 3", b"\xff\xfe"])
+def test_what_is_no_positive_number_fails_a_gate(text):
+    values, gates = read("tps:1/s=stdout~^tps = (\\S+)", text)
+    assert values == {}
+    assert [gate.gate for gate in gates] == ["no-value"]
+
+
+def test_the_error_shows_the_nearest_lines():
+    _, gates = read("tps:1/s=stdout~^tps = ([0-9.]+)", b"start\nTPS = 12.5\nend\n")
+    assert "'TPS = 12.5'" in gates[0].detail
+
+
+def test_a_unit_that_changes_between_runs_is_noticed():
+    reader = Reader([parse_output_metric("lat:us=stdout~lat ([0-9]+)")])
+    assert reader.read(b"lat 12 usec", b"", lambda name: None)[1] == []
+    _, gates = reader.read(b"lat 1 msec", b"", lambda name: None)
+    assert gates[0].gate == "unit-changed"
+    reader = Reader([parse_output_metric("lat:us=stdout~lat (?<value>[0-9]+) (?<unit>[a-z]+)")])
+    assert reader.read(b"lat 12 usec", b"", lambda name: None)[0] == {"lat": 12.0}
+    assert reader.read(b"lat 1 msec", b"", lambda name: None)[0] == pytest.approx(
+        {"lat": 1000.0}
+    )
+
+
+def test_json_paths():
+    text = b"fio-3\nnoise\n" + json.dumps(
+        {"jobs": [{"name": "a", "v": 1}, {"name": "b", "v": 2}], "odd key": {"x.y": 3}}
+    ).encode()
+    assert json_values(text, "jobs[0].v") == [1]
+    assert json_values(text, "jobs[*].v") == [1, 2]
+    assert json_values(text, "jobs[?name==b].v") == [2]
+    assert json_values(text, '["odd key"]["x.y"]') == [3]
+    for path in ("jobs[7].v", "nothing", "jobs[?name==c].v", "jobs]["):
+        with pytest.raises(Missing):
+            json_values(text, path)
+    with pytest.raises(Missing, match="no JSON"):
+        json_values(b"plain", "a")
+
+
+def test_a_file_that_this_run_did_not_write_is_stale(tmp_path):
+    from schedlab.run.metrics_from_output import written_file
+
+    (tmp_path / "log").write_text("v 5")
+    written = (tmp_path / "log").stat().st_mtime
+    assert written_file(tmp_path, written)("log") == b"v 5"
+    assert written_file(tmp_path, written + 10)("log") is None
+    _, gates = read("v:s=file:log~v (.*)", files=written_file(tmp_path, written + 10))
+    assert "was not written by this run" in gates[0].detail
+
+
+def test_the_first_metric_decides():
+    work = OwnWork(["/bin/true"], metrics=["cpu", "n:1/s=stdout~(.*)", "elapsed"])
+    workload = workload_of(work)
+    assert workload.metric == "cpu_s"
+    assert workload.secondary[:2] == ("n", "elapsed_s")
+    assert declared([workload])["n"].higher_is_better
+    assert workload_of(OwnWork(["/bin/true"])).metric == "elapsed_synced_s"
+    with pytest.raises(SpecError, match="named twice"):
+        metrics_of(["cpu", "cpu"])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "why"),
+    [
+        ({}, "needs either argv or shell"),
+        ({"argv": ["true"], "shell": "true"}, "needs either argv or shell"),
+        ({"argv": ["ls -l | wc"]}, "one word with spaces"),
+        ({"argv": ["/no/such/program"]}, "is not found"),
+        ({"argv": ["/etc/passwd"]}, "is not executable"),
+        ({"argv": ["true"], "user": "nobody-of-that-name"}, "there is no user"),
+        ({"argv": ["true"], "stdin": "/no/such/file"}, "is not a file"),
+        ({"argv": ["true"], "extract": ["a:s=stdout~("]}, "not a regular expression"),
+        ({"argv": ["true"], "extract": ["a:s=stdout~(a)(b)"]}, "has 2 groups"),
+        ({"argv": ["true"], "extract": ["a:s=stdout~(a)", "a:s=stdout~(b)"]}, "called 'a'"),
+        ({"argv": ["true"], "copy_in": "/no/such/tree"}, "does not exist"),
+        ({"argv": ["true"], "fresh": "run"}, "nothing to copy"),
+    ],
+)
+def test_bad_commands_are_refused_before_anything_happens(parameters, why):
+    with pytest.raises(SpecError, match=why) as error:
+        typed(Workload("w", "command", "elapsed_s", parameters)).check("w")
+    assert error.value.hint
+
+
+def test_policies_are_read_as_typed():
+    text = "other,batch,rr:8ms,fifo:priority=20,other:slice=3ms,nice=5,other:weight=50"
+    labels = [each.label for each in parse_policies(text)]
+    assert labels == ["other", "batch", "rr:8ms", "fifo:priority=20", "other:slice=3ms,nice=5",
+                      "other:weight=50"]  # fmt: skip
+    made = [policy_of(each) for each in parse_policies(text)]
+    assert (made[2].slice_ms, made[3].priority, made[4].nice, made[5].weight) == (8.0, 20, 5, 50)
+
+
+def test_slices_that_become_one_are_one_candidate():
+    labels = [each.label for each in parse_policies("other:slice=0.05ms,other:slice=0.1ms")]
+    assert labels == ["other:slice=0.05ms (is 0.1 ms)"]
+    assert effective_slice_ms("other", 0.05) == 0.1
+    assert effective_slice_ms("other", 500.0) == 100.0
+    assert parse_policies("other,other")[1].label == "other#2"
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"policy": "realtime"}, "is not known"),
+        ({"policy": "fifo", "slice_ms": 3}, "has no slice"),
+        ({"policy": "fifo", "priority": 100}, "priority = 100"),
+        ({"policy": "idle", "nice": 5}, "nice has no effect"),
+        ({"policy": "fifo", "weight": 50}, "not subject to weights"),
+        ({"policy": "other", "wieght": 50}, "is no setting"),
+        ({"policy": "other", "max": "half"}, "QUOTA/PERIOD"),
+        ({"policy": "other", "knob.sched_nonsense": "1"}, "knob"),
+        ({"policy": "other", "autogroup": "maybe"}, "autogroup"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings, why):
+    with pytest.raises(SpecError, match=why):
+        policy_of(Candidate("c", settings))
+
+
+def test_requests_that_were_not_finished_make_a_quantile_a_bound():
+    rows = [[1000, 1015, 1980], [9_000_000, 9_100_000, 20]]
+    values, bounds = quantiles(rows, "response", unfinished=30)
+    assert values["response_ns_p50"] == pytest.approx(1007.5)
+    assert bounds["response_ns_p99"] == "at-least"
+    assert "response_ns_p50" not in bounds
+    few, bounds = quantiles([[100, 110, 50]], "response")
+    assert bounds["response_ns_p99"] == "at-least"
+    assert few["response_ns_p99"] <= 110
+    assert taken([3.0], "only") == 3.0

@@ -1,0 +1,73 @@
+"""The reference of experiment files is what the code says, and the template is an experiment."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from schedlab.app.admit import admit
+from schedlab.app.files import read_experiment
+from schedlab.app.initial import as_file, write_initial
+from schedlab.app.reference import FILES
+from schedlab.errors import SpecError
+from schedlab.kinds import KINDS
+from schedlab.run.admitted import Permission
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_published_reference_is_made_from_the_code(file):
+    assert (ROOT / "docs/reference" / file).read_text() == FILES[file]()
+
+
+def test_every_kind_and_parameter_is_in_the_reference():
+    text = (ROOT / "docs/reference/workloads.md").read_text()
+    for name, cls in KINDS.items():
+        section = text.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert all(f"| `{key}` |" in section for key in cls.__struct_fields__), name
+    schema = json.loads((ROOT / "docs/reference/experiment.schema.json").read_text())
+    assert set(schema["x-workload-kinds"]) == set(KINDS)
+
+
+def test_the_template_is_an_experiment_in_words_of_people(tmp_path):
+    file = tmp_path / "mine.toml"
+    write_initial(file)
+    experiment = read_experiment(file)
+    assert [c.label for c in experiment.candidates] == ["none", "mq-deadline", "kyber", "bfq"]
+    assert experiment.baseline == "none"
+    assert experiment.target.size_bytes == 1 << 30
+    assert experiment.stopping.budget_s == 120
+    assert experiment.workloads[0].parameters["seconds"] == 2.0
+    with pytest.raises(SpecError, match="exists"):
+        write_initial(file)
+
+
+def test_an_experiment_written_as_a_file_is_the_same_experiment(tmp_path):
+    file = tmp_path / "mine.toml"
+    write_initial(file)
+    experiment = read_experiment(file)
+    again = tmp_path / "again.toml"
+    again.write_text(as_file(experiment, "again.toml") + f"seed = {experiment.seed}\n")
+    # Tables follow the head: a key after them would belong to the last table.
+    text = as_file(experiment, "again.toml")
+    head, _, rest = text.partition("\n[")
+    again.write_text(f"{head}\nseed = {experiment.seed}\n[{rest}")
+    assert read_experiment(again) == experiment
+
+
+def test_two_readings_of_a_file_without_a_seed_differ_only_in_it(tmp_path):
+    file = tmp_path / "mine.toml"
+    write_initial(file)
+    assert read_experiment(file).seed != read_experiment(file).seed
+
+
+def test_a_simulation_passes_the_door(tmp_path):
+    file = tmp_path / "sim.toml"
+    file.write_text(
+        'kind = "sim"\n'
+        'candidates = [{ label = "fcfs", settings = { policy = "fcfs" } }]\n'
+        '[[workloads]]\nlabel = "A"\nkind = "ssd"\nparameters = { requests = 100 }\n'
+    )
+    admitted = admit(read_experiment(file), Permission(trust=False))
+    assert admitted.writes == () == admitted.programs

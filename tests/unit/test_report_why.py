@@ -1,0 +1,134 @@
+"""Why a comparison came out so: from a block-layer capture to sentences, each with its figures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import report_verdicts as made
+
+from schedlab.report.texts import Texts
+from schedlab.report.view import View
+from schedlab.report.why import explained
+from schedlab.spec import Explanation, Record, explanations
+
+READER = "new reader beside writers"
+
+
+def sentences(lang: str = "en", **by_candidate: Explanation) -> list[str]:
+    record, verdict = made.first_screen()
+    found = {(READER, name.replace("_", "-")): (each,) for name, each in by_candidate.items()}
+    changed = Record(record.experiment, record.plan, record.runs, explanations=found)
+    (why,) = explained(View(changed, verdict, Texts(lang)))
+    return [line.replace("\u00a0", " ") for line in why.sentences]
+
+
+def waiting(tag: float, scheduler: float, device: float, depth: float = 2, **more: Any) -> Any:
+    return Explanation("readers", tag * 1e-6, scheduler * 1e-6, device * 1e-6, depth, **more)
+
+
+def test_requests_behind_others_in_the_device_are_out_of_reach() -> None:
+    said = sentences(none=waiting(0, 0, 4000, 88), kyber=waiting(0, 100, 3900, 88))
+    assert said == [
+        "With none and kyber, 99 % of the waiting of the readers was inside the device, behind 88 "
+        "requests: no scheduler can reorder those. Fewer requests in flight would help."
+    ]
+
+
+def test_the_fast_one_is_not_said_to_be_out_of_reach() -> None:
+    said = sentences(none=waiting(2500, 0, 3700, 110), bfq=waiting(5, 20, 281, 110))
+    assert not any("no scheduler" in line for line in said)
+    assert said[-1].startswith("With bfq a request of the readers took 306 µs instead of 6.2 ms")
+
+
+def test_a_device_with_nothing_to_wait_for_is_the_wait_itself() -> None:
+    (said,) = sentences(none=waiting(0, 0, 100, 1), bfq=waiting(0, 5, 95, 1))
+    assert "was the device itself" in said
+
+
+def test_a_full_queue_is_named_with_its_time() -> None:
+    (said,) = sentences(none=waiting(3000, 0, 3000), bfq=waiting(1000, 1000, 3000))[:1]
+    assert said == (
+        "With none, the readers waited 3 ms of 6 ms for a free tag: the queue was full before a "
+        "scheduler could choose."
+    ).replace("3 ms of 6 ms", "3.0 ms of 6.0 ms")
+
+
+def test_a_limit_is_not_called_a_full_queue() -> None:
+    said = sentences(none=waiting(3000, 0, 3000, has_limits=True), bfq=waiting(1, 1, 5000))
+    assert any("io.max" in line for line in said)
+    assert not any("the queue was full" in line for line in said)
+
+
+def test_a_scheduler_that_holds_back_is_named() -> None:
+    said = sentences(none=waiting(0, 0, 500), kyber=waiting(0, 900, 400))
+    assert any(
+        line.startswith("kyber kept requests of the readers back for 900 µs") for line in said
+    )
+
+
+def test_what_fell_is_named_with_both_figures() -> None:
+    said = sentences(none=waiting(440, 0, 3825, 88), bfq=waiting(1, 14, 165, 68))
+    assert said[-1] == (
+        "With bfq a request of the readers took 180 µs instead of 4.3 ms: the wait in the device "
+        "fell from 3.8 ms to 165 µs."
+    )
+
+
+def test_a_weight_that_bfq_raised_for_a_while_is_said() -> None:
+    bfq = waiting(1, 14, 165, 68, raised=30.0, raised_s=0.7, raised_bytes=61e6)
+    said = sentences(none=waiting(440, 0, 3825, 88), bfq=bfq)
+    assert said[-1] == (
+        "bfq served the readers first, with 30× their weight, for 700 ms; after 61 MB it stopped."
+    )
+
+
+@pytest.mark.parametrize("lang", ["en", "ko", "ru"])
+def test_where_nothing_stands_out_nothing_is_claimed(lang: str) -> None:
+    said = sentences(lang, none=waiting(20, 20, 60), bfq=waiting(20, 20, 61))
+    assert said == [Texts(lang)("why.unknown")]
+
+
+def test_lost_events_are_said() -> None:
+    assert sentences(none=waiting(20, 20, 60, lost=12), bfq=waiting(20, 20, 61))[-1] == (
+        "The capture lost 12 events."
+    )
+
+
+def part(count: int, sum_ns: int) -> dict[str, Any]:
+    return {"count": count, "sum_ns": sum_ns, "max_ns": sum_ns, "bins": []}
+
+
+def group(number: int, requests: int, tag_ns: int, device_ns: int) -> dict[str, Any]:
+    zero = part(requests, 0)
+    return {
+        "class": number, "operation": "read", "size_max": 4096, "requests": requests,
+        "bytes": 4096 * requests, "tag": part(requests, tag_ns), "plug": zero, "scheduler": zero,
+        "device": part(requests, device_ns), "total": part(requests, tag_ns + device_ns),
+    }  # fmt: skip
+
+
+def test_a_capture_becomes_explanations() -> None:
+    capture = {
+        "device": "loop0", "scheduler": "bfq", "elapsed_ns": 2_000_000_000, "sees_limits": False,
+        "classes": [{"name": "other"}, {"name": "readers"}, {"name": "writers"}],
+        "groups": [group(0, 5, 1, 1), group(1, 10, 10_000, 1_000_000), group(1, 30, 0, 600_000)],
+        "series": [{"class": 1, "rows": [[100, 9, 0, 0, 40_000_000, 0, 0, 0, 0, 0],
+                                         [200, 9, 0, 0, 21_000_000, 0, 0, 0, 0, 0],
+                                         [300, 1, 0, 0, 1_000, 0, 0, 0, 0, 0]]}],
+        "depth": {"scheduler": {"mean": 2.0, "max": 9, "series": []},
+                  "driver": {"mean": 60.0, "max": 88, "series": [[0, 50.0], [100, 70.0]]}},
+        "totals": {},
+        "bfq": [{"class": 1, "rows": [[100, 9, 30, 1, 100], [200, 9, 30, 1, 100],
+                                      [300, 1, 1, 1, 100]]}],
+        "lost": {"arrivals_unseen": 1, "events": 2, "classes": None},
+        "cost": None,
+    }  # fmt: skip
+    (found,) = explanations(capture)  # the writers had no request, "other" is nobody's
+    assert found.group == "readers" and found.requests == 40
+    assert found.tag_s == pytest.approx(0.25e-6)
+    assert found.device_s == pytest.approx(40e-6)
+    assert found.total_s == pytest.approx(40.25e-6)
+    assert (found.device_depth, found.depth_series, found.bin_s) == (60.0, (50.0, 70.0), 0.1)
+    assert (found.raised, found.raised_s, found.raised_bytes) == (30.0, 0.2, 61_000_000)
+    assert found.lost == 3

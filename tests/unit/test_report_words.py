@@ -1,0 +1,321 @@
+"""Ratios and sentences about outcomes: every code with real values, in every language."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import string
+from pathlib import Path
+
+import pytest
+import report_verdicts as made
+from report_verdicts import fact
+
+from schedlab import report
+from schedlab.report import words
+from schedlab.report.sentences import headline, headline_text
+from schedlab.report.texts import Texts, catalogue, plural_form
+from schedlab.report.view import View
+from schedlab.spec import METRICS, Headline, Metric, StoppingState, from_json, to_json
+
+RATE, TIME = METRICS["throughput_bytes_per_s"], METRICS["reader_latency_ns_mean"]
+EN = Texts("en")
+# What must never be said of an outcome in English.
+NEVER = ("performance", "bound", "separate", "equivalent within", "noise floor", "−", "{", "}")
+
+
+def plain(text: str) -> str:
+    return text.replace("\u00a0", " ")
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("ratio", "side", "kind", "said"),
+    [
+        (82.3, "better", "time", "82×"),
+        (113.0, "better", "time", "110×"),
+        (2.04, "better", "rate", "2.0×"),
+        (1.996, "better", "rate", "2.0×"),
+        (1.92, "better", "rate", "92 %"),
+        (1.034, "better", "rate", "3.4 %"),
+        (1 / 0.71, "worse", "rate", "29 %"),
+        (1 / 0.71, "better", "rate", "41 %"),
+        (1.8, "better", "time", "44 %"),
+        (1.8, "worse", "time", "80 %"),
+        (3.41, "worse", "rate", "3.4×"),
+        (1000.0, "better", "time", "1,000×"),
+        (54_000.0, "better", "time", "over 1,000×"),
+        (1.0004, "better", "rate", "0.04 %"),
+    ],
+)
+def test_ratio_words(ratio: float, side: words.Side, kind: words.Speech, said: str) -> None:
+    assert plain(words.amount(EN, ratio, side, kind)) == said
+
+
+@pytest.mark.parametrize(
+    ("ratio", "low", "high", "side", "kind", "said"),
+    [
+        (82.0, 61.0, 110.0, "better", "time", "61 to 110×"),
+        (1 / 0.71, 1.28, 1.59, "worse", "rate", "22 to 37 %"),
+        (1.034, 1.02, 1.048, "better", "rate", "2.0 to 4.8 %"),
+        (1.02, 0.97, 1.07, "better", "rate", "−3.0 to 7.0 %"),
+        (1.8, 1.1, 2.4, "better", "rate", "10 % to 2.4×"),
+        (1.8, 1.1, 3.0, "better", "time", "9 to 67 %"),
+        (2.4, 1.5, 3.9, "better", "rate", "1.5 to 3.9×"),
+        (900.0, 600.0, 2000.0, "better", "time", "600× to over 1,000×"),
+        (5000.0, 2000.0, 9000.0, "better", "time", ""),
+    ],
+)
+def test_intervals_have_the_form_of_their_ratio(
+    ratio: float, low: float, high: float, side: words.Side, kind: words.Speech, said: str
+) -> None:
+    assert plain(words.between(EN, ratio, low, high, side, kind)) == said
+
+
+@pytest.mark.parametrize(
+    ("metric", "better", "worse"),
+    [
+        (RATE, "faster", "slower"),
+        (TIME, "shorter", "longer"),
+        (METRICS["elapsed_s"], "shorter", "longer"),
+        (METRICS["fairness_jain"], "more even", "less even"),
+        (Metric("cpu_ns_per_request", "ns", False), "cheaper", "dearer"),
+        (Metric("tps", "", True), "higher", "lower"),
+        (Metric("errors", "", False), "lower", "higher"),
+        (METRICS["calculations_per_cpu_s"], "faster", "slower"),
+        (None, "better", "worse"),
+    ],
+)
+def test_words_of_direction_follow_the_metric(
+    metric: Metric | None, better: str, worse: str
+) -> None:
+    kind = words.speech(metric)
+    assert words.word(EN, "better", kind) == better
+    assert words.word(EN, "worse", kind) == worse
+
+
+def test_plural_of_times_in_russian() -> None:
+    texts = Texts("ru")
+    said = [words.amount(texts, ratio, "better", "time") for ratio in (2.4, 21.0, 22.0, 110.0)]
+    assert said == ["в 2,4 раза", "в 21 раз", "в 22 раза", "в 110 раз"]
+
+
+WAIT = fact("bfq", "none", 82, 61, 110, TIME.name, workload="reader")
+SLOW = fact("none", "bfq", 1 / 0.71, 1.28, 1.59, "write_bytes_per_s")
+BETTER = fact("kyber", "none", 1.12, 1.08, 1.16)
+ACTOR = {"kind": "actor", "fact": SLOW.values(), "actor": "writers", "more": 2}
+PLACE = {
+    "kind": "workload", "actor": "", "more": 0,
+    "fact": fact("none", "kyber", 3.4, 3.0, 3.9, "iops", workload="commits").values(),
+}  # fmt: skip
+TAIL = {
+    "kind": "metric", "actor": "", "more": 0,
+    "fact": fact("none", "kyber", 1.2, 1.1, 1.3, "latency_ns_p99").values(),
+}  # fmt: skip
+
+
+def winner(gain: object, price: object = None, **more: object) -> dict[str, object]:
+    return {
+        "best": gain.better, "baseline": "none", "gain": gain.values(), "other": gain.worse,  # type: ignore[attr-defined]
+        "runner_up": None, "price": price, "losers": [], **more,
+    }  # fmt: skip
+
+
+DEPENDS = {
+    "name": "bfq", "baseline": "none", "won": ["reader"], "lost": ["a", "b", "c"],
+    "best": WAIT.values(),
+    "worst": fact("none", "bfq", 1.41, 1.28, 1.59, workload="b").values(),
+    "same": ["d"], "within": 0.03, "price": None,
+}  # fmt: skip
+CASES: list[tuple[str, dict[str, object], str]] = [
+    ("single", {"candidates": ["none", "bfq"], "blocks": 3},
+     "One run each. The table shows the figures; to say who is better, measure at least 4 blocks."),
+    ("nothing-to-compare", {"candidates": ["bfq"]},
+     "There is nothing to compare: only bfq has values."),
+    ("nothing-to-compare", {"candidates": []},
+     "There is nothing to compare: no run gave a value."),
+    ("did-not-finish",
+     {"name": "bfq", "workload": "reader", "time_s": 6.0, "names": ["bfq", "kyber"],
+      "rest": "tied", "rest_values": {"names": ["none", "kyber"], "margin": 0.02, "losers": []}},
+     "bfq did not finish reader in 6.0 s. Nor did kyber. It does not matter: none and kyber "
+     "are within 2 % of each other."),
+    ("did-not-finish", {"name": "bfq", "workload": "reader", "time_s": None, "names": ["bfq"]},
+     "bfq did not finish reader."),
+    ("depends", DEPENDS,
+     "It depends on the work: bfq is better than none on reader (82× shorter, 61 to 110×) and "
+     "worse on 3 workloads (b: 29 % slower, 22 to 37 %). On the other workload (1) it does not "
+     "matter: all are within 3 % of each other."),
+    ("winner-price", winner(WAIT, ACTOR),
+     "bfq is best: 82× shorter mean reader latency than with none (61 to 110×). The price: the "
+     "writers are 29 % slower (22 to 37 %). (+ 2 more in the table)"),
+    ("winner-price", winner(BETTER, PLACE),
+     "kyber is best: 12 % faster than none (8 to 16 %). The price: on commits kyber is 3.4× "
+     "slower (3.0 to 3.9×)."),
+    ("winner-price", winner(BETTER, TAIL),
+     "kyber is best: 12 % faster than none (8 to 16 %). The price: 20 % longer p99 latency "
+     "(10 to 30 %)."),
+    ("winner-price", winner(BETTER, {**ACTOR, "actor": "copy", "more": 0}),
+     "kyber is best: 12 % faster than none (8 to 16 %). The price: the copy is 29 % slower "
+     "(22 to 37 %)."),
+    ("winner", winner(fact("bfq", "none", 30, 20, None, TIME.name, open_end=True)),
+     "bfq is best: at least 20× shorter mean reader latency than with none."),
+    ("winner", winner(fact("bfq", "none", 1.08, 1.05, 1.11, "")),
+     "bfq is best: 8.0 % better than none (5.0 to 11.0 %)."),
+    ("keep", {"baseline": "none", "next": "bfq", "loss": SLOW.values(), "losers": []},
+     "Keep none: bfq is 29 % slower (22 to 37 %)."),
+    ("keep", {"baseline": "none", "next": "bfq", "losers": [],
+              "loss": fact("none", "bfq", 3.4, 3, 3.9, TIME.name).values()},
+     "Keep none: bfq has 3.4× longer mean reader latency (3.0 to 3.9×)."),
+    ("tied", {"names": ["none", "kyber"], "margin": 0.02, "losers": [SLOW.values()]},
+     "It does not matter: none and kyber are within 2 % of each other. But bfq is 29 % slower "
+     "(22 to 37 %)."),
+    ("rare-run", {"a": "bfq", "b": "none", "gain": WAIT.values(), "of": "bfq", "slow_runs": 1,
+                  "runs": 8, "factor": 40.0},
+     "Typically bfq has 82× shorter mean reader latency than none (61 to 110×), but "
+     "1 of 8 runs of bfq were 40× slower. Measure more before you choose."),
+    ("unsteady", {"a": "bfq", "b": "none", "early": WAIT.values(),
+                  "late": fact("none", "bfq", 1.3, metric=TIME.name).values()},
+     "The difference between bfq and none changed while we measured (bfq 82× shorter early, none "
+     "23 % shorter late). No verdict."),
+    ("sessions-disagree", {"a": "bfq", "b": "none", "lowest": SLOW.values(),
+                           "highest": BETTER.values()},
+     "The sessions disagree about bfq and none: from none 41 % faster to kyber 12 % faster. No "
+     "verdict."),
+    ("too-early", {"names": ["none", "bfq"], "mdd": 0.5, "blocks": 6, "blocks_low": 4,
+                   "blocks_high": 12, "time_s": 190.0, "smaller": 0.12, "losers": []},
+     "Too early to tell none and bfq apart. So far we would only notice 50 % or more; 6 more "
+     "blocks (about 3 min) would show 12 %."),
+    ("too-early", {"names": ["none", "bfq"], "mdd": 1.4, "blocks": None, "losers": []},
+     "Too early to tell none and bfq apart. So far we would only notice 2.4× or more."),
+    ("no-difference-seen", {"names": ["none", "bfq"], "mdd": 0.034, "losers": []},
+     "We saw no difference between none and bfq. We would have noticed 3.4 % or more."),
+    ("too-noisy", {"names": ["none", "bfq"], "mdd": 1.5, "losers": [], "blocks": None},
+     "The figures jump too much: even a twofold difference could hide. Longer runs help more than "
+     "more blocks."),
+    ("one-session", {"a": "none", "b": "bfq", "gain": WAIT.values(), "aa": 0.16},
+     "Here bfq has 82× shorter mean reader latency than none (61 to 110×), but each was measured "
+     "once. Two sessions of the same setup often differ by 16 %."),
+]  # fmt: skip
+
+
+def view_of(code: str, values: dict[str, object], lang: str = "en") -> View:
+    record, verdict = made.simple(Headline(code, values))  # type: ignore[arg-type]
+    return View(record, verdict, Texts(lang))
+
+
+@pytest.mark.parametrize(("code", "values", "said"), CASES, ids=[code for code, _, _ in CASES])
+def test_each_code_has_its_sentence(code: str, values: dict[str, object], said: str) -> None:
+    text = plain(headline_text(view_of(code, values)))
+    assert text == said
+    for never in NEVER:
+        assert never not in text
+
+
+@pytest.mark.parametrize("lang", ["ko", "ru"])
+@pytest.mark.parametrize(("code", "values", "said"), CASES, ids=[code for code, _, _ in CASES])
+def test_each_code_is_said_in_every_language(
+    lang: str, code: str, values: dict[str, object], said: str
+) -> None:
+    text = plain(headline_text(view_of(code, values, lang)))
+    assert "{" not in text and text.endswith((".", ")"))
+    digits = re.findall(r"\d+", said.replace(",", ""))
+    for name in ("none", "kyber", "bfq"):
+        assert (name in text) == (name in said), name
+    assert sum(number in text.replace(",", ".").replace("\u202f", "") for number in digits) >= (
+        len(digits) - 2
+    )
+
+
+def test_every_code_of_the_table_is_tried() -> None:
+    from typing import get_args
+
+    from schedlab.spec import Code
+
+    assert {code for code, _, _ in CASES} == set(get_args(Code))
+
+
+def test_a_stored_verdict_gives_the_same_headline() -> None:
+    record, verdict = made.first_screen()
+    again = from_json(type(verdict), to_json(verdict))
+    assert again.code == verdict.code
+    assert report.headline(record, again) == report.headline(record, verdict)
+
+
+def test_best_everywhere_and_goal_and_mix() -> None:
+    record, verdict = made.first_screen()
+    values = winner(WAIT)
+    overall = dataclasses.replace(verdict.overall, best_everywhere="bfq")
+    changed = dataclasses.replace(
+        verdict, headline=Headline("winner", values), overall=overall, goal="latency"
+    )
+    lines = [plain(line) for line in headline(View(record, changed, EN))]
+    assert lines == [
+        "Judged by latency. bfq is best for this mix of workloads: 82× shorter mean reader latency "
+        "than with none (61 to 110×).",
+        "On none of the 6 workloads is another one better.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "host", "word"), [("sim", {}, "Simulated: "), ("io", {"emulated": {}}, "Emulated")]
+)
+def test_what_was_not_measured_on_a_device_is_named_so(
+    kind: str, host: dict[str, object], word: str
+) -> None:
+    record, verdict = made.simple(Headline("winner", winner(WAIT)))
+    experiment = dataclasses.replace(record.experiment, kind=kind)  # type: ignore[arg-type]
+    record = dataclasses.replace(record, experiment=experiment, host={**record.host, **host})
+    assert report.headline(record, verdict).startswith(word)
+
+
+def test_of_what_it_is_true_is_said() -> None:
+    record, verdict = made.first_screen()
+    text = flat(report.text(record, verdict, width=300))
+    assert (
+        "Measured: 6 workloads on a temporary loop device (rotational 0, 128 tags), this session, "
+        "8 blocks, 8 file layouts, 96 s."
+    ) in text
+    several = dataclasses.replace(verdict.population, sessions=4, claims_sessions=True)
+    changed = dataclasses.replace(verdict, population=several)
+    text = flat(report.text(record, changed, width=300))
+    assert "4 sessions" in text and "The sessions are the units" in text
+    late = dataclasses.replace(verdict, stopping=StoppingState(error=0.075))
+    assert "the error is up to 0.075" in flat(report.text(record, late, width=300))
+
+
+def test_catalogues_have_the_same_keys_and_placeholders() -> None:
+    def fields(text: object) -> set[str]:
+        texts = text if isinstance(text, list) else [text]
+        return {name for t in texts for _, name, _, _ in string.Formatter().parse(t) if name}
+
+    english = catalogue("en")
+    for language in report.LANGUAGES:
+        other = catalogue(language)
+        assert set(other) == set(english), language
+        for key, text in english.items():
+            # Only Russian needs a word for "times" in its plural forms.
+            optional = {"times"} if key.startswith("ratio.") else set()
+            assert fields(other[key]) ^ fields(text) <= optional, (language, key)
+            assert isinstance(other[key], list) == isinstance(text, list), (language, key)
+            for count in (0, 1, 2, 5, 11, 21, 22, 112) if isinstance(text, list) else ():
+                assert plural_form(language, count) < len(other[key]), (language, key)
+
+
+def test_every_text_of_the_catalogue_is_used() -> None:
+    folder = Path(report.__file__).parent
+    code = "\n".join(path.read_text() for path in folder.glob("*.py"))
+    made_keys = re.findall(r"f[\"']([a-z_]+\.[^\"' ]*\{[^\"']*)[\"']", code)
+    patterns = [re.sub(r"\\{.*?\\}", ".+", re.escape(key)) for key in made_keys]
+    families = {"gain", "does", "loss", "actor", "actor_one", "lost", "metric"}
+    unused = [
+        key
+        for key in catalogue("en")
+        if f'"{key}"' not in code
+        and f"'{key}'" not in code
+        and key.split(".")[0] not in families
+        and not any(re.fullmatch(pattern, key) for pattern in patterns)
+    ]
+    assert unused == []
