@@ -168,7 +168,7 @@ def test_an_archive_extracted_on_ext4_is_the_same(
 
 def test_data_in_a_file_survive_the_device(control: Control, tmp_path: Path) -> None:
     store = tmp_path / "store"
-    emulation = Emulation(fixed(tmp_path, "10us"), size_bytes=None, data=str(store))
+    emulation = Emulation(fixed(tmp_path, "1ms"), size_bytes=None, data=str(store))
     device = control.emulated(emulation)
     with Path(device.path).open("r+b") as file:
         file.write(b"schedlab")
@@ -336,7 +336,7 @@ def test_writing_back_under_a_small_memory_limit_does_not_hang(
         (group / "memory.max").write_text(str(64 * MIB))
     except (HostError, OSError) as error:
         pytest.skip(f"needs the memory controller of cgroup v2: {error}")
-    device = control.emulated(Emulation(fixed(tmp_path, "50us"), size_bytes=None))
+    device = control.emulated(Emulation(fixed(tmp_path, "1ms"), size_bytes=None))
     script = "import sys\nfor i in range(15): open(sys.argv[1], 'r+b').write(bytes(4 << 20))"
     enter = f'echo $$ > {group}/cgroup.procs; exec "$@"'
     command = ["/bin/sh", "-c", enter, "sh", sys.executable, "-c", script, device.path]
