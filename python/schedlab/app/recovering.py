@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedlab.host import journal, recover
+from schedlab.host import journal, keeper, recover
 
 
 def recover_all(state_directory: str | None, dry_run: bool) -> recover.Recovery:
@@ -16,4 +16,7 @@ def recover_all(state_directory: str | None, dry_run: bool) -> recover.Recovery:
     journal.prepare(directory)
     with journal.HostLock(directory) as lock:
         lock.acquire(30.0)
-        return recover.settle(directory, dry_run)
+        done = recover.settle(directory, dry_run)
+    for left in [] if dry_run else keeper.settle_stale(directory):
+        done.add(left)
+    return done

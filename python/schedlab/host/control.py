@@ -334,6 +334,7 @@ class Control:
         device = emulated.make(self._journal, self.state_directory, emulation)
         if device.server:
             self._servers.append(device.server)
+        self.claim(device.path)
         self._dilations[Path(device.path).name] = device.facts["dilate"]
         return device
 

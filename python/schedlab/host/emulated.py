@@ -343,6 +343,7 @@ def make(journal: Journal, parent: Path, emulation: Emulation) -> Emulated:
         backing_file=str(backing),
         size_bytes=facts["size_bytes"],
         direct_io=direct_io,
+        rotational=bool(facts["rotational"]),
         facts=facts,
         server=server,
     )

@@ -141,6 +141,8 @@ def _clear(directory: Path) -> recover.Recovery:
             return recovery
         recovery = recover.settle(directory)
         recovery.raise_if_failed()
+        if journal.exists(directory):
+            return recovery  # its keeper is starting
         for file in (directory / _SOCKET, directory / journal.LOCK_NAME):
             file.unlink(missing_ok=True)
     with contextlib.suppress(OSError):
