@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.sim.tables import aligned
+from schedlab.sim.validate import aligned
 
 TIE_RULE = (
     "Ties: at one instant arrivals are queued first (in the order of the task list), then tasks "
@@ -36,8 +36,8 @@ ANSWERS = ("turnaround", "waiting", "response")
 
 def settings_of(policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The simulator's settings from the options (crates/sim/src/cpu/task.rs)."""
-    same = ("quantum", "cpus", "switch_cost", "hz", "aging", "levels", "boost", "latency", "seed")
-    same += ("wakeup_granularity",)
+    same = ["quantum", "cpus", "switch_cost", "hz", "aging", "levels", "boost", "latency", "seed"]
+    same.append("wakeup_granularity")
     settings = {key: options[key] for key in same if options[key] is not None}
     settings["policy"] = policy
     if options["time"] is not None:
