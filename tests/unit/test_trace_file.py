@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import json
+import lzma
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,9 @@ def test_the_real_traces_have_the_stated_counts_bytes_and_span(name, requests, b
     assert summary["span_ns"] / 1e9 == pytest.approx(span_s, abs=1e-9)
 
 
-@pytest.mark.parametrize(("compress", "suffix"), [(gzip.compress, "gz"), (bz2.compress, "bz2")])
+@pytest.mark.parametrize(
+    ("compress", "suffix"), [(gzip.compress, "gz"), (bz2.compress, "bz2"), (lzma.compress, "xz")]
+)
 def test_a_compressed_trace_is_the_same_trace(tmp_path, compress, suffix):
     file = tmp_path / f"t.{suffix}"
     file.write_bytes(compress(TPCC.read_bytes()))

@@ -48,9 +48,9 @@ def ssd_table(simulations: Sequence[Simulation], results: Sequence[SimResult]) -
     first = next(iter(means.values()))
     lines: list[str] = []
     names = list(means)
-    # Four policies fit side by side; the rows are the metrics.
-    for start in range(0, len(names), 4):
-        shown = names[start : start + 4]
+    # Three policies fit side by side; the rows are the metrics.
+    for start in range(0, len(names), 3):
+        shown = names[start : start + 3]
         head = ["", *(cell for name in shown for cell in (name.rpartition(":")[2][:12], "ratio"))]
         rows = [head]
         for metric, title in SSD_COLUMNS.items():

@@ -236,13 +236,8 @@ pub(super) fn check(tasks: &[Task], settings: &Settings) -> Result<(), SimError>
     settings.aging.map_or(Ok(()), |t| positive("aging", t))?;
     settings.boost.map_or(Ok(()), |t| positive("boost", t))?;
     settings.until.map_or(Ok(()), |t| positive("until", t))?;
-    let granularity = settings.wakeup_granularity.unwrap_or_default();
-    require(
-        granularity.0 <= MAX_TIME_NS,
-        "wakeup_granularity",
-        format!("{} ns", granularity.0),
-        "at most 11 days",
-    )?;
+    let granularity = settings.wakeup_granularity;
+    granularity.map_or(Ok(()), |t| positive("wakeup_granularity", t))?;
     let cost = settings.switch_cost.0;
     require(cost <= 1_000_000_000, "switch_cost", cost, "at most 1 s")?;
     require(

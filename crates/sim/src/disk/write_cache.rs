@@ -24,7 +24,7 @@ impl Extent {
 /// Dirty extents in the order of arrival.
 pub(super) struct WriteCache {
     extents: Vec<Extent>,
-    /// The extent that the arm writes, and when it will have done so; it keeps its place until then.
+    /// The extent that the arm writes, which keeps its place, and when that is done.
     in_flight: Option<(Extent, u64)>,
     most: usize,
     segment_sectors: u64,

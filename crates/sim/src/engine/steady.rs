@@ -2,7 +2,8 @@
 //!
 //! The transient is cut by MSER-5 (White, "An effective truncation heuristic for bias reduction in
 //! simulation output", 1997): of the means of five responses each, in order of completion, the cut
-//! d that minimises Σ(x − x̄)²/(k − d)². The interval comes from batch means (Law and Carson, 1979).
+//! d that minimises Σ(x − x̄)²/(k − d)². The interval comes from batch means (Law and Carson,
+//! "A sequential procedure for determining the length of a steady-state simulation", 1979).
 
 use serde::Serialize;
 

@@ -16,7 +16,7 @@ from schedlab.cli.trace.common import as_spec_error, options_json, reading_optio
 def stats(file: str, skip_bad_lines: bool, reorder: int | None, event: str, as_json: bool) -> None:
     """Say what the requests of a block trace are like.
 
-    FILE may be compressed (gzip, zstd, bzip2). `sda` stands for all of `sda.blktrace.*`.
+    FILE may be compressed (gzip, zstd, bzip2, xz). `sda` stands for all of `sda.blktrace.*`.
     """
     from schedlab import _core
 

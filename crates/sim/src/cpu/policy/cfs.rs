@@ -1,8 +1,9 @@
 //! Like Linux's completely fair scheduler (kernel/sched/fair.c, 2.6.23 to 6.5): the smallest
 //! virtual run time runs; a task's slice is its share of `latency`, at least the quantum (minimum
 //! granularity); a waking task gets at most half a latency of credit and preempts a task that is
-//! ahead of it by more than the wake-up granularity, which is 1 ms · (1 + ⌊log₂ CPUs⌋) scaled by the
-//! weight of the woken task (wakeup_gran(), sysctl_sched_wakeup_granularity). One queue for all CPUs, where Linux has one each and balances.
+//! ahead of it by more than the wake-up granularity, which is 1 ms · (1 + ⌊log₂ CPUs⌋) scaled by
+//! the weight of the woken task (wakeup_gran(), sysctl_sched_wakeup_granularity). One queue for
+//! all CPUs, where Linux has one each and balances.
 
 use super::{take_min, Policy, Ready, Settings, System};
 use crate::cpu::task::NICE_0_WEIGHT;

@@ -1,5 +1,5 @@
-//! The bytes of a trace: plain, gzip, zstd, bzip2 or xz by their first bytes; lines and records from
-//! one fixed buffer, so that memory does not depend on the file.
+//! The bytes of a trace: plain, gzip, zstd, bzip2 or xz by their first bytes; lines and records
+//! from one fixed buffer, so that memory does not depend on the file.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};

@@ -1,0 +1,253 @@
+"""CPU schedules as the command line has them: tasks and settings from options, tables, a quiz."""
+
+from __future__ import annotations
+
+import json
+import random
+import shlex
+import shutil
+import textwrap
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import SpecError
+from schedlab.sim.validate import aligned
+
+TIE_RULE = (
+    "Ties: at one instant arrivals are queued first (in the order of the task list), then tasks "
+    "whose I/O is done, then tasks whose quantum is used up. Equal keys: earlier arrival, then "
+    "order of the list. A running task is preempted only by a strictly better one."
+)
+COLUMNS = {  # heading: key of a task's result, in ns unless in COUNTS
+    "arrival": "arrival_ns",
+    "finish": "finish_ns",
+    "turnaround": "turnaround_ns",
+    "waiting": "waiting_ns",
+    "response": "response_ns",
+    "max wait": "longest_wait_ns",
+    "CPU": "cpu_ns",
+    "bursts": "bursts",
+}
+COUNTS = {"bursts"}
+ANSWERS = ("turnaround", "waiting", "response")
+
+
+def settings_of(policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The simulator's settings from the options (crates/sim/src/cpu/task.rs)."""
+    same = ["quantum", "cpus", "switch_cost", "hz", "aging", "levels", "boost", "latency", "seed"]
+    same.append("wakeup_granularity")
+    settings = {key: options[key] for key in same if options[key] is not None}
+    settings["policy"] = policy
+    if options["time"] is not None:
+        settings["until"] = options["time"]
+    if options["calculation"] is not None:
+        settings["calculation_ns"] = float(options["calculation"])
+    return settings
+
+
+def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, Any]]:
+    """The tasks from --tasks, from --processes, or for a quiz from the seed."""
+    from schedlab._core import parse_cpu_tasks
+
+    text, processes = options["tasks"], options["processes"]
+    if (text is None) + (processes is None) == 0:
+        raise SpecError("--tasks and --processes exclude each other", "omit one of them")
+    if processes is not None:
+        if options["time"] is None:
+            raise SpecError("--processes runs until a time", "add --time 30s")
+        if processes < 1:
+            raise SpecError(f"--processes = {processes}", "expected at least 1")
+        return [{"name": f"P{i}", "bursts": [options["time"]]} for i in range(processes)]
+    if text is None:
+        if not is_quiz:
+            raise SpecError("no tasks", 'add --tasks "A:0:8,B:1:4", --processes N or --quiz')
+        text = _quiz_tasks(options["seed"])
+    if text.endswith(".toml"):
+        return _tasks_from_file(Path(text))
+    try:
+        tasks: list[dict[str, Any]] = json.loads(parse_cpu_tasks(text))
+    except ValueError as error:
+        raise SpecError(str(error), 'for example --tasks "A:0:8,B:1:4/2/1:prio=2"') from error
+    return tasks
+
+
+def _tasks_from_file(path: Path) -> list[dict[str, Any]]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(f"{path}: {error.strerror}", "name a TOML file with [[task]]") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: {error}", "correct the file") from error
+    if unknown := sorted(set(content) - {"task"}):
+        raise SpecError(f"{path}: unknown key {unknown[0]!r}", "expected only [[task]]")
+    tasks = content.get("task")
+    if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):
+        raise SpecError(f"{path}: no [[task]]", 'for example: [[task]] name = "A" bursts = ["8ms"]')
+    return tasks
+
+
+def _quiz_tasks(seed: int) -> str:
+    """Three to five tasks that can be scheduled by hand."""
+    draw = random.Random(seed)
+    arrival, texts = 0, []
+    for name in "ABCDE"[: draw.randint(3, 5)]:
+        texts.append(f"{name}:{arrival}:{draw.randint(1, 9)}:prio={draw.randint(1, 4)}")
+        arrival += draw.randint(0, 4)
+    return ",".join(texts)
+
+
+def simulate(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The schedule, as crates/sim/src/cpu/result.rs has it; SpecError names what is wrong."""
+    from schedlab._core import run_cpu_simulation
+
+    try:
+        job = json.dumps({"tasks": tasks, "settings": settings})
+        result: dict[str, Any] = json.loads(run_cpu_simulation(job))
+    except ValueError as error:
+        raise SpecError(str(error), "see schedlab sim cpu --help") from error
+    return result
+
+
+def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """The schedule drawn as asked."""
+    from schedlab._core import draw_cpu_gantt
+    from schedlab.sim.cpu_bursts import read_bursts
+
+    form = options["gantt"]
+    columns = min(shutil.get_terminal_size((80, 24)).columns, 160)
+    drawing = {
+        "width": options["width"] or (1000 if form == "svg" else max(columns, 60)),
+        "from_ns": options["from_ns"],
+        "to_ns": options["to_ns"],
+        "measured": [],
+    }
+    if options["measured"]:
+        names = [task["name"] for task in result["tasks"]]
+        drawing["measured"] = read_bursts(Path(options["measured"]), names)
+    try:
+        return draw_cpu_gantt(json.dumps(result), form, json.dumps(drawing))
+    except ValueError as error:
+        raise SpecError(str(error), "see --from, --to, --width, --measured") from error
+
+
+def _milliseconds(time_ns: float | None) -> str:
+    return "-" if time_ns is None else f"{time_ns / 1e6:.3f}".rstrip("0").rstrip(".")
+
+
+def _heading(result: Mapping[str, Any]) -> str:
+    from schedlab._core import cpu_policies
+
+    title = dict(cpu_policies())[result["policy"]]
+    asked, given = result["quantum_requested"], result["quantum_effective"]
+    rounded = "" if asked == given else f" (asked {_milliseconds(asked)} ms)"
+    cpus = "1 CPU" if result["cpus"] == 1 else f"{result['cpus']} CPUs"
+    return f"{result['policy']}: {title}, quantum {_milliseconds(given)} ms{rounded}, {cpus}"
+
+
+def result_lines(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+    """Heading, chart, table and summary of one schedule."""
+    lines = [_heading(result)]
+    if options["gantt"] == "text":
+        lines += chart(result, options).splitlines()
+    with_counts = result["tasks"][0]["calculations"] is not None
+    columns = COLUMNS | ({"count": "calculations"} if with_counts else {})
+    rows = [["task, ms", *columns]]
+    for task in result["tasks"]:
+        cells = [
+            str(task[key]) if heading in COUNTS | {"count"} else _milliseconds(task[key])
+            for heading, key in columns.items()
+        ]
+        rows.append([task["name"], *cells])
+    summary = result["summary"]
+    return [
+        *lines,
+        *aligned(rows),
+        f"mean turnaround {_milliseconds(summary['turnaround_ns_mean'])} ms, "
+        f"waiting {_milliseconds(summary['waiting_ns_mean'])} ms, "
+        f"response {_milliseconds(summary['response_ns_mean'])} ms; "
+        f"{summary['switches']} switches",
+        f"utilisation {summary['utilisation']:.1%}, lost in switches "
+        f"{summary['switch_share']:.2%}, Jain index {summary['fairness_jain']:.4f}",
+        "",
+    ]
+
+
+def comparison_lines(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The policies side by side."""
+    rows = [["policy, ms", "turnaround", "waiting", "response", "switches", "busy", "Jain"]]
+    for result in results:
+        summary = result["summary"]
+        means = (summary[f"{key}_ns_mean"] for key in ANSWERS)
+        rows.append(
+            [
+                result["policy"],
+                *(_milliseconds(mean) for mean in means),
+                str(summary["switches"]),
+                f"{summary['utilisation']:.1%}",
+                f"{summary['fairness_jain']:.4f}",
+            ]
+        )
+    return [*aligned(rows), ""]
+
+
+def _compact(task: Mapping[str, Any]) -> str:
+    """The task as --tasks takes it."""
+
+    def milliseconds(time: str | int) -> str:
+        from schedlab._core import parse_time_ns
+
+        return _milliseconds(parse_time_ns(str(time)))
+
+    bursts = "/".join(milliseconds(burst) for burst in task["bursts"])
+    text = f"{task['name']}:{milliseconds(task.get('arrival', 0))}:{bursts}"
+    keys = {"priority": "prio", "nice": "nice", "weight": "weight"}
+    text += "".join(f":{short}={task[key]}" for key, short in keys.items() if task.get(key))
+    slice_time = task.get("slice")
+    return text + (f":slice={milliseconds(slice_time)}" if slice_time else "")
+
+
+def _reveal(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> str:
+    """The command that prints the answers."""
+    names = {"switch_cost": "switch-cost", "until": "time"}
+    names["wakeup_granularity"] = "wakeup-granularity"
+    units = {"quantum", "switch_cost", "aging", "boost", "latency", "until", "wakeup_granularity"}
+    words = ["schedlab", "sim", "cpu", "--tasks", ",".join(_compact(task) for task in tasks)]
+    for key, value in settings.items():
+        if key != "calculation_ns":
+            words += [f"--{names.get(key, key)}", f"{value}{'ns' if key in units else ''}"]
+    return shlex.join(words)
+
+
+def quiz(
+    tasks: Sequence[Mapping[str, Any]], settings: Sequence[Mapping[str, Any]], seed: int
+) -> dict[str, Any]:
+    """The questions, and the commands that answer them."""
+    reveal = {one["policy"]: _reveal(tasks, one) for one in settings}
+    return {"schema": 1, "seed": seed, "tasks": tasks, "find": ANSWERS, "reveal": reveal}
+
+
+def quiz_lines(
+    tasks: Sequence[Mapping[str, Any]], settings: Sequence[Mapping[str, Any]], seed: int
+) -> list[str]:
+    """The same on paper."""
+    lines = [f"Tasks (seed {seed}; NAME:ARRIVAL:CPU/IO/CPU in ms, smaller priority first):"]
+    lines += [f"  {_compact(task)}" for task in tasks]
+    for one in settings:
+        quantum = _milliseconds(one["quantum"])
+        lines += [
+            "",
+            f"{one['policy']}, quantum {quantum} ms, {one['cpus']} CPU(s): draw, and fill",
+        ]
+        blank = [[str(task["name"]), *("____" for _ in ANSWERS)] for task in tasks]
+        lines += aligned([["task, ms", *ANSWERS], *blank, ["mean", *("____" for _ in ANSWERS)]])
+    commands = quiz(tasks, settings, seed)["reveal"].values()
+    return [
+        *lines,
+        "",
+        textwrap.fill(TIE_RULE, 80),
+        "",
+        "Answers:",
+        *(f"  {command}" for command in commands),
+    ]

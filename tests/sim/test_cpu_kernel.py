@@ -1,0 +1,32 @@
+"""CPU policies as in the kernel's sources, by hand on two tasks."""
+
+import json
+
+from click.testing import CliRunner
+
+from schedlab.cli.sim import sim
+
+
+def finish_ms(*arguments: str) -> dict[str, float]:
+    done = CliRunner().invoke(sim, ["cpu", *arguments, "--json"], catch_exceptions=False)
+    (result,) = json.loads(done.stdout)["results"]
+    return {task["name"]: task["finish_ns"] / 1e6 for task in result["tasks"]}
+
+
+# A runs for 12 ms, half of the latency; B for 1 ms, and sleeps until 18. Then A has a virtual run
+# time of 17 ms, and B, with its credit of 12, one of 5.
+SLEEPER = ("--policy", "cfs", "--tasks", "A:0:20,B:0:1/5/1")
+
+
+def test_a_woken_task_preempts_one_that_is_further_ahead_than_the_granularity() -> None:
+    assert finish_ms(*SLEEPER) == {"A": 22, "B": 19}
+    assert finish_ms(*SLEEPER, "--wakeup-granularity", "11ms")["B"] == 19
+    # A has 3 ms left, and keeps them.
+    assert finish_ms(*SLEEPER, "--wakeup-granularity", "13ms") == {"A": 21, "B": 22}
+
+
+def test_the_granularity_is_scaled_by_the_weight_of_the_woken_task() -> None:
+    # B weighs twice as much: A runs for 8 ms, B until 9, and wakes at 14 with 1 against A's 13.
+    heavy = ("--policy", "cfs", "--tasks", "A:0:20,B:0:1/5/1:weight=2048")
+    assert finish_ms(*heavy, "--wakeup-granularity", "13ms")["B"] == 15
+    assert finish_ms(*heavy, "--wakeup-granularity", "25ms")["B"] > 15
