@@ -248,7 +248,7 @@ def test_draining_gives_up_on_a_queue_that_never_rests(tmp_path, loop):
     busy = threading.Event()
 
     def write() -> None:
-        with open(loop, "r+b", buffering=0) as device:
+        with Path(loop).open("r+b", buffering=0) as device:
             while not busy.is_set():
                 device.seek(0)
                 device.write(b"x" * 4096)

@@ -76,7 +76,7 @@ def test_groups_reach_the_shares_of_their_weights(tmp_path):
     runs = runs_of(tmp_path, load, "other", blocks=3)
     shares = [run.properties["shares"] for run in runs]
     assert statistics.median(first for first, _ in shares) == pytest.approx(0.25, abs=0.04)
-    left = [p for p in Path("/sys/fs/cgroup/cpu").glob(f"{owned.PREFIX}cpu-*")]
+    left = list(Path("/sys/fs/cgroup/cpu").glob(f"{owned.PREFIX}cpu-*"))
     assert left == []
 
 

@@ -70,7 +70,10 @@ def test_the_last_match_counts_unless_another_is_asked_for():
     assert (values, gates[0].gate) == ({}, "no-value")
 
 
-@pytest.mark.parametrize("text", [b"tps = -3", b"tps = 0", b"tps = nan", b"", b"tps: 3", b"\xff\xfe"])
+NOT_POSITIVE = [b"tps = -3", b"tps = 0", b"tps = nan", b"", b"tps: 3", b"\xff\xfe"]
+
+
+@pytest.mark.parametrize("text", NOT_POSITIVE)
 def test_what_is_no_positive_number_fails_a_gate(text):
     values, gates = read("tps:1/s=stdout~^tps = (\\S+)", text)
     assert values == {}
