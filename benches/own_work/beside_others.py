@@ -37,7 +37,8 @@ def hyperfine_ms():
         subprocess.run(
             ["hyperfine", *options, line], check=True, capture_output=True, start_new_session=True
         )
-        return statistics.median(json.loads(Path(out.name).read_text())["results"][0]["times"]) * 1e3
+        times = json.loads(Path(out.name).read_text())["results"][0]["times"]
+        return statistics.median(times) * 1e3
 
 
 def mix_s(role, tasks):
