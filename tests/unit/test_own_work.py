@@ -92,15 +92,16 @@ def test_a_unit_that_changes_between_runs_is_noticed():
     assert gates[0].gate == "unit-changed"
     reader = Reader([parse_output_metric("lat:us=stdout~lat (?<value>[0-9]+) (?<unit>[a-z]+)")])
     assert reader.read(b"lat 12 usec", b"", lambda name: None)[0] == {"lat": 12.0}
-    assert reader.read(b"lat 1 msec", b"", lambda name: None)[0] == pytest.approx(
-        {"lat": 1000.0}
-    )
+    assert reader.read(b"lat 1 msec", b"", lambda name: None)[0] == pytest.approx({"lat": 1000.0})
 
 
 def test_json_paths():
-    text = b"fio-3\nnoise\n" + json.dumps(
-        {"jobs": [{"name": "a", "v": 1}, {"name": "b", "v": 2}], "odd key": {"x.y": 3}}
-    ).encode()
+    text = (
+        b"fio-3\nnoise\n"
+        + json.dumps(
+            {"jobs": [{"name": "a", "v": 1}, {"name": "b", "v": 2}], "odd key": {"x.y": 3}}
+        ).encode()
+    )
     assert json_values(text, "jobs[0].v") == [1]
     assert json_values(text, "jobs[*].v") == [1, 2]
     assert json_values(text, "jobs[?name==b].v") == [2]
