@@ -88,7 +88,7 @@ def test_a_status_under_one_scheduler_ends_the_experiment_with_exit_1(tmp_path):
 
 
 def test_a_command_that_fails_now_and_then_is_repeated(tmp_path):
-    line = 'n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; [ $((n % 4)) != 3 ]'
+    line = "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; [ $((n % 4)) != 3 ]"
     runs, _ = measured(tmp_path, line, blocks=3)
     assert [gate.gate for run in runs if run.status == "discarded" for gate in run.gates
             if gate.fatal]  # fmt: skip
@@ -248,7 +248,7 @@ def test_draining_gives_up_on_a_queue_that_never_rests(tmp_path, loop):
     busy = threading.Event()
 
     def write() -> None:
-        with open(loop, "r+b", buffering=0) as device:
+        with Path(loop).open("r+b", buffering=0) as device:
             while not busy.is_set():
                 device.seek(0)
                 device.write(b"x" * 4096)

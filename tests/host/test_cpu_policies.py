@@ -57,7 +57,7 @@ def test_batch_tasks_do_not_preempt_when_they_wake(tmp_path):
                              aa_arm=False, seed=3)  # fmt: skip
     result = run(work, tmp_path / "out")
     runs = result.folder.runs()
-    other, batch = (median(runs, each, "wakeup_ns_p50") for each in ("other", "batch"))
+    other, batch = (median(runs, each, "response_ns_p50") for each in ("other", "batch"))
     assert batch > other
 
 
@@ -72,11 +72,12 @@ def test_a_load_with_long_slices_is_preempted_sooner(tmp_path):
 
 
 def test_groups_reach_the_shares_of_their_weights(tmp_path):
-    load = CpuLoad(["groups"], seconds=2.0)
+    # One CPU: balancing among several moves hogs of both groups.
+    load = CpuLoad(["groups"], seconds=2.0, cpus=(max(os.sched_getaffinity(0)),))
     runs = runs_of(tmp_path, load, "other", blocks=3)
     shares = [run.properties["shares"] for run in runs]
     assert statistics.median(first for first, _ in shares) == pytest.approx(0.25, abs=0.04)
-    left = [p for p in Path("/sys/fs/cgroup/cpu").glob(f"{owned.PREFIX}cpu-*")]
+    left = list(Path("/sys/fs/cgroup/cpu").glob(f"{owned.PREFIX}cpu-*"))
     assert left == []
 
 

@@ -70,7 +70,10 @@ def test_the_last_match_counts_unless_another_is_asked_for():
     assert (values, gates[0].gate) == ({}, "no-value")
 
 
-@pytest.mark.parametrize("text", [b"tps = -3", b"tps = 0", b"tps = nan", b"", b"tps: 3", b"\xff\xfe"])
+NOT_POSITIVE = [b"tps = -3", b"tps = 0", b"tps = nan", b"", b"tps: 3", b"\xff\xfe"]
+
+
+@pytest.mark.parametrize("text", NOT_POSITIVE)
 def test_what_is_no_positive_number_fails_a_gate(text):
     values, gates = read("tps:1/s=stdout~^tps = (\\S+)", text)
     assert values == {}
@@ -89,15 +92,16 @@ def test_a_unit_that_changes_between_runs_is_noticed():
     assert gates[0].gate == "unit-changed"
     reader = Reader([parse_output_metric("lat:us=stdout~lat (?<value>[0-9]+) (?<unit>[a-z]+)")])
     assert reader.read(b"lat 12 usec", b"", lambda name: None)[0] == {"lat": 12.0}
-    assert reader.read(b"lat 1 msec", b"", lambda name: None)[0] == pytest.approx(
-        {"lat": 1000.0}
-    )
+    assert reader.read(b"lat 1 msec", b"", lambda name: None)[0] == pytest.approx({"lat": 1000.0})
 
 
 def test_json_paths():
-    text = b"fio-3\nnoise\n" + json.dumps(
-        {"jobs": [{"name": "a", "v": 1}, {"name": "b", "v": 2}], "odd key": {"x.y": 3}}
-    ).encode()
+    text = (
+        b"fio-3\nnoise\n"
+        + json.dumps(
+            {"jobs": [{"name": "a", "v": 1}, {"name": "b", "v": 2}], "odd key": {"x.y": 3}}
+        ).encode()
+    )
     assert json_values(text, "jobs[0].v") == [1]
     assert json_values(text, "jobs[*].v") == [1, 2]
     assert json_values(text, "jobs[?name==b].v") == [2]

@@ -9,6 +9,7 @@ and again through the page cache and syncs it at the end, as `cp` and `sync` wou
 
 import multiprocessing
 import os
+import pathlib
 import random
 import sqlite3
 import sys
@@ -23,7 +24,7 @@ def backup(over, number):
     """Write a file of 64 MiB in a loop, synced at its end, until told to stop."""
     chunk = os.urandom(1 << 20)
     while not over.is_set():
-        with open(f"backup{number}.db", "wb", buffering=0) as copy:
+        with pathlib.Path(f"backup{number}.db").open("wb", buffering=0) as copy:
             for _ in range(BACKUP_BYTES >> 20):
                 copy.write(chunk)
                 if over.is_set():

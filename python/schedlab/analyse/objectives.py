@@ -25,10 +25,12 @@ DECIDING: dict[Objective, tuple[str, ...]] = {
         "latency_ns_p99",
         "reader_latency_ns_mean",
         "latency_ns_mean",
+        "response_ns_p99",
+        "lateness_ns_p99",
         "mean_read_response_ms",
         "mean_write_response_ms",
     ),
-    "fairness": ("fairness_jain", "read_bytes_per_s"),
+    "fairness": ("fairness_jain", "weighted_jain", "read_bytes_per_s"),
     "responsiveness": (
         "startup_s",
         "newcomer_latency_ns_mean",

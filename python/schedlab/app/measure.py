@@ -146,7 +146,10 @@ def explain(admitted: Admitted, folder: Folder, session: Session, observer: Obse
 
     if admitted.experiment.kind != "io" or len(admitted.experiment.candidates) < 2:
         return
-    workloads = explaining.worth_explaining(Result(folder).verdict)
+    # A command's processes are not ours to name, and one more run of it may have effects.
+    own = {label for (label, _), kind in admitted.kinds.items() if kind.brings_files}
+    found = explaining.worth_explaining(Result(folder).verdict)
+    workloads = tuple(label for label in found if label not in own)
     if not workloads:
         return
     observer.report(f"one more run each, to see where requests wait: {', '.join(workloads)}")

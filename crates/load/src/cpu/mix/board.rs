@@ -21,8 +21,10 @@ pub(super) struct Header {
     pub stop: AtomicU32,
     /// What is planned before is not counted.
     pub count_from_ns: AtomicU64,
-    /// Every task ends by itself then.
+    /// What is planned later is not done, and hogs count no more.
     pub end_ns: AtomicU64,
+    /// Every task ends by itself then: until it, requests that were planned in time are served.
+    pub close_ns: AtomicU64,
 }
 
 /// Counts by histogram bin, with one writer.

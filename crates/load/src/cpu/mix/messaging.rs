@@ -91,14 +91,14 @@ pub(super) fn ping_pong(
 ) -> bool {
     let mut byte = [0u8; 1];
     for _ in 0..rounds {
-        let handed = if is_first {
-            write_all(to.writing.as_raw_fd(), &byte)
-                && read_all(from.reading.as_raw_fd(), &mut byte)
-        } else {
-            read_all(from.reading.as_raw_fd(), &mut byte)
-                && write_all(to.writing.as_raw_fd(), &byte)
-        };
-        if !handed || header.stop.load(Relaxed) != 0 {
+        let write = |byte: &[u8]| write_all(to.writing.as_raw_fd(), byte);
+        if is_first && !write(&byte) {
+            return false;
+        }
+        if !read_all(from.reading.as_raw_fd(), &mut byte) || !is_first && !write(&byte) {
+            return false;
+        }
+        if header.stop.load(Relaxed) != 0 {
             return false;
         }
         desk.units.store(desk.units.load(Relaxed) + 1, Relaxed);

@@ -16,6 +16,8 @@ use super::{fork_storm, steady, wakeup};
 
 /// Time that tasks have to end after the window.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Time after the window in which requests that were planned in it are served, beside the load.
+const SERVED_LATE_NS: u64 = 1_000_000_000;
 /// Failed steps of a task by the number that it leaves in its desk.
 const STEPS: [&str; 3] = ["cgroup", "policy", "worker"];
 
@@ -85,18 +87,21 @@ impl Mix {
         let header = self.board.header();
         let from = now_ns() + self.job.ramp_ns;
         header.count_from_ns.store(from, Relaxed);
-        header.end_ns.store(from + self.job.window_ns, Release);
+        let end = from + self.job.window_ns;
+        header.close_ns.store(end + SERVED_LATE_NS, Relaxed);
+        header.end_ns.store(end, Release);
         header.gate.store(1, Release);
         futex_wake(&header.gate, i32::MAX);
     }
 
-    /// Waits at most `timeout`; whether the window is over, or every finite task has ended.
+    /// Waits at most `timeout`; whether the window is over and its requests are served (or a
+    /// second has passed since), or every finite task has ended.
     pub fn wait(&mut self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         loop {
-            let over = now_ns() >= self.board.header().end_ns.load(Acquire);
-            if over || self.finite_are_done() || Instant::now() >= deadline {
-                return over || self.finite_are_done();
+            let over = self.is_over() || self.finite_are_done();
+            if over || Instant::now() >= deadline {
+                return over;
             }
             // Seldom: the parent must not be a load of its own.
             std::thread::sleep(Duration::from_millis(20));
@@ -181,15 +186,24 @@ impl Mix {
         &self.board.desks()[first..first + processes(&self.job.groups[group])]
     }
 
+    fn is_over(&self) -> bool {
+        let (header, now) = (self.board.header(), now_ns());
+        let wakes = |g: &usize| matches!(self.job.groups[*g].role, Role::Wakeup { .. });
+        let mut waking = (0..self.job.groups.len()).filter(wakes);
+        now >= header.close_ns.load(Acquire)
+            || now >= header.end_ns.load(Acquire) && waking.all(|group| self.is_done(group))
+    }
+
+    fn is_done(&self, group: usize) -> bool {
+        self.desks_of(group)
+            .iter()
+            .all(|desk| desk.state.load(Acquire) >= FAILED)
+    }
+
     fn finite_are_done(&self) -> bool {
         let finite = |g: &usize| self.job.groups[*g].role.is_finite();
         let mut groups = (0..self.job.groups.len()).filter(finite).peekable();
-        groups.peek().is_some()
-            && groups.all(|g| {
-                self.desks_of(g)
-                    .iter()
-                    .all(|d| d.state.load(Acquire) >= FAILED)
-            })
+        groups.peek().is_some() && groups.all(|group| self.is_done(group))
     }
 
     /// Awaits what has ended; whether all have.

@@ -12,13 +12,14 @@ pub(super) fn hog(header: &Header, desk: &Desk, steps: u64) {
         header.end_ns.load(Acquire),
         header.count_from_ns.load(Acquire),
     );
+    let close = header.close_ns.load(Acquire);
     loop {
         spin(steps);
         let now = now_ns();
-        if now >= end || header.stop.load(Relaxed) != 0 {
+        if now >= close || header.stop.load(Relaxed) != 0 {
             return;
         }
-        if now >= from {
+        if (from..end).contains(&now) {
             desk.units.store(desk.units.load(Relaxed) + 1, Relaxed);
         }
     }

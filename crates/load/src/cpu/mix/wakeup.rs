@@ -77,18 +77,22 @@ pub(super) fn worker(header: &Header, desk: &Desk, schedule: &mut Schedule, step
         header.end_ns.load(Acquire),
         header.count_from_ns.load(Acquire),
     );
+    let close = header.close_ns.load(Acquire);
     let mut finished = 0u32;
     loop {
         let mut slept = false;
+        let planned = schedule.next();
+        if planned >= end {
+            return; // everything was served
+        }
         while desk.posted.load(Acquire) == finished {
-            if header.stop.load(Relaxed) != 0 || now_ns() >= end {
+            if header.stop.load(Relaxed) != 0 || now_ns() >= close {
                 return;
             }
             futex_wait(&desk.posted, finished);
             slept = true;
         }
         let woken_ns = now_ns();
-        let planned = schedule.next();
         if slept && planned >= from {
             desk.wakeup
                 .record(woken_ns.saturating_sub(desk.woken_ns.load(Acquire)));
@@ -100,7 +104,7 @@ pub(super) fn worker(header: &Header, desk: &Desk, schedule: &mut Schedule, step
         }
         finished = finished.wrapping_add(1);
         desk.finished.store(finished, Release);
-        if header.stop.load(Relaxed) != 0 {
+        if header.stop.load(Relaxed) != 0 || now_ns() >= close {
             return;
         }
     }
