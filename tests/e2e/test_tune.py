@@ -1,7 +1,8 @@
 """Tuning on real devices: a setting that truly matters is found, and a kill loses no more than it.
 
-The device of the first test comes with a read-ahead of one page: buffered reads in order then ask
-the device for every page, so a larger read-ahead truly helps, whatever else the machine does.
+The device of the first test comes with a read-ahead of one page: the median of buffered reads in
+order then waits for the device, and with a larger read-ahead it finds its pages in memory. That is
+tenfold and more, whatever else the machine does.
 """
 
 import json
@@ -44,9 +45,10 @@ def tune(*words, env, cwd):
 
 @pytest.fixture
 def device(tmp_path):
-    """A loop device of random data whose read-ahead is one page."""
+    """A loop device, too large to be read to its end in a run, whose read-ahead is one page."""
     image = tmp_path / "image"
-    image.write_bytes(os.urandom(1 << 20) * 48)
+    with image.open("wb") as file:
+        file.truncate(2 << 30)
     command = ["/usr/sbin/losetup", "--find", "--show", image]
     path = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     (Path("/sys/block") / Path(path).name / "queue/read_ahead_kb").write_text("4")
@@ -74,13 +76,14 @@ def test_a_setting_that_truly_matters_is_found_and_confirmed_afresh(tmp_path, en
     before = queue(device)
     code, out, err = tune(
         "--device", device, "--scheduler", "none", "--tunables", "read_ahead_kb", "--tests", "read",
-        "--buffered", "--records", "16k", "--seconds", "150ms", "--budget", "45s", "--seed", 1,
+        "--minimise", "latency_ns_p50", "--buffered", "--records", "16k", "--seconds", "150ms",
+        "--budget", "45s", "--seed", 1,
         "--out", "r", "--json", env=environment, cwd=tmp_path,
     )  # fmt: skip
     assert code == 0, err
     result = json.loads(out)
     assert result["winner"]["read_ahead_kb"] > 4, result["headline"]
-    assert result["verdict"]["headline"]["code"] in ("winner", "winner-price")
+    assert any("beats none at least" in line for line in result["lines"]), result["lines"]
     assert result["commands"][0].startswith("apply: schedlab apply")
     assert queue(device) == before
     page = (tmp_path / "r/tune.html").read_text()

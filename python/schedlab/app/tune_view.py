@@ -19,12 +19,14 @@ PAGE = "tune.html"
 
 
 def winner_of(tuning: Tuning) -> str:
-    """The label of the setting that the fresh verdict names and that meets the constraints."""
-    verdict = verdict_of(tuning).verdict
-    best = str(verdict.headline.values.get("best") or "")
-    if verdict.headline.code not in WINNERS or best in ("", verdict.baseline):
-        return ""
-    return "" if missed(tuning, best) else best
+    """The best setting that the fresh measurement shows to beat the default; "" if none does.
+
+    It meets the constraints. Several settings may be as good as each other: one of them is taken.
+    """
+    result = verdict_of(tuning)
+    labels = [c.label for c in result.record.experiment.candidates[1:]]
+    better = tune_page.beating(result.verdict, labels)
+    return next((label for label in better if not missed(tuning, label)), "")
 
 
 def missed(tuning: Tuning, label: str) -> list[str]:
@@ -46,12 +48,14 @@ def view(tuning: Tuning) -> TuneView:
     result = verdict_of(tuning)
     fresh = result.record.experiment
     settings = {c.label: setting_text(c.settings) for c in fresh.candidates[1:]}
-    headline = result.text().strip().splitlines()[0]
+    headline = result.text(width=10_000).strip().splitlines()[0]
     lines = [tune_page.not_beaten(result.verdict, settings)]
     lines += [f"{label} is {text}." for label, text in settings.items() if label != text]
     for label in settings:
         lines += missed(tuning, label)
     best = winner_of(tuning)
+    if best:
+        lines.append(tune_page.beats(result.verdict, best))
     search = tuning.search
     scheduler = str(search.entries[search.incumbent].settings["scheduler"])
     if scheduler not in {each.scheduler for each in tuning.asked.space.schedulers}:
@@ -61,19 +65,25 @@ def view(tuning: Tuning) -> TuneView:
         title=tuning.base.title,
         headline=headline,
         lines=[line for line in lines if line],
-        commands=_commands(tuning, settings.get(best, "")),
+        commands=_commands(tuning, settings.get(best, ""), _is_named(tuning, best)),
         trials=_trials(tuning, chart, set(settings)),
         importance=search.importance(scheduler),
         metrics=chart,
-        verdict_page=f"{tuning.path.name and 'verdict'}/report.html",
+        verdict_page="verdict/report.html",
         basis=f"{search.blocks} blocks, {len(search.entries) - 1} settings in "
         f"{duration_text(tuning.spent_s)}; then {result.verdict.population.blocks} blocks of the "
         "best ones and the default.",
     )
 
 
-def _commands(tuning: Tuning, setting: str) -> list[str]:
-    """How the winner is applied and undone."""
+def _is_named(tuning: Tuning, best: str) -> bool:
+    """Whether the verdict itself names this setting, so that `apply` takes its folder."""
+    headline = verdict_of(tuning).verdict.headline
+    return headline.code in WINNERS and headline.values.get("best") == best
+
+
+def _commands(tuning: Tuning, setting: str, is_named: bool) -> list[str]:
+    """How the winner is applied and undone; by the folder, the record says who decided."""
     if not setting:
         return []
     target = tuning.base.target
@@ -82,7 +92,7 @@ def _commands(tuning: Tuning, setting: str) -> list[str]:
         return [f"apply: schedlab apply {setting} DEVICE", "undo: schedlab undo DEVICE"]
     names = " ".join(devices)
     return [
-        f"apply: schedlab apply {tuning.path / 'verdict'} {names} --persist",
+        f"apply: schedlab apply {tuning.path / 'verdict' if is_named else setting} {names}",
         f"undo: schedlab undo {names}",
     ]
 

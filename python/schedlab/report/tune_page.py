@@ -79,6 +79,29 @@ def not_beaten(verdict: Verdict, settings: Mapping[str, str]) -> str:
     return f"No setting beat {baseline} by more than {TEXTS.percent(max(0.0, *known), False)}."
 
 
+def beating(verdict: Verdict, labels: Sequence[str]) -> list[str]:
+    """The settings that are shown to be better than the default, the best first."""
+    overall = verdict.overall
+    sign = 1 if overall.higher_is_better else -1
+    found = [seen_from(overall.pairs, label, verdict.baseline) for label in labels]
+    better = [pair for pair in found if pair is not None and pair.verdict == "better"]
+    return [pair.a for pair in sorted(better, key=lambda pair: -sign * pair.ratio)]
+
+
+def beats(verdict: Verdict, label: str) -> str:
+    """ "bfq #3 beats none by at least 12 %", from the near end of its interval."""
+    pair = seen_from(verdict.overall.pairs, label, verdict.baseline)
+    higher = verdict.overall.higher_is_better
+    near = (pair.low if higher else pair.high) if pair else None
+    if not near:
+        return f"{label} beats {verdict.baseline}."
+    factor = near if higher else 1 / near
+    if factor >= 2:
+        return f"{label} beats {verdict.baseline} at least {TEXTS.figure(factor, 2)}-fold."
+    least = TEXTS.percent(gain(near, higher) or 0.0, False)
+    return f"{label} beats {verdict.baseline} by at least {least}."
+
+
 def gain(end: float | None, higher: bool) -> float | None:
     """A bound on a ratio of metrics as a share by which it is better."""
     if end is None or end <= 0:

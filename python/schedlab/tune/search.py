@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import random
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -263,10 +264,12 @@ class Search:
 
     def _by_tpe(self, seed: int) -> tuple[str, dict[str, int]]:
         """What Optuna proposes after all that it was told."""
-        self._study.sampler = self.optuna.samplers.TPESampler(
-            seed=seed, multivariate=True, group=True, n_startup_trials=1,
-            constraints_func=lambda trial: (trial.user_attrs.get("violation", 0.0),),
-        )  # fmt: skip
+        with warnings.catch_warnings():  # `group` is experimental, `constraints_func` an old name
+            warnings.simplefilter("ignore")
+            self._study.sampler = self.optuna.samplers.TPESampler(
+                seed=seed, multivariate=True, group=True, n_startup_trials=1,
+                constraints_func=lambda trial: (trial.user_attrs.get("violation", 0.0),),
+            )  # fmt: skip
         trial = self._study.ask()
         names = [each.scheduler for each in self.space.schedulers]
         scheduler = trial.suggest_categorical("scheduler", names)
