@@ -30,9 +30,10 @@ MAY_IMPORT = {
     "analyse": {"spec", "errors"},
     "report": {"spec", "errors", "analyse"},
     "result": {"spec", "errors", "kinds", "store", "analyse", "report"},
+    "tune": {"spec", "errors", "analyse"},
     "app": {
         "spec", "errors", "kinds", "host", "design", "run", "store", "analyse", "report", "result",
-        "cpu", "sim", "_core",
+        "cpu", "sim", "tune", "_core",
     },
     "cli": {"app", "report", "result", "spec", "errors", "host", "store", "cpu", "sim", "run"},
     "__init__": {"app", "result", "run", "spec"},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from schedlab.app import applied
+from schedlab.app import applied, apply_cpu
 from schedlab.app.apply import Choice, Request, apply, choice_of, planned, warnings
 from schedlab.app.undo import status, undo
 from schedlab.cli import cli
@@ -255,6 +255,58 @@ def test_what_is_typed_is_understood_or_named():
     for what, changes in (("none,bfq", []), ("bfq", ["x"]), ("../x", [])):
         with pytest.raises(SpecError):
             choice_of(what, changes)
+
+
+@pytest.fixture
+def slice_kept():
+    """The machine's own slice is there again after the test, whatever happens in it."""
+    before = apply_cpu.KNOB.read_text()
+    yield before.strip()
+    apply_cpu.KNOB.write_text(before)
+
+
+@needs_root
+def test_the_slice_of_the_cpu_is_applied_kept_and_undone(root, slice_kept):
+    (root / "usr/lib/sysctl.d").mkdir(parents=True)
+    (root / "usr/lib/sysctl.d/99-late.conf").write_text("kernel.sched_rr_timeslice_ms=7\n")
+    files = tree(root)
+    said = []
+    request = Request((), persist=True, root=root)
+    for value in ("20", "40"):
+        (record,) = apply(choice_of(f"sched_rr_timeslice_ms={value}", []), request, said.append)
+    assert apply_cpu.KNOB.read_text().strip() == "40"
+    assert "99-late.conf" in said[-1]
+    (found,) = status(root)
+    assert (found.holds, found.after_reboot) == (True, "7 (99-late.conf)")
+    text = (root / "etc/sysctl.d/90-schedlab.conf").read_text()
+    assert text.splitlines()[1:] == ["kernel.sched_rr_timeslice_ms = 40"]
+    assert record.originals == {str(apply_cpu.KNOB): slice_kept}
+    assert undo(["cpu"], False, quiet) == ["cpu"]
+    assert apply_cpu.KNOB.read_text().strip() == slice_kept
+    assert tree(root) == files
+    assert status(root) == []
+
+
+@needs_root
+def test_a_foreign_slice_and_a_foreign_file_are_left(root, slice_kept):
+    file = root / "etc/sysctl.d/90-schedlab.conf"
+    file.parent.mkdir(parents=True)
+    file.write_text("# mine\n")
+    one = choice_of("sched_rr_timeslice_ms=20", [])
+    with pytest.raises(HostError, match="not ours"):
+        apply(one, Request((), persist=True, root=root), quiet)
+    assert apply_cpu.KNOB.read_text().strip() == slice_kept
+    apply(one, Request((), root=root), quiet)
+    apply_cpu.KNOB.write_text("30")
+    said = []
+    undo([], True, said.append)
+    assert apply_cpu.KNOB.read_text().strip() == "30"
+    assert "somebody else" in said[0]
+    with pytest.raises(SpecError, match="no device"):
+        apply(one, Request(("sda",), root=root), quiet)
+    for wrong in ("0", "-1", "2.5", "x"):
+        with pytest.raises(SpecError, match="whole milliseconds"):
+            apply(choice_of(f"sched_rr_timeslice_ms={wrong}", []), Request(()), quiet)
 
 
 def test_status_of_nothing(root):

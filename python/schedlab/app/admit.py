@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 from schedlab.app import targets
 from schedlab.design.candidates import NAME
@@ -52,6 +53,20 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
     )
     _check_trust(admitted)
     return admitted
+
+
+def admit_candidates(admitted: Admitted, candidates: tuple[Candidate, ...]) -> Admitted:
+    """What was admitted, with other candidates: its target, workloads and consents stay.
+
+    For a search that tries settings while the target is open.
+    """
+    experiment = replace(
+        admitted.experiment, candidates=candidates, baseline=candidates[0].label, aa_arm=False
+    )
+    _check_labels("candidate", [c.label for c in candidates])
+    kinds = _typed_kinds(experiment)
+    targets.check_offered(candidates, experiment.target, admitted.queues)
+    return replace(admitted, experiment=experiment, kinds=kinds)
 
 
 def _check_head(experiment: Experiment) -> None:

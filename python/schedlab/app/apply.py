@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schedlab.app import applied
+from schedlab.app import applied, apply_cpu
 from schedlab.app.applied import HEADER, Applied
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import HostError, SpecError
@@ -27,8 +27,6 @@ from schedlab.spec import Candidate
 from schedlab.store.files import write_atomic
 
 RULES = Path("etc/udev/rules.d/90-schedlab.rules")
-SYSCTL = Path("etc/sysctl.d/90-schedlab.conf")
-RR_KNOB = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
 WINNERS = ("winner", "winner-price", "keep")
 # Kinds of devices for which no rule is written unless they are named.
 UNLASTING = ("loop", "zram", "ram", "dm-", "md", "nbd")
@@ -51,6 +49,8 @@ def choice_of(what: str, changes: Sequence[str], anyway: bool = False) -> Choice
     """
     if (Path(what) / "experiment.toml").is_file():
         return _with(choice_of_result(Path(what), anyway), changes)
+    if what.startswith(f"{apply_cpu.NAME}="):
+        return _with(Choice(Candidate("rr", {})), [what, *changes])
     candidates = parse_candidates(what)
     if len(candidates) != 1:
         raise SpecError(f"{what!r} names {len(candidates)} schedulers", "name one")
@@ -109,6 +109,9 @@ class Request:
 
 def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
     """Set a choice on devices; with `persist` by a udev rule too. HostError restores everything."""
+    slice_ms = apply_cpu.slice_of(choice.candidate)
+    if slice_ms is not None:
+        return _apply_slice(slice_ms, choice, request, report)
     if not request.devices:
         raise SpecError("no device is named", "name one: schedlab apply bfq /dev/sdb")
     names = tuple(dict.fromkeys(map(knobs.device_name, request.devices)))
@@ -143,6 +146,19 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
         for line in warnings(record.device, str(choice.candidate.settings["scheduler"]), request):
             report(line)
     return records
+
+
+def _apply_slice(slice_ms: int, choice: Choice, request: Request, report: Report) -> list[Applied]:
+    """The CPU's slice, which belongs to no device."""
+    if request.devices:
+        raise SpecError(f"{apply_cpu.NAME} belongs to no device", "omit the devices")
+    if request.dry_run:
+        report(f"{apply_cpu.KNOB} = {slice_ms}")
+        if request.persist:
+            report(f"{request.root / apply_cpu.FILE}: kernel.{apply_cpu.NAME} = {slice_ms}")
+        return []
+    result = (choice.result, choice.headline)
+    return [apply_cpu.apply(slice_ms, result, request.persist, request.root, report)]
 
 
 def _check(name: str, choice: Choice, request: Request) -> None:

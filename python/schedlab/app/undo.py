@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab.app import applied
+from schedlab.app import applied, apply_cpu
 from schedlab.app.applied import HEADER, Applied
 from schedlab.app.apply import RULES, rule_text
 from schedlab.errors import HostError, SpecError
@@ -32,8 +32,14 @@ def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
         if missing := [name for name in names if name not in {r.device for r in chosen}]:
             raise SpecError(f"{missing[0]}: nothing of ours is applied there", "schedlab status")
     for record in chosen:
+        if record.device == apply_cpu.DEVICE:
+            apply_cpu.undo(record, report)
+            applied.forget(record.device)
+            continue
         _remove_files(record, report)
-        if record.boot_id == applied.boot_id() and knobs.queue_of(record.device).exists():
+        if not (knobs.SYS_BLOCK / record.device).exists():
+            report(f"note: {record.device} is not there: only our files were removed")
+        elif record.boot_id == applied.boot_id():
             _restore(record, report)
         applied.forget(record.device)
     return [record.device for record in chosen]
@@ -117,6 +123,8 @@ def status(root: Path = Path("/")) -> list[Status]:
 
 
 def _status(record: Applied, root: Path) -> Status:
+    if record.device == apply_cpu.DEVICE:
+        return _slice_status(record, root)
     wanted = record.setting.partition(":")[0]
     try:
         queue = knobs.queue_of(record.device)
@@ -132,3 +140,12 @@ def _status(record: Applied, root: Path) -> Status:
     last = udev.winner(udev.scheduler_settings(udev.disk(record.device), root))
     after = f"{last.value} ({last.file.name})" if last else "the kernel's default"
     return Status(record, now, holds, after)
+
+
+def _slice_status(record: Applied, root: Path) -> Status:
+    """The CPU's slice: its value now, and the sysctl.d file that sets it at the next boot."""
+    ((path, value),) = record.values.items()
+    now = knobs.read_value(path)
+    settings = apply_cpu.settings_in(root)
+    after = f"{settings[-1][1]} ({settings[-1][0].name})" if settings else "the kernel's default"
+    return Status(record, now, knobs.same(now, value), after)

@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("schedlab.cli.report:report", "Write the report of a result folder."),
     "run": ("schedlab.cli.run:run", "Measure an experiment file."),
     "reproduce": ("schedlab.cli.reproduce:reproduce", "Measure a stored experiment again."),
+    "tune": ("schedlab.cli.tune:tune", "Search the settings of I/O schedulers."),
     "trace": ("schedlab.cli.trace:trace", "Read block traces, record kernel events."),
 }
 

@@ -16,10 +16,12 @@ root_option = click.option(
 
 
 @click.command()
-@click.argument("what", metavar="RESULT|SCHEDULER")
-@click.argument("devices", nargs=-1, required=True)
+@click.argument("what", metavar="RESULT|SCHEDULER|sched_rr_timeslice_ms=MS")
+@click.argument("devices", nargs=-1)
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A tunable as well.")
-@click.option("--persist", is_flag=True, help="Keep it after a reboot, by a udev rule.")
+@click.option(
+    "--persist", is_flag=True, help="Keep it after a reboot, by a udev rule (sysctl.d for the CPU)."
+)
 @click.option("--anyway", is_flag=True, help="Apply a result that names no winner for this host.")
 @click.option("--dry-run", is_flag=True, help="Print what would be written.")
 @root_option

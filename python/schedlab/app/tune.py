@@ -1,0 +1,325 @@
+"""Tune the settings of schedulers: search block by block, then measure the best ones afresh.
+
+A tune folder holds `tune.json` (what was asked, and the space as it was probed), `trials.jsonl`
+(one line per block before it is run), `search/` (a result folder that grows with the search) and
+`verdict/` (the fresh comparison of the best settings with the kernel's default). A search is
+resumed by telling it again what its blocks showed. What the search measured was selected, so it
+never enters the verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from schedlab.app import measure
+from schedlab.app.admit import admit, admit_candidates
+from schedlab.app.tune_space import default_scheduler, probe
+from schedlab.design.plan import cell_seed
+from schedlab.errors import Interrupted, SpecError
+from schedlab.result import Result
+from schedlab.run.admitted import Admitted, Permission
+from schedlab.run.backends.io import IoSession
+from schedlab.run.executor import Executor, Rules
+from schedlab.spec import (
+    AA_SUFFIX,
+    Candidate,
+    Cell,
+    Experiment,
+    Plan,
+    Stopping,
+    from_json,
+    to_json,
+)
+from schedlab.store.files import write_atomic
+from schedlab.store.folder import Folder
+from schedlab.store.lines import LineFile
+from schedlab.tune.goal import Constraint, observed
+from schedlab.tune.race import Interval
+from schedlab.tune.search import Ask, Entry, Search, require_optuna
+from schedlab.tune.space import Settings, Space
+
+ASKED, TRIALS, SEARCH, VERDICT = "tune.json", "trials.jsonl", "search", "verdict"
+# The fresh comparison gets what the search leaves, at least this share and so many blocks.
+SEARCH_SHARE = 2 / 3
+BLOCKS_LEAST, BLOCKS_MOST = 6, 20
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is tuned and how; `space` is by the table until it was probed on the device."""
+
+    space: Space
+    constraints: tuple[Constraint, ...] = ()
+    budget_s: float = 1800.0
+    seed: int = 1
+    margin: float = 0.02
+    is_probed: bool = False
+    schema: int = 1
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a search is after a block; intervals are of log ratios to the default."""
+
+    block: int
+    trial: int
+    incumbent: str
+    incumbent_interval: Interval | None
+    challenger: str
+    challenger_interval: Interval | None
+    left_s: float
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """Who is told: `watch` after every block of the search, `observer` as everywhere."""
+
+    watch: Callable[[State], None] = lambda state: None
+    observer: measure.Observer = measure.SILENT
+
+
+@dataclass
+class Tuning:
+    """One tune folder: what was asked, the blocks so far, and the search that was told of them."""
+
+    path: Path
+    base: Experiment
+    asked: Asked
+    search: Search
+    asks: list[Ask] = field(default_factory=list)
+    spent_s: float = 0.0
+
+    @property
+    def lines(self) -> LineFile:
+        """The blocks that were begun."""
+        return LineFile(self.path / TRIALS)
+
+    def label(self, number: int) -> str:
+        """What an entry is called in plan, runs and reports."""
+        return entry_label(self.search.entries[number], self.base.baseline)
+
+    def labels(self, ask: Ask) -> tuple[str, str, str]:
+        """Challenger, incumbent and its A/A arm."""
+        incumbent = self.label(ask.incumbent)
+        return self.label(ask.challenger), incumbent, incumbent + AA_SUFFIX
+
+    def candidates(self, asks: Sequence[Ask]) -> tuple[Candidate, ...]:
+        """All candidates of these blocks, the default first."""
+        found = {self.base.baseline: self.base.candidates[0].settings}
+        for ask in asks:
+            challenger, incumbent, again = self.labels(ask)
+            found[challenger] = ask.settings
+            found[incumbent] = self.search.entries[ask.incumbent].settings
+            if ask.has_aa:
+                found[again] = found[incumbent]
+        return tuple(Candidate(label, settings) for label, settings in found.items())
+
+    def cells(self, ask: Ask) -> list[Cell]:
+        """The runs of a block: workloads, and the arms on each, in random order."""
+        rng = random.Random(f"{self.asked.seed}/{ask.block}")
+        arms = list(self.labels(ask)[: 3 if ask.has_aa else 2])
+        works = [w.label for w in self.base.workloads]
+        order = [(w, a) for w in rng.sample(works, len(works)) for a in rng.sample(arms, len(arms))]
+        return [
+            Cell(ask.block, position, work, arm, cell_seed(self.asked.seed, ask.block, work))
+            for position, (work, arm) in enumerate(order)
+        ]
+
+
+def entry_label(entry: Entry, default: str) -> str:
+    """The scheduler, and a number where tunables are set."""
+    if entry.number == 0:
+        return default
+    scheduler = str(entry.settings["scheduler"])
+    plain = len(entry.settings) == 1
+    return scheduler if plain else f"{scheduler} #{entry.number}"
+
+
+def start(
+    base: Experiment, asked: Asked, out: Path, permission: Permission
+) -> tuple[Tuning, Admitted]:
+    """A new tune folder; SpecError or HostError before anything is changed."""
+    require_optuna()
+    admitted = admit(base, permission)
+    out.mkdir(parents=True, exist_ok=True)
+    if any(out.iterdir()):
+        raise SpecError(f"{out}: is not empty", f"name another folder, or --resume {out}")
+    _write_asked(out, asked)
+    measure.create(admitted, out / SEARCH)
+    return _tuning(out, base, asked), admitted
+
+
+def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
+    """A tune folder that was begun, its search told all complete blocks."""
+    require_optuna()
+    if not (path / ASKED).is_file():
+        raise SpecError(f"{path}: is not a tune folder (no {ASKED})", "name what `tune` printed")
+    data: Any = json.loads((path / ASKED).read_text(encoding="utf-8"))
+    asked = from_json(Asked, data, str(path / ASKED))
+    folder = Folder.open(path / SEARCH)
+    measure.check_resumable(folder, measure.SILENT)
+    grown = folder.experiment
+    base = replace(grown, candidates=grown.candidates[:1])
+    tuning = _tuning(path, base, asked)
+    runs = folder.runs()
+    tuning.lines.mend()
+    for place, record in tuning.lines.places():
+        spent_s = float(record.pop("spent_s"))
+        ask = from_json(Ask, record, place)
+        elapsed = [run.elapsed_s for run in runs if run.block == ask.block]
+        tuning.spent_s = spent_s + sum(elapsed)
+        _tell(tuning, ask, runs, is_complete=_is_complete(tuning, ask, runs))
+    return tuning, admit(base, permission)
+
+
+def _tuning(path: Path, base: Experiment, asked: Asked) -> Tuning:
+    default: Settings = dict(base.candidates[0].settings)
+    return Tuning(path, base, asked, Search(asked.space, default, asked.seed, asked.margin))
+
+
+def _write_asked(path: Path, asked: Asked) -> None:
+    write_atomic(path / ASKED, json.dumps(to_json(asked), indent=1) + "\n")
+
+
+def _is_complete(tuning: Tuning, ask: Ask, runs: Sequence[Any]) -> bool:
+    """Whether all cells of a block are over and in one session: a kill leaves others."""
+    tuning.search.enter(ask)
+    wanted = {cell.key for cell in tuning.cells(ask)}
+    mine = [run for run in runs if run.block == ask.block]
+    ended = {run.key for run in mine if run.status == "ok" or run.attempt >= 3}
+    return wanted <= ended and len({run.session for run in mine}) == 1
+
+
+def _tell(tuning: Tuning, ask: Ask, runs: Sequence[Any], is_complete: bool) -> None:
+    """Tell the search of a block; one that says nothing only uses up its number."""
+    seen = None
+    if is_complete:
+        constraints = tuning.asked.constraints
+        seen = observed(ask, tuning.labels(ask), tuning.base, constraints, runs)
+    if seen is None:
+        tuning.search.skip(ask)
+        return
+    tuning.asks.append(ask)
+    tuning.search.tell(ask, seen)
+
+
+def run(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> Path:
+    """Search, then measure the best afresh; the folder of the verdict. Resumes where it was.
+
+    Interrupted after Ctrl-C, everything restored.
+    """
+    try:
+        if not (tuning.path / VERDICT / "experiment.toml").is_file():
+            if not _is_searched(tuning):
+                _search(tuning, admitted, watcher)
+            _begin_verdict(tuning, admitted)
+        _finish_verdict(tuning, admitted, watcher)
+    except (KeyboardInterrupt, Interrupted) as error:
+        raise Interrupted(
+            "interrupted; every setting is as before, and what was measured is kept",
+            f"schedlab tune --resume {tuning.path}",
+        ) from error
+    return tuning.path / VERDICT
+
+
+def _is_searched(tuning: Tuning) -> bool:
+    return tuning.search.is_over or tuning.spent_s >= tuning.asked.budget_s * SEARCH_SHARE
+
+
+def _search(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> None:
+    folder = Folder.open(tuning.path / SEARCH)
+    began, before_s = time.monotonic(), tuning.spent_s
+    with measure.opened(admitted, watcher.observer) as session:
+        assert isinstance(session, IoSession)
+        if not tuning.asked.is_probed:
+            space, notes = probe(session, tuning.asked.space)
+            for note in notes:
+                watcher.observer.report(f"note: {note}")
+            tuning.asked = replace(tuning.asked, space=space, is_probed=True)
+            _write_asked(tuning.path, tuning.asked)
+            tuning.search = _tuning(tuning.path, tuning.base, tuning.asked).search
+        name = measure.session_id(folder)
+        while not _is_searched(tuning) and (ask := tuning.search.ask()):
+            tuning.lines.append({**to_json(ask), "spent_s": tuning.spent_s})
+            asks = [*tuning.asks, ask]
+            grown = replace(tuning.base, candidates=tuning.candidates(asks))
+            folder.write_experiment(grown)
+            folder.write_plan(Plan(tuple(cell for each in asks for cell in tuning.cells(each))))
+            session.admitted = admit_candidates(admitted, tuning.candidates([ask]))
+            block = replace(session.admitted, experiment=grown)
+            Executor(block, folder, Rules(), name).run(session, lambda progress: None)
+            tuning.spent_s = before_s + time.monotonic() - began
+            _tell(tuning, ask, folder.runs(), is_complete=True)
+            watcher.watch(_state(tuning, ask))
+
+
+def _state(tuning: Tuning, ask: Ask) -> State:
+    search = tuning.search
+    return State(
+        block=ask.block + 1,
+        trial=ask.challenger,
+        incumbent=tuning.label(search.incumbent),
+        incumbent_interval=search.interval_of(search.incumbent),
+        challenger=tuning.label(ask.challenger),
+        challenger_interval=search.interval_of(ask.challenger),
+        left_s=max(0.0, tuning.asked.budget_s - tuning.spent_s),
+    )
+
+
+def _begin_verdict(tuning: Tuning, admitted: Admitted) -> None:
+    """The folder of the fresh comparison, with a seed of its own."""
+    entries = tuning.search.finalists()
+    if not entries:
+        raise SpecError(
+            "no setting could be measured within the constraints and the time",
+            "a longer --budget, or a looser --subject-to",
+        )
+    runs = Folder.open(tuning.path / SEARCH).runs()
+    arms = len(entries) + 2
+    run_s = sum(run.elapsed_s for run in runs) / max(1, len(runs))
+    block_s = run_s * arms * len(tuning.base.workloads)
+    left_s = tuning.asked.budget_s - tuning.spent_s
+    blocks = min(BLOCKS_MOST, max(BLOCKS_LEAST, int(left_s / block_s) if block_s else 0))
+    named = [(tuning.label(entry.number), entry.settings) for entry in entries]
+    notes = [f"{label} is {setting_text(s)}" for label, s in named if len(s) > 1]
+    experiment = replace(
+        tuning.base,
+        title=tuning.base.title.replace("Tuning", "The best settings found by tuning", 1),
+        candidates=(
+            *tuning.base.candidates[:1],
+            *(Candidate(label, settings) for label, settings in named),
+        ),
+        seed=(tuning.asked.seed + 1) % 2**32,
+        stopping=Stopping(blocks=blocks),
+        aa_arm=True,
+        notes=(*tuning.base.notes, *notes),
+    )
+    measure.create(admit(experiment, admitted.permission), tuning.path / VERDICT)
+
+
+def _finish_verdict(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> None:
+    folder = Folder.open(tuning.path / VERDICT)
+    measure.check_resumable(folder, watcher.observer)
+    fresh = admit(folder.experiment, admitted.permission)
+    measure.measure(fresh, folder, resumed=True, observer=watcher.observer)
+
+
+def setting_text(settings: Mapping[str, str | int | float]) -> str:
+    """`bfq:low_latency=0,slice_idle=0`, as `apply` takes it."""
+    scheduler, *_ = str(settings["scheduler"]), None
+    tunables = ",".join(f"{k}={v}" for k, v in settings.items() if k != "scheduler")
+    return f"{scheduler}:{tunables}" if tunables else scheduler
+
+
+def verdict_of(tuning: Tuning) -> Result:
+    """The fresh comparison."""
+    return Result.load(tuning.path / VERDICT)
+
+
+__all__ = ["Asked", "State", "Tuning", "Watcher", "default_scheduler", "load", "run", "start"]

@@ -1,0 +1,82 @@
+"""From what a user asks `tune` for to the experiment with the default, and the space to search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from schedlab.app.admit import admit
+from schedlab.app.comparison import Place, target_of
+from schedlab.app.tune import SEARCH_SHARE, Asked
+from schedlab.app.tune_space import default_scheduler, schedulers_of
+from schedlab.errors import SpecError
+from schedlab.kinds import typed
+from schedlab.run.admitted import Permission
+from schedlab.spec import Experiment
+from schedlab.spec.quantities import duration_text
+from schedlab.tune.goal import parse_constraint, with_objective
+from schedlab.tune.space import parse_range, table_space
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was typed; at most one of `maximise` and `minimise`."""
+
+    schedulers: str = "all"
+    maximise: str | None = None
+    minimise: str | None = None
+    constraints: tuple[str, ...] = ()
+    budget_s: float = 1800.0
+    ranges: tuple[str, ...] = ()
+    tunables: tuple[str, ...] = ()
+    margin: float = 0.02
+
+
+def question_of(
+    place: Place, make: Callable[[str], Experiment], options: Options
+) -> tuple[Experiment, Asked]:
+    """The experiment and the question; `make` gives the experiment of a scheduler, the default."""
+    if options.maximise and options.minimise:
+        raise SpecError("--maximise and --minimise exclude each other", "give one of them")
+    target = target_of(place)
+    default = default_scheduler(target)
+    base = make(default)
+    offered = {w.label: (*typed(w).metrics, *typed(w).own_metrics()) for w in base.workloads}
+    constraints = tuple(parse_constraint(text, base) for text in options.constraints)
+    objective = options.maximise or options.minimise or ""
+    base = with_objective(base, offered, objective, bool(options.maximise), constraints)
+    base = replace(
+        base,
+        title=f"Tuning {options.schedulers} schedulers: {base.title}"
+        if options.schedulers == "all"
+        else f"Tuning {options.schedulers}: {base.title}",
+        aa_arm=False,
+        margin=options.margin,
+    )
+    ranges = tuple(map(parse_range, options.ranges))
+    space = table_space(schedulers_of(target, options.schedulers), ranges, options.tunables)
+    seed = base.seed
+    return base, Asked(space, constraints, options.budget_s, seed, options.margin)
+
+
+def preview_lines(base: Experiment, asked: Asked, permission: Permission) -> list[str]:
+    """What would be searched; the kernel is asked what it takes only when the search begins."""
+    admitted = admit(base, permission)
+    pair_s = 2 * sum(admitted.estimate_s(work.label) for work in base.workloads)
+    blocks = int(asked.budget_s * SEARCH_SHARE / pair_s)
+    lines = [
+        base.title,
+        f"{duration_text(asked.budget_s)}: about {blocks} blocks of search, then the best three "
+        f"and {base.baseline} afresh",
+        "",
+        "tunables, where the kernel offers them:",
+    ]
+    for each in asked.space.schedulers:
+        ranges = [f"{t.name} {t.low}..{t.high}{' ' + t.unit if t.unit else ''}"
+                  for t in each.tunables]  # fmt: skip
+        lines.append(f"  {each.scheduler}: {', '.join(ranges) or 'none'}")
+    lines += ["", "workloads (primary metric):"]
+    lines += [f"  {w.label}: {base.metric(w).title or w.metric}" for w in base.workloads]
+    lines += [f"subject to: {each.text}" for each in asked.constraints]
+    lines += ["", "writes:", *(f"  {line}" for line in admitted.writes or ("nothing",))]
+    return [*lines, *(f"note: {note}" for note in (*base.notes, *admitted.notes))]

@@ -1,0 +1,93 @@
+"""What can be tuned on a device: its default, and every tunable tried at both ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schedlab.app import targets
+from schedlab.app.comparison import queues_of
+from schedlab.errors import HostError, SpecError
+from schedlab.host import knobs
+from schedlab.host.control import Control
+from schedlab.run.backends.io import IoSession
+from schedlab.spec import Target
+from schedlab.tune.space import SchedulerSpace, Space, Tunable
+
+
+def default_scheduler(target: Target) -> str:
+    """The scheduler that the target has without us; SpecError where none is named to be tuned."""
+    if target.kind in ("scratch", "emulated"):
+        idle = (p for p in sorted(knobs.SYS_BLOCK.glob("loop*")) if not (p / "loop").exists())
+        found = next((p for p in idle if (p / "queue" / "scheduler").exists()), None)
+        return knobs.read_value(found / "queue" / "scheduler") if found else "none"
+    queues = queues_of(target)
+    if not queues:
+        raise SpecError(
+            f"{target.path}: no request queue is named that may be tuned",
+            "name it: --switch NAME",
+        )
+    return knobs.read_value(knobs.scheduler_file(queues[0]))
+
+
+def schedulers_of(target: Target, text: str) -> tuple[str, ...]:
+    """The schedulers to tune: `all` that the target offers, or those named."""
+    offered = targets.offered(target, queues_of(target))
+    names = offered if text == "all" else tuple(filter(None, text.split(",")))
+    for name in names:
+        if name not in offered:
+            raise HostError(f"scheduler {name!r} is not offered here", f"use {','.join(offered)}")
+    return tuple(dict.fromkeys(names))
+
+
+def probe(session: IoSession, space: Space) -> tuple[Space, list[str]]:
+    """The space as the device takes it, with the kernel's defaults; notes on what is missing."""
+    notes: list[str] = []
+    queue = session.queues[0]
+    spaces = []
+    for each in space.schedulers:
+        found = []
+        for tunable in each.tunables:
+            usable = _probed(session.control, queue, each.scheduler, tunable)
+            if usable is not None:
+                found.append(usable)
+        spaces.append(SchedulerSpace(each.scheduler, tuple(found)))
+    if not any(each.tunables for each in spaces) and len(spaces) < 2:
+        raise SpecError(
+            f"nothing can be tuned under {spaces[0].scheduler}", "name others: --scheduler all"
+        )
+    for asked, got in zip(space.schedulers, spaces, strict=True):
+        lacking = {t.name for t in asked.tunables} - {t.name for t in got.tunables}
+        if lacking:
+            names = ", ".join(sorted(lacking))
+            notes.append(
+                f"not tuned, as the kernel does not take it under {got.scheduler}: {names}"
+            )
+    return Space(tuple(spaces)), notes
+
+
+def _probed(control: Control, queue: str, scheduler: str, tunable: Tunable) -> Tunable | None:
+    """The tunable with its default and the part of its range that the kernel takes, else None."""
+    control.set_scheduler(queue, scheduler)
+    try:
+        path = knobs.tunable_path(knobs.queue_of(queue), tunable.name)
+        default = int(knobs.read_value(path))
+    except (HostError, OSError, ValueError):
+        return None
+    low, high = tunable.low, tunable.high
+    if not _takes(control, queue, scheduler, tunable.name, high):
+        high = max(low, default)
+    if not _takes(control, queue, scheduler, tunable.name, low):
+        low = min(high, default)
+    if tunable.log and low < 1:
+        low = 1
+    if low >= high:
+        return None
+    return replace(tunable, low=low, high=high, default=default)
+
+
+def _takes(control: Control, queue: str, scheduler: str, name: str, value: int) -> bool:
+    try:
+        control.set_scheduler(queue, scheduler, {name: value})
+    except HostError:
+        return False
+    return True

@@ -1,0 +1,180 @@
+"""What is shown of a finished tuning run: the fresh verdict first, then how the search went."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from schedlab.app.apply import WINNERS
+from schedlab.app.tune import SEARCH, Tuning, setting_text, verdict_of
+from schedlab.report import tune_page
+from schedlab.report.tune_page import Trial, TuneView
+from schedlab.spec import Metric, Run, to_json
+from schedlab.spec.quantities import duration_text
+from schedlab.store.folder import Folder
+
+PAGE = "tune.html"
+
+
+def winner_of(tuning: Tuning) -> str:
+    """The best setting that the fresh measurement shows to beat the default; "" if none does.
+
+    It meets the constraints. Several settings may be as good as each other: one of them is taken.
+    """
+    result = verdict_of(tuning)
+    labels = [c.label for c in result.record.experiment.candidates[1:]]
+    better = tune_page.beating(result.verdict, labels)
+    return next((label for label in better if not missed(tuning, label)), "")
+
+
+def missed(tuning: Tuning, label: str) -> list[str]:
+    """The constraints that a setting misses in the fresh measurement, each with its value."""
+    lines = []
+    runs = [r for r in verdict_of(tuning).record.analysed_runs if r.candidate == label]
+    for each in tuning.asked.constraints:
+        values = [r.metrics[each.metric] for r in runs if r.metrics.get(each.metric, 0.0) > 0]
+        mean = _mean(values)
+        if mean is not None and each.violation(mean) > 0:
+            metric = tuning.base.metric_named(each.metric)
+            shown = tune_page.TEXTS.quantity(mean, metric.unit)
+            lines.append(f"{label} misses {each.text}: {shown} when measured afresh.")
+    return lines
+
+
+def view(tuning: Tuning) -> TuneView:
+    """Everything that is shown."""
+    result = verdict_of(tuning)
+    fresh = result.record.experiment
+    settings = {c.label: setting_text(c.settings) for c in fresh.candidates[1:]}
+    headline = result.text(width=10_000).strip().splitlines()[0]
+    lines = [tune_page.not_beaten(result.verdict, settings)]
+    lines += [f"{label} is {text}." for label, text in settings.items() if label != text]
+    for label in settings:
+        lines += missed(tuning, label)
+    best = winner_of(tuning)
+    if best:
+        lines.append(tune_page.beats(result.verdict, best))
+    search = tuning.search
+    scheduler = str(search.entries[search.incumbent].settings["scheduler"])
+    if scheduler not in {each.scheduler for each in tuning.asked.space.schedulers}:
+        scheduler = tuning.asked.space.schedulers[0].scheduler
+    chart = _chart_metrics(tuning)
+    return TuneView(
+        title=tuning.base.title,
+        headline=headline,
+        lines=[line for line in lines if line],
+        commands=_commands(tuning, settings.get(best, ""), _is_named(tuning, best)),
+        trials=_trials(tuning, chart, set(settings)),
+        importance=search.importance(scheduler),
+        metrics=chart,
+        verdict_page="verdict/report.html",
+        basis=f"{search.blocks} blocks, {len(search.entries) - 1} settings in "
+        f"{duration_text(tuning.spent_s)}; then {result.verdict.population.blocks} blocks of the "
+        "best ones and the default.",
+    )
+
+
+def _is_named(tuning: Tuning, best: str) -> bool:
+    """Whether the verdict itself names this setting, so that `apply` takes its folder."""
+    headline = verdict_of(tuning).verdict.headline
+    return headline.code in WINNERS and headline.values.get("best") == best
+
+
+def _commands(tuning: Tuning, setting: str, is_named: bool) -> list[str]:
+    """How the winner is applied and undone; by the folder, the record says who decided."""
+    if not setting:
+        return []
+    target = tuning.base.target
+    devices = [target.path] if target.kind == "device" else list(target.switch)
+    if not devices:
+        return [f"apply: schedlab apply {setting} DEVICE", "undo: schedlab undo DEVICE"]
+    names = " ".join(devices)
+    return [
+        f"apply: schedlab apply {tuning.path / 'verdict' if is_named else setting} {names}",
+        f"undo: schedlab undo {names}",
+    ]
+
+
+def _chart_metrics(tuning: Tuning) -> tuple[Metric, Metric] | None:
+    """The primary metric of the first workload, and a constrained or slow one beside it."""
+    work = tuning.base.workloads[0]
+    named = [c.metric for c in tuning.asked.constraints if c.metric in work.secondary]
+    slow = [name for name in work.secondary if "latency" in name]
+    others = [name for name in (*named, *slow, *work.secondary) if name != work.metric]
+    if not others:
+        return None
+    return tuning.base.metric(work), tuning.base.metric_named(others[0])
+
+
+def _trials(
+    tuning: Tuning, chart: tuple[Metric, Metric] | None, finalists: set[str]
+) -> list[Trial]:
+    runs = [r for r in Folder.open(tuning.path / SEARCH).runs() if r.status == "ok"]
+    work = tuning.base.workloads[0].label
+    mine: dict[str, list[Run]] = {}
+    for run in runs:
+        if run.workload == work:
+            mine.setdefault(run.candidate, []).append(run)
+    trials = []
+    for entry in tuning.search.entries:
+        label = tuning.label(entry.number)
+        found = tuning.search.interval_of(entry.number)
+        known = found is not None and math.isfinite(found.high)
+        values = [
+            _mean([r.metrics[m.name] for r in mine.get(label, []) if r.metrics.get(m.name, 0) > 0])
+            for m in chart or ()
+        ] or [None, None]
+        trials.append(
+            Trial(
+                label=label,
+                setting=setting_text(entry.settings),
+                blocks=len(entry.differences),
+                mean=found.mean if found else None,
+                low=found.low if found and known else None,
+                high=found.high if found and known else None,
+                is_feasible=entry.feasible,
+                is_finalist=label in finalists,
+                first=values[0],
+                second=values[1],
+            )
+        )
+    return trials
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """Geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
+
+
+def write_reports(tuning: Tuning, shown: TuneView) -> dict[str, str]:
+    """The page of the search and the reports of the fresh verdict; their paths."""
+    page = tuning.path / PAGE
+    files = verdict_of(tuning).write_reports()
+    tune_page.write_page(shown, page)
+    return {"folder": str(tuning.path), "tune": str(page), "verdict": files["html"]}
+
+
+def as_json(tuning: Tuning, shown: TuneView, files: dict[str, str]) -> dict[str, Any]:
+    """The result as plain JSON types."""
+    best = winner_of(tuning)
+    candidates = verdict_of(tuning).record.experiment.candidates
+    return {
+        "schema": 1,
+        "headline": shown.headline,
+        "lines": list(shown.lines),
+        "winner": next((dict(c.settings) for c in candidates if c.label == best), None),
+        "verdict": verdict_of(tuning).as_json(),
+        "trials": to_json(list(shown.trials)),
+        "importance": dict(shown.importance),
+        "blocks": tuning.search.blocks,
+        "space": to_json(tuning.asked.space),
+        "commands": list(shown.commands),
+        "files": files,
+    }
+
+
+def text(shown: TuneView, page: Path) -> str:
+    """The answer on a terminal."""
+    return f"{tune_page.text(shown)}\n\nReport: {page}"
