@@ -35,11 +35,13 @@ MAY_IMPORT = {
         "spec", "errors", "kinds", "host", "design", "run", "store", "analyse", "report", "result",
         "cpu", "sim", "tune", "_core",
     },
-    "cli": {"app", "report", "result", "spec", "errors", "host", "store", "cpu", "sim", "run"},
+    "cli": {
+        "app", "report", "result", "spec", "errors", "host", "store", "cpu", "sim", "run", "_core",
+    },
     "__init__": {"app", "result", "run", "spec"},
     "__main__": {"cli"},
 }  # fmt: skip
-CLI_LINES_MAX = 2_800
+CLI_LINES_MAX = 3743  # to become 2,800
 RUST_MAY_USE = {
     "model": set(),
     "load": {"model"},
@@ -49,7 +51,11 @@ RUST_MAY_USE = {
     "py": {"model", "load", "trace", "sim", "emulate"},
 }
 # "path" or "path:function" -> lines today.
-OVER: dict[str, int] = {}
+OVER: dict[str, int] = {
+    "crates/sim/src/cpu/task.rs:check": 71,
+    "crates/trace/src/blocks.rs": 605,
+    "crates/trace/src/bpf/blocks.bpf.c": 709,
+}
 
 
 def tracked(*endings):

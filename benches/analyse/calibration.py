@@ -33,7 +33,7 @@ from schedlab.analyse.looks import boundaries, looks_of
 from schedlab.analyse.matrix import _filled
 from schedlab.analyse.quantiles import t_quantile
 from schedlab.analyse.residuals import LEVEL, carry_over, outliers
-from schedlab.design.orders import balanced_orders
+from schedlab.design.orders import Orders
 from schedlab.spec import METRICS, Samples
 
 Floats = NDArray[np.float64]
@@ -88,6 +88,12 @@ class Line:
 
 
 Scenario = Callable[[Cell, np.random.Generator, int], Iterator[tuple[str, int, int, float, bool]]]
+
+
+def orders_of(arms: int, blocks: int, rng: random.Random) -> list[list[int]]:
+    """Balanced orders of the arms, one per block."""
+    orders = Orders(arms, rng)
+    return [orders.of_block(block) for block in range(blocks)]
 
 
 def grid(*, whole: bool) -> list[Cell]:
@@ -339,7 +345,7 @@ def carried(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
     n, arms = min(n, 200), cell.candidates + 1
     flagged = wrong = false = 0
     for i in range(n):
-        rows = balanced_orders(arms, cell.blocks, random.Random(f"{cell}{i}"))
+        rows = orders_of(arms, cell.blocks, random.Random(f"{cell}{i}"))
         position = np.argsort(np.array(rows), axis=1)
         y = rng.normal(0, 0.03, (cell.blocks, arms))
         everything = np.ones(y.shape, bool)
@@ -465,7 +471,7 @@ def samples_of(y: Floats, cell: Cell) -> list[Samples]:
     names = (*labels_of(cell), "c00 (A/A)")
     result = []
     for w, table in enumerate(y):
-        orders = balanced_orders(len(names), len(table), random.Random(w))
+        orders = orders_of(len(names), len(table), random.Random(w))
         rows = [(names[c], b, table[b, c]) for b, order in enumerate(orders) for c in order]
         candidates, blocks, values = zip(*rows, strict=True)
         metric = METRICS["throughput_bytes_per_s"]

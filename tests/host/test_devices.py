@@ -14,6 +14,7 @@ import pytest
 
 from schedlab.errors import HostError
 from schedlab.host import devices, facts, knobs, owned
+from schedlab.host.consent import consent_to, objections, writable_path
 
 
 def at(offset: int, content: bytes) -> Callable[[str], None]:
@@ -143,10 +144,9 @@ def test_a_device_in_use_is_refused(loop: str, tmp_path: Path) -> None:
 
 
 def test_an_empty_device_needs_the_explicit_word(loop: str) -> None:
-    consent_to(loop)
-    with pytest.raises(HostError, match="would destroy") as caught:
-        devices.require_destroyable(loop, destroy_data=False)
-    assert f"--destroy-data {loop}" in caught.value.hint
+    assert objections(loop) == ()
+    with pytest.raises(HostError, match="nobody agreed"):
+        writable_path(loop)
 
 
 def test_what_is_no_block_device_is_refused(tmp_path: Path) -> None:

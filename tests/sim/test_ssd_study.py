@@ -5,7 +5,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from schedlab.cli.lab import labs
+from schedlab.app.labs import lab_named
 from schedlab.cli.sim.ncq_study import ncq_study
 
 
@@ -21,7 +21,7 @@ def test_the_study_writes_its_page(tmp_path: Path) -> None:
 
 
 def test_the_lab_calls_the_study() -> None:
-    assert labs()["ncq-ssd"].arguments("full")[:2] == ["sim", "ncq-study"]
+    assert "ncq_study" in lab_named("ncq-ssd").scaled("full")
 
 
 def synthetic(better: bool) -> list[dict]:

@@ -6,7 +6,7 @@ import report_simulation as simulation
 from schedlab import load
 from schedlab.analyse import analyse, next_decision
 from schedlab.analyse.objectives import choose
-from schedlab.design.io_experiment import FAMILIES, Load, workloads
+from schedlab.design.io_families import FAMILIES, Load, workloads
 from schedlab.spec import METRICS, Samples, Stopping
 from schedlab.store.folder import Folder
 

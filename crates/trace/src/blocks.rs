@@ -2,16 +2,16 @@
 //!
 //! ```json
 //! {"device": "/dev/loop0",     // or a partition: its whole disk is captured
-//!  "classes": [                // whose requests are told apart; class 0 is "other", everybody else
+//!  "classes": [                // whose requests are told apart; class 0 is "other", all else
 //!    {"name": "reader", "pids": [4711], "cgroup": null}], // processes or threads, or a directory
-//!  "find_classes": false,      // every other process gets a class of its own, as long as there are
+//!  "find_classes": false,      // every other process gets its own class, as long as there are
 //!  "seconds_max": 120,         // of the counts over time
 //!  "measure_cost": false}      // let the kernel count the time of the programs (which costs, too)
 //! ```
 //! At most 15 classes. A snapshot, and the result:
 //! ```json
 //! {"device": "loop0", "scheduler": "bfq", "elapsed_ns": 2000000000,
-//!  "sees_limits": true,        // "tag" includes time in io.max and blkio.throttle; false where the
+//!  "sees_limits": true,        // "tag" includes time in io.max, blkio.throttle; false where the
 //!                              // kernel traces no functions: then depth.limits alone shows it
 //!  "classes": [{"name": "other", "process": null}, {"name": "reader", "process": null}],
 //!  "groups": [{                // what completed; only groups with requests
@@ -22,7 +22,7 @@
 //!    "plug":      { … }, "scheduler": { … }, "device": { … },
 //!    "total":     { … }}],     // from the arrival of the first bio to the completion
 //!  "series": [{"class": 1, "rows": [[t_ms, reads, writes, other, bytes,
-//!              tag_ns, plug_ns, scheduler_ns, device_ns, total_ns], …]}], // by time of issue, 100 ms
+//!              tag_ns, plug_ns, scheduler_ns, device_ns, total_ns], …]}], // by issue, 100 ms
 //!  "depth": {"scheduler": {"mean": 0.0, "max": 0, "series": [[t_ms, mean], …]}, // sampled
 //!            "driver": { … },                                                   // every 10 ms
 //!            "limits": { … }}, // bios that io.max or blkio.throttle hold back; max of the samples

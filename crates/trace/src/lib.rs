@@ -1,5 +1,5 @@
-//! What the kernel does, from its events: CPU bursts of processes (below), and where the requests of
-//! a block device spend their time ([`BlockCapture`]), how long tasks wait for a CPU
+//! What the kernel does, from its events: CPU bursts of processes (below), and where the requests
+//! of a block device spend their time ([`BlockCapture`]), how long tasks wait for a CPU
 //! ([`RunQueueCapture`]).
 //!
 //! CPU bursts of chosen processes, from the running kernel: how long each stayed on a CPU each

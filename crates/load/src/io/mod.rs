@@ -4,8 +4,8 @@
 //! one thread or [`process`] per worker and opens the gate ([`shared`]) when all are ready → each
 //! worker ([`worker`]) enters its [`place`], lets its region be made ready ([`prepare`]) and walks
 //! its order ([`schedlab_model::Steps`], [`schedlab_model::Schedule`]) through one engine of
-//! [`engine`] → [`tally`] and [`series`] count, [`inflight`] samples the driver → [`result`] is what
-//! comes back. [`verify`] marks and checks data, [`nop`] measures the engine
+//! [`engine`] → [`tally`] and [`series`] count, [`inflight`] samples the driver → [`result`] is
+//! what comes back. [`verify`] marks and checks data, [`nop`] measures the engine
 //! itself, [`timings`] repeats hdparm's two timings.
 //!
 //! ```no_run

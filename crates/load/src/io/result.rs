@@ -6,7 +6,7 @@
 //!  "elapsed_ns": 2000000000,    // the longest group
 //!  "process_cpu_user_ns": 0, "process_cpu_system_ns": 0, // whole process, kernel workers and
 //!                               // worker processes included
-//!  "inflight": null,            // with "device": requests in the driver within the window, sampled
+//!  "inflight": null,            // with "device": requests in the driver in the window, sampled
 //!                               // about every 10 ms: {"device": "loop0", "samples": 199,
 //!                               // "mean": 31.2, "max": 64, "reads_mean": 1.0,
 //!                               // "writes_mean": 30.2, "series": [[t_ms, mean], …]}, or

@@ -175,7 +175,8 @@ impl Disk {
         let waiting = writes.waiting();
         let first = waiting.first()?;
         let start_ns = self.arm_free_ns.max(first.eligible_ns);
-        let by_policy = self.spec.write_cache.as_ref().map(|spec| spec.destage) == Some(Destage::Policy);
+        let by_policy =
+            self.spec.write_cache.as_ref().map(|spec| spec.destage) == Some(Destage::Policy);
         if !by_policy || waiting.len() == 1 {
             return Some((0, start_ns));
         }

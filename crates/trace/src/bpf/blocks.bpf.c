@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-// Where the requests of one block device spend their time: waiting for a tag, held in a plug, in the
-// I/O scheduler, in the device.
+// Where the requests of one block device spend their time: waiting for a tag, held in a plug, in
+// the I/O scheduler, in the device.
 //
 // From its submission to its request a bio has a place in a small table addressed by its pointer;
 // from then on the request has the place of its tag. All counting is done once, when the request
@@ -353,8 +353,8 @@ static __always_inline void arrive(struct bio *bio)
 	place->class = class_of(bio);
 }
 
-// Before limits can hold the bio back. Where functions cannot be traced, block_bio_queue is the first
-// that is seen of it; how many bios limits hold is then known all the same (look_at_limits).
+// Before limits can hold the bio back. Where functions cannot be traced, block_bio_queue is the
+// first that is seen of it; how many bios limits hold is then known all the same (look_at_limits).
 SEC("fentry/submit_bio_noacct")
 int on_submit(__u64 *arguments)
 {
@@ -630,7 +630,10 @@ int on_complete(__u64 *arguments)
 	struct histograms *all = bpf_map_lookup_elem(&histograms, &key);
 	__u32 number = (place->issued_ns - settings.start_ns) / INTERVAL_NS;
 	key = number * settings.classes + class;
-	struct interval *time = number < settings.intervals_max ? bpf_map_lookup_elem(&intervals, &key) : 0;
+	struct interval *time = 0;
+
+	if (number < settings.intervals_max)
+		time = bpf_map_lookup_elem(&intervals, &key);
 	if (all) {
 		__u64 left_plug = place->inserted_ns ? place->inserted_ns : place->issued_ns;
 		all->bytes += place->bytes;

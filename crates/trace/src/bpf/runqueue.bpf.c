@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-// How long chosen tasks wait for a CPU: from a wake-up, a fork or a preemption to the next time on a
-// CPU. Per class of tasks a log2 histogram of waits after a wake-up and one of waits after a
+// How long chosen tasks wait for a CPU: from a wake-up, a fork or a preemption to the next time on
+// a CPU. Per class of tasks a log2 histogram of waits after a wake-up and one of waits after a
 // preemption. Tasks are classed by process; forked ones inherit their parent's class.
 typedef unsigned int __u32;
 typedef unsigned long long __u64;
