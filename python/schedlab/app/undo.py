@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab.app import applied, apply_cpu
+from schedlab.app import applied, apply_cpu, apply_tuned
 from schedlab.app.applied import HEADER, Applied
 from schedlab.app.apply import RULES, rule_text
 from schedlab.errors import HostError, SpecError
@@ -49,6 +49,8 @@ def _remove_files(record: Applied, report: Report) -> None:
     """Our rule file without this device's line; removed when no line is left."""
     for name in record.files:
         path = Path(name)
+        if apply_tuned.is_profile(path):
+            apply_tuned.remove(record, path, report)
         if path.name != RULES.name:
             continue
         others = [r for r in applied.load_all() if name in r.files and r.device != record.device]
