@@ -27,6 +27,7 @@ from schedlab.spec import Candidate
 from schedlab.store.files import write_atomic
 
 RULES = Path("etc/udev/rules.d/90-schedlab.rules")
+UDEV_CONTROL = Path("/run/udev/control")
 WINNERS = ("winner", "winner-price", "keep")
 # Kinds of devices for which no rule is written unless they are named.
 UNLASTING = ("loop", "zram", "ram", "dm-", "md", "nbd")
@@ -144,7 +145,7 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
     if request.tuned:
         apply_tuned.activate(apply_tuned.NAME, request.root, report)
     elif request.persist:
-        _reload(names, report)
+        reload_rules(names, report)
     records = [found for name in names if (found := applied.find(name))]
     for record in records:
         for line in warnings(record.device, str(choice.candidate.settings["scheduler"]), request):
@@ -301,10 +302,10 @@ def _write_rules(records: list[Applied], request: Request) -> None:
         raise HostError(f"{path}: {error.strerror}", "run it as root (sudo)") from error
 
 
-def _reload(names: Sequence[str], report: Report) -> None:
-    """Tell udev, where it runs, and trigger only these devices."""
+def reload_rules(names: Sequence[str], report: Report) -> None:
+    """Tell udev, where it runs, and trigger only these devices; without any it reads its rules."""
     program = shutil.which("udevadm", path="/usr/bin:/sbin:/usr/sbin:/bin")
-    if program is None or not Path("/run/udev/control").exists():
+    if program is None or not UDEV_CONTROL.exists():
         report("note: udev does not run here: the rule acts when it does")
         return
     commands = [[program, "control", "--reload"]]
