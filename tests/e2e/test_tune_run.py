@@ -51,8 +51,15 @@ def device(tmp_path):
         file.truncate(2 << 30)
     command = ["/usr/sbin/losetup", "--find", "--show", image]
     path = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    (Path("/sys/block") / Path(path).name / "queue/read_ahead_kb").write_text("4")
+    # A loop device keeps its queue's settings when its file goes, so they are put back.
+    settings = Path("/sys/block") / Path(path).name / "queue"
+    usual = (settings / "read_ahead_kb").read_text()
+    scheduler = (settings / "scheduler").read_text().partition("[")[2].partition("]")[0]
+    (settings / "scheduler").write_text("none")
+    (settings / "read_ahead_kb").write_text("4")
     yield path
+    (settings / "scheduler").write_text(scheduler)
+    (settings / "read_ahead_kb").write_text(usual)
     subprocess.run(["/usr/sbin/losetup", "--detach", path], check=True)
 
 

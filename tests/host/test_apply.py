@@ -1,5 +1,6 @@
 """Apply, status, undo: real loop devices, and trees of rules as distributions ship them."""
 
+import configparser
 import hashlib
 import os
 import subprocess
@@ -255,6 +256,61 @@ def test_what_is_typed_is_understood_or_named():
     for what, changes in (("none,bfq", []), ("bfq", ["x"]), ("../x", [])):
         with pytest.raises(SpecError):
             choice_of(what, changes)
+
+
+@needs_root
+def test_a_tuned_profile_keeps_it_and_goes_without_a_trace(root, device, lasting, tmp_path):
+    (root / "etc/tuned/profiles").mkdir(parents=True)
+    (root / "etc/tuned/active_profile").write_text("balanced\n")
+    queue = knobs.queue_of(device)
+    before, files = knobs.snapshot(queue), tree(root)
+    request = Request((device,), root=root, tuned=True)
+    said = []
+    apply(choice("bfq", low_latency=0, read_ahead_kb=64), request, said.append)
+    assert "tuned-adm profile schedlab" in said[0]
+    text = (root / "etc/tuned/profiles/schedlab/tuned.conf").read_text()
+    profile = configparser.ConfigParser()
+    profile.optionxform = str
+    profile.read_string(text)
+    assert profile["main"]["include"] == "balanced"
+    assert profile["disk"]["devices"] == f"!{device}"
+    assert profile[f"disk_schedlab_{device}"]["elevator"] == "bfq"
+    assert profile["sysfs_schedlab"] == {
+        "type": "sysfs",
+        f"{queue}/iosched/low_latency": "0",
+        f"{queue}/read_ahead_kb": "64",
+    }
+    (root / "etc/tuned/active_profile").write_text("schedlab\n")  # what tuned-adm does
+    apply(choice("kyber"), request, quiet)
+    assert "include=balanced" in (root / "etc/tuned/profiles/schedlab/tuned.conf").read_text()
+    said.clear()
+    undo([device], False, said.append)
+    assert "tuned-adm profile balanced" in said[0]
+    (root / "etc/tuned/active_profile").write_text("balanced\n")
+    assert tree(root) == files
+    assert not (root / "etc/tuned/profiles/schedlab").exists()
+    assert knobs.snapshot(queue) == before
+
+
+@needs_root
+def test_without_an_active_profile_nothing_is_changed(root, device, lasting):
+    before = knobs.snapshot(knobs.queue_of(device))
+    with pytest.raises(HostError, match="no active profile"):
+        apply(choice("bfq"), Request((device,), root=root, tuned=True), quiet)
+    assert knobs.snapshot(knobs.queue_of(device)) == before
+    assert applied.load_all() == []
+
+
+@needs_root
+def test_a_rule_that_cannot_be_written_leaves_no_record(root, device, lasting):
+    before = knobs.snapshot(knobs.queue_of(device))
+    rules = root / "etc/udev/rules.d"
+    rules.rmdir()
+    rules.write_text("")  # a file where the directory should be
+    with pytest.raises(HostError):
+        apply(choice("bfq"), Request((device,), persist=True, root=root), quiet)
+    assert applied.load_all() == []
+    assert knobs.snapshot(knobs.queue_of(device)) == before
 
 
 @pytest.fixture

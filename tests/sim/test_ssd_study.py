@@ -14,7 +14,7 @@ def test_the_study_writes_its_page(tmp_path: Path) -> None:
     done = CliRunner().invoke(ncq_study, arguments, catch_exceptions=False)
     document = json.loads(done.stdout)
     page = Path(document["page"]).read_text()
-    assert page.count("<svg") == 7
+    assert page.count("<figure") == 7
     assert "What does not come out" in page and "Paper and model side by side" in page
     assert all(row["result"] in page.replace("&quot;", '"') for row in document["statements"])
     assert "https://" not in page.replace('xmlns="http', "")

@@ -96,7 +96,7 @@ def test_a_damaged_line_is_named(folder):
         folder.runs()
 
 
-def test_three_failures_drop_the_block_for_all(folder):
+def test_three_failures_leave_a_cell_missing_and_no_more(folder):
     for cell in folder.plan.cells:
         if cell.block == 1 and cell.candidate == "none":
             for attempt in (1, 2, 3):
@@ -107,9 +107,10 @@ def test_three_failures_drop_the_block_for_all(folder):
         else:
             folder.append(run_of(cell))
     record = folder.record()
-    assert record.dropped_blocks == (1,)
-    assert {run.block for run in record.analysed_runs} == {0, 2}
-    assert len(record.analysed_runs) == 6
+    missing = [c.key for c in folder.plan.cells if c.block == 1 and c.candidate == "none"]
+    assert record.missing_cells == tuple(sorted(missing))
+    assert {run.block for run in record.analysed_runs} == {0, 1, 2}
+    assert len(record.analysed_runs) == len(folder.plan.cells) - len(missing)
 
 
 def test_no_folder_there(tmp_path):

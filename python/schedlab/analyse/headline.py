@@ -118,7 +118,44 @@ def _finished(
             "losers": losers(scope),
         }
         return Headline("tied", values)
-    return _doubtful(scope, best) or _open(scope)
+    found = _doubtful(scope, best)
+    if found is None and len(workloads) > 1:
+        found = _best_on(scope, workloads, secondary)
+    return found or _open(scope)
+
+
+def _best_on(
+    scope: Scope,
+    workloads: Sequence[WorkloadVerdict],
+    secondary: Mapping[str, Sequence[WorkloadVerdict]],
+) -> Headline | None:
+    """A candidate that claims on some workloads and loses on none, where the mean says nothing.
+
+    Of several the one with the largest gain on a workload where it is in the best set.
+    """
+    found: list[tuple[Fact, str, list[Fact]]] = []
+    best_of = {work.workload: work.best_set for work in workloads}
+    for label in scope.candidates:
+        if label == scope.baseline:
+            continue
+        won, lost = _claims(workloads, label, scope.baseline)
+        leading = [fact for fact in won if label in best_of[fact.workload]]
+        if leading and not lost:
+            found.append((max(leading, key=lambda fact: fact.ratio), label, won))
+    if not found:
+        return None
+    best, name, won = max(found, key=lambda entry: entry[0].ratio)
+    others = [w.workload for w in workloads if w.workload not in {f.workload for f in won}]
+    values = {
+        "name": name,
+        "baseline": scope.baseline,
+        "won": [fact.workload for fact in won],
+        "best": best.values(),
+        "others": others,
+        "mdd": scope.mdd,
+        "price": price_of(name, scope.baseline, workloads, secondary),
+    }
+    return Headline("best-on", values)
 
 
 def losers(scope: Scope) -> list[dict[str, Any]]:
@@ -162,8 +199,17 @@ def _one_best(
         "runner_up": runner_up.values(),
         "price": price,
         "losers": losers(scope),
+        "example": _example(workloads, best, other),
     }
     return Headline("winner-price" if price else "winner", values)
+
+
+def _example(workloads: Sequence[WorkloadVerdict], best: str, other: str) -> dict[str, Any] | None:
+    """The largest claim of the winner on one workload; None where there is only one workload."""
+    if len(workloads) < 2:
+        return None
+    won, _ = _claims(workloads, best, other)
+    return max(won, key=lambda fact: fact.ratio).values() if won else None
 
 
 def price_of(

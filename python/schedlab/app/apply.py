@@ -11,12 +11,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schedlab.app import applied, apply_cpu
+from schedlab.app import applied, apply_cpu, apply_tuned
 from schedlab.app.applied import HEADER, Applied
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import HostError, SpecError
@@ -27,6 +27,7 @@ from schedlab.spec import Candidate
 from schedlab.store.files import write_atomic
 
 RULES = Path("etc/udev/rules.d/90-schedlab.rules")
+UDEV_CONTROL = Path("/run/udev/control")
 WINNERS = ("winner", "winner-price", "keep")
 # Kinds of devices for which no rule is written unless they are named.
 UNLASTING = ("loop", "zram", "ram", "dm-", "md", "nbd")
@@ -99,12 +100,16 @@ def _with(choice: Choice, changes: Sequence[str]) -> Choice:
 
 @dataclass(frozen=True)
 class Request:
-    """Where and how a choice is applied; `root` holds the rule directories (a test's tree)."""
+    """Where and how a choice is applied; `root` holds the rule directories (a test's tree).
+
+    `persist` keeps it by a udev rule, `tuned` by a profile of tuned.
+    """
 
     devices: tuple[str, ...]
     persist: bool = False
     root: Path = Path("/")
     dry_run: bool = False
+    tuned: bool = False
 
 
 def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
@@ -135,21 +140,51 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
             records.append(_record(name, choice, before, done.queue))
         earlier = {name: applied.find(name) for name in names}
         records = [_onto(record, earlier[record.device]) for record in records]
-        if request.persist:
-            records = _persisted(records, choice, request)
-        for record in records:
-            applied.store(record)
+        _keep_after_reboot(records, earlier, request)
         control.keep()
-    if request.persist:
-        _reload(names, report)
+    if request.tuned:
+        apply_tuned.activate(apply_tuned.NAME, request.root, report)
+    elif request.persist:
+        reload_rules(names, report)
+    records = [found for name in names if (found := applied.find(name))]
     for record in records:
         for line in warnings(record.device, str(choice.candidate.settings["scheduler"]), request):
             report(line)
     return records
 
 
+def _keep_after_reboot(
+    records: list[Applied], earlier: Mapping[str, Applied | None], request: Request
+) -> None:
+    """Records, then files: a kill between them leaves nothing that `undo` does not know.
+
+    Where a file cannot be written the records are as before.
+    """
+    if request.tuned:
+        records = apply_tuned.named(records, request.root)
+    elif request.persist:
+        records = _with_rule(records, request)
+    for record in records:
+        applied.store(record)
+    try:
+        if request.tuned:
+            apply_tuned.write(records, request.root)
+        elif request.persist:
+            _write_rules(records, request)
+    except BaseException:
+        for record in records:
+            before = earlier[record.device]
+            if before is None:
+                applied.forget(record.device)
+            else:
+                applied.store(before)
+        raise
+
+
 def _apply_slice(slice_ms: int, choice: Choice, request: Request, report: Report) -> list[Applied]:
     """The CPU's slice, which belongs to no device."""
+    if request.tuned:
+        raise SpecError("--tuned keeps settings of disks", "keep it by sysctl.d: --persist")
     if request.devices:
         raise SpecError(f"{apply_cpu.NAME} belongs to no device", "omit the devices")
     if request.dry_run:
@@ -171,7 +206,7 @@ def _check(name: str, choice: Choice, request: Request) -> None:
         raise HostError(
             f"{name} is a zoned device: its writes need mq-deadline", "apply mq-deadline"
         )
-    if request.persist and name.startswith(UNLASTING):
+    if (request.persist or request.tuned) and name.startswith(UNLASTING):
         raise SpecError(
             f"{name}: a device of this kind gets no rule that lasts",
             "omit --persist, or apply it to the disk below",
@@ -243,30 +278,34 @@ def rule_text(record: Applied) -> str:
     return ", ".join(parts)
 
 
-def _persisted(records: list[Applied], choice: Choice, request: Request) -> list[Applied]:
-    """Write our rule file, whole; refuse one of that name that is not ours."""
+def _with_rule(records: list[Applied], request: Request) -> list[Applied]:
+    """The records, which now name our rule file; refuse one of that name that is not ours."""
     path = request.root / RULES
     before = _text(path)
     if before and not before.startswith(HEADER.strip()):
         raise HostError(
             f"{path}: is not ours", f"move it away, then try again: mv {path} {path}.old"
         )
-    others = [r for r in applied.load_all() if str(path) in r.files]
+    return [replace(r, files={**r.files, str(path): None}) for r in records]
+
+
+def _write_rules(records: list[Applied], request: Request) -> None:
+    """Write our rule file, whole."""
+    path = request.root / RULES
     mine = {record.device for record in records}
-    lines = [rule_text(r) for r in (*[o for o in others if o.device not in mine], *records)]
-    text = HEADER + "\n".join(lines) + "\n"
+    others = [r for r in applied.load_all() if str(path) in r.files and r.device not in mine]
+    text = HEADER + "\n".join(rule_text(r) for r in (*others, *records)) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, text)
     except OSError as error:
         raise HostError(f"{path}: {error.strerror}", "run it as root (sudo)") from error
-    return [replace(r, files={**r.files, str(path): None}) for r in records]
 
 
-def _reload(names: Sequence[str], report: Report) -> None:
-    """Tell udev, where it runs, and trigger only these devices."""
+def reload_rules(names: Sequence[str], report: Report) -> None:
+    """Tell udev, where it runs, and trigger only these devices; without any it reads its rules."""
     program = shutil.which("udevadm", path="/usr/bin:/sbin:/usr/sbin:/bin")
-    if program is None or not Path("/run/udev/control").exists():
+    if program is None or not UDEV_CONTROL.exists():
         report("note: udev does not run here: the rule acts when it does")
         return
     commands = [[program, "control", "--reload"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from schedlab.app import targets
@@ -17,9 +18,11 @@ from schedlab.tune.space import SchedulerSpace, Space, Tunable
 def default_scheduler(target: Target) -> str:
     """The scheduler that the target has without us; SpecError where none is named to be tuned."""
     if target.kind in ("scratch", "emulated"):
-        idle = (p for p in sorted(knobs.SYS_BLOCK.glob("loop*")) if not (p / "loop").exists())
-        found = next((p for p in idle if (p / "queue" / "scheduler").exists()), None)
-        return knobs.read_value(found / "queue" / "scheduler") if found else "none"
+        # An idle loop device keeps what somebody set it to once, so the most common one counts.
+        idle = [p for p in knobs.SYS_BLOCK.glob("loop*") if not (p / "loop").exists()]
+        files = [p / "queue" / "scheduler" for p in idle]
+        found = Counter(knobs.read_value(file) for file in files if file.exists())
+        return found.most_common(1)[0][0] if found else "none"
     queues = queues_of(target)
     if not queues:
         raise SpecError(

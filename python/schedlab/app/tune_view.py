@@ -36,7 +36,12 @@ def missed(tuning: Tuning, label: str) -> list[str]:
     for each in tuning.asked.constraints:
         values = [r.metrics[each.metric] for r in runs if r.metrics.get(each.metric, 0.0) > 0]
         mean = _mean(values)
-        if mean is not None and each.violation(mean) > 0:
+        if mean is None:
+            lines.append(
+                f"{label}: {each.text} could not be checked, as no run had requests enough for "
+                f"{each.metric}: measure longer, --seconds."
+            )
+        elif each.violation(mean) > 0:
             metric = tuning.base.metric_named(each.metric)
             shown = tune_page.TEXTS.quantity(mean, metric.unit)
             lines.append(f"{label} misses {each.text}: {shown} when measured afresh.")
@@ -100,9 +105,12 @@ def _commands(tuning: Tuning, setting: str, is_named: bool) -> list[str]:
 def _chart_metrics(tuning: Tuning) -> tuple[Metric, Metric] | None:
     """The primary metric of the first workload, and a constrained or slow one beside it."""
     work = tuning.base.workloads[0]
+    runs = [r for r in _good_runs(tuning) if r.workload == work.label]
     named = [c.metric for c in tuning.asked.constraints if c.metric in work.secondary]
     slow = [name for name in work.secondary if "latency" in name]
-    others = [name for name in (*named, *slow, *work.secondary) if name != work.metric]
+    known = {name for name in work.secondary if all(r.metrics.get(name, 0) > 0 for r in runs)}
+    wanted = [*named, *slow, *work.secondary]
+    others = [name for name in wanted if name in known and name != work.metric]
     if not others:
         return None
     return tuning.base.metric(work), tuning.base.metric_named(others[0])
@@ -111,7 +119,7 @@ def _chart_metrics(tuning: Tuning) -> tuple[Metric, Metric] | None:
 def _trials(
     tuning: Tuning, chart: tuple[Metric, Metric] | None, finalists: set[str]
 ) -> list[Trial]:
-    runs = [r for r in Folder.open(tuning.path / SEARCH).runs() if r.status == "ok"]
+    runs = _good_runs(tuning)
     work = tuning.base.workloads[0].label
     mine: dict[str, list[Run]] = {}
     for run in runs:
@@ -141,6 +149,11 @@ def _trials(
             )
         )
     return trials
+
+
+def _good_runs(tuning: Tuning) -> list[Run]:
+    """The runs of the search that passed their gates."""
+    return [r for r in Folder.open(tuning.path / SEARCH).runs() if r.status == "ok"]
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab.app import applied, apply_cpu
+from schedlab.app import applied, apply_cpu, apply_tuned
 from schedlab.app.applied import HEADER, Applied
-from schedlab.app.apply import RULES, rule_text
+from schedlab.app.apply import RULES, UDEV_CONTROL, reload_rules, rule_text
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, udev
 from schedlab.host.control import Control
@@ -37,6 +37,8 @@ def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
             applied.forget(record.device)
             continue
         _remove_files(record, report)
+        if UDEV_CONTROL.exists() and any(Path(name).name == RULES.name for name in record.files):
+            reload_rules((), report)
         if not (knobs.SYS_BLOCK / record.device).exists():
             report(f"note: {record.device} is not there: only our files were removed")
         elif record.boot_id == applied.boot_id():
@@ -49,6 +51,8 @@ def _remove_files(record: Applied, report: Report) -> None:
     """Our rule file without this device's line; removed when no line is left."""
     for name in record.files:
         path = Path(name)
+        if apply_tuned.is_profile(path):
+            apply_tuned.remove(record, path, report)
         if path.name != RULES.name:
             continue
         others = [r for r in applied.load_all() if name in r.files and r.device != record.device]

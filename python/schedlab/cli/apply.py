@@ -22,6 +22,7 @@ root_option = click.option(
 @click.option(
     "--persist", is_flag=True, help="Keep it after a reboot, by a udev rule (sysctl.d for the CPU)."
 )
+@click.option("--tuned", is_flag=True, help="Keep it by a profile of tuned instead.")
 @click.option("--anyway", is_flag=True, help="Apply a result that names no winner for this host.")
 @click.option("--dry-run", is_flag=True, help="Print what would be written.")
 @root_option
@@ -31,6 +32,7 @@ def apply(
     devices: tuple[str, ...],
     changes: tuple[str, ...],
     persist: bool,
+    tuned: bool,
     anyway: bool,
     dry_run: bool,
     root: Path,
@@ -46,7 +48,7 @@ def apply(
     from schedlab.spec import to_json
 
     choice = choice_of(what, changes, anyway)
-    request = Request(devices, persist, root, dry_run)
+    request = Request(devices, persist, root, dry_run, tuned)
     records = apply_choice(choice, request, click.echo if dry_run else say)
     if as_json:
         click.echo(json.dumps({"schema": 1, "applied": to_json(records)}, indent=1))

@@ -138,7 +138,7 @@ def copy(load: Load, objective: Objective) -> list[Workload]:
 def cached_reads(load: Load, objective: Objective) -> list[Workload]:
     """A negative control: no scheduler takes part in reads from memory."""
     metrics = ("throughput_bytes_per_s", "cpu_per_request_ns")
-    work = _work("cached reads", "cached-reads", metrics[0], load.window(), metrics)
+    work = _work("reads from the page cache", "cached-reads", metrics[0], load.window(), metrics)
     return [replace(work, negative_control=True)]
 
 

@@ -27,7 +27,7 @@ class SimulatedSsd(WorkloadKind, frozen=True):
 
     kind: ClassVar[str] = "ssd"
     family: ClassVar[Kind] = "sim"
-    metrics: ClassVar[tuple[str, ...]] = (*DIRECTIONS, "iops")
+    metrics: ClassVar[tuple[str, ...]] = (*DIRECTIONS, "iops", "throughput_bytes_per_s")
 
     device: str = "ncq2014"
     service: Literal["serial", "parallel"] = "serial"

@@ -111,6 +111,22 @@ def _depends(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     return lines
 
 
+def _best_on(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    texts = view.texts
+    won = _works(view, values["won"])
+    gain = _gain(view, values, "best")
+    lines = [texts("headline.best-on", name=values["name"], won=won, gain=gain)]
+    lines += _price(view, values)
+    if others := values.get("others"):
+        count = texts.number(len(others), 0)
+        if values.get("mdd"):
+            key = _number_key("headline.best-on-open", len(others))
+            lines.append(texts(key, count=count, mdd=_mdd(view, values)))
+        else:
+            lines.append(texts("headline.best-on-unknown", count=count))
+    return lines
+
+
 def _example(view: View, values: Mapping[str, Any], group: str, key: str, side: words.Side) -> str:
     """The best or worst case, with its workload where the group has several that are counted."""
     shown = _short(view, values, key, side)
@@ -133,8 +149,12 @@ def _number_key(key: str, count: int) -> str:
 
 def _winner(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     key = "headline.winner-mix" if mix else "headline.winner"
-    first = view.texts(key, best=values["best"], gain=_gain(view, values, "gain"))
-    return [first, *_price(view, values)]
+    lines = [view.texts(key, best=values["best"], gain=_gain(view, values, "gain"))]
+    if mix and values.get("example"):
+        shown = _short(view, values, "example", "better")
+        workload = Fact.of(values["example"]).workload
+        lines.append(view.texts("headline.winner-example", workload=workload, words=shown))
+    return [*lines, *_price(view, values)]
 
 
 def _price(view: View, values: Mapping[str, Any]) -> list[str]:
@@ -265,6 +285,7 @@ _SPEAKERS: Mapping[str, Callable[[View, Mapping[str, Any], bool], list[str]]] = 
     "nothing-to-compare": _nothing,
     "did-not-finish": _did_not_finish,
     "depends": _depends,
+    "best-on": _best_on,
     "winner-price": _winner,
     "winner": _winner,
     "keep": _keep,

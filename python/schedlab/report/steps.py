@@ -36,7 +36,7 @@ def _steps(view: View, code: str, values: Mapping[str, Any]) -> list[Step]:
     texts = view.texts
     if code == "did-not-finish" and values.get("rest"):
         return _steps(view, values["rest"], values.get("rest_values") or {})
-    if code == "depends":
+    if code in ("depends", "best-on"):
         return [*_apply(view, values["name"], values["won"]), *_sharpen(view)]
     if code in ("winner", "winner-price"):
         if values["best"] == view.verdict.baseline:

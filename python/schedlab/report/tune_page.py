@@ -10,7 +10,7 @@ from pathlib import Path
 
 from schedlab.analyse.pairs import seen_from
 from schedlab.report import drawing, frame, markup
-from schedlab.report.texts import Texts
+from schedlab.report.texts import Scale, Texts
 from schedlab.spec import Metric, Verdict
 
 TEXTS = Texts("en")
@@ -205,16 +205,26 @@ def pareto_chart(view: TuneView) -> str:
     if view.metrics is None or len(drawn) < 2:
         return ""
     first, second = view.metrics
-    x = drawing.value_axis([t.first or 0.0 for t in drawn], TEXTS, zero=False)
-    y = drawing.value_axis([t.second or 0.0 for t in drawn], TEXTS, zero=False)
+    scales = [
+        Scale.fitting([t.first or 0.0 for t in drawn], first.unit),
+        Scale.fitting([t.second or 0.0 for t in drawn], second.unit),
+    ]
+
+    def scaled(trial: Trial) -> tuple[float, float]:
+        return (trial.first or 0.0) / scales[0].factor, (trial.second or 0.0) / scales[1].factor
+
+    x = drawing.value_axis([scaled(t)[0] for t in drawn], TEXTS, zero=False)
+    y = drawing.value_axis([scaled(t)[1] for t in drawn], TEXTS, zero=False)
     box = (70.0, 10.0, 590.0, 270.0)
-    names = [f"{m.title or m.name}, {m.unit}" if m.unit else m.title or m.name
-             for m in (first, second)]  # fmt: skip
+    names = [
+        ", ".join(filter(None, (metric.title or metric.name, scale.unit)))
+        for metric, scale in zip((first, second), scales, strict=True)
+    ]
     parts = drawing.frame(x, y, box, (names[0], names[1]))
     across, up = x.project(box[0], box[2]), y.project(box[3], box[1])
 
     def place(trial: Trial) -> tuple[float, float]:
-        return across(trial.first or 0.0), up(trial.second or 0.0)
+        return across(scaled(trial)[0]), up(scaled(trial)[1])
 
     others = [place(t) for t in drawn if not t.is_finalist]
     chosen = [place(t) for t in drawn if t.is_finalist]

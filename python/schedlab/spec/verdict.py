@@ -16,9 +16,13 @@ Headline codes, in the order in which the first that applies is taken:
                      won, lost (workloads), best, worst (facts against the baseline, each with its
                      workload), same (workloads where all are equivalent), within (largest end of
                      an interval there, a share), price (see below)
+`best-on`            nothing is decided over all, but a candidate claims against the baseline
+                     on some workloads and loses on none: name, baseline, won, best (a fact), others (the
+                     workloads without a claim of it), mdd, price
 `winner-price`       one best, worse on something: best, baseline, gain (a fact against `other`),
                      other (the baseline; the runner-up where the baseline is best), runner_up (a
-                     fact against the nearest rival), price, losers (facts, nearest first)
+                     fact against the nearest rival), price, losers (facts, nearest first),
+                     example (its largest claim against `other` on one workload, or `None`)
 `winner`             as `winner-price`, price is `None`
 `keep`               the baseline is best: baseline, next (the nearest rival), loss (fact: better is
                      the baseline), losers
@@ -94,6 +98,7 @@ Code = Literal[
     "nothing-to-compare",
     "did-not-finish",
     "depends",
+    "best-on",
     "winner-price",
     "winner",
     "keep",

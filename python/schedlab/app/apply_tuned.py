@@ -1,0 +1,132 @@
+"""Keep what was applied by a profile of tuned instead of a udev rule, and remove it again.
+
+The profile `schedlab` includes the active one, takes our devices out of its [disk] instance, which
+would own them first, and sets them in instances of its own; see tuned.conf(5).
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from schedlab.app import applied
+from schedlab.app.applied import HEADER, Applied
+from schedlab.errors import HostError
+from schedlab.host import knobs
+from schedlab.store.files import write_atomic
+
+NAME = "schedlab"
+# In `Applied.written`: the profile that was active before ours.
+PARENT = "tuned_parent"
+Report = Callable[[str], None]
+
+
+def profile_path(root: Path) -> Path:
+    """Our profile: below profiles/ where this version of tuned has that directory."""
+    base = root / "etc/tuned"
+    home = base / "profiles" if (base / "profiles").is_dir() else base
+    return home / NAME / "tuned.conf"
+
+
+def is_profile(path: Path) -> bool:
+    """Whether a file of a record is our profile."""
+    return path.name == "tuned.conf" and path.parent.name == NAME
+
+
+def named(records: Sequence[Applied], root: Path) -> list[Applied]:
+    """The records, which now name the profile and the one that was active before.
+
+    HostError where tuned has no active profile, or a profile of that name is not ours.
+    """
+    path = profile_path(root)
+    if (before := _text(path)) and not before.startswith(HEADER):
+        raise HostError(f"{path}: is not ours", "keep it by a udev rule: --persist")
+    parent = _text(root / "etc/tuned/active_profile").strip()
+    if parent == NAME:
+        ours = (r.written.get(PARENT, "") for r in applied.load_all())
+        parent = next(filter(None, ours), "")
+    if not parent:
+        raise HostError("tuned has no active profile", "keep it by a udev rule: --persist")
+    return [
+        replace(r, files={**r.files, str(path): None}, written={**r.written, PARENT: parent})
+        for r in records
+    ]
+
+
+def write(records: Sequence[Applied], root: Path) -> None:
+    """Write the profile whole: for these records, and those of other devices that are in it."""
+    path = profile_path(root)
+    mine = {record.device for record in records}
+    others = [r for r in applied.load_all() if str(path) in r.files and r.device not in mine]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, profile_text([*others, *records]))
+    except OSError as error:
+        raise HostError(f"{path}: {error.strerror}", "run it as root (sudo)") from error
+
+
+def profile_text(records: Sequence[Applied]) -> str:
+    """The profile of all these devices."""
+    lines = ["[main]", "summary=I/O settings that schedlab decided"]
+    lines += [f"include={records[0].written[PARENT]}", ""]
+    lines += ["[disk]", f"devices={','.join(f'!{r.device}' for r in records)}", ""]
+    knob_lines = []
+    for record in records:
+        scheduler, _, tunables = record.setting.partition(":")
+        lines += [f"[disk_{NAME}_{record.device}]", "type=disk", f"devices={record.device}"]
+        lines += [f"elevator={scheduler}", ""]
+        queue = knobs.SYS_BLOCK / record.device / "queue"
+        for text in filter(None, tunables.split(",")):
+            key, _, value = text.partition("=")
+            inside = str(queue / "iosched" / key) in record.values or not (queue / key).exists()
+            knob_lines.append(f"{queue / 'iosched' / key if inside else queue / key}={value}")
+    if knob_lines:
+        lines += [f"[sysfs_{NAME}]", "type=sysfs", *knob_lines]
+    return HEADER + "\n".join(lines).rstrip() + "\n"
+
+
+def activate(profile: str, root: Path, report: Report) -> None:
+    """Make a profile the active one where tuned runs here, else say how."""
+    program = shutil.which("tuned-adm", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    if program is None or root != Path("/"):
+        report(f"note: activate the profile: tuned-adm profile {profile}")
+        return
+    words = [program, "profile", *profile.split()]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    if done.returncode:
+        report(f"note: tuned-adm profile {profile}: {done.stderr.strip()}")
+
+
+def remove(record: Applied, path: Path, report: Report) -> None:
+    """Our profile without this device; without any device it goes, and the one before is active."""
+    found = _text(path)
+    if not found.startswith(HEADER):
+        state = "changed by somebody else and is left" if found else "removed by somebody else"
+        report(f"note: {path} was {state}")
+        return
+    others = [
+        r for r in applied.load_all() if str(path) in r.files and r.device != record.device
+    ]  # fmt: skip
+    active_file = next(p for p in path.parents if p.name == "tuned") / "active_profile"
+    is_active = _text(active_file).strip() == NAME
+    root = active_file.parents[2]
+    if others:
+        write_atomic(path, profile_text(others))
+        if is_active:
+            activate(NAME, root, report)
+        return
+    if is_active:
+        activate(record.written.get(PARENT, ""), root, report)
+    path.unlink()
+    if not any(path.parent.iterdir()):
+        path.parent.rmdir()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,158 @@
+"""Tuning on real devices: a setting that truly matters is found, and a kill loses no more than it.
+
+The device of the first test comes with a read-ahead of one page: the median of buffered reads in
+order then waits for the device, and with a larger read-ahead it finds its pages in memory. That is
+tenfold and more, whatever else the machine does.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("optuna")
+ROOT = Path(__file__).parents[2]
+WAIT_S = 400
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
+    reason="needs root and loop devices",
+)
+
+
+@pytest.fixture
+def environment(tmp_path):
+    return {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state"), "NO_COLOR": "1"}
+
+
+def start(*words, env, cwd):
+    command = [sys.executable, "-m", "schedlab", "tune", *map(str, words)]
+    return subprocess.Popen(
+        command, env={**env, "PYTHONPATH": str(ROOT / "python")}, cwd=cwd, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+
+
+def tune(*words, env, cwd):
+    process = start(*words, env=env, cwd=cwd)
+    out, err = process.communicate(timeout=WAIT_S)
+    return process.returncode, out, err
+
+
+@pytest.fixture
+def device(tmp_path):
+    """A loop device, too large to be read to its end in a run, whose read-ahead is one page."""
+    image = tmp_path / "image"
+    with image.open("wb") as file:
+        file.truncate(2 << 30)
+    command = ["/usr/sbin/losetup", "--find", "--show", image]
+    path = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    # A loop device keeps its queue's settings when its file goes, so they are put back.
+    settings = Path("/sys/block") / Path(path).name / "queue"
+    usual = (settings / "read_ahead_kb").read_text()
+    scheduler = (settings / "scheduler").read_text().partition("[")[2].partition("]")[0]
+    (settings / "scheduler").write_text("none")
+    (settings / "read_ahead_kb").write_text("4")
+    yield path
+    (settings / "scheduler").write_text(scheduler)
+    (settings / "read_ahead_kb").write_text(usual)
+    subprocess.run(["/usr/sbin/losetup", "--detach", path], check=True)
+
+
+def queue(device):
+    found = {}
+    for path in sorted((Path("/sys/block") / Path(device).name / "queue").rglob("*")):
+        try:
+            if path.is_file():
+                found[str(path)] = path.read_text()
+        except OSError:
+            continue
+    return found
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@needs_root
+def test_a_setting_that_truly_matters_is_found_and_confirmed_afresh(tmp_path, environment, device):
+    before = queue(device)
+    code, out, err = tune(
+        "--device", device, "--scheduler", "none", "--tunables", "read_ahead_kb", "--tests", "read",
+        "--minimise", "latency_ns_p50", "--buffered", "--records", "16k", "--seconds", "150ms",
+        "--budget", "45s", "--seed", 1,
+        "--out", "r", "--json", env=environment, cwd=tmp_path,
+    )  # fmt: skip
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["winner"]["read_ahead_kb"] > 4, result["headline"]
+    assert any("beats none at least" in line for line in result["lines"]), result["lines"]
+    assert result["commands"][0].startswith("apply: schedlab apply")
+    assert queue(device) == before
+    page = (tmp_path / "r/tune.html").read_text()
+    assert result["headline"].split(" is ")[0] in page
+    assert "describes the search" in page
+    fresh = lines(tmp_path / "r/verdict/runs.jsonl")
+    searched = lines(tmp_path / "r/search/runs.jsonl")
+    assert {run["session"] for run in fresh}.isdisjoint({run["session"] for run in searched})
+
+
+@needs_root
+def test_a_killed_search_leaves_the_host_as_it_was_and_resumes(tmp_path, environment, device):
+    before = queue(device)
+    words = (
+        "--device", device, "--scheduler", "none,bfq", "--tunables", "read_ahead_kb,slice_idle",
+        "--tests", "read", "--seconds", "50ms", "--budget", "20s", "--seed", 2,
+    )  # fmt: skip
+    process = start(*words, "--out", "r", env=environment, cwd=tmp_path)
+    runs = tmp_path / "r/search/runs.jsonl"
+    deadline = time.monotonic() + WAIT_S
+    while not (runs.exists() and runs.read_text().count("\n") > 3):
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    kept = runs.read_text().rpartition("\n")[0]
+    subprocess.run(
+        [sys.executable, "-m", "schedlab", "recover"], check=True, cwd=tmp_path,
+        env={**environment, "PYTHONPATH": str(ROOT / "python")},
+    )  # fmt: skip
+    assert queue(device) == before
+    code, out, err = tune("--resume", "r", "--json", env=environment, cwd=tmp_path)
+    assert code == 0, err
+    assert runs.read_text().startswith(kept)
+    asked = [record["block"] for record in lines(tmp_path / "r/trials.jsonl")]
+    assert asked == list(range(len(asked)))
+    assert json.loads(out)["trials"][0]["label"] == "none"
+    assert queue(device) == before
+
+
+@needs_root
+def test_a_dry_run_changes_nothing_and_what_cannot_be_is_refused(tmp_path, environment):
+    small = ("--scratch", "16M", "--workloads", "readers", "--scheduler", "bfq")
+    code, out, err = tune(
+        *small, "--dry-run", "--space", "slice_idle=0..4", "--subject-to", "latency_ns_p99<5ms",
+        env=environment, cwd=tmp_path,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "slice_idle 0..4 ms" in out
+    assert "subject to: latency_ns_p99<5ms" in out
+    assert "rotational" not in out  # only if it is named
+    for words, message in (
+        (("--maximise", "latency_ns_p99"), "--minimise"),
+        (("--maximise", "startup_s"), "less is better"),
+        (("--subject-to", "latency_ns_p99<5"), "which unit"),
+        (("--subject-to", "startup_s<5s"), "no workload measures startup_s"),
+        (("--tunables", "nonsense"), "--space nonsense=LOW..HIGH"),
+        (("--space", "x=9..1"), "not understood"),
+        (("--resume", "nowhere"), "not a tune folder"),
+    ):
+        code, out, err = tune(*small, *words, "--dry-run", env=environment, cwd=tmp_path)
+        assert code == 2
+        assert message in err
+    assert not (tmp_path / "results").exists()
