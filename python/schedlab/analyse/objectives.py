@@ -21,9 +21,11 @@ DECIDING: dict[Objective, tuple[str, ...]] = {
     "latency": (
         "newcomer_latency_ns_p90",
         "reader_latency_ns_p99",
+        "reader_latency_ns_p90",
         "commit_latency_ns_p99",
         "latency_ns_p99",
         "reader_latency_ns_mean",
+        "commit_latency_ns_mean",
         "latency_ns_mean",
         "response_ns_p99",
         "lateness_ns_p99",

@@ -66,7 +66,9 @@ def newcomer(load: Load, objective: Objective) -> list[Workload]:
 
 def steady_reader(load: Load, objective: Objective) -> list[Workload]:
     """A reader that has long been running, beside the same writers."""
-    metric = "reader_latency_ns_p90" if objective == "latency" else READER_METRICS[0]
+    metric = {"latency": "reader_latency_ns_p90", "fairness": "read_bytes_per_s"}.get(
+        objective, READER_METRICS[0]
+    )
     return [
         _work(
             "reader beside writers", "reader-beside-writers", metric,

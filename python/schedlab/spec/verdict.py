@@ -17,8 +17,8 @@ Headline codes, in the order in which the first that applies is taken:
                      workload), same (workloads where all are equivalent), within (largest end of
                      an interval there, a share), price (see below)
 `best-on`            nothing is decided over all, but a candidate claims against the baseline
-                     on some workloads and loses on none: name, baseline, won, best (a fact), others (the
-                     workloads without a claim of it), mdd, price
+                     on some workloads and loses on none: name, baseline, won, best (a fact),
+                     others (the workloads without a claim of it), mdd, price
 `winner-price`       one best, worse on something: best, baseline, gain (a fact against `other`),
                      other (the baseline; the runner-up where the baseline is best), runner_up (a
                      fact against the nearest rival), price, losers (facts, nearest first),
