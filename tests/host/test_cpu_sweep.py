@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.cli.cpu.cost import beside_measured, interval, loss
-from schedlab.cli.cpu.sweep import merged_candidates
+from schedlab.app.quanta import merged_candidates
+from schedlab.app.switch_cost import beside_measured, interval, loss
 from schedlab.cpu.charts import draw
 from schedlab.cpu.settings import RR_KNOB
 from schedlab.run.backends.cpu_flip import Slices

@@ -65,7 +65,7 @@ pub struct Facts {
 }
 
 enum Spec {
-    Disk(DiskSpec),
+    Disk(Box<DiskSpec>),
     Pages(Box<DeviceSpec>, Service),
     Fixed(FixedSpec),
 }
@@ -88,7 +88,10 @@ impl Model {
         let tree: Value = toml::from_str(&config.device).map_err(|e| wrong(e.to_string()))?;
         let kind = tree.get("model").and_then(Value::as_str).unwrap_or("ssd");
         let spec = match kind {
-            "disk" => Spec::Disk(disk(changed(tree.clone(), &config.set, &wrong)?, config)?),
+            "disk" => {
+                let spec = disk(changed(tree.clone(), &config.set, &wrong)?, config)?;
+                Spec::Disk(Box::new(spec))
+            }
             "fixed" => {
                 let mut spec: FixedSpec =
                     serde_json::from_value(changed(tree.clone(), &config.set, &wrong)?)
