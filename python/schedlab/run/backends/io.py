@@ -95,7 +95,7 @@ class IoSession:
         if self.emulated:
             account = self.emulated.account()
             found = (*found, *self.emulated.gate_findings(account))
-            emulation = {"emulated": account}
+            emulation = {"emulated": account, "driver_tags": self.emulated.facts["tags"]}
         if errors := outcome.properties.get("errors"):
             found = (*found, GateFinding("io-errors", f"{errors} requests failed"))
         return dataclasses.replace(
