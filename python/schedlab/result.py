@@ -93,14 +93,25 @@ class Result:
 
     def write_reports(self) -> dict[str, str]:
         """Write verdict.json, report.html and report.xlsx into the folder; their paths."""
-        from schedlab import report
-
         self.save_verdict()
         folder = self.folder.path
         html, xlsx = folder / "report.html", folder / "report.xlsx"
-        report.write_html(self.record, self.verdict, html, folder=folder)
-        report.write_xlsx(self.record, self.verdict, xlsx, folder=folder)
+        self.write_html(html)
+        self.write_xlsx(xlsx)
         return {"folder": str(folder), "html": str(html), "xlsx": str(xlsx)}
+
+    def write_html(self, path: Path, lang: str = "en") -> None:
+        """Write the page, whole or not at all and never through a link."""
+        from schedlab import report
+
+        page = report.html(self.record, self.verdict, lang, self.folder.path)
+        write_atomic(path, page)
+
+    def write_xlsx(self, path: Path, lang: str = "en") -> None:
+        """Write the workbook, whole or not at all and never through a link."""
+        from schedlab import report
+
+        write_atomic(path, report.xlsx(self.record, self.verdict, lang, self.folder.path))
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the report, in a frame so that its style stays inside."""

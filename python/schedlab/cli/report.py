@@ -43,7 +43,6 @@ def report(
     if markdown + as_csv + as_json > 1:
         raise click.UsageError("--markdown, --csv and --json exclude each other")
     from schedlab import report as reporting
-    from schedlab.errors import SpecError
     from schedlab.result import Result
 
     result = Result.load(directory, goal)
@@ -52,14 +51,7 @@ def report(
         html, xlsx = f"{directory}/report.html", f"{directory}/report.xlsx"
     written = {name: path for name, path in (("html", html), ("xlsx", xlsx)) if path}
     for name, path in written.items():
-        write = reporting.write_html if name == "html" else reporting.write_xlsx
-        try:
-            write(record, verdict, Path(path), lang, Path(directory))
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise SpecError(
-                f"{path}: cannot be written: {reason}", f"name another path with --{name}"
-            ) from error
+        (result.write_html if name == "html" else result.write_xlsx)(Path(path), lang)
     if markdown:
         click.echo(reporting.markdown(record, verdict, lang), nl=False)
     elif as_csv:

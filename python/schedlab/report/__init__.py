@@ -25,6 +25,7 @@ __all__ = [
     "text",
     "write_html",
     "write_xlsx",
+    "xlsx",
 ]
 
 
@@ -71,9 +72,14 @@ def write_xlsx(
     record: Record, verdict: Verdict, path: Path, lang: str = "en", folder: Path | None = None
 ) -> None:
     """Write the workbook; OSError when `path` cannot be written."""
-    from schedlab.report.workbook import write
+    Path(path).write_bytes(xlsx(record, verdict, lang, folder))
 
-    write(View(record, verdict, Texts(lang), folder), Path(path))
+
+def xlsx(record: Record, verdict: Verdict, lang: str = "en", folder: Path | None = None) -> bytes:
+    """The workbook as the bytes of a file."""
+    from schedlab.report.workbook import content
+
+    return content(View(record, verdict, Texts(lang), folder))
 
 
 def markdown(record: Record, verdict: Verdict, lang: str = "en") -> str:

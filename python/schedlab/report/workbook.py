@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import schedlab
@@ -146,15 +145,17 @@ class Formats:
         return name
 
 
-def write(view: View, path: Path) -> None:
-    """Write the workbook; OSError when `path` cannot be written."""
+def content(view: View) -> bytes:
+    """The workbook as the bytes of a file."""
+    import io
+
     import xlsxwriter
-    from xlsxwriter.exceptions import FileCreateError
 
     from schedlab.report.workbook_first import first
     from schedlab.report.workbook_means import means
 
-    book = xlsxwriter.Workbook(str(path), {"nan_inf_to_errors": False})
+    file = io.BytesIO()
+    book = xlsxwriter.Workbook(file, {"nan_inf_to_errors": False, "in_memory": True})
     facts = {"title": headline_text(view), "subject": view.experiment.title}
     book.set_properties({**facts, "keywords": view.verdict.code, "comments": "Made by schedlab"})
     formats = Formats(book)
@@ -166,10 +167,8 @@ def write(view: View, path: Path) -> None:
         sheet = Sheet(book, view.texts(f"sheet.{name}"), formats)
         make(view, sheet)
         sheet.finish()
-    try:
-        book.close()
-    except FileCreateError as error:
-        raise OSError(f"{path}: cannot be written: {error}") from error
+    book.close()
+    return file.getvalue()
 
 
 def _readme(view: View, sheet: Sheet) -> None:
