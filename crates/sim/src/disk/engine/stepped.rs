@@ -17,7 +17,7 @@ pub struct SteppedDisk {
     flushes: VecDeque<u64>,
     /// Completion time and tag of the command in service.
     serving: Option<(u64, u64)>,
-    /// What costs no time: discards.
+    /// What costs no time: discards, and flushes of a disk that caches no writes.
     instant: VecDeque<Completion>,
     last_arrival_ns: u64,
 }
@@ -51,6 +51,10 @@ impl Stepped for SteppedDisk {
         self.last_arrival_ns = at_ns;
         match submission.kind {
             Kind::Trim => {
+                self.instant.push_back(Completion { tag, at_ns });
+                return Ok(());
+            }
+            Kind::Flush if self.disk.writes.is_none() => {
                 self.instant.push_back(Completion { tag, at_ns });
                 return Ok(());
             }
