@@ -140,14 +140,14 @@ def test_workers_are_reported_in_iozones_words(tmp_path, schedlab):
 def test_a_sweep_ends_in_a_fit_a_knee_and_a_report(tmp_path, schedlab):
     code, out, err = schedlab(
         "io", "sweep", "--scratch", "16M", "--scratch-directory", tmp_path, "--bytes", "256k",
-        "--block-sizes", "512,4k,16k,64k,256k", "--modes", "sync", "--repeat", 3, "--out", "r",
+        "--block-sizes", "512,4k,16k,64k,256k", "--modes", "sync,direct", "--blocks", 3,
+        "--out", "r", "--json",
     )  # fmt: skip
     assert code == 0, err
-    assert "ms per call" in out
-    assert "knee" in out.lower()
-    assert {path.name for path in (tmp_path / "r").iterdir()} == {
-        "report.html", "report.xlsx", "sweep.json",
+    verdict = json.loads(out)
+    assert {path.name for path in (tmp_path / "r").iterdir()} >= {
+        "experiment.toml", "runs.jsonl", "report.html", "report.xlsx", "verdict.json",
     }  # fmt: skip
-    found = json.loads((tmp_path / "r/sweep.json").read_text())
-    assert len(found["points"]) == 5 * 3
-    assert found["modes"]["sync"]["cost"]["seconds_per_call"] > 0
+    assert len(verdict["workloads"]) == 5
+    assert {knee["candidate"] for knee in verdict["knees"]} == {"sync", "direct"}
+    assert {flag["kind"] for flag in verdict["flags"]} >= {"call-cost"}

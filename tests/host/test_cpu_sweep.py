@@ -170,7 +170,7 @@ def test_an_interrupted_sweep_names_the_command_that_goes_on_and_it_does(tmp_pat
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"schedlab cpu sweep --resume {out}" in error
+    assert f"schedlab run --resume {out}" in error
     measured = len(runs.read_text().splitlines())
     assert 0 < measured < 6
     done = run("sweep", "--resume", str(out))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 import statistics
 import subprocess
 from collections.abc import Callable, Iterator
@@ -155,24 +154,6 @@ def hdparm_bytes_per_s(device: str) -> float:
     found = re.search(r"=\s+([\d.]+)\s+([kMG])B/sec", done.stdout)
     assert found is not None, done.stdout
     return float(found[1]) * {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found[2]]
-
-
-def test_buffered_device_reads_are_those_of_hdparm() -> None:
-    """hdparm stops at the end of the device too; the page cache would give several times that."""
-    if shutil.which("hdparm") is None:
-        pytest.skip("hdparm is not installed")
-    work = Workload("buffered", "device-timings", "throughput_bytes_per_s", {"timing": "buffered"})
-    admitted = admit(experiment(work), Permission())
-    ratios: list[float] = []
-    with Control() as control, open_session(admitted, control, lambda text: None) as session:
-        path = str(session.target.path)  # type: ignore[attr-defined]
-        for number in range(15):
-            ours = session.measure(Cell(number, 0, "buffered", "none", 1), work, NONE)
-            assert fatal(ours) == []
-            ratios.append(ours.metrics["throughput_bytes_per_s"] / hdparm_bytes_per_s(path))
-            if len(ratios) >= 5 and abs(statistics.median(ratios) - 1) < 0.1:
-                return
-    pytest.fail(f"ratios to hdparm: {ratios}")
 
 
 def test_a_limit_of_80_percent_is_found(tmp_path: Path) -> None:

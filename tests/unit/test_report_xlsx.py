@@ -148,5 +148,5 @@ def test_other_kinds_and_languages(make, language: str, tmp_path: Path) -> None:
 
 def test_unwritable_path_is_an_os_error(tmp_path: Path) -> None:
     record = simulation.sim_record(blocks=3)
-    with pytest.raises(OSError, match="report.xlsx"):
+    with pytest.raises(OSError, match=r"report\.xlsx"):
         report.write_xlsx(record, simulation.judged(record), tmp_path / "no" / "report.xlsx")

@@ -122,8 +122,10 @@ def labelled(candidates: tuple[Candidate, ...], labels: str) -> Named:
 def families_of(names: Sequence[str] | None, tests: Sequence[str] | None, fio: bool) -> list[str]:
     """The families of workloads; `tests` and fio ask for the file tests."""
     if fio and names and list(names) != ["file-tests"]:
+        other = next((name for name in names if name != "file-tests"), names[0])
         raise SpecError(
-            "--engine fio: fio runs only the file tests", "use --workloads file-tests with it"
+            f"--engine fio: fio runs only the file tests, not {other}",
+            "use --workloads file-tests with it",
         )
     found = list(names or (["file-tests"] if tests or fio else USUAL_FAMILIES))
     for name in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schedlab.cpu.settings import RR_KNOB
 from schedlab.design.plan import arms, blocks_of, make_plan
 from schedlab.host.knobs import planned_writes
 from schedlab.run.admitted import Admitted
@@ -64,7 +65,7 @@ def settings_of(admitted: Admitted, candidate: Candidate) -> tuple[tuple[str, st
     """(path or name, value) of everything that a candidate sets."""
     experiment = admitted.experiment
     if experiment.kind != "io":
-        return tuple((key, str(value)) for key, value in candidate.settings.items())
+        return tuple(_cpu_setting(candidate, k, v) for k, v in candidate.settings.items())
     changed = tuple((k, str(v)) for k, v in candidate.settings.items() if k.startswith("workload."))
     scheduler = str(candidate.settings.get("scheduler", AS_IS))
     if scheduler == AS_IS:
@@ -77,3 +78,10 @@ def settings_of(admitted: Admitted, candidate: Candidate) -> tuple[tuple[str, st
         for path, text in planned_writes(queue, scheduler, tunables_of(candidate))
     ]
     return (*writes, *changed)
+
+
+def _cpu_setting(candidate: Candidate, key: str, value: object) -> tuple[str, str]:
+    """A setting by the name of the knob that it is written to, where it is one of the host."""
+    if key == "slice_ms" and candidate.settings.get("policy") == "rr":
+        return RR_KNOB, f"{float(str(value)):g} ms"
+    return key, str(value)
