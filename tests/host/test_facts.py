@@ -89,7 +89,7 @@ def test_io_set_stays_and_says_how_to_take_it_back(state: Path, loop: str) -> No
     assert knobs.tunables(knobs.queue_of(loop))["low_latency"] == "0"
     (line,) = (s for s in done.stderr.splitlines() if s.startswith("undo: "))
     assert line == f"undo: schedlab io set mq-deadline:fifo_batch=7 {name}"
-    assert schedlab(*line.split()[3:]).returncode == 0
+    assert schedlab(*line.split()[2:]).returncode == 0
     assert knobs.snapshot(knobs.queue_of(loop)) == before
 
 

@@ -56,11 +56,15 @@ def sweep_experiment(
 
 
 def _work(block_bytes: int, direction: str, amount: dict[str, int], which: str) -> Workload:
-    """One block size; `which` half of the study it belongs to."""
+    """One block size; `which` half of the study it belongs to.
+
+    The same bytes take a time that a line through the number of calls explains or not.
+    """
+    metric = "elapsed_s" if "total_bytes" in amount else "seconds_per_call"
     return Workload(
         label=f"{direction} {which} {size_text(block_bytes)}",
         kind="calls",
-        metric="seconds_per_call",
+        metric=metric,
         parameters={"block_bytes": block_bytes, "direction": direction, **amount},
-        secondary=("elapsed_s", "cpu_s"),
+        secondary=tuple(m for m in ("elapsed_s", "seconds_per_call", "cpu_s") if m != metric),
     )
