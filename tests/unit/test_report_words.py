@@ -131,6 +131,10 @@ DEPENDS = {
     "worst": fact("none", "bfq", 1.41, 1.28, 1.59, workload="b").values(),
     "same": ["d"], "within": 0.03, "price": None,
 }  # fmt: skip
+BEST_ON = {
+    "name": "bfq", "baseline": "none", "won": ["reader"], "best": WAIT.values(),
+    "others": ["a", "b"], "mdd": 0.4, "price": None,
+}  # fmt: skip
 CASES: list[tuple[str, dict[str, object], str]] = [
     ("single", {"candidates": ["none", "bfq"], "blocks": 3},
      "One run each. The table shows the figures; to say who is better, measure at least 4 blocks."),
@@ -149,6 +153,13 @@ CASES: list[tuple[str, dict[str, object], str]] = [
      "It depends on the work: bfq is better than none on reader (82× shorter, 61 to 110×) and "
      "worse on 3 workloads (b: 29 % slower, 22 to 37 %). On the other workload (1) it does not "
      "matter: all are within 3 % of each other."),
+    ("best-on", BEST_ON,
+     "bfq is best on reader: 82× shorter mean reader latency than with none (61 to 110×). The "
+     "other 2 workloads are not decided: only differences of 40 % or more would have shown."),
+    ("best-on", {**BEST_ON, "others": ["a"], "mdd": 1.4, "price": ACTOR},
+     "bfq is best on reader: 82× shorter mean reader latency than with none (61 to 110×). The "
+     "price: the writers are 29 % slower (22 to 37 %). (+ 2 more in the table) The other workload "
+     "(1) is not decided: only differences of 2.4× or more would have shown."),
     ("winner-price", winner(WAIT, ACTOR),
      "bfq is best: 82× shorter mean reader latency than with none (61 to 110×). The price: the "
      "writers are 29 % slower (22 to 37 %). (+ 2 more in the table)"),
