@@ -116,8 +116,8 @@ def test_the_parts_add_up_to_the_latency_of_the_engine(device: str) -> None:
             return
     if not share:
         pytest.skip("the CPUs are too busy: the engine waits for its own wake-up")
-    # Time that the engine waits for a CPU is outside the block layer; a busy machine has much.
-    pytest.skip(f"too busy to compare: the capture has {share:.1%} of the engine's latency")
+    # Known and not explained: the same on a quiet machine. It must not pass for a skipped test.
+    pytest.xfail(f"the capture has {share:.1%} of the latency that the engine saw")
 
 
 def test_a_limit_shows_up_before_the_request(device: str, cgroup: Path) -> None:

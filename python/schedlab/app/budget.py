@@ -14,7 +14,7 @@ from dataclasses import replace
 from schedlab.analyse.detectable import detectable
 from schedlab.analyse.looks import extension
 from schedlab.design.plan import arms, make_plan
-from schedlab.design.planning import BLOCKS_MOST, BLOCKS_WANTED, PilotRun, plan_budget
+from schedlab.design.planning import BLOCKS_WANTED, PilotRun, plan_budget
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, typed
 from schedlab.spec import Experiment, Plan, Planning, Record, Run, Workload
@@ -196,6 +196,3 @@ def extend(folder: Folder, blocks: int | None, budget_s: float | None) -> None:
 def is_planned(folder: Folder) -> bool:
     """Whether the plan goes beyond the pilot block."""
     return folder.planning is not None
-
-
-__all__ = ["BLOCKS_MOST", "extend", "is_planned", "pilot_plan", "plan_rest"]

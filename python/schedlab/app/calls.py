@@ -6,10 +6,11 @@ import secrets
 from collections.abc import Sequence
 
 from schedlab.app.comparison import Place, target_of
-from schedlab.app.targets import AS_IS, describe
+from schedlab.app.targets import describe
 from schedlab.errors import SpecError
 from schedlab.kinds import OVERRIDE, nearest
 from schedlab.kinds.calls import MODES
+from schedlab.run.backends.io import AS_IS
 from schedlab.spec import Candidate, Experiment, Stopping, Workload
 from schedlab.spec.quantities import size_text
 

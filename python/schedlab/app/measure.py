@@ -118,7 +118,7 @@ def measure(
     """Run what is left of a folder's plan; a new folder goes when its first run cannot start."""
     from schedlab.result import Result
 
-    executor = Executor(admitted, folder, rules_of(folder, observer), session_id(folder))
+    executor = Executor(admitted, folder, rules_of(folder, observer), session_id())
     if reason := executor.over():
         observer.report(f"nothing is left to measure: {reason}")
         return Result(folder)
@@ -197,7 +197,7 @@ def planned_lines(planning: Planning) -> list[str]:
     return lines
 
 
-def session_id(folder: Folder) -> str:
+def session_id() -> str:
     """One boot and one set of files: this opening of the target."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot[:8]}-{secrets.token_hex(4)}"

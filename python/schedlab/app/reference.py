@@ -22,12 +22,12 @@ from schedlab.kinds import KINDS, WorkloadKind
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 
 SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
-TABLES: Mapping[str, tuple[type[Any], str]] = {
-    "(top level)": (Experiment, "The experiment."),
-    "[target]": (Target, ""),
-    "[stopping]": (Stopping, ""),
-    "[[candidates]]": (Candidate, ""),
-    "[[workloads]]": (Workload, ""),
+TABLES: Mapping[str, type[Any]] = {
+    "(top level)": Experiment,
+    "[target]": Target,
+    "[stopping]": Stopping,
+    "[[candidates]]": Candidate,
+    "[[workloads]]": Workload,
 }
 # What people may omit although the experiment has it; see app/files.py.
 FILLED_IN: Mapping[tuple[type[Any], str], str] = {
@@ -98,7 +98,7 @@ def experiment_text() -> str:
         "`schedlab run FILE --dry-run` shows what it would do. Sizes and times may be text",
         '(`"256M"`, `"1.5s"`). The parameters of workloads are in [workloads.md](workloads.md).',
     ]
-    for table, (cls, _) in TABLES.items():
+    for table, cls in TABLES.items():
         hints = typing.get_type_hints(cls)
         lines += ["", f"## {table}", "", inspect.cleandoc(cls.__doc__ or ""), ""]
         lines += ["| key | type | default |", "|---|---|---|"]

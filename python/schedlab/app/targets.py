@@ -13,11 +13,10 @@ from schedlab.errors import HostError, SpecError
 from schedlab.host import devices, knobs, scratch
 from schedlab.kinds import WorkloadKind, nearest
 from schedlab.run.admitted import Permission
-from schedlab.run.backends.io import emulation_of
+from schedlab.run.backends.io import AS_IS, emulation_of
 from schedlab.spec import Candidate, Experiment, Target
 from schedlab.spec.quantities import size_text
 
-AS_IS = "as-is"
 SMALLEST_BYTES = 1 << 20
 
 

@@ -244,7 +244,7 @@ def _search(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> None:
             tuning.asked = replace(tuning.asked, space=space, is_probed=True)
             _write_asked(tuning.path, tuning.asked)
             tuning.search = _tuning(tuning.path, tuning.base, tuning.asked).search
-        name = measure.session_id(folder)
+        name = measure.session_id()
         while not _is_searched(tuning) and (ask := tuning.search.ask()):
             tuning.lines.append({**to_json(ask), "spent_s": tuning.spent_s})
             asks = [*tuning.asks, ask]
