@@ -6,10 +6,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Debian packages: to build (the compiler and libelf are for BPF), and to run every test.
 BUILD_PACKAGES := gcc g++ make pkg-config clang libelf-dev zlib1g-dev python3-venv util-linux
+KERNEL_PACKAGES := qemu-system-x86 busybox-static cpio e2fsprogs xz-utils
 TEST_PACKAGES := btrfs-progs chromium fio hdparm strace tmux xfsprogs xz-utils zstd
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c' -o -name '*.h')
 
-.PHONY: run setup test lint lock clean
+.PHONY: run setup test test-kernels wheel test-wheel docs lint lock clean
 
 run: setup
 	$(BIN)/schedlab compare --scratch 1G --quick
@@ -18,6 +19,26 @@ setup: $(VENV)/built
 
 test: setup $(VENV)/test-tools
 	tests/run-all
+
+# A wheel that needs no compiler, no clang and no Rust where it is installed: `pipx install dist/*.whl`.
+wheel: setup
+	rm -rf dist python/schedlab/docs
+	cp -r docs python/schedlab/docs
+	. $(BIN)/activate && maturin build --release --locked --quiet --out dist; \
+	  status=$$?; rm -rf python/schedlab/docs; exit $$status
+
+# Installs the wheel into an empty environment and uses it there without root and without compilers.
+test-wheel: wheel
+	tests/wheel dist/*.whl
+
+# The documents as a site, in target/site; a link that leads nowhere is an error.
+docs: setup
+	$(BIN)/mkdocs build --strict --quiet --site-dir target/site
+
+# Boots the distribution's kernels in qemu and runs the smoke tests in each.
+test-kernels: setup
+	@tests/install-packages $(KERNEL_PACKAGES)
+	$(BIN)/python tests/kernels/boot.py
 
 lint: setup
 	tests/run-all --lint-only
@@ -47,5 +68,5 @@ lock: setup
 	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) target
+	rm -rf $(VENV) target dist
 	find python -name '*.so' -delete

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """A line of a guide, with this interpreter's schedlab."""
     assert command.startswith("schedlab ")
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-    arguments = [sys.executable, "-m", "schedlab", *command.split()[1:]]
+    arguments = [sys.executable, "-m", "schedlab", *shlex.split(command)[1:]]
     return subprocess.run(
         arguments, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -49,3 +50,13 @@ def test_add_a_policy_names_targets_that_exist_and_the_tested_file() -> None:
         for line in block.splitlines():
             if line.startswith("make "):
                 assert line.split()[1] in targets, line
+
+
+def test_the_answers_of_the_class_are_those_of_its_commands(tmp_path: Path) -> None:
+    answers = blocks("a-class.md", "text")
+    tasks = blocks("a-class.md", "sh")
+    assert len(tasks) == len(answers) == 3
+    for commands, answer in zip(tasks, answers, strict=True):
+        outputs = "".join(run(command, tmp_path).stdout for command in commands.splitlines())
+        for line in answer.splitlines():
+            assert line.split() in [printed.split() for printed in outputs.splitlines()], line

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "io": ("schedlab.cli.io:io", "I/O schedulers and block I/O."),
     "recover": ("schedlab.cli.recover:recover", "Restore what a killed run left changed."),
     "analyse": ("schedlab.cli.analyse:analyse", "Give the verdict of a result folder."),
+    "docs": ("schedlab.cli.docs:docs", "Print the guides and references."),
     "export": ("schedlab.cli.export:export", "Write a result folder for fio-plot or as IOzone."),
     "import": ("schedlab.cli.import_:import_", "Import existing measurements."),
     "cpu": ("schedlab.cli.cpu:cpu", "Count calculations of processes under a CPU scheduler."),

@@ -1,0 +1,37 @@
+"""The documents that are shipped with schedlab: guides, concepts, reference."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from schedlab.errors import SpecError
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def folder() -> Path:
+    """Where the documents are: inside an installed package, or beside the sources."""
+    shipped = PACKAGE / "docs"
+    return shipped if shipped.is_dir() else PACKAGE.parents[1] / "docs"
+
+
+def pages() -> dict[str, Path]:
+    """Name -> file of every page; a name is the file's without its ending."""
+    return {path.stem: path for path in sorted(folder().rglob("*.md"))}
+
+
+def title(page: Path) -> str:
+    """The first heading of a page."""
+    first = page.read_text(encoding="utf-8").partition("\n")[0]
+    return first.lstrip("# ")
+
+
+def text(name: str) -> str:
+    """The Markdown text of the page `name`. Raises SpecError for an unknown name."""
+    known = pages()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "schedlab docs lists the pages"
+        raise SpecError(f"there is no page {name!r}", hint=hint)
+    return known[name].read_text(encoding="utf-8")

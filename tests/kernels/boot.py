@@ -1,0 +1,233 @@
+"""Boot the distribution's kernels in qemu and run the smoke tests in each: `make test-kernels`.
+
+The guest sees this machine's root read-only with a scratch disk over it, so the tests run from the
+same tree and the same virtual environment; only the kernel is another one. Nothing of the host is
+changed: the guest has its own devices, its own cgroups and its own settings.
+
+usage: tests/kernels/boot.py [PACKAGE …]     (Debian packages that depend on one kernel)
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parent.parent
+KERNELS = PROJECT / "target" / "kernels"
+REPORT = PROJECT / "docs" / "reference" / "kernels.md"
+PACKAGES = ("linux-image-amd64", "linux-image-6.12-amd64")
+TIMEOUT_S = 1200
+MEMORY = "3G"
+# What the guest must have before it sees the root of the host.
+FIRST_MODULES = (
+    "virtio_pci",
+    "virtio_blk",
+    "9pnet_virtio",
+    "9p",
+    "overlay",
+    "crc32c_generic",
+    "ext4",
+)
+# What the tests use, loaded once the root is there.
+TEST_MODULES = (
+    *("loop", "fuse", "bfq", "kyber-iosched", "mq-deadline", "dm-mod", "dm-delay"),
+    *(
+        "sd_mod",
+        "null_blk nr_devices=0",
+        "scsi_debug dev_size_mb=64 delay=0 ndelay=2000000",
+        "ublk_drv",
+    ),
+)
+
+
+def main(packages: list[str]) -> int:
+    """Boot each kernel, run the smoke tests, write the report. The exit status says if all held."""
+    for tool in ("qemu-system-x86_64", "busybox", "dpkg-deb", "apt-get", "cpio"):
+        if not shutil.which(tool):
+            print(f"error: {tool} is not installed", file=sys.stderr)
+            print("hint: make test-kernels installs what it needs as root", file=sys.stderr)
+            return 2
+    rows = [tested(package) for package in packages]
+    REPORT.write_text(report(rows), encoding="utf-8")
+    print(f"wrote {REPORT.relative_to(PROJECT)}")
+    return 0 if all(row["failed"] == 0 and row["passed"] for row in rows) else 1
+
+
+def tested(package: str) -> dict[str, object]:
+    """The outcome of the smoke tests under the kernel of `package`."""
+    root = fetched(package)
+    version = next((root / "lib" / "modules").iterdir()).name
+    results = root / "results"
+    shutil.rmtree(results, ignore_errors=True)
+    results.mkdir()
+    print(f"booting Linux {version}", flush=True)
+    boot(root, version, results)
+    outcome = results / "smoke.xml"
+    if not outcome.exists():
+        print(f"error: Linux {version} did not finish; see {root / 'console.log'}")
+        return {"version": version, "passed": 0, "failed": 1, "skipped": [], "failures": ["boot"]}
+    return {"version": version, **read(outcome)}
+
+
+def read(outcome: Path) -> dict[str, object]:
+    """Counts and names of a JUnit file: passed, failed, failures, skipped (with reasons)."""
+    failures, skipped, passed = [], [], 0
+    for case in ElementTree.parse(outcome).getroot().iter("testcase"):
+        name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
+        skip = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            failures.append(name)
+        elif skip is not None:
+            skipped.append(f"{name}: {skip.get('message')}")
+        else:
+            passed += 1
+    return {"passed": passed, "failed": len(failures), "failures": failures, "skipped": skipped}
+
+
+def fetched(package: str) -> Path:
+    """The unpacked kernel of a Debian package, with its modules uncompressed and indexed."""
+    depends = text("apt-cache", "depends", "--important", package)
+    image = next(
+        line.split()[-1]
+        for line in depends.splitlines()
+        if "Depends: linux-image-" in line and "<" not in line
+    )
+    root = KERNELS / image
+    if (root / "ready").exists():
+        return root
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    subprocess.run(["apt-get", "download", image], cwd=root, check=True)
+    archive = next(root.glob("*.deb"))
+    subprocess.run(["dpkg-deb", "-x", archive, root], check=True)
+    archive.unlink()
+    version = next((root / "lib" / "modules").iterdir()).name
+    packed = [str(path) for path in root.rglob("*.ko.xz")]
+    for start in range(0, len(packed), 500):
+        subprocess.run(["xz", "-d", *packed[start : start + 500]], check=True)
+    subprocess.run(["busybox", "depmod", "-b", root, version], check=True)
+    (root / "ready").touch()
+    return root
+
+
+def boot(root: Path, version: str, results: Path) -> None:
+    """Run the guest until it powers off; its console goes to `console.log`."""
+    scratch = root / "scratch.img"
+    scratch.unlink(missing_ok=True)
+    with scratch.open("wb") as disk:
+        disk.truncate(6 << 30)
+    shares = {"root": ("/", "on"), "results": (str(results), "off")}
+    command = [
+        *("qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2"),
+        *("-cpu", "max", "-m", MEMORY, "-display", "none", "-nodefaults", "-no-reboot"),
+        *("-kernel", str(root / "boot" / f"vmlinuz-{version}")),
+        *("-initrd", str(initramfs(root, version))),
+        *("-append", "console=ttyS0 quiet panic=-1 systemd.unified_cgroup_hierarchy=1"),
+        *("-serial", f"file:{root / 'console.log'}"),
+        *("-drive", f"file={scratch},format=raw,if=virtio,cache=unsafe"),
+    ]
+    for tag, (path, readonly) in shares.items():
+        command += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none"
+                    f",readonly={readonly},multidevs=remap"]  # fmt: skip
+    try:
+        subprocess.run(command, check=False, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        print(f"Linux {version} was stopped after {TIMEOUT_S} s")
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def initramfs(root: Path, version: str) -> Path:
+    """A small root with busybox, the first modules and `init`."""
+    tree = root / "initramfs"
+    shutil.rmtree(tree, ignore_errors=True)
+    for name in ("bin", "proc", "sys", "dev", "host", "upper", "root", f"lib/modules/{version}"):
+        (tree / name).mkdir(parents=True)
+    busybox = shutil.which("busybox")
+    assert busybox
+    shutil.copy(busybox, tree / "bin" / "busybox")
+    modules = root / "lib" / "modules" / version
+    for path in needed(modules, FIRST_MODULES):
+        place = tree / "lib" / "modules" / version / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(modules / path, place)
+    subprocess.run(["busybox", "depmod", "-b", tree, version], check=True)
+    script = (HERE / "init").read_text(encoding="utf-8")
+    settings = {
+        "FIRST": " ".join(FIRST_MODULES),
+        "KERNEL_ROOT": str(root),
+        "PROJECT": str(PROJECT),
+        "MODULES": "".join(f"load {name}\n" for name in TEST_MODULES),
+    }
+    for name, value in settings.items():
+        script = script.replace(f"@{name}@", value)
+    (tree / "init").write_text(script, encoding="utf-8")
+    (tree / "init").chmod(0o755)
+    image = root / "initramfs.img"
+    names = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
+    with image.open("wb") as out:
+        packing = ["cpio", "--quiet", "-o", "-H", "newc"]
+        subprocess.run(packing, cwd=tree, input=names.encode(), stdout=out, check=True)
+    return image
+
+
+def needed(modules: Path, names: tuple[str, ...]) -> set[str]:
+    """Paths of the modules `names` and of all that they depend on; built-in ones are not files."""
+    depends: dict[str, list[str]] = {}
+    for line in (modules / "modules.dep").read_text().splitlines():
+        path, _, others = line.partition(":")
+        depends[path] = others.split()
+    by_name = {Path(path).stem.replace("-", "_"): path for path in depends}
+    wanted: set[str] = set()
+    waiting = [
+        by_name[name.replace("-", "_")] for name in names if name.replace("-", "_") in by_name
+    ]
+    while waiting:
+        path = waiting.pop()
+        if path not in wanted:
+            wanted.add(path)
+            waiting += depends[path]
+    return wanted
+
+
+def report(rows: list[dict[str, object]]) -> str:
+    """The page of the documentation, made from what was measured just now."""
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    lines = [
+        "# Kernels that schedlab was tested on",
+        "",
+        "`make test-kernels` boots these kernels of the distribution in qemu and runs",
+        "the tests of `tests/kernels/smoke.txt` in each. This page is written by that command.",
+        "",
+        f"Last run: {today}.",
+        "",
+        "| kernel | passed | failed | skipped |",
+        "|---|---:|---:|---:|",
+    ]
+    for row in rows:
+        skipped = list(row["skipped"])  # type: ignore[call-overload]
+        lines.append(f"| {row['version']} | {row['passed']} | {row['failed']} | {len(skipped)} |")
+    for row in rows:
+        for title in ("failures", "skipped"):
+            names = list(row[title])  # type: ignore[call-overload]
+            if names:
+                lines += ["", f"{title} on {row['version']}:", "", *(f"* `{n}`" for n in names)]
+    return "\n".join(lines) + "\n"
+
+
+def text(*command: str) -> str:
+    """Standard output of a command."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, env=environment
+    ).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:] or list(PACKAGES)))
