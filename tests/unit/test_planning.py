@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from schedlab.analyse import detectable
-from schedlab.design.planning import PilotRun, batch_variance, best_run_s, plan_budget
+from schedlab.design.planning import (
+    RUN_SHORTEST_S,
+    PilotRun,
+    batch_variance,
+    best_run_s,
+    plan_budget,
+)
 
 NAMES = ("none", "kyber", "bfq", "none (A/A)")
 
@@ -38,7 +44,7 @@ def test_batch_means_see_the_variance_inside_a_run():
 
 def test_the_best_time_of_a_run_balances_its_overhead():
     assert best_run_s(1.0, 0.04, 0.01) == pytest.approx(2.0)
-    assert best_run_s(1.0, 0.0, 0.01) == 0.5
+    assert best_run_s(1.0, 0.0, 0.01) == RUN_SHORTEST_S
     assert best_run_s(1.0, 0.04, 0.0) == 60.0
 
 

@@ -118,10 +118,9 @@ def _finished(
             "losers": losers(scope),
         }
         return Headline("tied", values)
-    found = _doubtful(scope, best)
-    if found is None and len(workloads) > 1:
-        found = _best_on(scope, workloads, secondary)
-    return found or _open(scope)
+    # What holds on single workloads is said before a doubt about their mean.
+    found = _best_on(scope, workloads, secondary) if len(workloads) > 1 else None
+    return found or _doubtful(scope, best) or _open(scope)
 
 
 def _best_on(
@@ -145,17 +144,36 @@ def _best_on(
     if not found:
         return None
     best, name, won = max(found, key=lambda entry: entry[0].ratio)
-    others = [w.workload for w in workloads if w.workload not in {f.workload for f in won}]
+    left = [w for w in workloads if w.workload not in {f.workload for f in won}]
+    also = [fact for w in left if (fact := _leader(w, scope)) is not None]
+    same = [w for w in left if _all_equivalent(w)]
+    said = {fact.workload for fact in also} | {w.workload for w in same}
+    others = [w for w in left if w.workload not in said]
+    seen = [w.mdd for w in others]
     values = {
         "name": name,
         "baseline": scope.baseline,
         "won": [fact.workload for fact in won],
         "best": best.values(),
-        "others": others,
-        "mdd": scope.mdd,
+        "also": [fact.values() for fact in also],
+        "same": [w.workload for w in same],
+        "within": max((_reach(w) for w in same), default=None),
+        "others": [w.workload for w in others],
+        "mdd": max((each for each in seen if each is not None), default=None),
         "price": price_of(name, scope.baseline, workloads, secondary),
     }
     return Headline("best-on", values)
+
+
+def _leader(work: WorkloadVerdict, scope: Scope) -> Fact | None:
+    """The largest claim against the baseline on a workload, of the candidates that lead there."""
+    claims = [
+        fact
+        for label in scope.candidates
+        if label != scope.baseline and label in work.best_set
+        for fact in _claims([work], label, scope.baseline)[0]
+    ]
+    return max(claims, key=lambda fact: fact.ratio, default=None)
 
 
 def losers(scope: Scope) -> list[dict[str, Any]]:

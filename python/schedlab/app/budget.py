@@ -20,12 +20,11 @@ from schedlab.kinds import KINDS, typed
 from schedlab.spec import Experiment, Plan, Planning, Record, Run, Workload
 from schedlab.store.folder import Folder
 
-# A pilot may use about this share of a budget, with runs no shorter than this.
-PILOT_SHARE = 0.3
-PILOT_RUN_LEAST_S = 0.5
+# The pilot is one of six blocks at least: its share of a budget.
+PILOT_SHARE = 1 / BLOCKS_WANTED
 RUN_OVERHEAD_S = 0.7
-# To set a scheduler, drop caches, start processes and read back.
-SETTING_S = 0.2
+# To set a scheduler, start processes and read back.
+SETTING_S = 0.1
 
 
 def fitting(
@@ -53,7 +52,7 @@ def shortest_s(work: Workload) -> float:
     """Estimated time of one run with the shortest window."""
     kind = typed(work)
     window_s = usual_seconds(work)
-    saved_s = max(0.0, window_s - PILOT_RUN_LEAST_S) if window_s else 0.0
+    saved_s = max(0.0, window_s - kind.shortest_s) if window_s else 0.0
     return kind.estimate_s() - saved_s + SETTING_S
 
 
@@ -62,11 +61,14 @@ def pilot_plan(experiment: Experiment) -> Plan:
     plan = make_plan(experiment, blocks=1)
     budget_s = experiment.stopping.budget_s
     seconds = PILOT_SHARE * budget_s / max(len(plan.cells), 1) - RUN_OVERHEAD_S
-    free = {work.label: usual_seconds(work) for work in experiment.workloads}
+    usual = {work.label: usual_seconds(work) for work in experiment.workloads}
+    short = {
+        work.label: max(KINDS[work.kind].shortest_s, seconds) for work in experiment.workloads
+    }
     return Plan(
         tuple(
-            replace(cell, seconds=max(PILOT_RUN_LEAST_S, seconds))
-            if free[cell.workload] > max(PILOT_RUN_LEAST_S, seconds)
+            replace(cell, seconds=short[cell.workload])
+            if usual[cell.workload] > short[cell.workload]
             else cell
             for cell in plan.cells
         )
@@ -158,6 +160,7 @@ def _pilot_run(record: Record, work: Workload, run: Run) -> PilotRun:
         overhead_s=max(run.elapsed_s - measured_s, 0.0) if free else 0.0,
         measured_s=measured_s,
         bins=bins if free else (),
+        shortest_s=KINDS[work.kind].shortest_s,
     )
 
 

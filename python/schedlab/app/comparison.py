@@ -23,7 +23,7 @@ SCRATCH_BYTES = 1 << 30
 FILE_BYTES = 1 << 30
 BLOCKS_MAX = 40
 BLOCKS_SEQUENTIAL = 20
-QUICK_BUDGET_S = 110.0
+QUICK_BUDGET_S = 114.0
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def stopping_of(
     may_extend: int | None = None,
     quick: bool = False,
 ) -> Stopping:
-    """When to stop; `--quick` is a budget of 110 s."""
+    """When to stop; `--quick` is a budget of 114 s."""
     if until_decided and precision:
         raise SpecError("--until-decided and --precision exclude each other", "give one of them")
     if quick and not (blocks or until_decided or precision):

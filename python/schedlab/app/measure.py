@@ -187,8 +187,11 @@ def planned_lines(planning: Planning) -> list[str]:
     lines = []
     if planning.omitted:
         lines.append(f"omitted, because the budget is too short: {', '.join(planning.omitted)}")
-    visible = f"differences of {planning.mdd:.0%} and more will show" if planning.mdd else ""
-    lines.append("; ".join(filter(None, [f"planned: {planning.blocks} blocks", visible])))
+    planned = f"planned: {planning.blocks} blocks"
+    if planning.mdd:
+        share = f"{100 * planning.mdd:.0f} %"
+        planned += f"; from one block it seems that differences of {share} or more will show"
+    lines.append(planned)
     if not planning.fits or planning.blocks < BLOCKS_WANTED:
         needed = (
             f" (10 % need about {duration_text(planning.target_s)})" if planning.target_s else ""

@@ -17,7 +17,7 @@ from schedlab.spec import AA_SUFFIX
 BLOCKS_WANTED = 6
 BLOCKS_LEAST = 4
 BLOCKS_MOST = 40
-RUN_SHORTEST_S, RUN_LONGEST_S = 0.5, 60.0
+RUN_SHORTEST_S, RUN_LONGEST_S = 0.4, 60.0
 #: The smallest difference that a plan names the time for.
 TARGET_SHARE = 0.10
 
@@ -31,8 +31,9 @@ class PilotRun:
     """One run of the pilot block.
 
     `log_value` is the log of the primary metric, `overhead_s` the time to set, settle and
-    prepare, `measured_s` the measured time. `bins` are the rates of its 100 ms bins, empty where
-    the workload has none (its time is then not free to choose).
+    prepare, `measured_s` the measured time, of which `shortest_s` is the least that is allowed.
+    `bins` are the rates of its 100 ms bins, empty where the workload has none (its time is then
+    not free to choose).
     """
 
     workload: str
@@ -41,6 +42,7 @@ class PilotRun:
     overhead_s: float
     measured_s: float
     bins: tuple[float, ...] = ()
+    shortest_s: float = RUN_SHORTEST_S
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class _Cost:
     between: float
     within: float
     free: bool
+    shortest_s: float
 
     def block_s(self, run_s: float) -> float:
         return self.runs * (self.overhead_s + run_s)
@@ -192,6 +195,7 @@ def _costs(pilot: Sequence[PilotRun]) -> list[_Cost]:
                 between=max(variance - inner / measured, 0.0),
                 within=inner,
                 free=bool(within),
+                shortest_s=max(run.shortest_s for run in runs),
             )
         )
     return costs
@@ -240,7 +244,7 @@ def _worth(cost: _Cost) -> float:
 
 
 def _shortest(cost: _Cost) -> float:
-    return min(cost.measured_s, RUN_SHORTEST_S) if cost.free else cost.measured_s
+    return min(cost.measured_s, cost.shortest_s) if cost.free else cost.measured_s
 
 
 def _wanted(cost: _Cost) -> float:

@@ -28,6 +28,10 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     needs_files: ClassVar[bool] = False
     # Works on files of its own below the target's directory: nothing is filled for it.
     brings_files: ClassVar[bool] = False
+    # Only direct I/O: on a bare device no page cache takes part, warm or cold.
+    bypasses_cache: ClassVar[bool] = False
+    # A budget measures no run for a shorter time than this.
+    shortest_s: ClassVar[float] = 0.4
 
     def writes(self) -> bool:
         """Whether a run changes data on its target."""

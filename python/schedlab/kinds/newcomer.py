@@ -27,6 +27,8 @@ from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.file_test import RANDOM, READ, WRITE, Positive, Seconds
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
+# What one request of the newcomer waits beside writers, for the estimate of a run's time.
+USUAL_WAIT_S = 0.01
 QUANTILES = ("p50", "p90")
 METRICS = ("newcomer_latency_ns_mean", *(f"newcomer_latency_ns_{q}" for q in QUANTILES))
 
@@ -39,15 +41,16 @@ class Newcomer(WorkloadKind, frozen=True):
     """
 
     kind: ClassVar[str] = "newcomer"
+    bypasses_cache: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = (*METRICS, "write_bytes_per_s")
     actors: ClassVar[Mapping[str, str]] = {"write_bytes_per_s": "writers"}
 
-    requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 100
+    requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 50
     record_bytes: Positive = 4096
     writers: Annotated[int, Meta(ge=0, le=1024)] = 2
     writer_record_bytes: Positive = 65536
     writer_depth: Annotated[int, Meta(ge=0, le=32767)] = 0
-    lead_seconds: Seconds = 0.5
+    lead_seconds: Seconds = 0.25
     limit_seconds: Annotated[float, Meta(gt=0, le=3600)] = 2.5
     shared_region: bool = False
     span_bytes: Annotated[int, Meta(ge=0)] = 0
@@ -57,8 +60,8 @@ class Newcomer(WorkloadKind, frozen=True):
         return min(self.span_bytes or target_bytes, target_bytes)
 
     def estimate_s(self) -> float:
-        """The writers' lead, and about half of the limit."""
-        return self.lead_seconds + self.limit_seconds / 2
+        """The writers' lead, and what the requests take where each waits its turn."""
+        return self.lead_seconds + min(self.requests * USUAL_WAIT_S, self.limit_seconds)
 
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
         """Response times of the first requests, and the writers' throughput until then."""

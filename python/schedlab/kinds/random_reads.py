@@ -20,10 +20,11 @@ class RandomReads(WorkloadKind, frozen=True):
     """`readers` processes at `depth` each (0: together twice the driver's tags), direct I/O."""
 
     kind: ClassVar[str] = "random-reads"
+    bypasses_cache: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = METRICS
 
     seconds: Seconds = 1.0
-    ramp_seconds: Seconds = 0.3
+    ramp_seconds: Seconds = 0.1
     readers: Annotated[int, Meta(ge=1, le=1024)] = 8
     record_bytes: Positive = 4096
     depth: Annotated[int, Meta(ge=0, le=32767)] = 32

@@ -27,10 +27,11 @@ class ReadersTogether(WorkloadKind, frozen=True):
     """`readers` processes, each with its region, `depth` requests in flight and direct I/O."""
 
     kind: ClassVar[str] = "readers-together"
+    bypasses_cache: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = METRICS
 
     seconds: Seconds = 1.0
-    ramp_seconds: Seconds = 0.5
+    ramp_seconds: Seconds = 0.1
     readers: Annotated[int, Meta(ge=1, le=1024)] = 4
     record_bytes: Positive = 131072
     depth: Annotated[int, Meta(ge=1, le=32767)] = 8

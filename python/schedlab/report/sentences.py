@@ -104,11 +104,16 @@ def _depends(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
         ),
         *_price(view, values),
     ]
-    if same := values.get("same"):
-        within = words.share(texts, values.get("within") or 0.0)
-        lines.append(texts(_number_key("headline.depends-same", len(same)),
-                           count=texts.number(len(same), 0), within=within))  # fmt: skip
-    return lines
+    return [*lines, *_same(view, values)]
+
+
+def _same(view: View, values: Mapping[str, Any]) -> list[str]:
+    """The workloads on which nothing matters, where there are some."""
+    same, texts = values.get("same"), view.texts
+    if not same:
+        return []
+    within = words.share(texts, values.get("within") or 0.0)
+    return [texts("headline.depends-same", works=_works(view, same), within=within)]
 
 
 def _best_on(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
@@ -117,13 +122,17 @@ def _best_on(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     gain = _gain(view, values, "best")
     lines = [texts("headline.best-on", name=values["name"], won=won, gain=gain)]
     lines += _price(view, values)
+    for each in values.get("also") or ():
+        fact, metric = _fact(view, {"also": each}, "also")
+        does = words.gain(texts, fact, metric, "does")
+        lines.append(texts("headline.best-on-also", workload=fact.workload, does=does))
+    lines += _same(view, values)
     if others := values.get("others"):
-        count = texts.number(len(others), 0)
+        works = _works(view, others)
         if values.get("mdd"):
-            key = _number_key("headline.best-on-open", len(others))
-            lines.append(texts(key, count=count, mdd=_mdd(view, values)))
+            lines.append(texts("headline.best-on-open", works=works, mdd=_mdd(view, values)))
         else:
-            lines.append(texts("headline.best-on-unknown", count=count))
+            lines.append(texts("headline.best-on-unknown", works=works))
     return lines
 
 
@@ -141,10 +150,6 @@ def _works(view: View, labels: Sequence[str]) -> str:
     if len(labels) <= NAMED_MAX:
         return view.texts.listed([*labels])
     return view.texts.counted("scope.on_workloads", len(labels))
-
-
-def _number_key(key: str, count: int) -> str:
-    return f"{key}-one" if count == 1 else key
 
 
 def _winner(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:

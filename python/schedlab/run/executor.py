@@ -21,7 +21,7 @@ BUSY_GATES = frozenset({"others", "steal", "frequency"})
 BUSY_REPEATS_LEAST = 3
 BUSY_REPEATS_SHARE = 0.1
 # A budget may be exceeded by this much rather than stop before a block that was planned.
-BUDGET_SLACK = 1.1
+BUDGET_SLACK = 1.05
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ Headline codes, in the order in which the first that applies is taken:
                      an interval there, a share), price (see below)
 `best-on`            nothing is decided over all, but a candidate claims against the baseline
                      on some workloads and loses on none: name, baseline, won, best (a fact),
-                     others (the workloads without a claim of it), mdd, price
+                     also (facts: where another one leads and beats the baseline), same, within
+                     (as in `depends`), others (workloads where nothing is claimed), mdd (the
+                     largest of these, a share), price
 `winner-price`       one best, worse on something: best, baseline, gain (a fact against `other`),
                      other (the baseline; the runner-up where the baseline is best), runner_up (a
                      fact against the nearest rival), price, losers (facts, nearest first),

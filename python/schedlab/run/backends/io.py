@@ -74,7 +74,7 @@ class IoSession:
         if self.commands and isinstance(kind, Command):
             return self.commands.measure(kind, cell, workload, candidate)
         effective = self.set_again(candidate)
-        dropped = os.geteuid() == 0
+        dropped = os.geteuid() == 0 and self._has_cache(kind)
         if dropped:
             self.control.drop_caches()
         target = self._with_groups(kind)
@@ -110,6 +110,14 @@ class IoSession:
             },
             gates=found,
         )
+
+    def _has_cache(self, kind: WorkloadKind) -> bool:
+        """Whether a page cache can answer a run: its own, a file system's, or one below a loop."""
+        bare = self.target.directory is None and self.target.device is not None
+        if not (bare and kind.bypasses_cache) or self.emulated:
+            return True
+        below = knobs.SYS_BLOCK / str(self.target.device) / "loop" / "dio"
+        return below.exists() and knobs.read_value(below) != "1"
 
     def _with_groups(self, kind: WorkloadKind) -> ResolvedTarget:
         """The target, with the control groups that a run needs, set as it asks."""
