@@ -10,7 +10,7 @@ KERNEL_PACKAGES := qemu-system-x86 busybox-static cpio e2fsprogs xz-utils
 TEST_PACKAGES := btrfs-progs chromium fio hdparm strace tmux xfsprogs xz-utils zstd
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c' -o -name '*.h')
 
-.PHONY: run setup test test-kernels wheel test-wheel docs lint lock clean
+.PHONY: run setup test test-kernels wheel test-wheel docs mutants lint lock clean
 
 run: setup
 	$(BIN)/schedlab compare --scratch 1G --quick
@@ -30,6 +30,12 @@ wheel: setup
 # Installs the wheel into an empty environment and uses it there without root and without compilers.
 test-wheel: wheel
 	tests/wheel dist/*.whl
+
+# One changed place at a time, and the tests that should notice: ROOM of Python, or CRATE of Rust.
+ROOM ?= analyse
+SAMPLE ?= 40
+mutants: setup
+	$(if $(CRATE),cargo mutants --package $(CRATE) --output target $(MUTANTS),$(BIN)/python tests/mutants.py $(ROOM) $(SAMPLE))
 
 # The documents as a site, in target/site; a link that leads nowhere is an error.
 docs: setup
