@@ -10,7 +10,7 @@ KERNEL_PACKAGES := qemu-system-x86 busybox-static cpio e2fsprogs xz-utils
 TEST_PACKAGES := btrfs-progs chromium fio hdparm strace tmux xfsprogs xz-utils zstd
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c' -o -name '*.h')
 
-.PHONY: run setup test test-kernels wheel test-wheel docs mutants lint lock clean
+.PHONY: run setup test test-kernels wheel test-wheel docs mutants fuzz lint lock clean
 
 run: setup
 	$(BIN)/schedlab compare --scratch 1G --quick
@@ -36,6 +36,15 @@ ROOM ?= analyse
 SAMPLE ?= 40
 mutants: setup
 	$(if $(CRATE),cargo mutants --package $(CRATE) --output target $(MUTANTS),$(BIN)/python tests/mutants.py $(ROOM) $(SAMPLE))
+
+# Damaged traces, files to import, result folders and journals: SECONDS for each.
+SECONDS ?= 60
+fuzz: setup
+	cargo run --quiet --release --locked -p schedlab-fuzz -- all $(SECONDS)
+	cd target && ../$(BIN)/python ../fuzz/importers.py $(SECONDS)
+	rm -rf target/fuzz-result
+	$(BIN)/schedlab sim compare --workloads A --requests 500 --seeds 3 --out target/fuzz-result >/dev/null
+	cd target && ../$(BIN)/python ../fuzz/folders.py fuzz-result $(SECONDS)
 
 # The documents as a site, in target/site; a link that leads nowhere is an error.
 docs: setup
