@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from schedlab.cli.import_.common import imports, labelled
+from schedlab.cli.import_.common import imports
 
 if TYPE_CHECKING:
     from schedlab.store.importers.imported import Imported, Options
@@ -24,6 +24,7 @@ def fio(files: tuple[str, ...], options: Options) -> Imported:
     schedlab import fio none=1.json none=2.json bfq=3.json bfq=4.json --out DIR
     """
     from schedlab.store.importers import fio as importer
+    from schedlab.store.importers.imported import labelled
 
     return importer.read(labelled(files), options)
 
@@ -38,6 +39,7 @@ def iozone(files: tuple[str, ...], options: Options) -> Imported:
     schedlab import iozone none=1.txt none=2.txt bfq=3.txt bfq=4.txt --out DIR
     """
     from schedlab.store.importers import iozone as importer
+    from schedlab.store.importers.imported import labelled
 
     return importer.read(labelled(files), options)
 
@@ -52,6 +54,7 @@ def hdparm(files: tuple[str, ...], options: Options) -> Imported:
     schedlab import hdparm none=1.txt none=2.txt bfq=3.txt bfq=4.txt --out DIR
     """
     from schedlab.store.importers import hdparm as importer
+    from schedlab.store.importers.imported import labelled
 
     return importer.read(labelled(files), options)
 
@@ -67,6 +70,7 @@ def time(files: tuple[str, ...], workload: str, options: Options) -> Imported:
     schedlab import time none=1.txt none=2.txt bfq=3.txt bfq=4.txt --out DIR
     """
     from schedlab.store.importers import time as importer
+    from schedlab.store.importers.imported import labelled
 
     return importer.read(labelled(files), workload, options)
 
@@ -81,5 +85,6 @@ def dmesg(files: tuple[str, ...], options: Options) -> Imported:
     schedlab import dmesg '1 ms=rr-1.log' '10 ms=rr-10.log' --out DIR
     """
     from schedlab.store.importers import dmesg as importer
+    from schedlab.store.importers.imported import labelled
 
     return importer.read(labelled(files), options)
