@@ -1,12 +1,15 @@
-"""`schedlab import fio|iozone|hdparm|time|dmesg`: the output of other tools."""
+"""`schedlab import fio|fio-job|iozone|hdparm|time|dmesg`: files of other tools."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from schedlab.cli.import_.common import imports
+from schedlab.cli.options import PATH
 
 if TYPE_CHECKING:
     from schedlab.store.importers.imported import Imported, Options
@@ -88,3 +91,14 @@ def dmesg(files: tuple[str, ...], options: Options) -> Imported:
     from schedlab.store.importers.imported import labelled
 
     return importer.read(labelled(files), options)
+
+
+@click.command()
+@click.argument("file", type=PATH)
+def fio_job(file: Path) -> None:
+    """Print a fio job FILE as the job of our load engine; what that cannot honour is an error."""
+    from schedlab.cli.show import tell
+    from schedlab.store.importers import fio_job as importer
+
+    read = importer.read(file)
+    tell([json.dumps(read.job, indent=1), *(f"note: {note}" for note in read.notes)])
