@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from giving_up import given_up
 
 from schedlab import _core
 from schedlab.errors import HostError, SpecError
@@ -59,8 +60,8 @@ def captured(
 ) -> tuple[Capture, dict[str, Any]]:
     """A run of the groups, each a class of the capture; what the capture and the engine say."""
     classes = [BlockClass(item["name"]) for item in groups]
-    with BlockCapture(device, classes, seconds_max=30) as capture:
-        job = {"seconds": seconds, "process": True, "groups": list(groups)}
+    with BlockCapture(device, classes, seconds_max=30) as capture, given_up(*groups) as given:
+        job = {"seconds": seconds, "process": True, "groups": given}
         result = json.loads(_core.run_io_job(json.dumps(job), None, capture.add_ready))
     assert capture.result
     return capture.result, {item["name"]: item for item in result["groups"]}
@@ -167,7 +168,8 @@ def test_merges_are_counted(device: str) -> None:
     with BlockCapture(device) as capture:
         load = group(device, direction="write", direct=False, fsync_at_end=True)
         load["workload"]["pattern"] = {"kind": "sequential"}
-        _core.run_io_job(json.dumps({"groups": [load]}))
+        with given_up(load) as given:
+            _core.run_io_job(json.dumps({"groups": given}))
     assert capture.result
     written = [g for g in capture.result.groups if g.operation == "write"]
     assert sum(g.bytes for g in written) == SPAN

@@ -5,152 +5,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_devices import MBR_ENTRY, at, claimed, md_superblock, mounted, read_only, run, swapping
+from device_states import MIB, SIZE, STATES, at, digest
 
 from schedlab.errors import HostError
 from schedlab.host import consent, content, journal, owned, recover
 from schedlab.host.consent import Consent, consent_to, open_device, writable_path
-
-MIB = 1 << 20
-SIZE = 16 * MIB
-
-
-def filesystem(offset: int) -> Callable[[str], None]:
-    """An ext4 that begins at `offset`, as after the loss of its partition table."""
-
-    def make(device: str) -> None:
-        image = Path(device).with_name(f"schedlab-image-{os.getpid()}")
-        image = Path("/tmp") / image.name
-        with image.open("wb") as file:
-            file.truncate(8 * MIB)
-        try:
-            run("mkfs.ext4", "-q", "-F")(str(image))
-            at(offset, image.read_bytes()[: 8 * MIB])(device)
-        finally:
-            image.unlink()
-
-    return make
-
-
-def elsewhere(program: str) -> Callable[[str, Path], AbstractContextManager[None]]:
-    """A process of its own that has the device open, until the end."""
-
-    @contextmanager
-    def hold(device: str, directory: Path) -> Iterator[None]:
-        process = subprocess.Popen(
-            ["sh", "-c", program, "sh", device, str(directory)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        try:
-            assert process.stdout
-            assert process.stdout.readline() == "ready\n"
-            yield
-        finally:
-            process.communicate()  # its end of input
-
-    return hold
-
-
-@contextmanager
-def below_a_loop(device: str, directory: Path) -> Iterator[None]:
-    name = subprocess.check_output(["losetup", "-f", "--show", device], text=True).strip()
-    try:
-        yield
-    finally:
-        subprocess.run(["losetup", "-d", name], check=True)
-
-
-@contextmanager
-def shared_file(device: str, directory: Path) -> Iterator[None]:
-    """A second loop device on the same file, by another path."""
-    link = directory / "link.img"
-    link.hardlink_to(backing_of(device))
-    name = subprocess.check_output(["losetup", "-f", "--show", str(link)], text=True).strip()
-    try:
-        yield
-    finally:
-        subprocess.run(["losetup", "-d", name], check=True)
-
-
-OPENED = elsewhere('exec 3<>"$1"; echo ready; read line')
-HIDDEN_MOUNT = elsewhere(
-    'exec unshare --mount sh -c \'mount "$1" "$2" && echo ready && read line\' sh "$1" "$2"'
-)
-EXT4 = run("mkfs.ext4", "-q")
-
-
-@contextmanager
-def hidden_mount(device: str, directory: Path) -> Iterator[None]:
-    EXT4(device)
-    where = directory / "hidden"
-    where.mkdir()
-    with HIDDEN_MOUNT(device, where):
-        yield
-
-
-def prepared(make: Callable[[str], None]) -> Callable[[str, Path], AbstractContextManager[None]]:
-    def state(device: str, directory: Path) -> AbstractContextManager[None]:
-        make(device)
-        return nullcontext()
-
-    return state
-
-
-def used(use: Callable[[str], AbstractContextManager[None]]):
-    return lambda device, directory: use(device)
-
-
-# name -> (state, what the refusal says; "" where a plain consent is enough)
-STATES = {
-    "blank": (prepared(lambda device: None), ""),
-    "ext4": (prepared(EXT4), "a ext4 signature"),
-    "table": (
-        prepared(at(446, MBR_ENTRY.ljust(64, b"\0") + b"\x55\xaa")),
-        "a dos partition table",
-    ),
-    "backup-gpt": (
-        prepared(at(SIZE - 512, b"EFI PART" + bytes(504))),
-        "the backup of a gpt partition table",
-    ),
-    "ext4-at-1-MiB": (prepared(filesystem(MIB)), "a ext4 signature (filesystem) at 1 MiB"),
-    "ext4-at-63-sectors": (prepared(filesystem(63 * 512)), "a ext4 signature"),
-    "ext4-at-3-MiB": (prepared(filesystem(3 * MIB)), "data of unknown origin"),
-    "raid-1.0": (
-        prepared(at(SIZE - 8192, md_superblock(SIZE - 8192))),
-        "a linux_raid_member signature",
-    ),
-    "random": (prepared(at(5 * MIB, os.urandom(4096))), "data of unknown origin"),
-    "one-byte": (prepared(at(SIZE - 1, b"x")), "data of unknown origin"),
-    "mounted": (mounted, "it is mounted on"),
-    "mounted-elsewhere": (hidden_mount, "in the mount namespace of process"),
-    "held": (used(claimed), "the kernel has it in use"),
-    "swap": (used(swapping), "it is swap space in use"),
-    "read-only": (used(read_only), "it is read-only"),
-    "opened": (OPENED, "(sh) has it open"),
-    "shared-file": (shared_file, "its file is behind loop"),
-    "below-a-loop": (below_a_loop, "it is below loop"),
-}
-
-
-def backing_of(device: str) -> Path:
-    name = Path(device).name
-    return Path(Path(f"/sys/block/{name}/loop/backing_file").read_text(encoding="utf-8").strip())
-
-
-def digest(device: str) -> str:
-    """Of all that is on the medium, the device's own page cache included."""
-    subprocess.run(["sync"], check=True)
-    return hashlib.sha256(backing_of(device).read_bytes()).hexdigest()
 
 
 def try_to_write(device: str, held: Consent | None) -> None:

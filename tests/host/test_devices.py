@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import struct
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from device_states import (
+    MBR_ENTRY,
+    at,
+    claimed,
+    md_superblock,
+    mounted,
+    read_only,
+    run,
+    swapping,
+)
 
 from schedlab.errors import HostError
-from schedlab.host import devices, facts, knobs, owned
+from schedlab.host import devices, facts, knobs
 from schedlab.host.consent import consent_to, objections, writable_path
-
-
-def at(offset: int, content: bytes) -> Callable[[str], None]:
-    def write(device: str) -> None:
-        with Path(device).open("r+b") as file:
-            file.seek(offset)
-            file.write(content)
-
-    return write
-
-
-def run(*command: str) -> Callable[[str], None]:
-    def make(device: str) -> None:
-        program = shutil.which(command[0], path=os.environ["PATH"] + ":/usr/sbin:/sbin")
-        assert program, f"{command[0]} belongs to util-linux or e2fsprogs"
-        subprocess.run([program, *command[1:], device], check=True, capture_output=True)
-
-    return make
 
 
 def lvm_label() -> bytes:
@@ -47,19 +35,7 @@ def lvm_label() -> bytes:
     return struct.pack("<8sQI", b"LABELONE", 1, crc) + body
 
 
-def md_superblock(offset: int = 4096) -> bytes:
-    """Linux software RAID, version 1.2 (include/uapi/linux/raid/md_p.h), checksum included."""
-    block = bytearray(256)
-    struct.pack_into("<4I16s32s", block, 0, 0xA92B4EFC, 1, 0, 0, b"u" * 16, b"host:0")
-    struct.pack_into("<Q", block, 128, 2048)
-    struct.pack_into("<Q", block, 144, offset // 512)
-    total = sum(struct.unpack("<64I", bytes(block)))
-    struct.pack_into("<I", block, 216, (total & 0xFFFFFFFF) + (total >> 32))
-    return bytes(block)
-
-
 LUKS = struct.pack(">6sH32s32s32s", b"LUKS\xba\xbe", 1, b"aes", b"xts-plain64", b"sha256")
-MBR_ENTRY = struct.pack("<B3sB3sII", 0, b"\0\0\0", 0x83, b"\0\0\0", 2048, 8192)
 
 
 @pytest.mark.parametrize(
@@ -86,46 +62,6 @@ def test_a_device_with_content_is_refused(
     assert reason in str(caught.value)
     assert caught.value.hint
     assert Path(loop).read_bytes() == content
-
-
-@contextmanager
-def mounted(device: str, where: Path) -> Iterator[None]:
-    run("mkfs.ext4", "-q")(device)
-    place = where / owned.new_name("mount")
-    place.mkdir()
-    owned.mount(device, place, "ext4")
-    try:
-        yield
-    finally:
-        owned.remove_mount(str(place))
-
-
-@contextmanager
-def read_only(device: str) -> Iterator[None]:
-    run("blockdev", "--setro")(device)
-    try:
-        yield
-    finally:
-        run("blockdev", "--setrw")(device)
-
-
-@contextmanager
-def claimed(device: str) -> Iterator[None]:
-    descriptor = os.open(device, os.O_RDONLY | os.O_EXCL)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def swapping(device: str) -> Iterator[None]:
-    run("mkswap")(device)
-    run("swapon")(device)
-    try:
-        yield
-    finally:
-        run("swapoff")(device)
 
 
 def test_a_device_in_use_is_refused(loop: str, tmp_path: Path) -> None:

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from giving_up import given_up
 
 from schedlab import _core
 from schedlab.errors import HostError, SpecError
 from schedlab.host import owned
+from schedlab.host.consent import hold
 
 FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 SECTOR_BYTES = 512
@@ -41,9 +43,10 @@ def group(path: str, engine: str = "psync", depth: int = 1, **keys: Any) -> dict
 
 
 def run(group: dict[str, Any], seconds: float | None = None, **job: Any) -> dict[str, Any]:
-    text = json.dumps({"seconds": seconds, "groups": [group], **job})
-    result: dict[str, Any] = json.loads(_core.run_io_job(text))
-    return result
+    with given_up(group) as groups:
+        text = json.dumps({"seconds": seconds, "groups": groups, **job})
+        result: dict[str, Any] = json.loads(_core.run_io_job(text))
+        return result
 
 
 def io_uring() -> None:
@@ -241,7 +244,6 @@ def test_ctrl_c_does_not_wait_for_a_stalled_device(freezable: Freezable, engine:
         io_uring()
     load = group(freezable.device, engine, direction="write", direct=True)
     stopping = threading.Event()
-    job = json.dumps({"seconds": 60, "groups": [load]})
 
     def ctrl_c() -> None:
         if stopping.is_set():
@@ -250,9 +252,11 @@ def test_ctrl_c_does_not_wait_for_a_stalled_device(freezable: Freezable, engine:
     freezable.control(FIFREEZE)
     try:
         threading.Timer(0.3, stopping.set).start()
-        begun = time.monotonic()
-        result = json.loads(_core.run_io_job(job, ctrl_c))
-        assert time.monotonic() - begun < 1.3
+        with given_up(load) as groups:
+            job = json.dumps({"seconds": 60, "groups": groups})
+            begun = time.monotonic()
+            result = json.loads(_core.run_io_job(job, ctrl_c))
+            assert time.monotonic() - begun < 1.3
     finally:
         freezable.control(FITHAW)
     assert result["interrupted"]
@@ -344,8 +348,9 @@ def test_workers_are_processes_of_their_own(loop: str) -> None:
             facts.append(Path(f"/proc/{pid}/stat").read_text())
 
     loads = [group(loop, workers=2) | {"name": "a"}, group(loop, direction="write") | {"name": "b"}]
-    job = json.dumps({"seconds": 0.2, "process": True, "groups": loads})
-    result = json.loads(_core.run_io_job(job, None, on_ready))
+    with given_up(*loads) as groups:
+        job = json.dumps({"seconds": 0.2, "process": True, "groups": groups})
+        result = json.loads(_core.run_io_job(job, None, on_ready))
     assert [(crew["name"], len(crew["ids"])) for crew in ready[0]] == [("a", 2), ("b", 1)]
     for stat in facts:
         pid, after_name = int(stat.split()[0]), stat.rsplit(")", 1)[1].split()
@@ -422,7 +427,7 @@ def test_an_error_of_a_worker_process_keeps_its_class_and_hint(loop: str) -> Non
 
 @pytest.mark.parametrize("process", [False, True])
 def test_a_group_may_be_given_an_open_descriptor(loop: str, process: bool) -> None:
-    descriptor = os.open(loop, os.O_RDONLY)
+    descriptor = hold(loop)
     try:
         load = group(loop, direction="write", direct=True)
         del load["path"]
@@ -432,6 +437,45 @@ def test_a_group_may_be_given_an_open_descriptor(loop: str, process: bool) -> No
         assert result["workers"][0]["path"] == f"/proc/self/fd/{descriptor}"
     finally:
         os.close(descriptor)
+
+
+def no_lock(path: str) -> int:
+    return os.open(path, os.O_RDWR | os.O_EXCL)
+
+
+def no_hold(path: str) -> int:
+    descriptor = os.open(path, os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+@pytest.mark.parametrize("process", [False, True])
+@pytest.mark.parametrize("opened", [None, os.open, no_lock, no_hold])
+@pytest.mark.parametrize("how", ["write", "mixed", "mmap", "log"])
+def test_no_device_is_written_to_that_was_not_given_up(
+    loop: str, how: str, opened: Callable[..., int] | None, process: bool
+) -> None:
+    """The engine's own wall, behind Python's: a path or an ordinary descriptor is no leave."""
+    load = group(loop, "mmap" if how == "mmap" else "psync")
+    if how == "log":
+        load["log"] = {"path": loop, "span": 64 << 10}
+    else:
+        load["workload"]["direction"] = {"kind": "mixed" if how == "mixed" else "write"}
+    descriptor = -1
+    if opened:
+        descriptor = opened(loop, os.O_RDWR) if opened is os.open else opened(loop)
+        (load["log"] if how == "log" else load)["fd"] = descriptor
+    before = sectors(loop)[1]
+    try:
+        job = json.dumps({"seconds": 0.1, "process": process, "groups": [load]})
+        with pytest.raises(HostError, match=f"{loop}: refusing to write") as refused:
+            _core.run_io_job(job)
+    finally:
+        if opened:
+            os.close(descriptor)
+    assert "--destroy-data" in refused.value.hint
+    os.sync()
+    assert sectors(loop)[1] == before
 
 
 @pytest.mark.parametrize("process", [False, True])

@@ -181,7 +181,7 @@ def test_ctrl_c_ends_a_long_simulation():
     code = (
         "import sys, threading, time, os, signal\n"
         "from schedlab.cli import main\n"
-        "import schedlab.cli.sim_cpu, schedlab._core\n"
+        "import schedlab.cli.sim.cpu, schedlab._core\n"
         "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
         "main()"
     )

@@ -8,6 +8,8 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from schedlab.cpu.settings import Settings, parse_time_ns
+
 if TYPE_CHECKING:
     from schedlab._core import CpuCrew
     from schedlab.cpu.crew import Quantum
@@ -16,6 +18,47 @@ if TYPE_CHECKING:
 Report = Callable[[str], None]
 POLL_S = 0.02
 STOP_PATIENCE_S = 2.0
+
+
+def count_typed(
+    typed: Mapping[str, Any], as_json: bool, write: Callable[[str], None], report: Report
+) -> bool:
+    """Count as the options of `schedlab cpu run` say, a line per `write`; whether Ctrl-C ended it.
+
+    A bare number is milliseconds under `--compat spec`, seconds under `sample`.
+    """
+    from schedlab.cpu.crew import held_crew, needs_control
+    from schedlab.cpu.epoch_lines import PRINTERS, JsonLines
+
+    settings = settings_of(typed, report)
+    printer = JsonLines(write, settings) if as_json else PRINTERS[typed["compat"]](write)
+    calibrate(settings.kernel, report)
+    with contextlib.ExitStack() as stack:
+        control = None
+        if needs_control(settings):
+            from schedlab.host.control import Control
+
+            control = stack.enter_context(Control(report=report))
+        crew, quantum = stack.enter_context(held_crew(settings, control))
+        return count(crew, printer, quantum, report)
+
+
+def settings_of(typed: Mapping[str, Any], report: Report) -> Settings:
+    """The options as settings; says how a bare number was read."""
+    from schedlab.cpu.crew import last_cpu
+
+    time, compat = typed["time"], typed["compat"]
+    duration_ns = parse_time_ns(time, "ms" if compat == "spec" else "s")
+    if time.strip().replace(".", "", 1).isdigit():
+        meaning = "milliseconds" if compat == "spec" else "seconds"
+        report(f"TIME {time} is read as {meaning} (--compat {compat})")
+    same = ("processes", "policy", "priority", "slice_ms", "cpuset", "kernel")
+    return Settings(
+        duration_ns=duration_ns,
+        cpus=typed["cpus"] or ((last_cpu(),) if typed["cpuset"] else ()),
+        epoch_grid=compat == "sample",
+        **{name: typed[name] for name in same},
+    )
 
 
 def calibrate(kernel: str, report: Report) -> None:

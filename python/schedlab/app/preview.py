@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from schedlab.cpu.settings import RR_KNOB
 from schedlab.design.plan import arms, blocks_of, make_plan
 from schedlab.host.knobs import planned_writes
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.io import AS_IS, tunables_of
-from schedlab.spec import Candidate, Plan
+from schedlab.spec import Candidate, Plan, to_json
 from schedlab.spec.quantities import duration_text
 
 
@@ -50,6 +51,18 @@ class Preview:
         ]
         lines += [f"note: {note}" for note in (*experiment.notes, *admitted.notes)]
         return lines
+
+    def as_json(self) -> dict[str, Any]:
+        """The preview as plain JSON types."""
+        return {
+            "schema": 1,
+            "experiment": to_json(self.admitted.experiment),
+            "plan": to_json(self.plan)["cells"],
+            "settings": [{"candidate": c, "writes": list(map(list, w))} for c, w in self.settings],
+            "writes": self.admitted.writes,
+            "programs": self.admitted.programs,
+            "seconds": self.seconds,
+        }
 
 
 def preview(admitted: Admitted) -> Preview:

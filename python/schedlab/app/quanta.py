@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from schedlab.cpu.charts import charts
 from schedlab.cpu.settings import Settings
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 from schedlab.store.files import make_beneath, write_atomic
-from schedlab.store.folder import FIGURES, Folder
+from schedlab.store.folder import FIGURES
+
+if TYPE_CHECKING:
+    from schedlab.result import Result
 
 # What a flip costs beside its slices: the shortest quantum goes round twice, one line is synced.
 FLIP_OVERHEAD_S = 0.04
@@ -33,6 +38,17 @@ class Sweep:
     budget_s: float
     aa: bool
     seed: int
+
+
+def sweep_of(typed: Mapping[str, Any]) -> Sweep:
+    """The options of `schedlab cpu sweep`, by the names of `Sweep`."""
+    from schedlab.cpu.crew import last_cpu
+
+    named = {field.name: typed[field.name] for field in fields(Sweep)}
+    named["cpus"] = typed["cpus"] or (last_cpu(),)
+    named["aa"] = not typed["precision"] if typed["aa"] is None else typed["aa"]
+    named["seed"] = secrets.randbits(32) if typed["seed"] is None else typed["seed"]
+    return Sweep(**named)
 
 
 def effective_slices(typed: Sweep, report: Callable[[str], None]) -> dict[float, float | None]:
@@ -141,12 +157,14 @@ def _text(candidate: Candidate) -> str:
     return f"{candidate.settings['effective_ms']:g} ms"
 
 
-def write_charts(folder: Folder) -> list[Path]:
-    """Draw the bursts of every candidate into the folder, where the report finds them."""
-    written = []
+def with_charts(result: Result) -> tuple[Result, list[Path]]:
+    """Draw the bursts of every candidate into the folder; the result that shows them, the files."""
+    from schedlab.result import Result
+
+    folder, written = result.folder, []
     for name, svg in charts(folder.path, folder.record()).items():
         make_beneath(folder.path, FIGURES)
         path = folder.path / FIGURES / name
         write_atomic(path, svg, within=folder.path)
         written.append(path)
-    return written
+    return Result(folder), written

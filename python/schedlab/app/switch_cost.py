@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -88,3 +89,91 @@ def beside_measured(folder: Path, switch_ns: float, half_ns: float) -> list[dict
 
 def _kept(switch_ns: float, candidate: Candidate) -> float:
     return 1 - loss(switch_ns, float(candidate.settings["effective_ms"]))
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Costs of a switch on one CPU, each a mean with its half width, in ns, and what follows.
+
+    `ladder` is per size of the memory that is touched, `losses` the share of the CPU per quantum in
+    ms; `real_time` tells whether a yield was sure to switch.
+    """
+
+    cpu: int
+    batches: int
+    real_time: bool
+    direct: Mapping[str, tuple[float, float]]
+    ladder: Mapping[int, tuple[float, float]]
+    losses: Mapping[float, float]
+    beside: Sequence[Mapping[str, Any]]
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it as plain JSON types."""
+        switch_ns, half_ns = self.ladder[KERNEL_BYTES]
+        return {
+            "schema": 1,
+            "cpu": self.cpu,
+            "real_time": self.real_time,
+            "direct_ns": {k: {"mean": m, "half_width": h} for k, (m, h) in self.direct.items()},
+            "ladder": [
+                {"bytes": size, "mean_ns": mean, "half_width_ns": half}
+                for size, (mean, half) in self.ladder.items()
+            ],
+            "switch_ns": switch_ns,
+            "switch_half_width_ns": half_ns,
+            "predicted_loss": dict(self.losses),
+            "beside_measured": list(self.beside),
+        }
+
+    def lines(self) -> list[str]:
+        """The costs and what they predict, as text."""
+        lines = [f"context switches on CPU {self.cpu}, mean of {self.batches} batches and 95 % "
+                 "interval"]  # fmt: skip
+        named = {f"{name} ping-pong": found for name, found in self.direct.items()}
+        named |= {f"yield, {_kib(size)} touched": found for size, found in self.ladder.items()}
+        for name, (mean, half) in named.items():
+            lines.append(f"  {name:<28} {mean / 1e3:7.3f} ± {half / 1e3:.3f} µs")
+        if not self.real_time:
+            lines.append(
+                "  without real-time priority a yield need not switch: too low; run as root"
+            )
+        switch_ns, half_ns = self.ladder[KERNEL_BYTES]
+        what = f"switches of {switch_ns / 1e3:.3f} µs ({_kib(KERNEL_BYTES)})"
+        lines.append(f"predicted loss by {what}:")
+        for ms, share in self.losses.items():
+            half = loss(switch_ns + half_ns, ms) - share
+            lines.append(f"  quantum {ms:>6g} ms: {share * 100:.4f} ± {half * 100:.4f} %")
+        return lines + [_beside_line(row) for row in self.beside]
+
+
+def costs_of(
+    cpu: int, batches: int, switches: int, slices_ms: Sequence[float], folder: Path | None
+) -> Costs:
+    """Measure, predict the loss per quantum, and set the quanta of a sweep's `folder` beside it."""
+    costs, real_time = measure(cpu, batches, switches)
+    ladder = {size: interval(values) for size, values in costs["ladder"]}
+    switch_ns, half_ns = ladder[KERNEL_BYTES]
+    return Costs(
+        cpu,
+        batches,
+        real_time,
+        {name: interval(costs[f"{name}_ns"]) for name in ("pipe", "futex")},
+        ladder,
+        {ms: loss(switch_ns, ms) for ms in slices_ms},
+        beside_measured(folder, switch_ns, half_ns) if folder else (),
+    )
+
+
+def _beside_line(row: Mapping[str, Any]) -> str:
+    text = (
+        f"{row['candidate']} beside {row['baseline']}: predicted {row['predicted'] * 100:+.4f} % "
+        f"({row['predicted_low'] * 100:+.4f} to {row['predicted_high'] * 100:+.4f} %), "
+        f"measured {row['measured'] * 100:+.4f} %"
+    )
+    if row["low"] is not None and row["high"] is not None:
+        text += f" (95 % interval {row['low'] * 100:+.4f} to {row['high'] * 100:+.4f} %)"
+    return text
+
+
+def _kib(size_bytes: int) -> str:
+    return f"{size_bytes / 1024:.0f} KiB"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from schedlab.app.admit import admit
+from schedlab.app.asked import tuned_work
 from schedlab.app.comparison import Place, target_of
 from schedlab.app.tune import SEARCH_SHARE, Asked
 from schedlab.app.tune_space import default_scheduler, schedulers_of
@@ -16,6 +18,8 @@ from schedlab.spec import Experiment
 from schedlab.spec.quantities import duration_text
 from schedlab.tune.goal import parse_constraint, with_objective
 from schedlab.tune.space import parse_range, table_space
+
+USUAL_WORKLOADS = ("steady-reader", "readers")
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,22 @@ def question_of(
     space = table_space(schedulers_of(target, options.schedulers), ranges, options.tunables)
     seed = base.seed
     return base, Asked(space, constraints, options.budget_s, seed, options.margin)
+
+
+def asked_question(
+    place: Place, command: tuple[str, ...], given: Mapping[str, Any], report: Callable[[str], None]
+) -> tuple[Experiment, Asked]:
+    """The same from the options of `schedlab tune`; without any work it is the usual one."""
+    if not (command or given["job_file"] or given["workloads"] or given["tests"]):
+        given = {**given, "workloads": USUAL_WORKLOADS}
+    options = Options(
+        schedulers=given["scheduler"],
+        budget_s=given["budget"],
+        tunables=given["tunables"] or (),
+        **{name: given[name] for name in ("maximise", "minimise", "constraints", "ranges",
+                                          "margin")},
+    )  # fmt: skip
+    return question_of(place, tuned_work(place, command, given, report), options)
 
 
 def preview_lines(base: Experiment, asked: Asked, permission: Permission) -> list[str]:

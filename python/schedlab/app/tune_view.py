@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.app.apply import WINNERS
-from schedlab.app.tune import SEARCH, Tuning, setting_text, verdict_of
+from schedlab.app.tune import SEARCH, State, Tuning, setting_text, verdict_of
 from schedlab.report import tune_page
 from schedlab.report.tune_page import Trial, TuneView
 from schedlab.spec import Metric, Run, to_json
 from schedlab.spec.quantities import duration_text
 from schedlab.store.folder import Folder
+from schedlab.tune.race import Interval
 
 PAGE = "tune.html"
 
@@ -191,3 +192,22 @@ def as_json(tuning: Tuning, shown: TuneView, files: dict[str, str]) -> dict[str,
 def text(shown: TuneView, page: Path) -> str:
     """The answer on a terminal."""
     return f"{tune_page.text(shown)}\n\nReport: {page}"
+
+
+def state_line(state: State) -> str:
+    """Where the search is, in a line."""
+    return (
+        f"block {state.block}: best {state.incumbent}{_change(state.incumbent_interval)}, "
+        f"trying {state.challenger}{_change(state.challenger_interval)}, "
+        f"{duration_text(state.left_s)} left"
+    )
+
+
+def _change(found: Interval | None) -> str:
+    """An interval of log ratios to the default, in percent."""
+    if found is None:
+        return ""
+    mean = f" {math.expm1(found.mean):+.0%}"
+    if not math.isfinite(found.high):
+        return mean
+    return f"{mean} ({math.expm1(found.low):+.0%} to {math.expm1(found.high):+.0%})"

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import click
 
 from schedlab.cli.options import PATH, together
 from schedlab.cli.types import Duration, Size
-
-if TYPE_CHECKING:
-    from schedlab.app.own_work import OwnWork
 
 started_options = together(
     click.option("--metric", "metrics", multiple=True, metavar="SPEC",
@@ -45,47 +40,3 @@ file_options = together(
     click.option("--fresh", type=click.Choice(["never", "run"]), help="When to copy again."),
     click.option("--anyway", is_flag=True, help="Measure it though it uses no switched disk."),
 )  # fmt: skip
-_PARAMETERS = {
-    "setup": "setup", "cleanup": "cleanup", "prepare": "prepare_run", "conclude": "conclude_run",
-    "timeout": "timeout_s", "clear_env": "clear_environment", "ignore_exit": "ignore_exit",
-    "keep_daemons": "keep_daemons", "output_limit": "output_limit_bytes", "cache": "cache",
-    "sync": "sync", "settle": "settle_s", "fresh": "fresh", "anyway": "anyway",
-}  # fmt: skip
-
-
-def work_of(command: tuple[str, ...], typed: dict[str, Any]) -> OwnWork | None:
-    """The command and its options, taken out of what was typed; None when there is none."""
-    import os
-
-    from schedlab.app.own_work import OwnWork, usual_user
-    from schedlab.errors import SpecError
-
-    taken = {name: typed.pop(key, None) for key, name in _PARAMETERS.items()}
-    parameters = {name: value for name, value in taken.items() if value not in (None, False)}
-    environment, ok_exit = typed.pop("environment"), typed.pop("ok_exit")
-    user, shell = typed.pop("user"), typed.pop("shell")
-    job_file, metrics = typed.pop("job_file", None), typed.pop("metrics")
-    files = {key: typed.pop(key, None) for key in ("stdin", "copy_in")}
-    if not command and not job_file:
-        asked = [*parameters, *metrics, *environment, *ok_exit, *filter(None, files.values())]
-        if asked or shell or user:
-            raise SpecError(
-                "there is no command to which these options belong",
-                "write it last: schedlab compare … -- COMMAND ARG…",
-            )
-        return None
-    if environment:
-        pairs = (text.partition("=") for text in environment)
-        parameters["environment"] = {
-            name: value if equals else os.environ.get(name, "") for name, equals, value in pairs
-        }
-    if ok_exit:
-        parameters["ok_exit"] = list(ok_exit)
-    if user or usual_user():
-        parameters["user"] = user or usual_user()
-        if not user:
-            click.echo(
-                f"the command runs as {parameters['user']} (--user root overrides)", err=True
-            )
-    parameters |= {key: str(path.resolve()) for key, path in files.items() if path}
-    return OwnWork(command, shell, str(job_file or ""), metrics, parameters=parameters)

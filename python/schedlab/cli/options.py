@@ -1,22 +1,19 @@
-"""Options that several commands share."""
+"""Options that several commands share, each defined once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from schedlab.cli.types import Size
-
-if TYPE_CHECKING:
-    from schedlab.app.comparison import Place
-    from schedlab.run.admitted import Permission
+from schedlab.cli.types import Duration, Percent, Size, Sizes, Words
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH: Any = click.Path(path_type=Path)
+GOALS = click.Choice(["throughput", "latency", "fairness", "responsiveness"])
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -24,34 +21,6 @@ def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
 
 
-target_options = together(
-    click.option("--scratch", type=Size(), help="A temporary loop device of this size (1G)."),
-    click.option(
-        "--scratch-directory",
-        type=PATH,
-        default=Path("/var/tmp"),
-        show_default=True,
-        help="Where the temporary file is: the disk below takes part.",
-    ),
-    click.option("--fs", type=click.Choice(["ext4", "xfs", "btrfs"]), help="Its file system."),
-    click.option("--model", help="An emulated device (see `schedlab device list`)."),
-    click.option("--queue-depth", type=click.IntRange(1, 128), help="Its commands at a time."),
-    click.option("--dilate", type=click.FloatRange(1), default=1.0, help="Its time, so slowed."),
-    click.option(
-        "--rotational", type=click.Choice(["0", "1", "as-is"]), help="What it says it is."
-    ),
-    click.option("--device", type=PATH, help="One of your disks."),
-    click.option("--read-only", is_flag=True, help="Only reads on it, also while it is in use."),
-    click.option(
-        "--destroy-data", type=PATH, metavar="DEVICE", help="Allow writes to it: name it again."
-    ),
-    click.option("--allow-unknown-data", is_flag=True, help="… also over data of unknown kind."),
-    click.option("--directory", type=PATH, help="A file in this directory."),
-    click.option("--size", type=Size(), default="1G", show_default=True, help="Size of that file."),
-    click.option(
-        "--switch", metavar="QUEUES", help="Disks below it that may be switched: sda,sdb."
-    ),
-)
 out_option = click.option("--out", type=PATH, help="Result folder (default: results/DATE-NAME).")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 dry_run_option = click.option(
@@ -60,47 +29,80 @@ dry_run_option = click.option(
 seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), help="Fixes orders and offsets."
 )
+measured_options = together(seed_option, out_option, dry_run_option, json_option)
+resume_option = click.option(
+    "--resume", type=PATH, metavar="DIR", help="Resume, or extend by --blocks, --budget."
+)
 trust_option = click.option(
     "--trust", is_flag=True, help="Allow the programs, devices and queues that the file names."
 )
 goal_option = click.option(
-    "--goal",
-    type=click.Choice(["throughput", "latency", "fairness", "responsiveness"]),
-    help="Which metrics decide (default: those chosen before the first run).",
+    "--goal", type=GOALS, help="Which metrics decide (default: those chosen before the first run)."
 )
-
-
-def place_of(typed: dict[str, Any]) -> Place:
-    """The target options, taken out of what was typed."""
-    from schedlab.app.comparison import Place
-
-    def text(value: object) -> str | None:
-        return None if value is None else str(value)
-
-    return Place(
-        scratch_bytes=typed.pop("scratch"),
-        scratch_directory=str(typed.pop("scratch_directory")),
-        device=text(typed.pop("device")),
-        destroy_data=text(typed.pop("destroy_data")),
-        read_only=typed.pop("read_only"),
-        allow_unknown_data=typed.pop("allow_unknown_data"),
-        directory=text(typed.pop("directory")),
-        size_bytes=typed.pop("size"),
-        switch=tuple(filter(None, (typed.pop("switch") or "").split(","))),
-        model=typed.pop("model"),
-        queue_depth=typed.pop("queue_depth") or 0,
-        dilate=typed.pop("dilate"),
-        rotational=typed.pop("rotational") or "",
-        filesystem=typed.pop("fs") or "",
-    )
-
-
-def permission_of(place: Place, *, trust: bool = True) -> Permission:
-    """What the typed options agree to; holds the device of --destroy-data from now on."""
-    from schedlab.host.consent import consent_to
-    from schedlab.run.admitted import Permission
-
-    over = place.allow_unknown_data
-    device = place.destroy_data
-    consents = (consent_to(device, allow_unknown_data=over),) if device else ()
-    return Permission(consents, trust, in_use=place.read_only)
+destroy_option = click.option(
+    "--destroy-data", type=PATH, metavar="DEVICE", help="Allow writes to this device."
+)
+state_option = click.option(
+    "--state-directory", type=click.Path(file_okay=False), envvar="SCHEDLAB_STATE_DIR",
+    help="Where the journals are.  [default: /run/schedlab]",
+)  # fmt: skip
+margin_option = click.option(
+    "--margin", type=Percent(), default="2%", show_default=True,
+    help="Smaller differences are treated as equivalent.",
+)  # fmt: skip
+command_argument = click.argument("command", nargs=-1, type=click.UNPROCESSED)
+target_options = together(
+    click.option("--scratch", type=Size(), help="A temporary loop device of this size (1G)."),
+    click.option("--scratch-directory", type=PATH, default=Path("/var/tmp"), show_default=True,
+                 help="Where the temporary file is: the disk below takes part."),
+    click.option("--fs", type=click.Choice(["ext4", "xfs", "btrfs"]), help="Its file system."),
+    click.option("--model", help="An emulated device (see `schedlab device list`)."),
+    click.option("--queue-depth", type=click.IntRange(1, 128), help="Its commands at a time."),
+    click.option("--dilate", type=click.FloatRange(1), default=1.0, help="Its time, so slowed."),
+    click.option("--rotational", type=click.Choice(["0", "1", "as-is"]),
+                 help="What it says it is."),
+    click.option("--device", type=PATH, help="One of your disks."),
+    click.option("--read-only", is_flag=True, help="Only reads on it, also while it is in use."),
+    click.option("--destroy-data", type=PATH, metavar="DEVICE",
+                 help="Allow writes to it: name it again."),
+    click.option("--allow-unknown-data", is_flag=True, help="… also over data of unknown kind."),
+    click.option("--directory", type=PATH, help="A file in this directory."),
+    click.option("--size", type=Size(), default="1G", show_default=True, help="Size of that file."),
+    click.option("--switch", metavar="QUEUES",
+                 help="Disks below it that may be switched: sda,sdb."),
+)  # fmt: skip
+load_options = together(
+    click.option("--workloads", type=Words(), help="What is measured (see docs/reference)."),
+    click.option("--tests", type=Words(), help="File tests instead: read,random-write,…"),
+    click.option("--records", type=Sizes(), help="Record sizes of the file tests: 8k,64k,1M."),
+    click.option("--depth", type=click.IntRange(1, 4096), default=1, show_default=True,
+                 help="Queue depth of the file tests."),
+    click.option("--workers", type=click.IntRange(1, 1024), default=1, show_default=True,
+                 help="Workers of the file tests."),
+    click.option("--buffered", is_flag=True, help="Through the page cache instead of O_DIRECT."),
+    click.option("--engine", type=click.Choice(["own", "fio"]), default="own", show_default=True,
+                 help="The file tests by our engine, or by an installed fio."),
+    click.option("--seconds", type=Duration(),
+                 help="Measured window of a run (default: what each workload needs)."),
+    click.option("--archive", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+                 help="Archive to extract (default: a generated one)."),
+    click.option("--archive-size", type=Size(), default="64M", show_default=True,
+                 help="Size of the generated archive."),
+    click.option("--decompressor", type=click.Choice(["none", "gzip", "xz", "zstd"]),
+                 default="none", show_default=True, help="How it is compressed."),
+    click.option("--program", metavar="COMMAND", help="Whose start-up is timed."),
+)  # fmt: skip
+design_options = together(
+    click.option("--blocks", type=click.IntRange(1, 10_000),
+                 help="Number of blocks (each runs every candidate once on every workload)."),
+    click.option("--budget", type=Duration(), help="Plan what fits into this time, e.g. 10m."),
+    click.option("--quick", is_flag=True, help="A budget of 114 s."),
+    click.option("--until-decided", is_flag=True, help="Stop as soon as it is decided."),
+    click.option("--precision", type=Percent(), help="Stop at intervals of ±1%."),
+    click.option("--may-extend", type=click.IntRange(2), metavar="BLOCKS",
+                 help="Announce a second analysis at so many blocks."),
+    margin_option,
+    click.option("--aa/--no-aa", default=True, help="Measure the baseline twice in every block."),
+    click.option("--goal", type=GOALS, help="What the primary metrics are (default: throughput; "
+                 "of CPU policies: latency)."),
+)  # fmt: skip

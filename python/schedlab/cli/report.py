@@ -16,13 +16,8 @@ from schedlab.spec import Objective
 @click.option("--xlsx", type=click.Path(dir_okay=False), help="Write an Excel workbook.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every pair as CSV.")
-@click.option(
-    "--lang",
-    type=click.Choice(("en", "ko", "ru")),
-    default="en",
-    show_default=True,
-    help="Language of headings and sentences.",
-)
+@click.option("--lang", type=click.Choice(("en", "ko", "ru")), default="en", show_default=True,
+              help="Language of headings and sentences.")  # fmt: skip
 @goal_option
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict and the files as JSON.")
 def report(
@@ -39,7 +34,7 @@ def report(
 
     Without options: DIRECTORY/report.html and DIRECTORY/report.xlsx. `--markdown` and `--csv`
     print to stdout.
-    """
+    """  # fmt: skip
     if markdown + as_csv + as_json > 1:
         raise click.UsageError("--markdown, --csv and --json exclude each other")
     from schedlab import report as reporting

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from schedlab.cli.options import PATH, json_option, out_option, trust_option
+from schedlab.cli.options import PATH, destroy_option, json_option, out_option, trust_option
 
 
 @click.command()
 @click.argument("directory", type=PATH)
 @trust_option
-@click.option("--destroy-data", type=PATH, metavar="DEVICE", help="Allow writes to this device.")
+@destroy_option
 @out_option
 @json_option
 @click.pass_context
@@ -28,17 +28,15 @@ def reproduce(
     """Measure the experiment of DIRECTORY again, with the same plan and seeds, in a new folder.
 
     Exits 0 when no pair of candidates contradicts the first result, 1 when one does.
-    """
+    """  # fmt: skip
+    from schedlab.app.asked import permission
     from schedlab.app.contradict import contradictions
     from schedlab.app.measure import reproduce as measure_again
     from schedlab.cli.show import measuring, present, say
-    from schedlab.host.consent import consent_to
-    from schedlab.run.admitted import Permission
 
-    consents = (consent_to(destroy_data),) if destroy_data else ()
-    permission = Permission(consents, trust, in_use=trust)
+    allowed = permission(destroy_data, trust=trust, in_use=trust)
     with measuring() as observer:
-        first, again = measure_again(directory, out, permission=permission, observer=observer)
+        first, again = measure_again(directory, out, permission=allowed, observer=observer)
     lines = contradictions(first.verdict, again.verdict)
     if as_json:
         files = {"first": str(directory), "again": str(again.folder.path)}

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from schedlab.cli.options import PATH, dry_run_option, json_option, out_option, trust_option
+from schedlab.cli.options import (
+    PATH,
+    destroy_option,
+    dry_run_option,
+    json_option,
+    out_option,
+    resume_option,
+    trust_option,
+)
 from schedlab.cli.types import Duration
 from schedlab.errors import SpecError
 
@@ -14,48 +23,24 @@ from schedlab.errors import SpecError
 @click.command()
 @click.argument("file", type=PATH, required=False)
 @trust_option
-@click.option("--destroy-data", type=PATH, metavar="DEVICE", help="Allow writes to this device.")
-@click.option("--resume", type=PATH, metavar="DIR", help="Measure what is left of this folder.")
+@destroy_option
+@resume_option
 @click.option("--blocks", type=click.IntRange(1, 10_000), help="With --resume: so many blocks.")
 @click.option("--budget", type=Duration(), help="With --resume: so much more time.")
 @out_option
 @dry_run_option
 @json_option
-def run(
-    file: Path | None,
-    trust: bool,
-    destroy_data: Path | None,
-    resume: Path | None,
-    blocks: int | None,
-    budget: float | None,
-    out: Path | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+def run(file: Path | None, trust: bool, destroy_data: Path | None, **typed: Any) -> None:
     """Measure the experiment in FILE (write one with `schedlab init`)."""
-    from schedlab.app import measure
+    from schedlab.app.asked import permission
     from schedlab.app.files import read_experiment
-    from schedlab.cli.show import measuring, present, run_and_present
-    from schedlab.host.consent import consent_to
-    from schedlab.run.admitted import Permission
+    from schedlab.cli.show import resume_and_present, run_and_present
 
-    if (file is None) == (resume is None):
+    resumed = typed["resume"] is not None
+    if (file is None) != resumed:
         raise SpecError("name either FILE or --resume DIR", "schedlab run experiment.toml")
-    consents = (consent_to(destroy_data),) if destroy_data else ()
-    permission = Permission(consents, trust or resume is not None, in_use=trust)
-    if resume:
-        with measuring() as observer:
-            result = measure.resume(
-                resume, blocks=blocks, budget_s=budget, permission=permission, observer=observer
-            )
-        present(result, as_json)
-        return
-    assert file is not None
-    run_and_present(
-        read_experiment(file),
-        permission,
-        out=out,
-        name=file.stem,
-        dry_run=dry_run,
-        as_json=as_json,
-    )
+    allowed = permission(destroy_data, trust=trust or resumed, in_use=trust)
+    if file is None:
+        resume_and_present(typed, allowed)
+    else:
+        run_and_present(read_experiment(file), allowed, file.stem, typed)

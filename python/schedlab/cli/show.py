@@ -7,11 +7,10 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -28,6 +27,12 @@ if TYPE_CHECKING:
 def say(text: str) -> None:
     """A line for the person, on stderr."""
     click.echo(text, err=True)
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Lines on stdout; those that begin with `note: ` or `warning: ` on stderr."""
+    for line in lines:
+        click.echo(line, err=line.startswith(("note: ", "warning: ")))
 
 
 @contextmanager
@@ -85,31 +90,51 @@ def measuring() -> Iterator[Observer]:
         yield Observer(watch, say)
 
 
+Shown: TypeAlias = "Callable[[Result, bool], None]"
+
+
 def run_and_present(
     experiment: Experiment,
     permission: Permission,
-    *,
-    out: Path | None,
     name: str,
-    dry_run: bool,
-    as_json: bool,
-    shown_by: Callable[[Result, bool], None] | None = None,
+    typed: Mapping[str, Any],
+    shown_by: Shown | None = None,
 ) -> Result | None:
-    """Admit an experiment, then show what it would do, or measure it and print the verdict."""
+    """Admit an experiment, then show what it would do, rehearse it, or measure it and show that.
+
+    `typed` holds `out` and `as_json`, and may ask for `dry_run` or `rehearse`.
+    """
     from schedlab.app import measure
     from schedlab.app.admit import admit
+    from schedlab.app.own_work import rehearse
 
     admitted = admit(experiment, permission)
-    if dry_run:
-        show_preview(admitted, as_json)
+    if typed.get("dry_run"):
+        show_preview(admitted, typed["as_json"])
+        return None
+    if typed.get("rehearse"):
+        with measuring() as observer:
+            rehearse(admitted, observer)
         return None
     for note in (*experiment.notes, *admitted.notes):
         say(f"note: {note}")
-    folder = measure.create(admitted, out or measure.default_folder(name))
+    folder = measure.create(admitted, typed["out"] or measure.default_folder(name))
     with measuring() as observer:
         result = measure.measure(admitted, folder, observer=observer)
-    (shown_by or present)(result, as_json)
+    (shown_by or present)(result, typed["as_json"])
     return result
+
+
+def resume_and_present(
+    typed: Mapping[str, Any], permission: Permission, shown_by: Shown | None = None
+) -> None:
+    """Measure what is left of the folder `resume`, extended by `blocks` or `budget`; show it."""
+    from schedlab.app.measure import resume
+
+    more = {"blocks": typed.get("blocks"), "budget_s": typed.get("budget")}
+    with measuring() as observer:
+        result = resume(typed["resume"], **more, permission=permission, observer=observer)
+    (shown_by or present)(result, typed["as_json"])
 
 
 def present(result: Result, as_json: bool) -> None:
@@ -126,22 +151,9 @@ def present(result: Result, as_json: bool) -> None:
 def show_preview(admitted: Admitted, as_json: bool) -> None:
     """What would be measured, written, run and set, and how long it takes."""
     from schedlab.app.preview import preview
-    from schedlab.spec import to_json
 
     found = preview(admitted)
-    if as_json:
-        data = {
-            "schema": 1,
-            "experiment": to_json(admitted.experiment),
-            "plan": to_json(found.plan)["cells"],
-            "settings": [{"candidate": c, "writes": list(map(list, w))} for c, w in found.settings],
-            "writes": admitted.writes,
-            "programs": admitted.programs,
-            "seconds": found.seconds,
-        }
-        click.echo(json.dumps(data))
-        return
-    click.echo("\n".join(found.lines()))
+    click.echo(json.dumps(found.as_json()) if as_json else "\n".join(found.lines()))
 
 
 def terminal() -> tuple[int, bool]:

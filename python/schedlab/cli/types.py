@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import click
 
+from schedlab.cpu.settings import parse_cpus, parse_slices
 from schedlab.errors import SpecError
 from schedlab.spec.quantities import parse_duration, parse_share, parse_size
 
@@ -69,3 +70,30 @@ class Words(_Quantity[tuple[str, ...]]):
     def parse(text: str) -> tuple[str, ...]:
         """The words."""
         return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+class Cpus(_Quantity[tuple[int, ...]]):
+    """`0`, `0,2` or `0-3`: CPU numbers."""
+
+    name = "cpus"
+    parse = staticmethod(parse_cpus)
+
+
+class Slices(_Quantity[tuple[float, ...]]):
+    """`1,10,100`: quanta in ms."""
+
+    name = "slices"
+    parse = staticmethod(parse_slices)
+
+
+class TimeNs(_Quantity[int]):
+    """`4ms`, `2us`, `30s`: nanoseconds of simulated time."""
+
+    name = "time"
+
+    @staticmethod
+    def parse(text: str) -> int:
+        """As the simulator reads it."""
+        from schedlab.sim.cpu_schedule import parse_time
+
+        return parse_time(text)

@@ -15,6 +15,7 @@ import errno
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from schedlab.errors import HostError
 from schedlab.host import content, devices, journal, knobs
 
 _MADE_HERE = object()
+LOCK_WAIT_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,10 @@ class Consent:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):  # not of one that `__init__` refused
+            self.close()
 
     def __enter__(self) -> Consent:
         return self
@@ -195,12 +201,13 @@ def _examine(device: str | Path, allow_unknown_data: bool) -> tuple[list[str], i
     entry = _entry(_number_of(path) or "")
     reasons = devices.reasons_in_use(entry)
     try:
-        # Reading is enough to hold it; `target` is opened for writing, by whoever writes.
-        descriptor = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+        descriptor = hold(path)
     except OSError as error:
         # Seen all the same, so that the user learns every reason at once.
         reasons += [f"it holds {each}" for each in _named_content(path)]
-        if error.errno == errno.EBUSY:
+        if error.errno == errno.EWOULDBLOCK:
+            reasons.append("somebody else has it locked (flock)")
+        elif error.errno == errno.EBUSY:
             reasons += [] if reasons else ["the kernel has it in use (RAID, swap or mapped)"]
         else:
             reasons.append(f"it cannot be opened ({error.strerror}); run as root")
@@ -215,9 +222,27 @@ def _examine(device: str | Path, allow_unknown_data: bool) -> tuple[list[str], i
     if reasons:
         os.close(descriptor)
         return reasons, -1
-    with contextlib.suppress(OSError):  # udev leaves a locked device alone, also its scheduler
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return [], descriptor
+
+
+def hold(path: str | Path) -> int:
+    """A descriptor that has a device for itself, and an exclusive lock of it; OSError otherwise.
+
+    The engine writes to no device without both (crates/load/src/io/permit.rs); udev leaves a locked
+    device alone, also its scheduler, and is waited for while it looks at the device. Reading is
+    enough to hold it: whoever writes opens `/proc/PID/fd/N`.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+    deadline = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except OSError as error:
+            if error.errno != errno.EWOULDBLOCK or time.monotonic() > deadline:
+                os.close(descriptor)
+                raise
+        time.sleep(0.01)
 
 
 def _content(descriptor: int, allow_unknown_data: bool, in_use: bool) -> list[str]:

@@ -34,7 +34,7 @@ from schedlab.host import (
     write_ahead,
 )
 from schedlab.host import scratch as scratch_device
-from schedlab.host.consent import Consent
+from schedlab.host.consent import Consent, hold
 from schedlab.host.guardian import Guardian
 from schedlab.spec import GateFinding
 
@@ -90,6 +90,7 @@ class Control:
         self._claims: set[str] = set()
         self._narrowed: set[Path] = set()
         self._servers: list[emulated.Server] = []
+        self._held: list[int] = []
         self._dilations: dict[str, float] = {}
 
     def __enter__(self) -> Control:
@@ -125,6 +126,8 @@ class Control:
             return  # a forked child leaves the block too; the settings are not its own
         with _undisturbed():
             try:
+                while self._held:
+                    os.close(self._held.pop())
                 for server in self._servers:
                     server.close()
                 self.restored = recover.settle_session(self._journal)
@@ -199,6 +202,17 @@ class Control:
             key=identity.lasting_key,
         )
         return consent.target
+
+    def hold(self, device: str | Path) -> Path:
+        """Have a device of ours for this session; the path under which an engine may write to it.
+
+        HostError when somebody else uses it.
+        """
+        try:
+            self._held.append(hold(device))
+        except OSError as error:
+            raise HostError(f"cannot hold {device}: {error.strerror}", "use another device") from error
+        return Path(f"/proc/{os.getpid()}/fd/{self._held[-1]}")
 
     def set_rotational(self, device: str, rotational: bool) -> str:
         """Set what a device says of itself (1: it has moving heads); what it said before.

@@ -34,6 +34,56 @@ COUNTS = {"bursts"}
 ANSWERS = ("turnaround", "waiting", "response")
 
 
+def document(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What `sim cpu --json` prints."""
+    tasks, settings, seed = _asked(options)
+    if options["quiz"]:
+        return quiz(tasks, settings, seed)
+    return {"schema": 1, "tasks": tasks, "results": [simulate(tasks, one) for one in settings]}
+
+
+def shown(options: Mapping[str, Any]) -> list[str]:
+    """What `sim cpu` prints: a quiz, one chart as SVG, or results and how they compare."""
+    tasks, settings, seed = _asked(options)
+    is_svg = options["gantt"] == "svg"
+    if options["quiz"]:
+        return quiz_lines(tasks, settings, seed)
+    if is_svg and len(settings) != 1:
+        raise SpecError(f"--gantt svg draws one schedule, not {len(settings)}", "name one policy")
+    results = [simulate(tasks, one) for one in settings]
+    if is_svg:
+        return chart(results[0], options).splitlines()
+    lines = []
+    for result in results:
+        lines += result_lines(result, options)
+        if result["segments_dropped"]:
+            lines.append(f"note: {result['segments_dropped']} segments are not in the chart")
+    if len(results) > 1:
+        lines += comparison_lines(results)
+    return [*lines, *textwrap.wrap(TIE_RULE, 80)]
+
+
+def _asked(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
+    """(tasks, settings of each policy, seed)."""
+    seed = options["seed"]
+    if seed is None:
+        seed = random.randrange(1, 100_000) if options["quiz"] else 1
+    options = {**options, "seed": seed}
+    policies = [name.strip() for name in options["policy"].split(",") if name.strip()]
+    tasks = tasks_of(options, options["quiz"])
+    return tasks, [settings_of(name, options) for name in policies], seed
+
+
+def parse_time(text: str) -> int:
+    """Nanoseconds of `4ms`; SpecError otherwise."""
+    from schedlab._core import parse_time_ns
+
+    try:
+        return parse_time_ns(text)
+    except ValueError as error:
+        raise SpecError(str(error), "write 4ms, 2us or 30s") from error
+
+
 def settings_of(policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The simulator's settings from the options (crates/sim/src/cpu/task.rs)."""
     same = ["quantum", "cpus", "switch_cost", "hz", "aging", "levels", "boost", "latency", "seed"]

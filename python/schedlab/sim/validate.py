@@ -183,16 +183,6 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def parse_share(text: str | None) -> float | None:
-    """`8%` or `0.08` as a share; SpecError where it is neither."""
-    if text is None:
-        return None
-    try:
-        return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        raise SpecError(f"--fail-above {text}: expected a share", "for example 8%") from None
-
-
 def simulation_of(
     device: str,
     trace: str,

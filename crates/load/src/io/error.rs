@@ -76,6 +76,13 @@ pub enum IoError {
         /// What it should be.
         expected: &'static str,
     },
+    /// A block device is to be written to, and the caller did not show that it was given up.
+    #[error(
+        "{}: refusing to write: this block device was not given up (it was not handed over as an \
+         open descriptor that holds and locks it)",
+        .0.display()
+    )]
+    NotGivenUp(PathBuf),
     /// Buffers and orders of all workers would take more than half of the memory.
     #[error("buffers and orders of all workers need {needed}, the limit is {limit}")]
     TooMuchMemory {
@@ -125,6 +132,7 @@ impl IoError {
                 | IoError::RingRefused { .. }
                 | IoError::Ring { .. }
                 | IoError::NoPolling(_)
+                | IoError::NotGivenUp(_)
                 | IoError::Thread(_)
                 | IoError::Worker {
                     description: false,
@@ -147,6 +155,9 @@ impl IoError {
                  fallback to psync (allow_fallback)"
                 .into(),
             IoError::Worker { hint, .. } => hint.clone(),
+            IoError::NotGivenUp(_) => "add --destroy-data DEVICE; in Python, \
+                 schedlab.host.consent.consent_to(DEVICE).target is the path to write to"
+                .into(),
             IoError::NoPolling(_) => "use a device with poll queues, or leave iopoll out".into(),
             IoError::System { errno, .. } if *errno == Errno::ACCESS || *errno == Errno::PERM => {
                 "run as root, or choose a file that you own".into()

@@ -5,7 +5,7 @@
 //! worker ([`worker`]) enters its [`place`], lets its region be made ready ([`prepare`]) and walks
 //! its order ([`schedlab_model::Steps`], [`schedlab_model::Schedule`]) through one engine of
 //! [`engine`] → [`tally`] and [`series`] count, [`inflight`] samples the driver → [`result`] is
-//! what comes back. [`verify`] marks and checks data, [`nop`] measures the engine
+//! what comes back. A block device is written to only by [`permit`]. [`verify`] marks and checks data, [`nop`] measures the engine
 //! itself, [`timings`] repeats hdparm's two timings.
 //!
 //! ```no_run
@@ -30,6 +30,7 @@ pub mod error;
 mod inflight;
 pub mod job;
 pub mod nop;
+mod permit;
 mod place;
 mod prepare;
 mod process;

@@ -12,6 +12,7 @@ use schedlab_model::{Bytes, Direction};
 
 use super::error::IoError;
 use super::job::{descriptor_path, EngineKind, FileState, Group, Sync};
+use super::permit;
 use super::shared::Control;
 
 /// An open file and where its records begin.
@@ -46,6 +47,9 @@ impl Target {
         }
         let mode = Mode::RUSR | Mode::WUSR;
         let opened = group.open_path_of(worker);
+        if flags.intersects(OFlags::WRONLY | OFlags::RDWR) {
+            permit::check(&opened, &path)?;
+        }
         let file = open(&opened, flags, mode)
             // Only the owner of a file may leave its access time alone.
             .or_else(|_| open(&opened, flags - OFlags::NOATIME, mode))
@@ -162,6 +166,7 @@ impl LogTarget {
             let reason = "on a device it needs a span of at least one record";
             return Err(group.refuse("log", reason.into()));
         }
+        permit::check(&opened, &log.path)?;
         let file = open(&opened, flags, Mode::empty()).map_err(failed("open the log"))?;
         let size = seek(&file, SeekFrom::End(0)).map_err(failed("seek"))?;
         let end = log.offset.0.saturating_add(span);

@@ -10,7 +10,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dmesg": ("schedlab.cli.import_.tools:dmesg", "Kernel logs with a line per CPU burst."),
     "csv": ("schedlab.cli.import_.csv:csv", "A long-format CSV, by a mapping of its columns."),
     "fio": ("schedlab.cli.import_.tools:fio", "fio's JSON and json+ output."),
-    "fio-job": ("schedlab.cli.import_.fio_job:fio_job", "A fio job file, as our engine's job."),
+    "fio-job": ("schedlab.cli.import_.tools:fio_job", "A fio job file, as our engine's job."),
     "hdparm": ("schedlab.cli.import_.tools:hdparm", "Text of hdparm -tT."),
     "iozone": ("schedlab.cli.import_.tools:iozone", "IOzone: text, -R and BIFF2 (-b)."),
     "time": ("schedlab.cli.import_.tools:time", "time(1) and the time of bash, zsh and POSIX."),

@@ -1,12 +1,15 @@
-"""`schedlab import fio|iozone|hdparm|time|dmesg`: the output of other tools."""
+"""`schedlab import fio|fio-job|iozone|hdparm|time|dmesg`: files of other tools."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from schedlab.cli.import_.common import imports, labelled
+from schedlab.cli.import_.common import imports
+from schedlab.cli.options import PATH
 
 if TYPE_CHECKING:
     from schedlab.store.importers.imported import Imported, Options
@@ -24,6 +27,7 @@ def fio(files: tuple[str, ...], options: Options) -> Imported:
     schedlab import fio none=1.json none=2.json bfq=3.json bfq=4.json --out DIR
     """
     from schedlab.store.importers import fio as importer
+    from schedlab.store.importers.imported import labelled
 
     return importer.read(labelled(files), options)
 
@@ -38,6 +42,7 @@ def iozone(files: tuple[str, ...], options: Options) -> Imported:
     schedlab import iozone none=1.txt none=2.txt bfq=3.txt bfq=4.txt --out DIR
     """
     from schedlab.store.importers import iozone as importer
+    from schedlab.store.importers.imported import labelled
 
     return importer.read(labelled(files), options)
 
@@ -52,6 +57,7 @@ def hdparm(files: tuple[str, ...], options: Options) -> Imported:
     schedlab import hdparm none=1.txt none=2.txt bfq=3.txt bfq=4.txt --out DIR
     """
     from schedlab.store.importers import hdparm as importer
+    from schedlab.store.importers.imported import labelled
 
     return importer.read(labelled(files), options)
 
@@ -67,6 +73,7 @@ def time(files: tuple[str, ...], workload: str, options: Options) -> Imported:
     schedlab import time none=1.txt none=2.txt bfq=3.txt bfq=4.txt --out DIR
     """
     from schedlab.store.importers import time as importer
+    from schedlab.store.importers.imported import labelled
 
     return importer.read(labelled(files), workload, options)
 
@@ -81,5 +88,17 @@ def dmesg(files: tuple[str, ...], options: Options) -> Imported:
     schedlab import dmesg '1 ms=rr-1.log' '10 ms=rr-10.log' --out DIR
     """
     from schedlab.store.importers import dmesg as importer
+    from schedlab.store.importers.imported import labelled
 
     return importer.read(labelled(files), options)
+
+
+@click.command()
+@click.argument("file", type=PATH)
+def fio_job(file: Path) -> None:
+    """Print a fio job FILE as the job of our load engine; what that cannot honour is an error."""
+    from schedlab.cli.show import tell
+    from schedlab.store.importers import fio_job as importer
+
+    read = importer.read(file)
+    tell([json.dumps(read.job, indent=1), *(f"note: {note}" for note in read.notes)])

@@ -7,33 +7,23 @@ from pathlib import Path
 
 import click
 
+from schedlab.cli.options import PATH, json_option
 from schedlab.cli.types import Size
 
 
 @click.command()
-@click.argument("archive", type=click.Path(path_type=Path))
-@click.option(
-    "--directory",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=".",
-    show_default=True,
-    help="Where to unpack; an own subdirectory is made and removed.",
-)
-@click.option(
-    "--make-archive", is_flag=True, help="Make ARCHIVE first, with files like a source tree."
-)
-@click.option(
-    "--size", type=Size(), default="256M", show_default=True, help="Its size before packing."
-)
-@click.option(
-    "--decompressor",
-    type=click.Choice(["none", "gzip", "xz", "zstd"]),
-    default="none",
-    show_default=True,
-    help="How to pack it.",
-)
+@click.argument("archive", type=PATH)
+@click.option("--directory", type=click.Path(path_type=Path, file_okay=False), default=".",
+              show_default=True,
+              help="Where to unpack; an own subdirectory is made and removed.")  # fmt: skip
+@click.option("--make-archive", is_flag=True,
+              help="Make ARCHIVE first, with files like a source tree.")  # fmt: skip
+@click.option("--size", type=Size(), default="256M", show_default=True,
+              help="Its size before packing.")  # fmt: skip
+@click.option("--decompressor", type=click.Choice(["none", "gzip", "xz", "zstd"]), default="none",
+              show_default=True, help="How to pack it.")  # fmt: skip
 @click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def extract(
     archive: Path,
     directory: Path,
@@ -46,7 +36,7 @@ def extract(
     """Unpack ARCHIVE from a cold cache and tell real, user and system time, and the CPU share.
 
     Writing everything to the disk counts as well. Caches are dropped before every repetition.
-    """
+    """  # fmt: skip
     from schedlab.app.extraction import extractions
     from schedlab.cli.show import say, signals_interrupt
 

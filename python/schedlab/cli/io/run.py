@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
+from schedlab.cli.options import PATH, destroy_option, json_option
 from schedlab.cli.types import Duration, Size
 
 
 @click.command()
-@click.option(
-    "--test", "test_name", required=True, help="read, randread, randwrite, stride-read, …"
-)
-@click.option(
-    "--file", "path", type=click.Path(path_type=Path), required=True, help="File or device."
-)
+@click.option("--test", "test_name", required=True, help="read, randread, stride-read, …")
+@click.option("--file", "path", type=PATH, required=True, help="File or device.")
 @click.option("--size", type=Size(), help="Bytes used from its start; a new file gets this size.")
 @click.option("--record", type=Size(), default="4k", show_default=True, help="Bytes per request.")
 @click.option("--depth", type=click.IntRange(1, 32767), default=1, show_default=True)
@@ -46,35 +42,28 @@ from schedlab.cli.types import Duration, Size
 @click.option("--sqpoll", is_flag=True, help="io_uring: a kernel thread submits.")
 @click.option("--allow-fallback", is_flag=True, help="psync where the kernel refuses io_uring.")
 @click.option("--overwrite", is_flag=True, help="Write to a file that exists.")
-@click.option(
-    "--destroy-data",
-    type=click.Path(path_type=Path),
-    metavar="DEVICE",
-    help="Write to this device.",
-)
+@destroy_option
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@json_option
 def run(as_json: bool, **typed: Any) -> None:
     """Put one load on a file or device, and tell throughput, latency and CPU time.
 
     For example: schedlab io run --test randread --record 4k --depth 32 --direct --file F
     --size 1g --seconds 5
     """
+    from schedlab.app.asked import permission
     from schedlab.app.load_lines import load_lines
     from schedlab.app.single_load import run_load
     from schedlab.app.worker_lines import as_iozone, worker_lines
-    from schedlab.cli.show import say
-    from schedlab.host.consent import consent_to
+    from schedlab.cli.show import tell
 
-    device = typed["destroy_data"]
-    result = run_load(typed, (consent_to(device),) if device else ())
+    result = run_load(typed, permission(typed["destroy_data"], trust=True).consents)
     done = result["groups"][0]
     lines = worker_lines(done)
     if as_json:
         click.echo(json.dumps({"schema": 1, **result, "iozone": lines}))
     else:
-        for line in load_lines(done):
-            (say if line.startswith("note: ") else click.echo)(line)
+        tell(load_lines(done))
         if typed["workers"] > 1:
             click.echo(as_iozone(lines, done["name"], typed["workers"]))
     failed = done["reads"]["errors"] + done["writes"]["errors"] + done["mismatches"]

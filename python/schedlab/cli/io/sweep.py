@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from schedlab.cli.options import (
-    dry_run_option,
-    json_option,
-    out_option,
-    permission_of,
-    place_of,
-    seed_option,
-    target_options,
-)
+from schedlab.cli.options import measured_options, target_options
 from schedlab.cli.types import Size, Sizes, Words
 
 SIZES = "512,1k,2k,4k,8k,16k,32k,64k,128k,256k,512k,1M"
@@ -29,20 +20,19 @@ SIZES = "512,1k,2k,4k,8k,16k,32k,64k,128k,256k,512k,1M"
 @click.option("--calls", type=click.IntRange(min=1), help="The same number of calls.")
 @click.option("--direction", type=click.Choice(["read", "write"]), default="write")
 @click.option("--blocks", type=click.IntRange(1, 1000), default=6, show_default=True)
-@seed_option
-@out_option
-@dry_run_option
-@json_option
-def sweep(out: Path | None, dry_run: bool, as_json: bool, **typed: Any) -> None:
+@measured_options
+def sweep(**typed: Any) -> None:
     """Measure what one call costs by block size and open mode, and find the knee.
 
     With --bytes small blocks mean many calls; with --calls large blocks mean many bytes; with both,
     both halves are measured. Together they show whether time goes with the calls or the bytes.
     """
+    from schedlab.app import asked
     from schedlab.app.calls import sweep_experiment
     from schedlab.cli.show import run_and_present
 
-    place = place_of(typed)
-    permission = permission_of(place)
-    how: Any = {"out": out, "name": "sweep", "dry_run": dry_run, "as_json": as_json}
-    run_and_present(sweep_experiment(place, **typed), permission, **how)
+    place = asked.place_of(typed)
+    permission = asked.permission_of(place)
+    names = ("block_sizes", "modes", "same_bytes", "calls", "direction", "blocks", "seed")
+    experiment = sweep_experiment(place, **{name: typed[name] for name in names})
+    run_and_present(experiment, permission, "sweep", typed)

@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from schedlab.cli.options import (
-    dry_run_option,
-    json_option,
-    out_option,
-    permission_of,
-    place_of,
-    seed_option,
-    target_options,
-)
-
-if TYPE_CHECKING:
-    from schedlab.result import Result
+from schedlab.cli.options import measured_options, target_options
 
 
 @click.command()
@@ -29,46 +16,28 @@ if TYPE_CHECKING:
 @target_options
 @click.option("--schedulers", help="Candidates in place of the lab's own: none,bfq.")
 @click.option("--blocks", type=click.IntRange(1, 10_000), help="Number of blocks.")
-@seed_option
-@out_option
-@dry_run_option
-@json_option
-def run(
-    name: str,
-    scale: Any,
-    schedulers: str | None,
-    blocks: int | None,
-    seed: int | None,
-    out: Path | None,
-    dry_run: bool,
-    as_json: bool,
-    **typed: Any,
-) -> None:
+@measured_options
+@click.pass_context
+def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     """Run the lab NAME; a temporary loop device is its target unless you name another.
 
     For example: schedlab lab run interference --scale full --device /dev/sdb --destroy-data
     /dev/sdb
     """  # fmt: skip
+    from schedlab.app import asked
     from schedlab.app.labs import Wishes, lab_experiment, lab_named
+    from schedlab.cli.cpu.sweep import present_quanta
     from schedlab.cli.show import run_and_present, say
 
     lab = lab_named(name)
     say(f"{lab.title}. {lab.study}")
-    simulated = lab.scaled(scale).get("ncq_study")
-    if simulated:
+    if simulated := lab.scaled(scale).get("ncq_study"):
         from schedlab.cli.sim.ncq_study import ncq_study
 
-        click.get_current_context().invoke(ncq_study, **simulated, out=out, as_json=as_json)
+        ctx.invoke(ncq_study, **simulated, out=typed["out"], as_json=typed["as_json"])
         return
-    place = place_of(typed)
-    permission = permission_of(place)
-    experiment = lab_experiment(lab, scale, Wishes(place, schedulers, blocks, seed), say)
-    shown_by: Callable[[Result, bool], None] | None = None
-    if lab.kind == "cpu":
-        from schedlab.cli.cpu.sweep import present_quanta
-
-        shown_by = present_quanta
-    run_and_present(
-        experiment, permission, out=out, name=name, dry_run=dry_run, as_json=as_json,
-        shown_by=shown_by,
-    )  # fmt: skip
+    place = asked.place_of(typed)
+    permission = asked.permission_of(place)
+    wishes = Wishes(place, typed["schedulers"], typed["blocks"], typed["seed"])
+    shown_by = present_quanta if lab.kind == "cpu" else None
+    run_and_present(lab_experiment(lab, scale, wishes, say), permission, name, typed, shown_by)

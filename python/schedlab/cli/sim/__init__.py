@@ -7,8 +7,8 @@ import click
 from schedlab.cli import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "cpu": ("schedlab.cli.sim_cpu:cpu", "Simulate CPU scheduling policies and draw the schedule."),
-    "disk": ("schedlab.cli.sim_disk:disk", "Simulate a disk with heads and its command queue."),
+    "cpu": ("schedlab.cli.sim.cpu:cpu", "Simulate CPU scheduling policies and draw the schedule."),
+    "disk": ("schedlab.cli.sim.disk:disk", "Simulate a disk with heads and its command queue."),
     "compare": ("schedlab.cli.sim.compare:compare", "Give a verdict on SSD policies."),
     "ncq-study": ("schedlab.cli.sim.ncq_study:ncq_study", "Repeat the NCQ study: paper and model."),
     "run": ("schedlab.cli.sim.run:run", "Simulate an SSD under one or more policies."),

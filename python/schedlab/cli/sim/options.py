@@ -2,66 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import json
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from schedlab.cli.options import PATH, together
+
+if TYPE_CHECKING:
+    from schedlab.sim.typed import Shown
+
 F = TypeVar("F", bound=Callable[..., Any])
 
-_TRACE = (
+trace_options = together(
     click.option("--trace", metavar="FILE[:FORMAT]", help="Replay a trace instead of a workload."),
-    click.option(
-        "--volumes", default="refuse", help="Of a trace: refuse (several), region, select=ID,…."
-    ),
-    click.option(
-        "--fit",
-        type=click.Choice(["refuse", "wrap", "compact", "scale"]),
-        default="refuse",
-        help="Of a trace: what becomes of addresses beyond the device.",
-    ),
+    click.option("--volumes", default="refuse",
+                 help="Of a trace: refuse (several), region, select=ID,…."),
+    click.option("--fit", type=click.Choice(["refuse", "wrap", "compact", "scale"]),
+                 default="refuse",
+                 help="Of a trace: what becomes of addresses beyond the device."),
     click.option("--time-scale", type=float, help="Of a trace: divide its times by this."),
-    click.option(
-        "--closed",
-        type=click.IntRange(min=1),
-        is_flag=False,
-        flag_value=1,
-        metavar="[DEPTH]",
-        help="Of a trace: so many requests are always outstanding.",
-    ),
+    click.option("--closed", type=click.IntRange(min=1), is_flag=False, flag_value=1,
+                 metavar="[DEPTH]",
+                 help="Of a trace: so many requests are always outstanding."),
     click.option("--skip-bad-lines", is_flag=True, help="Skip malformed lines and count them."),
+)  # fmt: skip
+log_option = click.option("--log", type=PATH, help="Every request to FILE.csv or FILE.arrow.")
+service_option = click.option(
+    "--service", type=click.Choice(["serial", "parallel"]), default="serial"
 )
-
-
-def trace_options(command: F) -> F:
-    """Add the options of replaying a trace to a command."""
-    for option in reversed(_TRACE):
-        command = option(command)
-    return command
+buffer_option = click.option("--buffer", help="Size of the page buffer, such as 64MiB.")
+set_option = click.option(
+    "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a device key."
+)
 
 
 def device_options(default: str) -> Callable[[F], F]:
     """Add `--device` and `--set`."""
-
-    def add(command: F) -> F:
-        changes = click.option(
-            "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a device key."
-        )
-        which = "A shipped device or the path of a device file."
-        device = click.option("--device", default=default, show_default=True, help=which)
-        return device(changes(command))
-
-    return add
+    which = "A shipped device or the path of a device file."
+    device = click.option("--device", default=default, show_default=True, help=which)
+    return together(device, set_option)
 
 
-def json_option(command: F) -> F:
-    """Add `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(
-        command
-    )
-
-
-def warn(warnings: list[str]) -> None:
+def warn(warnings: Iterable[str]) -> None:
     """Print warnings on stderr."""
     for text in warnings:
         click.echo(f"warning: {text}", err=True)
+
+
+def show(found: Shown, as_json: bool) -> None:
+    """The table or the document on stdout, warnings on stderr."""
+    from schedlab.cli.show import tell
+
+    tell([json.dumps(found.document)] if as_json else found.lines)
+    warn(found.warnings)

@@ -6,26 +6,23 @@ import json
 
 import click
 
+from schedlab.cli.options import command_argument, json_option
 from schedlab.cli.types import Duration
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("device")
-@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@command_argument
 @click.option("--seconds", type=Duration(), help="How long (default: until Ctrl-C).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def io(device: str, command: tuple[str, ...], seconds: float | None, as_json: bool) -> None:
     """Show where the requests of DEVICE wait: for a tag, in the scheduler, in the device.
 
     With COMMAND (write `--` before it) the command is run and watched until it ends.
     """
     from schedlab.app.trace_io import lines, watch_device
-    from schedlab.cli.show import say
+    from schedlab.cli.show import say, tell
 
     result = watch_device(device, seconds, command, say)
-    if as_json:
-        click.echo(json.dumps(result))
-    else:
-        for line in lines(result):
-            (say if line.startswith("note: ") else click.echo)(line)
+    tell([json.dumps(result)] if as_json else lines(result))
     click.get_current_context().exit(result["exit_status"] or 0)

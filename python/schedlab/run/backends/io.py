@@ -244,7 +244,7 @@ def resolve(
             report(f"{made.path}: the file below takes no direct I/O; its page cache takes part")
         bare = _device(Path(made.path), counts_alone=True)
         if not (files or target.filesystem):
-            return bare, None
+            return dataclasses.replace(bare, path=control.hold(made.path)), None
         mounted = control.filesystem(made, target.filesystem or "ext4")
         if all(kind.brings_files for kind in admitted.kinds.values()):
             return dataclasses.replace(bare, counts_alone=False, directory=mounted), None
@@ -254,12 +254,12 @@ def resolve(
         report(f"{device.path} emulates {target.model}")
         bare = _device(Path(device.path), counts_alone=True)
         if not (files or target.filesystem):
-            return bare, device
+            return dataclasses.replace(bare, path=control.hold(device.path)), device
         mounted = control.filesystem(device, target.filesystem or "ext4")
         return _with_files(bare, mounted), device
     if target.kind == "device":
         consent = next((c for c in admitted.permission.consents if c.covers(target.path)), None)
-        path = Path(consent.target if consent else target.path)
+        path = Path(control.write_to(consent) if consent else target.path)
         alone = consent is not None or not devices.reasons_against_writing(target.path)
         if target.rotational not in ("", AS_IS):
             control.set_rotational(target.path, target.rotational == "1")

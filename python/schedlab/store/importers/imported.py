@@ -64,6 +64,16 @@ class Options:
     metrics: Mapping[str, Metric] = field(default_factory=dict)
 
 
+def labelled(arguments: Sequence[str]) -> list[tuple[str, Path]]:
+    """(candidate, file) of arguments typed `CANDIDATE=FILE` or `FILE` (candidate: its stem)."""
+    pairs = []
+    for text in arguments:
+        label, equals, file = text.partition("=")
+        whole = not equals or Path(text).exists()
+        pairs.append((Path(text).stem, Path(text)) if whole else (label, Path(file)))
+    return pairs
+
+
 @dataclass(frozen=True)
 class Imported:
     """A whole import in memory; `histograms[i]` belongs to `runs[i]`."""
@@ -73,6 +83,29 @@ class Imported:
     runs: tuple[Run, ...]
     histograms: tuple[Mapping[str, Rows], ...]
     source: Mapping[str, Any]
+
+    def as_json(self, folder: Path) -> dict[str, Any]:
+        """What was imported to `folder`, as plain JSON types."""
+        experiment = self.experiment
+        return {
+            "schema": 1,
+            "folder": str(folder),
+            "runs": len(self.runs),
+            "blocks": experiment.stopping.blocks,
+            "blocked": experiment.blocked,
+            "baseline": experiment.baseline,
+            "candidates": [candidate.label for candidate in experiment.candidates],
+            "workloads": [workload.label for workload in experiment.workloads],
+            "notes": list(experiment.notes),
+        }
+
+    def lines(self, folder: Path) -> list[str]:
+        """The same as text."""
+        experiment = self.experiment
+        parts = f"{len(experiment.candidates)} candidates, {len(experiment.workloads)} workloads"
+        count = f"{parts}, {experiment.stopping.blocks} repetitions"
+        notes = [f"note: {note}" for note in experiment.notes]
+        return [f"imported {len(self.runs)} runs ({count}) to {folder}", *notes]
 
     def save(self, path: Path) -> Folder:
         """Write the result folder: whole, or not at all."""

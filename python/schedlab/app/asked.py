@@ -1,0 +1,194 @@
+"""What was typed, as the project's nouns: place, permission, load, own work, design, experiment.
+
+Every function takes the options of a command as a mapping from their names to parsed values, and
+knows no terminal; notes for the user go to `report`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from schedlab.app import comparison as io_comparison
+from schedlab.app import cpu_comparison, own_work
+from schedlab.app.comparison import Load, Place, stopping_of
+from schedlab.app.own_work import OwnWork, usual_user
+from schedlab.errors import SpecError
+from schedlab.host.consent import consent_to
+from schedlab.run.admitted import Permission
+from schedlab.spec import Experiment, Stopping
+
+Typed = Mapping[str, Any]
+Report = Callable[[str], None]
+# option -> parameter of a command's kind
+_PARAMETERS = {
+    "setup": "setup", "cleanup": "cleanup", "prepare": "prepare_run", "conclude": "conclude_run",
+    "timeout": "timeout_s", "clear_env": "clear_environment", "ignore_exit": "ignore_exit",
+    "keep_daemons": "keep_daemons", "output_limit": "output_limit_bytes", "cache": "cache",
+    "sync": "sync", "settle": "settle_s", "fresh": "fresh", "anyway": "anyway",
+}  # fmt: skip
+
+
+def place_of(typed: Typed) -> Place:
+    """The target options."""
+
+    def text(value: object) -> str | None:
+        return None if value is None else str(value)
+
+    return Place(
+        scratch_bytes=typed["scratch"],
+        scratch_directory=str(typed["scratch_directory"]),
+        device=text(typed["device"]),
+        destroy_data=text(typed["destroy_data"]),
+        read_only=typed["read_only"],
+        allow_unknown_data=typed["allow_unknown_data"],
+        directory=text(typed["directory"]),
+        size_bytes=typed["size"],
+        switch=tuple(filter(None, (typed["switch"] or "").split(","))),
+        model=typed["model"],
+        queue_depth=typed["queue_depth"] or 0,
+        dilate=typed["dilate"],
+        rotational=typed["rotational"] or "",
+        filesystem=typed["fs"] or "",
+    )
+
+
+def permission_of(place: Place) -> Permission:
+    """What the target options agree to; holds the device of --destroy-data from now on."""
+    over, device = place.allow_unknown_data, place.destroy_data
+    return permission(device, trust=True, in_use=place.read_only, allow_unknown_data=over)
+
+
+def permission(
+    destroy_data: str | Path | None,
+    *,
+    trust: bool,
+    in_use: bool = False,
+    allow_unknown_data: bool = False,
+) -> Permission:
+    """Consent to writes on the device that was named, if one was, and what else is allowed."""
+    consents = (
+        (consent_to(destroy_data, allow_unknown_data=allow_unknown_data),) if destroy_data else ()
+    )
+    return Permission(consents, trust, in_use=in_use)
+
+
+def own_work_of(command: tuple[str, ...], typed: Typed, report: Report) -> OwnWork | None:
+    """The command (or fio job) with its options; None when there is none."""
+    taken = {name: typed.get(key) for key, name in _PARAMETERS.items()}
+    parameters = {name: value for name, value in taken.items() if value not in (None, False)}
+    environment, ok_exit, user = typed["environment"], typed["ok_exit"], typed["user"]
+    files = {key: typed[key] for key in ("stdin", "copy_in") if typed.get(key)}
+    job_file = typed.get("job_file")
+    if not command and not job_file:
+        if any((parameters, typed["metrics"], environment, ok_exit, files, typed["shell"], user)):
+            raise SpecError(
+                "there is no command to which these options belong",
+                "write it last: schedlab compare … -- COMMAND ARG…",
+            )
+        return None
+    if environment:
+        pairs = (text.partition("=") for text in environment)
+        parameters["environment"] = {
+            name: value if equals else os.environ.get(name, "") for name, equals, value in pairs
+        }
+    if ok_exit:
+        parameters["ok_exit"] = list(ok_exit)
+    if user or usual_user():
+        parameters["user"] = user or usual_user()
+        if not user:
+            report(f"the command runs as {parameters['user']} (--user root overrides)")
+    parameters |= {key: str(path.resolve()) for key, path in files.items()}
+    return OwnWork(
+        command, typed["shell"], str(job_file or ""), typed["metrics"], parameters=parameters
+    )
+
+
+def load_of(typed: Typed) -> Load:
+    """The built-in work."""
+    archive = typed["archive"]
+    return Load(
+        tests=typed["tests"],
+        record_bytes=typed["records"] or (65536,),
+        seconds=typed["seconds"] or 0.0,
+        depth=typed["depth"],
+        workers=typed["workers"],
+        direct=not typed["buffered"],
+        archive=str(archive.resolve()) if archive else "",
+        archive_bytes=typed["archive_size"],
+        decompressor=typed["decompressor"],
+        timing_seconds=typed["seconds"],
+        program=typed["program"] or "",
+        by_fio=typed["engine"] == "fio",
+    )
+
+
+def design_of(typed: Typed, usual_goal: str) -> dict[str, Any]:
+    """Blocks and the rest of the design, without candidates."""
+    stopping = stopping_of(
+        blocks=typed["blocks"],
+        budget_s=typed["budget"],
+        until_decided=typed["until_decided"],
+        precision=typed["precision"],
+        may_extend=typed["may_extend"],
+        quick=typed["quick"],
+    )
+    how = {"margin": typed["margin"], "seed": typed["seed"], "goal": typed["goal"] or usual_goal}
+    return {**how, "stopping": stopping, "aa_arm": typed["aa"]}
+
+
+def comparison(place: Place, command: tuple[str, ...], typed: Typed, report: Report) -> Experiment:
+    """I/O schedulers under the built-in work, or under a command of the user's."""
+    named = {key: typed[key] for key in ("schedulers", "labels")}
+    return _io_comparison(
+        place, command, typed, report, {**design_of(typed, "throughput"), **named}
+    )
+
+
+def tuned_work(
+    place: Place, command: tuple[str, ...], typed: Typed, report: Report
+) -> Callable[[str], Experiment]:
+    """The experiment of a search, given the name of the scheduler that is the kernel's default."""
+    usual = {"margin": typed["margin"], "seed": typed["seed"], "goal": typed["goal"]}
+    design = {**usual, "stopping": Stopping(blocks=1), "aa_arm": False}
+
+    def make(scheduler: str) -> Experiment:
+        return _io_comparison(place, command, typed, report, {**design, "schedulers": scheduler})
+
+    return make
+
+
+def _io_comparison(
+    place: Place,
+    command: tuple[str, ...],
+    typed: Typed,
+    report: Report,
+    design: dict[str, Any],
+) -> Experiment:
+    work = own_work_of(command, typed, report)
+    if work is None:
+        families = typed["workloads"]
+        return io_comparison.comparison(place, load_of(typed), families=families, **design)
+    if typed["workloads"] or typed["tests"]:
+        raise SpecError(
+            "--workloads and --tests exclude a COMMAND", "write both into an experiment file"
+        )
+    return own_work.comparison_of(place, work, **design)
+
+
+def policy_comparison(command: tuple[str, ...], typed: Typed, report: Report) -> Experiment:
+    """CPU policies under built-in work, or under a command of the user's."""
+    directory = typed["directory"]
+    load = cpu_comparison.CpuLoad(
+        workloads=typed["workloads"] or (),
+        work=own_work_of(command, typed, report),
+        load=typed["load"],
+        cpus=typed["cpus"],
+        seconds=typed["seconds"],
+        directory=str(directory.resolve()) if directory else "",
+    )
+    return cpu_comparison.policy_comparison(
+        load, policies=typed["policies"], apply_to=typed["apply_to"], **design_of(typed, "latency")
+    )

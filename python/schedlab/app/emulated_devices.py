@@ -1,0 +1,50 @@
+"""Emulated devices as `schedlab device` asks for them and shows them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from schedlab.host.emulated import DEFAULT_SIZE_BYTES, Emulation, shipped_models
+from schedlab.host.keeper import Kept
+from schedlab.sim.settings import device_changes
+
+
+def emulation_of(options: Mapping[str, Any]) -> Emulation:
+    """The device that the options mean; a model file by its full path, for its keeper's sake."""
+    model = options["model"]
+    same = ("queue_depth", "policy", "service", "dilate", "data")
+    return Emulation(
+        model=str(Path(model).resolve()) if Path(model).is_file() else model,
+        size_bytes=options["size"] or DEFAULT_SIZE_BYTES,
+        settings=device_changes(options["settings"]),
+        **{name: options[name] for name in same},
+    )
+
+
+def kept_lines(devices: Sequence[Kept]) -> list[str]:
+    """What is up, and what each has served."""
+    lines = []
+    for each in devices:
+        lines.append(f"{each.name}: {each.line()}")
+        if account := each.account:
+            minutes = (time.time() - each.since_s) / 60
+            lines.append(
+                f"  up for {minutes:.0f} min: {account['reads']} reads, {account['writes']} writes,"
+                f" {account['late_share']:.1%} late, depth up to {account['depth_max']}"
+            )
+        else:
+            lines.append("  its server has died: take it down")
+    return lines or ["no emulated device is up"]
+
+
+def model_lines() -> list[str]:
+    """A line per shipped model."""
+    lines = []
+    for name in sorted(shipped_models()):
+        facts = Emulation(name, size_bytes=None).describe()
+        size = f"{facts['size_bytes'] / (1 << 30):.0f} GiB"
+        lines.append(f"{name:12} {facts['kind']:5} {size:>8}  queue depth {facts['queue_depth']}")
+    return lines

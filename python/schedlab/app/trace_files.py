@@ -1,0 +1,133 @@
+"""Block traces in files: what is in one, and the same in another format."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import SchedlabError, SpecError
+
+
+def formats(*, writable: bool = False) -> list[str]:
+    """Names of the formats that can be read, or only of those that can be written."""
+    from schedlab import _core
+
+    return [name for name, _, can_write in _core.trace_formats() if can_write or not writable]
+
+
+def stats(file: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the requests of `FILE[:FORMAT]` are like; `options` are those of reading a trace."""
+    from schedlab import _core
+
+    path, name = _split_format(file)
+    try:
+        text = _core.trace_stats(path, name, json.dumps(dict(options)))
+    except ValueError as error:
+        raise _spec_error(error) from None
+    return {"schema": 1, "file": path, **json.loads(text)}
+
+
+def convert(file: str, out: Path, to: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the requests of `FILE[:FORMAT]` to `out` in the format `to`, in order of arrival."""
+    from schedlab import _core
+
+    if to not in formats(writable=True):
+        known = ", ".join(formats(writable=True))
+        raise SpecError(f"cannot write trace format {to!r}", f"--to one of {known}")
+    path, name = _split_format(file)
+    # Beside the target under another name, so that nothing half-written is ever called OUT.
+    try:
+        handle, temporary = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
+        os.close(handle)
+    except OSError as error:
+        raise SpecError(f"{out}: {error.strerror}", "name a writable file") from error
+    try:
+        text = _core.trace_convert(path, temporary, to, name, json.dumps(dict(options)))
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(out)
+    except ValueError as error:
+        raise _spec_error(error) from None
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+    return {"schema": 1, "file": path, "out": str(out), **json.loads(text)}
+
+
+def converted_lines(told: Mapping[str, Any], to: str) -> list[str]:
+    """What was converted, then warnings."""
+    done = told["done"]
+    lines = [f"{done['requests']:,} requests from {told['format']} to {to}: {told['out']}"]
+    for key, words in (("trims_left_out", "trims left out"), ("bad", "bad lines passed over")):
+        count = done.get(key, done["skipped"].get(key, 0))
+        if count:
+            lines.append(f"warning: {count:,} {words}")
+    return lines
+
+
+def stats_lines(told: Mapping[str, Any]) -> list[str]:
+    """A line per fact, then warnings."""
+    s = told["summary"]
+    lower = "at least " if s["footprint_is_lower_bound"] else ""
+    rows = {
+        "format": told["format"],
+        "requests": f"{s['requests']:,} ({s['reads']:,} reads, {s['writes']:,} writes)",
+        "read share": f"{s['read_share']:.1%}",
+        "bytes": f"{s['bytes']:,} ({s['read_bytes']:,} read, {s['write_bytes']:,} written)",
+        "time span": f"{s['span_ns'] / 1e9:.9f} s",
+        "requests per second": f"{s['requests_per_s']:,.1f}",
+        "inter-arrival": _times(s["inter_arrival_ns"]),
+        "read size": _sizes(s["read_size_bytes"]),
+        "write size": _sizes(s["write_size_bytes"]),
+        "sequential": f"{s['sequential_share']:.1%}",
+        "devices": f"{s['devices']:,}",
+        "footprint": f"{lower}{s['footprint_bytes']:,} bytes in 4 KiB pages",
+        "furthest byte": f"{s['end_bytes']:,}",
+    }
+    if s["trims"]:
+        rows["trims"] = f"{s['trims']:,} ({s['trim_bytes']:,} bytes)"
+    if s["latency_ns"]["count"]:
+        rows["response time"] = _times(s["latency_ns"])
+    rows["lines without I/O"] = f"{told['skipped']['without_io']:,}"
+    lines = [f"{label:<22} {value}" for label, value in rows.items()]
+    if bad := told["skipped"]["bad"]:
+        lines.append(f"warning: {bad:,} bad lines were passed over")
+    return lines
+
+
+def _split_format(text: str) -> tuple[str, str | None]:
+    """(file, format) of `FILE[:FORMAT]`; a file of that whole name wins."""
+    file, colon, name = text.rpartition(":")
+    if not colon or Path(text).exists():
+        return text, None
+    if name not in formats():
+        raise SpecError(f"trace format {name!r} is not known", f"one of {', '.join(formats())}")
+    return file, name
+
+
+def _spec_error(error: ValueError) -> SchedlabError:
+    """An error of the compiled part with a hint that fits it."""
+    text = str(error)
+    if "cannot be told" in text or "is not known" in text:
+        return SpecError(text, "write FILE:FORMAT")
+    if "reorder with" in text:
+        return SpecError(text, "add --reorder N with a larger N")
+    if ": expected " in text:
+        return SpecError(text, "name the format as FILE:FORMAT, or add --skip-bad-lines")
+    return SpecError(text, "check the file with `file` and `head`")
+
+
+def _times(d: Mapping[str, float]) -> str:
+    us = {key: value / 1e3 for key, value in d.items()}
+    return (
+        f"mean {us['mean']:,.1f} µs, cv {d['cv']:.2f}, p50 {us['p50']:,.1f} µs, "
+        f"p99 {us['p99']:,.1f} µs, max {us['max']:,.1f} µs"
+    )
+
+
+def _sizes(d: Mapping[str, float]) -> str:
+    if not d["count"]:
+        return "none"
+    return f"mean {d['mean']:,.0f}, p50 {d['p50']:,}, p99 {d['p99']:,}, max {d['max']:,} bytes"

@@ -1,0 +1,48 @@
+"""`schedlab sim cpu`: simulate CPU scheduling policies, print the figures, draw the schedule."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from schedlab.cli.options import json_option
+from schedlab.cli.types import TimeNs
+
+
+@click.command()
+@click.option("--policy", default="rr", show_default=True, help="One or several, with commas.")
+@click.option("--tasks", help='A TOML file, or "A:0:8,B:1:4/2/1" (NAME:ARRIVAL:CPU/IO/CPU, ms).')
+@click.option("--processes", type=int, help="Instead of --tasks: N equal processes, as the lab.")
+@click.option("--time", type=TimeNs(), help="Stop here; how long the N processes run.")
+@click.option("--calculation", type=TimeNs(), help="CPU time of one calculation: gives counts.")
+@click.option("--quantum", default="4ms", show_default=True, type=TimeNs())
+@click.option("--cpus", default=1, show_default=True)
+@click.option("--switch-cost", default="0", show_default=True, type=TimeNs())
+@click.option("--hz", type=int, help="Round quanta up to jiffies of 1/HZ s.")
+@click.option("--aging", type=TimeNs(), help="priority: one level better per this time waited.")
+@click.option("--levels", default=3, show_default=True, help="mlfq: number of queues.")
+@click.option("--boost", type=TimeNs(), help="mlfq: all tasks to the top this often.")
+@click.option("--latency", default="24ms", show_default=True, type=TimeNs(), help="cfs only.")
+@click.option("--wakeup-granularity", type=TimeNs(), help="cfs: lead that a woken task needs.")
+@click.option("--seed", type=int, help="Of lottery (1), and of --quiz tasks (any).")
+@click.option("--gantt", type=click.Choice(["text", "svg", "none"]), default="text")
+@click.option("--from", "from_ns", default="0", type=TimeNs(), help="Start of the chart.")
+@click.option("--to", "to_ns", type=TimeNs(), help="End of the chart.")
+@click.option("--width", type=int, help="Of the chart: columns (80) or pixels (1000).")
+@click.option("--measured", type=click.Path(), help="A file of bursts, drawn beside.")
+@click.option("--quiz", is_flag=True, help="Hide the answers; random tasks without --tasks.")
+@json_option
+def cpu(as_json: bool, **options: Any) -> None:
+    """Simulate policies on tasks: schedule, turnaround, waiting, response, fairness.
+
+    \b
+    schedlab sim cpu --policy fcfs,srtf,rr --tasks "A:0:8,B:1:4,C:2:9"
+    schedlab sim cpu --policy rr --processes 2 --time 30s --quantum 1ms --hz 250 \\
+        --switch-cost 2us --calculation 850us
+    """
+    from schedlab.cli.show import tell
+    from schedlab.sim.cpu_schedule import document, shown
+
+    tell([json.dumps(document(options))] if as_json else shown(options))

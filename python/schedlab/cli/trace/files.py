@@ -1,0 +1,49 @@
+"""`schedlab trace stats|convert`: block traces in files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from schedlab.cli.options import json_option, together
+
+_reading_options = together(
+    click.option("--skip-bad-lines", is_flag=True, help="Count lines that are none; go on."),
+    click.option("--reorder", type=click.IntRange(0, 1 << 24),
+                 help="Requests held back to put them in order (default: by the format)."),
+    click.option("--event", type=click.Choice(["queue", "dispatch", "complete"]), default="queue",
+                 show_default=True, help="blkparse, blktrace: the event that is the arrival."),
+    json_option,
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("file", metavar="FILE[:FORMAT]")
+@_reading_options
+def stats(file: str, as_json: bool, **options: Any) -> None:
+    """Say what the requests of a block trace are like.
+
+    FILE may be compressed (gzip, zstd, bzip2, xz). `sda` stands for all of `sda.blktrace.*`.
+    """
+    from schedlab.app import trace_files
+    from schedlab.cli.show import tell
+
+    told = trace_files.stats(file, options)
+    tell([json.dumps(told, indent=1)] if as_json else trace_files.stats_lines(told))
+
+
+@click.command()
+@click.argument("file", metavar="IN[:FORMAT]")
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--to", required=True, help="Format to write; see `schedlab trace stats --help`.")
+@_reading_options
+def convert(file: str, out: Path, to: str, as_json: bool, **options: Any) -> None:
+    """Write the requests of a block trace to OUT in another format, in order of arrival."""
+    from schedlab.app import trace_files
+    from schedlab.cli.show import tell
+
+    told = trace_files.convert(file, out, to, options)
+    tell([json.dumps(told, indent=1)] if as_json else trace_files.converted_lines(told, to))
