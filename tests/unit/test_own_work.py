@@ -149,7 +149,6 @@ def test_the_first_metric_decides():
         ({"argv": ["true"], "extract": ["a:s=stdout~(a)(b)"]}, "has 2 groups"),
         ({"argv": ["true"], "extract": ["a:s=stdout~(a)", "a:s=stdout~(b)"]}, "called 'a'"),
         ({"argv": ["true"], "copy_in": "/no/such/tree"}, "does not exist"),
-        ({"argv": ["true"], "fresh": "run"}, "nothing to copy"),
     ],
 )
 def test_bad_commands_are_refused_before_anything_happens(parameters, why):

@@ -120,9 +120,10 @@ def comparison_of(
     seed: int | None = None,
 ) -> Experiment:
     """The experiment; SpecError or HostError naming what cannot be."""
-    if place.device:
+    if place.device and not place.destroy_data:
         raise SpecError(
-            f"--device {place.device}: a command works on files", "use --scratch or --directory"
+            f"--device {place.device}: nobody can hold a command to reading it",
+            f"--destroy-data {place.device} gives its data up; --directory DIR works on files",
         )
     target = target_of(place)
     named = candidates_of(schedulers, labels, target)

@@ -35,7 +35,8 @@ class Launching(WorkloadKind, frozen=True):
     are shell lines that run once around each opening of the target, `prepare_run` and
     `conclude_run` around each run; their time is in no metric. `@dir@`, `@device@`, `@run@` and
     `@seed@` are replaced in all of them. `timeout_s` 0 is 20 times the rehearsal, at least a
-    minute. `extract` are metrics in the output (spec/output_metrics.py).
+    minute. `warm_up` runs of every candidate come before the first block and are not measured.
+    `extract` are metrics in the output (spec/output_metrics.py).
     """
 
     brings_files: ClassVar[bool] = True

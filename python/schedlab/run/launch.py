@@ -12,7 +12,7 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,10 +145,11 @@ def hierarchy() -> Path | None:
     return None
 
 
-def run(launch: Launch, group: WorkGroup) -> Ended:
+def run(launch: Launch, group: WorkGroup, look: Callable[[], None] = lambda: None) -> Ended:
     """Start a command and await its end, or end it at its limit.
 
-    HostError naming the step when the kernel does not start it so. Ctrl-C ends the command.
+    `look` is called ten times a second meanwhile, and at the end. HostError naming the step when
+    the kernel does not start it so. Ctrl-C ends the command.
     """
     from schedlab import _core
 
@@ -160,7 +161,7 @@ def run(launch: Launch, group: WorkGroup) -> Ended:
             raise _refused(error, launch) from error
         group.started(child.pid())
         try:
-            timed_out, exceeded, ending = _await(child, launch, streams)
+            timed_out, exceeded, ending = _await(child, launch, streams, look)
         except BaseException:
             group.end()
             raise
@@ -243,14 +244,18 @@ def _ids(user: str) -> dict[str, Any] | None:
     return {"uid": entry.pw_uid, "gid": entry.pw_gid, "groups": groups}
 
 
-def _await(child: Any, launch: Launch, streams: Sequence[int]) -> tuple[bool, bool, str | None]:
+def _await(
+    child: Any, launch: Launch, streams: Sequence[int], look: Callable[[], None]
+) -> tuple[bool, bool, str | None]:
     """(reached its time limit, printed too much, how it ended as JSON or None)."""
     began = time.monotonic()
     while True:
         left = POLL_S
         if launch.timeout_s is not None:
             left = min(left, max(0.0, began + launch.timeout_s - time.monotonic()))
-        if ending := child.wait(left):
+        ending = child.wait(left)
+        look()
+        if ending:
             return False, False, ending
         if launch.timeout_s is not None and time.monotonic() - began >= launch.timeout_s:
             return True, False, None

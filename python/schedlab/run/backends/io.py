@@ -213,6 +213,7 @@ def open_session(
     try:
         session.commands.open()
         session.rehearse()
+        session.commands.warm_up(arms(admitted.experiment))
         yield session
     finally:
         session.commands.close()
@@ -228,6 +229,7 @@ def resolve(
     """
     target = admitted.experiment.target
     size = target.size_bytes
+    is_bare = target.filesystem == "none" or not (files or target.filesystem)
     if target.kind == "scratch":
         report(f"filling a temporary device of {size >> 20} MiB with random data")
         home = target.path or "/var/tmp"
@@ -235,7 +237,7 @@ def resolve(
         if not made.direct_io:
             report(f"{made.path}: the file below takes no direct I/O; its page cache takes part")
         bare = _device(Path(made.path), counts_alone=True)
-        if not (files or target.filesystem):
+        if is_bare:
             return bare, None
         mounted = control.filesystem(made, target.filesystem or "ext4")
         if all(kind.brings_files for kind in admitted.kinds.values()):
@@ -245,7 +247,7 @@ def resolve(
         device = control.emulated(emulation_of(target))
         report(f"{device.path} emulates {target.model}")
         bare = _device(Path(device.path), counts_alone=True)
-        if not (files or target.filesystem):
+        if is_bare:
             return bare, device
         mounted = control.filesystem(device, target.filesystem or "ext4")
         return _with_files(bare, mounted), device
