@@ -8,41 +8,34 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from schedlab.errors import GateError, HostError, SchedlabError, SpecError
+from schedlab.errors import GateError, HostError, SpecError
 from schedlab.host import knobs
 from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates, launch
 from schedlab.run.drain import drain
+from schedlab.run.failures import Failures
 from schedlab.run.launch import Ended, WorkGroup
 from schedlab.run.metrics_from_output import Reader, written_file
 from schedlab.run.neighbours import DirtyPeak, foreign_reads, read_bytes_of
 from schedlab.run.workplace import WorkPlace
-from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Workload
+from schedlab.spec import Candidate, Cell, GateFinding, Workload
 
 if TYPE_CHECKING:
     from schedlab.run.backends.io import IoSession
 
 TIMEOUT_FACTOR, TIMEOUT_LEAST_S = 20.0, 60.0
 PHASE_TIMEOUT_S = 3600.0
-KEPT_OUTPUT_BYTES = 1 << 20
 SHORT_OF_LAUNCHES = 20
 # Less than this share of what the command itself says it moved: the work goes elsewhere.
 SHARE_ON_QUEUES = 0.05
 IGNORED_BYTES = 1 << 20
 CPU_BOUND = 0.9
-
-
-class CommandFailed(SchedlabError):
-    """A command does not do its work under one candidate; the experiment's answer is no."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True)
@@ -93,7 +86,8 @@ class CommandCells:
             queue: knobs.read_value(knobs.scheduler_file(queue)) for queue in session.queues
         }
         self.place = WorkPlace(self.control, session.admitted.experiment.target, session.target)
-        self._failures: dict[tuple[str, str], int] = defaultdict(int)
+        self._failures = Failures()
+        self._described: set[str] = set()
         self._number = 0
 
     def open(self) -> None:
@@ -166,10 +160,11 @@ class CommandCells:
         is_complete = not (left or ended.timed_out or ended.output_exceeded)
         found += [*foreign_reads(reads, own_read, is_complete), *dirty.findings()]
         outcome = self._outcome(kind, label, ended, synced_s, began, found)
-        self._count_failures(kind, label, candidate, ended)
+        self._failures.note(label, candidate.label, kind, ended)
         facts = {
             **gates.cpu_facts(before, after),
             **outcome.properties,
+            **self._first_facts(label, kind),
             "effective": effective,
             "cache": cached,
             "drain_s": quiet_s,
@@ -184,6 +179,17 @@ class CommandCells:
         bytes_moved = {"read_bytes": float(sum(r for r, _ in moved.values())),
                        "written_bytes": float(sum(w for _, w in moved.values()))}  # fmt: skip
         return replace(outcome, metrics={**outcome.metrics, **bytes_moved}, properties=facts)
+
+    def _first_facts(self, label: str, kind: Command) -> dict[str, Any]:
+        """What is stored with the first run of a command alone."""
+        if label in self._described:
+            return {}
+        self._described.add(label)
+        rehearsal = self.rehearsals[label]
+        return {
+            "environment": kind.environment_facts(),
+            "rehearsal": {"cpu_share": rehearsal.cpu_share, "bytes": dict(rehearsal.queue_bytes)},
+        }
 
     def _run(
         self,
@@ -213,7 +219,7 @@ class CommandCells:
         """Metrics, bounds and gates of a run that ended in whatever way."""
         gates_found = [*found]
         bounds: dict[str, str] = {}
-        output = {"out": _ends(ended.stdout), "err": _ends(ended.stderr)}
+        output = {"out": launch.ends_of(ended.stdout), "err": launch.ends_of(ended.stderr)}
         facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
         if ended.output_exceeded:
             text = f"it printed more than {kind.output_limit_bytes} bytes"
@@ -255,20 +261,6 @@ class CommandCells:
         except SpecError as error:
             return values, {}, [*missing, GateFinding("no-value", str(error))]
         return {**values, **found}, bounds, missing
-
-    def _count_failures(
-        self, kind: Command, label: str, candidate: Candidate, ended: Ended
-    ) -> None:
-        """CommandFailed when one candidate's runs fail again and again."""
-        key = (label, candidate.label)
-        failure = "" if kind.ignore_exit else ended.failure(kind.ok_exit)
-        self._failures[key] = self._failures[key] + 1 if failure else 0
-        if self._failures[key] >= ATTEMPTS_MAX:
-            raise CommandFailed(
-                f"{label} {failure} {ATTEMPTS_MAX} times in a row under {candidate.label}:\n"
-                f"{ended.last_lines(20)}",
-                "run it by hand under that scheduler, or allow it: --ok-exit STATUS",
-            )
 
     def _rehearse(self, label: str, kind: Command) -> Rehearsal:
         """One run, not measured: does it start, end, print its metrics and use the queues?"""
@@ -401,10 +393,3 @@ def _moved(queues: Sequence[str]) -> dict[str, tuple[int, int]]:
 def _primary(session: IoSession, label: str) -> str:
     workloads = session.admitted.experiment.workloads
     return next(each.metric for each in workloads if each.label == label)
-
-
-def _ends(text: bytes) -> bytes:
-    """The first and last MiB of an output."""
-    if len(text) <= 2 * KEPT_OUTPUT_BYTES:
-        return text
-    return text[:KEPT_OUTPUT_BYTES] + b"\n[...]\n" + text[-KEPT_OUTPUT_BYTES:]
