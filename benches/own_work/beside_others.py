@@ -1,12 +1,14 @@
-"""Our figures beside hyperfine's and `perf bench sched`'s, measured alternately.
+"""Our figures beside those of hyperfine, fio, `perf bench sched` and cyclictest, alternately.
 
-    python benches/own_work/beside_others.py [ROUNDS]
+    sudo python benches/own_work/beside_others.py [ROUNDS]
 
-Prints the median and the range of each, and the ratio of the medians.
+Prints the median and the range of each, the ratio of the medians, and whether the ranges overlap.
+A program that is not installed is omitted with a word.
 """
 
 import json
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -14,6 +16,8 @@ import tempfile
 from pathlib import Path
 
 from schedlab import _core
+from schedlab.kinds.cpu_mix import quantiles, shifted
+from schedlab.kinds.fio_job import FioJob
 from schedlab.run import launch
 
 COMMAND = ["/bin/sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done"]
@@ -86,22 +90,98 @@ def perf_s(*arguments):
     return float(re.search(r"Total time: ([0-9.]+)", done.stdout)[1])
 
 
+FIO_JOB = """[reader]
+rw=randread
+bs=4k
+size=64m
+ioengine=io_uring
+iodepth=8
+direct=1
+runtime=2
+time_based
+"""
+
+
+def our_fio_iops(place):
+    """A fio job as a workload: started by us, its numbers read by us."""
+    kind = FioJob(job_file=str(place / "job.fio"))
+    order = launch.Launch(kind.command(), place, {"PATH": "/usr/bin:/bin"})
+    ended = launch.run(order, launch.WorkGroup(None, "bench"))
+    return kind.values_of(ended.stdout)[0]["reader.read.iops"]
+
+
+def fio_iops(place):
+    """The same job by fio alone; the number that it prints for people."""
+    done = subprocess.run(
+        ["fio", "--output-format=terse", "--terse-version=3", place / "job.fio"],
+        cwd=place, capture_output=True, text=True, check=True, start_new_session=True,
+    )  # fmt: skip
+    return float(done.stdout.splitlines()[-1].split(";")[7])
+
+
+PERIOD_US, CYCLES = 2_000, 1_000
+
+
+def our_wakeup_us():
+    """Mean lateness of a periodic FIFO task."""
+    window_ns = PERIOD_US * 1000 * CYCLES
+    role = {"kind": "periodic", "period_ns": PERIOD_US * 1000, "work_ns": 1}
+    scheduling = {"policy": "fifo", "nice": 0, "priority": 20}
+    group = {"name": "work", "role": role, "tasks": 1, "scheduling": scheduling}
+    job = {"groups": [group], "ramp_ns": 0, "window_ns": window_ns, "spin_ns_per_1000": 500.0,
+           "cpus": [0], "seed": 1}  # fmt: skip
+    mix = _core.CpuMix(json.dumps(job))
+    mix.start()
+    while not mix.wait(0.5):
+        pass
+    rows = json.loads(mix.finish())["groups"][0]["response"]
+    return quantiles(shifted(rows, 0), "late")[0]["late_ns_mean"] / 1e3
+
+
+def cyclictest_us():
+    """`cyclictest`, one FIFO thread on the same CPU: its mean."""
+    words = ["cyclictest", "-q", "-m", "-p", "20", "-a", "0", "-t", "1"]
+    words += ["-i", str(PERIOD_US), "-l", str(CYCLES)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return float(re.search(r"Avg:\s*([0-9.]+)", done.stdout)[1])
+
+
+def pairs_in(place):
+    """Name -> (our measurement, the other's), of programs that are installed."""
+    (place / "job.fio").write_text(FIO_JOB)
+    pairs = {
+        "command [ms]: ours / hyperfine": (our_elapsed_ms, hyperfine_ms),
+        "job [IOPS]: ours / fio": (lambda: our_fio_iops(place), lambda: fio_iops(place)),
+        "pipe [s]: ours / perf bench": (our_pipe_s, perf_pipe_s),
+        "messaging [s]: ours / perf bench": (our_messaging_s, perf_messaging_s),
+        "FIFO wake-up, mean [us]: ours / cyclictest": (our_wakeup_us, cyclictest_us),
+    }
+    for name in list(pairs):
+        program = name.rpartition("/ ")[2].split()[0]
+        if shutil.which(program) is None:
+            print(f"{name}: {program} is not installed")
+            del pairs[name]
+    return pairs
+
+
 def main():
     """Alternate, then print."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-    pairs = {
-        "command [ms]: ours / hyperfine": (our_elapsed_ms, hyperfine_ms),
-        "pipe [s]: ours / perf bench": (our_pipe_s, perf_pipe_s),
-        "messaging [s]: ours / perf bench": (our_messaging_s, perf_messaging_s),
-    }
-    for name, both in pairs.items():
-        rows = [tuple(one() for one in both) for _ in range(rounds)]
-        texts = []
-        for values in zip(*rows, strict=True):
-            median = statistics.median(values)
-            texts.append(f"{median:.4g} ({min(values):.4g} to {max(values):.4g})")
-        medians = [statistics.median(values) for values in zip(*rows, strict=True)]
-        print(f"{name}: {' / '.join(texts)}; ratio {medians[0] / medians[1]:.2f}")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        for name, both in pairs_in(Path(place)).items():
+            rows = [tuple(one() for one in both) for _ in range(rounds)]
+            columns = list(zip(*rows, strict=True))
+            ours, theirs = (
+                f"{statistics.median(each):.4g} ({min(each):.4g} to {max(each):.4g})"
+                for each in columns
+            )
+            medians = [statistics.median(each) for each in columns]
+            overlap = max(map(min, columns)) <= min(map(max, columns))
+            print(
+                f"{name}: {ours} / {theirs}; ratio {medians[0] / medians[1]:.2f}, ranges "
+                f"{'overlap' if overlap else 'DO NOT OVERLAP'}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -149,7 +149,6 @@ def test_the_first_metric_decides():
         ({"argv": ["true"], "extract": ["a:s=stdout~(a)(b)"]}, "has 2 groups"),
         ({"argv": ["true"], "extract": ["a:s=stdout~(a)", "a:s=stdout~(b)"]}, "called 'a'"),
         ({"argv": ["true"], "copy_in": "/no/such/tree"}, "does not exist"),
-        ({"argv": ["true"], "fresh": "run"}, "nothing to copy"),
     ],
 )
 def test_bad_commands_are_refused_before_anything_happens(parameters, why):
@@ -204,3 +203,57 @@ def test_requests_that_were_not_finished_make_a_quantile_a_bound():
     assert bounds["response_ns_p99"] == "at-least"
     assert few["response_ns_p99"] <= 110
     assert taken([3.0], "only") == 3.0
+
+
+def test_another_program_or_tree_than_was_measured_is_said(tmp_path):
+    program, tree = tmp_path / "program", tmp_path / "tree"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    tree.mkdir()
+    (tree / "a").write_text("1")
+    work = OwnWork([str(program)], parameters={"copy_in": str(tree)})
+    kind = typed(workload_of(work))
+    assert kind.notes("w") == ()
+    (tree / "a").write_text("2")
+    program.write_text("#!/bin/sh\ntrue\n")
+    assert [note.split(" ", 2)[2] for note in kind.notes("w")] == [
+        "is not the program that was measured at first", "is not what was measured at first",
+    ]  # fmt: skip
+
+
+def test_no_secret_of_the_environment_is_stored(monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "secret")
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    work = OwnWork(["/bin/true"], parameters={"environment": {"GIVEN": "told"}})
+    facts = typed(workload_of(work)).environment_facts()
+    assert "MY_TOKEN" in facts["names"]
+    assert "secret" not in str(facts)
+    assert facts["values"]["OMP_NUM_THREADS"] == "2"
+    assert facts["values"]["GIVEN"] == "told"
+
+
+def test_nice_values_and_real_time_name_what_limits_them(monkeypatch, tmp_path):
+    from schedlab.run.backends import cpu_notes
+
+    files = {"sched_autogroup_enabled": "1", "sched_rt_runtime_us": "950000",
+             "sched_rt_period_us": "1000000"}  # fmt: skip
+    for name, value in files.items():
+        (tmp_path / name).write_text(value)
+    monkeypatch.setattr(cpu_notes, "PROC", tmp_path)
+    monkeypatch.setattr(cpu_notes, "FAIR_SERVER", tmp_path / "none")
+    monkeypatch.setattr(cpu_notes, "AUTOGROUP_KNOB", tmp_path / "sched_autogroup_enabled")
+
+    def notes(policies, **parameters):
+        made = [policy_of(each) for each in parse_policies(policies)]
+        kind = typed(Workload("w", "cpu-command", "elapsed_s", {"argv": ["true"], **parameters}))
+        return cpu_notes.notes_of(made, [kind])
+
+    assert notes("other,batch") == []
+    assert "only among the tasks of one session" in notes("other,other:nice=5")[0]
+    assert notes("other:autogroup=off,other:nice=5,autogroup=off") == []
+    assert "as much of the CPUs as the session of the load" in notes("other", load=4)[0]
+    assert notes("other:autogroup=shared", load=4) == []
+    (line,) = notes("other,fifo")
+    assert "fifo: ordinary tasks keep a share of each CPU: 5% by RT throttling" in line
+    (tmp_path / "sched_rt_runtime_us").write_text("-1")
+    assert notes("other,fifo") == []

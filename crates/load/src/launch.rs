@@ -64,6 +64,9 @@ pub struct Order {
     /// CPUs that it may use; empty: all.
     #[serde(default)]
     pub cpus: Vec<usize>,
+    /// It stays in the caller's session, and so in its autogroup.
+    #[serde(default)]
+    pub same_session: bool,
 }
 
 /// How a program ended, and what it and the children that it awaited used.
@@ -112,10 +115,11 @@ struct Prepared {
     user: Option<User>,
     scheduling: Option<Attributes>,
     cpus: Option<libc::cpu_set_t>,
+    same_session: bool,
 }
 
 impl Launched {
-    /// Starts the program in a session of its own.
+    /// Starts the program, in a session of its own unless the order says otherwise.
     pub fn start(order: &Order) -> Result<Self, Refusal> {
         let prepared = prepare(order)?;
         let argv = pointers(&prepared.argv);
@@ -236,6 +240,7 @@ fn prepare(order: &Order) -> Result<Prepared, Refusal> {
         user: order.user.clone(),
         scheduling: order.scheduling,
         cpus: (!order.cpus.is_empty()).then(|| cpu_set(&order.cpus)),
+        same_session: order.same_session,
     })
 }
 
@@ -296,7 +301,9 @@ fn settle(prepared: &Prepared) -> Result<(), (i32, i32)> {
     }
     // SAFETY: system calls on the child's own state.
     unsafe {
-        libc::setsid();
+        if !prepared.same_session {
+            libc::setsid();
+        }
         for signal in 1..32 {
             libc::signal(signal, libc::SIG_DFL);
         }
@@ -365,6 +372,7 @@ mod tests {
             user: None,
             scheduling: None,
             cpus: vec![],
+            same_session: false,
         }
     }
 

@@ -41,6 +41,8 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
     kinds = _typed_kinds(experiment)
     _check_stopping(experiment)
     programs = tuple(dict.fromkeys(line for kind in kinds.values() for line in kind.programs()))
+    labelled = {label: kind for (label, _), kind in kinds.items()}
+    notes = [note for label, kind in labelled.items() for note in kind.notes(label)]
     resolved = targets.resolve(experiment, kinds.values(), permission)
     admitted = Admitted(
         experiment=experiment,
@@ -49,7 +51,7 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
         queues=resolved.queues,
         writes=resolved.writes,
         programs=programs,
-        notes=resolved.notes,
+        notes=tuple(dict.fromkeys((*resolved.notes, *notes))),
     )
     _check_trust(admitted)
     return admitted

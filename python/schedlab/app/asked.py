@@ -28,6 +28,7 @@ _PARAMETERS = {
     "timeout": "timeout_s", "clear_env": "clear_environment", "ignore_exit": "ignore_exit",
     "keep_daemons": "keep_daemons", "output_limit": "output_limit_bytes", "cache": "cache",
     "sync": "sync", "settle": "settle_s", "fresh": "fresh", "anyway": "anyway",
+    "warm_up": "warm_up",
 }  # fmt: skip
 
 

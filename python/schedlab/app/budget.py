@@ -62,9 +62,7 @@ def pilot_plan(experiment: Experiment) -> Plan:
     budget_s = experiment.stopping.budget_s
     seconds = PILOT_SHARE * budget_s / max(len(plan.cells), 1) - RUN_OVERHEAD_S
     usual = {work.label: usual_seconds(work) for work in experiment.workloads}
-    short = {
-        work.label: max(KINDS[work.kind].shortest_s, seconds) for work in experiment.workloads
-    }
+    short = {work.label: max(KINDS[work.kind].shortest_s, seconds) for work in experiment.workloads}
     return Plan(
         tuple(
             replace(cell, seconds=short[cell.workload])

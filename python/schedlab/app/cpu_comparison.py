@@ -12,10 +12,11 @@ from schedlab.app.admit import admit
 from schedlab.app.measure import SILENT, Observer, opened
 from schedlab.app.own_work import OwnWork, workload_of
 from schedlab.errors import SpecError
-from schedlab.kinds import KINDS, declared, nearest
+from schedlab.kinds import KINDS, declared, nearest, typed
 from schedlab.kinds.cpu_mix import CpuMixKind
 from schedlab.run.admitted import Permission
-from schedlab.run.backends.cpu_policy import parse_policies
+from schedlab.run.backends.cpu_notes import notes_of
+from schedlab.run.backends.cpu_policy import parse_policies, policy_of
 from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target, Workload
 from schedlab.store.files import write_atomic
 
@@ -61,7 +62,9 @@ def policy_comparison(
     works = _workloads(load)
     asked = policies.count(",") + 1
     merged = len(candidates) < asked and not any("=" in word for word in policies.split(","))
-    notes = ("policies with the same effective quantum are measured once",) if merged else ()
+    notes = ["policies with the same effective quantum are measured once"] if merged else []
+    typed_works = [typed(work) for work in works]
+    notes += notes_of([policy_of(each) for each in candidates], typed_works)
     return Experiment(
         title=f"CPU policies: {', '.join(each.label for each in works)}",
         kind="cpu",
@@ -74,7 +77,7 @@ def policy_comparison(
         margin=margin,
         aa_arm=aa_arm,
         objective=goal,
-        notes=notes,
+        notes=tuple(notes),
         metrics=declared(works),
     )
 

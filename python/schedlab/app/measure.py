@@ -280,5 +280,7 @@ def reproduce(
         stopping = replace(experiment.stopping, budget_s=0.0, blocks=max(1, blocks))
         experiment = replace(experiment, stopping=stopping)
     admitted = admit(experiment, permission or Permission(trust=False))
+    for note in admitted.notes:
+        observer.report(note)
     folder = create(admitted, Path(out) if out else default_folder("reproduce"))
     return first, measure(admitted, folder, observer=observer)

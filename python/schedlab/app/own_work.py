@@ -16,7 +16,9 @@ from schedlab.app.comparison import Place, candidates_of, target_of
 from schedlab.app.measure import SILENT, Observer, opened
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared
+from schedlab.kinds.command import sha256_of_tree
 from schedlab.kinds.fio_job import jobs_of
+from schedlab.kinds.launching import sha256_of_program
 from schedlab.run.admitted import Admitted
 from schedlab.spec import Experiment, Objective, Stopping, Workload
 from schedlab.spec.output_metrics import BUILT_IN, parse_output_metric
@@ -66,8 +68,13 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
         parameters["shell"], label = " ".join(work.argv), "command"
     elif work.argv:
         parameters["argv"], label = list(work.argv), Path(work.argv[0]).name
+        if digest := sha256_of_program(work.argv):
+            parameters["program_sha256"] = digest
     else:
         raise SpecError("there is no command", "write it last: schedlab compare … -- COMMAND ARG…")
+    copied = Path(str(parameters.get("copy_in") or ""))
+    if parameters.get("copy_in") and copied.exists():
+        parameters["copy_in_sha256"] = sha256_of_tree(copied)
     usual = KINDS[kind].metrics
     metric = names[0] if names else (usual[0] if usual else "")
     others = [*names[1:], *(name for name in usual[:3] if name != metric)]
@@ -120,9 +127,10 @@ def comparison_of(
     seed: int | None = None,
 ) -> Experiment:
     """The experiment; SpecError or HostError naming what cannot be."""
-    if place.device:
+    if place.device and not place.destroy_data:
         raise SpecError(
-            f"--device {place.device}: a command works on files", "use --scratch or --directory"
+            f"--device {place.device}: nobody can hold a command to reading it",
+            f"--destroy-data {place.device} gives its data up; --directory DIR works on files",
         )
     target = target_of(place)
     named = candidates_of(schedulers, labels, target)

@@ -12,6 +12,7 @@ from pathlib import Path
 from schedlab.errors import HostError, SpecError
 from schedlab.host import devices, knobs, scratch
 from schedlab.kinds import WorkloadKind, nearest
+from schedlab.kinds.command import Command
 from schedlab.run.admitted import Permission
 from schedlab.run.backends.io import AS_IS, emulation_of
 from schedlab.spec import Candidate, Experiment, Target
@@ -105,6 +106,8 @@ def _scratch(
 ) -> Resolution:
     target = experiment.target
     scratch.require_root()
+    if target.filesystem == "none":
+        _check_bare('filesystem = "none"', kinds)
     scratch.check_space(Path(target.path or "/var/tmp"), target.size_bytes)
     size = size_text(target.size_bytes)
     return Resolution(writes=(f"a temporary file of {size} in {target.path or '/var/tmp'}",))
@@ -116,9 +119,26 @@ def _emulated(
     from schedlab.host.emulated import require_fuse
 
     scratch.require_root()
+    if experiment.target.filesystem == "none":
+        _check_bare('filesystem = "none"', kinds)
     require_fuse()
     emulation_of(experiment.target).describe()
     return Resolution(writes=("the memory of an emulated device",))
+
+
+def _check_bare(where: str, kinds: Iterable[WorkloadKind]) -> None:
+    """A command may use a bare device as it likes; other workloads may need a file system."""
+    for kind in kinds:
+        if kind.needs_files and not isinstance(kind, Command):
+            raise SpecError(
+                f"{where}: {kind.kind} needs a file system, and this is a bare device",
+                "use --scratch or --directory",
+            )
+        if isinstance(kind, Command) and (kind.copy_in or kind.fresh != "never"):
+            raise SpecError(
+                f"{where}: a bare device has no file system to copy to",
+                "omit --copy-in and --fresh, or use --scratch SIZE --fs ext4",
+            )
 
 
 def _device(
@@ -127,11 +147,7 @@ def _device(
     """A device is written to only with a consent; one in use is loaded only with a yes."""
     path = experiment.target.path
     name = knobs.device_name(path)
-    if any(kind.needs_files for kind in kinds):
-        raise SpecError(
-            f"{path}: a workload needs a file system, and this is a bare device",
-            "use --scratch or --directory",
-        )
+    _check_bare(path, kinds)
     writing = any(kind.writes() for kind in kinds)
     if not writing:
         reasons = devices.reasons_against_writing(path)
@@ -163,6 +179,12 @@ def _directory(
     if all(kind.brings_files for kind in kinds):
         if not path.is_dir():
             raise HostError(f"{path} is not a directory", f"mkdir -p {path}")
+        for kind in kinds:
+            if isinstance(kind, Command) and kind.fresh != "never" and not kind.copy_in:
+                raise SpecError(
+                    f"{path}: fresh = {kind.fresh!r} has nothing to copy there",
+                    "name it: --copy-in DIR; a file system of yours is never made again",
+                )
         writes: tuple[str, ...] = (f"whatever the commands write in {path}",)
     else:
         scratch.check_space(path, target.size_bytes)

@@ -27,6 +27,8 @@ started_options = together(
     click.option("--shell", is_flag=True, help="COMMAND is a line for /bin/sh."),
     click.option("--keep-daemons", is_flag=True, help="Leave to --conclude what it left running."),
     click.option("--output-limit", type=Size(), help="End a run that prints more (64M)."),
+    click.option("--warm-up", type=click.IntRange(0, 100), metavar="N",
+                 help="Unmeasured runs of every candidate at the start (0)."),
     click.option("--rehearse", is_flag=True, help="Run it once, show what is known, and stop."),
 )  # fmt: skip
 file_options = together(
@@ -37,6 +39,7 @@ file_options = together(
                  help="Whether writing out its dirty data counts (inside)."),
     click.option("--settle", type=Duration(), help="Wait at most so long for quiet disks (30s)."),
     click.option("--copy-in", type=PATH, help="File or directory to copy to the target."),
-    click.option("--fresh", type=click.Choice(["never", "run"]), help="When to copy again."),
+    click.option("--fresh", type=click.Choice(["never", "block", "run"]),
+                 help="When to make the file system and copy again."),
     click.option("--anyway", is_flag=True, help="Measure it though it uses no switched disk."),
 )  # fmt: skip

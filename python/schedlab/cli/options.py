@@ -55,7 +55,7 @@ target_options = together(
     click.option("--scratch", type=Size(), help="A temporary loop device of this size (1G)."),
     click.option("--scratch-directory", type=PATH, default=Path("/var/tmp"), show_default=True,
                  help="Where the temporary file is: the disk below takes part."),
-    click.option("--fs", type=click.Choice(["ext4", "xfs", "btrfs"]), help="Its file system."),
+    click.option("--fs", type=click.Choice(["ext4", "xfs", "btrfs", "none"]), help="Its file system."),
     click.option("--model", help="An emulated device (see `schedlab device list`)."),
     click.option("--queue-depth", type=click.IntRange(1, 128), help="Its commands at a time."),
     click.option("--dilate", type=click.FloatRange(1), default=1.0, help="Its time, so slowed."),

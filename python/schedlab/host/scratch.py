@@ -24,9 +24,9 @@ _POOL_BYTES = 16 << 20
 _HIGHEST_LOOP = 1 << 16
 # No discard, which would punch holes into the backing file; nothing left to write in background.
 _MKFS_OPTIONS = {
-    "ext4": ("-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"),
-    "xfs": ("-K",),
-    "btrfs": ("-K",),
+    "ext4": ("-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"),
+    "xfs": ("-f", "-K"),
+    "btrfs": ("-f", "-K"),
 }
 
 
@@ -180,7 +180,17 @@ def _fill(descriptor: int, size_bytes: int, directory: Path) -> None:
 
 
 def make_filesystem(log: Journal, device: str, kind: str, where: Path) -> None:
-    """Format `device` (an own scratch device) and mount it on `where`. HostError otherwise."""
+    """Format `device` (a scratch device) and mount it on `where`. HostError otherwise."""
+    format_device(device, kind)
+    log.append("own", what="mount", path=str(where))
+    try:
+        owned.mount(device, where, kind)
+    except OSError as error:
+        raise HostError(f"cannot mount {device} as {kind}: {error.strerror}") from error
+
+
+def format_device(device: str, kind: str) -> None:
+    """A new file system on a device of ours, whatever was there; HostError when that fails."""
     program = shutil.which(f"mkfs.{kind}", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if program is None:
         raise HostError(f"mkfs.{kind} is not installed", "apt install e2fsprogs xfsprogs")
@@ -188,8 +198,3 @@ def make_filesystem(log: Journal, device: str, kind: str, where: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise HostError(f"{program} {device}: {done.stderr.strip()}")
-    log.append("own", what="mount", path=str(where))
-    try:
-        owned.mount(device, where, kind)
-    except OSError as error:
-        raise HostError(f"cannot mount {device} as {kind}: {error.strerror}") from error

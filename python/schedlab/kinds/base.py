@@ -56,6 +56,10 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def check(self, label: str) -> None:
         """SpecError or HostError for parameters that do not fit together, or programs missing."""
 
+    def notes(self, label: str) -> tuple[str, ...]:
+        """What a user should know first: a program that is not the one that was measured."""
+        return ()
+
     def estimate_s(self) -> float:
         """Estimated time of one run."""
         return 1.0

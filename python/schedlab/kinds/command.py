@@ -5,6 +5,8 @@ Run by `run/backends/io_commands.py`, which knows the order of its phases.
 
 from __future__ import annotations
 
+import hashlib
+import os
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -28,9 +30,11 @@ class Command(Launching, frozen=True):
     `cache` is the state of the page cache at the start: `cold` empties it for the target alone,
     `drop` for the whole machine, `warm` reads the files of the target. `sync` says whether writing
     out what the command left dirty is inside its time. `copy_in` is copied to the target once, or
-    with `fresh = "run"` before every run, after everything else there was removed. `settle_s` is
-    how long the queues may take to fall silent before a run. `anyway` measures a command that
-    moves nothing on the switched queues.
+    as often as `fresh` says: before every run, or the first run of every block. A temporary or
+    emulated device then gets a new file system, too; what `setup` wrote there is lost. `settle_s`
+    is how long the queues may take to fall silent before a run. `anyway` measures a command that
+    moves nothing on the switched queues. On a bare device (`filesystem = "none"`, or a device that
+    may be overwritten) the command finds it as `@device@` and `SCHEDLAB_DEVICE`.
     """
 
     kind: ClassVar[str] = "command"
@@ -41,7 +45,8 @@ class Command(Launching, frozen=True):
     sync: Literal["inside", "outside"] = "inside"
     settle_s: Annotated[float, Meta(gt=0)] = 30.0
     copy_in: str = ""
-    fresh: Literal["never", "run"] = "never"
+    copy_in_sha256: str = ""
+    fresh: Literal["never", "block", "run"] = "never"
     anyway: bool = False
 
     def programs(self) -> tuple[str, ...]:
@@ -54,8 +59,13 @@ class Command(Launching, frozen=True):
         super().check(label)
         if self.copy_in and not Path(self.copy_in).exists():
             raise SpecError(f"{label}: {self.copy_in} does not exist", "name a file or directory")
-        if self.fresh == "run" and not self.copy_in:
-            raise SpecError(f"{label}: fresh = 'run' has nothing to copy", "name it: copy_in = DIR")
+
+    def notes(self, label: str) -> tuple[str, ...]:
+        """Whether program or copied files are others than were measured."""
+        found = super().notes(label)
+        if self.copy_in_sha256 and self.copy_in_sha256 != sha256_of_tree(Path(self.copy_in)):
+            found = (*found, f"{label}: {self.copy_in} is not what was measured at first")
+        return found
 
     def check_room(self, label: str, size_bytes: int) -> None:
         """SpecError when `copy_in` does not fit into a target of that size."""
@@ -66,6 +76,20 @@ class Command(Launching, frozen=True):
                 f"the target {size_text(size_bytes)}",
                 "use a larger --scratch",
             )
+
+
+def sha256_of_tree(path: Path) -> str:
+    """The SHA-256 of a file, or of names and contents of all files below a directory."""
+    whole = hashlib.sha256()
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    for each in files:
+        whole.update(f"{each.relative_to(path)}\0".encode())
+        if each.is_symlink():
+            whole.update(os.fsencode(each.readlink()))
+        elif each.is_file():
+            with each.open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.hexdigest()
 
 
 def tree_bytes(path: Path) -> int:

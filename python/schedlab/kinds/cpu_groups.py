@@ -9,9 +9,9 @@ from msgspec import Meta
 from schedlab.errors import SpecError
 from schedlab.kinds import latency
 from schedlab.kinds.cpu_mix import (
-    CpuMixKind,
     Micros,
     Mixed,
+    PeriodicKind,
     TaskGroup,
     quantile_names,
     quantiles,
@@ -21,7 +21,7 @@ from schedlab.kinds.resolved import Outcome
 Weight = Annotated[int, Meta(ge=1, le=10_000)]
 
 
-class Groups(CpuMixKind, frozen=True):
+class Groups(PeriodicKind, frozen=True):
     """One cpu cgroup per weight, with hogs (as many as CPUs) and a sleeper in each."""
 
     kind: ClassVar[str] = "groups"
@@ -43,16 +43,11 @@ class Groups(CpuMixKind, frozen=True):
     def work(self, cpu_count: int) -> list[TaskGroup]:
         """Hogs and a sleeper of each group."""
         hog = {"kind": "hog", "work_ns": 100_000}
-        sleeper = {
-            "kind": "periodic",
-            "period_ns": int(self.period_us * 1e3),
-            "work_ns": int(self.work_us * 1e3),
-        }
         made = []
         for number, weight in enumerate(self.weights):
             place = {"weight": weight, "cgroup": f"group{number}"}
             made.append(TaskGroup(f"hogs {number}", hog, cpu_count, **place))  # type: ignore[arg-type]
-            made.append(TaskGroup(f"sleepers {number}", sleeper, 1, **place))  # type: ignore[arg-type]
+            made.append(TaskGroup(f"sleepers {number}", self.periodic(), 1, **place))  # type: ignore[arg-type]
         return made
 
     def outcome(self, mixed: Mixed) -> Outcome:

@@ -86,6 +86,38 @@ class CpuMixKind(WorkloadKind, frozen=True):
         raise NotImplementedError(self.kind)
 
 
+class PeriodicKind(CpuMixKind, frozen=True):
+    """Tasks that want `work_us` of CPU every `period_us`, at planned times."""
+
+    period_us: Micros = 10_000.0
+    work_us: Micros = 1_000.0
+
+    def periodic(self) -> dict[str, Any]:
+        """The role of such a task."""
+        return {
+            "kind": "periodic",
+            "period_ns": int(self.period_us * 1e3),
+            "work_ns": int(self.work_us * 1e3),
+        }
+
+
+def answered(
+    mixed: Mixed,
+    metrics: Mapping[str, float],
+    bounds: Mapping[str, str],
+    **histograms: latency.Rows,
+) -> Outcome:
+    """The outcome of tasks that answered requests: these metrics, their CPU time, the load's work,
+    and the bins of their response times."""
+    work = mixed.groups["work"]
+    return Outcome(
+        with_load(mixed, {**metrics, "cpu_s": work["cpu_ns"] / 1e9}),
+        {"unfinished": work["unfinished"]},
+        histograms={"latency_ns": work["response"], **histograms},
+        bounds=bounds,
+    )
+
+
 def with_load(mixed: Mixed, metrics: Mapping[str, float]) -> dict[str, float]:
     """The metrics, and what the load got done meanwhile: pieces of 100 µs per second."""
     load = mixed.groups.get("load")

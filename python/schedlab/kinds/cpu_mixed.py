@@ -6,19 +6,18 @@ from typing import ClassVar
 
 from schedlab.kinds.cpu_mix import (
     Count,
-    CpuMixKind,
-    Micros,
     Mixed,
+    PeriodicKind,
     TaskGroup,
+    answered,
     quantile_names,
     quantiles,
     shifted,
-    with_load,
 )
 from schedlab.kinds.resolved import Outcome
 
 
-class MixedWork(CpuMixKind, frozen=True):
+class MixedWork(PeriodicKind, frozen=True):
     """`tasks` periodic tasks; lateness is the response time beyond the work itself."""
 
     kind: ClassVar[str] = "mixed"
@@ -27,19 +26,15 @@ class MixedWork(CpuMixKind, frozen=True):
     )  # fmt: skip
 
     tasks: Count = 1
-    period_us: Micros = 10_000.0
-    work_us: Micros = 1_000.0
     seconds: float = 12.0
 
     def work(self, cpu_count: int) -> list[TaskGroup]:
         """The interactive tasks."""
-        times = {"period_ns": int(self.period_us * 1e3), "work_ns": int(self.work_us * 1e3)}
-        return [TaskGroup("work", {"kind": "periodic", **times}, self.tasks)]
+        return [TaskGroup("work", self.periodic(), self.tasks)]
 
     def outcome(self, mixed: Mixed) -> Outcome:
         """Lateness and response time."""
-        work = mixed.groups["work"]
-        late, _ = quantiles(shifted(work["response"], int(self.work_us * 1e3)), "lateness")
-        response, _ = quantiles(work["response"], "response")
-        metrics = {**late, **response, "cpu_s": work["cpu_ns"] / 1e9}
-        return Outcome(with_load(mixed, metrics), {}, histograms={"latency_ns": work["response"]})
+        rows = mixed.groups["work"]["response"]
+        late, late_bounds = quantiles(shifted(rows, int(self.work_us * 1e3)), "lateness")
+        response, bounds = quantiles(rows, "response")
+        return answered(mixed, {**late, **response}, {**late_bounds, **bounds})

@@ -16,9 +16,9 @@ from schedlab.kinds.cpu_mix import (
     Micros,
     Mixed,
     TaskGroup,
+    answered,
     quantile_names,
     quantiles,
-    with_load,
 )
 from schedlab.kinds.resolved import Outcome
 
@@ -50,13 +50,8 @@ class Wakeup(CpuMixKind, frozen=True):
         """Response times and wake-up latencies; requests that were not finished are bounds."""
         work = mixed.groups["work"]
         response, bounds = quantiles(work["response"], "response", work["unfinished"])
-        wakeup, _ = quantiles(work["wakeup"], "wakeup")
-        metrics = {**response, **wakeup, "cpu_s": work["cpu_ns"] / 1e9}
+        wakeup, wakeup_bounds = quantiles(work["wakeup"], "wakeup")
+        metrics = {**response, **wakeup}
         if work["units"]:
             metrics["requests_per_s"] = work["units"] / mixed.window_s
-        return Outcome(
-            with_load(mixed, metrics),
-            {"unfinished": work["unfinished"]},
-            histograms={"latency_ns": work["response"], "wakeup_ns": work["wakeup"]},
-            bounds=bounds,
-        )
+        return answered(mixed, metrics, {**bounds, **wakeup_bounds}, wakeup_ns=work["wakeup"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -75,7 +76,7 @@ class FioJob(Command, frozen=True):
         if shutil.which("fio") is None:
             raise HostError(f"{label}: fio is not installed", "apt install fio")
         for section, options in _sections(path):
-            _check_options(f"{label}: {path}: [{section}]", options)
+            _check_options(f"{label}: {path}: [{section}]", options, self.environment)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if self.job_sha256 and digest != self.job_sha256:
             raise SpecError(
@@ -151,16 +152,27 @@ def _sections(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
         yield section, {key: value or "1" for key, value in parser.items(section)}
 
 
-def _check_options(where: str, options: Mapping[str, str]) -> None:
+def _check_options(where: str, options: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """SpecError for what is ours to do, and for files elsewhere; fio replaces ${NAME} itself."""
+
+    def value_of(match: re.Match[str]) -> str:
+        if match[1] in ("SCHEDLAB_DEVICE", "SCHEDLAB_DIRECTORY"):
+            return "."
+        return {**os.environ, **environment}.get(match[1], "")
+
+    if any(key.startswith("include ") for key in options):
+        raise SpecError(f"{where}: include is refused", "write its jobs into this file")
     for key, hint in _REFUSED.items():
         if key in options:
             raise SpecError(f"{where}: {key} is refused", hint)
     for key in ("filename", "directory"):
-        for name in re.split(r"(?<!\\):", options.get(key, "")):
+        text = re.sub(r"\$\{(\w+)\}", value_of, options.get(key, ""))
+        for name in re.split(r"(?<!\\):", text):
             if Path(name).is_absolute() or ".." in Path(name).parts:
                 raise SpecError(
                     f"{where}: {key} = {name} is outside of the target",
-                    f"omit {key}, or use a relative name: fio runs in the target's directory",
+                    f"omit {key}, or use a relative name: fio runs in the target's directory; a "
+                    "bare device is ${SCHEDLAB_DEVICE}",
                 )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pwd
 import re
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -26,6 +27,8 @@ SHELL = "/bin/sh"
 _SHELL_ONLY = re.compile(r"[|&;<>()$`*?#~]|\s")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OUTPUT_LIMIT_BYTES = 64 << 20
+# Variables whose values are stored: no secret is in them.
+_TOLD = re.compile(r"PATH|LANG|(?:LC|OMP|MALLOC|LD)_.*")
 
 
 class Launching(WorkloadKind, frozen=True):
@@ -35,7 +38,9 @@ class Launching(WorkloadKind, frozen=True):
     are shell lines that run once around each opening of the target, `prepare_run` and
     `conclude_run` around each run; their time is in no metric. `@dir@`, `@device@`, `@run@` and
     `@seed@` are replaced in all of them. `timeout_s` 0 is 20 times the rehearsal, at least a
-    minute. `extract` are metrics in the output (spec/output_metrics.py).
+    minute. `warm_up` runs of every candidate come before the first block and are not measured.
+    `extract` are metrics in the output (spec/output_metrics.py). `program_sha256` is that of the
+    program when it was first measured: another one is said.
     """
 
     brings_files: ClassVar[bool] = True
@@ -57,6 +62,7 @@ class Launching(WorkloadKind, frozen=True):
     output_limit_bytes: Annotated[int, Meta(ge=4096)] = OUTPUT_LIMIT_BYTES
     warm_up: Annotated[int, Meta(ge=0, le=100)] = 0
     extract: tuple[str, ...] = ()
+    program_sha256: str = ""
 
     def command(self) -> tuple[str, ...]:
         """What is executed."""
@@ -99,6 +105,12 @@ class Launching(WorkloadKind, frozen=True):
             raise SpecError(f"{label}: stdin {self.stdin} is not a file", "name a readable file")
         self._check_metrics(label)
 
+    def notes(self, label: str) -> tuple[str, ...]:
+        """Whether the program is another one than was measured."""
+        if not self.program_sha256 or self.program_sha256 == sha256_of_program(self.argv):
+            return ()
+        return (f"{label}: {self.argv[0]} is not the program that was measured at first",)
+
     def environment_of(self, facts: Mapping[str, str]) -> dict[str, str]:
         """All that the command gets; `facts` are the SCHEDLAB_… of the run."""
         kept = {} if self.clear_environment else dict(os.environ)
@@ -108,6 +120,12 @@ class Launching(WorkloadKind, frozen=True):
             kept |= {"HOME": entry.pw_dir, "USER": self.user, "LOGNAME": self.user,
                      "SHELL": entry.pw_shell}  # fmt: skip
         return {**kept, "LC_ALL": "C.UTF-8", **self.environment, **facts}
+
+    def environment_facts(self) -> dict[str, object]:
+        """What is stored of the environment: all names, values only of what changes speed."""
+        environment = self.environment_of({})
+        told = {k: v for k, v in environment.items() if k in self.environment or _TOLD.fullmatch(k)}
+        return {"names": sorted(environment), "values": told}
 
     def _check_user(self, label: str) -> None:
         try:
@@ -169,6 +187,15 @@ def program_path(program: str, path: str | None = None) -> str | None:
     if "@dir@" in program:
         return program
     return shutil.which(program, path=path or os.environ.get("PATH", _PATH))
+
+
+def sha256_of_program(argv: Sequence[str]) -> str:
+    """The SHA-256 of the file that is executed; empty where there is none to read."""
+    path = program_path(argv[0]) if argv else None
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else ""
+    except OSError:
+        return ""
 
 
 def replaced(text: str, tokens: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from schedlab.report import words
+from schedlab.report.commands import command_lines
 from schedlab.report.texts import Scale
 from schedlab.report.view import View, size_text
 from schedlab.spec import ATTEMPTS_MAX, Fact, Flag
@@ -238,4 +239,4 @@ def design(view: View) -> list[str]:
     lines.append(texts("text.design_margin", margin=texts.margin(experiment.margin)))
     if experiment.blocked:
         lines.append(stopping(view))
-    return [*lines, *noise(view), *experiment.notes]
+    return [*lines, *noise(view), *command_lines(view), *experiment.notes]

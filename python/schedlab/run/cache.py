@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from schedlab.kinds.command import Cache
 
 FILES_MAX = 200_000
+BLKFLSBUF = 0x1261  # include/uapi/linux/fs.h
 _CHUNK_BYTES = 1 << 20
 
 
@@ -42,6 +44,26 @@ def set_cache(
             remount(directory, *mounted)
             return "remounted"
     return f"emptied of {evict(directory)} files"
+
+
+def set_device_cache(cache: Cache, control: Control, device: Path) -> str:
+    """The same for a bare block device, whose cache is that of its own pages."""
+    if cache == "drop":
+        control.drop_caches()
+        return "dropped"
+    if cache == "as-is":
+        return "as-is"
+    handle = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if cache == "cold":
+            fcntl.ioctl(handle, BLKFLSBUF)
+            return "emptied"
+        left = _memory_bytes() // 2
+        while left > 0 and (chunk := os.read(handle, _CHUNK_BYTES)):
+            left -= len(chunk)
+    finally:
+        os.close(handle)
+    return "warm"
 
 
 def remount(directory: Path, device: str, kind: str) -> None:

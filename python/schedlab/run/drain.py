@@ -26,13 +26,28 @@ def syncfs(directory: Path) -> None:
         os.close(handle)
 
 
-def drain(directory: Path, queues: Sequence[str], patience_s: float) -> float:
-    """Sync, then wait until nothing is in flight and no sector moved for 300 ms; seconds it took.
+def flush(target: Path) -> None:
+    """Write out what is dirty on the file system of a directory, or on a block device."""
+    if not target.is_block_device():
+        syncfs(target)
+        return
+    handle = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        raise HostError(f"fsync {target}: {error.strerror}", "see `dmesg`") from error
+    finally:
+        os.close(handle)
 
+
+def drain(target: Path, queues: Sequence[str], patience_s: float) -> float:
+    """Flush `target`, then wait until nothing is in flight and no sector moved for 300 ms.
+
+    Seconds it took.
     GateError `not-quiet` when a queue does not fall silent.
     """
     began = time.monotonic()
-    syncfs(directory)
+    flush(target)
     quiet_since, before = time.monotonic(), _activity(queues)
     while time.monotonic() - quiet_since < QUIET_S:
         if time.monotonic() - began > patience_s:

@@ -17,7 +17,7 @@ from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Run, Workl
 from schedlab.store.folder import Folder
 
 # Gates that say that others used the machine, and how many repeats they may cost.
-BUSY_GATES = frozenset({"others", "steal", "frequency"})
+BUSY_GATES = frozenset({"others", "steal", "frequency", "foreign-io"})
 BUSY_REPEATS_LEAST = 3
 BUSY_REPEATS_SHARE = 0.1
 # A budget may be exceeded by this much rather than stop before a block that was planned.

@@ -12,7 +12,7 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +45,7 @@ class Launch:
     cpus: Sequence[int] = ()
     timeout_s: float | None = None
     output_limit_bytes: int = 64 * MIB
+    same_session: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,30 +146,77 @@ def hierarchy() -> Path | None:
     return None
 
 
-def run(launch: Launch, group: WorkGroup) -> Ended:
+def run(launch: Launch, group: WorkGroup, look: Callable[[], None] = lambda: None) -> Ended:
     """Start a command and await its end, or end it at its limit.
 
-    HostError naming the step when the kernel does not start it so. Ctrl-C ends the command.
+    `look` is called ten times a second meanwhile, and at the end. HostError naming the step when
+    the kernel does not start it so. Ctrl-C ends the command.
     """
-    from schedlab import _core
-
     with _streams(launch.stdin) as streams:
-        order = _order(launch, group, streams)
+        child = _started(launch, group, streams)
         try:
-            child = _core.Launched(json.dumps(order))
-        except OSError as error:
-            raise _refused(error, launch) from error
-        group.started(child.pid())
-        try:
-            timed_out, exceeded, ending = _await(child, launch, streams)
+            timed_out, exceeded, ending = _await(child, launch, streams, look)
         except BaseException:
             group.end()
             raise
         if timed_out or exceeded:
             group.end()
             ending = child.wait(10.0)
-        found = json.loads(ending) if ending else {}
-        stdout, stderr = (_content(fd, launch.output_limit_bytes) for fd in streams[1:])
+        return _ended(ending, launch, streams, timed_out, exceeded)
+
+
+class Running:
+    """A program at work in the background, whose end is looked for now and then."""
+
+    def __init__(self, child: Any, launch: Launch, streams: Sequence[int]) -> None:
+        self._child = child
+        self._launch = launch
+        self._streams = streams
+
+    def ended(self) -> Ended | None:
+        """How it ended; None while it runs."""
+        ending = self._child.wait(0.0)
+        return _ended(ending, self._launch, self._streams) if ending else None
+
+    def kill(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if not self._child.wait(0.0):
+            os.kill(self._child.pid(), number)
+
+    def last_lines(self, count: int) -> str:
+        """What it printed last."""
+        ended = _ended(None, self._launch, self._streams)
+        return ended.last_lines(count)
+
+
+@contextlib.contextmanager
+def background(launch: Launch, group: WorkGroup) -> Iterator[Running]:
+    """A program that runs meanwhile; HostError as of `run`. Whoever asks for it ends it."""
+    with _streams(launch.stdin) as streams:
+        yield Running(_started(launch, group, streams), launch, streams)
+
+
+def _started(launch: Launch, group: WorkGroup, streams: Sequence[int]) -> Any:
+    from schedlab import _core
+
+    order = _order(launch, group, streams)
+    try:
+        child = _core.Launched(json.dumps(order))
+    except OSError as error:
+        raise _refused(error, launch) from error
+    group.started(child.pid())
+    return child
+
+
+def _ended(
+    ending: str | None,
+    launch: Launch,
+    streams: Sequence[int],
+    timed_out: bool = False,
+    exceeded: bool = False,
+) -> Ended:
+    found = json.loads(ending) if ending else {}
+    stdout, stderr = (_content(fd, launch.output_limit_bytes) for fd in streams[1:])
     return Ended(
         elapsed_s=found.get("elapsed_ns", 0) / 1e9,
         status=found.get("status"),
@@ -204,6 +252,13 @@ def launch_of(
     )
 
 
+def ends_of(text: bytes) -> bytes:
+    """The first and last MiB of an output."""
+    if len(text) <= 2 * MIB:
+        return text
+    return text[:MIB] + b"\n[...]\n" + text[-MIB:]
+
+
 def launch_cost_s() -> float:
     """Median time from the fork to the end of `/bin/true`: it is in every elapsed time."""
     group = WorkGroup(None, "cost")
@@ -226,6 +281,7 @@ def _order(launch: Launch, group: WorkGroup, streams: Sequence[int]) -> dict[str
         "cgroups": list(dict.fromkeys([*group.files, *launch.cgroups])),
         "scheduling": launch.scheduling,
         "cpus": list(launch.cpus),
+        "same_session": launch.same_session,
     }
     if launch.user:
         order["user"] = _ids(launch.user)
@@ -243,14 +299,18 @@ def _ids(user: str) -> dict[str, Any] | None:
     return {"uid": entry.pw_uid, "gid": entry.pw_gid, "groups": groups}
 
 
-def _await(child: Any, launch: Launch, streams: Sequence[int]) -> tuple[bool, bool, str | None]:
+def _await(
+    child: Any, launch: Launch, streams: Sequence[int], look: Callable[[], None]
+) -> tuple[bool, bool, str | None]:
     """(reached its time limit, printed too much, how it ended as JSON or None)."""
     began = time.monotonic()
     while True:
         left = POLL_S
         if launch.timeout_s is not None:
             left = min(left, max(0.0, began + launch.timeout_s - time.monotonic()))
-        if ending := child.wait(left):
+        ending = child.wait(left)
+        look()
+        if ending:
             return False, False, ending
         if launch.timeout_s is not None and time.monotonic() - began >= launch.timeout_s:
             return True, False, None

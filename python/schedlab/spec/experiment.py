@@ -66,7 +66,7 @@ class Target:
     destroy_data: bool = False
     switch: tuple[str, ...] = ()
     rotational: Literal["", "0", "1", "as-is"] = ""
-    filesystem: Literal["", "ext4", "xfs", "btrfs"] = ""
+    filesystem: Literal["", "none", "ext4", "xfs", "btrfs"] = ""
     model: str = ""
     queue_depth: int = 0
     dilate: float = 1.0

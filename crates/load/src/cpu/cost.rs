@@ -5,15 +5,14 @@
 //! and yield, after every touch or after every eighth: the difference of the two periods is the
 //! cost of a switch, and both come from the same processes on the same pages.
 
-use std::ptr::NonNull;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use rustix::mm::{MapFlags, ProtFlags};
 use serde::{Deserialize, Serialize};
 
+use super::mapping::{Mapping, Zeroed};
 use super::scheduling::{self, allowed_cpus, errno, pin, Policy, Refusal, Scheduling};
 use super::worker::{detach, now_ns};
 
@@ -57,36 +56,11 @@ struct Board {
     last_ns: AtomicU64,
 }
 
-struct SharedBoard(NonNull<Board>);
+// SAFETY: atomics only, aligned to 64 bytes.
+unsafe impl Zeroed for Board {}
 
-impl SharedBoard {
-    fn new() -> Result<Self, Refusal> {
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
-        let memory = unsafe {
-            rustix::mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                std::mem::size_of::<Board>(),
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-            )
-        }
-        .map_err(|e| Refusal::new("memory", e.raw_os_error()))?;
-        let board = NonNull::new(memory.cast()).ok_or(Refusal::new("memory", libc::ENOMEM))?;
-        Ok(SharedBoard(board))
-    }
-
-    fn get(&self) -> &Board {
-        // SAFETY: mapped until drop; zero bytes are valid atomics.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for SharedBoard {
-    fn drop(&mut self) {
-        // SAFETY: unmaps what `new` mapped.
-        let _ = unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), std::mem::size_of::<Board>()) };
-    }
-}
+/// The memory of both; there are no parts.
+type SharedBoard = Mapping<Board, ()>;
 
 /// Measures all costs; takes about `batches · switches · (2 + 2 · working sets)` switches.
 ///
@@ -174,7 +148,7 @@ fn pair(job: &CostJob, real_time: bool, play: impl Fn(u32) -> bool) -> Result<()
 
 /// ns per switch of a token handed to and fro.
 fn ping_pong(job: &CostJob, via: Via) -> Result<f64, Refusal> {
-    let board = SharedBoard::new()?;
+    let board = SharedBoard::new(0, false)?;
     let there = rustix::pipe::pipe().map_err(|e| Refusal::new("memory", e.raw_os_error()))?;
     let back = rustix::pipe::pipe().map_err(|e| Refusal::new("memory", e.raw_os_error()))?;
     let rounds = (job.switches / 2).max(1);
@@ -186,11 +160,11 @@ fn ping_pong(job: &CostJob, via: Via) -> Result<f64, Refusal> {
         };
         let hand_over = || match via {
             Via::Pipe => rustix::io::write(write, b"t") == Ok(1),
-            Via::Futex => give_turn(&board.get().turn, number),
+            Via::Futex => give_turn(&board.header().turn, number),
         };
         let take_over = || match via {
             Via::Pipe => rustix::io::read(read, &mut [0u8; 1]) == Ok(1),
-            Via::Futex => await_turn(&board.get().turn, number),
+            Via::Futex => await_turn(&board.header().turn, number),
         };
         let (first, second): (&dyn Fn() -> bool, &dyn Fn() -> bool) = if number == 0 {
             (&hand_over, &take_over)
@@ -200,18 +174,18 @@ fn ping_pong(job: &CostJob, via: Via) -> Result<f64, Refusal> {
         // The first round finds both processes awake and its code in the cache.
         for round in 0..=rounds {
             if number == 0 && round == 1 {
-                board.get().first_ns.store(now_ns(), Relaxed);
+                board.header().first_ns.store(now_ns(), Relaxed);
             }
             if !(first() && second()) {
                 return false;
             }
         }
         if number == 0 {
-            board.get().last_ns.store(now_ns(), Release);
+            board.header().last_ns.store(now_ns(), Release);
         }
         true
     })?;
-    Ok(elapsed(board.get()) / (2.0 * f64::from(rounds)))
+    Ok(elapsed(board.header()) / (2.0 * f64::from(rounds)))
 }
 
 /// Gives the turn to the other process and wakes it.
@@ -243,7 +217,7 @@ fn yields(job: &CostJob, bytes: usize) -> Result<f64, Refusal> {
 
 /// Time per touch when both processes yield after every `touches` of them.
 fn yield_period(job: &CostJob, bytes: usize, touches: u32) -> Result<f64, Refusal> {
-    let board = SharedBoard::new()?;
+    let board = SharedBoard::new(0, false)?;
     let turns = job.switches.max(2) / 2;
     pair(job, job.priority > 0, |number| {
         let Some(memory) = own_memory(bytes) else {
@@ -251,12 +225,12 @@ fn yield_period(job: &CostJob, bytes: usize, touches: u32) -> Result<f64, Refusa
         };
         touch(memory);
         // Both have touched their pages before either counts.
-        board.get().ready.fetch_add(1, AcqRel);
-        while board.get().ready.load(Acquire) < 2 {
+        board.header().ready.fetch_add(1, AcqRel);
+        while board.header().ready.load(Acquire) < 2 {
             rustix::thread::sched_yield();
         }
         if number == 0 {
-            board.get().first_ns.store(now_ns(), Relaxed);
+            board.header().first_ns.store(now_ns(), Relaxed);
         }
         for _ in 0..turns {
             for _ in 0..touches {
@@ -264,10 +238,10 @@ fn yield_period(job: &CostJob, bytes: usize, touches: u32) -> Result<f64, Refusa
             }
             rustix::thread::sched_yield();
         }
-        board.get().last_ns.fetch_max(now_ns(), AcqRel);
+        board.header().last_ns.fetch_max(now_ns(), AcqRel);
         true
     })?;
-    Ok(elapsed(board.get()) / (2.0 * f64::from(turns) * f64::from(touches)))
+    Ok(elapsed(board.header()) / (2.0 * f64::from(turns) * f64::from(touches)))
 }
 
 fn elapsed(board: &Board) -> f64 {

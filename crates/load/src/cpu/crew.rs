@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::account::{is_asleep, Account};
 use super::kernel::Kernel;
+use super::mapping::{DONE, FAILED, READY};
 use super::scheduling::{self, allowed_cpus, effective_slice_ns, pin, Refusal, Scheduling};
-use super::shared::{Shared, DONE, FAILED, GO, PREPARE, READY};
+use super::shared::{Shared, GO, PREPARE};
 use super::worker::{self, now_ns, open_gate, Orders};
 
 /// What a crew shall do.
@@ -118,7 +119,7 @@ impl Crew {
     /// workers inherit them, then returns to its own policy and to the CPUs that the workers do
     /// not use, where there are any. It must live as long as the crew: the workers die with it.
     pub fn launch(job: Job) -> Result<Self, Refusal> {
-        let shared = Shared::new(job.processes as usize)?;
+        let shared = Shared::new(job.processes as usize, false)?;
         let mut crew = Crew {
             job,
             shared,
@@ -173,7 +174,7 @@ impl Crew {
         // SAFETY: the child runs `worker::run` only, which is async-signal-safe and never returns.
         match unsafe { libc::fork() } {
             -1 => Err(Refusal::last("fork")),
-            0 => worker::run(&orders, self.shared.header(), &self.shared.slots()[number]),
+            0 => worker::run(&orders, self.shared.header(), &self.shared.parts()[number]),
             pid => {
                 let pid = Pid::from_raw(pid).ok_or(Refusal::new("fork", libc::EAGAIN))?;
                 self.members.push(Member {
@@ -201,7 +202,7 @@ impl Crew {
     pub fn prepare(&mut self, patience: Duration) -> Result<(), Refusal> {
         open_gate(self.shared.header(), PREPARE);
         let deadline = Instant::now() + patience;
-        for (member, slot) in self.members.iter_mut().zip(self.shared.slots()) {
+        for (member, slot) in self.members.iter_mut().zip(self.shared.parts()) {
             let pid = member.pid.as_raw_nonzero().get();
             loop {
                 let state = slot.state.load(Acquire);
@@ -277,7 +278,7 @@ impl Crew {
     pub fn take_epochs(&mut self) -> Vec<Epoch> {
         let mut epochs = Vec::new();
         for (process, member) in self.members.iter_mut().enumerate() {
-            let ring = &self.shared.slots()[process].epochs;
+            let ring = &self.shared.parts()[process].epochs;
             let (events, lost) = ring.take(&mut member.epochs_read);
             self.lost_events += lost;
             epochs.extend(events.into_iter().map(|[at_ns, count, epochs]| Epoch {
@@ -295,7 +296,7 @@ impl Crew {
     pub fn take_preemptions(&mut self) -> Vec<Preemption> {
         let mut preemptions = Vec::new();
         for (process, member) in self.members.iter_mut().enumerate() {
-            let ring = &self.shared.slots()[process].slices;
+            let ring = &self.shared.parts()[process].slices;
             let (events, lost) = ring.take(&mut member.slices_read);
             self.lost_events += lost;
             preemptions.extend(events.into_iter().map(
@@ -319,7 +320,7 @@ impl Crew {
 
     /// The account of every worker, complete once [`Crew::wait`] said so.
     pub fn totals(&self) -> Vec<Totals> {
-        let slots = self.shared.slots();
+        let slots = self.shared.parts();
         self.members
             .iter()
             .zip(slots)

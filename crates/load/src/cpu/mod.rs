@@ -15,6 +15,7 @@ mod cost;
 mod crew;
 mod held;
 mod kernel;
+mod mapping;
 pub mod mix;
 mod scheduling;
 mod shared;

@@ -1,14 +1,11 @@
 //! The memory that workers and parent share: two gates and, per worker, a slot of its own.
 
-use std::ptr::NonNull;
 use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
-use rustix::mm::{MapFlags, ProtFlags};
-
-use super::scheduling::Refusal;
+use super::mapping::{Mapping, Zeroed};
 
 /// Entries of an event ring: 100 s of epochs of 100 ms, some seconds of slices of 4 ms.
 const RING: usize = 1024;
@@ -17,11 +14,6 @@ const RING: usize = 1024;
 pub(super) const HELD: u32 = 0;
 pub(super) const PREPARE: u32 = 1;
 pub(super) const GO: u32 = 2;
-
-/// Worker states; 0 is one that has not got ready yet.
-pub(super) const READY: u32 = 1;
-pub(super) const FAILED: u32 = 2;
-pub(super) const DONE: u32 = 3;
 
 /// Written by the parent, read by all workers.
 #[repr(C, align(128))]
@@ -77,61 +69,13 @@ impl<const WORDS: usize> Ring<WORDS> {
     }
 }
 
-/// The mapping; unmapped when dropped.
-pub(super) struct Shared {
-    base: NonNull<u8>,
-    processes: usize,
-}
-
-impl Shared {
-    fn length(processes: usize) -> usize {
-        std::mem::size_of::<Header>() + processes * std::mem::size_of::<Slot>()
-    }
-
-    /// Zeroed memory for `processes` workers, inherited by forked children.
-    pub fn new(processes: usize) -> Result<Self, Refusal> {
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
-        let base = unsafe {
-            rustix::mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                Self::length(processes),
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-            )
-        }
-        .map_err(|e| Refusal::new("memory", e.raw_os_error()))?;
-        let base = NonNull::new(base.cast()).ok_or(Refusal::new("memory", libc::ENOMEM))?;
-        Ok(Shared { base, processes })
-    }
-
-    pub fn header(&self) -> &Header {
-        // SAFETY: the mapping starts with a Header; zero bytes are valid atomics; pages are
-        // aligned to more than 128 bytes.
-        unsafe { self.base.cast().as_ref() }
-    }
-
-    pub fn slots(&self) -> &[Slot] {
-        // SAFETY: `processes` slots follow the header, both aligned to 128 bytes; all fields are
-        // atomics for which zero bytes are valid.
-        unsafe {
-            let first = self.base.add(std::mem::size_of::<Header>()).cast();
-            std::slice::from_raw_parts(first.as_ptr(), self.processes)
-        }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: unmaps exactly what `new` mapped; no reference outlives self.
-        let _ =
-            unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), Self::length(self.processes)) };
-    }
-}
-
-// SAFETY: everything reached through the pointer is atomic.
-unsafe impl Send for Shared {}
+// SAFETY: atomics only, aligned to 128 bytes.
+unsafe impl Zeroed for Header {}
 // SAFETY: as above.
-unsafe impl Sync for Shared {}
+unsafe impl Zeroed for Slot {}
+
+/// The memory of a crew: its parts are the slots.
+pub(super) type Shared = Mapping<Header, Slot>;
 
 #[cfg(test)]
 mod tests {
@@ -139,8 +83,8 @@ mod tests {
 
     #[test]
     fn an_overrun_ring_says_how_much_it_lost() {
-        let shared = Shared::new(1).unwrap();
-        let ring = &shared.slots()[0].epochs;
+        let shared = Shared::new(1, false).unwrap();
+        let ring = &shared.parts()[0].epochs;
         let mut read = 0;
         (0..5).for_each(|i| ring.push([i, i * 2, i * 3]));
         assert_eq!(ring.take(&mut read).0[4], [4, 8, 12]);

@@ -4,8 +4,9 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::kernel::{Kernel, Matrices};
+use super::mapping::{DONE, FAILED, READY};
 use super::scheduling::{errno, Scheduling};
-use super::shared::{Header, Slot, DONE, FAILED, GO, HELD, PREPARE, READY};
+use super::shared::{Header, Slot, GO, HELD, PREPARE};
 
 /// What a worker is told before the fork.
 #[derive(Clone, Copy)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,15 +25,17 @@ from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates, launch
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.cpu_explain import RunQueueWatch, Waiting
+from schedlab.run.backends.cpu_ext import loaded
+from schedlab.run.backends.cpu_notes import host_facts, notes_of
 from schedlab.run.backends.cpu_policy import (
     POLICIES,
-    PROC,
     REAL_TIME,
     CpuPolicy,
     policy_of,
     refuse_locked,
 )
 from schedlab.run.backends.cpu_settings import DEFAULT_WEIGHT, CpuSettings
+from schedlab.run.failures import Failures
 from schedlab.run.metrics_from_output import Reader, written_file
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
 
@@ -45,7 +46,7 @@ BeforeStart = Callable[[Sequence[tuple[int, int]]], None]
 POLL_S = 0.25
 PROBE_S = 0.02
 POLICY_SHARE_MIN = 0.99
-FACTS = ("sched_rt_runtime_us", "sched_rr_timeslice_ms", "sched_autogroup_enabled")
+POLICY_LOOK_S = 1.0
 
 
 class PolicySession:
@@ -62,12 +63,20 @@ class PolicySession:
         self.spin_ns = _core.spin_ns_per_1000()
         self.work = launch.WorkGroup(control, "command")
         self.standing = launch.WorkGroup(control, "setup")
-        self.groups = launch.paths_of(self.work, self.standing)
+        has_ext = any(policy.policy == "ext" for policy in self.policies.values())
+        self.schedulers = launch.WorkGroup(control, "scheduler") if has_ext else None
+        own = (self.work, self.standing, self.schedulers)
+        self.groups = launch.paths_of(*filter(None, own))
+        self.failures = Failures()
         self.readers: dict[str, Reader] = {}
         self.timeouts: dict[str, float] = {}
 
     def open(self) -> None:
         """Set every candidate once on tasks that hardly run, and rehearse commands."""
+        kinds = self.admitted.kinds.values()
+        for note in notes_of(list(self.policies.values()), kinds):
+            if note not in self.admitted.experiment.notes:
+                self.report(note)
         commands: dict[str, CpuCommand] = {}
         for workload in self.admitted.experiment.workloads:
             for candidate in arms(self.admitted.experiment):
@@ -78,6 +87,7 @@ class PolicySession:
                     commands[workload.label] = kind
         for label, command in commands.items():
             self._rehearse(label, command)
+            self._warm_up(label, command)
 
     def close(self) -> None:
         """End what commands started, after their cleanup."""
@@ -92,23 +102,31 @@ class PolicySession:
         """One run of a workload under a candidate."""
         kind, policy = self.admitted.kind(workload, candidate), self.policies[candidate.label]
         knobs = self.settings.apply(policy)
-        before = gates.snapshot(None, self.groups)
-        if isinstance(kind, CpuCommand):
-            outcome = self._command(workload, kind, policy, cell.seed)
-        else:
-            assert isinstance(kind, CpuMixKind)
-            if cell.seconds and not kind.is_finite:
-                import msgspec
+        with loaded(self.schedulers, policy) as (asked, scheduler):
+            before = gates.snapshot(None, self.groups)
+            if isinstance(kind, CpuCommand):
+                outcome = self._command(workload, kind, asked, cell.seed, candidate.label)
+            else:
+                assert isinstance(kind, CpuMixKind)
+                if cell.seconds and not kind.is_finite:
+                    import msgspec
 
-                kind = msgspec.structs.replace(kind, seconds=cell.seconds)
-            outcome = self._mix(kind, policy, cell.seed)
-        after = gates.snapshot(None, self.groups)
-        found = (*outcome.gates, *self.control.check(), *gates.findings(before, after, None),
-                 *launch.noted(gates.neighbour_findings(before, after)))  # fmt: skip
+                    kind = msgspec.structs.replace(kind, seconds=cell.seconds)
+                outcome = self._mix(kind, asked, cell.seed)
+            after = gates.snapshot(None, self.groups)
+            ejected = scheduler.findings() if scheduler else ()
+        found = (
+            *ejected,
+            *outcome.gates,
+            *self.control.check(),
+            *gates.findings(before, after, None),
+            *launch.noted(gates.neighbour_findings(before, after)),
+        )
         facts = {
             **gates.cpu_facts(before, after),
             **outcome.properties,
             "knobs": knobs,
+            "sched_ext": scheduler.name if scheduler else "",
             "host": host_facts(),
             "requested": dict(candidate.settings),
         }
@@ -143,7 +161,8 @@ class PolicySession:
         def watch(pids: Sequence[tuple[int, int]]) -> None:
             watches.append(RunQueueWatch(pids, is_load))
 
-        self._run_mix(kind, policy, 1, kind.ramp_seconds, kind.seconds, watch)
+        with loaded(self.schedulers, policy) as (asked, _):
+            self._run_mix(kind, asked, 1, kind.ramp_seconds, kind.seconds, watch)
         return watches[0].finish(), watches[0].problem
 
     def _probe(self, kind: CpuMixKind, policy: CpuPolicy) -> None:
@@ -154,7 +173,8 @@ class PolicySession:
         if policy.policy == "deadline" and kind.forks:
             raise SpecError("deadline: the kernel lets no DEADLINE task fork", "use fifo or rr")
         self.settings.apply(policy)
-        self._run_mix(kind, policy, 1, 0.0, PROBE_S)
+        with loaded(self.schedulers, policy) as (asked, _):
+            self._run_mix(kind, asked, 1, 0.0, PROBE_S)
 
     def _run_mix(
         self,
@@ -212,7 +232,12 @@ class PolicySession:
         )
 
     def _command(
-        self, workload: Workload, kind: CpuCommand, policy: CpuPolicy, seed: int
+        self,
+        workload: Workload,
+        kind: CpuCommand,
+        policy: CpuPolicy,
+        seed: int,
+        candidate: str,
     ) -> Outcome:
         """A command under the policy, beside its load."""
         label = workload.label
@@ -222,32 +247,42 @@ class PolicySession:
         cpu_count = len(kind.cpus or os.sched_getaffinity(0))
         groups = TaskGroup("work", {}, 1)
         options: dict[str, Any] = {"cpus": kind.cpus, "timeout_s": self._timeout_s(label, kind)}
+        # Without a cgroup, its session is how its processes are found again.
+        options["same_session"] = bool(policy.autogroup == "shared" and self.work.path)
         if covered:
             options["scheduling"] = policy.attributes(1, cpu_count)
         group = launch.WorkGroup.of(self.work, self._cgroup(groups, policy, covered))
         tokens = _tokens(kind, seed)
-        began = time.time()
-        with self._load(kind, policy, cpu_count) as load, watched(self.work, policy) as shares:
-            ended = launch.run(launch.launch_of(kind, "", tokens, group, **options), group)
+        began, watch = time.time(), PolicyWatch(self.work, policy)
+        order = launch.launch_of(kind, "", tokens, group, **options)
+        with self._load(kind, policy, cpu_count) as load:
+            ended = launch.run(order, group, watch.look)
         left = [] if kind.keep_daemons else self.work.end()
         if kind.conclude_run:
             self._phase(label, kind, kind.conclude_run)
+        self.failures.note(label, candidate, kind, ended)
         outcome = self._ended(workload, kind, ended, began)
         metrics = dict(outcome.metrics)
         if load and load[0]:
             metrics["load_work_per_s"] = load[0]
-        share = min(shares) if shares and covered else 1.0
+        share = min(watch.shares) if watch.shares and covered else 1.0
         return replace(
             outcome,
             metrics=metrics,
             gates=(*outcome.gates, *_policy_gate(policy, share)),
-            properties={**outcome.properties, "policy_share": share, "left_behind": left},
+            properties={
+                **outcome.properties,
+                "policy_share": share,
+                "left_behind": left,
+                "session": "shared" if options["same_session"] else "own",
+            },
         )
 
     def _ended(
         self, workload: Workload, kind: CpuCommand, ended: launch.Ended, began: float
     ) -> Outcome:
-        label, output = workload.label, {"out": ended.stdout, "err": ended.stderr}
+        label = workload.label
+        output = {"out": launch.ends_of(ended.stdout), "err": launch.ends_of(ended.stderr)}
         facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
         if ended.timed_out:
             limit_s = self._timeout_s(label, kind)
@@ -269,6 +304,16 @@ class PolicySession:
         metrics = {"elapsed_s": ended.elapsed_s, **usage, **values}
         facts["cpu_share"] = usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
         return Outcome(metrics, facts, tuple(missing), output=output)
+
+    def _warm_up(self, label: str, kind: CpuCommand) -> None:
+        """The unmeasured runs of every candidate that a command asks for."""
+        workload = next(w for w in self.admitted.experiment.workloads if w.label == label)
+        for candidate in arms(self.admitted.experiment) if kind.warm_up else ():
+            policy = self.policies[candidate.label]
+            self.settings.apply(policy)
+            with loaded(self.schedulers, policy) as (asked, _):
+                for _ in range(kind.warm_up):
+                    self._command(workload, kind, asked, 0, candidate.label)
 
     def _rehearse(self, label: str, kind: CpuCommand) -> None:
         """Set up, then one run that is not measured."""
@@ -356,25 +401,21 @@ def run_mix(
     return result
 
 
-@contextmanager
-def watched(group: launch.WorkGroup, policy: CpuPolicy) -> Iterator[list[float]]:
-    """Once a second, the share of a command's threads that are under the policy."""
-    shares: list[float] = []
-    over = threading.Event()
+class PolicyWatch:
+    """At the start and once a second, the share of a command's threads under the policy."""
 
-    def watch() -> None:
-        while not over.wait(1.0):
-            rows = list(_threads(group))
-            if rows:
-                shares.append(_share_under(policy, rows))
+    def __init__(self, group: launch.WorkGroup, policy: CpuPolicy) -> None:
+        self.shares: list[float] = []
+        self._group, self._policy = group, policy
+        self._due = 0.0
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield shares
-    finally:
-        over.set()
-        thread.join()
+    def look(self) -> None:
+        """Read the threads, if it is time."""
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + POLICY_LOOK_S
+        if rows := list(_threads(self._group)):
+            self.shares.append(_share_under(self._policy, rows))
 
 
 def _threads(group: launch.WorkGroup) -> Iterator[tuple[int, int, int, int]]:
@@ -406,16 +447,6 @@ def _policy_gate(policy: CpuPolicy, share: float) -> tuple[GateFinding, ...]:
         return ()
     text = f"only {share:.0%} of the tasks were under {policy.policy} as asked"
     return (GateFinding("policy-changed", text),)
-
-
-def host_facts() -> dict[str, str]:
-    """Kernel settings that decide how policies act, as they were in the run."""
-    found = {}
-    for name in FACTS:
-        path = PROC / name
-        if path.exists():
-            found[name] = path.read_text().strip()
-    return found
 
 
 def _tokens(kind: CpuCommand, seed: int) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +32,8 @@ KNOBS = (
     "sched_rr_timeslice_ms", "sched_autogroup_enabled", "sched_rt_runtime_us",
     "sched_cfs_bandwidth_slice_us",
 )  # fmt: skip
+# Such as fair_server/cpu0/runtime.
+FAIR_SERVER_KNOB = re.compile(r"fair_server/cpu\d+/(?:runtime|period)")
 DEBUG_KNOBS = (
     "base_slice_ns", "features", "preempt", "migration_cost_ns", "tunable_scaling", "nr_migrate",
 )  # fmt: skip
@@ -40,7 +44,12 @@ _HINT = "e.g. --policies other,batch,rr:10ms,fifo,other:slice=3ms,nice=5"
 
 @dataclass(frozen=True)
 class CpuPolicy:
-    """One candidate's settings, checked. `weight` 0 and `max` "" leave the cgroups alone."""
+    """One candidate's settings, checked. `weight` 0 and `max` "" leave the cgroups alone.
+
+    `autogroup` is `shared` (one session with schedlab), `own` (one each), `off`, or empty: a
+    command gets a session of its own, built-in work stays in the shared one. `ext` is the program
+    that loads a sched_ext scheduler, with its arguments in `ext_args`.
+    """
 
     policy: str = "other"
     priority: int = 10
@@ -50,9 +59,10 @@ class CpuPolicy:
     weight: int = 0
     max: str = ""
     group_idle: bool = False
-    autogroup: str = "shared"
+    autogroup: str = ""
     apply_to: str = "work"
     ext: str = ""
+    ext_args: str = ""
     knobs: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -100,9 +110,10 @@ def policy_of(candidate: Candidate) -> CpuPolicy:
         weight=_number(own, "weight", 0, (1, 10_000), where),
         max=str(own.get("max", "")),
         group_idle=bool(own.get("group_idle", False)),
-        autogroup=_word(own, "autogroup", ("shared", "own", "off"), where),
+        autogroup=_word(own, "autogroup", ("", "shared", "own", "off"), where),
         apply_to=_word({"apply_to": "work", **own}, "apply_to", SIDES, where),
         ext=str(own.get("ext", "")),
+        ext_args=str(own.get("ext_args", "")),
         knobs=knobs,
     )
     _check(made, where)
@@ -129,10 +140,30 @@ def _check(made: CpuPolicy, where: str) -> None:
             f"{where}: max {made.max!r} is not QUOTA/PERIOD", "max=50000/100000 (in µs)"
         )
     for name in made.knobs:
-        if name not in KNOBS and not name.startswith(DEBUG_KNOBS):
-            raise SpecError(f"{where}: knob {name!r} is not known", nearest(name, KNOBS))
+        if name not in (*KNOBS, *DEBUG_KNOBS) and not FAIR_SERVER_KNOB.fullmatch(name):
+            known = (*KNOBS, *DEBUG_KNOBS)
+            raise SpecError(f"{where}: knob {name!r} is not known", nearest(name, known))
     if made.policy == "ext":
         refuse_ext(SCHED_EXT)
+        _check_ext(made, where)
+    elif made.ext or made.ext_args:
+        raise SpecError(
+            f"{where}: ext and args belong to policy ext", "ext:scx_lavd,args=--verbose"
+        )
+
+
+def _check_ext(made: CpuPolicy, where: str) -> None:
+    """The program that loads the scheduler is there."""
+    if not made.ext:
+        raise SpecError(f"{where}: no scheduler is named", "ext:scx_lavd, or ext:/path/of/program")
+    try:
+        shlex.split(made.ext_args)
+    except ValueError as error:
+        raise SpecError(f"{where}: args {made.ext_args!r}: {error}", "close the quotes") from error
+    if shutil.which(made.ext) is None:
+        raise HostError(
+            f"{where}: program {made.ext!r} is not found", "give its whole path, or install it"
+        )
 
 
 def refuse_ext(root: Path) -> None:

@@ -221,9 +221,17 @@ def open_session(
     try:
         session.commands.open()
         session.rehearse()
+        session.commands.warm_up(arms(admitted.experiment))
         yield session
     finally:
         session.commands.close()
+
+
+def _given_up(bare: ResolvedTarget, control: Control, admitted: Admitted) -> ResolvedTarget:
+    """A bare device as our engine takes it: held for us. Commands open it by its name."""
+    if any(isinstance(kind, Command) for kind in admitted.kinds.values()):
+        return bare
+    return dataclasses.replace(bare, path=control.hold(bare.path))
 
 
 def resolve(
@@ -236,6 +244,7 @@ def resolve(
     """
     target = admitted.experiment.target
     size = target.size_bytes
+    is_bare = target.filesystem == "none" or not (files or target.filesystem)
     if target.kind == "scratch":
         report(f"filling a temporary device of {size >> 20} MiB with random data")
         home = target.path or "/var/tmp"
@@ -243,8 +252,8 @@ def resolve(
         if not made.direct_io:
             report(f"{made.path}: the file below takes no direct I/O; its page cache takes part")
         bare = _device(Path(made.path), counts_alone=True)
-        if not (files or target.filesystem):
-            return dataclasses.replace(bare, path=control.hold(made.path)), None
+        if is_bare:
+            return _given_up(bare, control, admitted), None
         mounted = control.filesystem(made, target.filesystem or "ext4")
         if all(kind.brings_files for kind in admitted.kinds.values()):
             return dataclasses.replace(bare, counts_alone=False, directory=mounted), None
@@ -253,8 +262,8 @@ def resolve(
         device = control.emulated(emulation_of(target))
         report(f"{device.path} emulates {target.model}")
         bare = _device(Path(device.path), counts_alone=True)
-        if not (files or target.filesystem):
-            return dataclasses.replace(bare, path=control.hold(device.path)), device
+        if is_bare:
+            return _given_up(bare, control, admitted), device
         mounted = control.filesystem(device, target.filesystem or "ext4")
         return _with_files(bare, mounted), device
     if target.kind == "device":

@@ -6,45 +6,36 @@ wait, sync → read back → end what was left → conclude → numbers out of t
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
+import contextlib
 import time
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from schedlab.errors import HostError, SchedlabError, SpecError
+from schedlab.errors import GateError, HostError, SpecError
 from schedlab.host import knobs
 from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
-from schedlab.kinds.launching import program_path
 from schedlab.kinds.resolved import Outcome
-from schedlab.run import cache, gates, launch
-from schedlab.run.drain import drain, syncfs
+from schedlab.run import gates, launch
+from schedlab.run.drain import drain
+from schedlab.run.failures import Failures
 from schedlab.run.launch import Ended, WorkGroup
 from schedlab.run.metrics_from_output import Reader, written_file
-from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Workload
+from schedlab.run.neighbours import DirtyPeak, foreign_reads, read_bytes_of
+from schedlab.run.workplace import WorkPlace
+from schedlab.spec import Candidate, Cell, GateFinding, Workload
 
 if TYPE_CHECKING:
     from schedlab.run.backends.io import IoSession
 
 TIMEOUT_FACTOR, TIMEOUT_LEAST_S = 20.0, 60.0
 PHASE_TIMEOUT_S = 3600.0
-KEPT_OUTPUT_BYTES = 1 << 20
 SHORT_OF_LAUNCHES = 20
 # Less than this share of what the command itself says it moved: the work goes elsewhere.
 SHARE_ON_QUEUES = 0.05
 IGNORED_BYTES = 1 << 20
 CPU_BOUND = 0.9
-
-
-class CommandFailed(SchedlabError):
-    """A command does not do its work under one candidate; the experiment's answer is no."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True)
@@ -94,8 +85,9 @@ class CommandCells:
         self._as_found = {
             queue: knobs.read_value(knobs.scheduler_file(queue)) for queue in session.queues
         }
-        self._is_scratch = session.admitted.experiment.target.kind in ("scratch", "emulated")
-        self._failures: dict[tuple[str, str], int] = defaultdict(int)
+        self.place = WorkPlace(self.control, session.admitted.experiment.target, session.target)
+        self._failures = Failures()
+        self._described: set[str] = set()
         self._number = 0
 
     def open(self) -> None:
@@ -103,13 +95,24 @@ class CommandCells:
         self.report(f"starting a program takes {self.launch_cost_s * 1e3:.2g} ms (in every time)")
         for label, kind in self.kinds.items():
             kind.check_room(label, self.session.target.size_bytes)
-            self._own_target(kind)
-            self._copy_in(kind)
+        self.place.open(self.kinds.values())
+        for label, kind in self.kinds.items():
             self._phase(label, kind, "setup", kind.setup, self.standing)
         for label, kind in self.kinds.items():
             self.rehearsals[label] = self._rehearse(label, kind)
             for line in self.rehearsals[label].lines(label):
                 self.report(line)
+
+    def warm_up(self, candidates: Sequence[Candidate]) -> None:
+        """The unmeasured runs of every candidate that commands ask for."""
+        for workload in self.session.admitted.experiment.workloads:
+            for candidate in candidates:
+                kind = self.session.admitted.kind(workload, candidate)
+                for _ in range(kind.warm_up if isinstance(kind, Command) else 0):
+                    assert isinstance(kind, Command)
+                    cell = Cell(-1, 0, workload.label, candidate.label, 0)
+                    with contextlib.suppress(GateError):
+                        self.measure(kind, cell, workload, candidate)
 
     def close(self) -> None:
         """Clean up, and end everything that was set up."""
@@ -123,62 +126,84 @@ class CommandCells:
     ) -> Outcome:
         """One run; GateError where it could not take place as it should."""
         label, tokens = workload.label, self._tokens(cell.seed)
-        if kind.fresh == "run":
-            self._copy_in(kind)
+        self.place.refresh(label, kind, cell.block, self.kinds.values())
         if kind.prepare_run:
             self._set_as_found()
             self._phase(label, kind, "prepare_run", kind.prepare_run, self.standing, tokens)
-        quiet_s = drain(self._directory, self._queues, kind.settle_s)
+        quiet_s = drain(self.place.flushed, self._queues, kind.settle_s)
         effective = self.session.set_again(candidate)
-        cached = self._cache(kind)
+        cached = self.place.set_cache(kind)
+        servers_read = read_bytes_of(pid for pid, _ in self.standing.members())
         before, moved_before = (
             gates.snapshot(self.session.target.device, self.groups),
             _moved(self._queues),
         )
-        began = time.time()
+        began, dirty = time.time(), DirtyPeak()
         timeout_s = kind.timeout_s or self.rehearsals[label].timeout_s
-        ended, synced_s = self._run(kind, tokens, timeout_s)
-        after, moved = gates.snapshot(self.session.target.device, self.groups), _moved(self._queues)
+        ended, synced_s = self._run(kind, tokens, timeout_s, dirty)
+        after = gates.snapshot(self.session.target.device, self.groups)
+        moved = {
+            queue: (read - moved_before[queue][0], written - moved_before[queue][1])
+            for queue, (read, written) in _moved(self._queues).items()
+        }
+        servers_read = read_bytes_of(pid for pid, _ in self.standing.members()) - servers_read
         found = [*self.control.check()] if self.session.queues else []
-        left = [] if kind.keep_daemons else self.work.end()
+        left = [name for _, name in self.work.members()]
+        if not kind.keep_daemons:
+            self.work.end()
         if kind.conclude_run:
             self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
         found += gates.findings(before, after, None)
         found += launch.noted(gates.neighbour_findings(before, after))
+        own_read = ended.usage.get("own_read_bytes", 0.0) + max(servers_read, 0)
+        reads = {queue: read for queue, (read, _) in moved.items()}
+        is_complete = not (left or ended.timed_out or ended.output_exceeded)
+        found += [*foreign_reads(reads, own_read, is_complete), *dirty.findings()]
         outcome = self._outcome(kind, label, ended, synced_s, began, found)
-        self._count_failures(kind, label, candidate, ended)
-        moved = {queue: (r - moved_before[queue][0], w - moved_before[queue][1])
-                 for queue, (r, w) in moved.items()}  # fmt: skip
+        self._failures.note(label, candidate.label, kind, ended)
         facts = {
             **gates.cpu_facts(before, after),
             **outcome.properties,
+            **self._first_facts(label, kind),
             "effective": effective,
             "cache": cached,
             "drain_s": quiet_s,
-            "left_behind": left,
+            "left_behind": [] if kind.keep_daemons else left,
             "timeout_s": timeout_s,
             "launch_cost_s": self.launch_cost_s,
             "rehearsed_s": self.rehearsals[label].elapsed_s,
             "moved_bytes": {queue: list(each) for queue, each in moved.items()},
+            "dirty_peak_bytes": dirty.peak_bytes,
+            "dirty_background_bytes": dirty.limit_bytes,
         }
         bytes_moved = {"read_bytes": float(sum(r for r, _ in moved.values())),
                        "written_bytes": float(sum(w for _, w in moved.values()))}  # fmt: skip
-        return Outcome(
-            {**outcome.metrics, **bytes_moved},
-            facts,
-            outcome.gates,
-            bounds=outcome.bounds,
-            output=outcome.output,
-        )
+        return replace(outcome, metrics={**outcome.metrics, **bytes_moved}, properties=facts)
+
+    def _first_facts(self, label: str, kind: Command) -> dict[str, Any]:
+        """What is stored with the first run of a command alone."""
+        if label in self._described:
+            return {}
+        self._described.add(label)
+        rehearsal = self.rehearsals[label]
+        return {
+            "environment": kind.environment_facts(),
+            "rehearsal": {"cpu_share": rehearsal.cpu_share, "bytes": dict(rehearsal.queue_bytes)},
+        }
 
     def _run(
-        self, kind: Command, tokens: Mapping[str, Any], timeout_s: float | None
+        self,
+        kind: Command,
+        tokens: Mapping[str, Any],
+        timeout_s: float | None,
+        dirty: DirtyPeak | None = None,
     ) -> tuple[Ended, float]:
         """(how it ended, seconds until its dirty data was on the device)."""
+        dirty = dirty or DirtyPeak()
         started = launch.launch_of(kind, "", tokens, self.work, timeout_s=timeout_s)
-        ended = launch.run(started, self.work)
+        ended = launch.run(started, self.work, dirty.look)
         began = time.monotonic()
-        syncfs(self._directory)
+        self.place.flush()
         sync_s = time.monotonic() - began if kind.sync == "inside" else 0.0
         return ended, ended.elapsed_s + sync_s
 
@@ -194,7 +219,7 @@ class CommandCells:
         """Metrics, bounds and gates of a run that ended in whatever way."""
         gates_found = [*found]
         bounds: dict[str, str] = {}
-        output = {"out": _ends(ended.stdout), "err": _ends(ended.stderr)}
+        output = {"out": launch.ends_of(ended.stdout), "err": launch.ends_of(ended.stderr)}
         facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
         if ended.output_exceeded:
             text = f"it printed more than {kind.output_limit_bytes} bytes"
@@ -213,7 +238,7 @@ class CommandCells:
         if failure:
             text = f"{failure}: {ended.last_lines(1)[:200]}".rstrip(": ")
             gates_found.append(GateFinding("exit-status", text, fatal=not kind.ignore_exit))
-        read = written_file(self._directory, began)
+        read = written_file(self.place.directory, began)
         values, bounds, missing = self._values(kind, label, ended, read)
         gates_found += [] if failure and not kind.ignore_exit else missing
         usage = {k: v for k, v in ended.usage.items() if not k.startswith("own_")}
@@ -237,26 +262,12 @@ class CommandCells:
             return values, {}, [*missing, GateFinding("no-value", str(error))]
         return {**values, **found}, bounds, missing
 
-    def _count_failures(
-        self, kind: Command, label: str, candidate: Candidate, ended: Ended
-    ) -> None:
-        """CommandFailed when one candidate's runs fail again and again."""
-        key = (label, candidate.label)
-        failure = "" if kind.ignore_exit else ended.failure(kind.ok_exit)
-        self._failures[key] = self._failures[key] + 1 if failure else 0
-        if self._failures[key] >= ATTEMPTS_MAX:
-            raise CommandFailed(
-                f"{label} {failure} {ATTEMPTS_MAX} times in a row under {candidate.label}:\n"
-                f"{ended.last_lines(20)}",
-                "run it by hand under that scheduler, or allow it: --ok-exit STATUS",
-            )
-
     def _rehearse(self, label: str, kind: Command) -> Rehearsal:
         """One run, not measured: does it start, end, print its metrics and use the queues?"""
         tokens = self._tokens(0)
         self._phase(label, kind, "prepare_run", kind.prepare_run, self.standing, tokens)
-        drain(self._directory, self._queues, kind.settle_s)
-        self._cache(kind)
+        drain(self.place.flushed, self._queues, kind.settle_s)
+        self.place.set_cache(kind)
         before = _moved(self._queues)
         began = time.time()
         ended, synced_s = self._run(kind, tokens, kind.timeout_s or None)
@@ -279,7 +290,7 @@ class CommandCells:
             )
         if failure := ended.failure(kind.ok_exit):
             self._rehearsal_failed(kind, label, failure, ended)
-        read = written_file(self._directory, began)
+        read = written_file(self.place.directory, began)
         values, _, missing = self._values(kind, label, ended, read)
         if missing:
             raise HostError(f"{label}: in the rehearsal {missing[0].detail}",
@@ -346,43 +357,6 @@ class CommandCells:
                 "run it by hand, in the same directory and as the same user",
             )
 
-    def _cache(self, kind: Command) -> str:
-        mounted = None
-        target = self.session.admitted.experiment.target
-        if self._is_scratch and self._directory.is_mount():
-            mounted = (str(self.session.target.raw_path), target.filesystem or "ext4")
-        done = cache.set_cache(kind.cache, self.control, self._directory, mounted)
-        if kind.cache == "cold" and (program := program_path(kind.command()[0])):
-            cache.touch_program(program, self._directory)
-        return done
-
-    def _copy_in(self, kind: Command) -> None:
-        """Put a copy of what the command works on into the target's directory."""
-        if not kind.copy_in:
-            return
-        if kind.fresh == "run" and self._is_scratch:
-            for path in self._directory.iterdir():
-                if path.name != "lost+found":
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
-        source = Path(kind.copy_in).resolve()
-        into = self._directory / source.name
-        if source.is_dir():
-            if into.exists():
-                shutil.rmtree(into)
-            shutil.copytree(source, into, symlinks=True)
-        else:
-            shutil.copy2(source, into)
-        if kind.user:
-            _give(into, kind.user)
-
-    def _own_target(self, kind: Command) -> None:
-        """A file system of ours belongs to the user of the command."""
-        if self._is_scratch and kind.user:
-            shutil.chown(self._directory, kind.user)
-        if self._is_scratch:
-            self._directory.chmod(0o755)
-            self._directory.parent.chmod(0o711)  # ours: the state directory's mount point
-
     def _set_as_found(self) -> None:
         for queue, scheduler in self._as_found.items():
             self.control.set_scheduler(queue, scheduler)
@@ -390,13 +364,8 @@ class CommandCells:
     def _tokens(self, seed: int) -> dict[str, Any]:
         self._number += 1
         device = str(self.session.target.raw_path)
-        return {"dir": self._directory, "device": device, "run": f"{self._number:06d}",
+        return {"dir": self.place.directory, "device": device, "run": f"{self._number:06d}",
                 "seed": f"{seed:020d}"}  # fmt: skip
-
-    @property
-    def _directory(self) -> Path:
-        assert self.session.target.directory is not None
-        return self.session.target.directory
 
     @property
     def _queues(self) -> tuple[str, ...]:
@@ -424,17 +393,3 @@ def _moved(queues: Sequence[str]) -> dict[str, tuple[int, int]]:
 def _primary(session: IoSession, label: str) -> str:
     workloads = session.admitted.experiment.workloads
     return next(each.metric for each in workloads if each.label == label)
-
-
-def _ends(text: bytes) -> bytes:
-    """The first and last MiB of an output."""
-    if len(text) <= 2 * KEPT_OUTPUT_BYTES:
-        return text
-    return text[:KEPT_OUTPUT_BYTES] + b"\n[...]\n" + text[-KEPT_OUTPUT_BYTES:]
-
-
-def _give(path: Path, user: str) -> None:
-    """Make a copy of ours a user's, with all below."""
-    entry = pwd.getpwnam(user)
-    for each in (path, *(path.rglob("*") if path.is_dir() else ())):
-        os.chown(each, entry.pw_uid, entry.pw_gid, follow_symlinks=False)

@@ -1,17 +1,10 @@
 //! The memory that the tasks of a mix and their parent share: one header, one desk per task.
 
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use rustix::mm::{MapFlags, ProtFlags};
 use schedlab_model::{histogram_bin, histogram_bin_range, HISTOGRAM_BINS};
 
-use super::super::scheduling::Refusal;
-
-/// States of a desk; 0 is a task that is not ready yet.
-pub(super) const READY: u32 = 1;
-pub(super) const FAILED: u32 = 2;
-pub(super) const DONE: u32 = 3;
+use super::super::mapping::{Mapping, Zeroed};
 
 /// Written by the parent, read by all tasks. The times are monotonic.
 #[repr(C, align(128))]
@@ -74,59 +67,13 @@ pub(super) struct Desk {
     pub wakeup: Counts,
 }
 
-/// The mapping; unmapped when dropped.
-pub(super) struct Board {
-    base: NonNull<u8>,
-    tasks: usize,
-}
-
-impl Board {
-    fn length(tasks: usize) -> usize {
-        std::mem::size_of::<Header>() + tasks * std::mem::size_of::<Desk>()
-    }
-
-    /// Zeroed memory for `tasks` tasks, inherited by forked children.
-    pub fn new(tasks: usize) -> Result<Self, Refusal> {
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
-        let base = unsafe {
-            rustix::mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                Self::length(tasks),
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED | MapFlags::POPULATE,
-            )
-        }
-        .map_err(|e| Refusal::new("memory", e.raw_os_error()))?;
-        let base = NonNull::new(base.cast()).ok_or(Refusal::new("memory", libc::ENOMEM))?;
-        Ok(Board { base, tasks })
-    }
-
-    pub fn header(&self) -> &Header {
-        // SAFETY: the mapping starts with a Header, for which zero bytes are valid atomics.
-        unsafe { self.base.cast().as_ref() }
-    }
-
-    pub fn desks(&self) -> &[Desk] {
-        // SAFETY: `tasks` desks follow the header, both aligned to 128 bytes; all fields are
-        // atomics, for which zero bytes are valid.
-        unsafe {
-            let first = self.base.add(std::mem::size_of::<Header>()).cast();
-            std::slice::from_raw_parts(first.as_ptr(), self.tasks)
-        }
-    }
-}
-
-impl Drop for Board {
-    fn drop(&mut self) {
-        // SAFETY: unmaps exactly what `new` mapped; no reference outlives self.
-        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), Self::length(self.tasks)) };
-    }
-}
-
-// SAFETY: everything reached through the pointer is atomic.
-unsafe impl Send for Board {}
+// SAFETY: atomics only, aligned to 128 bytes.
+unsafe impl Zeroed for Header {}
 // SAFETY: as above.
-unsafe impl Sync for Board {}
+unsafe impl Zeroed for Desk {}
+
+/// The memory of a mix: its parts are the desks.
+pub(super) type Board = Mapping<Header, Desk>;
 
 /// Sleeps while the word holds `seen`, at most 100 ms; wakes early at random, so callers look.
 pub(super) fn futex_wait(word: &AtomicU32, seen: u32) {

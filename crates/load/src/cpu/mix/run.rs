@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 use super::super::attributes_of;
+use super::super::mapping::{DONE, FAILED, READY};
 use super::super::scheduling::{errno, pin, Refusal};
 use super::super::worker::{detach, now_ns};
-use super::board::{futex_wait, futex_wake, Board, Desk, Header, DONE, FAILED, READY};
+use super::board::{futex_wait, futex_wake, Board, Desk, Header};
 use super::job::{Group, GroupResult, Job, JobResult, Role};
 use super::messaging::{self, Channel};
 use super::wakeup::{record_unfinished, Schedule};
@@ -56,7 +57,7 @@ impl Mix {
             .map(|g| counts[..g].iter().sum())
             .collect();
         let mut mix = Mix {
-            board: Board::new(counts.iter().sum())?,
+            board: Board::new(counts.iter().sum(), true)?,
             tasks: Vec::new(),
             first,
             attributes: Vec::new(),
@@ -112,7 +113,7 @@ impl Mix {
     pub fn finish(&mut self) -> JobResult {
         let ended = now_ns();
         self.board.header().stop.store(1, Release);
-        self.board.desks().iter().for_each(|desk| {
+        self.board.parts().iter().for_each(|desk| {
             futex_wake(&desk.posted, 1);
         });
         let deadline = Instant::now() + PATIENCE;
@@ -134,7 +135,7 @@ impl Mix {
         let group = self.job.groups[index].clone();
         let setting = Setting::of(&self.job, &group, index)?;
         for number in 0..processes(&group) {
-            let desk = &self.board.desks()[self.first[index] + number];
+            let desk = &self.board.parts()[self.first[index] + number];
             let parent = std::process::id() as i32;
             // SAFETY: the child runs only what the module's description allows and never returns.
             match unsafe { libc::fork() } {
@@ -142,7 +143,7 @@ impl Mix {
                 0 => live(
                     &setting,
                     self.board.header(),
-                    self.board.desks(),
+                    self.board.parts(),
                     desk,
                     number,
                     parent,
@@ -162,12 +163,12 @@ impl Mix {
         loop {
             let states: Vec<u32> = self
                 .board
-                .desks()
+                .parts()
                 .iter()
                 .map(|d| d.state.load(Acquire))
                 .collect();
             if let Some(failed) = states.iter().position(|s| *s == FAILED) {
-                let desk = &self.board.desks()[failed];
+                let desk = &self.board.parts()[failed];
                 let step = desk.units.load(Relaxed) as usize % STEPS.len();
                 return Err(Refusal::new(STEPS[step], desk.errno.load(Relaxed)));
             }
@@ -183,7 +184,7 @@ impl Mix {
 
     fn desks_of(&self, group: usize) -> &[Desk] {
         let first = self.first[group];
-        &self.board.desks()[first..first + processes(&self.job.groups[group])]
+        &self.board.parts()[first..first + processes(&self.job.groups[group])]
     }
 
     fn is_over(&self) -> bool {

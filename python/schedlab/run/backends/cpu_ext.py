@@ -1,0 +1,127 @@
+"""sched_ext schedulers: programs that load a BPF scheduler and hold it while they run.
+
+A scheduler is loaded for one run and unloaded after it. The kernel may eject it at any time (its
+watchdog does when a task starves) and goes on with EEVDF, so its identity is read again after the
+run (Documentation/scheduler/sched-ext.rst).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from schedlab.cpu.refusals import SCHED_EXT
+from schedlab.errors import HostError
+from schedlab.host import owned
+from schedlab.run import launch
+from schedlab.run.backends.cpu_policy import CpuPolicy, refuse_ext
+from schedlab.spec import GateFinding
+
+START_S, STOP_S = 10.0, 5.0
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A scheduler that was loaded: its name, and what identifies this loading of it."""
+
+    root: Path
+    name: str
+    enable_seq: str
+    rejected: str
+    is_partial: bool
+
+    @classmethod
+    def read(cls, root: Path) -> Loaded:
+        """What the kernel says now."""
+        switch_all = _text(root / "switch_all")
+        return cls(root, _text(root / "root" / "ops"), _text(root / "enable_seq"),
+                   _text(root / "nr_rejected"), switch_all == "0")  # fmt: skip
+
+    def findings(self) -> tuple[GateFinding, ...]:
+        """Whether the run had this scheduler from its start to its end."""
+        now, state = Loaded.read(self.root), _text(self.root / "state")
+        if state == "enabled" and now == self:
+            return ()
+        text = f"the scheduler {self.name} was ejected, or refused tasks (state {state})"
+        return (GateFinding("ext-ejected", text),)
+
+    def policy_of(self, policy: CpuPolicy) -> CpuPolicy:
+        """What tasks ask for: a scheduler for all takes the ordinary ones as they are."""
+        return policy if self.is_partial else replace(policy, policy="other")
+
+
+@contextmanager
+def loaded(
+    group: launch.WorkGroup | None, policy: CpuPolicy
+) -> Iterator[tuple[CpuPolicy, Loaded | None]]:
+    """A candidate's scheduler loaded meanwhile; (what its tasks ask for, the scheduler if any).
+
+    Its program runs in `group`, so that it ends with the session whatever happens.
+    """
+    if policy.policy != "ext" or group is None:
+        yield policy, None
+        return
+    refuse_ext(SCHED_EXT)
+    before = _text(SCHED_EXT / "enable_seq")
+    words = [policy.ext, *shlex.split(policy.ext_args)]
+    order = launch.Launch(words, Path("/"), dict(os.environ))
+    with launch.background(order, group) as running:
+        try:
+            yield _await(running, before, policy)
+        finally:
+            _stop(running)
+            group.end()
+    if not owned.wait_until(lambda: _text(SCHED_EXT / "state") == "disabled", START_S):
+        raise HostError(
+            f"{policy.ext} has ended, but the kernel still uses its scheduler",
+            "see `dmesg`; SysRq-S makes the kernel go back to its own",
+        )
+
+
+def _await(
+    running: launch.Running, before: str, policy: CpuPolicy
+) -> tuple[CpuPolicy, Loaded | None]:
+    """Wait until the scheduler is at work; HostError with what its program printed."""
+
+    def is_over() -> bool:
+        return _is_enabled(before) or running.ended() is not None
+
+    owned.wait_until(is_over, START_S)
+    if not _is_enabled(before):
+        failure = running.ended()
+        why = failure.failure((0,)) or "ended" if failure else f"loaded nothing in {START_S:g} s"
+        lines = running.last_lines(10)
+        raise HostError(
+            f"policy ext: {policy.ext} {why}:\n{lines}".rstrip(":\n"),
+            f"run it by hand: {policy.ext} {policy.ext_args}".rstrip(),
+        )
+    found = Loaded.read(SCHED_EXT)
+    return found.policy_of(policy), found
+
+
+def _is_enabled(before: str) -> bool:
+    return _text(SCHED_EXT / "state") == "enabled" and _text(SCHED_EXT / "enable_seq") != before
+
+
+def _stop(running: launch.Running) -> None:
+    """Ctrl-C, which such programs take as the order to unload; then TERM."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        running.kill(number)
+        deadline = time.monotonic() + STOP_S
+        while running.ended() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        if running.ended() is not None:
+            return
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,121 @@
+"""Where a command works: a directory on the target's file system, or a directory of ours beside a
+bare device. Its ownership, its copies, its cache, and file systems that are made again."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schedlab.errors import HostError
+from schedlab.host import owned, scratch
+from schedlab.kinds.command import Command
+from schedlab.kinds.launching import program_path
+from schedlab.run import cache
+from schedlab.run.drain import flush
+
+if TYPE_CHECKING:
+    from schedlab.host.control import Control
+    from schedlab.kinds.resolved import ResolvedTarget
+    from schedlab.spec import Target
+
+
+class WorkPlace:
+    """The working directory of all commands of a session, and the device below it."""
+
+    def __init__(self, control: Control, asked: Target, target: ResolvedTarget) -> None:
+        self.control = control
+        self.device = target.raw_path
+        self.is_ours = asked.kind in ("scratch", "emulated")
+        self.is_bare = target.directory is None
+        self.filesystem = asked.filesystem or "ext4"
+        self.directory = target.directory or control.directory(tempfile.gettempdir())
+        self._fresh_in: dict[str, int] = {}
+
+    @property
+    def flushed(self) -> Path:
+        """What is synced so that nothing of a run is left to write."""
+        return self.device if self.is_bare else self.directory
+
+    def flush(self) -> None:
+        """Write out what is dirty on the target."""
+        flush(self.flushed)
+
+    def open(self, kinds: Iterable[Command]) -> None:
+        """Give what is ours to the commands' users, and copy in what they work on."""
+        commands = tuple(kinds)
+        for kind in commands:
+            if self.is_ours or self.is_bare:
+                self.directory.chmod(0o755)
+                if kind.user:
+                    shutil.chown(self.directory, kind.user)
+            if self.is_ours:
+                self.directory.parent.chmod(0o711)  # the state directory's mount point
+            if self.is_ours and self.is_bare and kind.user:
+                shutil.chown(self.device, kind.user)  # its node goes with the device
+        for kind in commands:
+            self._copy_in(kind)
+
+    def refresh(self, label: str, kind: Command, block: int, kinds: Iterable[Command]) -> None:
+        """Make the file system and the copies again where `fresh` asks for it before this run.
+
+        On a directory of the user's only the copy is made again. HostError when a process keeps
+        the file system busy.
+        """
+        due = kind.fresh == "run" or (kind.fresh == "block" and self._fresh_in.get(label) != block)
+        if not due:
+            return
+        self._fresh_in[label] = block
+        if not self.is_ours:
+            self._copy_in(kind)
+            return
+        try:
+            cache.libc_umount(self.directory)
+        except OSError as error:
+            raise HostError(
+                f"{label}: fresh = {kind.fresh!r}: the file system cannot be made again: "
+                f"{error.strerror}",
+                "end in --conclude what --setup or the command left running there",
+            ) from error
+        scratch.format_device(str(self.device), self.filesystem)
+        owned.mount(str(self.device), self.directory, self.filesystem)
+        self.open(kinds)
+
+    def set_cache(self, kind: Command) -> str:
+        """Bring the page cache into the state that the command asks for; what was done."""
+        if self.is_bare:
+            done = cache.set_device_cache(kind.cache, self.control, self.device)
+        else:
+            mounted = None
+            if self.is_ours and self.directory.is_mount():
+                mounted = (str(self.device), self.filesystem)
+            done = cache.set_cache(kind.cache, self.control, self.directory, mounted)
+        if kind.cache == "cold" and (program := program_path(kind.command()[0])):
+            cache.touch_program(program, self.directory)
+        return done
+
+    def _copy_in(self, kind: Command) -> None:
+        """Put a copy of what the command works on into the directory, in place of an old one."""
+        if not kind.copy_in:
+            return
+        source = Path(kind.copy_in).resolve()
+        into = self.directory / source.name
+        if source.is_dir():
+            if into.exists():
+                shutil.rmtree(into)
+            shutil.copytree(source, into, symlinks=True)
+        else:
+            shutil.copy2(source, into)
+        if kind.user:
+            _give(into, kind.user)
+
+
+def _give(path: Path, user: str) -> None:
+    """Make a copy of ours a user's, with all below."""
+    entry = pwd.getpwnam(user)
+    for each in (path, *(path.rglob("*") if path.is_dir() else ())):
+        os.chown(each, entry.pw_uid, entry.pw_gid, follow_symlinks=False)

@@ -1,0 +1,197 @@
+"""A command is interrupted: Ctrl-C, TERM, HUP, or SIGKILL of schedlab, of its guardian's owner, or
+of a whole control group, in each phase of a run. No process of the command is left, no mount, no
+loop device, no cgroup, and every scheduler is as before."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from schedlab.host import owned
+
+pytestmark = pytest.mark.usefixtures("root_with_loop")
+WAIT_S = 60.0
+SLEEPER = 86_399  # seconds that nobody else sleeps
+
+
+class Comparison:
+    """`schedlab compare` of a command whose phases report themselves, in a process of its own."""
+
+    def __init__(self, home: Path, device: Path, number: int) -> None:
+        self.home, self.marker = home, f"{SLEEPER}.{number}"
+        self.queue = Path(f"/sys/block/{device.name}/queue/scheduler")
+        self.before = self.queue.read_text()
+        self.mounted = home / "mounted"
+        self.mounted.mkdir()
+        subprocess.run(["mkfs.ext4", "-q", device], check=True)
+        subprocess.run(["mount", device, self.mounted], check=True)
+        self.device = device
+        self.groups: set[Path] = set()
+        self.environment = {**os.environ, "SCHEDLAB_STATE_DIR": str(home / "state")}
+
+    def start(self, hangs_in: str, group: str = "") -> subprocess.Popen[str]:
+        """Run it until the phase that hangs, with a daemon of its own beside it.
+
+        It joins the control group `group` first, if there is one.
+        """
+        hang = (
+            f"setsid sleep {self.marker} & (trap '' TERM INT; sleep {self.marker}) & "
+            f"touch {self.home}/reached; sleep {self.marker}"
+        )
+        lines = dict.fromkeys(("setup", "prepare", "conclude", "cleanup", "work"), "true")
+        if hangs_in == "cleanup":
+            lines["setup"] = f"setsid sleep {self.marker} &"
+        lines[hangs_in] = hang
+        # The rehearsal passes; the second time around the phase hangs.
+        if hangs_in in ("prepare", "conclude", "work"):
+            once = f"{self.home}/rehearsed-{hangs_in}"
+            lines[hangs_in] = f"if [ -e {once} ]; then {hang}; else touch {once}; fi"
+        phases = [word for each in ("setup", "prepare", "conclude", "cleanup")
+                  for word in (f"--{each}", lines[each])]  # fmt: skip
+        command = [
+            sys.executable, "-m", "schedlab", "compare", "--directory", str(self.mounted),
+            "--switch", self.device.name, "--schedulers", "bfq,none", "--blocks", "1", "--no-aa",
+            "--out", str(self.home / "out"), "--anyway", "--shell", *phases, "--", lines["work"],
+        ]  # fmt: skip
+        if group:
+            joined = f'echo $$ > {group}/cgroup.procs; exec "$@"'
+            command = ["/bin/sh", "-c", joined, "sh", *command]
+        process = subprocess.Popen(
+            command, env=self.environment, cwd=self.home, start_new_session=True, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        reached = self.home / "reached"
+        if not owned.wait_until(lambda: reached.exists() or process.poll() is not None, WAIT_S):
+            process.kill()
+        if not reached.exists():
+            pytest.fail(f"it never came so far: {process.communicate(timeout=WAIT_S)[0]}")
+        if hangs_in != "cleanup":
+            assert owned.wait_until(lambda: len(self.sleepers()) == 3, WAIT_S)
+        self.groups = groups_of(self.sleepers())
+        assert self.groups
+        return process
+
+    def sleepers(self) -> list[str]:
+        """Processes of the command."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                words = path.read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[:2] == [b"sleep", self.marker.encode()]:
+                found.append(path.parent.name)
+        return found
+
+    def recover(self) -> None:
+        """What the guardian has left, if anything."""
+        command = [sys.executable, "-m", "schedlab", "recover"]
+        subprocess.run(command, env=self.environment, check=True, capture_output=True)
+
+    def assert_restored(self) -> None:
+        assert owned.wait_until(lambda: not self.sleepers(), WAIT_S), self.sleepers()
+        assert self.queue.read_text() == self.before
+        assert [group for group in self.groups if group.exists()] == []
+
+    def remove(self) -> None:
+        """Unmount; a process that still works there fails the test."""
+        subprocess.run(["umount", self.mounted], check=True)
+
+
+def groups_of(pids: list[str]) -> set[Path]:
+    """The control groups of ours in which these processes are."""
+    found = set()
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            root = Path("/sys/fs/cgroup") / controllers if controllers else owned.cgroup_root()
+            if Path(path).name.startswith(owned.PREFIX):
+                found.add(root / path.lstrip("/"))
+    return found
+
+
+@pytest.fixture
+def comparison(tmp_path, new_loop):
+    made = Comparison(tmp_path, Path(new_loop(32 << 20)), os.getpid())
+    yield made
+    made.remove()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interrupted_command_ends_with_all_that_it_started(comparison, number):
+    process = comparison.start("work")
+    assert "[bfq]" in comparison.queue.read_text() or "[none]" in comparison.queue.read_text()
+    process.send_signal(number)
+    text, _ = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 130, text
+    comparison.assert_restored()
+
+
+@pytest.mark.parametrize("phase", ["setup", "prepare", "work", "conclude", "cleanup"])
+def test_sigkill_in_a_phase_leaves_nothing(comparison, phase):
+    process = comparison.start(phase)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=WAIT_S)
+    comparison.recover()
+    comparison.assert_restored()
+
+
+@pytest.mark.parametrize("phase", ["setup", "prepare", "conclude", "cleanup"])
+def test_ctrl_c_in_a_phase_restores(comparison, phase):
+    process = comparison.start(phase)
+    process.send_signal(signal.SIGINT)
+    text, _ = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 130, text
+    comparison.assert_restored()
+
+
+def test_killing_the_control_group_of_schedlab_leaves_nothing(comparison):
+    """What systemd does to a service: everything in its control group is killed at once."""
+    root = Path("/sys/fs/cgroup/pids")
+    if not (root / "cgroup.procs").exists():
+        root = owned.cgroup_root()
+    group = root / f"test-{os.getpid()}"
+    group.mkdir()
+    try:
+        process = comparison.start("work", str(group))
+        deadline = time.monotonic() + WAIT_S
+        while process.poll() is None and time.monotonic() < deadline:
+            for pid in (group / "cgroup.procs").read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
+            process.poll()
+        process.communicate(timeout=WAIT_S)
+        comparison.recover()
+        comparison.assert_restored()
+    finally:
+        assert owned.wait_until(lambda: _removed(group), 10.0)
+
+
+def test_a_command_that_forks_without_end_is_ended(comparison):
+    """New processes come as fast as old ones are killed; the limit of time ends all of them."""
+    line = f"while :; do (sleep {comparison.marker}; :) & sleep 0.002; done"
+    command = [
+        sys.executable, "-m", "schedlab", "compare", "--directory", str(comparison.mounted),
+        "--switch", comparison.device.name, "--schedulers", "none", "--blocks", "1", "--no-aa",
+        "--anyway", "--timeout", "1s", "--shell", "--", line,
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, env=comparison.environment, cwd=comparison.home, text=True, check=False,
+        capture_output=True, timeout=WAIT_S,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "had not ended after its --timeout of 1 s" in done.stderr
+    comparison.assert_restored()
+
+
+def _removed(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,209 @@
+"""Commands of which the right verdict is known before: what they take depends on the scheduler
+that they find in a way that is written here, and the interval must hold it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from schedlab.app.admit import admit
+from schedlab.app.comparison import Place
+from schedlab.app.measure import run
+from schedlab.app.own_work import OwnWork, comparison_of
+from schedlab.errors import SpecError
+from schedlab.host.consent import consent_to
+from schedlab.run.admitted import Permission
+from schedlab.spec import Stopping
+
+pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
+# Seconds under each scheduler; none and kyber are alike.
+TAKES = {"none": 0.30, "mq-deadline": 0.36, "kyber": 0.30, "bfq": 0.45}
+PROGRAM = f"""
+import os, random, re, time
+name = os.environ["SCHEDLAB_DEVICE"].removeprefix("/dev/")
+with open(f"/sys/block/{{name}}/queue/scheduler") as file:
+    active = re.search(r"\\[(.+)\\]", file.read())[1]
+noise = random.Random(int(os.environ["SCHEDLAB_SEED"])).gauss(1.0, 0.01)
+seconds = {TAKES}[active] * noise
+print(f"took {{seconds * 1e3:.3f}} ms")
+time.sleep(SLEEP)
+"""
+PRINTED = "took:ms=stdout~took (?<value>[0-9.]+) (?<unit>ms)"
+
+
+def compared(tmp_path: Path, sleep: str, metric: str, blocks: int, schedulers=tuple(TAKES)):
+    """The verdict on the program; it sleeps for the Python expression `sleep`."""
+    offered = Path("/sys/block").joinpath(any_loop(), "queue/scheduler").read_text()
+    if missing := [name for name in TAKES if name not in re.findall(r"[a-z-]+", offered)]:
+        pytest.skip(f"this kernel has no {missing[0]}")
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.replace("SLEEP", sleep))
+    asked = comparison_of(
+        Place(scratch_bytes=32 << 20, scratch_directory=str(tmp_path)),
+        OwnWork(["/usr/bin/python3", "-S", str(program)], metrics=[metric],
+                parameters={"anyway": True, "cache": "as-is"}),
+        schedulers=",".join(schedulers),
+        stopping=Stopping(blocks=blocks),
+        margin=0.03,
+        seed=7,
+    )  # fmt: skip
+    verdict = run(asked, tmp_path / "out").verdict
+    return verdict, {(each.a, each.b): each for each in verdict.workloads["python3"].pairs}
+
+
+def any_loop() -> str:
+    return next(path.name for path in Path("/sys/block").glob("loop*"))
+
+
+def found(pairs, name):
+    """(verdict on `name` against none, its ratio, low, high), whichever way the pair is stored."""
+    if (pair := pairs.get((name, "none"))) is not None:
+        return pair.verdict, pair.ratio, pair.low, pair.high
+    pair = pairs["none", name]
+    turned = {"better": "worse", "worse": "better"}.get(pair.verdict, pair.verdict)
+    return turned, 1 / pair.ratio, 1 / pair.high, 1 / pair.low
+
+
+def test_a_printed_number_that_follows_the_scheduler_gives_the_right_verdict(tmp_path):
+    verdict, pairs = compared(tmp_path, "0.01", PRINTED, blocks=8)
+    for name in ("mq-deadline", "bfq"):
+        code, ratio, low, high = found(pairs, name)
+        truth = TAKES[name] / TAKES["none"]
+        assert code == "worse", (name, ratio, low, high)
+        assert low <= truth <= high, (name, ratio, low, high)
+    assert found(pairs, "kyber")[0] == "equivalent"
+    assert "aa-differs" not in {flag.kind for flag in verdict.flags}
+    assert set(verdict.workloads["python3"].best_set) == {"none", "kyber"}
+
+
+def test_a_time_that_does_not_depend_on_the_scheduler_makes_no_winner(tmp_path):
+    verdict, pairs = compared(tmp_path, "0.05", "elapsed", blocks=6)
+    assert {pair.verdict for pair in pairs.values()} <= {"equivalent", "undecided"}
+    assert verdict.headline.code in ("tied", "too-early", "too-noisy", "no-difference-seen")
+
+
+def test_an_elapsed_time_that_follows_the_scheduler_is_put_in_order(tmp_path):
+    _, pairs = compared(tmp_path, "seconds", "elapsed", blocks=8, schedulers=("none", "bfq"))
+    code, ratio, low, high = found(pairs, "bfq")
+    assert code == "worse", (ratio, low, high)
+    # Starting the program adds the same to both, so the ratio is a little nearer to 1.
+    assert 1.2 < ratio < TAKES["bfq"] / TAKES["none"] + 0.05
+
+
+def own(tmp_path, line, *, blocks=1, place=None, permission=None, **parameters):
+    """The runs of a shell line under none and bfq."""
+    place = place or Place(scratch_bytes=32 << 20, scratch_directory=str(tmp_path))
+    asked = comparison_of(
+        place,
+        OwnWork([line], True, parameters=parameters),
+        schedulers="none,bfq",
+        stopping=Stopping(blocks=blocks),
+        aa_arm=False,
+        seed=1,
+    )
+    return run(asked, tmp_path / "out", permission=permission).folder.runs()
+
+
+def test_warm_up_runs_every_candidate_unmeasured(tmp_path):
+    log = tmp_path / "log"
+    queue = "/sys/block/${SCHEDLAB_DEVICE#/dev/}/queue/scheduler"
+    line = f'sed "s/.*\\[\\(.*\\)\\].*/\\1/" {queue} >> {log}'
+    runs = own(tmp_path, line, warm_up=2, anyway=True)
+    seen = log.read_text().split()
+    assert len(runs) == 2
+    assert seen[1:5] == ["none", "none", "bfq", "bfq"]  # after the rehearsal
+    assert len(seen) == 1 + 4 + 2
+
+
+def test_a_file_system_is_made_again_as_often_as_asked(tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "file").write_text("as copied\n")
+    line = "ls | wc -l; cat tree/file; date > tree/file; date > new"
+    for fresh, lines in (("run", [2, 2, 2, 2]), ("block", [2, 3, 2, 3])):
+        where = tmp_path / fresh
+        where.mkdir()
+        runs = own(where, line, blocks=2, copy_in=str(tree), fresh=fresh, anyway=True)
+        names = [f"{r.block:04d}-{r.position:04d}-{r.attempt}.out" for r in runs]
+        printed = [(where / "out/raw/output" / name).read_text().split("\n") for name in names]
+        assert [int(text[0]) for text in printed] == lines  # lost+found, tree (and new)
+        assert [text[1] == "as copied" for text in printed] == [n == 2 for n in lines]
+
+
+def test_a_bare_device_is_worked_on_without_a_file_system(tmp_path):
+    place = Place(scratch_bytes=32 << 20, scratch_directory=str(tmp_path), filesystem="none")
+    line = "dd if=/dev/zero of=$SCHEDLAB_DEVICE bs=64k count=128 conv=notrunc 2>&1; ls -A | wc -l"
+    runs = own(tmp_path, line, place=place, user="nobody")
+    assert [each.status for each in runs] == ["ok", "ok"]
+    assert all(8 << 20 <= each.metrics["written_bytes"] < 9 << 20 for each in runs)
+    with pytest.raises(SpecError, match="no file system to copy to"):
+        own(tmp_path, "true", place=place, fresh="run")
+
+
+def test_a_device_is_given_to_a_command_only_with_a_consent(tmp_path, new_loop):
+    device = new_loop()
+    with pytest.raises(SpecError, match="nobody can hold a command to reading it"):
+        comparison_of(Place(device=device), OwnWork(["true"]))
+    place = Place(device=device, destroy_data=device)
+    line = "dd if=/dev/urandom of=$SCHEDLAB_DEVICE bs=64k count=64 conv=notrunc 2>&1"
+    asked = comparison_of(place, OwnWork([line], True), schedulers="none,bfq")
+    with pytest.raises(SpecError, match="you have not agreed"):
+        admit(asked, Permission(trust=True))
+    before = Path(f"/sys/block/{Path(device).name}/queue/scheduler").read_text()
+    with consent_to(device, allow_unknown_data=True) as consent:
+        runs = own(tmp_path, line, place=place, permission=Permission((consent,), trust=True))
+    assert all(each.metrics["written_bytes"] >= 4 << 20 for each in runs)
+    assert Path(f"/sys/block/{Path(device).name}/queue/scheduler").read_text() == before
+
+
+def test_reads_of_somebody_else_are_noticed(tmp_path, new_loop):
+    device, where = new_loop(64 << 20), tmp_path / "mounted"
+    where.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    subprocess.run(["mount", device, where], check=True)
+    # The command says when others may read, so that the disk is quiet before it starts.
+    stop, flag = threading.Event(), tmp_path / "flag"
+
+    def read() -> None:
+        handle = os.open(device, os.O_RDONLY)
+        while not stop.wait(0.01):
+            if flag.exists():
+                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+                for part in range(8):
+                    os.pread(handle, 1 << 20, part << 20)
+        os.close(handle)
+
+    reader = threading.Thread(target=read)
+    place = Place(directory=str(where), switch=(Path(device).name,))
+    setup = "dd if=/dev/urandom of=big bs=1M count=8 2>/dev/null"
+    line = f"dd if=big of=/dev/null bs=1M 2>/dev/null; touch {flag}; sleep 0.5; rm -f {flag}"
+    try:
+        quiet = own(tmp_path / "quiet", line, place=place, setup=setup)
+        reader.start()
+        disturbed = own(tmp_path / "disturbed", line, place=place, setup=setup)
+    finally:
+        stop.set()
+        if reader.ident:
+            reader.join()
+        subprocess.run(["umount", where], check=True)
+    found_in = [{gate.gate for each in runs for gate in each.gates} for runs in (quiet, disturbed)]
+    assert ["foreign-io" in names for names in found_in] == [False, True]
+
+
+def test_no_run_pays_for_the_dirty_pages_of_another(tmp_path):
+    # 300 MB through the page cache under bfq, nothing under none: the time of none is its own.
+    line = (
+        'read -r s < "/sys/block/${SCHEDLAB_DEVICE#/dev/}/queue/scheduler"; case "$s" in '
+        '*"[bfq]"*) dd if=/dev/zero of=f bs=1M count=300 2>/dev/null;; *) sleep 0.2;; esac'
+    )
+    place = Place(scratch_bytes=512 << 20, scratch_directory=str(tmp_path))
+    runs = own(tmp_path, line, blocks=3, place=place, sync="outside", anyway=True)
+    written = {r.candidate: r.metrics["written_bytes"] for r in runs if r.status == "ok"}
+    assert written["bfq"] >= 300 << 20
+    assert written["none"] < 1 << 20
+    assert all(r.properties["dirty_peak_bytes"] > 0 for r in runs if r.candidate == "bfq")
