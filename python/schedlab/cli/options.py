@@ -34,7 +34,7 @@ target_options = together(
         help="Where the temporary file is: the disk below takes part.",
     ),
     click.option("--fs", type=click.Choice(["ext4", "xfs", "btrfs"]), help="Its file system."),
-    click.option("--model", help="An emulated device (see `schedlab device list`)."),
+    click.option("--model", help="An emulated device (see `schedlab device models`)."),
     click.option("--queue-depth", type=click.IntRange(1, 128), help="Its commands at a time."),
     click.option("--dilate", type=click.FloatRange(1), default=1.0, help="Its time, so slowed."),
     click.option(
@@ -47,7 +47,7 @@ target_options = together(
     ),
     click.option("--allow-unknown-data", is_flag=True, help="… also over data of unknown kind."),
     click.option("--directory", type=PATH, help="A file in this directory."),
-    click.option("--size", type=Size(), default="1G", show_default=True, help="Size of that file."),
+    click.option("--size", type=Size(), help="Size of that file or model.  [default: 1G]"),
     click.option(
         "--switch", metavar="QUEUES", help="Disks below it that may be switched: sda,sdb."
     ),
@@ -85,7 +85,7 @@ def place_of(typed: dict[str, Any]) -> Place:
         read_only=typed.pop("read_only"),
         allow_unknown_data=typed.pop("allow_unknown_data"),
         directory=text(typed.pop("directory")),
-        size_bytes=typed.pop("size"),
+        size_bytes=typed.pop("size") or 0,
         switch=tuple(filter(None, (typed.pop("switch") or "").split(","))),
         model=typed.pop("model"),
         queue_depth=typed.pop("queue_depth") or 0,
