@@ -138,7 +138,7 @@ def accuracy(
 
 def row(name: str, device: Emulated, depth: int, runs: list[Run]) -> str:
     def median(of: Any) -> float:
-        return statistics.median(of(run) for run in runs)
+        return float(statistics.median(of(run) for run in runs))
 
     def errors(which: int) -> str:
         found = [run.errors[which] for run in runs]

@@ -160,13 +160,17 @@ def lab_experiment(
 def _target(lab: Lab, data: Mapping[str, Any], wishes: Wishes) -> Target:
     """Where the work goes: the lab's own target, or the user's."""
     place = wishes.place or Place()
-    table = {key: parse_quantity(key, value) for key, value in data.get("target", {}).items()}
+    table: dict[str, Any] = {
+        key: parse_quantity(key, value) for key, value in data.get("target", {}).items()
+    }
     if place.model is not None and "size_bytes" in table:
         return target_of(replace(place, size_bytes=place.size_bytes or table["size_bytes"]))
     elsewhere = (place.scratch_bytes, place.device, place.directory, place.model)
     if any(each is not None for each in elsewhere) or not table:
         return target_of(place)
-    changed = {"rotational": place.rotational, "filesystem": place.filesystem}
+    changed: dict[str, object] = {
+        "rotational": place.rotational, "filesystem": place.filesystem,
+    }  # fmt: skip
     if table["kind"] == "emulated":
         asked = {"queue_depth": place.queue_depth, "size_bytes": place.size_bytes}
         changed |= {**asked, "dilate": place.dilate if place.dilate != 1 else 0}
