@@ -22,6 +22,7 @@ from schedlab.errors import HostError, SpecError
 from schedlab.host import emulated, emulated_facts, emulated_removal, owned
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
+from schedlab.host.emulated_calibration import LEAD_MAX_NS
 
 MIB = 1 << 20
 FIXED = "model = 'fixed'\nservice = '{service}'\nservers = {servers}\nsize = '64m'\n"
@@ -258,12 +259,14 @@ def _in_flight(path: str) -> int:
     return sum(map(int, text.split()))
 
 
-OVERHEAD_NS = 50_000
+LEAD_NS = 100_000
+# 100 requests per second of 10 ms, each 100 us on its way, and sent early by that.
 GOOD = {
-    "elapsed_s": 10.0, "reads": 1000, "writes": 0, "errors": 0, "depth_max": 32,
+    "elapsed_s": 10.0, "reads": 1000, "writes": 0, "discards": 0, "flushes": 0,
+    "errors": 0, "depth_max": 32,
     "modelled": {"mean_ns": 1e7, "p99_ns": 30_000_000},
-    "replied": {"mean_ns": 1.01e7, "p99_ns": 31_000_000},
-    "hidden_share": 0.01, "reordered_share": 0.0, "in_flight_mean": 1.0, "samples": 1000,
+    "replied": {"mean_ns": 0.99e7, "p99_ns": 29_900_000},
+    "hidden_mean": 0.01, "hidden_error": 0.0, "reordered_share": 0.0,
 }  # fmt: skip
 
 
@@ -272,24 +275,58 @@ GOOD = {
     [
         ({}, None),
         ({"reads": 0, "replied": {"mean_ns": 9e9, "p99_ns": 0}}, None),
-        ({"replied": {"mean_ns": 1.03e7, "p99_ns": 31_000_000}}, "model-on-time"),
-        ({"replied": {"mean_ns": 1.01e7, "p99_ns": 32_000_000}}, "model-on-time"),
-        # 100 requests per second that are 50 us each on their way: half a percent of one in flight.
-        ({"hidden_share": 0.03}, None),
-        ({"hidden_share": 0.04}, "model-on-time"),
+        ({"replied": {"mean_ns": 1.02e7, "p99_ns": 29_900_000}}, "model-on-time"),
+        ({"replied": {"mean_ns": 0.99e7, "p99_ns": 31_300_000}}, None),
+        ({"replied": {"mean_ns": 0.99e7, "p99_ns": 31_500_000}}, "model-on-time"),
+        # 100 per second in flight outside the model for 300 us each: 3 % of one in flight.
+        ({"hidden_mean": 0.029}, None),
+        ({"hidden_mean": 0.031}, "model-on-time"),
+        # Replies that come too early are as wrong as late ones.
+        ({"hidden_mean": -0.011}, "model-on-time"),
         # Of few samples chance may be more.
-        ({"hidden_share": 0.04, "samples": 100}, None),
-        # 5,000 per second: a quarter of one in flight.
-        ({"hidden_share": 0.27, "reads": 50_000}, None),
-        ({"hidden_share": 0.29, "reads": 50_000}, "model-on-time"),
+        ({"hidden_mean": 0.04, "hidden_error": 0.01}, None),
+        # 1,000 per second are ten times as many on their way.
+        ({"hidden_mean": 0.1, "reads": 10_000}, None),
+        ({"hidden_mean": 0.4, "reads": 10_000}, "model-on-time"),
         ({"reordered_share": 0.002}, "model-on-time"),
         ({"errors": 1}, "device-alive"),
+        ({"errors": 1, "reads": 0}, "device-alive"),
         ({"depth_max": 33}, "device-tags"),
     ],
 )
 def test_the_gate_knows_what_spoils_a_run(change: dict[str, object], gate: str | None) -> None:
-    found = emulated_facts.findings({**GOOD, **change}, {"tags": 32, "overhead_ns": OVERHEAD_NS})
+    found = emulated_facts.findings({**GOOD, **change}, {"tags": 32, "lead_ns": LEAD_NS})
     assert [finding.gate for finding in found] == ([gate] if gate else [])
+
+
+def test_the_way_to_the_model_is_made_up_for(control: Control) -> None:
+    device = control.emulated(Emulation("disk7200", size_bytes=64 * MIB))
+    assert device.facts["lead_ns"] == min(device.facts["overhead_ns"], LEAD_MAX_NS) > 0
+    late = control.emulated(Emulation("disk7200", size_bytes=64 * MIB, lead_us=0))
+    assert late.facts["lead_ns"] == 0
+
+
+def test_the_commands_of_a_device_can_be_changed(control: Control, tmp_path: Path) -> None:
+    device = control.emulated(Emulation("disk7200", size_bytes=64 * MIB))
+    queue = owned.SYS_BLOCK / Path(device.path).name / "queue"
+    for commands, tags in ((1, 4), (4, 4), (32, 32), (8, 8)):
+        device.hold(commands)
+        control.set_scheduler(device.path, "mq-deadline")
+        device.mark()
+        readers = [
+            threading.Thread(
+                target=lambda: [read_once(device.path, n * MIB) for n in range(3)]
+            )
+            for _ in range(40)
+        ]  # fmt: skip
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        assert (device.facts["queue_depth"], device.facts["tags"]) == (commands, tags)
+        assert device.facts["served_in_order"] is (commands < 4)
+        assert device.account()["depth_max"] == tags, commands
+    assert (queue / "scheduler").read_text().split("[")[1].startswith("mq-deadline")
 
 
 def test_a_dilated_device_has_a_scheduler_with_stretched_times(

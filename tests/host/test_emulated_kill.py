@@ -120,45 +120,41 @@ def assert_clean(state: Path, context: str) -> None:
 
 
 def kill_at_a_moment(
-    delay_s: float, state: Path, begin: Callable[[], subprocess.Popen[str]],
-    kill: Callable[[subprocess.Popen[str]], None],
-) -> None:  # fmt: skip
+    number: int, moments: random.Random, state: Path, begin: Callable[[], subprocess.Popen[str]],
+    kill: Callable[[subprocess.Popen[str]], object],
+) -> str:  # fmt: skip
+    """Every other moment is certainly one with a mounted file system and I/O in flight, the others
+    are anywhere between the start and that. What was done, in words."""
     owner = begin()
     try:
+        if is_at_work := number % 2 == 0:
+            assert owner.stdout and owner.stdout.readline() == "ready\n"
+            assert any("mount" in line and "ext4" in line for line in left_over(state))
+        delay_s = moments.uniform(0.0, 0.5) if is_at_work else moments.uniform(0.1, 4.0)
         time.sleep(delay_s)  # the moment itself, not a condition
         kill(owner)
     finally:
         owner.kill()
         owner.wait()
     settle(state)
+    return f"{delay_s:.3f} s after the {'mount' if is_at_work else 'start'}, SEED={SEED}"
 
 
 @pytest.mark.parametrize("victim", ["owner", "guardian", "server", "stopped server", "all"])
 def test_nothing_is_left_when_a_part_is_killed(victim: str, state: Path) -> None:
     moments = random.Random(f"{SEED} {victim}")
-    for _ in range(KILLS):
-        delay_s = moments.uniform(0.1, 2.5)
-        kill_at_a_moment(delay_s, state, start, lambda owner: strike(victim, owner, state))
-        assert_clean(state, f"{victim} after {delay_s:.3f} s, SEED={SEED}")
+    for number in range(KILLS):
+        when = kill_at_a_moment(
+            number, moments, state, start, lambda owner: strike(victim, owner, state)
+        )
+        assert_clean(state, f"{victim} killed {when}")
 
 
 def test_nothing_is_left_when_the_cgroup_is_killed(state: Path, group: Path) -> None:
     moments = random.Random(SEED)
-    for _ in range(KILLS):
-        delay_s = moments.uniform(0.1, 2.5)
-        kill_at_a_moment(
-            delay_s, state, lambda: start(group),
-            lambda owner: (group / "cgroup.kill").write_text("1") and None,
+    for number in range(KILLS):
+        when = kill_at_a_moment(
+            number, moments, state, lambda: start(group),
+            lambda owner: (group / "cgroup.kill").write_text("1"),
         )  # fmt: skip
-        assert_clean(state, f"cgroup after {delay_s:.3f} s, SEED={SEED}")
-
-
-def test_killed_while_everything_is_at_work(state: Path) -> None:
-    """The same for `all`, certainly with a mounted file system and I/O in flight."""
-    owner = start()
-    assert owner.stdout and owner.stdout.readline() == "ready\n"
-    assert any("mount" in line for line in left_over(state))
-    strike("all", owner, state)
-    owner.wait()
-    settle(state)
-    assert_clean(state, "all at work")
+        assert_clean(state, f"cgroup killed {when}")

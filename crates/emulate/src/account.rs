@@ -36,6 +36,8 @@ pub struct Served {
     pub at_ns: u64,
     /// When the model completed it.
     pub due_ns: u64,
+    /// How much before that the reply was wanted, to make up for the way to the caller.
+    pub lead_ns: u64,
     /// When the reply was sent.
     pub replied_ns: u64,
 }
@@ -61,7 +63,7 @@ pub struct Report {
     pub modelled: Times,
     /// Response in fact: stamp to reply.
     pub replied: Times,
-    /// Reply after modelled completion.
+    /// Reply after the time at which it was to be sent: modelled completion, less the lead.
     pub lateness: Times,
     /// Share of replies that were late.
     pub late_share: f64,
@@ -149,7 +151,11 @@ impl Account {
             return;
         }
         let modelled_ns = served.due_ns.saturating_sub(served.at_ns);
-        let late_ns = served.replied_ns.saturating_sub(served.due_ns);
+        // A request that takes less than the way cannot be answered before it is there.
+        let wanted_ns = served.due_ns.saturating_sub(served.lead_ns);
+        let late_ns = served
+            .replied_ns
+            .saturating_sub(wanted_ns.max(served.at_ns));
         self.modelled.record(modelled_ns);
         self.replied
             .record(served.replied_ns.saturating_sub(served.at_ns));

@@ -1,7 +1,8 @@
 //! The server: FUSE session, worker and control channel of one device.
 //!
 //! The control channel carries one JSON object a line. `mark` begins a window, `read` gives the
-//! account since then, `reset` puts the device into its first state, `bypass` answers everything at
+//! account since then, `reset` puts the device into its first state (with `queue_depth` commands,
+//! if that is in the line), `bypass` answers everything at
 //! once while it is `on`, `lead` sends replies so many `ns` early, `watch` names the file with the
 //! block device's requests in flight, `quit` ends the server. The end of the channel is a bypass:
 //! the owner is gone, and whoever cleans up should not wait for a slow disk.
@@ -29,7 +30,7 @@ use crate::serve::{Arrival, Worker};
 use crate::{DeviceConfig, EmulateError, Model};
 
 /// How often requests in flight are sampled within a window, and the channel is looked at.
-const SAMPLE: Duration = Duration::from_millis(10);
+const SAMPLE: Duration = Duration::from_millis(3);
 const LOOK: Duration = Duration::from_millis(100);
 /// How long a device without an owner waits for somebody to remove it.
 const ORPHAN_PATIENCE_NS: u64 = 60_000_000_000;
@@ -73,7 +74,7 @@ fn one_reader() -> usize {
 enum Command {
     Mark,
     Read,
-    Reset,
+    Reset { queue_depth: Option<u32> },
     Bypass { on: bool },
     Lead { ns: u64 },
     Watch { inflight: PathBuf },
@@ -84,7 +85,7 @@ enum Message {
     Request(Arrival<FuseReply>),
     Mark(Sender<()>),
     Read(Sender<Report>),
-    Reset(Sender<Result<(), String>>),
+    Reset(Option<u32>, Sender<Result<(), String>>),
     Bypass(bool),
     Lead(u64),
     Quit,
@@ -102,12 +103,24 @@ struct Hidden {
     file: Option<PathBuf>,
     samples: u64,
     in_flight: u64,
-    hidden: u64,
+    /// Requests in flight that are not in the model: sum and sum of squares over the samples. A
+    /// sample is negative when a request came in between the two readings.
+    hidden: i64,
+    hidden_squares: i64,
 }
 
 impl Hidden {
     fn clear(&mut self) {
-        (self.samples, self.in_flight, self.hidden) = (0, 0, 0);
+        (self.samples, self.in_flight) = (0, 0);
+        (self.hidden, self.hidden_squares) = (0, 0);
+    }
+
+    /// Mean of the samples and its standard error.
+    fn mean(&self) -> (f64, f64) {
+        let samples = self.samples.max(1) as f64;
+        let mean = self.hidden as f64 / samples;
+        let variance = self.hidden_squares as f64 / samples - mean * mean;
+        (mean, (variance.max(0.0) / samples).sqrt())
     }
 
     fn sample(&mut self, in_model: u64) {
@@ -119,7 +132,9 @@ impl Hidden {
         let in_flight: u64 = numbers.filter_map(|n| n.parse::<u64>().ok()).sum();
         self.samples += 1;
         self.in_flight += in_flight;
-        self.hidden += in_flight.saturating_sub(in_model);
+        let hidden = in_flight as i64 - in_model as i64;
+        self.hidden += hidden;
+        self.hidden_squares += hidden * hidden;
     }
 }
 
@@ -131,8 +146,10 @@ struct FullReport {
     errors: u64,
     /// Requests in flight at the block device, mean of the samples.
     in_flight_mean: f64,
-    /// Share of those that the model did not know of.
-    hidden_share: f64,
+    /// Those of them that the model did not know of, mean and its standard error.
+    hidden_mean: f64,
+    /// See `hidden_mean`.
+    hidden_error: f64,
     samples: u64,
 }
 
@@ -224,7 +241,11 @@ fn work(
                     let _ = done.send(());
                 }
                 Message::Read(report) => drop(report.send(worker.report(clock()))),
-                Message::Reset(done) => drop(done.send(worker.reset(clock()))),
+                Message::Reset(depth, done) => {
+                    let model = depth.map(|depth| with_depth(config, depth)).transpose();
+                    let model = model.map_err(|error| error.to_string());
+                    drop(done.send(model.and_then(|model| worker.reset(clock(), model))));
+                }
                 Message::Bypass(on) => worker.bypass(on),
                 Message::Lead(lead_ns) => worker.lead(lead_ns),
                 Message::Quit => return Ok(()),
@@ -233,6 +254,13 @@ fn work(
         }
         spin.rest(next_ns, shared);
     }
+}
+
+fn with_depth(config: &DeviceConfig, depth: u32) -> Result<Model, schedlab_sim::SimError> {
+    Model::new(&DeviceConfig {
+        queue_depth: Some(depth),
+        ..config.clone()
+    })
 }
 
 /// How the worker waits: asleep, and awake for the last part of each wait.
@@ -360,10 +388,12 @@ impl Server {
                     self.answer(&report);
                 }
             }
-            Command::Reset => match self.ask(Message::Reset) {
-                Some(Err(error)) => self.answer(&serde_json::json!({ "error": error })),
-                _ => self.answer(&serde_json::json!({})),
-            },
+            Command::Reset { queue_depth } => {
+                match self.ask(|done| Message::Reset(queue_depth, done)) {
+                    Some(Err(error)) => self.answer(&serde_json::json!({ "error": error })),
+                    _ => self.answer(&serde_json::json!({})),
+                }
+            }
             Command::Bypass { on } => {
                 self.shared.inbox.put(Message::Bypass(on));
                 self.answer(&serde_json::json!({}));
@@ -383,11 +413,13 @@ impl Server {
 
     fn full(&self, account: Report) -> FullReport {
         let hidden = &self.hidden;
+        let (hidden_mean, hidden_error) = hidden.mean();
         FullReport {
             account,
             errors: self.shared.errors.load(Ordering::Relaxed),
             in_flight_mean: hidden.in_flight as f64 / hidden.samples.max(1) as f64,
-            hidden_share: hidden.hidden as f64 / hidden.in_flight.max(1) as f64,
+            hidden_mean,
+            hidden_error,
             samples: hidden.samples,
         }
     }

@@ -119,10 +119,14 @@ impl<R: Reply> Worker<R> {
         self.account.report(now_ns)
     }
 
-    /// Puts the device into its first state; data stay. Refused while requests are in it.
-    pub fn reset(&mut self, now_ns: u64) -> Result<(), String> {
+    /// Puts the device into its first state, that of another model if there is one; data stay.
+    /// Refused while requests are in it.
+    pub fn reset(&mut self, now_ns: u64, model: Option<Model>) -> Result<(), String> {
         if self.in_model() > 0 {
             return Err(format!("{} requests are in the device", self.in_model()));
+        }
+        if let Some(model) = model {
+            self.model = model;
         }
         self.device = self.model.build().map_err(|error| error.to_string())?;
         (self.origin_ns, self.event_ns, self.submitted_ns) = (now_ns, 0, 0);
@@ -220,6 +224,7 @@ impl<R: Reply> Worker<R> {
                 length_bytes: pending.length_bytes,
                 at_ns: pending.at_ns,
                 due_ns,
+                lead_ns: self.lead_ns,
                 replied_ns: clock(),
             });
         }

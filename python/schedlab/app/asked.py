@@ -46,7 +46,7 @@ def place_of(typed: Typed) -> Place:
         read_only=typed["read_only"],
         allow_unknown_data=typed["allow_unknown_data"],
         directory=text(typed["directory"]),
-        size_bytes=typed["size"],
+        size_bytes=typed["size"] or 0,
         switch=tuple(filter(None, (typed["switch"] or "").split(","))),
         model=typed["model"],
         queue_depth=typed["queue_depth"] or 0,

@@ -28,7 +28,10 @@ QUICK_BUDGET_S = 114.0
 
 @dataclass(frozen=True)
 class Place:
-    """The target options: at most one of `scratch_bytes`, `device`, `directory`, `model`."""
+    """The target options: at most one of `scratch_bytes`, `device`, `directory`, `model`.
+
+    `size_bytes` is that of the file or emulated device; 0: the usual one.
+    """
 
     scratch_bytes: int | None = None
     scratch_directory: str = "/var/tmp"
@@ -37,7 +40,7 @@ class Place:
     read_only: bool = False
     allow_unknown_data: bool = False
     directory: str | None = None
-    size_bytes: int = FILE_BYTES
+    size_bytes: int = 0
     switch: tuple[str, ...] = ()
     model: str | None = None
     queue_depth: int = 0
@@ -67,18 +70,31 @@ def target_of(place: Place) -> Target:
     if place.read_only and (place.destroy_data or not place.device):
         other = "--destroy-data excludes it" if place.destroy_data else "it belongs to --device"
         raise SpecError(f"--read-only: {other}", "omit it")
+    check_model_options(place)
     facts = {"rotational": place.rotational}
     if place.device:
         size = devices.size_bytes(place.device)
         return Target("device", place.device, size, bool(place.destroy_data), **facts)  # type: ignore[arg-type]
     if place.directory:
-        return Target("directory", place.directory, place.size_bytes, switch=place.switch)
+        size = place.size_bytes or FILE_BYTES
+        return Target("directory", place.directory, size, switch=place.switch)
     made = {**facts, "filesystem": place.filesystem}
     size = place.scratch_bytes or SCRATCH_BYTES
     if place.model:
+        size = place.scratch_bytes or place.size_bytes or SCRATCH_BYTES
         how = {"queue_depth": place.queue_depth, "dilate": place.dilate}
         return Target("emulated", "", size, model=place.model, **made, **how)  # type: ignore[arg-type]
     return Target("scratch", place.scratch_directory, size, **made)  # type: ignore[arg-type]
+
+
+def check_model_options(place: Place) -> None:
+    """SpecError for options of an emulated device where there is none."""
+    for option, is_given in {
+        "--queue-depth": place.queue_depth != 0,
+        "--dilate": place.dilate != 1,
+    }.items():
+        if is_given and place.model is None:
+            raise SpecError(f"{option}: belongs to an emulated device", "--model disk7200")
 
 
 def candidates_of(schedulers: str | None, labels: str | None, target: Target) -> Named:

@@ -1,7 +1,7 @@
 """Labs: ready-made experiments, one per published study, in `schedlab/labs/*.toml`.
 
 A lab is an experiment file with the study that it repeats (`study`), workloads that may be a grid,
-and `[scale.small]` and `[scale.full]`, which change it:
+and `[scale.small]` and `[scale.full]`, which change it (and `[scale.small-emulated]`):
 
     [[workloads]]
     label = "{test} {record_bytes}"          # a workload for every pair
@@ -23,12 +23,12 @@ from __future__ import annotations
 import itertools
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-from schedlab.app.comparison import Place, candidates_of, target_of
+from schedlab.app.comparison import Place, candidates_of, check_model_options, target_of
 from schedlab.app.files import experiment_of
 from schedlab.app.quanta import Sweep, effective_slices, quantum_experiment
 from schedlab.errors import SpecError
@@ -64,9 +64,13 @@ class Lab:
         """`io`, `cpu`, or `sim`."""
         return str(self.data.get("kind", "io"))
 
-    def scaled(self, scale: Scale) -> dict[str, Any]:
-        """The content with the changes of a scale."""
-        changes = dict(self.data.get("scale", {}).get(scale, {}))
+    def scaled(self, scale: Scale, is_emulated: bool = False) -> dict[str, Any]:
+        """The content with the changes of a scale; `small` has more of them on an emulated device,
+        which serves less in the same time."""
+        scales = self.data.get("scale", {})
+        changes = dict(scales.get(scale, {}))
+        if is_emulated and scale == "small":
+            changes = merged(changes, scales.get("small-emulated", {}))
         parameters = changes.pop("parameters", {})
         found = merged({k: v for k, v in self.data.items() if k != "scale"}, changes)
         works = found.get("workloads", [])
@@ -133,7 +137,7 @@ def lab_experiment(
     `report` gets what the kernel makes of the quanta of a CPU lab.
     """  # fmt: skip
     wishes = wishes or Wishes()
-    data = lab.scaled(scale)
+    data = lab.scaled(scale, bool(wishes.place and wishes.place.model))
     if "ncq_study" in data:
         raise SpecError(f"lab {lab.name}: is a study of simulations", "schedlab sim ncq-study")
     if "sweep" in data:
@@ -156,12 +160,23 @@ def lab_experiment(
 def _target(lab: Lab, data: Mapping[str, Any], wishes: Wishes) -> Target:
     """Where the work goes: the lab's own target, or the user's."""
     place = wishes.place or Place()
+    table: dict[str, Any] = {
+        key: parse_quantity(key, value) for key, value in data.get("target", {}).items()
+    }
+    if place.model is not None and "size_bytes" in table:
+        return target_of(replace(place, size_bytes=place.size_bytes or table["size_bytes"]))
     elsewhere = (place.scratch_bytes, place.device, place.directory, place.model)
-    if any(each is not None for each in elsewhere) or "target" not in data:
+    if any(each is not None for each in elsewhere) or not table:
         return target_of(place)
-    table = {key: parse_quantity(key, value) for key, value in data["target"].items()}
-    table["path"] = place.scratch_directory
-    changed = {"rotational": place.rotational, "filesystem": place.filesystem}
+    changed: dict[str, object] = {
+        "rotational": place.rotational, "filesystem": place.filesystem,
+    }  # fmt: skip
+    if table["kind"] == "emulated":
+        asked = {"queue_depth": place.queue_depth, "size_bytes": place.size_bytes}
+        changed |= {**asked, "dilate": place.dilate if place.dilate != 1 else 0}
+    else:
+        check_model_options(place)
+        changed["path"] = place.scratch_directory
     table |= {key: value for key, value in changed.items() if value}
     return from_json(Target, table, f"lab {lab.name}.target")
 

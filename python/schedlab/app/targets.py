@@ -86,6 +86,11 @@ def _check_sizes(target: Target, kinds: Iterable[WorkloadKind]) -> None:
             'size_bytes = "256M"',
         )
     for kind in kinds:
+        if kind.device_commands() and target.kind != "emulated":
+            raise SpecError(
+                f"{kind.kind}: sets the commands of the device, which only a model lets it do",
+                'kind = "emulated", or --model disk7200',
+            )
         used = kind.used_bytes(size)
         if used > size:
             raise SpecError(

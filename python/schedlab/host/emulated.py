@@ -14,7 +14,6 @@ import contextlib
 import ctypes
 import hashlib
 import json
-import math
 import os
 import socket
 import subprocess
@@ -29,7 +28,8 @@ from typing import Any
 
 from schedlab.errors import HostError, SpecError
 from schedlab.host import owned
-from schedlab.host.emulated_facts import WAY_MAX_NS, findings
+from schedlab.host.emulated_calibration import calibrate
+from schedlab.host.emulated_facts import findings
 from schedlab.host.emulated_removal import KIND, SERVER_MODULE, process_state
 from schedlab.host.journal import Journal
 from schedlab.host.scratch import Scratch, require_root
@@ -42,7 +42,6 @@ LEAST_TAGS = 4
 START_PATIENCE_S = 30.0
 ANSWER_PATIENCE_S = 10.0
 STOPPED_PATIENCE_S = 5.0
-CALIBRATION_S = 0.2
 
 
 _TIMES = (
@@ -70,8 +69,8 @@ class Emulation:
     only) or the path of a file. `settings` change keys of the device file.
 
     `lead_us` sends replies early, to make up for the way from and to the program; None: as long
-    as that way was measured, if the model's shortest service is three times as long. `spin_us` of
-    each wait are spent awake; None: what the model needs.
+    as that way was measured, where the model takes three times as long between two completions.
+    `spin_us` of each wait are spent awake; None: what the model needs.
     """
 
     model: str
@@ -106,8 +105,8 @@ class Emulation:
         """Facts of the device, before it exists. SpecError for what cannot be.
 
         Keys: emulated, model, sha256, kind, rotational, size_bytes, queue_depth, tags, policy,
-        service, shortest_ns, dilate, data, served_in_order. A device that exists adds overhead_ns
-        (depth 1, without a model), ceiling_per_s, predicted_per_s and lead_ns.
+        service, shortest_ns, dilate, data, served_in_order. A device that exists adds those of
+        emulated_calibration.
         """
         from schedlab import _core
 
@@ -116,7 +115,6 @@ class Emulation:
         name, text = model_text(self.model)
         facts: dict[str, Any] = json.loads(_core.emulated_facts(json.dumps(self.device_config())))
         depth = facts["queue_depth"] if self.queue_depth is None else self.queue_depth
-        facts["tags"] = min(max(depth, LEAST_TAGS), DEFAULT_TAGS)
         if self.rotational is not None:
             facts["rotational"] = self.rotational
         return {
@@ -126,7 +124,7 @@ class Emulation:
             **facts,
             "dilate": self.dilate,
             "data": self.data,
-            "served_in_order": depth < LEAST_TAGS,
+            **_driver_facts(depth),
         }
 
 
@@ -159,7 +157,7 @@ def model_text(model: str) -> tuple[str, str]:
 class Emulated(Scratch):
     """An emulated device; like a scratch device, with its model and the way to its server."""
 
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
     server: Server | None = None
 
     def mark(self) -> None:
@@ -170,15 +168,23 @@ class Emulated(Scratch):
         """What was served since `mark`, how late, how deep; see `Report` in crates/emulate."""
         return self._server().ask("read")
 
-    def reset(self) -> None:
+    def hold(self, commands: int) -> None:
+        """Let the device hold so many commands from now on, with scheduler none and reset."""
+        if commands == self.facts["queue_depth"]:
+            return
+        self.reset(commands)
+        self.facts.update(queue_depth=commands, **_driver_facts(commands))
+        _set_queue(owned.SYS_BLOCK / Path(self.path).name / "queue", self.facts)
+
+    def reset(self, commands: int | None = None) -> None:
         """Put head, caches and translation layer into their first state; data stay.
 
-        It waits for requests that are still in the device.
+        It waits for requests that are still in the device. `commands` changes how many it holds.
         """
         deadline = time.monotonic() + ANSWER_PATIENCE_S
         while True:
             try:
-                self._server().ask("reset")
+                self._server().ask("reset", queue_depth=commands)
                 return
             except HostError:
                 if time.monotonic() > deadline or not self.is_alive():
@@ -337,7 +343,7 @@ def make(journal: Journal, parent: Path, emulation: Emulation) -> Emulated:
     queue = owned.SYS_BLOCK / Path(path).name / "queue"
     _set_queue(queue, facts)
     server.ask("watch", inflight=str(queue.parent / "inflight"))
-    facts |= _calibrated(path, server, emulation, facts)
+    facts |= calibrate(path, server, emulation, facts)
     device = Emulated(
         path=path,
         backing_file=str(backing),
@@ -349,66 +355,6 @@ def make(journal: Journal, parent: Path, emulation: Emulation) -> Emulated:
     )
     device.reset()
     return device
-
-
-def _calibrated(
-    path: str, server: Server, emulation: Emulation, facts: dict[str, Any]
-) -> dict[str, Any]:
-    """Measure the way to the model and back, without it; refuse a model that is too fast for it."""
-    from schedlab import _core
-
-    server.ask("bypass", on=True)
-    overhead_ns, _ = _reads(path, 1)
-    _, ceiling_per_s = _reads(path, 32)
-    server.ask("bypass", on=False)
-    job = {"requests": 2000, "depth": facts["tags"], "record_bytes": 4096}
-    config = json.dumps(emulation.device_config())
-    predicted = json.loads(_core.emulated_prediction(config, json.dumps(job)))["iops"]
-    predicted /= emulation.dilate
-    if predicted > ceiling_per_s / 2 and facts["shortest_ns"] > 0:
-        raise HostError(
-            f"{facts['model']} would serve {predicted:,.0f} requests per second, this host can "
-            f"emulate {ceiling_per_s / 2:,.0f}",
-            f"--dilate {math.ceil(2 * predicted * emulation.dilate / ceiling_per_s)}",
-        )
-    lead_ns = round((emulation.lead_us or 0) * 1000)
-    way_ns = min(overhead_ns, WAY_MAX_NS)
-    if emulation.lead_us is None and facts["shortest_ns"] * emulation.dilate > 3 * way_ns:
-        lead_ns = way_ns
-    server.ask("lead", ns=lead_ns)
-    return {
-        "overhead_ns": overhead_ns,
-        "ceiling_per_s": round(ceiling_per_s),
-        "predicted_per_s": round(predicted, 1),
-        "lead_ns": lead_ns,
-    }
-
-
-def _reads(path: str, depth: int) -> tuple[int, float]:
-    """Median response, ns, and rate of random 4 KiB reads for a quarter of a second."""
-    from schedlab import _core
-
-    arrivals = {"kind": "closed", "depth": depth}
-    workload = {
-        "pattern": {"kind": "random", "replacement": True},
-        "direction": {"kind": "read"},
-        "record": 4096,
-        "span": 16 << 20,
-        "arrivals": arrivals,
-        "seed": 1,
-    }
-    group = {"name": "calibration", "path": path, "workers": 1, "engine": "io_uring"}
-    group |= {"workload": workload, "direct": True, "allow_fallback": True}
-    job = {"seconds": CALIBRATION_S, "ramp_seconds": 0.05, "groups": [group]}
-    result = json.loads(_core.run_io_job(json.dumps(job)))["groups"][0]
-    latency = result["reads"]["latency"]
-    half, median_ns = latency["count"] / 2, 0
-    for low, high, count in latency["bins"]:
-        half -= count
-        if half <= 0:
-            median_ns = (low + high) // 2
-            break
-    return median_ns, latency["count"] * 1e9 / max(result["elapsed_ns"], 1)
 
 
 def require_fuse() -> None:
@@ -477,6 +423,12 @@ def dilated(queue: Path, dilate: float) -> dict[str, int]:
             if before > 0:
                 stretched[name] = round(before * dilate)
     return stretched
+
+
+def _driver_facts(commands: int) -> dict[str, Any]:
+    """What the driver of a device that holds so many commands is given."""
+    tags = min(max(commands, LEAST_TAGS), DEFAULT_TAGS)
+    return {"tags": tags, "served_in_order": commands < LEAST_TAGS}
 
 
 def _set_queue(queue: Path, facts: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from schedlab.kinds.cpu_messaging import Messaging, Pipe
 from schedlab.kinds.cpu_mixed import MixedWork
 from schedlab.kinds.cpu_wakeup import Wakeup
 from schedlab.kinds.database import Database
+from schedlab.kinds.device_queue import DeviceQueue
 from schedlab.kinds.device_timings import DeviceTimings
 from schedlab.kinds.file_test import FileTest
 from schedlab.kinds.fio_file_test import FioFileTest
@@ -50,6 +51,7 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         CopyBesideDesktop,
         CpuCommand,
         Database,
+        DeviceQueue,
         DeviceTimings,
         FileTest,
         FioFileTest,

@@ -49,6 +49,10 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Bytes of the target that are used."""
         return target_bytes
 
+    def device_commands(self) -> int:
+        """Commands that the emulated device is to hold meanwhile; 0: as its target says."""
+        return 0
+
     def own_metrics(self) -> Mapping[str, Metric]:
         """Metrics that its parameters define, beside those of its kind."""
         return {}

@@ -145,9 +145,9 @@ fn a_reset_waits_for_an_idle_device_and_starts_from_the_beginning() {
     let (mut worker, log) = (worker(1.0, 0), Log::default());
     let mut batch = vec![read(1, 0, &log)];
     worker.step(0, &mut batch, &|| 0);
-    assert!(worker.reset(10).is_err());
+    assert!(worker.reset(10, None).is_err());
     worker.step(1_000_000, &mut batch, &|| 1_000_000);
-    worker.reset(5_000_000).unwrap();
+    worker.reset(5_000_000, None).unwrap();
     batch.push(read(2, 5_000_000, &log));
     let next_ns = worker.step(5_000_000, &mut batch, &|| 5_000_000);
     assert_eq!(next_ns, Some(6_000_000));

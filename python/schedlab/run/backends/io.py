@@ -50,6 +50,7 @@ class IoSession:
         own = (target.device,) if target.device else ()
         self._groups = IoGroups(control, target.device)
         self.emulated = emulated
+        self._commands = emulated.facts["queue_depth"] if emulated else 0
         self._watch = gates.Watch(own, counted=target.device)
         budget_s = admitted.experiment.stopping.budget_s
         self._settle_s = 0.0 if 0 < budget_s < SETTLED_FROM_S else SETTLE_S
@@ -73,6 +74,8 @@ class IoSession:
         kind = with_seconds(self.admitted.kind(workload, candidate), cell.seconds)
         if self.commands and isinstance(kind, Command):
             return self.commands.measure(kind, cell, workload, candidate)
+        if self.emulated:
+            self.emulated.hold(kind.device_commands() or self._commands)
         effective = self.set_again(candidate)
         dropped = os.geteuid() == 0 and self._has_cache(kind)
         if dropped:

@@ -1,0 +1,138 @@
+"""Effects that an emulated disk must show, each as a verdict of schedlab within a stated range.
+
+Run from the repository as root; one repetition of one effect a call, some minutes each:
+
+    PYTHONPATH=python python benches/emulate/effects.py elevator|idling|extraction-1|extraction-32
+
+* elevator: the lab `ncq-depth`. An elevator gains where it holds the requests, and nothing where
+  the disk has them all;
+* idling: two sequential readers under bfq. Waiting for the next request of a reader (slice_idle)
+  keeps the head where it is; low_latency decides whether bfq waits at all;
+* extraction: an archive on ext4, the disk serving in order and with 32 commands. Every scheduler
+  gets the files right, and none is far from the others: tar alone has few requests in flight.
+
+Prints a line per expectation; the status is 1 when one does not hold.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import schedlab
+from schedlab.app.files import experiment_of
+from schedlab.app.labs import Wishes, lab_experiment, lab_named
+from schedlab.spec import Experiment
+
+SIZE_BYTES, BLOCKS = 512 << 20, 3
+# Below 300 s nothing is waited for between the runs.
+BUDGET_S = 290.0
+ANY = ("better", "worse", "equivalent", "undecided")
+
+
+def elevator() -> Experiment:
+    lab = lab_experiment(lab_named("ncq-depth"), "small", Wishes(blocks=BLOCKS))
+    return replace(lab, stopping=replace(lab.stopping, budget_s=BUDGET_S))
+
+
+def idling() -> Experiment:
+    settings = {
+        f"low_latency {low}, slice_idle {idle}": {
+            "scheduler": "bfq", "low_latency": low, "slice_idle": idle,
+        }
+        for low in (0, 1)
+        for idle in (0, 8)
+    }  # fmt: skip
+    readers = {"readers": 2, "record_bytes": "256k", "depth": 1, "seconds": "2s"}
+    return _experiment("Idling", settings, "readers", "readers-together", readers, 0)
+
+
+def extraction(commands: int) -> Experiment:
+    settings = {s: {"scheduler": s} for s in ("none", "mq-deadline", "kyber", "bfq")}
+    archive = {"size_bytes": "12M"}
+    return _experiment("Extraction", settings, "archive", "archive-extraction", archive, commands)
+
+
+def _experiment(
+    title: str, settings: dict[str, Any], label: str, kind: str, parameters: dict[str, Any],
+    commands: int,
+) -> Experiment:  # fmt: skip
+    metric = "elapsed_s" if kind == "archive-extraction" else "throughput_bytes_per_s"
+    target = {"kind": "emulated", "model": "disk7200", "size_bytes": SIZE_BYTES}
+    return experiment_of(
+        {
+            "title": title,
+            "target": {**target, **({"queue_depth": commands} if commands else {})},
+            "candidates": [{"label": k, "settings": v} for k, v in settings.items()],
+            "workloads": [
+                {"label": label, "kind": kind, "metric": metric, "parameters": parameters}
+            ],
+            "stopping": {"blocks": BLOCKS, "budget_s": BUDGET_S},
+        },
+        title,
+    )
+
+
+def ratios(experiment: Experiment) -> dict[tuple[str, str], tuple[float, str]]:
+    """(workload, candidate) -> ratio to the baseline, verdict."""
+    with tempfile.TemporaryDirectory() as directory:
+        verdict = schedlab.run(experiment, Path(directory) / "result").verdict
+    return {
+        (label, row.candidate): (row.ratio, str(row.verdict))
+        for label, work in verdict.workloads.items()
+        for row in work.candidates
+        if row.ratio is not None
+    }
+
+
+def expect(
+    found: dict[tuple[str, str], tuple[float, str]], workload: str, candidate: str,
+    low: float, high: float, verdicts: tuple[str, ...],
+) -> bool:  # fmt: skip
+    """Print one expectation; whether it holds."""
+    ratio, verdict = found[workload, candidate]
+    holds = low <= ratio <= high and verdict in verdicts
+    says = "holds" if holds else f"DOES NOT HOLD ({low:g} to {high:g}, {' or '.join(verdicts)})"
+    print(f"{workload}: {candidate}: {ratio:.3f} of the baseline, {verdict}: {says}", flush=True)
+    return holds
+
+
+def main() -> int:
+    which, same = sys.argv[1], ("equivalent", "undecided")
+    if which == "elevator":
+        found = ratios(elevator())
+        holds = [
+            expect(found, work, scheduler, low, high, verdicts)
+            for work, low, high, verdicts in (
+                ("served in order", 1.6, 2.3, ("better",)),
+                ("4 commands in the disk", 1.3, 1.75, ("better",)),
+                ("32 commands in the disk", 0.96, 1.04, same),
+            )
+            for scheduler in ("mq-deadline", "bfq")
+        ]
+        holds += [
+            expect(found, work, "kyber", 0.96, 1.04, same)
+            for work in ("served in order", "4 commands in the disk", "32 commands in the disk")
+        ]
+    elif which == "idling":
+        found = ratios(idling())
+        base = "readers"
+        holds = [
+            expect(found, base, "low_latency 0, slice_idle 8", 1.8, 9.0, ("better",)),
+            expect(found, base, "low_latency 1, slice_idle 0", 0.5, 9.0, ANY),
+            expect(found, base, "low_latency 1, slice_idle 8", 0.5, 9.0, ANY),
+        ]
+    else:
+        found = ratios(extraction(int(which.removeprefix("extraction-"))))
+        holds = [
+            expect(found, "archive", scheduler, 0.5, 2.0, ANY)
+            for scheduler in ("mq-deadline", "kyber", "bfq")
+        ]
+    return 0 if all(holds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""Random reads on an emulated device whose number of commands is that of the workload.
+
+A device that holds many commands can order them itself; what it does not hold, the scheduler can
+order. A workload for each number shows how much a scheduler has left to do.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from schedlab.kinds.random_reads import RandomReads
+
+
+class DeviceQueue(RandomReads, frozen=True):
+    """Random reads, direct I/O, on an emulated device that holds `commands` at a time.
+
+    With fewer than 4 it serves its commands in the order of their arrival. One process keeps
+    `depth` requests in flight: what the device does not hold waits in the scheduler.
+    """
+
+    kind: ClassVar[str] = "device-queue"
+
+    commands: Annotated[int, Meta(ge=1, le=128)] = 32
+    readers: Annotated[int, Meta(ge=1, le=1024)] = 1
+    depth: Annotated[int, Meta(ge=0, le=32767)] = 32
+
+    def device_commands(self) -> int:
+        """What the device holds meanwhile."""
+        return self.commands
