@@ -75,7 +75,7 @@ def measured_way_ns(path: str, server: Server, requests: int) -> int:
     for _ in range(WAY_BATCHES):
         server.ask("mark")
         _, mean_ns = reads(path, 1, requests=requests)
-        ways.append(mean_ns - server.ask("read")["modelled"]["mean_ns"])
+        ways.append(mean_ns - float(server.ask("read")["modelled"]["mean_ns"]))
     return max(0, round(statistics.median(ways)))
 
 
