@@ -62,9 +62,7 @@ def pilot_plan(experiment: Experiment) -> Plan:
     budget_s = experiment.stopping.budget_s
     seconds = PILOT_SHARE * budget_s / max(len(plan.cells), 1) - RUN_OVERHEAD_S
     usual = {work.label: usual_seconds(work) for work in experiment.workloads}
-    short = {
-        work.label: max(KINDS[work.kind].shortest_s, seconds) for work in experiment.workloads
-    }
+    short = {work.label: max(KINDS[work.kind].shortest_s, seconds) for work in experiment.workloads}
     return Plan(
         tuple(
             replace(cell, seconds=short[cell.workload])
@@ -134,8 +132,9 @@ def pilot_runs(record: Record) -> list[PilotRun]:
     """What the first block gave, for `design.planning`."""
     works = {work.label: work for work in record.experiment.workloads}
     labels = {arm.label for arm in arms(record.experiment)}
+    planned = {cell.key: cell.seconds for cell in record.plan.cells}
     return [
-        _pilot_run(record, works[run.workload], run)
+        _pilot_run(record, works[run.workload], run, planned.get(run.key, 0.0))
         for run in record.analysed_runs
         if run.block == 0
         and run.candidate in labels
@@ -143,10 +142,9 @@ def pilot_runs(record: Record) -> list[PilotRun]:
     ]
 
 
-def _pilot_run(record: Record, work: Workload, run: Run) -> PilotRun:
+def _pilot_run(record: Record, work: Workload, run: Run, planned_s: float) -> PilotRun:
     free = usual_seconds(work) > 0
-    planned = {c.key: c.seconds for c in record.plan.cells}.get(run.key, 0.0)
-    measured_s = (planned or usual_seconds(work)) if free else run.elapsed_s
+    measured_s = (planned_s or usual_seconds(work)) if free else run.elapsed_s
     bins: tuple[float, ...] = ()
     series = record.series.get((run.workload, run.candidate), ())
     if free and series:

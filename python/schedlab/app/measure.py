@@ -189,8 +189,8 @@ def planned_lines(planning: Planning) -> list[str]:
         lines.append(f"omitted, because the budget is too short: {', '.join(planning.omitted)}")
     planned = f"planned: {planning.blocks} blocks"
     if planning.mdd:
-        share = f"{100 * planning.mdd:.0f} %"
-        planned += f"; from one block it seems that differences of {share} or more will show"
+        share = f"{100 * planning.mdd:.0f} %" if planning.mdd < 1 else f"{1 + planning.mdd:.1f}×"
+        planned += f"; differences of {share} or more should show (estimated from one block)"
     lines.append(planned)
     if not planning.fits or planning.blocks < BLOCKS_WANTED:
         needed = (

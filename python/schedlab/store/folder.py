@@ -212,7 +212,7 @@ class Folder:
     def record(self) -> Record:
         """The whole folder in memory, with latency histograms merged per workload and candidate."""
         experiment, plan, runs = self.experiment, self.plan, self.runs()
-        # With a rule or a budget that may stop early, blocks that were never started are not missing.
+        # With a rule or a budget that may stop early, blocks that never started are not missing.
         begun = {run.block for run in runs}
         fixed = experiment.stopping.mode == "fixed" and not experiment.stopping.budget_s
         wanted = {cell.key for cell in plan.cells if fixed or cell.block in begun}
