@@ -102,7 +102,7 @@ does not matter: all are within 4 % of each other.
 
 Measured: 6 workloads on a temporary loop device (rotational 0, 128 tags), this
 session, 8 blocks, 8 file layouts, 96 s. Another boot or file layout may shift
-it.
+it: --sessions 4 would tell.
 
                               none      mq-deadline   kyber  bfq
 new reader beside writers     3.6 ms    same          same   46× shorter ▲

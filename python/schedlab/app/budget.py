@@ -100,7 +100,7 @@ def plan_rest(folder: Folder) -> Planning:
     omitted = {each.workload: each.reason for each in found.left_out}
     never = [w.label for w in experiment.workloads if w.label not in {p.workload for p in pilot}]
     planning = Planning(
-        blocks=min(found.blocks, experiment.stopping.blocks),
+        blocks=min(found.blocks * experiment.stopping.sessions, experiment.stopping.blocks),
         run_s={w: s for w, s in found.run_s.items() if _is_free(experiment, w)},
         omitted={**omitted, **dict.fromkeys(never, "no-value")},
         seconds_per_block=found.seconds_per_block,

@@ -51,6 +51,8 @@ design_options = together(
     click.option("--precision", type=Percent(), help="Stop at intervals of ±1%."),
     click.option("--may-extend", type=click.IntRange(2), metavar="BLOCKS",
                  help="Announce a second analysis at so many blocks."),
+    click.option("--sessions", type=click.IntRange(1, 100), default=1, show_default=True,
+                 help="Repeat the plan on so many new file layouts."),
     click.option("--margin", type=Percent(), default="2%", show_default=True,
                  help="Smaller differences are treated as equivalent."),
     click.option("--aa/--no-aa", default=True, help="Measure the baseline twice in every block."),
@@ -156,6 +158,7 @@ def design_of(typed: dict[str, Any]) -> dict[str, Any]:
         precision=typed["precision"],
         may_extend=typed["may_extend"],
         quick=typed["quick"],
+        sessions=typed["sessions"],
     )
     named = {key: typed[key] for key in ("schedulers", "labels", "margin", "goal", "seed")}
     return {**named, "stopping": stopping, "aa_arm": typed["aa"]}
