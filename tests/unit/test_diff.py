@@ -2,6 +2,8 @@
 
 import json
 import random
+import re
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -41,19 +43,45 @@ def run(*words):
     return CliRunner().invoke(diff, [str(word) for word in words], standalone_mode=False)
 
 
-def test_a_candidate_that_became_slower_is_found_and_the_other_is_not(tmp_path):
+def test_one_session_a_side_gives_a_difference_and_no_verdict(tmp_path):
     first = result(tmp_path / "a", {})
     second = result(tmp_path / "b", {"bfq": 0.8}, {**HOST, "kernel": {"release": "6.2"}}, seed=2)
-    done = run(first, second, "--json")
-    data = json.loads(done.stdout)
+    data = json.loads(run(first, second, "--json").stdout)
     assert data["differences"] == {"kernel.release": ["6.1", "6.2"]}
     pairs = {name: verdict["overall"]["pairs"][0] for name, verdict in data["candidates"].items()}
-    assert pairs["bfq"]["verdict"] == "better"  # the first is better than the second
+    assert {pair["verdict"] for pair in pairs.values()} == {"undecided"}
     assert pairs["bfq"]["ratio"] == pytest.approx(1.25, rel=0.02)
-    assert pairs["none"]["verdict"] == "equivalent"
-    said = run(first, second).stdout
-    assert "second against first" in said or "first against second" in said
-    assert "25 % faster" in said.split("bfq")[1]
+    assert data["candidates"]["bfq"]["headline"]["code"] == "one-session"
+    done = run(first, second)
+    assert re.search("bfq: Here a is 2[456] % faster than b, but each was measured", done.stdout)
+    page = (second / "diff.html").read_text()
+    assert 'data-code="one-session"' in page and "What changed from a to b" in page
+    assert "kernel.release: 6.1 → 6.2" in page and "<script" not in page
+
+
+def several(path, speed, levels, seed):
+    """A folder with a session for every level, by which all its runs are shifted."""
+    folder = Folder.open(result(path, speed, seed=seed))
+    runs = folder.runs()
+    (path / "runs.jsonl").write_text("")
+    rows = Folder.open(path)
+    for run in runs:
+        session = run.block * len(levels) // 12
+        value = run.metrics["iops"] * levels[session]
+        rows.append(replace(run, metrics={"iops": value}, session=f"{path.name}{session}"))
+    return path
+
+
+def test_sessions_are_the_units_and_the_level_of_a_session_drops_out(tmp_path):
+    """A boot that is 20 % faster for all candidates is no change of bfq."""
+    first = several(tmp_path / "a", {}, (1.0, 1.2, 0.9), 1)
+    second = several(tmp_path / "b", {"bfq": 0.8}, (1.1, 0.95, 1.3), 2)
+    data = json.loads(run(first, second, "--json").stdout)["candidates"]
+    (pair,) = data["bfq"]["workloads"]["w"]["pairs"]
+    assert pair["verdict"] == "better" and pair["ratio"] == pytest.approx(1.25, rel=0.02)
+    assert data["bfq"]["workloads"]["w"]["unit"] == "sessions"
+    (base,) = data["none"]["workloads"]["w"]["pairs"]  # itself: between its levels nothing is seen
+    assert base["verdict"] == "undecided" and base["low"] < 1 < base["high"]
 
 
 def test_other_machines_and_other_work_are_refused(tmp_path):

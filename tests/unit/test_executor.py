@@ -1,5 +1,7 @@
 """The executor: discards and repeats, leaves a cell missing after three failures, resumes."""
 
+from dataclasses import replace
+
 import pytest
 
 from schedlab.design.candidates import parse_candidates
@@ -135,3 +137,31 @@ def test_what_is_over_is_not_begun_again(folder):
     run_all(folder, session)
     assert executor(folder).over() == "all 4 blocks are done"
     assert {key[0] for key in session.calls} == {2, 3}
+
+
+def decided_first(folder, seen):
+    """Rules that end the workload `v` after two blocks."""
+
+    def workloads(blocks):
+        seen.append(blocks)
+        return ("w",) if blocks >= 2 else None
+
+    return Rules(workloads=workloads)
+
+
+def test_a_decided_workload_gets_no_more_runs(folder):
+    experiment = replace(folder.experiment, stopping=Stopping("until-decided", 4))
+    folder.write_experiment(experiment)
+    rules, session = decided_first(folder, []), Scripted(good)
+    admitted = Admitted(experiment, Permission(), {})
+    reason = Executor(admitted, folder, rules).run(session, lambda progress: None)
+    assert reason == "all 4 blocks are done"
+    blocks = {
+        label: sorted({run.block for run in folder.runs() if run.workload == label})
+        for label in ("w", "v")
+    }
+    assert blocks == {"w": [0, 1, 2, 3], "v": [0, 1]}
+    assert folder.record().notices == ()  # what was left out on purpose is not missing
+
+    again = Executor(admitted, folder, Rules())  # as a resumed run finds it
+    assert again.ended == {"v": 2} and again.over() == "all 4 blocks are done"

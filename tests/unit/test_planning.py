@@ -84,3 +84,17 @@ def test_runs_without_bins_keep_their_time():
     runs = [PilotRun("import", c, 0.01 * i, 0.1, 7.0) for i, c in enumerate(NAMES)]
     plan = plan_budget(runs, 400.0, partial(detectable, margin=0.02))
     assert plan.run_s == {"import": 7.0}
+
+
+def test_what_a_pilot_promises_holds_four_times_in_five():
+    """One block shows σ from a few A/A pairs only, so the plan is told a careful one."""
+    true = 0.1 / math.sqrt(3)
+    works = dict.fromkeys("abc", 0.0)
+    kept = 0
+    for seed in range(300):
+        runs = [
+            PilotRun(run.workload, run.candidate, run.log_value, 0.5, 1.0)
+            for run in pilot(works, between=0.1, seed=seed)
+        ]
+        kept += plan_budget(runs, 200.0, sees).spread >= true
+    assert 0.72 <= kept / 300 <= 0.88

@@ -97,21 +97,22 @@ def test_percentiles_need_ten_requests_beyond() -> None:
 FIRST_SCREEN = """\
 It depends on the work: bfq is better than none on new reader beside writers
 (46× shorter, 38 to 55×) and worse on random reads, depth 32 (11 % slower, 9 to
-13 %). The price: the writers are 29 % slower (22 to 37 %). On the other 4
-workloads it does not matter: all are within 4 % of each other.
+13 %). The price: the writers are 29 % slower (22 to 37 %). On 4 workloads it
+does not matter: all are within 4 % of each other.
 
 Measured: 6 workloads on a temporary loop device (rotational 0, 128 tags), this
 session, 8 blocks, 8 file layouts, 96 s. Another boot or file layout may shift
-it.
+it: --sessions 4 would tell.
 
-                              none      mq-deadline    kyber  bfq
-new reader beside writers     3.6 ms    same           same   46× shorter  ▲
-  its writers                 1.5 GB/s  same           same   29 % slower  ▼
-steady reader beside writers  4.9 ms    same           same   same
-sequential readers, three     1.1 GB/s  same           same   same
-random reads, depth 32        212 k/s   3 % slower  ▼  same   11 % slower  ▼
-commits (database)            5.1 k/s   same           ?      same
+                              none      mq-deadline   kyber  bfq
+new reader beside writers     3.6 ms    same          same   46× shorter ▲
+  its writers                 1.5 GB/s  same          same   29 % slower ▼
+steady reader beside writers  4.9 ms    same          same   same
+sequential readers, three     1.1 GB/s  same          same   same
+random reads, depth 32        212 k/s   3 % slower ▼  same   11 % slower ▼
+commits (database)            5.1 k/s   same          ?      same
 one file, one process         1.2 GB/s  nothing to order: one request at a time
+▲ better, ▼ worse, ? not decided (against none)
 
 Why    With none, mq-deadline and kyber, 86 % of the waiting of the readers was
        inside the device, behind 88 requests: no scheduler can reorder those.
@@ -219,7 +220,7 @@ def test_a_starved_candidate_is_named_as_such() -> None:
         else row
         for row in of.candidates
     )
-    for candidates, said in ((rows, "did not finish"), (half, "4 of 8 runs starved")):
+    for candidates, said in ((rows, "did not finish"), (half, "4 of 8 runs unfinished")):
         changed = dataclasses.replace(of, candidates=candidates)
         works = {**verdict.workloads, label: changed}
         text = report.text(record, dataclasses.replace(verdict, workloads=works), width=200)
@@ -237,7 +238,7 @@ def test_an_open_end_is_at_least() -> None:
     )
     works = {**verdict.workloads, label: dataclasses.replace(of, pairs=pairs)}
     changed = dataclasses.replace(verdict, workloads=works)
-    assert "at least 20× slower  ▼" in report.text(record, changed, width=200)
+    assert "at least 20× slower ▼" in report.text(record, changed, width=200)
     assert "at least 20×" in report.html(record, changed).replace("\u00a0", " ")
 
 
@@ -253,7 +254,7 @@ def test_single_runs_show_the_figures() -> None:
     text = report.text(record, verdict, width=200)
     assert text.startswith("One run each. The table shows the figures;")
     assert "▲" not in text and "▼" not in text and "?" not in text
-    assert len(re.findall(r"\d MB/s", text)) == 7 * 4
+    assert len(re.findall(r"\d MB/s", text)) == (7 + 1) * 4
     assert "schedlab compare --resume DIR --blocks 6" in text
     assert "One run each" in report.html(record, verdict)
 
@@ -451,3 +452,12 @@ def test_an_unknown_flag_is_named_rather_than_lost() -> None:
     flag = Flag("meteor-strike", "w", ("bfq",))
     assert notes.flag_title(view, flag) == "meteor strike"
     assert notes.flag_text(view, flag) == "bfq"
+
+
+def test_a_run_that_served_99_of_100_is_not_said_to_have_served_nothing() -> None:
+    flag = Flag("starved", "w", ("bfq",), {"counts": {"bfq": 4}, "runs": 8})
+    view = View(*made.first_screen(), Texts("en"))
+    assert notes.flag_title(view, flag) == "unfinished runs"
+    assert notes.flag_text(view, flag).startswith(
+        "runs in which not all requests were served in time, or too few for this figure"
+    )

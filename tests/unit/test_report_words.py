@@ -107,6 +107,7 @@ def test_plural_of_times_in_russian() -> None:
 WAIT = fact("bfq", "none", 82, 61, 110, TIME.name, workload="reader")
 SLOW = fact("none", "bfq", 1 / 0.71, 1.28, 1.59, "write_bytes_per_s")
 BETTER = fact("kyber", "none", 1.12, 1.08, 1.16)
+RIVAL = fact("kyber", "bfq", 1.12, 1.08, 1.16, workload="commits")
 ACTOR = {"kind": "actor", "fact": SLOW.values(), "actor": "writers", "more": 2}
 PLACE = {
     "kind": "workload", "actor": "", "more": 0,
@@ -174,6 +175,12 @@ CASES: list[tuple[str, dict[str, object], str]] = [
     ("winner-price", winner(BETTER, {**ACTOR, "actor": "copy", "more": 0}),
      "kyber is best: 12 % faster than none (8 to 16 %). The price: the copy is 29 % slower "
      "(22 to 37 %)."),
+    ("winner-price", winner(WAIT, {**PLACE, "kind": "rival", "fact": RIVAL.values()}),
+     "bfq is best: 82× shorter mean reader latency than with none (61 to 110×). The price: on "
+     "commits kyber is 12 % faster than bfq (8 to 16 %)."),
+    ("winner", winner(WAIT, unseen=fact("none", "bfq", 1.4, workload="commits").values()),
+     "bfq is best: 82× shorter mean reader latency than with none (61 to 110×). No price was "
+     "seen, but a loss of up to 29 % on commits may hide."),
     ("winner", winner(fact("bfq", "none", 30, 20, None, TIME.name, open_end=True)),
      "bfq is best: at least 20× shorter mean reader latency than with none."),
     ("winner", winner(fact("bfq", "none", 1.08, 1.05, 1.11, "")),
@@ -291,8 +298,8 @@ def test_best_everywhere_and_goal_and_mix() -> None:
     )
     lines = [plain(line) for line in headline(View(record, changed, EN))]
     assert lines == [
-        "Judged by latency. bfq is best for this mix of workloads: 82× shorter mean reader latency "
-        "than with none (61 to 110×).",
+        "Judged by latency. bfq is best for this mix of workloads: on average 82× shorter mean "
+        "reader latency than with none (61 to 110×).",
         "On none of the 6 workloads is another one better.",
     ]
 

@@ -14,7 +14,7 @@ from schedlab.spec import Code, Fact, Headline, Needed, Pair, WorkloadVerdict
 BLOCKS_TO_START = 4
 #: With a minimum detectable difference above this share the figures are too noisy.
 TOO_NOISY = 1.0
-PRICE_KINDS = ("workload", "actor", "metric")
+PRICE_KINDS = ("workload", "actor", "rival", "metric")
 
 
 @dataclass(frozen=True)
@@ -216,6 +216,7 @@ def _one_best(
         "other": other,
         "runner_up": runner_up.values(),
         "price": price,
+        "unseen": None if price else unseen_loss(best, other, workloads, secondary),
         "losers": losers(scope),
         "example": _example(workloads, best, other),
     }
@@ -239,12 +240,19 @@ def price_of(
 ) -> dict[str, Any] | None:
     """What the best one costs beside `other`: the largest loss of the first kind that has any.
 
-    Kinds in order: claims on other workloads, other actors of the same runs, further metrics.
-    `only` restricts actors and metrics to one workload, and leaves the workloads out.
+    Kinds in order: claims on other workloads, other actors of the same runs, workloads where a
+    third candidate beats it, further metrics. `only` restricts actors and metrics to one
+    workload, and leaves the workloads out.
     """
     found: dict[str, list[tuple[Fact, str]]] = {kind: [] for kind in PRICE_KINDS}
     for work in workloads if not only else ():
         _note(found["workload"], work, best, other)
+        rivals: list[tuple[Fact, str]] = []
+        for row in work.candidates:
+            if row.candidate not in (best, other):
+                _note(rivals, work, best, row.candidate)
+        if rivals:
+            found["rival"].append(max(rivals, key=lambda entry: entry[0].ratio))
     for label, verdicts in secondary.items():
         for work in verdicts:
             if not only or label == only:
@@ -255,6 +263,31 @@ def price_of(
             more = sum(len(entries) for entries in found.values()) - 1
             return {"kind": kind, "fact": fact.values(), "actor": actor, "more": more}
     return None
+
+
+def unseen_loss(
+    best: str,
+    other: str,
+    workloads: Sequence[WorkloadVerdict],
+    secondary: Mapping[str, Sequence[WorkloadVerdict]],
+) -> dict[str, Any] | None:
+    """The largest loss of the best one beside `other` that its intervals allow: a fact.
+
+    On workloads, and of the other actors of their runs, where nothing is decided between the two;
+    `None` where there is none, or where all that may be lost is within the margin.
+    """
+    actors = (work for each in secondary.values() for work in each if work.actor)
+    hidden: list[Fact] = []
+    for work in (*workloads, *actors):
+        pair = seen_from(work.pairs, best, other)
+        if pair is None or pair.verdict != "undecided" or pair.low is None or pair.high is None:
+            continue
+        up = work.metric.higher_is_better
+        loss = math.inf if up and pair.low <= 0 else 1 / pair.low if up else pair.high
+        if math.isfinite(loss) and loss > 1 + work.margin:
+            about = {"metric": work.metric.name, "higher_is_better": up, "workload": work.workload}
+            hidden.append(Fact(other, best, loss, **about))  # type: ignore[arg-type]
+    return max(hidden, key=lambda fact: fact.ratio).values() if hidden else None
 
 
 def _note(found: list[tuple[Fact, str]], work: WorkloadVerdict, best: str, other: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from schedlab.analyse.headline import Scope, headline
 from schedlab.analyse.pairs import classify, fact_of
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.unpaired import compare_unpaired
@@ -80,18 +81,44 @@ def diff_sessions(
     )
 
 
-def one_session(
-    a: str, b: str, difference: SessionDifference, metric: Metric, workload: str, spread: float
+def session_headline(
+    names: tuple[str, str],
+    difference: SessionDifference,
+    pair: Pair,
+    metric: Metric,
+    workload: str,
+    margin: float,
 ) -> Headline:
-    """The headline of a diff with one session a side; `spread` is the sd between sessions.
+    """What a difference of two folders says: no verdict with one session on a side."""
+    if min(difference.sessions) < FEWEST_SESSIONS:
+        return one_session(pair, metric, workload)
+    better = {"better": names[:1], "worse": names[1:]}.get(pair.verdict, names)
+    half = difference.half_width
+    scope = Scope(
+        candidates=names,
+        baseline=names[0],
+        pairs=(pair,),
+        best_set=better,
+        metric=metric.name,
+        higher_is_better=metric.higher_is_better,
+        margin=margin,
+        workload=workload,
+        mdd=math.expm1(half + math.log1p(margin)) if half < 700 else None,
+        units=min(difference.sessions),
+    )
+    return headline(scope)
 
-    The share that two sessions of one setup often differ by: 1.96·√2 standard deviations.
+
+def one_session(pair: Pair, metric: Metric, workload: str, spread: float | None = None) -> Headline:
+    """The headline of a diff with one session on a side.
+
+    `spread`, where it is known, is the sd between sessions: two sessions of one setup often
+    differ by 1.96·√2 of it.
     """
-    pair = Pair(a, b, math.exp(difference.difference), None, None, "undecided")
     fact: Fact = fact_of(
         pair, metric.name, higher_is_better=metric.higher_is_better, workload=workload
     )
-    often = math.expm1(1.96 * math.sqrt(2) * spread)
+    often = None if spread is None else math.expm1(1.96 * math.sqrt(2) * spread)
     values = {"a": fact.worse, "b": fact.better, "gain": fact.values(), "aa": often}
     return Headline("one-session", values)
 

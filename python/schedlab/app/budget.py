@@ -100,7 +100,7 @@ def plan_rest(folder: Folder) -> Planning:
     omitted = {each.workload: each.reason for each in found.left_out}
     never = [w.label for w in experiment.workloads if w.label not in {p.workload for p in pilot}]
     planning = Planning(
-        blocks=min(found.blocks, experiment.stopping.blocks),
+        blocks=min(found.blocks * experiment.stopping.sessions, experiment.stopping.blocks),
         run_s={w: s for w, s in found.run_s.items() if _is_free(experiment, w)},
         omitted={**omitted, **dict.fromkeys(never, "no-value")},
         seconds_per_block=found.seconds_per_block,
@@ -132,8 +132,9 @@ def pilot_runs(record: Record) -> list[PilotRun]:
     """What the first block gave, for `design.planning`."""
     works = {work.label: work for work in record.experiment.workloads}
     labels = {arm.label for arm in arms(record.experiment)}
+    planned = {cell.key: cell.seconds for cell in record.plan.cells}
     return [
-        _pilot_run(record, works[run.workload], run)
+        _pilot_run(record, works[run.workload], run, planned.get(run.key, 0.0))
         for run in record.analysed_runs
         if run.block == 0
         and run.candidate in labels
@@ -141,10 +142,9 @@ def pilot_runs(record: Record) -> list[PilotRun]:
     ]
 
 
-def _pilot_run(record: Record, work: Workload, run: Run) -> PilotRun:
+def _pilot_run(record: Record, work: Workload, run: Run, planned_s: float) -> PilotRun:
     free = usual_seconds(work) > 0
-    planned = {c.key: c.seconds for c in record.plan.cells}.get(run.key, 0.0)
-    measured_s = (planned or usual_seconds(work)) if free else run.elapsed_s
+    measured_s = (planned_s or usual_seconds(work)) if free else run.elapsed_s
     bins: tuple[float, ...] = ()
     series = record.series.get((run.workload, run.candidate), ())
     if free and series:

@@ -216,15 +216,22 @@ def stopping_of(
     precision: float | None = None,
     may_extend: int | None = None,
     quick: bool = False,
+    sessions: int = 1,
 ) -> Stopping:
-    """When to stop; `--quick` is a budget of 114 s."""
+    """When to stop; `--quick` is a budget of 114 s. Blocks and budget are of each session."""
     if until_decided and precision:
         raise SpecError("--until-decided and --precision exclude each other", "give one of them")
     if quick and not (blocks or until_decided or precision):
         budget_s = budget_s or QUICK_BUDGET_S
+    if sessions > 1 and (until_decided or precision or may_extend):
+        raise SpecError(
+            "--sessions repeats a plan that is fixed",
+            "omit --until-decided, --precision and --may-extend",
+        )
     if until_decided or precision:
         mode = "until-decided" if until_decided else "precision"
         most = blocks or BLOCKS_SEQUENTIAL
         return Stopping(mode, most, precision or 0.0, budget_s or 0.0)  # type: ignore[arg-type]
     usual = BLOCKS_MAX if budget_s else 12
-    return Stopping("fixed", blocks or usual, 0.0, budget_s or 0.0, may_extend or 0)
+    total = (blocks or usual) * sessions
+    return Stopping("fixed", total, 0.0, budget_s or 0.0, may_extend or 0, sessions)

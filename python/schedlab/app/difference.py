@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import Record, Samples, Verdict
+from schedlab.spec import (
+    CandidateSummary,
+    Experiment,
+    Metric,
+    Overall,
+    Pair,
+    Population,
+    Record,
+    Samples,
+    StoppingState,
+    Verdict,
+    WorkloadVerdict,
+)
 
 # What may differ and is only reported; what must not, unless it is allowed.
 REPORTED = ("kernel.release", "versions.schedlab")
@@ -49,12 +64,21 @@ def require_same_work(first: Record, second: Record) -> None:
         raise SpecError("the two have no workload in common", "name results of the same work")
 
 
-def changes(first: Record, second: Record) -> dict[str, Verdict]:
-    """For each candidate of both: the verdict on "first" against "second", unpaired."""
-    from schedlab.analyse import analyse
-    from schedlab.store.table import samples
+def names_of(first: Path, second: Path) -> tuple[str, str]:
+    """What two folders are called: by their own names, if these differ."""
+    one, other = first.resolve().name, second.resolve().name
+    return (one, other) if one != other else ("first", "second")
 
-    sides = {"first": samples(first)[0], "second": samples(second)[0]}
+
+def changes(
+    first: Record, second: Record, names: tuple[str, str] = ("first", "second")
+) -> dict[str, Verdict]:
+    """For each candidate of both: the verdict on the first folder against the second.
+
+    The two are different sessions, so sessions are the units (docs/concepts/statistics.md), never runs:
+    with one session on a side there is a difference and no verdict. Where both hold the same
+    baseline, it is the difference of the differences to it: what moved all candidates drops out.
+    """
     common = [
         c.label
         for c in first.experiment.candidates
@@ -62,37 +86,135 @@ def changes(first: Record, second: Record) -> dict[str, Verdict]:
     ]
     if not common:
         raise SpecError("the two have no candidate in common", "name results that share one")
-    verdicts = {}
-    for name in common:
-        merged = [
-            _merged(name, one, other)
-            for one in sides["first"]
-            for other in sides["second"]
-            if one.workload == other.workload
-        ]
-        verdicts[name] = analyse(
-            [each for each in merged if len(set(each.candidates)) == 2],
-            baseline="first",
-            blocked=False,
-            margin=first.experiment.margin,
-            candidates=["first", "second"],
+    works = _means(first, second)
+    shared = first.experiment.baseline == second.experiment.baseline
+    about = _About(names, first.experiment, len(common) * len(works))
+    return {
+        label: about.verdict(
+            label, works, first.experiment.baseline if shared and len(common) > 1 else label
         )
-    return verdicts
+        for label in common
+    }
 
 
-def _merged(name: str, first: Samples, second: Samples) -> Samples:
-    """The runs of one candidate on both sides, as if the sides were the candidates."""
-    rows = [
-        (side, block, value)
-        for side, each in (("first", first), ("second", second))
-        for candidate, block, value in zip(each.candidates, each.blocks, each.values, strict=True)
-        if candidate == name
-    ]
-    return Samples(
-        workload=first.workload,
-        metric=first.metric,
-        candidates=tuple(side for side, _, _ in rows),
-        blocks=tuple(block for _, block, _ in rows),
-        values=tuple(value for _, _, value in rows),
-        weight=first.weight,
-    )
+Means = dict[str, dict[str, float]]  # candidate -> session -> mean log
+
+
+def _means(first: Record, second: Record) -> dict[str, tuple[Metric, Means, Means]]:
+    """Per workload of both: its metric, and the session means of every candidate, by folder."""
+    from schedlab.analyse.sessions import session_means
+    from schedlab.store.table import samples
+
+    def of(sample: Samples) -> Means:
+        sessions = sample.sessions or ("",) * len(sample.values)
+        found: Means = {}
+        for label in dict.fromkeys(sample.candidates):
+            rows = [i for i, own in enumerate(sample.candidates) if own == label]
+            found[label] = session_means(
+                [sample.values[i] for i in rows],
+                [sessions[i] for i in rows],
+                [sample.blocks[i] for i in rows],
+            )
+        return found
+
+    theirs = {sample.workload: sample for sample in samples(second)[0]}
+    return {
+        sample.workload: (sample.metric, of(sample), of(theirs[sample.workload]))
+        for sample in samples(first)[0]
+        if sample.workload in theirs
+    }
+
+
+@dataclass(frozen=True)
+class _About:
+    """What all differences of two folders share; `comparisons` are made together."""
+
+    names: tuple[str, str]
+    experiment: Experiment
+    comparisons: int
+
+    def verdict(
+        self, label: str, works: Mapping[str, tuple[Metric, Means, Means]], baseline: str
+    ) -> Verdict:
+        """One candidate on all workloads; beside `baseline` unless it is that itself."""
+        found = {
+            workload: self._workload(workload, metric, label, one, other, baseline)
+            for workload, (metric, one, other) in works.items()
+            if one.get(label) and other.get(label)
+        }
+        if not found:
+            raise SpecError(f"{label} has no value in one of the two", "omit it from both")
+        loudest = max(found.values(), key=lambda of: abs(math.log(of.pairs[0].ratio)))
+        return Verdict(
+            headline=loudest.headline,
+            baseline=self.names[0],
+            design="unblocked",
+            stopping=StoppingState(mode="none"),
+            population=Population(len(found), 0, sessions=sum(self._sessions(works, label))),
+            workloads=found,
+            overall=Overall(
+                candidates=loudest.candidates,
+                pairs=loudest.pairs,
+                best_set=loudest.best_set,
+                headline=loudest.headline,
+                workloads=(loudest.workload,),
+                metric=loudest.metric,
+                higher_is_better=loudest.metric.higher_is_better,
+                unit="sessions",
+                units=loudest.units,
+                margin=self.experiment.margin,
+            ),
+        )
+
+    @staticmethod
+    def _sessions(works: Mapping[str, tuple[Metric, Means, Means]], label: str) -> tuple[int, int]:
+        """The most sessions of a candidate on a workload, folder by folder."""
+        one = max(len(sides[1].get(label, {})) for sides in works.values())
+        return one, max(len(sides[2].get(label, {})) for sides in works.values())
+
+    def _workload(
+        self, workload: str, metric: Metric, label: str, one: Means, other: Means, baseline: str
+    ) -> WorkloadVerdict:
+        from schedlab.analyse.sessions import FEWEST_SESSIONS, diff_sessions, session_headline
+
+        sides = (one, other)
+        own = [list(side[label].values()) for side in sides]
+        beside = None
+        if baseline != label and all(set(s[label]) <= set(s.get(baseline, {})) for s in sides):
+            beside = tuple([side[baseline][s] for s in side[label]] for side in sides)
+        found = diff_sessions(
+            own[0],
+            own[1],
+            margin=self.experiment.margin,
+            higher_is_better=metric.higher_is_better,
+            baseline=None if beside is None else (beside[0], beside[1]),
+            comparisons=self.comparisons,
+        )
+        known = min(found.sessions) >= FEWEST_SESSIONS and math.isfinite(found.half_width)
+        ends = (found.difference - found.half_width, found.difference + found.half_width)
+        pair = Pair(
+            *self.names,
+            math.exp(found.difference),
+            math.exp(ends[0]) if known else None,
+            math.exp(ends[1]) if known else None,
+            found.verdict,
+        )
+        means = [math.exp(sum(logs) / len(logs)) for logs in own]
+        better = {"better": self.names[:1], "worse": self.names[1:]}.get(found.verdict, self.names)
+        return WorkloadVerdict(
+            workload=workload,
+            metric=metric,
+            blocks=0,
+            candidates=tuple(
+                CandidateSummary(name, count, mean, mean, None, None)
+                for name, count, mean in zip(self.names, found.sessions, means, strict=True)
+            ),
+            pairs=(pair,),
+            best_set=better,
+            headline=session_headline(
+                self.names, found, pair, metric, workload, self.experiment.margin
+            ),
+            unit="sessions",
+            units=min(found.sessions),
+            margin=self.experiment.margin,
+        )

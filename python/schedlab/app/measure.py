@@ -31,6 +31,7 @@ from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 
 if TYPE_CHECKING:
+    from schedlab.analyse import Decision
     from schedlab.host.control import Control
     from schedlab.result import Result
     from schedlab.run.session import Session
@@ -118,14 +119,12 @@ def measure(
     """Run what is left of a folder's plan; a new folder goes when its first run cannot start."""
     from schedlab.result import Result
 
-    executor = Executor(admitted, folder, rules_of(folder, observer), session_id())
+    executor = Executor(admitted, folder, rules_of(folder, observer))
     if reason := executor.over():
         observer.report(f"nothing is left to measure: {reason}")
         return Result(folder)
     try:
-        with opened(admitted, observer) as session:
-            reason = executor.run(session, observer.watch)
-            explain(admitted, folder, session, observer)
+        reason = run_sessions(admitted, folder, executor, observer)
     except (HostError, SpecError):
         if not resumed and not folder.runs():
             shutil.rmtree(folder.path)
@@ -137,6 +136,26 @@ def measure(
         ) from error
     observer.report(f"measured: {reason}")
     return Result(folder)
+
+
+def run_sessions(admitted: Admitted, folder: Folder, executor: Executor, observer: Observer) -> str:
+    """Run what is left, each session on a target of its own; why the last one ended."""
+    several = admitted.experiment.stopping.sessions
+    reason = ""
+    for number in range(several):
+        last = number == several - 1
+        if executor.next_block >= executor.session_end(number) and not last:
+            continue
+        executor.session_id = session_id()
+        if several > 1:
+            observer.report(f"session {number + 1} of {several}")
+        with opened(admitted, observer) as session:
+            reason = executor.run(session, observer.watch, None if last else number)
+            if last or executor.over():
+                explain(admitted, folder, session, observer)
+        if executor.over():
+            break
+    return reason
 
 
 def explain(admitted: Admitted, folder: Folder, session: Session, observer: Observer) -> None:
@@ -160,26 +179,31 @@ def explain(admitted: Admitted, folder: Folder, session: Session, observer: Obse
 def rules_of(folder: Folder, observer: Observer) -> Rules:
     """When to stop before the plan ends, and how it is completed after a pilot."""
     stopping = folder.experiment.stopping
-    looked: dict[int, str | None] = {}
+    looked: dict[int, Decision] = {}
 
-    def stop(blocks: int) -> str | None:
+    def decision(blocks: int) -> Decision:
         from schedlab.result import Result
 
-        if stopping.mode == "fixed":
-            return None
         if blocks not in looked:  # a resumed experiment is asked before and after it is opened
-            decision = Result(folder).decision()
-            looked[blocks] = f"{decision.reason} after {blocks} blocks" if decision.stop else None
+            looked[blocks] = Result(folder).decision()
         return looked[blocks]
 
+    def stop(blocks: int) -> str | None:
+        if stopping.mode == "fixed" or not decision(blocks).stop:
+            return None
+        return f"{decision(blocks).reason} after {blocks} blocks"
+
+    def workloads(blocks: int) -> tuple[str, ...] | None:
+        return None if stopping.mode == "fixed" else decision(blocks).workloads
+
     if not stopping.budget_s:
-        return Rules(stop)
+        return Rules(stop, workloads)
 
     def plan_rest() -> None:
         for line in planned_lines(budget.plan_rest(folder)):
             observer.report(line)
 
-    return Rules(stop, lambda: budget.is_planned(folder), plan_rest)
+    return Rules(stop, workloads, lambda: budget.is_planned(folder), plan_rest)
 
 
 def planned_lines(planning: Planning) -> list[str]:
@@ -189,8 +213,8 @@ def planned_lines(planning: Planning) -> list[str]:
         lines.append(f"omitted, because the budget is too short: {', '.join(planning.omitted)}")
     planned = f"planned: {planning.blocks} blocks"
     if planning.mdd:
-        share = f"{100 * planning.mdd:.0f} %"
-        planned += f"; from one block it seems that differences of {share} or more will show"
+        share = f"{100 * planning.mdd:.0f} %" if planning.mdd < 1 else f"{1 + planning.mdd:.1f}×"
+        planned += f"; differences of {share} or more should show (estimated from one block)"
     lines.append(planned)
     if not planning.fits or planning.blocks < BLOCKS_WANTED:
         needed = (

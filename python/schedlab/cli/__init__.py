@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("schedlab.cli.completion:completion", "Print shell completion."),
     "device": ("schedlab.cli.device:device", "Emulate disks and SSDs behind real block devices."),
     "diff": ("schedlab.cli.diff:diff", "What changed between two results."),
+    "merge": ("schedlab.cli.merge:merge", "Join repetitions of one experiment as sessions."),
     "init": ("schedlab.cli.init:init", "Write a commented experiment file."),
     "lab": ("schedlab.cli.lab:lab", "Ready-made experiments, one per published study."),
     "report": ("schedlab.cli.report:report", "Write the report of a result folder."),

@@ -15,22 +15,28 @@ from schedlab.spec import to_json
 @click.argument("first", type=click.Path(path_type=Path))
 @click.argument("second", type=click.Path(path_type=Path))
 @click.option("--despite", is_flag=True, help="Compare although the machines differ.")
+@click.option(
+    "--html", type=click.Path(path_type=Path), help="The page (default: SECOND/diff.html)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def diff(first: Path, second: Path, despite: bool, as_json: bool) -> None:
+def diff(first: Path, second: Path, despite: bool, html: Path | None, as_json: bool) -> None:
     """Say what changed from FIRST to SECOND: for each candidate, is it faster now, or slower?
 
-    The two were not measured in common blocks, so drift between them is not told apart from a
-    change: the unpaired procedure is used and the result carries that warning.
+    Two results are two sessions, and sessions of one setup differ by themselves: with one on a
+    side the difference is printed without a verdict. For one, measure with --sessions, or merge.
     """
     from schedlab import report
     from schedlab.app.difference import (
         REPORTED,
         changes,
         environment_differences,
+        names_of,
         require_same_work,
     )
     from schedlab.cli.show import say
+    from schedlab.report.difference_page import render
     from schedlab.result import Result
+    from schedlab.store.files import write_atomic
 
     before, after = Result.load(first).record, Result.load(second).record
     differences = environment_differences(before.host, after.host)
@@ -42,11 +48,16 @@ def diff(first: Path, second: Path, despite: bool, as_json: bool) -> None:
             f"the two machines differ in {', '.join(refused)}", "add --despite to compare anyway"
         )
     require_same_work(before, after)
-    verdicts = changes(before, after)
+    names = names_of(first, second)
+    verdicts = changes(before, after, names)
+    page = html or second / "diff.html"
+    write_atomic(page, render(before, verdicts, names, differences))
     if as_json:
         data = {name: to_json(verdict) for name, verdict in verdicts.items()}
-        click.echo(json.dumps({"schema": 1, "differences": differences, "candidates": data}))
+        told = {"schema": 1, "differences": differences, "candidates": data, "html": str(page)}
+        click.echo(json.dumps(told))
         return
     for name, verdict in verdicts.items():
         first_line, *pairs = report.changes(before, verdict)
         click.echo("\n".join([f"{name}: {first_line}", *pairs]))
+    click.echo(f"Report {page}")

@@ -102,6 +102,8 @@ design_options = together(
     click.option("--precision", type=Percent(), help="Stop at intervals of ±1%."),
     click.option("--may-extend", type=click.IntRange(2), metavar="BLOCKS",
                  help="Announce a second analysis at so many blocks."),
+    click.option("--sessions", type=click.IntRange(1, 100), default=1, show_default=True,
+                 help="Repeat the plan on so many new file layouts."),
     margin_option,
     click.option("--aa/--no-aa", default=True, help="Measure the baseline twice in every block."),
     click.option("--goal", type=GOALS, help="What the primary metrics are (default: throughput; "

@@ -62,7 +62,8 @@ class BudgetPlan:
     `run_s` is the measured time of a run per workload; `blocks` include the pilot block. `mdd` is
     the smallest difference (a share) that shows with the plan. `ask`: so few blocks fit that the
     user should be asked; `target_s` is the time that `target` (a share) would need. `fits` is
-    false where not even four blocks of one workload fit. `spread` is σ of the overall mean.
+    false where not even four blocks of one workload fit. `spread` is σ of the overall mean, with
+    80 % no larger (one block shows it badly).
     """
 
     fits: bool
@@ -151,7 +152,7 @@ def plan_budget(
     fits = spent + (blocks - 1) * per_block <= budget_s * (1 + 1e-9)
     if fits and blocks == BLOCKS_WANTED:
         blocks = min(BLOCKS_MOST, max(blocks, 1 + int((budget_s - spent) / per_block)))
-    spread = _joint_spread(kept, run_s, weights or {})
+    spread = _joint_spread(kept, run_s, weights or {}) * _caution(_pairs_of(pilot))
     few = blocks < BLOCKS_WANTED
     return BudgetPlan(
         fits=fits,
@@ -236,6 +237,26 @@ def _twin_variance(pilot: Sequence[PilotRun]) -> float:
         if name.endswith(AA_SUFFIX) and (workload, name.removesuffix(AA_SUFFIX)) in values
     ]
     return sum(squares) / len(squares) if squares else 0.0
+
+
+def _pairs_of(pilot: Sequence[PilotRun]) -> int:
+    """How many differences the variance of the pilot comes from."""
+    twins = sum(run.candidate.endswith(AA_SUFFIX) for run in pilot)
+    if twins:
+        return twins
+    arms, works = ({getattr(run, key) for run in pilot} for key in ("candidate", "workload"))
+    return max(1, (len(arms) - 1) * (len(works) - 1))
+
+
+def _caution(freedom: int) -> float:
+    """σ that a pilot exceeds with 80 % over the σ that it shows: √(ν/χ²(.2; ν)).
+
+    A promise from a handful of differences would be broken every other time otherwise. χ² by
+    Wilson and Hilferty (1931).
+    """
+    part = 2 / (9 * freedom)
+    quantile = freedom * (1 - part - 0.8416 * math.sqrt(part)) ** 3
+    return math.sqrt(freedom / quantile)
 
 
 def _worth(cost: _Cost) -> float:

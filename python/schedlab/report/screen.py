@@ -117,8 +117,7 @@ def _size(row: Row) -> float:
 
 def _worth_a_row(of: WorkloadVerdict) -> bool:
     """Other processes of the run always, other metrics where one of them loses."""
-    decided = {row.verdict for row in of.candidates}
-    return bool(decided & {"better", "worse"}) if of.actor else "worse" in decided
+    return bool(of.actor) or any(row.verdict == "worse" for row in of.candidates)
 
 
 def _title_under(view: View, of: WorkloadVerdict) -> str:

@@ -61,8 +61,9 @@ def _gain(view: View, values: Mapping[str, Any], key: str) -> str:
 
 
 def _short(view: View, values: Mapping[str, Any], key: str, side: words.Side) -> str:
+    """A fact in few words, for brackets in a sentence."""
     fact, metric = _fact(view, values, key)
-    return words.short(view.texts, fact, metric, side)
+    return words.short(view.texts, fact, metric, side, "format.comma")
 
 
 def _single(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
@@ -156,22 +157,25 @@ def _winner(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     key = "headline.winner-mix" if mix else "headline.winner"
     lines = [view.texts(key, best=values["best"], gain=_gain(view, values, "gain"))]
     if mix and values.get("example"):
-        shown = _short(view, values, "example", "better")
-        workload = Fact.of(values["example"]).workload
-        lines.append(view.texts("headline.winner-example", workload=workload, words=shown))
+        fact, metric = _fact(view, values, "example")
+        shown = words.short(view.texts, fact, metric, "better")
+        about = {"workload": fact.workload, "words": shown}
+        lines.append(view.texts("headline.winner-example", **about))
     return [*lines, *_price(view, values)]
 
 
 def _price(view: View, values: Mapping[str, Any]) -> list[str]:
     """What the winner costs: another workload, other processes of the run, another metric."""
-    price = values.get("price")
+    price, texts = values.get("price"), view.texts
     if not price:
-        return []
-    texts = view.texts
+        return _unseen(view, values)
     fact, metric = _fact(view, price, "fact")
     if price["kind"] == "workload":
         told = words.loss(texts, fact, metric)
         line = texts("price.workload", workload=fact.workload, loss=told)
+    elif price["kind"] == "rival":
+        does = words.gain(texts, fact, metric, "does")
+        line = texts("price.rival", workload=fact.workload, does=does)
     elif price["kind"] == "actor":
         actor = texts.maybe(f"actor_name.{price['actor']}", price["actor"])
         form = "actor_one" if price["actor"] in SINGULAR else "actor"
@@ -181,6 +185,15 @@ def _price(view: View, values: Mapping[str, Any]) -> list[str]:
     if more := price.get("more"):
         line += " " + texts("price.more", count=texts.number(more, 0))
     return [line]
+
+
+def _unseen(view: View, values: Mapping[str, Any]) -> list[str]:
+    """Without a price: what may hide of it."""
+    if not values.get("unseen"):
+        return []
+    fact, metric = _fact(view, values, "unseen")
+    most = words.amount(view.texts, fact.ratio, "worse", words.speech(metric))
+    return [view.texts("price.unseen", workload=fact.workload, loss=most)]
 
 
 def _keep(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:

@@ -119,6 +119,9 @@ def _more(view: View, blocks: int, remark: str) -> Step:
         return Step("", view.texts("next.import_more"))
     if kind != "io":
         return _again(view)
+    if view.verdict.overall.unit == "sessions":  # what is needed are sessions
+        more = view.texts("next.sessions", count=view.texts.number(blocks, 0), remark=remark)
+        return Step(f"schedlab reproduce {_folder(view)}", more)
     total = view.verdict.population.blocks + blocks
     return Step(f"schedlab compare --resume {_folder(view)} --blocks {total}", remark)
 

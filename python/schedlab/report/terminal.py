@@ -15,7 +15,8 @@ from schedlab.report.why import explained
 WIDTH_MIN = 40
 PROSE_WIDTH = 100
 GAP = "  "
-TITLE_MAX = 30
+# Titles are folded into fewer columns where the table would not fit otherwise.
+TITLE_MAX, TITLE_WIDTHS = 30, (30, 24, 18)
 HEAD_MAX = 22
 WHY_MAX = 4
 LIMITS_MAX = 3
@@ -36,6 +37,8 @@ def render(view: View, width: int, colour: bool, reports: Sequence[tuple[str, st
     lines = [_painted(line, BOLD, colour) for line in wrapped(" ".join(of.headline), prose)]
     lines += ["", *wrapped(" ".join(of.population), prose), ""]
     lines += _table(view, of, width, colour)
+    if legend := _legend(view, of):
+        lines += [_painted(line, DIM, colour) for line in wrapped(legend, prose)]
     if of.more:
         more = view.texts("text.more_rows", count=view.texts.number(of.more, 0))
         lines += wrapped(more, prose)
@@ -44,6 +47,18 @@ def render(view: View, width: int, colour: bool, reports: Sequence[tuple[str, st
         lines += _hanging(view, title, text, width, colour)
     lines += _paths(reports, width, colour)
     return "\n".join(line.rstrip() for line in lines).rstrip("\n").replace(NO_BREAK, " ")
+
+
+def _legend(view: View, of: Screen) -> str:
+    """What the marks in the table mean, where there are any."""
+    texts, found = (
+        view.texts,
+        {cell.verdict for row in of.rows for cell in row.cells if not row.span},
+    )
+    parts = [texts(f"legend.{name}") for name in ("better", "worse", "undecided") if name in found]
+    if not parts:
+        return ""
+    return texts("legend.line", parts=", ".join(parts), baseline=view.verdict.baseline)
 
 
 def _closing(view: View) -> list[tuple[str, list[str]]]:
@@ -123,9 +138,10 @@ class Field:
 
 def _table(view: View, of: Screen, width: int, colour: bool) -> list[str]:
     """The table: wide if it fits, else candidates as rows, else in several parts."""
-    plain = _grid(of, range(len(of.names)))
-    if _width(plain) <= width:
-        return _laid_out(plain, width, colour)
+    for title in TITLE_WIDTHS:
+        plain = _grid(of, range(len(of.names)), title)
+        if _width(plain) <= width:
+            return _laid_out(plain, width, colour)
     if len(of.rows) < len(of.names) and not any(row.span for row in of.rows):
         turned = _transposed(of)
         if _width(turned) <= width:
@@ -147,28 +163,28 @@ def _parts(of: Screen, width: int) -> list[list[int]]:
     return parts or [[0]]
 
 
-def _grid(of: Screen, chosen: Sequence[int]) -> list[list[Field]]:
-    """A head and a row per workload, with the chosen columns."""
+def _grid(of: Screen, chosen: Sequence[int], title: int = TITLE_MAX) -> list[list[Field]]:
+    """A head and a row per workload, with the chosen columns and titles of at most that width."""
     head = [Field(("",)), *(Field(_folded(of.names[i], HEAD_MAX)) for i in chosen)]
-    return [head, *(_line(row, chosen) for row in of.rows)]
+    return [head, *(_line(row, chosen, title) for row in of.rows)]
 
 
-def _line(row: Row, chosen: Sequence[int]) -> list[Field]:
-    title = Field(_titled(row))
+def _line(row: Row, chosen: Sequence[int], width: int) -> list[Field]:
+    title = Field(_titled(row, width))
     if row.span:
         return [title, _field(row.cells[0]), Field((row.span,), DIM, span=True)]
     return [title, *(_field(row.cells[i]) for i in chosen)]
 
 
-def _titled(row: Row) -> tuple[str, ...]:
+def _titled(row: Row, width: int = TITLE_MAX) -> tuple[str, ...]:
     """The title folded, what belongs to a workload indented under it."""
     lead = "  " if row.indent else ""
-    first, *rest = _folded(row.title, TITLE_MAX - len(lead))
+    first, *rest = _folded(row.title, width - len(lead))
     return (lead + first, *(f"{lead}  {line}" for line in rest))
 
 
 def _field(cell: Cell) -> Field:
-    text = f"{cell.text}  {cell.mark}" if cell.mark else cell.text
+    text = f"{cell.text} {cell.mark}" if cell.mark else cell.text
     return Field((text,), COLOURS.get(cell.verdict, ""))
 
 

@@ -140,12 +140,14 @@ def word(texts: Texts, side: Side, kind: Speech) -> str:
     return texts(f"word.{kind}_{side}")
 
 
-def short(texts: Texts, fact: Fact, metric: Metric | None, side: Side) -> str:
-    """`46× shorter, 38 to 55×`, without saying of whom: for brackets in a sentence."""
+def short(
+    texts: Texts, fact: Fact, metric: Metric | None, side: Side, form: str = "format.bracket"
+) -> str:
+    """`46× shorter (38 to 55×)`, without saying of whom; `form` says how the two are joined."""
     kind = _speech_of(fact, metric)
     words = texts("ratio.words", amount=_fact_amount(texts, fact, side, kind),
                   word=word(texts, side, kind))  # fmt: skip
-    return bracketed(texts, words, fact, side, kind, "format.comma")
+    return bracketed(texts, words, fact, side, kind, form)
 
 
 def gain(texts: Texts, fact: Fact, metric: Metric | None, form: str = "gain") -> str:

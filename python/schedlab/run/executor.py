@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -40,12 +41,14 @@ class Progress:
 class Rules:
     """What is asked between blocks.
 
-    `stop(blocks done)` gives a reason to end before the next block, or None. While
+    `stop(blocks done)` gives a reason to end before the next block, or None. `workloads(blocks
+    done)` are those that still get runs; None: no change. While
     `plan_is_complete()` does not hold, the plan is its pilot block, and `plan_rest()` is called
     after it: it appends to the plan.
     """
 
     stop: Callable[[int], str | None] = lambda blocks: None
+    workloads: Callable[[int], Collection[str] | None] = lambda blocks: None
     plan_is_complete: Callable[[], bool] = lambda: True
     plan_rest: Callable[[], None] = lambda: None
 
@@ -65,9 +68,24 @@ class Executor:
         self.finished: set[tuple[int, str, str]] = set()
         self.seconds: dict[str, list[float]] = defaultdict(list)
         self.busy_repeats = 0
+        # Workloads that are decided, and the first block that does without them.
+        self.ended: dict[str, int] = {}
         self._read_plan()
-        for run in folder.runs():
+        runs = folder.runs()
+        for run in runs:
             self._note(run)
+        if self.experiment.stopping.mode == "until-decided":
+            self._find_ended(runs)
+
+    @property
+    def next_block(self) -> int:
+        """The first block that is not over; their number when all are."""
+        return self._next()
+
+    def session_end(self, number: int) -> float:
+        """The block after the last one of session `number`, once the plan is complete."""
+        share = (number + 1) / self.experiment.stopping.sessions
+        return math.inf if self._must_plan() else math.ceil(len(self.blocks) * share)
 
     def over(self) -> str | None:
         """Why nothing is left to do, in words; None while something is."""
@@ -76,8 +94,13 @@ class Executor:
             return f"all {number} blocks are done"
         return self.rules.stop(number) if number else None
 
-    def run(self, session: Session, watch: Callable[[Progress], None]) -> str:
-        """Run all that is left in an open session, reporting each cell to `watch`; why it ended."""
+    def run(
+        self, session: Session, watch: Callable[[Progress], None], number: int | None = None
+    ) -> str:
+        """Run what is left in an open session, reporting each cell to `watch`; why it ended.
+
+        `number` is that of the session where its experiment has several: it ends with its share.
+        """
         self.session, self.watch = session, watch
         began = time.monotonic()
         budget_s = self.experiment.stopping.budget_s
@@ -87,12 +110,15 @@ class Executor:
                 self.rules.plan_rest()
                 self._read_plan()
                 continue
-            number = self._next()
+            block = self._next()
+            if number is not None and block >= self.session_end(number):
+                return f"{block} blocks are done"
+            self._end_decided(block)
             spent_s = time.monotonic() - began
-            next_s = self._estimate_s(self.blocks[number])
-            if budget_s and number and spent_s + next_s > budget_s * BUDGET_SLACK:
-                return f"the budget of {budget_s:g} s is used up after {number} blocks"
-            self._run_block(self.blocks[number], number)
+            next_s = self._estimate_s(self.blocks[block])
+            if budget_s and block and spent_s + next_s > budget_s * BUDGET_SLACK:
+                return f"the budget of {budget_s:g} s is used up after {block} blocks"
+            self._run_block(self.blocks[block], block)
         return reason
 
     def _read_plan(self) -> None:
@@ -110,8 +136,32 @@ class Executor:
         return next(left, len(self.blocks))
 
     def _is_over(self, cell: Cell) -> bool:
-        """Whether a cell has its value, or failed so often that it stays missing."""
+        """Whether a cell has its value, failed so often that it stays missing, or needs no run."""
+        if cell.block >= self.ended.get(cell.workload, cell.block + 1):
+            return True
         return cell.key in self.finished or self.attempts[cell.key] >= ATTEMPTS_MAX
+
+    def _end_decided(self, number: int) -> None:
+        """From block `number` on, no runs of workloads that are decided."""
+        left = self.rules.workloads(number) if number else None
+        if left is None:
+            return
+        block = self.blocks[number][0].block
+        for label in self.workloads:
+            if label not in left:
+                self.ended.setdefault(label, block)
+
+    def _find_ended(self, runs: Sequence[Run]) -> None:
+        """The workloads that had ended before an experiment is resumed.
+
+        The last block may have been cut short, so only a block that others followed counts.
+        """
+        begun = sorted({run.block for run in runs})
+        there = {(run.block, run.workload) for run in runs}
+        for block in begun[:-1]:
+            for label in self.workloads:
+                if (block, label) not in there:
+                    self.ended.setdefault(label, block)
 
     def _run_block(self, cells: Sequence[Cell], number: int) -> None:
         for cell in cells:

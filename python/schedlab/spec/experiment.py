@@ -78,7 +78,8 @@ class Stopping:
 
     `blocks` is the largest number. With `budget_s` the first block is a pilot, from which the
     length of the runs, the workloads and the number of blocks are planned to fit that time.
-    `may_extend` announces a second analysis at that many blocks.
+    `may_extend` announces a second analysis at that many blocks. `sessions` divides the blocks
+    into so many parts, each with its target made ready anew (a new file layout).
     """
 
     mode: Literal["fixed", "until-decided", "precision"] = "fixed"
@@ -86,6 +87,7 @@ class Stopping:
     precision: float = 0.0
     budget_s: float = 0.0
     may_extend: int = 0
+    sessions: int = 1
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ Headline codes, in the order in which the first that applies is taken:
                      other (the baseline; the runner-up where the baseline is best), runner_up (a
                      fact against the nearest rival), price, losers (facts, nearest first),
                      example (its largest claim against `other` on one workload, or `None`)
-`winner`             as `winner-price`, price is `None`
+`winner`             as `winner-price`, price is `None`; unseen (a fact: the largest loss
+                     that may hide where nothing is decided, or `None`)
 `keep`               the baseline is best: baseline, next (the nearest rival), loss (fact: better is
                      the baseline), losers
 `tied`               the best set is equivalent: names, margin, losers (facts against the best)
@@ -42,8 +43,9 @@ Headline codes, in the order in which the first that applies is taken:
 `one-session`        `diff` with one folder a side: a, b, gain (fact), aa (how much two sessions of
                      one setup often differ: a share)
 
-`price` is `None` or {kind: "workload" | "actor" | "metric", fact, actor ("writers", "readers" or
-""), more (how many further prices)}. Its fact has the winner as `worse`.
+`price` is `None` or {kind: "workload" | "actor" | "rival" (a third candidate beats the winner on a
+workload) | "metric", fact, actor ("writers", "readers" or ""), more (how many further prices)}. Its
+fact has the winner as `worse`.
 
 Pair codes: `not-after-W` (outside the margin, but not claimed once all workloads are counted),
 `fragile` (ranks do not confirm), `rare-run` (ranks do, means do not), `unsteady`, `changes-sign`

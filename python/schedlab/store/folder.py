@@ -196,6 +196,17 @@ class Folder:
             run = dataclasses.replace(run, raw={**run.raw, **dict.fromkeys(histograms, name)})
         self._runs.append(to_json(run))
 
+    def raw_of(self, run: Run) -> dict[str, Histogram]:
+        """The stored bulk of one run, by name; empty where it has none or it cannot be read."""
+        found: dict[str, Histogram] = {}
+        for file in dict.fromkeys(run.raw.values()):
+            try:
+                data = decode(self._read(f"{RAW}/{file}").removesuffix(b"\n"))
+            except (OSError, ValueError, SpecError, RecursionError):
+                continue
+            found |= {name: rows for name, rows in data.items() if run.raw.get(name) == file}
+        return found
+
     def keep_output(self, run: Run, output: Mapping[str, bytes]) -> None:
         """Store what a command printed in this attempt, by ending: below `raw/output/`."""
         for ending, text in output.items():
@@ -212,10 +223,16 @@ class Folder:
     def record(self) -> Record:
         """The whole folder in memory, with latency histograms merged per workload and candidate."""
         experiment, plan, runs = self.experiment, self.plan, self.runs()
-        # A rule or a budget may stop early: blocks that were never started are not missing.
-        begun = {run.block for run in runs}
-        fixed = experiment.stopping.mode == "fixed" and not experiment.stopping.budget_s
-        wanted = {cell.key for cell in plan.cells if fixed or cell.block in begun}
+        # With a rule or a budget that may stop early, blocks that never started are not missing.
+        # Nor are the runs of a workload that was decided before the others.
+        stopping = experiment.stopping
+        fixed = stopping.mode == "fixed" and not stopping.budget_s
+        begun = {(r.block, r.workload if stopping.mode == "until-decided" else "") for r in runs}
+        wanted = {
+            cell.key
+            for cell in plan.cells
+            if fixed or not begun.isdisjoint({(cell.block, cell.workload), (cell.block, "")})
+        }
         missing = len(wanted - {r.key for r in runs if r.status == "ok"})
         notices = [f"{missing} of {len(wanted)} planned runs are missing"] if missing else []
         host, host_notices = self._host()

@@ -1,0 +1,27 @@
+"""`schedlab merge`: repetitions of one experiment become the sessions of one result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from schedlab.cli.options import PATH, json_option, out_option
+
+
+@click.command()
+@click.argument("folders", type=PATH, nargs=-1, required=True)
+@out_option
+@json_option
+def merge(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
+    """Join result FOLDERS that differ in nothing but the seed, and print the verdict of all.
+
+    Every folder is a session: one boot and one set of files. From four sessions on, what is said
+    holds for other boots and file layouts too.
+    """
+    from schedlab.app.measure import default_folder
+    from schedlab.app.merge import merge as join
+    from schedlab.cli.show import present
+    from schedlab.result import Result
+
+    present(Result(join(folders, out or default_folder("merge"))), as_json)

@@ -1,0 +1,113 @@
+"""Several sessions of one experiment: measured in one folder, or merged from several."""
+
+from dataclasses import replace
+
+import pytest
+
+from schedlab.app.merge import merge
+from schedlab.design.candidates import parse_candidates
+from schedlab.design.plan import make_plan
+from schedlab.errors import SpecError
+from schedlab.kinds import Outcome
+from schedlab.result import Result
+from schedlab.run.admitted import Admitted, Permission
+from schedlab.run.executor import Executor, Rules
+from schedlab.spec import Experiment, Stopping, Target, Workload
+from schedlab.store.folder import Folder
+
+HOST = {"kernel": {"release": "6.18"}, "cpu": {"model": "x", "usable": 2}}
+
+
+def experiment(**changes):
+    usual = Experiment(
+        title="t",
+        kind="io",
+        target=Target("scratch", size_bytes=1 << 20),
+        candidates=parse_candidates("none,bfq"),
+        workloads=(Workload("w", "file-test", "iops"),),
+        baseline="none",
+        seed=1,
+        stopping=Stopping(blocks=3),
+    )
+    return replace(usual, **changes)
+
+
+class Steady:
+    """bfq does twice as much; each block is a bit faster than the one before."""
+
+    def measure(self, cell, workload, candidate):
+        value = (2.0 if candidate.label == "bfq" else 1.0) * (1 + 0.01 * cell.block)
+        value *= 1 + 0.001 * cell.position
+        return Outcome({"iops": value}, histograms={"latency_ns": [[1, 2, 3]]})
+
+
+def measured(path, session, host=HOST, **changes):
+    asked = experiment(**changes)
+    folder = Folder.create(path, asked, make_plan(asked), host)
+    executor = Executor(Admitted(asked, Permission(), {}), folder, Rules(), session)
+    executor.run(Steady(), lambda progress: None)
+    return path
+
+
+def test_merged_folders_are_sessions_of_one_experiment(tmp_path):
+    paths = [measured(tmp_path / str(n), f"s{n}", seed=n) for n in range(4)]
+    merged = Result(merge(paths, tmp_path / "all"))
+    record = merged.record
+    assert record.notices == ()
+    assert {run.session for run in record.runs} == {"s0", "s1", "s2", "s3"}
+    assert len(record.runs) == 4 * 3 * 3 and len({run.block for run in record.runs}) == 12
+    assert record.histograms["w", "bfq"] == ((1, 2, 3 * 12),)
+    assert record.experiment.stopping.sessions == 4
+    verdict = merged.verdict
+    assert verdict.population.sessions == 4 and verdict.population.claims_sessions
+    assert verdict.workloads["w"].unit == "sessions" and verdict.overall.best_set == ("bfq",)
+    for n in range(4):  # every value is still there, in a block of its own
+        own = {run.metrics["iops"] for run in record.runs if run.session == f"s{n}"}
+        assert own == {run.metrics["iops"] for run in Folder.open(paths[n]).runs()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"margin": 0.05}, "margin is 0.05, there 0.02"),
+        ({"stopping": Stopping(blocks=4)}, "stopping.blocks is 4, there 3"),
+        ({"workloads": (Workload("w", "file-test", "iops", {"depth": 2}),)}, "parameters.depth"),
+        ({"host": {**HOST, "kernel": {"release": "6.19"}}}, "kernel.release is '6.19'"),
+        ({"stopping": Stopping("until-decided", 3)}, "until-decided"),
+    ],
+)
+def test_only_repetitions_of_one_experiment_are_merged(tmp_path, changes, said):
+    first = measured(tmp_path / "a", "s1")
+    second = measured(tmp_path / "b", "s2", **changes)
+    with pytest.raises(SpecError, match=said.replace(".", r"\.")):
+        merge([first, second], tmp_path / "all")
+    assert not (tmp_path / "all").exists()
+
+
+def test_one_folder_twice_is_one_session(tmp_path):
+    first = measured(tmp_path / "a", "s1")
+    with pytest.raises(SpecError, match="same session"):
+        merge([first, first], tmp_path / "all")
+
+
+def test_an_experiment_of_several_sessions_opens_its_target_for_each(tmp_path, monkeypatch):
+    from contextlib import contextmanager
+
+    from schedlab.app import measure
+
+    asked = experiment(stopping=Stopping(blocks=6, sessions=3))
+    folder = Folder.create(tmp_path / "r", asked, make_plan(asked), HOST)
+    opened = []
+
+    @contextmanager
+    def open_it(admitted, observer):
+        opened.append(len({run.block for run in folder.runs()}))
+        yield Steady()
+
+    monkeypatch.setattr(measure, "opened", open_it)
+    monkeypatch.setattr(measure, "explain", lambda *args: None)
+    measure.measure(Admitted(asked, Permission(), {}), folder)
+    assert opened == [0, 2, 4]
+    by_block = {run.block: run.session for run in folder.runs()}
+    assert [len({by_block[b] for b in pair}) for pair in ((0, 1), (2, 3), (4, 5))] == [1, 1, 1]
+    assert len(set(by_block.values())) == 3
