@@ -15,9 +15,14 @@ import click
     default=".",
     help="Where scratch files would go.  [default: here]",
 )
+@click.option(
+    "--path",
+    type=click.Path(exists=True, path_type=Path),
+    help="Print the request queues below a directory or device instead.",
+)
 @click.option("--quanta", default="", help="Round-robin quanta in ms to look up, e.g. 1,5,10.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def doctor(directory: Path, quanta: str, as_json: bool) -> None:
+def doctor(directory: Path, path: Path | None, quanta: str, as_json: bool) -> None:
     """Say what this machine can measure: what was found, what follows, what changes it.
 
     Changes nothing, and works without root.
@@ -26,7 +31,13 @@ def doctor(directory: Path, quanta: str, as_json: bool) -> None:
 
     from schedlab.errors import SpecError
     from schedlab.host.doctor import QUANTA_MS, examine
+    from schedlab.host.queues import queues_below
 
+    if path:
+        below = queues_below(path)
+        named = {"schema": 1, "queues": below.queues, "tree": below.lines()}
+        click.echo(json.dumps(named, indent=2) if as_json else "\n".join(below.lines()))
+        return
     try:
         wanted = [int(word) for word in quanta.split(",") if word.strip()] or QUANTA_MS
         if min(wanted) < 1:
