@@ -246,5 +246,5 @@ def test_btrfs_is_all_of_its_devices(sysfs: Sysfs) -> None:
 def test_doctor_prints_the_queues_below_a_path(loop: str) -> None:
     words = [sys.executable, "-m", "schedlab", "doctor", "--path", loop]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"disk {Path(loop).name}: ")
+    assert done.stdout.startswith(f"loop {Path(loop).name}: ")
     assert "nr_requests" in done.stdout

@@ -32,8 +32,7 @@ started_options = together(
     click.option("--shell", is_flag=True, help="COMMAND is a line for /bin/sh."),
     click.option("--keep-daemons", is_flag=True, help="Leave to --conclude what it left running."),
     click.option("--output-limit", type=Size(), help="End a run that prints more (64M)."),
-    click.option("--warm-up", type=click.IntRange(0, 100), metavar="N",
-                 help="Unmeasured runs of every candidate at the start (0)."),
+    click.option("--warm-up", type=click.IntRange(0, 100), help="Unmeasured runs of each first."),
     click.option("--rehearse", is_flag=True, help="Run it once, show what is known, and stop."),
 )  # fmt: skip
 file_options = together(
@@ -44,16 +43,14 @@ file_options = together(
                  help="Whether writing out its dirty data counts (inside)."),
     click.option("--settle", type=Duration(), help="Wait at most so long for quiet disks (30s)."),
     click.option("--copy-in", type=PATH, help="File or directory to copy to the target."),
-    click.option("--fresh", type=click.Choice(["never", "block", "run"]),
-                 help="When to make the file system and copy again."),
+    click.option("--fresh", type=click.Choice(["never", "block", "run"]), help="Copy again."),
     click.option("--anyway", is_flag=True, help="Measure it though it uses no switched disk."),
 )  # fmt: skip
 _PARAMETERS = {
     "setup": "setup", "cleanup": "cleanup", "prepare": "prepare_run", "conclude": "conclude_run",
     "timeout": "timeout_s", "clear_env": "clear_environment", "ignore_exit": "ignore_exit",
     "keep_daemons": "keep_daemons", "output_limit": "output_limit_bytes", "cache": "cache",
-    "sync": "sync", "settle": "settle_s", "fresh": "fresh", "anyway": "anyway",
-    "warm_up": "warm_up",
+    "sync": "sync", "settle": "settle_s", "fresh": "fresh", "anyway": "anyway", "warm_up": "warm_up"
 }  # fmt: skip
 
 

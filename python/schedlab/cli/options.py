@@ -34,7 +34,7 @@ target_options = together(
         help="Where the temporary file is: the disk below takes part.",
     ),
     click.option(
-        "--fs", type=click.Choice(["ext4", "xfs", "btrfs", "none"]), help="Its file system."
+        "--fs", type=click.Choice(["ext4", "xfs", "btrfs", "none"]), help="What is on it."
     ),
     click.option("--model", help="An emulated device (see `schedlab device list`)."),
     click.option("--queue-depth", type=click.IntRange(1, 128), help="Its commands at a time."),
