@@ -39,9 +39,7 @@ target_options = together(
     click.option("--model", help="An emulated device (see `schedlab device list`)."),
     click.option("--queue-depth", type=click.IntRange(1, 128), help="Its commands at a time."),
     click.option("--dilate", type=click.FloatRange(1), default=1.0, help="Its time, so slowed."),
-    click.option(
-        "--rotational", type=click.Choice(["0", "1", "as-is"]), help="What it says it is."
-    ),
+    click.option("--rotational", type=click.Choice(["0", "1", "as-is"]), help="What it claims."),
     click.option("--device", type=PATH, help="One of your disks."),
     click.option("--read-only", is_flag=True, help="Only reads on it, also while it is in use."),
     click.option(
