@@ -1,4 +1,4 @@
-"""A command is interrupted: Ctrl-C, TERM, HUP, or SIGKILL of schedlab or its whole control group, in
+"""A command is interrupted: Ctrl-C, TERM, HUP, or SIGKILL of schedlab or its control group, in
 each phase of a run and between them. No process of the command is left, no mount, no loop device,
 no cgroup, and every scheduler is as before."""
 
