@@ -1,10 +1,12 @@
-"""A command is interrupted: Ctrl-C, TERM, HUP, or SIGKILL of schedlab, of its guardian's owner, or
-of a whole control group, in each phase of a run. No process of the command is left, no mount, no
-loop device, no cgroup, and every scheduler is as before."""
+"""A command is interrupted: Ctrl-C, TERM, HUP, or SIGKILL of schedlab or its control group, in
+each phase of a run and between them. No process of the command is left, no mount, no loop device,
+no cgroup, and every scheduler is as before."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from schedlab.host import owned
 
 pytestmark = pytest.mark.usefixtures("root_with_loop")
 WAIT_S = 60.0
+KILLS = int(os.environ.get("KILLS", "4"))
 SLEEPER = 86_399  # seconds that nobody else sleeps
 
 
@@ -195,3 +198,38 @@ def _removed(group: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def test_sigkill_at_any_moment_of_a_scratch_device_leaves_nothing(tmp_path):
+    """Between two phases, too: while it drains, switches, unmounts, formats, copies and syncs."""
+    environment = {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state")}
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "file").write_bytes(bytes(1 << 20))
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    for number in range(KILLS):
+        out = tmp_path / f"out{number}"
+        command = [
+            sys.executable, "-m", "schedlab", "compare", "--scratch", "32M",
+            "--scratch-directory", str(tmp_path), "--schedulers", "none,bfq", "--no-aa",
+            "--blocks", "100", "--copy-in", str(tmp_path / "tree"), "--fresh", "run",
+            "--out", str(out), "--shell", "--", "dd if=/dev/urandom of=f bs=1M count=8 2>&1",
+        ]  # fmt: skip
+        process = subprocess.Popen(
+            command, env=environment, cwd=tmp_path, start_new_session=True, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        runs = out / "runs.jsonl"
+        assert owned.wait_until(runs.exists, WAIT_S), process.communicate(timeout=WAIT_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=rng.uniform(0.0, 2.0))  # a run takes about a second
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=WAIT_S)
+        recover = [sys.executable, "-m", "schedlab", "recover"]
+        subprocess.run(recover, env=environment, check=True, capture_output=True)
+        files = [f.read_text() for f in Path("/sys/block").glob("loop*/loop/backing_file")]
+        assert [text for text in files if str(tmp_path) in text] == [], f"kill {number}"
+        assert str(tmp_path) not in Path("/proc/mounts").read_text(), f"kill {number}"
+        left = [p.name for p in tmp_path.iterdir() if p.name.startswith(owned.PREFIX)]
+        assert left == [], f"kill {number}"

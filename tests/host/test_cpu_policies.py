@@ -13,7 +13,7 @@ import pytest
 from schedlab.app.cpu_comparison import CpuLoad, explain, policy_comparison
 from schedlab.app.measure import run
 from schedlab.app.own_work import OwnWork
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import owned
 from schedlab.run.backends.cpu_policy import refuse_ext
 from schedlab.spec import Stopping
@@ -118,6 +118,36 @@ def test_a_command_that_sets_its_own_policy_is_found_out(tmp_path):
     work = OwnWork([sys.executable, "-S", "-c", program])
     runs = runs_of(tmp_path, CpuLoad(work=work), "batch", blocks=1)
     assert {g.gate for run in runs for g in run.gates if g.fatal} == {"policy-changed"}
+
+
+def test_a_command_has_a_session_of_its_own_unless_asked_otherwise(tmp_path):
+    program = "import os; print('leads', 1 + (os.getsid(0) == os.getpid()))"
+    work = OwnWork([sys.executable, "-S", "-c", program],
+                   metrics=["leads::lower=stdout~leads ([0-9]+)"])  # fmt: skip
+    runs = runs_of(tmp_path, CpuLoad(work=work), "other,other:autogroup=shared", blocks=1)
+    assert {run.candidate: run.metrics["leads"] for run in runs} == {
+        "other": 2, "other:autogroup=shared": 1,
+    }  # fmt: skip
+    assert {run.properties["session"] for run in runs} == {"own", "shared"}
+
+
+def test_a_command_that_fails_under_one_policy_ends_the_experiment(tmp_path):
+    program = "import os, sys; sys.exit(3 * (os.sched_getscheduler(0) == os.SCHED_BATCH))"
+    work = OwnWork([sys.executable, "-S", "-c", program])
+    with pytest.raises(SchedlabError, match="status 3 3 times in a row under batch") as ended:
+        runs_of(tmp_path, CpuLoad(work=work), "other,batch", blocks=3)
+    assert ended.value.exit_code == 1
+
+
+def test_warm_up_runs_every_policy_unmeasured(tmp_path):
+    program = (
+        f"import os; open({str(tmp_path / 'log')!r}, 'a').write(str(os.sched_getscheduler(0)))"
+    )
+    work = OwnWork([sys.executable, "-S", "-c", program], parameters={"warm_up": 2})
+    runs_of(tmp_path, CpuLoad(work=work), "other,batch", blocks=1)
+    seen = (tmp_path / "log").read_text()
+    assert seen[:5] == "00033"  # the rehearsal, then the warm-up
+    assert sorted(seen[5:]) == ["0", "3"]
 
 
 def test_a_command_beside_hogs_reports_their_work(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -240,3 +241,10 @@ def test_btrfs_is_all_of_its_devices(sysfs: Sysfs) -> None:
             (sysfs.btrfs / uuid / "devices" / member).mkdir(parents=True)
     assert queues._btrfs_members("sdb") == ("sda", "sdb")
     assert queues._btrfs_members("sdx") == ()
+
+
+def test_doctor_prints_the_queues_below_a_path(loop: str) -> None:
+    words = [sys.executable, "-m", "schedlab", "doctor", "--path", loop]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"loop {Path(loop).name}: ")
+    assert "nr_requests" in done.stdout

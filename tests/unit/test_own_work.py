@@ -257,3 +257,13 @@ def test_nice_values_and_real_time_name_what_limits_them(monkeypatch, tmp_path):
     assert "fifo: ordinary tasks keep a share of each CPU: 5% by RT throttling" in line
     (tmp_path / "sched_rt_runtime_us").write_text("-1")
     assert notes("other,fifo") == []
+
+
+def test_nothing_after_the_dashes_is_an_error(monkeypatch, capsys):
+    from schedlab.cli import main
+
+    monkeypatch.setattr("sys.argv", ["schedlab", "compare", "--scratch", "1G", "--"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "there is no command after --" in capsys.readouterr().err

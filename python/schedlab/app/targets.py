@@ -198,7 +198,8 @@ def _directory(
     asked = {str(c.settings.get("scheduler", AS_IS)) for c in experiment.candidates}
     tuned = [k for c in experiment.candidates for k in c.settings if not k.startswith("workload.")]
     if target.switch:
-        return Resolution(_switched(target), writes)
+        queues, felt = _switched(target)
+        return Resolution(queues, writes, felt)
     if asked != {AS_IS} or any(key != "scheduler" for key in tuned):
         below = ",".join(devices.disks_below(path)) or "NAME"
         raise SpecError(
@@ -208,8 +209,8 @@ def _directory(
     return Resolution((), writes)
 
 
-def _switched(target: Target) -> tuple[str, ...]:
-    """The named queues, which must be exactly those below the directory."""
+def _switched(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(the named queues, which must be exactly those below the directory; who else feels it)."""
     from schedlab.host.queues import queues_below
 
     below = queues_below(target.path)
@@ -224,7 +225,7 @@ def _switched(target: Target) -> tuple[str, ...]:
             f"--switch {foreign[0]}: no file of {target.path} is on it",
             f"--switch {','.join(below.queues)}",
         )
-    return names
+    return names, tuple(f"also felt by {mount}" for mount in below.mounts)
 
 
 def describe(target: Target) -> str:

@@ -12,7 +12,7 @@ import sys
 import click
 
 import schedlab
-from schedlab.errors import SchedlabError
+from schedlab.errors import SchedlabError, SpecError
 
 # name -> (module:attribute, one-line help); the modules are imported when the command runs.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -90,6 +90,8 @@ def main() -> None:
     """Run the command line; errors become one message, a hint and an exit code."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
+        if sys.argv[-1:] == ["--"]:
+            raise SpecError("there is no command after --", "write it there: -- COMMAND ARG…")
         code = cli(standalone_mode=False)
     except SchedlabError as error:
         fail(str(error), error.hint, error.exit_code)

@@ -105,10 +105,12 @@ class WorkGroup:
     def members(self) -> list[tuple[int, str]]:
         """(process id, name) of everything that still runs in it."""
         if self.path:
-            with contextlib.suppress(OSError):
-                pids = (self.path / "cgroup.procs").read_text().split()
-                return [(int(pid), _name(int(pid))) for pid in pids if int(pid)]
-            return []
+            found: list[tuple[int, str]] = []
+            for file in (self.path / "cgroup.procs", *self.path.glob("*/**/cgroup.procs")):
+                with contextlib.suppress(OSError):
+                    pids = map(int, file.read_text().split())
+                    found += [(pid, _name(pid)) for pid in pids if pid]
+            return found
         return [(pid, _name(pid)) for pid in _pids() if _session(pid) in self._sessions]
 
     def end(self) -> list[str]:
