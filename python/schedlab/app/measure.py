@@ -140,7 +140,7 @@ def measure(
 
 
 def explain(admitted: Admitted, folder: Folder, session: Session, observer: Observer) -> None:
-    """One run more per candidate, with a capture, where a difference was found."""
+    """One run more per candidate, with a capture: where a difference was found, or where asked."""
     from schedlab.result import Result
     from schedlab.run import explain as explaining
 
@@ -148,7 +148,10 @@ def explain(admitted: Admitted, folder: Folder, session: Session, observer: Obse
         return
     # A command's processes are not ours to name, and one more run of it may have effects.
     own = {label for (label, _), kind in admitted.kinds.items() if kind.brings_files}
-    found = explaining.worth_explaining(Result(folder).verdict)
+    if admitted.experiment.explain:
+        found = tuple(work.label for work in admitted.experiment.workloads)
+    else:
+        found = explaining.worth_explaining(Result(folder).verdict)
     workloads = tuple(label for label in found if label not in own)
     if not workloads:
         return
@@ -187,6 +190,8 @@ def planned_lines(planning: Planning) -> list[str]:
     lines = []
     if planning.omitted:
         lines.append(f"omitted, because the budget is too short: {', '.join(planning.omitted)}")
+    for label, seconds in planning.ramp_s.items():
+        lines.append(f"ramp of {label}: {seconds:.1f} s, where its rates became steady")
     visible = f"differences of {planning.mdd:.0%} and more will show" if planning.mdd else ""
     lines.append("; ".join(filter(None, [f"planned: {planning.blocks} blocks", visible])))
     if not planning.fits or planning.blocks < BLOCKS_WANTED:

@@ -57,6 +57,8 @@ design_options = together(
     click.option("--goal", type=click.Choice(["throughput", "latency", "fairness",
                  "responsiveness"]), default="throughput", show_default=True,
                  help="What the primary metrics are."),
+    click.option("--explain", is_flag=True,
+                 help="Show where requests wait also where no difference is found."),
 )  # fmt: skip
 
 
@@ -90,6 +92,8 @@ def compare(
 
     With `-- COMMAND ARG…` your own program is the work, started in the target's directory.
     """
+    from dataclasses import replace
+
     from schedlab.app import measure
     from schedlab.cli.show import measuring, present, run_and_present
 
@@ -105,6 +109,7 @@ def compare(
         return
     work = work_of(command, typed)
     experiment = experiment_of(place, typed) if work is None else own_work(place, work, typed)
+    experiment = replace(experiment, explain=typed["explain"])
     if rehearse:
         show_rehearsal(experiment, permission)
         return
