@@ -12,6 +12,9 @@ fn main() {
     ) else {
         return; // built without the feature `bpf`
     };
+    for header in ["base.h", "switch.h", "blocks.h"] {
+        println!("cargo:rerun-if-changed=src/bpf/{header}");
+    }
     let out = PathBuf::from(out);
     let compiled = ["bursts", "blocks", "runqueue"].map(|name| compile(name, &include, &out));
     if compiled == [true; 3] {

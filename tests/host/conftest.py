@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -57,3 +58,27 @@ def new_loop(root_with_loop: None, tmp_path: Path) -> Iterator[Callable[..., str
 def loop(new_loop: Callable[[], str]) -> str:
     """One loop device of the test's own, 16 MiB."""
     return new_loop()
+
+
+@pytest.fixture
+def cgroup() -> Iterator[Path]:
+    """A cgroup of the test's own, where limits of I/O are if they are anywhere."""
+    name = f"schedlab-test-{os.getpid()}"
+    for root in ("/sys/fs/cgroup/blkio", "/sys/fs/cgroup"):
+        place = Path(root) / name
+        if not (Path(root) / "cgroup.procs").exists():
+            continue
+        try:
+            place.mkdir()
+        except OSError as error:
+            pytest.skip(f"needs a cgroup: {error}")
+        yield place
+        deadline = time.monotonic() + 10
+        while place.exists():
+            try:
+                place.rmdir()
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+        return
+    pytest.skip("needs cgroups")

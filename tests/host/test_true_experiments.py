@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import statistics
 import subprocess
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from schedlab.app import measure
 from schedlab.app.admit import admit
 from schedlab.host.control import Control
 from schedlab.kinds import Outcome
+from schedlab.kinds.engine import run_groups
 from schedlab.run import gates
 from schedlab.run.admitted import Permission
 from schedlab.run.backends.io import IoSession, open_session
@@ -149,11 +151,82 @@ def test_the_first_write_is_one_and_leaves_no_hole() -> None:
     assert all(any(piece) for piece in pieces)
 
 
-def hdparm_bytes_per_s(device: str) -> float:
-    done = subprocess.run(["hdparm", "-t", device], capture_output=True, text=True, check=True)
+LIMIT_BYTES_PER_S = 48 * MIB
+
+
+def limit_reads(cgroup: Path, device: str) -> None:
+    """Limit the reads of a control group from one device."""
+    numbers = Path(f"/sys/block/{Path(device).name}/dev").read_text().strip()
+    for name, value in (
+        ("blkio.throttle.read_bps_device", f"{numbers} {LIMIT_BYTES_PER_S}"),
+        ("io.max", f"{numbers} rbps={LIMIT_BYTES_PER_S}"),
+    ):
+        if (cgroup / name).exists():
+            (cgroup / name).write_text(value)
+            return
+    pytest.skip("this cgroup has no limits of I/O")
+
+
+def sectors_read(device: str) -> int:
+    return int(Path(f"/sys/block/{Path(device).name}/stat").read_text().split()[2])
+
+
+def hdparm_bytes_per_s(device: str, cgroup: Path) -> float:
+    if shutil.which("hdparm") is None:
+        pytest.skip("needs hdparm")
+    inside = f"echo $$ > {cgroup}/cgroup.procs && exec hdparm -t {device}"
+    done = subprocess.run(["sh", "-c", inside], capture_output=True, text=True, check=True)
     found = re.search(r"=\s+([\d.]+)\s+([kMG])B/sec", done.stdout)
     assert found is not None, done.stdout
     return float(found[1]) * {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found[2]]
+
+
+def test_cold_buffered_reads_come_from_the_device(
+    new_loop: Callable[..., str], cgroup: Path
+) -> None:
+    """The truth is a limit of the device's rate: a page that is still cached would be above it.
+
+    All of the device was just read, so both caches, its own and that of the file below, are warm.
+    """
+    device = new_loop(192 * MIB)
+    Path(device).read_bytes()
+    limit_reads(cgroup, device)
+    read = {
+        "pattern": {"kind": "sequential"}, "direction": {"kind": "read"}, "record": 2 * MIB,
+        "span": 192 * MIB, "arrivals": {"kind": "closed", "depth": 1}, "seed": 1,
+    }  # fmt: skip
+    load = {"name": "r", "path": device, "engine": "psync", "workload": read, "cold": True,
+            "at_end": "stop", "cgroup": str(cgroup)}  # fmt: skip
+    before = sectors_read(device)
+    (group,) = run_groups([load], 2.0, process=True)["groups"]
+    moved = (sectors_read(device) - before) * 512
+    claimed = group["reads"]["bytes"]
+    assert claimed <= moved <= claimed + 16 * MIB  # what was read ahead when the time was over
+    ours = claimed / group["elapsed_ns"] * 1e9
+    assert ours == pytest.approx(LIMIT_BYTES_PER_S, rel=0.1)
+    assert hdparm_bytes_per_s(device, cgroup) == pytest.approx(ours, rel=0.1)
+
+
+def test_weights_are_reached_under_bfq_while_it_idles() -> None:
+    """800 to 100, two backlogged readers. bfq keeps it by idling (slice_idle); without that, and
+    under none, weights do little or nothing."""
+    work = Workload(
+        "weights", "weights", "share_fulfilment",
+        {"seconds": 1.0, "ramp_seconds": 1.0, "depth": 4},
+    )  # fmt: skip
+    hasty = Candidate("hasty", {"scheduler": "bfq", "slice_idle": 0, "low_latency": 0})
+    with opened(work, candidates=(NONE, BFQ, hasty)) as run:
+        bfq_is_there()
+        shares: dict[str, list[float]] = {"none": [], "bfq": [], "hasty": []}
+        for _ in range(3):
+            for candidate in (NONE, BFQ, hasty):
+                found = run(work, candidate)
+                assert found.properties["share_asked"] == pytest.approx(8 / 9)
+                shares[candidate.label].append(found.properties["share_reached"])
+    reached = {label: statistics.median(values) for label, values in shares.items()}
+    assert reached["bfq"] == pytest.approx(8 / 9, rel=0.1), shares
+    assert reached["none"] == pytest.approx(0.5, abs=0.1), shares
+    assert reached["hasty"] < reached["bfq"] - 0.1, shares
 
 
 def test_a_limit_of_80_percent_is_found(tmp_path: Path) -> None:

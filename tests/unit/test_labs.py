@@ -39,6 +39,9 @@ def test_the_block_size_lab_has_both_halves_and_a_mapping_without_msync():
     halves = [(w.parameters.get("total_bytes"), w.parameters.get("calls")) for w in found.workloads]
     assert halves.count((5 << 20, None)) == halves.count((None, 256)) == 7
     assert found.workloads[0].label == "same bytes 512 B"
+    small = experiment("block-size").workloads
+    assert len(small) == 6
+    assert {w.parameters["block_bytes"] for w in small} == {512, 4096, 16384}
 
 
 def test_the_iozone_lab_has_the_studys_layout():

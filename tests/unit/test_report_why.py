@@ -60,6 +60,23 @@ def test_a_limit_is_not_called_a_full_queue() -> None:
     assert not any("the queue was full" in line for line in said)
 
 
+def test_time_outside_the_block_layer_is_a_part_of_its_own() -> None:
+    said = sentences(none=waiting(0, 0, 600, outside_s=400e-6), bfq=waiting(0, 0, 990))
+    assert said[1] == (
+        "With none, 400 µs of 1.0 ms of the readers was outside the block layer: in the system "
+        "call, in a limit such as io.max, or waiting for a CPU."
+    )
+    assert not any("With bfq, 0" in line for line in said)
+
+
+def test_operations_that_are_several_requests_are_said_to_be() -> None:
+    said = sentences(
+        none=waiting(0, 0, 100, requests_per_operation=4.0),
+        bfq=waiting(0, 0, 100, requests_per_operation=3.5),
+    )
+    assert said[-1].startswith("An operation of the readers was 3.5 to 4.0 requests")
+
+
 def test_a_scheduler_that_holds_back_is_named() -> None:
     said = sentences(none=waiting(0, 0, 500), kyber=waiting(0, 900, 400))
     assert any(
@@ -132,3 +149,24 @@ def test_a_capture_becomes_explanations() -> None:
     assert (found.device_depth, found.depth_series, found.bin_s) == (60.0, (50.0, 70.0), 0.1)
     assert (found.raised, found.raised_s, found.raised_bytes) == (30.0, 0.2, 61_000_000)
     assert found.lost == 3
+
+
+def test_the_engine_says_what_was_outside_the_block_layer() -> None:
+    """10 reads of 150 µs in the ramp and the window, of which the block layer had 101 µs each."""
+    capture = {
+        "classes": [{"name": "other"}, {"name": "readers"}],
+        "groups": [group(1, 10, 10_000, 1_000_000)],
+        "series": [], "depth": {"scheduler": {"mean": 0, "series": []},
+                                "driver": {"mean": 1, "series": []}},
+        "lost": {},
+    }  # fmt: skip
+    rows = [[0, 4, 16384, 600_000], [100, 6, 24576, 900_000]]
+    engine = {"name": "readers", "series": {"reads": rows, "writes": []}}
+    (found,) = explanations(capture, [engine])
+    assert found.outside_s == pytest.approx(49e-6)
+    assert found.total_s == pytest.approx(150e-6)
+    assert found.requests_per_operation == 1
+    halved = engine | {"series": {"reads": [[0, 5, 40960, 500_000]], "writes": []}}
+    (split,) = explanations(capture, [halved])
+    assert (split.outside_s, split.requests_per_operation) == (0, 2)
+    assert explanations(capture)[0].outside_s == 0

@@ -15,6 +15,7 @@
 //! A record that did not fit is counted in [`Bursts::lost`], never hidden.
 #![warn(missing_docs)]
 
+mod block_result;
 mod blocks;
 #[cfg(all(feature = "bpf", bpf_program))]
 #[path = "bpf/mod.rs"]

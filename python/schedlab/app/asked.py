@@ -6,6 +6,7 @@ knows no terminal; notes for the user go to `report`.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -144,9 +145,9 @@ def design_of(typed: Typed, usual_goal: str) -> dict[str, Any]:
 def comparison(place: Place, command: tuple[str, ...], typed: Typed, report: Report) -> Experiment:
     """I/O schedulers under the built-in work, or under a command of the user's."""
     named = {key: typed[key] for key in ("schedulers", "labels")}
-    return _io_comparison(
-        place, command, typed, report, {**design_of(typed, "throughput"), **named}
-    )
+    design = {**design_of(typed, "throughput"), **named}
+    experiment = _io_comparison(place, command, typed, report, design)
+    return dataclasses.replace(experiment, explain=typed["explain"])
 
 
 def tuned_work(
@@ -191,6 +192,7 @@ def policy_comparison(command: tuple[str, ...], typed: Typed, report: Report) ->
         seconds=typed["seconds"],
         directory=str(directory.resolve()) if directory else "",
     )
-    return cpu_comparison.policy_comparison(
+    experiment = cpu_comparison.policy_comparison(
         load, policies=typed["policies"], apply_to=typed["apply_to"], **design_of(typed, "latency")
     )
+    return dataclasses.replace(experiment, explain=typed["explain"])

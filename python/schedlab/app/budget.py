@@ -91,6 +91,10 @@ def plan_rest(folder: Folder) -> Planning:
             f"{folder.path}: no run of the first block gave a value", "see the messages above"
         )
     delta = experiment.margin
+    ramp_s = ramps(record)
+    declared = {work.label: _declared_ramp_s(work) for work in experiment.workloads}
+    longer = {label: ramp - declared[label] for label, ramp in ramp_s.items()}
+    pilot = [replace(p, overhead_s=p.overhead_s + longer.get(p.workload, 0.0)) for p in pilot]
 
     def visible(spread: float, blocks: int, candidates: int) -> float | None:
         return detectable(spread, blocks, candidates, delta)
@@ -102,6 +106,7 @@ def plan_rest(folder: Folder) -> Planning:
     planning = Planning(
         blocks=min(found.blocks * experiment.stopping.sessions, experiment.stopping.blocks),
         run_s={w: s for w, s in found.run_s.items() if _is_free(experiment, w)},
+        ramp_s=ramp_s,
         omitted={**omitted, **dict.fromkeys(never, "no-value")},
         seconds_per_block=found.seconds_per_block,
         mdd=found.mdd,
@@ -121,11 +126,51 @@ def whole_plan(experiment: Experiment, so_far: Plan, planning: Planning) -> Plan
     """The cells that there are, then those of the further blocks with what was planned."""
     done = max((cell.block for cell in so_far.cells), default=-1) + 1
     further = [
-        replace(cell, seconds=planning.run_s.get(cell.workload, 0.0))
+        replace(
+            cell,
+            seconds=planning.run_s.get(cell.workload, 0.0),
+            ramp_seconds=planning.ramp_s.get(cell.workload, 0.0),
+        )
         for cell in make_plan(experiment, blocks=max(planning.blocks, done)).cells
         if cell.block >= done and cell.workload not in planning.omitted
     ]
     return Plan((*so_far.cells, *further))
+
+
+def _declared_ramp_s(work: Workload) -> float:
+    """The ramp that a pilot may lengthen; 0 where a workload has none or the user fixed it."""
+    if (
+        "ramp_seconds" in work.parameters
+        or "ramp_seconds" not in KINDS[work.kind].__struct_fields__
+    ):
+        return 0.0
+    return float(getattr(typed(work), "ramp_seconds", 0.0) or 0.0)
+
+
+def ramps(record: Record) -> dict[str, float]:
+    """The ramp, in seconds, of each workload whose own is shorter than its first block needed.
+
+    Where a run becomes steady is found in its rates, of all groups and from its very start, and the
+    largest of all candidates' holds for all of them.
+    """
+    from schedlab.analyse import common_ramp
+
+    found = {}
+    for work in record.experiment.workloads:
+        declared_s = _declared_ramp_s(work)
+        pilot = [
+            each
+            for (label, _), of in record.series.items()
+            if label == work.label
+            for each in of
+            if each.block == 0 and not any(math.isnan(v) for v in each.values)
+        ]
+        if not (declared_s and pilot):
+            continue
+        needed_s = common_ramp([each.values for each in pilot])[0] * pilot[0].bin_s
+        if needed_s > declared_s:
+            found[work.label] = needed_s
+    return found
 
 
 def pilot_runs(record: Record) -> list[PilotRun]:

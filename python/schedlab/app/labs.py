@@ -12,6 +12,8 @@ and `[scale.small]` and `[scale.full]`, which change it (and `[scale.small-emula
     target = { size_bytes = "256M" }         # tables are merged, everything else is replaced
     [scale.small.parameters]
     "{test} {record_bytes}" = { seconds = "50ms" }
+    [scale.small.grid]                       # fewer values of a grid
+    "{test} {record_bytes}" = { record_bytes = ["64k"] }
 
 Without `candidates`, all schedulers that the target offers are compared. A lab of CPU quanta has
 `[sweep]` instead (app/quanta.py), one of simulations `[ncq_study]` (sim/ncq_study.py). A lab says
@@ -71,19 +73,18 @@ class Lab:
         changes = dict(scales.get(scale, {}))
         if is_emulated and scale == "small":
             changes = merged(changes, scales.get("small-emulated", {}))
-        parameters = changes.pop("parameters", {})
+        tables = {key: changes.pop(key, {}) for key in ("parameters", "grid")}
         found = merged({k: v for k, v in self.data.items() if k != "scale"}, changes)
         works = found.get("workloads", [])
         labels = [work["label"] for work in works]
-        if unknown := [label for label in parameters if label not in labels]:
+        if unknown := [label for of in tables.values() for label in of if label not in labels]:
             raise SpecError(
                 f"lab {self.name}: scale.{scale} changes {unknown[0]!r}, which is no workload",
                 nearest(unknown[0], labels),
             )
-        changed = [parameters.get(label, {}) for label in labels]
         found["workloads"] = [
-            {**work, "parameters": {**work.get("parameters", {}), **more}}
-            for work, more in zip(works, changed, strict=True)
+            merged(work, {key: of.get(work["label"], {}) for key, of in tables.items()})
+            for work in works
         ]
         return found
 

@@ -159,7 +159,7 @@ def run_sessions(admitted: Admitted, folder: Folder, executor: Executor, observe
 
 
 def explain(admitted: Admitted, folder: Folder, session: Session, observer: Observer) -> None:
-    """One run more per candidate, with a capture, where a difference was found."""
+    """One run more per candidate, with a capture: where a difference was found, or where asked."""
     from schedlab.result import Result
     from schedlab.run import explain as explaining
 
@@ -167,7 +167,10 @@ def explain(admitted: Admitted, folder: Folder, session: Session, observer: Obse
         return
     # A command's processes are not ours to name, and one more run of it may have effects.
     own = {label for (label, _), kind in admitted.kinds.items() if kind.brings_files}
-    found = explaining.worth_explaining(Result(folder).verdict)
+    if admitted.experiment.explain:
+        found = tuple(work.label for work in admitted.experiment.workloads)
+    else:
+        found = explaining.worth_explaining(Result(folder).verdict)
     workloads = tuple(label for label in found if label not in own)
     if not workloads:
         return
@@ -211,6 +214,8 @@ def planned_lines(planning: Planning) -> list[str]:
     lines = []
     if planning.omitted:
         lines.append(f"omitted, because the budget is too short: {', '.join(planning.omitted)}")
+    for label, seconds in planning.ramp_s.items():
+        lines.append(f"ramp of {label}: {seconds:.1f} s, where its rates became steady")
     planned = f"planned: {planning.blocks} blocks"
     if planning.mdd:
         share = f"{100 * planning.mdd:.0f} %" if planning.mdd < 1 else f"{1 + planning.mdd:.1f}×"

@@ -14,13 +14,15 @@ from schedlab.kinds.resolved import ResolvedTarget
 
 # Called with the processes of every job, [{"name": …, "ids": […]}, …], before its gate opens.
 WorkersSeen = Callable[[Sequence[Mapping[str, Any]]], None]
-_seen: ContextVar[WorkersSeen | None] = ContextVar("workers_seen", default=None)
+# Called with the groups of every job that ended, as in crates/load/src/io/result.rs.
+JobEnded = Callable[[Sequence[Mapping[str, Any]]], None]
+_seen: ContextVar[tuple[WorkersSeen, JobEnded] | None] = ContextVar("jobs_seen", default=None)
 
 
 @contextmanager
-def watching_workers(seen: WorkersSeen) -> Iterator[None]:
-    """Show `seen` the processes of the jobs that this thread runs meanwhile."""
-    token = _seen.set(seen)
+def watching_jobs(began: WorkersSeen, ended: JobEnded) -> Iterator[None]:
+    """Show the processes and the results of the jobs that this thread runs meanwhile."""
+    token = _seen.set((began, ended))
     try:
         yield
     finally:
@@ -70,8 +72,11 @@ def run_groups(
         "groups": list(groups),
     }
     seen = _seen.get()
-    ready = None if seen is None else lambda text: seen(json.loads(text))
-    return _answer(lambda: _core.run_io_job(json.dumps(job), should_end, ready))
+    ready = None if seen is None else lambda text: seen[0](json.loads(text))
+    result = _answer(lambda: _core.run_io_job(json.dumps(job), should_end, ready))
+    if seen is not None:
+        seen[1](result["groups"])
+    return result
 
 
 def device_timings(path: Path, direct: bool) -> dict[str, Any]:

@@ -89,6 +89,13 @@ def markdown(record: Record, verdict: Verdict, lang: str = "en") -> str:
     return render(View(record, verdict, Texts(lang)))
 
 
+def findings(record: Record, verdict: Verdict, lang: str = "en") -> str:
+    """The answer, the first table, why, and the knees, as a part of a Markdown page."""
+    from schedlab.report.exchange import findings as render
+
+    return render(View(record, verdict, Texts(lang)))
+
+
 def changes(record: Record, verdict: Verdict, lang: str = "en") -> list[str]:
     """What a verdict on two results says: its headline, then each pair of each workload."""
     from schedlab.report.cells import pair_lines

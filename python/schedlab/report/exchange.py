@@ -52,6 +52,19 @@ def markdown(view: View) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def findings(view: View) -> str:
+    """The first screen, why, and the knees, to be put below a heading of the second level."""
+    first = screen(view)
+    parts = [
+        f"**{_escaped(' '.join(first.headline))}**",
+        _escaped(" ".join(first.population)),
+        _first(view, first),
+        *_why(view),
+        *_knees(view),
+    ]
+    return "\n\n".join(f"#{part}" if part.startswith("## ") else part for part in parts if part)
+
+
 def _flags(view: View) -> list[tuple[str, str]]:
     """(title, sentence) of every flag."""
     return [(t, line) for t, lines in notes.grouped_flags(view).items() for line in lines]

@@ -110,11 +110,12 @@ def _why(view: View, why: Why) -> str:
 
 
 def _parts(why: Why) -> list[str]:
-    """The parts that are worth a colour: the plug only where requests stay in it."""
+    """The parts that are worth a colour: the plug and what is outside only where they count."""
     return [
         part
         for part in PARTS
-        if part != "plug" or any(e.plug_s > 0.01 * e.total_s for _, e in why.by_candidate)
+        if part not in ("plug", "outside")
+        or any(part_s(e, part) > 0.01 * e.total_s for _, e in why.by_candidate)
     ]
 
 

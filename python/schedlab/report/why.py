@@ -14,12 +14,14 @@ from schedlab.report.view import View
 from schedlab.spec import Explanation, WorkloadVerdict
 
 # Shares of a request's waiting from which a part is called the reason for it.
-IN_DEVICE, FOR_TAG, IN_SCHEDULER = 0.7, 0.25, 0.25
+IN_DEVICE, FOR_TAG, IN_SCHEDULER, OUTSIDE = 0.7, 0.25, 0.25, 0.25
 # Requests in the device from which the others, not the device, make a request wait.
 DEEP = 4.0
 # A wait that is shorter by this factor is worth a sentence.
 FELL = 1.5
-PARTS = ("tag", "plug", "scheduler", "device")
+PARTS = ("outside", "tag", "plug", "scheduler", "device")
+# Requests per operation from which the two are told apart.
+SPLIT = 0.1
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def _sentences(view: View, group: str, rows: Sequence[tuple[str, Explanation]]) 
     texts = view.texts
     who = group_name(view, group)
     lines = [*_device(view, who, rows)]
-    for part, least in (("tag", FOR_TAG), ("scheduler", IN_SCHEDULER)):
+    for part, least in (("outside", OUTSIDE), ("tag", FOR_TAG), ("scheduler", IN_SCHEDULER)):
         for name, each in rows:
             seconds = part_s(each, part)
             if each.total_s > 0 and seconds >= least * each.total_s:
@@ -64,9 +66,11 @@ def _sentences(view: View, group: str, rows: Sequence[tuple[str, Explanation]]) 
                 key = "tag_limits" if part == "tag" and each.has_limits else part
                 lines.append(texts(f"why.{key}", names=name, group=who, **shown))
     lines += [*_fell(view, who, rows), *_raised(view, who, rows)]
+    split = _split(view, who, rows)
     lost = sum(each.lost for _, each in rows)
     if not lines:
         lines.append(texts("why.unknown"))
+    lines += split
     if lost:
         lines.append(texts("why.lost", count=texts.number(lost, 0)))
     return lines
@@ -130,10 +134,18 @@ def _raised(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> li
     ]
 
 
+def _split(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
+    """Operations that are not single requests: the times are of a request, then."""
+    ratios = [e.requests_per_operation for _, e in rows if e.requests_per_operation]
+    if not any(abs(ratio - 1) > SPLIT for ratio in ratios):
+        return []
+    low, high = (view.texts.figure(end, 2) for end in (min(ratios), max(ratios)))
+    return [view.texts("why.split", group=who, low=low, high=high)]
+
+
 def part_s(each: Explanation, part: str) -> float:
-    """Mean seconds of a request in one part: `tag`, `plug`, `scheduler` or `device`."""
-    parts = {"plug": each.plug_s, "scheduler": each.scheduler_s, "device": each.device_s}
-    return parts.get(part, each.tag_s)
+    """Mean seconds in one of PARTS."""
+    return float(getattr(each, f"{part}_s"))
 
 
 def group_name(view: View, group: str) -> str:

@@ -109,8 +109,8 @@ class Capture:
 
     `limits` is how many bios io.max or blkio.throttle held back. Where the kernel traces functions
     (`sees_limits`) that time is in `tag`, otherwise it comes before all parts. `lost` counts what
-    was not followed; its `without_completion` are issued requests that are in no group: in flight
-    at a snapshot, or missed.
+    was not followed. Every issued request is in a group (`completed`), in flight, or `untraced`:
+    some kernels trace no event in some contexts, such as the idle task.
     """
 
     device: str
@@ -126,6 +126,11 @@ class Capture:
     bfq: dict[str, list[BfqInterval]] | None
     lost: dict[str, int]
     cost: dict[str, Any] | None
+
+    @property
+    def without_completion(self) -> int:
+        """Issued requests that are in no group."""
+        return self.totals["issued"] - self.totals["completed"]
 
     @property
     def held_ns_per_request(self) -> float:
@@ -248,7 +253,7 @@ def _typed(data: dict[str, Any]) -> Capture:
         bfq=None
         if data["bfq"] is None
         else {names[s["class"]]: [BfqInterval(*row) for row in s["rows"]] for s in data["bfq"]},
-        lost=data["lost"] | {"without_completion": totals["issued"] - totals["completed"]},
+        lost=data["lost"],
         cost=data["cost"],
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from schedlab.design.plan import cell_seed
 from schedlab.errors import GateError, HostError
-from schedlab.kinds.engine import watching_workers
+from schedlab.kinds.engine import watching_jobs
 from schedlab.run.admitted import Admitted
 from schedlab.run.session import Session
 from schedlab.spec import AA_SUFFIX, Cell, Verdict, explanations
@@ -30,13 +30,15 @@ WORKLOADS_MAX = 3
 class Capture:
     """A capture of one device that begins when the processes of a job are known.
 
-    `problem` says why there is none; `result` is as documented in crates/trace/src/blocks.rs.
+    `problem` says why there is none; `result` is as documented in crates/trace/src/blocks.rs, and
+    `engine` are the groups of the job, as in crates/load/src/io/result.rs.
     """
 
     def __init__(self, device: str) -> None:
         self.device = device
         self.problem = ""
         self.result: dict[str, Any] | None = None
+        self.engine: Sequence[Mapping[str, Any]] = ()
         self._running: Any = None
 
     def begin(self, workers: Sequence[Mapping[str, Any]]) -> None:
@@ -52,8 +54,16 @@ class Capture:
         except (OSError, RuntimeError, ValueError, HostError) as error:
             self.problem = str(error)
 
+    def see(self, groups: Sequence[Mapping[str, Any]]) -> None:
+        """Stop when the first job has ended, and keep what it says of itself."""
+        if self._running is not None and self.result is None:
+            self.engine = groups
+            self.end()
+
     def end(self) -> None:
         """Stop and keep what was captured."""
+        if self.result is not None:
+            return
         if self._running is None:
             self.problem = self.problem or "the workload started no processes that could be watched"
             return
@@ -67,7 +77,7 @@ class Capture:
 def capturing(device: str) -> Iterator[Capture]:
     """Capture the next job of the engine in this thread."""
     capture = Capture(device)
-    with watching_workers(capture.begin):
+    with watching_jobs(capture.begin, capture.see):
         try:
             yield capture
         finally:
@@ -115,7 +125,7 @@ def explain(
             if capture.result is None:
                 return capture.problem
             name = folder.write_capture(len(rows), capture.result)
-            groups = [vars(each) for each in explanations(capture.result)]
+            groups = [vars(each) for each in explanations(capture.result, capture.engine)]
             rows.append(
                 {"workload": work.label, "candidate": candidate.label, "capture": name,
                  "groups": groups}

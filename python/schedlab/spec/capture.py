@@ -15,25 +15,40 @@ NS = 1e-9
 NOT_RAISED = 1.0
 # Columns of the rows of a class over time: t_ms, reads, writes, other, bytes, …
 BYTES = 4
+# Operations are taken as single requests when their numbers differ by no more than this share.
+SINGLE = 0.02
 
 
-def explanations(capture: Mapping[str, Any]) -> tuple[Explanation, ...]:
-    """One explanation per class that had requests, `other` (everybody else) left out."""
+def explanations(
+    capture: Mapping[str, Any], engine: Sequence[Mapping[str, Any]] = ()
+) -> tuple[Explanation, ...]:
+    """One explanation per class that had requests, `other` (everybody else) left out.
+
+    `engine` are the groups of the job that was captured, as in crates/load/src/io/result.rs: by
+    their latency the time before and after the block layer is known.
+    """
     found = []
+    seen = {str(group["name"]): group for group in engine}
     for number, of in enumerate(capture["classes"]):
         rows = [group for group in capture["groups"] if group["class"] == number]
         if number and sum(group["requests"] for group in rows):
-            found.append(_of_class(capture, number, str(of["name"]), rows))
+            name = str(of["name"])
+            found.append(_of_class(capture, number, name, rows, seen.get(name, {})))
     return tuple(found)
 
 
 def _of_class(
-    capture: Mapping[str, Any], number: int, name: str, rows: Sequence[Mapping[str, Any]]
+    capture: Mapping[str, Any],
+    number: int,
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    engine: Mapping[str, Any],
 ) -> Explanation:
     depth = capture["depth"]
     driver = depth["driver"]["series"]
     raised, until_s, moved = _raised(capture, number)
     lost = capture["lost"]
+    outside_s, per_operation = _outside(rows, engine)
     return Explanation(
         group=name,
         tag_s=_mean_s(rows, "tag"),
@@ -50,7 +65,29 @@ def _of_class(
         raised=raised,
         raised_s=until_s,
         raised_bytes=moved,
+        outside_s=outside_s,
+        requests_per_operation=per_operation,
     )
+
+
+def _outside(rows: Sequence[Mapping[str, Any]], engine: Mapping[str, Any]) -> tuple[float, float]:
+    """(mean seconds of an operation outside the block layer, requests per operation).
+
+    What the program waited beyond its request: in the system call before it, until it ran again
+    after it, and in the limits of a cgroup where the capture does not see those. Both 0 where the
+    operations are not known; the first 0 where they are not single requests.
+    """
+    series = engine.get("series", {})
+    bins = [*series.get("reads", ()), *series.get("writes", ())]
+    operations = sum(row[1] for row in bins)
+    requests = sum(group["total"]["count"] for group in rows)
+    if not operations:
+        return 0.0, 0.0
+    ratio = requests / operations
+    if abs(ratio - 1) > SINGLE:
+        return 0.0, ratio
+    latency_s = sum(row[3] for row in bins) * NS / operations
+    return max(0.0, latency_s - _mean_s(rows, "total")), ratio
 
 
 def _mean_s(rows: Sequence[Mapping[str, Any]], part: str) -> float:

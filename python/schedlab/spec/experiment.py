@@ -109,7 +109,10 @@ class PublishedMean:
 
 @dataclass(frozen=True)
 class Experiment:
-    """All that is fixed before the first run; `experiment.toml` of a result folder."""
+    """All that is fixed before the first run; `experiment.toml` of a result folder.
+
+    `explain` asks for explanatory runs of all workloads, not only of those with a difference.
+    """
 
     title: str
     kind: Kind
@@ -126,6 +129,7 @@ class Experiment:
     notes: tuple[str, ...] = ()
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     published: tuple[PublishedMean, ...] = ()
+    explain: bool = False
     schema: int = SCHEMA_VERSION
 
     def metric(self, workload: Workload) -> Metric:
@@ -141,7 +145,8 @@ class Experiment:
 class Cell:
     """One run of the plan: this candidate on this workload in this block, at this position.
 
-    `seconds` is the length of the run where a pilot chose it; 0: the workload's own.
+    `seconds` is the length of the run, `ramp_seconds` that of its ramp, where a pilot chose them;
+    0: the workload's own.
     """
 
     block: int
@@ -150,6 +155,7 @@ class Cell:
     candidate: str
     seed: int
     seconds: float = 0.0
+    ramp_seconds: float = 0.0
 
     @property
     def key(self) -> tuple[int, str, str]:
@@ -168,8 +174,9 @@ class Plan:
 class Planning:
     """What was planned after the first block, or when a finished experiment was extended.
 
-    `run_s` is the measured time of a run by workload that was kept, `omitted` the reason (a code)
-    by workload that was not. `mdd` is the smallest difference (a share) that was promised to show,
+    `run_s` is the measured time of a run by workload that was kept, `ramp_s` the ramp where the
+    first block needed a longer one than the workload has, `omitted` the reason (a code) by workload
+    that was not kept. `mdd` is the smallest difference (a share) that was promised to show,
     `target_s` the time that a difference of 10 % would need. `fits` is False where the budget is
     too short for four blocks of one workload. `first_blocks` is the number of blocks of the first
     verdict where the experiment was extended afterwards (0: it was not).
@@ -177,6 +184,7 @@ class Planning:
 
     blocks: int
     run_s: Mapping[str, float] = field(default_factory=dict)
+    ramp_s: Mapping[str, float] = field(default_factory=dict)
     omitted: Mapping[str, str] = field(default_factory=dict)
     seconds_per_block: float = 0.0
     mdd: float | None = None

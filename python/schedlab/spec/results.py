@@ -119,7 +119,9 @@ class Explanation:
     """Where the requests of one group waited, in one more run with a block-layer capture.
 
     Means per request: `tag_s` from arrival to the driver's tag, `scheduler_s` from insert to
-    issue, `device_s` from issue to completion. `device_depth` and `scheduler_depth` are the mean
+    issue, `device_s` from issue to completion; `outside_s` is the rest of the latency that the
+    program saw, before and after (0 where its operations are not single requests, of which there
+    are `requests_per_operation`; 0: not known). `device_depth` and `scheduler_depth` are the mean
     numbers of requests (of all groups) there. `requests` were seen, `lost` events were not.
     `depth_series` is the depth in the device in bins of `bin_s`. `plug_s` is from having a request
     until it leaves the plug of its process. `has_limits`: `tag_s` includes waiting for `io.max`.
@@ -142,11 +144,13 @@ class Explanation:
     raised: float = 0.0
     raised_s: float = 0.0
     raised_bytes: float = 0.0
+    outside_s: float = 0.0
+    requests_per_operation: float = 0.0
 
     @property
     def total_s(self) -> float:
-        """Mean response time of a request."""
-        return self.tag_s + self.plug_s + self.scheduler_s + self.device_s
+        """Mean latency of an operation, where it is one request; of a request elsewhere."""
+        return self.outside_s + self.tag_s + self.plug_s + self.scheduler_s + self.device_s
 
 
 @dataclass(frozen=True)

@@ -5,210 +5,21 @@
 // From its submission to its request a bio has a place in a small table addressed by its pointer;
 // from then on the request has the place of its tag. All counting is done once, when the request
 // completes, in counters of the CPU; so most events only write a time.
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef int __s32;
-typedef unsigned char __u8;
-typedef unsigned short __u16, __be16;
-typedef __u32 __be32, __wsum;
-typedef long long __s64;
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-
-enum { MAP_TYPE_ARRAY = 2, MAP_TYPE_PERCPU_ARRAY = 6 };
-enum { READ = 0, WRITE = 1, FLUSH = 2, OTHER_OPERATION = 2 };
-enum { PARTS = 5 }; // tag, plug, scheduler, device, all
-enum { BINS = 160 }; // four to the octave
-enum { CLASSES = 16, OPERATIONS = 3, SIZES = 6 };
-enum { KERNEL_THREAD = 0x00200000 }; // PF_KTHREAD
-
-#define SETS 4096
-#define WAYS 4
-#define TAGS 65536
-#define FLUSHES 64
-#define PIDS_PER_ENTRY 64
-#define INTERVAL_NS 100000000ull
-
-// The fields that are read; where they lie is found out when the program is loaded (CO-RE).
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-struct kernfs_node { __u64 id; };
-struct cgroup { struct kernfs_node *kn; };
-struct cgroup_subsys_state { struct cgroup *cgroup; };
-struct blkcg { struct cgroup_subsys_state css; };
-struct blkcg_gq { struct blkcg *blkcg; };
-struct gendisk { int major, first_minor; };
-struct throtl_data { __u32 nr_queued[2]; };
-struct request_queue { struct throtl_data *td; };
-struct block_device { struct gendisk *bd_disk; struct request_queue *bd_queue; };
-struct bvec_iter { __u64 bi_sector; __u32 bi_size; } __attribute__((packed));
-struct bio {
-	struct block_device *bi_bdev;
-	struct bvec_iter bi_iter;
-	struct blkcg_gq *bi_blkg;
-};
-struct blk_mq_hw_ctx { __u32 queue_num; };
-struct request {
-	struct request_queue *q;
-	struct blk_mq_hw_ctx *mq_hctx;
-	__u32 cmd_flags;
-	__s32 tag, internal_tag;
-	__u32 __data_len;
-	__u64 __sector;
-	struct bio *bio, *biotail;
-	__u64 start_time_ns;
-	struct { void *icq; void *priv[2]; } elv;
-};
-struct bfq_entity { int weight; };
-struct bfq_queue { __u32 wr_coeff; struct bfq_entity entity; };
-struct task_struct { __u32 flags; char comm[16]; };
-#pragma clang attribute pop
-
-struct bio_place {
-	__u64 bio;
-	__u64 queued_ns;
-	__u64 got_ns;
-	__u32 class;
-	__u32 unused;
-};
-
-struct bio_set {
-	struct bio_place way[WAYS];
-};
-
-struct place {
-	__u64 request; // 0: nobody is here
-	__u64 queued_ns, got_ns, inserted_ns, issued_ns;
-	__u64 bfq_queue;
-	__u32 class;
-	__u32 weight_raising;
-	__u32 bytes;
-	__u32 bfq_weight;
-};
-
-struct histograms {
-	__u64 bytes;
-	__u64 sum_ns[PARTS];
-	__u64 max_ns[PARTS];
-	__u64 counts[PARTS][BINS];
-};
-
-// What one class issued and waited in 100 ms.
-struct interval {
-	__u64 issued[OPERATIONS];
-	__u64 bytes;
-	__u64 sum_ns[PARTS];
-	__u64 bfq_requests, weight_raising_sum, bfq_queue, bfq_weight;
-};
-
-enum {
-	ISSUED, INSERTED, BIO_MERGES, REQUEST_MERGES, REQUEUES, OUT_OF_ORDER, SEEKS,
-	SEEK_SECTORS, BEGUN_BEFORE, NO_BIO, NO_PLACE, EVICTED, LATE_INTERVALS, NO_CLASS,
-	UNMATCHED, IN_PARTS, TOTALS
-};
-
-struct {
-	__uint(type, MAP_TYPE_ARRAY);
-	__uint(max_entries, SETS);
-	__type(key, __u32);
-	__type(value, struct bio_set);
-} bios SEC(".maps");
-
-struct {
-	__uint(type, MAP_TYPE_ARRAY);
-	__uint(max_entries, TAGS + FLUSHES);
-	__type(key, __u32);
-	__type(value, struct place);
-} places SEC(".maps");
-
-struct pids {
-	__u8 class[PIDS_PER_ENTRY];
-};
-
-struct {
-	__uint(type, MAP_TYPE_ARRAY);
-	__uint(max_entries, 65536);
-	__type(key, __u32);
-	__type(value, struct pids);
-} class_of_pid SEC(".maps");
-
-struct {
-	__uint(type, MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, CLASSES * OPERATIONS * SIZES);
-	__type(key, __u32);
-	__type(value, struct histograms);
-} histograms SEC(".maps");
-
-struct {
-	__uint(type, MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, CLASSES);
-	__type(key, __u32);
-	__type(value, struct interval);
-} intervals SEC(".maps");
-
-struct totals {
-	__u64 count[TOTALS];
-	volatile __u64 address; // see number_of
-};
-
-struct {
-	__uint(type, MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct totals);
-} totals SEC(".maps");
-
-// Requests in the scheduler and in the driver: now, the most ever, the most since the last look.
-struct depths {
-	__s64 scheduler, driver;
-	__u64 scheduler_max, driver_max;
-	__u64 attached_ns;
-	__u64 classes_used;
-	__u64 limited; // bios that limits hold back (io.max, blkio.throttle)
-};
-
-struct {
-	__uint(type, MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct depths);
-} depths SEC(".maps");
-
-// Of a class that was found by itself.
-struct found {
-	__u32 process;
-	char name[16];
-	__u32 unused;
-};
-
-struct {
-	__uint(type, MAP_TYPE_ARRAY);
-	__uint(max_entries, CLASSES);
-	__type(key, __u32);
-	__type(value, struct found);
-} found SEC(".maps");
-
-// Set before the program is loaded.
-struct settings {
-	__s32 major, minor;
-	__u64 start_ns;
-	__u32 classes, intervals_max;
-	__u32 find_classes; // a process without a class gets one of its own
-	__u32 is_bfq;
-	__u32 cgroups, unused; // classes by cgroup: the first so many of these
-	__u64 cgroup_id[CLASSES];
-	__u32 cgroup_class[CLASSES];
-};
-
-const volatile struct settings settings = {0};
+#include "blocks.h"
 
 static __u64 target; // the device's request_queue, once it was seen
 static __u64 last_end; // sector after the last issued request
 static __u64 last_arrival; // latest arrival of an issued request
 
-static __always_inline void count(__u32 which, __u64 how_many)
+static __always_inline struct totals *counters(void)
 {
 	__u32 zero = 0;
-	struct totals *all = bpf_map_lookup_elem(&totals, &zero);
+	return bpf_map_lookup_elem(&totals, &zero);
+}
+
+static __always_inline void count(__u32 which, __u64 how_many)
+{
+	struct totals *all = counters();
 	if (all && which < TOTALS)
 		all->count[which] += how_many;
 }
@@ -293,8 +104,7 @@ known:
 // A pointer as a number: the verifier lets nobody calculate with what it knows to be a pointer.
 static __always_inline __u64 number_of(void *pointer)
 {
-	__u32 zero = 0;
-	struct totals *all = bpf_map_lookup_elem(&totals, &zero);
+	struct totals *all = counters();
 	if (!all)
 		return 0;
 	all->address = (__u64)pointer;
@@ -437,12 +247,26 @@ static __always_inline int is_waiting(struct place *place, struct request *reque
 	return place->request == (__u64)request && place->inserted_ns && !place->issued_ns;
 }
 
-// Gives the request its place, with what is known of its first bio.
-static __always_inline struct place *settle(struct request *request, __u64 now)
+// A tag is used again only after its request has ended. Some kernels trace no event in some
+// contexts (here: in the idle task), so the end of the last one may not have been seen.
+static __always_inline void forget(struct place *place, struct totals *all, struct depths *state)
 {
-	struct place *place = place_of(request);
-	if (!place)
-		return 0;
+	if (!place->request)
+		return;
+	if (place->issued_ns) {
+		all->count[UNTRACED] += 1;
+		__sync_fetch_and_add(&state->driver, -1);
+	} else if (place->inserted_ns) {
+		__sync_fetch_and_add(&state->scheduler, -1);
+	}
+}
+
+// Gives the request its place, with what is known of its first bio; 0 where it began before us.
+static __always_inline int
+settle(struct place *place, struct request *request, struct totals *all, struct depths *state,
+       __u64 now)
+{
+	forget(place, all, state);
 	place->request = (__u64)request;
 	place->inserted_ns = 0;
 	place->issued_ns = 0;
@@ -455,22 +279,21 @@ static __always_inline struct place *settle(struct request *request, __u64 now)
 		place->got_ns = first->got_ns;
 		place->class = first->class;
 		first->bio = 0;
-		return place;
+		return 1;
 	}
-	struct depths *state = look_at_depths();
-	if (state && request->bio) {
+	if (request->bio) {
 		__u64 opened = state->attached_ns, began = request->start_time_ns;
-		int before = !opened || (began && began < opened);
-		count(before ? BEGUN_BEFORE : NO_BIO, 1);
-		if (before) {
+		if (!opened || (began && began < opened)) {
+			all->count[BEGUN_BEFORE] += 1;
 			place->request = 0;
 			return 0;
 		}
+		all->count[NO_BIO] += 1;
 	}
 	place->queued_ns = now;
 	place->got_ns = now;
 	place->class = 0;
-	return place;
+	return 1;
 }
 
 SEC("tp_btf/block_rq_insert")
@@ -481,14 +304,14 @@ int on_insert(__u64 *arguments)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	struct place *place = place_of(request);
-	if (place && is_waiting(place, request))
-		return 0; // it came back from the driver
-	place = settle(request, now);
+	struct totals *all = counters();
 	struct depths *state = look_at_depths();
-	if (!place || !state)
+	if (!place || !all || !state || is_waiting(place, request))
+		return 0; // or it came back from the driver
+	if (!settle(place, request, all, state, now))
 		return 0;
 	place->inserted_ns = now;
-	count(INSERTED, 1);
+	all->count[INSERTED] += 1;
 	__u64 depth = __sync_fetch_and_add(&state->scheduler, 1) + 1;
 	if (depth > state->scheduler_max)
 		state->scheduler_max = depth;
@@ -515,26 +338,20 @@ int on_issue(__u64 *arguments)
 	if (!target || (__u64)request->q != target)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
-	struct depths *state = look_at_depths();
 	struct place *place = place_of(request);
-	if (!state || !place)
+	struct totals *all = counters();
+	struct depths *state = look_at_depths();
+	if (!place || !all || !state)
 		return 0;
-	if (is_waiting(place, request)) {
+	if (is_waiting(place, request))
 		__sync_fetch_and_add(&state->scheduler, -1);
-	} else {
-		place = settle(request, now);
-		if (!place)
-			return 0;
-	}
+	else if (!settle(place, request, all, state, now))
+		return 0;
 	place->issued_ns = now;
 	place->bytes = request->__data_len;
 	__u64 depth = __sync_fetch_and_add(&state->driver, 1) + 1;
 	if (depth > state->driver_max)
 		state->driver_max = depth;
-	__u32 zero = 0;
-	struct totals *all = bpf_map_lookup_elem(&totals, &zero);
-	if (!all)
-		return 0;
 	all->count[ISSUED] += 1;
 	if (place->bytes) {
 		__u64 sector = request->__sector, from = last_end;
@@ -555,16 +372,9 @@ int on_issue(__u64 *arguments)
 
 static __always_inline __u32 bin_of(__u64 value)
 {
-	__u32 bits = 0;
-	__u64 rest = value;
-	if (rest < 8)
-		return rest;
-	if (rest >> 32) { bits += 32; rest >>= 32; }
-	if (rest >> 16) { bits += 16; rest >>= 16; }
-	if (rest >> 8) { bits += 8; rest >>= 8; }
-	if (rest >> 4) { bits += 4; rest >>= 4; }
-	if (rest >> 2) { bits += 2; rest >>= 2; }
-	if (rest >> 1) { bits += 1; }
+	if (value < 8)
+		return value;
+	__u32 bits = log2_of(value);
 	__u32 bin = bits * 4 + ((value >> (bits - 2)) & 3) - 4;
 	return bin < BINS ? bin : BINS - 1;
 }
@@ -676,11 +486,11 @@ int on_requeue(__u64 *arguments)
 	struct request *request = (void *)arguments[0];
 	if (!target || (__u64)request->q != target)
 		return 0;
-	count(REQUEUES, 1);
 	struct place *place = place_of(request);
 	struct depths *state = look_at_depths();
 	if (!place || !state || place->request != (__u64)request || !place->issued_ns)
 		return 0;
+	count(REQUEUES, 1);
 	__sync_fetch_and_add(&state->driver, -1);
 	__sync_fetch_and_add(&state->scheduler, 1);
 	if (!place->inserted_ns)

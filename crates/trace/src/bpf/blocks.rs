@@ -20,7 +20,7 @@ const BINS: usize = 160;
 const HISTOGRAM_WORDS: usize = 1 + 2 * PARTS + PARTS * BINS;
 const INTERVAL_WORDS: usize = OPERATIONS + 1 + PARTS + 4;
 /// With the word that the program calculates in.
-const TOTALS: usize = 17;
+const TOTALS: usize = 18;
 const DEPTH_WORDS: usize = 7;
 /// Processes of one entry of the table of classes.
 const PIDS_PER_ENTRY: u32 = 64;
@@ -272,7 +272,7 @@ impl Blocks {
     pub(crate) fn totals(&self) -> Result<(Totals, Lost), Reason> {
         let all = self.summed::<TOTALS>("totals", 0, 0..0)?;
         let totals = Totals {
-            issued: all[0],
+            issued: all[0].saturating_sub(all[4]), // one that came back is issued twice
             inserted: all[1],
             bio_merges: all[2],
             request_merges: all[3],
@@ -283,12 +283,14 @@ impl Blocks {
             begun_before: all[8],
             in_parts: all[15],
             completed: 0,
+            in_flight: 0,
         };
         let lost = Lost {
             arrivals_unseen: all[9] + all[10],
             arrivals_evicted: all[11],
             intervals: all[12],
             classes: all[13],
+            untraced: all[16],
             // Those that were under way before are not lost.
             completions: all[14].saturating_sub(all[8]),
             events: self.programs().map(|p| p.recursion_misses).sum(),

@@ -9,34 +9,14 @@
 //
 // Some kernels do not trace every switch. A burst whose beginning was not traced gets the CPU time
 // that the kernel charged, and is counted.
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef int __s32;
-typedef unsigned char __u8;
-typedef unsigned short __u16, __be16;
-typedef __u32 __be32, __wsum;
-typedef long long __s64;
-#include <bpf/bpf_helpers.h>
+#include "switch.h"
 
-enum { MAP_TYPE_ARRAY = 2, MAP_TYPE_PERCPU_ARRAY = 6, MAP_TYPE_RINGBUF = 27 };
 enum { NO_WAKEUP = 1 };
 enum { LOST_RECORDS = 0, LOST_TASKS = 1, TASKS_USED = 2, COUNTERS = 3 };
 
-#define BUCKETS 40 // log2 of ns: the last holds everything from 9 minutes
 #define TABLE 65536
 #define CHAIN 8
 #define BATCH 32
-
-// The fields that are read; where they lie is found out when the program is loaded (CO-RE).
-struct sched_entity {
-	__u64 sum_exec_runtime;
-} __attribute__((preserve_access_index));
-
-struct task_struct {
-	__s32 pid;
-	struct sched_entity se;
-	unsigned int __state;
-} __attribute__((preserve_access_index));
 
 struct task {
 	__u32 pid;
@@ -116,18 +96,6 @@ static __always_inline struct task *find(__u32 pid)
 	return 0;
 }
 
-static __u32 log2_of(__u64 value)
-{
-	__u32 bits = 0;
-	if (value >> 32) { bits += 32; value >>= 32; }
-	if (value >> 16) { bits += 16; value >>= 16; }
-	if (value >> 8) { bits += 8; value >>= 8; }
-	if (value >> 4) { bits += 4; value >>= 4; }
-	if (value >> 2) { bits += 2; value >>= 2; }
-	if (value >> 1) { bits += 1; }
-	return bits < BUCKETS ? bits : BUCKETS - 1;
-}
-
 // Switches do not nest, so nobody else writes to this CPU's batch.
 static __always_inline void keep(__u32 pid, __u64 now, __u64 duration, __u32 preempted)
 {
@@ -161,7 +129,7 @@ end_burst(struct task *task, struct task_struct *prev, __u64 now, __u32 preempte
 	task->total_ns += duration;
 	task->bursts += 1;
 	task->preempted += preempted;
-	__u32 bucket = log2_of(duration);
+	__u32 bucket = bucket_of(duration);
 	if (bucket < BUCKETS)
 		task->histogram[bucket] += 1;
 	keep(prev->pid, now, duration, preempted);
@@ -171,14 +139,11 @@ end_burst(struct task *task, struct task_struct *prev, __u64 now, __u32 preempte
 SEC("tp_btf/sched_switch")
 int on_switch(__u64 *arguments)
 {
-	struct task_struct *prev = (void *)arguments[1], *next = (void *)arguments[2];
+	struct task_struct *prev = leaves(arguments), *next = comes(arguments);
 	__u64 now = bpf_ktime_get_ns();
 	struct task *task = find(prev->pid);
-	if (task) {
-		// A task that gives up the CPU while it could run was preempted, as nivcsw counts it.
-		__u32 preempted = arguments[0] || prev->__state == 0;
-		end_burst(task, prev, now, preempted);
-	}
+	if (task)
+		end_burst(task, prev, now, was_preempted(arguments));
 	task = find(next->pid);
 	if (task)
 		task->started_ns = now;

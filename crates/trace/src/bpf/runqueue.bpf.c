@@ -2,26 +2,11 @@
 // How long chosen tasks wait for a CPU: from a wake-up, a fork or a preemption to the next time on
 // a CPU. Per class of tasks a log2 histogram of waits after a wake-up and one of waits after a
 // preemption. Tasks are classed by process; forked ones inherit their parent's class.
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef int __s32;
-typedef unsigned char __u8;
-typedef unsigned short __u16, __be16;
-typedef __u32 __be32, __wsum;
-typedef long long __s64;
-#include <bpf/bpf_helpers.h>
+#include "switch.h"
 
-enum { MAP_TYPE_HASH = 1, MAP_TYPE_ARRAY = 2 };
 enum { ANY = 0 };
 
-#define BUCKETS 40
 #define CLASSES 16
-
-struct task_struct {
-	__s32 pid;
-	__s32 tgid;
-	unsigned int __state;
-} __attribute__((preserve_access_index));
 
 struct task {
 	__u64 waits_since_ns; // 0: runs or sleeps
@@ -58,18 +43,6 @@ struct {
 	__type(value, __u64);
 } lost SEC(".maps");
 
-static __u32 log2_of(__u64 value)
-{
-	__u32 bits = 0;
-	if (value >> 32) { bits += 32; value >>= 32; }
-	if (value >> 16) { bits += 16; value >>= 16; }
-	if (value >> 8) { bits += 8; value >>= 8; }
-	if (value >> 4) { bits += 4; value >>= 4; }
-	if (value >> 2) { bits += 2; value >>= 2; }
-	if (value >> 1) { bits += 1; }
-	return bits < BUCKETS ? bits : BUCKETS - 1;
-}
-
 static __always_inline int woken(struct task_struct *who)
 {
 	__u32 pid = who->pid;
@@ -99,14 +72,13 @@ int on_wakeup_new(__u64 *arguments)
 SEC("tp_btf/sched_switch")
 int on_switch(__u64 *arguments)
 {
-	struct task_struct *prev = (void *)arguments[1], *next = (void *)arguments[2];
+	struct task_struct *prev = leaves(arguments), *next = comes(arguments);
 	__u64 now = bpf_ktime_get_ns();
 	__u32 pid = prev->pid;
 	struct task *task = bpf_map_lookup_elem(&tasks, &pid);
 	if (task) {
-		int waits = arguments[0] || prev->__state == 0;
 		task->preempted = 1;
-		task->waits_since_ns = waits ? now : 0;
+		task->waits_since_ns = was_preempted(arguments) ? now : 0;
 	}
 	pid = next->pid;
 	task = bpf_map_lookup_elem(&tasks, &pid);
@@ -118,7 +90,7 @@ int on_switch(__u64 *arguments)
 	struct totals *sums = bpf_map_lookup_elem(&totals, &class_number);
 	if (!sums)
 		return 0;
-	__u32 bucket = log2_of(waited);
+	__u32 bucket = bucket_of(waited);
 	__sync_fetch_and_add(&sums->waits[why], 1);
 	__sync_fetch_and_add(&sums->sum_ns[why], waited);
 	if (waited > sums->max_ns[why])

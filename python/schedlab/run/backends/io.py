@@ -71,7 +71,7 @@ class IoSession:
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run; the gates are looked at before and after, whatever the outcome."""
-        kind = with_seconds(self.admitted.kind(workload, candidate), cell.seconds)
+        kind = with_times(self.admitted.kind(workload, candidate), cell)
         if self.commands and isinstance(kind, Command):
             return self.commands.measure(kind, cell, workload, candidate)
         if self.emulated:
@@ -172,13 +172,13 @@ def tunables_of(candidate: Candidate) -> dict[str, str | int | float]:
     }
 
 
-def with_seconds(kind: WorkloadKind, seconds: float) -> WorkloadKind:
-    """The workload with the length of run that a pilot chose, if it did and the kind has one."""
+def with_times(kind: WorkloadKind, cell: Cell) -> WorkloadKind:
+    """The workload with the window and the ramp that a pilot chose, where it has such."""
     import msgspec
 
-    if not seconds or not getattr(kind, "seconds", 0):
-        return kind
-    return msgspec.structs.replace(kind, seconds=seconds)
+    times = {"seconds": cell.seconds, "ramp_seconds": cell.ramp_seconds}
+    chosen = {name: s for name, s in times.items() if s and getattr(kind, name, 0)}
+    return msgspec.structs.replace(kind, **chosen) if chosen else kind
 
 
 def bounded(outcome: Outcome, metric: str) -> Outcome:

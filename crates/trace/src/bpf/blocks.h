@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+// What the programs of blocks.bpf.c keep: the fields of the kernel that they read, the table of
+// bios, the places of requests, counters and settings.
+#pragma once
+#include "base.h"
+#include <bpf/bpf_core_read.h>
+
+enum { READ = 0, WRITE = 1, FLUSH = 2, OTHER_OPERATION = 2 };
+enum { PARTS = 5 }; // tag, plug, scheduler, device, all
+enum { BINS = 160 }; // four to the octave
+enum { CLASSES = 16, OPERATIONS = 3, SIZES = 6 };
+enum { KERNEL_THREAD = 0x00200000 }; // PF_KTHREAD
+
+#define SETS 4096
+#define WAYS 4
+#define TAGS 65536
+#define FLUSHES 64
+#define PIDS_PER_ENTRY 64
+#define INTERVAL_NS 100000000ull
+
+// The fields that are read; where they lie is found out when the program is loaded (CO-RE).
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct kernfs_node { __u64 id; };
+struct cgroup { struct kernfs_node *kn; };
+struct cgroup_subsys_state { struct cgroup *cgroup; };
+struct blkcg { struct cgroup_subsys_state css; };
+struct blkcg_gq { struct blkcg *blkcg; };
+struct gendisk { int major, first_minor; };
+struct throtl_data { __u32 nr_queued[2]; };
+struct request_queue { struct throtl_data *td; };
+struct block_device { struct gendisk *bd_disk; struct request_queue *bd_queue; };
+struct bvec_iter { __u64 bi_sector; __u32 bi_size; } __attribute__((packed));
+struct bio {
+	struct block_device *bi_bdev;
+	struct bvec_iter bi_iter;
+	struct blkcg_gq *bi_blkg;
+};
+struct blk_mq_hw_ctx { __u32 queue_num; };
+struct request {
+	struct request_queue *q;
+	struct blk_mq_hw_ctx *mq_hctx;
+	__u32 cmd_flags;
+	__s32 tag, internal_tag;
+	__u32 __data_len;
+	__u64 __sector;
+	struct bio *bio, *biotail;
+	__u64 start_time_ns;
+	struct { void *icq; void *priv[2]; } elv;
+};
+struct bfq_entity { int weight; };
+struct bfq_queue { __u32 wr_coeff; struct bfq_entity entity; };
+struct task_struct { __u32 flags; char comm[16]; };
+#pragma clang attribute pop
+
+struct bio_place {
+	__u64 bio;
+	__u64 queued_ns;
+	__u64 got_ns;
+	__u32 class;
+	__u32 unused;
+};
+
+struct bio_set {
+	struct bio_place way[WAYS];
+};
+
+struct place {
+	__u64 request; // 0: nobody is here
+	__u64 queued_ns, got_ns, inserted_ns, issued_ns;
+	__u64 bfq_queue;
+	__u32 class;
+	__u32 weight_raising;
+	__u32 bytes;
+	__u32 bfq_weight;
+};
+
+struct histograms {
+	__u64 bytes;
+	__u64 sum_ns[PARTS];
+	__u64 max_ns[PARTS];
+	__u64 counts[PARTS][BINS];
+};
+
+// What one class issued and waited in 100 ms.
+struct interval {
+	__u64 issued[OPERATIONS];
+	__u64 bytes;
+	__u64 sum_ns[PARTS];
+	__u64 bfq_requests, weight_raising_sum, bfq_queue, bfq_weight;
+};
+
+enum {
+	ISSUED, INSERTED, BIO_MERGES, REQUEST_MERGES, REQUEUES, OUT_OF_ORDER, SEEKS,
+	SEEK_SECTORS, BEGUN_BEFORE, NO_BIO, NO_PLACE, EVICTED, LATE_INTERVALS, NO_CLASS,
+	UNMATCHED, IN_PARTS, UNTRACED, TOTALS
+};
+
+struct {
+	__uint(type, MAP_TYPE_ARRAY);
+	__uint(max_entries, SETS);
+	__type(key, __u32);
+	__type(value, struct bio_set);
+} bios SEC(".maps");
+
+struct {
+	__uint(type, MAP_TYPE_ARRAY);
+	__uint(max_entries, TAGS + FLUSHES);
+	__type(key, __u32);
+	__type(value, struct place);
+} places SEC(".maps");
+
+struct pids {
+	__u8 class[PIDS_PER_ENTRY];
+};
+
+struct {
+	__uint(type, MAP_TYPE_ARRAY);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, struct pids);
+} class_of_pid SEC(".maps");
+
+struct {
+	__uint(type, MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, CLASSES * OPERATIONS * SIZES);
+	__type(key, __u32);
+	__type(value, struct histograms);
+} histograms SEC(".maps");
+
+struct {
+	__uint(type, MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, CLASSES);
+	__type(key, __u32);
+	__type(value, struct interval);
+} intervals SEC(".maps");
+
+struct totals {
+	__u64 count[TOTALS];
+	volatile __u64 address; // see number_of
+};
+
+struct {
+	__uint(type, MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct totals);
+} totals SEC(".maps");
+
+// Requests in the scheduler and in the driver: now, and the most ever.
+struct depths {
+	__s64 scheduler, driver;
+	__u64 scheduler_max, driver_max;
+	__u64 attached_ns;
+	__u64 classes_used;
+	__u64 limited; // bios that limits hold back (io.max, blkio.throttle)
+};
+
+struct {
+	__uint(type, MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct depths);
+} depths SEC(".maps");
+
+// Of a class that was found by itself.
+struct found {
+	__u32 process;
+	char name[16];
+	__u32 unused;
+};
+
+struct {
+	__uint(type, MAP_TYPE_ARRAY);
+	__uint(max_entries, CLASSES);
+	__type(key, __u32);
+	__type(value, struct found);
+} found SEC(".maps");
+
+// Set before the program is loaded.
+struct settings {
+	__s32 major, minor;
+	__u64 start_ns;
+	__u32 classes, intervals_max;
+	__u32 find_classes; // a process without a class gets one of its own
+	__u32 is_bfq;
+	__u32 cgroups, unused; // classes by cgroup: the first so many of these
+	__u64 cgroup_id[CLASSES];
+	__u32 cgroup_class[CLASSES];
+};
+
+const volatile struct settings settings = {0};
