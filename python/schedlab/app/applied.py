@@ -110,8 +110,13 @@ def remove_traces(record: Applied) -> None:
             Path(name).rmdir()
 
 
+def remove_half_records() -> None:
+    """What a kill left of records that were never there."""
+    _remove_halves(directory() / "*.json")
+
+
 def _remove_halves(path: Path) -> None:
-    """Temporary files of `write_atomic` that a kill left."""
+    """Temporary files of `write_atomic` that a kill left; the name may be a pattern."""
     for half in path.parent.glob(f".{path.name}.*"):
         if re.fullmatch(r"[0-9a-f]{12}", half.name.rpartition(".")[2]):
             half.unlink(missing_ok=True)

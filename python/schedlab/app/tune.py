@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import random
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,8 +47,9 @@ from schedlab.tune.search import Ask, Entry, Search, require_optuna
 from schedlab.tune.space import Settings, Space
 
 ASKED, TRIALS, SEARCH, VERDICT = "tune.json", "trials.jsonl", "search", "verdict"
-# The fresh comparison gets what the search leaves, at least this share and so many blocks.
-SEARCH_SHARE = 2 / 3
+# The fresh comparison gets what the search leaves, at least so many blocks. The search ends by then,
+# or at the first share of the time, but not before the second one.
+SEARCH_SHARE, SEARCH_LEAST = 2 / 3, 1 / 3
 BLOCKS_LEAST, BLOCKS_MOST = 6, 20
 
 
@@ -232,16 +234,22 @@ def run(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> Path:
 def _is_searched(tuning: Tuning, runs: Sequence[Run]) -> bool:
     """Whether the search is over, or the rest of the time is for the fresh comparison."""
     asked = tuning.asked
-    least_s = BLOCKS_LEAST * _verdict_block_s(tuning, runs, 1)
-    ends_s = min(asked.budget_s * SEARCH_SHARE, asked.budget_s - least_s)
-    # One block is searched in any case, or there would be nothing to compare.
-    return tuning.search.is_over or (bool(tuning.asks) and tuning.spent_s >= ends_s)
+    left_s = asked.budget_s - BLOCKS_LEAST * _verdict_block_s(tuning, runs, 1)
+    ends_s = min(asked.budget_s * SEARCH_SHARE, max(asked.budget_s * SEARCH_LEAST, left_s))
+    if not tuning.asks:  # without a block there is nothing to compare
+        ends_s = asked.budget_s
+    return tuning.search.is_over or tuning.spent_s >= ends_s
 
 
 def _verdict_block_s(tuning: Tuning, runs: Sequence[Run], finalists: int) -> float:
-    """Time of a block of the fresh comparison, repeated runs included: default twice."""
+    """Time of a block of the fresh comparison, repeated runs included; the default runs twice.
+
+    By the median of the runs: what a bad setting took says nothing of the best ones.
+    """
+    if not runs:
+        return 0.0
     finished = sum(run.status == "ok" for run in runs)
-    cell_s = sum(run.elapsed_s for run in runs) / max(1, finished)
+    cell_s = statistics.median(run.elapsed_s for run in runs) * len(runs) / max(1, finished)
     return cell_s * (finalists + 2) * len(tuning.base.workloads)
 
 

@@ -23,6 +23,7 @@ def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
     A value that somebody else set since is left and reported. After a reboot only our files are
     removed: the old kernel's values are gone.
     """
+    applied.remove_half_records()
     records = applied.load_all()
     if everything:
         chosen = records
