@@ -4,23 +4,25 @@ import configparser
 import hashlib
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from schedlab.app import applied, apply_cpu
-from schedlab.app.apply import Choice, Request, apply, choice_of, planned, warnings
+from schedlab.app.apply import Choice, Request, apply, choice_of, planned, rule_text, warnings
 from schedlab.app.undo import status, undo
 from schedlab.cli import cli
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, udev
+from schedlab.host import knobs, setters, udev
 from schedlab.spec import Candidate
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
     reason="needs root and loop devices",
 )
+SLICE = apply_cpu.SYSCTLS / apply_cpu.SLICE
 SUSE = """\
 # set optimal I/O scheduler
 SUBSYSTEM!="block", GOTO="scheduler_end"
@@ -200,7 +202,7 @@ def test_the_rules_of_a_distribution_name_their_winner(root, tmp_path):
     found = udev.scheduler_settings(disk(tmp_path), root)
     assert [(s.value, s.line, s.certain) for s in found] == [("bfq", 6, True)]
     found = udev.scheduler_settings(disk(tmp_path / "b", "0"), root)
-    assert udev.winner(found).value == "kyber"
+    assert [s.value for s in found] == ["kyber"]
     assert udev.scheduler_settings(disk(tmp_path / "c", DEVTYPE="partition"), root) == []
 
 
@@ -217,6 +219,24 @@ def test_the_rules_of_a_distribution_name_their_winner(root, tmp_path):
         ("60-io-scheduler.rules", "# overridden: nothing", None, True),
         ("99-asks.rules", 'PROGRAM=="/bin/x", ATTR{queue/scheduler}="kyber"', "kyber", False),
         (
+            "99-cmdline.rules",
+            'IMPORT{cmdline}="elevator"\nENV{elevator}=="b?q", ATTR{queue/scheduler}="kyber"',
+            "kyber",
+            True,
+        ),
+        (
+            "99-cmdline.rules",
+            'IMPORT{cmdline}="absent"\nENV{absent}=="?*", ATTR{queue/scheduler}="none"',
+            "bfq",
+            True,
+        ),
+        (
+            "99-goto.rules",
+            'PROGRAM=="/bin/x", GOTO="end"\nATTR{queue/scheduler}="none"\nLABEL="end"',
+            "none",
+            False,
+        ),
+        (
             "99-runs.rules",
             "RUN+=\"/bin/sh -c 'echo x > /sys/block/%k/queue/scheduler'\"",
             "x",
@@ -228,12 +248,110 @@ def test_the_rules_of_a_distribution_name_their_winner(root, tmp_path):
 )
 def test_later_final_and_overriding_rules(root, tmp_path, name, text, value, certain):
     (root / "etc/udev/rules.d" / name).write_text(f"{text}\n")
-    last = udev.winner(udev.scheduler_settings(disk(tmp_path), root))
+    (root / "proc").mkdir()
+    (root / "proc/cmdline").write_text("quiet elevator=bfq\n")
+    last = setters.winner_at_boot(setters.of(disk(tmp_path), root))
     if value is None:
         assert last is None
         return
     assert last.value == value or value in last.value
     assert last.certain is certain
+
+
+OTHERS = {
+    "tmpfiles": ("etc/tmpfiles.d/x.conf", "w /sys/block/sd*/queue/scheduler - - - - kyber\n", 1),
+    "systemd unit": (
+        "etc/systemd/system/io.service",
+        "[Service]\nExecStart=/bin/sh -c 'echo kyber > /sys/block/sdx/queue/scheduler'\n",
+        2,
+    ),
+    "rc.local": ("etc/rc.local", "#!/bin/sh\necho kyber >/sys/block/sdx/queue/scheduler\n", 2),
+    "TLP": ("etc/tlp.conf", 'DISK_DEVICES="sda sdx"\nDISK_IOSCHED="keep kyber"\n', 2),
+    "tuned": ("usr/lib/tuned/mine/tuned.conf", "[main]\ninclude=base\n", 4),
+}
+
+
+@pytest.mark.parametrize("source", OTHERS)
+def test_whoever_acts_after_udev_wins_at_boot_and_is_named(root, tmp_path, source):
+    name, text, line = OTHERS[source]
+    file = root / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    if source == "systemd unit":
+        assert setters.winner_at_boot(setters.of(disk(tmp_path), root)).source == "udev"
+        wants = root / "etc/systemd/system/multi-user.target.wants"
+        wants.mkdir()
+        (wants / file.name).symlink_to(file)
+    if source == "tuned":
+        base = root / "etc/tuned/base"
+        base.mkdir(parents=True)
+        (root / "etc/tuned/active_profile").write_text("mine\n")
+        file = base / "tuned.conf"
+        file.write_text("[disk]\n# all but one\ndevices=!sda\nelevator=kyber\n")
+    found = setters.of(disk(tmp_path / "d"), root)
+    last = setters.winner_at_boot(found)
+    assert (last.source, last.file, last.line, last.value, last.certain) == (
+        source, file, line, "kyber", True,
+    )  # fmt: skip
+    assert setters.winner_of_udev(found).value == "bfq"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("etc/tmpfiles.d/x.conf", "w /sys/block/nvme*/queue/scheduler - - - - kyber\n"),
+        ("etc/tmpfiles.d/x.conf", "# w /sys/block/sdx/queue/scheduler - - - - kyber\n"),
+        ("etc/rc.local", "echo kyber > /sys/block/sda/queue/scheduler\n"),
+        ("etc/tlp.conf", 'DISK_DEVICES="sdx"\nDISK_IOSCHED="keep"\n'),
+        ("etc/tlp.conf", 'DISK_IOSCHED="kyber bfq"\n'),
+        ("etc/tuned/other/tuned.conf", "[disk]\nelevator=kyber\n"),
+    ],
+)
+def test_what_is_for_another_disk_is_not_named(root, tmp_path, name, text):
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+    assert [s.source for s in setters.of(disk(tmp_path / "d"), root)] == ["udev"]
+
+
+def test_a_boot_parameter_sets_nothing_and_a_nixos_gets_no_rule(root, tmp_path, device, lasting):
+    (root / "proc").mkdir()
+    (root / "proc/cmdline").write_text("quiet elevator=deadline\n")
+    found = setters.of(disk(tmp_path / "d"), root)
+    assert (found[0].source, found[0].value) == ("boot parameter", "deadline")
+    assert setters.winner_at_boot(found).source == "udev"
+    (root / "etc/nixos").mkdir()
+    (root / "etc/NIXOS").touch()
+    configuration = root / "etc/nixos/configuration.nix"
+    configuration.write_text('{\n  hardware.block.scheduler = {\n    "sd*" = "kyber";\n  };\n}\n')
+    nixos = next(s for s in setters.of(disk(tmp_path / "e"), root) if s.source == "NixOS")
+    assert (nixos.file, nixos.line, nixos.value) == (configuration, 3, "kyber")
+    with pytest.raises(SpecError, match="NixOS") as error:
+        apply(choice("bfq"), Request((device,), persist=True, root=root), quiet)
+    assert "configuration.nix" in error.value.hint
+
+
+def test_a_rule_is_for_one_whole_disk_however_it_is_called(tmp_path):
+    """By its WWID or serial, with what udev would take for a pattern; partitions never match."""
+    record = applied.Applied(
+        "sdx", 'device/wwid:t10.ATA a"b*c[1]', "bfq", "", "", "", "", "", {}, {}
+    )
+    rules = tmp_path / "r/etc/udev/rules.d/90-schedlab.rules"
+    rules.parent.mkdir(parents=True)
+    rules.write_text(rule_text(record) + "\n")
+    target = disk(tmp_path)
+    wwid = target.path / "device/wwid"
+    wwid.parent.mkdir()
+    for text, matches in (('t10.ATA a"b*c[1]', True), ("t10.ATA other", False)):
+        wwid.write_text(text + "\n")
+        found = udev.scheduler_settings(target, tmp_path / "r")
+        assert [s.value for s in found] == ["bfq"] * matches
+    wwid.write_text('t10.ATA a"b*c[1]\n')
+    for change in ({"DEVTYPE": "partition"}, {"DM_MULTIPATH_DEVICE_PATH": "1"}):
+        other = replace(target, properties={**target.properties, **change})
+        assert udev.scheduler_settings(other, tmp_path / "r") == []
+    for name in ("loop7", "zram0", "dm-3"):
+        (tmp_path / "sys/block" / name).symlink_to(target.path)
+        assert udev.scheduler_settings(replace(target, name=name), tmp_path / "r") == []
 
 
 @needs_root
@@ -316,9 +434,9 @@ def test_a_rule_that_cannot_be_written_leaves_no_record(root, device, lasting):
 @pytest.fixture
 def slice_kept():
     """The machine's own slice is there again after the test, whatever happens in it."""
-    before = apply_cpu.KNOB.read_text()
+    before = SLICE.read_text()
     yield before.strip()
-    apply_cpu.KNOB.write_text(before)
+    SLICE.write_text(before)
 
 
 @needs_root
@@ -330,15 +448,15 @@ def test_the_slice_of_the_cpu_is_applied_kept_and_undone(root, slice_kept):
     request = Request((), persist=True, root=root)
     for value in ("20", "40"):
         (record,) = apply(choice_of(f"sched_rr_timeslice_ms={value}", []), request, said.append)
-    assert apply_cpu.KNOB.read_text().strip() == "40"
+    assert SLICE.read_text().strip() == "40"
     assert "99-late.conf" in said[-1]
     (found,) = status(root)
     assert (found.holds, found.after_reboot) == (True, "7 (99-late.conf)")
     text = (root / "etc/sysctl.d/90-schedlab.conf").read_text()
     assert text.splitlines()[1:] == ["kernel.sched_rr_timeslice_ms = 40"]
-    assert record.originals == {str(apply_cpu.KNOB): slice_kept}
+    assert record.originals == {str(SLICE): slice_kept}
     assert undo(["cpu"], False, quiet) == ["cpu"]
-    assert apply_cpu.KNOB.read_text().strip() == slice_kept
+    assert SLICE.read_text().strip() == slice_kept
     assert tree(root) == files
     assert status(root) == []
 
@@ -351,18 +469,51 @@ def test_a_foreign_slice_and_a_foreign_file_are_left(root, slice_kept):
     one = choice_of("sched_rr_timeslice_ms=20", [])
     with pytest.raises(HostError, match="not ours"):
         apply(one, Request((), persist=True, root=root), quiet)
-    assert apply_cpu.KNOB.read_text().strip() == slice_kept
+    assert SLICE.read_text().strip() == slice_kept
     apply(one, Request((), root=root), quiet)
-    apply_cpu.KNOB.write_text("30")
+    SLICE.write_text("30")
     said = []
     undo([], True, said.append)
-    assert apply_cpu.KNOB.read_text().strip() == "30"
+    assert SLICE.read_text().strip() == "30"
     assert "somebody else" in said[0]
     with pytest.raises(SpecError, match="no device"):
         apply(one, Request(("sda",), root=root), quiet)
     for wrong in ("0", "-1", "2.5", "x"):
         with pytest.raises(SpecError, match="whole milliseconds"):
             apply(choice_of(f"sched_rr_timeslice_ms={wrong}", []), Request(()), quiet)
+
+
+@needs_root
+def test_settings_of_eevdf_are_kept_by_tmpfiles(root, tmp_path, monkeypatch, slice_kept):
+    """Plain files stand for debugfs, which a locked-down kernel does not open."""
+    debug = tmp_path / "debug/sched"
+    monkeypatch.setattr(apply_cpu, "DEBUG", debug)
+    one = choice_of("base_slice_ns=2000000", ["sched_rr_timeslice_ms=20"])
+    with pytest.raises(HostError, match="not mounted"):
+        apply(one, Request((), root=root), quiet)
+    debug.mkdir(parents=True)
+    (debug / "base_slice_ns").write_text("3000000\n")
+    files, said = tree(root), []
+    apply(choice_of("base_slice_ns=2500000", []), Request((), root=root), said.append)
+    assert "tmpfiles.d" in said[0]
+    (record,) = apply(one, Request((), persist=True, root=root), said.append)
+    assert record.setting == "base_slice_ns=2000000,sched_rr_timeslice_ms=20"
+    kept = (root / "etc/tmpfiles.d/90-schedlab.conf").read_text().splitlines()[1:]
+    assert kept == [f"w {debug}/base_slice_ns - - - - 2000000"]
+    (found,) = status(root)
+    assert found.holds
+    assert "base_slice_ns: 2000000 (90-schedlab.conf)" in found.after_reboot
+    undo(["cpu"], False, quiet)
+    assert ((debug / "base_slice_ns").read_text().strip(), SLICE.read_text().strip()) == (
+        "3000000", slice_kept,
+    )  # fmt: skip
+    assert tree(root) == files
+    assert not (root / "etc/tmpfiles.d").exists()
+    for wrong, message in (("nr_migrate=8", "no nr_migrate"), ("sched_nonsense=1", "no sched_non")):
+        with pytest.raises(HostError, match=message):
+            apply(choice_of(wrong, []), Request((), root=root), quiet)
+    with pytest.raises(SpecError, match="low_latency"):
+        apply(choice_of("base_slice_ns=1", ["low_latency=0"]), Request((), root=root), quiet)
 
 
 def test_status_of_nothing(root):

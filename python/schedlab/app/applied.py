@@ -7,9 +7,11 @@ with their former content, so that `undo` restores rule directories byte by byte
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from schedlab.spec.names import safe_name
 from schedlab.store.files import write_atomic
 
 HEADER = "# Written by schedlab apply; `schedlab undo` removes it.\n"
+# Attributes of a disk in sysfs that stay the same over reboots.
+IDENTITIES = ("device/wwid", "wwid", "device/serial", "serial")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -28,7 +32,8 @@ class Applied:
     """One device (or `sysctl`) whose setting stays: identity, values, and who decided.
 
     `originals` are the knobs that differ from before, as they were; `values` as we left them.
-    `files` maps the path of a file that we wrote to its content before (`None`: it did not exist).
+    `files` maps the path of a file that we wrote to its content before (`None`: it did not exist),
+    `made` are the directories that were made for them.
     """
 
     device: str
@@ -43,6 +48,7 @@ class Applied:
     values: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str | None] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
+    made: tuple[str, ...] = ()
     schema: int = 1
 
 
@@ -57,22 +63,70 @@ def boot_id() -> str:
 
 
 def identity(device: str) -> str:
-    """What stays the same over reboots: WWID, else serial, else the kernel's name."""
+    """What stays the same over reboots, `ATTRIBUTE:VALUE`: WWID, else serial, else `name:NAME`."""
     block = knobs.CLASS_BLOCK / device
-    for name in ("device/wwid", "wwid", "device/serial", "serial"):
+    for name in IDENTITIES:
         try:
             text = (block / name).read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
             continue
         if text:
-            return f"{name.rpartition('/')[2]}:{text}"
+            return f"{name}:{text}"
     return f"name:{device}"
+
+
+def present_name(record: Applied) -> str:
+    """What the device of a record is called now; names may change at a boot."""
+    if record.identity.startswith("name:") or identity(record.device) == record.identity:
+        return record.device
+    names = sorted(path.name for path in knobs.SYS_BLOCK.iterdir())
+    return next((n for n in names if identity(n) == record.identity), record.device)
+
+
+def with_file(record: Applied, path: Path) -> Applied:
+    """The record that names a file before it is written, and the directories it needs."""
+    missing = [str(d) for d in path.parents if not d.exists()]
+    shared = [d for r in load_all() if str(path) in r.files for d in r.made]
+    made = tuple(dict.fromkeys((*record.made, *shared, *missing)))
+    return replace(record, files={**record.files, str(path): None}, made=made)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write one of our files whole; what a kill left of an earlier try is removed."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_halves(path)
+        write_atomic(path, text)
+    except OSError as error:
+        raise HostError(f"{path}: {error.strerror}", "run it as root (sudo)") from error
+
+
+def remove_traces(record: Applied) -> None:
+    """What a kill left beside our files, and the directories made for them, where empty."""
+    for name in record.files:
+        _remove_halves(Path(name))
+    for name in sorted(record.made, key=len, reverse=True):
+        with contextlib.suppress(OSError):
+            Path(name).rmdir()
+
+
+def remove_half_records() -> None:
+    """What a kill left of records that were never there."""
+    _remove_halves(directory() / "*.json")
+
+
+def _remove_halves(path: Path) -> None:
+    """Temporary files of `write_atomic` that a kill left; the name may be a pattern."""
+    for half in path.parent.glob(f".{path.name}.*"):
+        if re.fullmatch(r"[0-9a-f]{12}", half.name.rpartition(".")[2]):
+            half.unlink(missing_ok=True)
 
 
 def store(record: Applied) -> None:
     """Write a record durably, before what it says becomes lasting."""
     try:
         directory().mkdir(parents=True, exist_ok=True)
+        _remove_halves(_path(record.device))
         write_atomic(_path(record.device), json.dumps(to_json(record), indent=1) + "\n")
     except OSError as error:
         raise HostError(f"{directory()}: {error.strerror}", "run it as root (sudo)") from error
@@ -98,6 +152,7 @@ def find(device: str) -> Applied | None:
 def forget(device: str) -> None:
     """Remove the record of a device."""
     _path(device).unlink(missing_ok=True)
+    _remove_halves(_path(device))
 
 
 def _path(device: str) -> Path:

@@ -7,9 +7,8 @@ is undone by the guardian; a kill after it leaves a setting that `undo` knows.
 from __future__ import annotations
 
 import platform
+import re
 import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,17 +19,17 @@ from schedlab.app import applied, apply_cpu, apply_tuned
 from schedlab.app.applied import HEADER, Applied
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, udev
+from schedlab.host import knobs, setters, udev, udev_service
 from schedlab.host.control import Control
 from schedlab.result import Result
 from schedlab.spec import Candidate
-from schedlab.store.files import write_atomic
 
 RULES = Path("etc/udev/rules.d/90-schedlab.rules")
-UDEV_CONTROL = Path("/run/udev/control")
 WINNERS = ("winner", "winner-price", "keep")
 # Kinds of devices for which no rule is written unless they are named.
 UNLASTING = ("loop", "zram", "ram", "dm-", "md", "nbd")
+# What udev would take for a pattern, an alternative or an end of the text.
+_UNMATCHABLE = re.compile(r'[*?|\[\]"\\]')
 Report = Callable[[str], None]
 
 
@@ -50,8 +49,8 @@ def choice_of(what: str, changes: Sequence[str], anyway: bool = False) -> Choice
     """
     if (Path(what) / "experiment.toml").is_file():
         return _with(choice_of_result(Path(what), anyway), changes)
-    if what.startswith(f"{apply_cpu.NAME}="):
-        return _with(Choice(Candidate("rr", {})), [what, *changes])
+    if apply_cpu.is_name(what.partition("=")[0]):
+        return _with(Choice(Candidate("cpu", {})), [what, *changes])
     candidates = parse_candidates(what)
     if len(candidates) != 1:
         raise SpecError(f"{what!r} names {len(candidates)} schedulers", "name one")
@@ -114,9 +113,8 @@ class Request:
 
 def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
     """Set a choice on devices; with `persist` by a udev rule too. HostError restores everything."""
-    slice_ms = apply_cpu.slice_of(choice.candidate)
-    if slice_ms is not None:
-        return _apply_slice(slice_ms, choice, request, report)
+    if values := apply_cpu.values_of(choice.candidate):
+        return _apply_cpu(values, choice, request, report)
     if not request.devices:
         raise SpecError("no device is named", "name one: schedlab apply bfq /dev/sdb")
     names = tuple(dict.fromkeys(map(knobs.device_name, request.devices)))
@@ -140,12 +138,12 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
             records.append(_record(name, choice, before, done.queue))
         earlier = {name: applied.find(name) for name in names}
         records = [_onto(record, earlier[record.device]) for record in records]
-        _keep_after_reboot(records, earlier, request)
+        _keep_after_reboot(records, earlier, request, report)
         control.keep()
     if request.tuned:
         apply_tuned.activate(apply_tuned.NAME, request.root, report)
     elif request.persist:
-        reload_rules(names, report)
+        udev_service.reload(names, report)
     records = [found for name in names if (found := applied.find(name))]
     for record in records:
         for line in warnings(record.device, str(choice.candidate.settings["scheduler"]), request):
@@ -154,7 +152,10 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
 
 
 def _keep_after_reboot(
-    records: list[Applied], earlier: Mapping[str, Applied | None], request: Request
+    records: list[Applied],
+    earlier: Mapping[str, Applied | None],
+    request: Request,
+    report: Report,
 ) -> None:
     """Records, then files: a kill between them leaves nothing that `undo` does not know.
 
@@ -170,7 +171,7 @@ def _keep_after_reboot(
         if request.tuned:
             apply_tuned.write(records, request.root)
         elif request.persist:
-            _write_rules(records, request)
+            _write_rules(records, request, report)
     except BaseException:
         for record in records:
             before = earlier[record.device]
@@ -181,19 +182,20 @@ def _keep_after_reboot(
         raise
 
 
-def _apply_slice(slice_ms: int, choice: Choice, request: Request, report: Report) -> list[Applied]:
-    """The CPU's slice, which belongs to no device."""
+def _apply_cpu(
+    values: dict[str, int], choice: Choice, request: Request, report: Report
+) -> list[Applied]:
+    """Settings of the CPU scheduler, which belong to no device."""
     if request.tuned:
         raise SpecError("--tuned keeps settings of disks", "keep it by sysctl.d: --persist")
     if request.devices:
-        raise SpecError(f"{apply_cpu.NAME} belongs to no device", "omit the devices")
+        raise SpecError(f"{next(iter(values))} belongs to no device", "omit the devices")
     if request.dry_run:
-        report(f"{apply_cpu.KNOB} = {slice_ms}")
-        if request.persist:
-            report(f"{request.root / apply_cpu.FILE}: kernel.{apply_cpu.NAME} = {slice_ms}")
+        for line in apply_cpu.planned(values, request.persist, request.root):
+            report(line)
         return []
     result = (choice.result, choice.headline)
-    return [apply_cpu.apply(slice_ms, result, request.persist, request.root, report)]
+    return [apply_cpu.apply(values, result, request.persist, request.root, report)]
 
 
 def _check(name: str, choice: Choice, request: Request) -> None:
@@ -205,6 +207,11 @@ def _check(name: str, choice: Choice, request: Request) -> None:
     if zoned not in ("", "none") and scheduler != "mq-deadline":
         raise HostError(
             f"{name} is a zoned device: its writes need mq-deadline", "apply mq-deadline"
+        )
+    if request.persist and setters.is_nixos(request.root):
+        raise SpecError(
+            "NixOS makes its udev rules from its configuration: no rule can be added",
+            f'hardware.block.scheduler = {{ "{name}" = "{scheduler}"; }}; in configuration.nix',
         )
     if (request.persist or request.tuned) and name.startswith(UNLASTING):
         raise SpecError(
@@ -241,12 +248,21 @@ def _record(name: str, choice: Choice, before: dict[str, str], after: object) ->
 def _onto(record: Applied, earlier: Applied | None) -> Applied:
     """A second apply keeps what was before the first."""
     if earlier is None or earlier.boot_id != record.boot_id:
-        return record if earlier is None else replace(record, files=earlier.files)
+        if earlier is None:
+            return record
+        return replace(record, files=earlier.files, written=earlier.written, made=earlier.made)
     originals = {**record.originals, **earlier.originals}
     values = {**{k: v for k, v in earlier.values.items() if k in originals}, **record.values}
     for path in originals:
         values.setdefault(path, _text(Path(path)))
-    return replace(record, originals=originals, values=values, files=earlier.files)
+    return replace(
+        record,
+        originals=originals,
+        values=values,
+        files=earlier.files,
+        written=earlier.written,
+        made=earlier.made,
+    )
 
 
 def _setting(candidate: Candidate) -> str:
@@ -257,20 +273,21 @@ def _setting(candidate: Candidate) -> str:
 
 
 def rule_text(record: Applied) -> str:
-    """The udev rule of one record; tunables after the scheduler, they exist only then."""
+    """The udev rule of one record; tunables after the scheduler, they exist only then.
+
+    It is for this whole disk alone: no partition, no device mapper or loop device above it with
+    the same identity, no single path of a multipath disk.
+    """
     scheduler, _, tunables = record.setting.partition(":")
-    kind, _, value = record.identity.partition(":")
-    match = {
-        "wwid": f'ATTR{{device/wwid}}=="{value}"',
-        "serial": f'ENV{{ID_SERIAL_SHORT}}=="{value}"',
-    }.get(kind, f'KERNEL=="{record.device}"')
-    parts = [
-        'ACTION=="add|change"',
-        'SUBSYSTEM=="block"',
-        'ENV{DEVTYPE}=="disk"',
-        match,
-        f'ATTR{{queue/scheduler}}="{scheduler}"',
-    ]
+    attribute, _, value = record.identity.partition(":")
+    parts = ['ACTION=="add|change"', 'SUBSYSTEM=="block"', 'ENV{DEVTYPE}=="disk"']
+    if attribute == "name":
+        parts.append(f'KERNEL=="{record.device}"')
+    else:
+        others = "|".join(f"{kind}*" for kind in UNLASTING)
+        parts += [f'KERNEL!="{others}"', 'ENV{DM_MULTIPATH_DEVICE_PATH}!="1"']
+        parts.append(f'ATTR{{{attribute}}}=="{_UNMATCHABLE.sub("?", value)}"')
+    parts.append(f'ATTR{{queue/scheduler}}="{scheduler}"')
     for text in filter(None, tunables.split(",")):
         key, _, number = text.partition("=")
         inside = (knobs.queue_of(record.device) / "iosched" / key).exists()
@@ -286,53 +303,39 @@ def _with_rule(records: list[Applied], request: Request) -> list[Applied]:
         raise HostError(
             f"{path}: is not ours", f"move it away, then try again: mv {path} {path}.old"
         )
-    return [replace(r, files={**r.files, str(path): None}) for r in records]
+    return [applied.with_file(record, path) for record in records]
 
 
-def _write_rules(records: list[Applied], request: Request) -> None:
-    """Write our rule file, whole."""
+def _write_rules(records: list[Applied], request: Request, report: Report) -> None:
+    """Write our rule file, whole, and have it checked."""
     path = request.root / RULES
     mine = {record.device for record in records}
     others = [r for r in applied.load_all() if str(path) in r.files and r.device not in mine]
-    text = HEADER + "\n".join(rule_text(r) for r in (*others, *records)) + "\n"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, text)
-    except OSError as error:
-        raise HostError(f"{path}: {error.strerror}", "run it as root (sudo)") from error
-
-
-def reload_rules(names: Sequence[str], report: Report) -> None:
-    """Tell udev, where it runs, and trigger only these devices; without any it reads its rules."""
-    program = shutil.which("udevadm", path="/usr/bin:/sbin:/usr/sbin:/bin")
-    if program is None or not UDEV_CONTROL.exists():
-        report("note: udev does not run here: the rule acts when it does")
-        return
-    commands = [[program, "control", "--reload"]]
-    commands += [[program, "trigger", "--action=change", f"/sys/block/{name}"] for name in names]
-    commands.append([program, "settle", "--timeout=10"])
-    for command in commands:
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        if done.returncode:
-            report(f"note: {shlex.join(command)}: {done.stderr.strip()}")
+    rules = "\n".join(map(rule_text, (*others, *records)))
+    applied.write_file(path, HEADER + rules + "\n")
+    for line in udev_service.objections(path):
+        report(f"note: {line}")
 
 
 def warnings(name: str, scheduler: str, request: Request) -> list[str]:
     """Who else sets the scheduler of this device, and who wins after a reboot."""
-    settings = udev.scheduler_settings(udev.disk(name), request.root)
-    ours = request.root / RULES
-    foreign = [s for s in settings if s.file != ours]
-    lines = [
-        f"also sets it{'' if s.certain else ' (perhaps)'}: {s.file}:{s.line} ({s.value})"
-        for s in foreign
-    ]
-    last = udev.winner(settings)
-    if last is not None and last.file != ours and last.value != scheduler:
-        when = "at the next boot or hot-plug"
-        lines.append(f"{last.file}:{last.line} wins {when} and sets {last.value}")
-    profile = _text(request.root / "etc/tuned/active_profile")
-    if profile:
-        lines.append(f"tuned (profile {profile}) may set it too: tuned-adm off")
+    found = setters.of(udev.disk(name), request.root)
+    ours = (request.root / RULES, apply_tuned.profile_path(request.root))
+    lines = []
+    for each in found:
+        if each.file in ours:
+            continue
+        if each.source == "boot parameter":
+            lines.append(f"elevator={each.value} on the kernel command line: Linux ignores it")
+            continue
+        unsure = "" if each.certain else " (perhaps)"
+        lines.append(f"also sets it{unsure}: {each.place} ({each.value})")
+    last, plugged = setters.winner_at_boot(found), setters.winner_of_udev(found)
+    if last is not None and last.file not in ours and last.value != scheduler:
+        when = "at the next boot or hot-plug" if last is plugged else "at the next boot"
+        lines.append(f"{last.place} wins {when} and sets {last.value}")
+    if plugged and plugged is not last and plugged.file not in ours and plugged.value != scheduler:
+        lines.append(f"{plugged.place} wins at the next hot-plug and sets {plugged.value}")
     return lines
 
 

@@ -1,7 +1,8 @@
-"""Apply, keep and undo the CPU's setting: the time slice of SCHED_RR, a sysctl.
+"""Apply, keep and undo settings of the CPU scheduler: sysctls, and the knobs of EEVDF in debugfs.
 
-The record is one of `applied.py` whose device is called `cpu`. What keeps it after a reboot is a
-file of sysctl.d(5).
+The record is one of `applied.py` whose device is called `cpu`. A file of sysctl.d(5) keeps sysctls
+after a reboot, one of tmpfiles.d(5) the files in debugfs: nothing else sets those at boot, and they
+exist only once debugfs is mounted.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,74 +21,163 @@ from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.host.control import Control
 from schedlab.spec import Candidate
-from schedlab.store.files import write_atomic
 
 DEVICE = "cpu"
-NAME = "sched_rr_timeslice_ms"
-KNOB = Path("/proc/sys/kernel") / NAME
-FILE = Path("etc/sysctl.d/90-schedlab.conf")
-DIRECTORIES = ("usr/lib/sysctl.d", "usr/local/lib/sysctl.d", "run/sysctl.d", "etc/sysctl.d")
+SLICE = "sched_rr_timeslice_ms"
+SYSCTLS = Path("/proc/sys/kernel")
+DEBUG = Path("/sys/kernel/debug/sched")
+# Files of DEBUG that are settings of the scheduler; the others report or belong to a CPU.
+DEBUG_NAMES = (
+    "base_slice_ns", "min_granularity_ns", "latency_ns", "idle_min_granularity_ns",
+    "wakeup_granularity_ns", "migration_cost_ns", "nr_migrate", "tunable_scaling",
+)  # fmt: skip
+SYSCTL_FILE = Path("etc/sysctl.d/90-schedlab.conf")
+TMPFILES_FILE = Path("etc/tmpfiles.d/90-schedlab.conf")
+DIRECTORIES = ("usr/lib/{}", "usr/local/lib/{}", "run/{}", "etc/{}")
 Report = Callable[[str], None]
 
 
-def slice_of(candidate: Candidate) -> int | None:
-    """The slice in ms that a candidate sets: `sched_rr_timeslice_ms=20`, or rr's of a result."""
-    settings = candidate.settings
-    if NAME in settings:
-        value = settings[NAME]
-    elif settings.get("policy") == "rr" and "slice_ms" in settings:
-        value = settings["slice_ms"]
-    else:
-        return None
-    if not re.fullmatch(r"[1-9]\d*(\.0)?", str(value)):
-        raise SpecError(f"{NAME}={value}: not whole milliseconds from 1", f"write {NAME}=20")
-    return int(float(value))
+def is_name(name: str) -> bool:
+    """Whether this is what a setting of the CPU scheduler is called."""
+    return name.startswith("sched_") or name in DEBUG_NAMES
+
+
+def values_of(candidate: Candidate) -> dict[str, int]:
+    """The settings of a candidate by name, such as a slice of rr in a result; {} for disks."""
+    settings = dict(candidate.settings)
+    if settings.get("policy") == "rr" and "slice_ms" in settings:
+        settings = {SLICE: settings["slice_ms"]}
+    found = {}
+    for name, value in settings.items():
+        if not is_name(name):
+            continue
+        least = 1 if name == SLICE else -1
+        if not re.fullmatch(r"-?\d+(\.0)?", str(value)) or float(value) < least:
+            unit = "whole milliseconds from 1" if name == SLICE else "a whole number"
+            raise SpecError(f"{name}={value}: not {unit}", f"write {name}=20")
+        found[name] = int(float(value))
+    if found and len(found) < len(settings):
+        other = next(name for name in settings if name not in found)
+        raise SpecError(f"{other} is no setting of the CPU scheduler", "apply it to a disk alone")
+    return found
+
+
+def path_of(name: str) -> Path:
+    """The file of a setting; HostError where this kernel does not offer it."""
+    if name in DEBUG_NAMES:
+        if (DEBUG / name).exists():
+            return DEBUG / name
+        if not DEBUG.is_dir():
+            raise HostError(
+                f"{name} is in debugfs, which is not mounted",
+                f"mount -t debugfs debugfs {DEBUG.parent}",
+            )
+        raise HostError(f"this kernel has no {name}", f"it has: {', '.join(debug_settings())}")
+    if not (SYSCTLS / name).exists():
+        known = ", ".join(sorted(path.name for path in SYSCTLS.glob("sched_*")))
+        raise HostError(f"this kernel has no {name}", f"it has: {known}")
+    return SYSCTLS / name
+
+
+def debug_settings() -> list[str]:
+    """Settings in debugfs that this kernel offers."""
+    return [name for name in DEBUG_NAMES if (DEBUG / name).exists()]
+
+
+def planned(values: Mapping[str, int], persist: bool, root: Path) -> list[str]:
+    """What would be written, as lines."""
+    lines = [f"{path_of(name)} = {value}" for name, value in values.items()]
+    if persist:
+        texts = _file_texts({path_of(name): str(value) for name, value in values.items()}, root)
+        lines += [f"{path}: {line}" for path, text in texts.items() for line in text.splitlines()]
+    return lines
 
 
 def apply(
-    slice_ms: int, result: tuple[str, str], persist: bool, root: Path, report: Report
+    values: Mapping[str, int], result: tuple[str, str], persist: bool, root: Path, report: Report
 ) -> Applied:
-    """Set the slice, with `persist` also by sysctl.d; `result` is (folder, headline) or empty."""
-    path = root / FILE
-    if persist:
-        _refuse_foreign(path)
+    """Set the CPU scheduler, with `persist` also for every boot; `result`: (folder, headline)."""
+    paths = {name: path_of(name) for name in values}
+    earlier = applied.find(DEVICE)
     with Control(report=report) as control:
-        before = knobs.read_value(KNOB)
-        now = control.write_knob(KNOB, slice_ms)
-        earlier = applied.find(DEVICE)
-        if earlier is not None and earlier.boot_id == applied.boot_id():
-            before = earlier.originals.get(str(KNOB), before)
-        files = dict(earlier.files) if earlier else {}
+        before = {str(path): _read(path) for path in paths.values()}
+        now = {str(path): control.write_knob(path, values[n]) for n, path in paths.items()}
         record = Applied(
             device=DEVICE,
             identity="sysctl",
-            setting=f"{NAME}={now}",
+            setting=",".join(f"{name}={now[str(path)]}" for name, path in paths.items()),
             result=result[0],
             headline=result[1],
             applied_at=datetime.now(UTC).isoformat(timespec="seconds"),
             boot_id=applied.boot_id(),
             command=shlex.join(["schedlab", *sys.argv[1:]]),
-            originals={str(KNOB): before},
-            values={str(KNOB): now},
-            files={**files, **({str(path): None} if persist else {})},
+            originals=before,
+            values=now,
         )
+        record = _onto(record, earlier)
+        texts = _file_texts({Path(p): v for p, v in record.values.items()}, root) if persist else {}
+        for path in texts:
+            _refuse_foreign(path)
+            record = applied.with_file(record, path)
         # The record comes first: `undo` of a file that is not there yet harms nothing.
         applied.store(record)
-        if persist:
-            _write(path, now)
+        try:
+            for path, text in texts.items():
+                applied.write_file(path, HEADER + text)
+        except BaseException:
+            applied.forget(DEVICE)
+            if earlier is not None:
+                applied.store(earlier)
+            raise
         control.keep()
-    for other, value in settings_in(root):
-        if other != path and persist:
-            report(f"also sets it: {other} ({value}); the last file by name wins")
+    for path in paths.values() if persist else ():
+        for file, value in settings_in(root, path):
+            if file not in texts:
+                report(f"also sets it: {file} ({value}); the last file by name wins")
+    if any(path.parent == DEBUG for path in paths.values()) and not persist:
+        report("no sysctl.d file can keep a setting in debugfs; --persist uses tmpfiles.d")
     return record
 
 
-def _write(path: Path, value: str) -> None:
+def _read(path: Path) -> str:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, f"{HEADER}kernel.{NAME} = {value}\n")
+        return knobs.read_value(path)
+    except PermissionError as error:
+        raise HostError(
+            f"{path}: not permitted", "lockdown of the kernel closes debugfs; it cannot be set"
+        ) from error
     except OSError as error:
         raise HostError(f"{path}: {error.strerror}", "run it as root (sudo)") from error
+
+
+def _onto(record: Applied, earlier: Applied | None) -> Applied:
+    """A second apply keeps what was before the first, and what the first set beside it."""
+    if earlier is None:
+        return record
+    kept = replace(record, files=earlier.files, made=earlier.made)
+    if earlier.boot_id != record.boot_id:
+        return kept
+    values = {**earlier.values, **record.values}
+    return replace(
+        kept,
+        originals={**record.originals, **earlier.originals},
+        values=values,
+        setting=",".join(f"{Path(path).name}={value}" for path, value in values.items()),
+    )
+
+
+def _file_texts(values: Mapping[Path, str], root: Path) -> dict[Path, str]:
+    """The files that keep these settings, and what is in them below the header."""
+    sysctls = {path: value for path, value in values.items() if path.parent != DEBUG}
+    others = {path: value for path, value in values.items() if path.parent == DEBUG}
+    texts = {}
+    if sysctls:
+        lines = [f"kernel.{path.name} = {value}\n" for path, value in sysctls.items()]
+        texts[root / SYSCTL_FILE] = "".join(lines)
+    if others:
+        lines = [f"w {path} - - - - {value}\n" for path, value in others.items()]
+        texts[root / TMPFILES_FILE] = "".join(lines)
+    return texts
 
 
 def _refuse_foreign(path: Path) -> None:
@@ -98,7 +189,7 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def undo(record: Applied, report: Report) -> None:
-    """The slice as it was, unless somebody else set it since; after a reboot only the file goes."""
+    """Every setting as it was, unless somebody else set it since; after a reboot only files go."""
     for name in record.files:
         path = Path(name)
         if _text(path).startswith(HEADER):
@@ -107,27 +198,35 @@ def undo(record: Applied, report: Report) -> None:
             report(f"note: {path} was changed by somebody else and is left")
     if record.boot_id != applied.boot_id():
         return
-    knob, wanted = next(iter(record.originals.items()))
-    now = knobs.read_value(knob)
-    if not knobs.same(now, record.values[knob]):
-        report(f"{knob} is {now}, which somebody else set: it is left")
-        return
     with Control(report=report) as control:
-        control.write_knob(knob, wanted)
+        for knob, wanted in record.originals.items():
+            now = knobs.read_value(knob)
+            if knobs.same(now, wanted):
+                continue
+            if not knobs.same(now, record.values[knob]):
+                report(f"{knob} is {now}, which somebody else set: it is left")
+                continue
+            control.write_knob(knob, wanted)
         control.keep()
 
 
-def settings_in(root: Path) -> list[tuple[Path, str]]:
-    """(file, value) of every sysctl.d file that sets the slice, the one that wins last."""
+def settings_in(root: Path, knob: Path) -> list[tuple[Path, str]]:
+    """(file, value) of every sysctl.d or tmpfiles.d file that sets a knob, the last one wins.
+
+    Of tmpfiles.d, too, the order is that of the names; see tmpfiles.d(5).
+    """
+    if knob.parent == DEBUG:
+        kind, pattern = "tmpfiles.d", rf"\s*w\S*\s+{re.escape(str(knob))}(?:\s+\S+){{4}}\s+(\S+)"
+    else:
+        kind, pattern = "sysctl.d", rf"\s*-?\s*kernel[./]{knob.name}\s*=\s*(\S+)"
     files: dict[str, Path] = {}
     for directory in DIRECTORIES:  # a later directory overrides files of the same name
-        for path in (root / directory).glob("*.conf"):
+        for path in (root / directory.format(kind)).glob("*.conf"):
             files[path.name] = path
     found = []
     for name in sorted(files):
         for line in _text(files[name]).splitlines():
-            match = re.match(rf"\s*-?\s*kernel[./]{NAME}\s*=\s*(\S+)", line)
-            if match:
+            if match := re.match(pattern, line):
                 found.append((files[name], match[1]))
     return found
 

@@ -51,8 +51,7 @@ def named(records: Sequence[Applied], root: Path) -> list[Applied]:
     if not parent:
         raise HostError("tuned has no active profile", "keep it by a udev rule: --persist")
     return [
-        replace(r, files={**r.files, str(path): None}, written={**r.written, PARENT: parent})
-        for r in records
+        replace(applied.with_file(r, path), written={**r.written, PARENT: parent}) for r in records
     ]
 
 
@@ -61,11 +60,7 @@ def write(records: Sequence[Applied], root: Path) -> None:
     path = profile_path(root)
     mine = {record.device for record in records}
     others = [r for r in applied.load_all() if str(path) in r.files and r.device not in mine]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, profile_text([*others, *records]))
-    except OSError as error:
-        raise HostError(f"{path}: {error.strerror}", "run it as root (sudo)") from error
+    applied.write_file(path, profile_text([*others, *records]))
 
 
 def profile_text(records: Sequence[Applied]) -> str:

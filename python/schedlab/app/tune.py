@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import random
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from typing import Any
 
 from schedlab.app import measure
 from schedlab.app.admit import admit, admit_candidates
-from schedlab.app.tune_space import default_scheduler, probe
+from schedlab.app.tune_space import probe
 from schedlab.design.plan import cell_seed
 from schedlab.errors import Interrupted, SpecError
 from schedlab.result import Result
@@ -32,6 +33,7 @@ from schedlab.spec import (
     Cell,
     Experiment,
     Plan,
+    Run,
     Stopping,
     from_json,
     to_json,
@@ -45,8 +47,9 @@ from schedlab.tune.search import Ask, Entry, Search, require_optuna
 from schedlab.tune.space import Settings, Space
 
 ASKED, TRIALS, SEARCH, VERDICT = "tune.json", "trials.jsonl", "search", "verdict"
-# The fresh comparison gets what the search leaves, at least this share and so many blocks.
-SEARCH_SHARE = 2 / 3
+# The fresh comparison gets what the search leaves, at least so many blocks. The search ends by then,
+# or at the first share of the time, but not before the second one.
+SEARCH_SHARE, SEARCH_LEAST = 2 / 3, 1 / 3
 BLOCKS_LEAST, BLOCKS_MOST = 6, 20
 
 
@@ -216,7 +219,7 @@ def run(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> Path:
     """
     try:
         if not (tuning.path / VERDICT / "experiment.toml").is_file():
-            if not _is_searched(tuning):
+            if not _is_searched(tuning, Folder.open(tuning.path / SEARCH).runs()):
                 _search(tuning, admitted, watcher)
             _begin_verdict(tuning, admitted)
         _finish_verdict(tuning, admitted, watcher)
@@ -228,8 +231,26 @@ def run(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> Path:
     return tuning.path / VERDICT
 
 
-def _is_searched(tuning: Tuning) -> bool:
-    return tuning.search.is_over or tuning.spent_s >= tuning.asked.budget_s * SEARCH_SHARE
+def _is_searched(tuning: Tuning, runs: Sequence[Run]) -> bool:
+    """Whether the search is over, or the rest of the time is for the fresh comparison."""
+    asked = tuning.asked
+    left_s = asked.budget_s - BLOCKS_LEAST * _verdict_block_s(tuning, runs, 1)
+    ends_s = min(asked.budget_s * SEARCH_SHARE, max(asked.budget_s * SEARCH_LEAST, left_s))
+    if not tuning.asks:  # without a block there is nothing to compare
+        ends_s = asked.budget_s
+    return tuning.search.is_over or tuning.spent_s >= ends_s
+
+
+def _verdict_block_s(tuning: Tuning, runs: Sequence[Run], finalists: int) -> float:
+    """Time of a block of the fresh comparison, repeated runs included; the default runs twice.
+
+    By the median of the runs: what a bad setting took says nothing of the best ones.
+    """
+    if not runs:
+        return 0.0
+    finished = sum(run.status == "ok" for run in runs)
+    cell_s = statistics.median(run.elapsed_s for run in runs) * len(runs) / max(1, finished)
+    return cell_s * (finalists + 2) * len(tuning.base.workloads)
 
 
 def _search(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> None:
@@ -245,7 +266,7 @@ def _search(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> None:
             _write_asked(tuning.path, tuning.asked)
             tuning.search = _tuning(tuning.path, tuning.base, tuning.asked).search
         name = measure.session_id()
-        while not _is_searched(tuning) and (ask := tuning.search.ask()):
+        while not _is_searched(tuning, folder.runs()) and (ask := tuning.search.ask()):
             tuning.lines.append({**to_json(ask), "spent_s": tuning.spent_s})
             asks = [*tuning.asks, ask]
             grown = replace(tuning.base, candidates=tuning.candidates(asks))
@@ -281,10 +302,10 @@ def _begin_verdict(tuning: Tuning, admitted: Admitted) -> None:
             "a longer --budget, or a looser --subject-to",
         )
     runs = Folder.open(tuning.path / SEARCH).runs()
-    arms = len(entries) + 2
-    run_s = sum(run.elapsed_s for run in runs) / max(1, len(runs))
-    block_s = run_s * arms * len(tuning.base.workloads)
     left_s = tuning.asked.budget_s - tuning.spent_s
+    while len(entries) > 1 and BLOCKS_LEAST * _verdict_block_s(tuning, runs, len(entries)) > left_s:
+        entries.pop()
+    block_s = _verdict_block_s(tuning, runs, len(entries))
     blocks = min(BLOCKS_MOST, max(BLOCKS_LEAST, int(left_s / block_s) if block_s else 0))
     named = [(tuning.label(entry.number), entry.settings) for entry in entries]
     notes = [f"{label} is {setting_text(s)}" for label, s in named if len(s) > 1]
@@ -322,4 +343,4 @@ def verdict_of(tuning: Tuning) -> Result:
     return Result.load(tuning.path / VERDICT)
 
 
-__all__ = ["Asked", "State", "Tuning", "Watcher", "default_scheduler", "load", "run", "start"]
+__all__ = ["Asked", "State", "Tuning", "Watcher", "load", "run", "start"]

@@ -43,7 +43,8 @@ def question_of(
     if options.maximise and options.minimise:
         raise SpecError("--maximise and --minimise exclude each other", "give one of them")
     target = target_of(place)
-    default = default_scheduler(target)
+    schedulers = schedulers_of(target, options.schedulers)
+    default = default_scheduler(target, schedulers)
     base = make(default)
     offered = {w.label: (*typed(w).metrics, *typed(w).own_metrics()) for w in base.workloads}
     constraints = tuple(parse_constraint(text, base) for text in options.constraints)
@@ -58,7 +59,7 @@ def question_of(
         margin=options.margin,
     )
     ranges = tuple(map(parse_range, options.ranges))
-    space = table_space(schedulers_of(target, options.schedulers), ranges, options.tunables)
+    space = table_space(schedulers, ranges, options.tunables)
     seed = base.seed
     return base, Asked(space, constraints, options.budget_s, seed, options.margin)
 

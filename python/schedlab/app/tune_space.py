@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from schedlab.app import targets
@@ -15,9 +16,15 @@ from schedlab.spec import Target
 from schedlab.tune.space import SchedulerSpace, Space, Tunable
 
 
-def default_scheduler(target: Target) -> str:
-    """The scheduler that the target has without us; SpecError where none is named to be tuned."""
+def default_scheduler(target: Target, schedulers: Sequence[str]) -> str:
+    """The scheduler that the target has without us; SpecError where none is named to be tuned.
+
+    A target that is made here has none of its own: where one scheduler is tuned, it is that one as
+    the kernel sets it up.
+    """
     if target.kind in ("scratch", "emulated"):
+        if len(schedulers) == 1:
+            return schedulers[0]
         # An idle loop device keeps what somebody set it to once, so the most common one counts.
         idle = [p for p in knobs.SYS_BLOCK.glob("loop*") if not (p / "loop").exists()]
         files = [p / "queue" / "scheduler" for p in idle]

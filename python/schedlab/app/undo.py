@@ -8,9 +8,9 @@ from pathlib import Path
 
 from schedlab.app import applied, apply_cpu, apply_tuned
 from schedlab.app.applied import HEADER, Applied
-from schedlab.app.apply import RULES, UDEV_CONTROL, reload_rules, rule_text
+from schedlab.app.apply import RULES, rule_text
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, udev
+from schedlab.host import knobs, setters, udev, udev_service
 from schedlab.host.control import Control
 from schedlab.store.files import write_atomic
 
@@ -23,6 +23,7 @@ def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
     A value that somebody else set since is left and reported. After a reboot only our files are
     removed: the old kernel's values are gone.
     """
+    applied.remove_half_records()
     records = applied.load_all()
     if everything:
         chosen = records
@@ -32,19 +33,24 @@ def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
         if missing := [name for name in names if name not in {r.device for r in chosen}]:
             raise SpecError(f"{missing[0]}: nothing of ours is applied there", "schedlab status")
     for record in chosen:
-        if record.device == apply_cpu.DEVICE:
-            apply_cpu.undo(record, report)
-            applied.forget(record.device)
-            continue
-        _remove_files(record, report)
-        if UDEV_CONTROL.exists() and any(Path(name).name == RULES.name for name in record.files):
-            reload_rules((), report)
-        if not (knobs.SYS_BLOCK / record.device).exists():
-            report(f"note: {record.device} is not there: only our files were removed")
-        elif record.boot_id == applied.boot_id():
-            _restore(record, report)
+        _undo(record, report)
+        applied.remove_traces(record)
         applied.forget(record.device)
     return [record.device for record in chosen]
+
+
+def _undo(record: Applied, report: Report) -> None:
+    """Files first, so that no event in between applies them again; then the knobs."""
+    if record.device == apply_cpu.DEVICE:
+        apply_cpu.undo(record, report)
+        return
+    _remove_files(record, report)
+    if udev_service.runs() and any(Path(name).name == RULES.name for name in record.files):
+        udev_service.reload((), report)
+    if not (knobs.SYS_BLOCK / record.device).exists():
+        report(f"note: {record.device} is not there: only our files were removed")
+    elif record.boot_id == applied.boot_id():
+        _restore(record, report)
 
 
 def _remove_files(record: Applied, report: Report) -> None:
@@ -59,7 +65,7 @@ def _remove_files(record: Applied, report: Report) -> None:
         try:
             found = path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            report(f"note: {path} was removed by somebody else")
+            report(f"note: {path} is not there any more")
             continue
         if not found.startswith(HEADER):
             report(f"note: {path} was changed by somebody else and is left")
@@ -74,11 +80,7 @@ def _restore(record: Applied, report: Report) -> None:
     queue = knobs.queue_of(record.device)
     current = knobs.snapshot(queue)
     paths = {path: Path(path).relative_to(queue) for path in record.originals}
-    foreign = [
-        path
-        for path, name in paths.items()
-        if path in record.values and not knobs.same(current.get(str(name), ""), record.values[path])
-    ]
+    foreign = [p for p in paths if _is_foreign(record, p, current.get(str(paths[p]), ""))]
     scheduler = str(queue / "scheduler")
     if scheduler in foreign:
         report(f"{scheduler} is {current['scheduler']}, which somebody else set: it is left")
@@ -111,6 +113,12 @@ def _restore(record: Applied, report: Report) -> None:
         )
 
 
+def _is_foreign(record: Applied, path: str, now: str) -> bool:
+    """Whether a knob has neither our value nor, after a kill, its original."""
+    ours = record.values.get(path)
+    return ours is not None and not any(knobs.same(now, v) for v in (ours, record.originals[path]))
+
+
 @dataclass(frozen=True)
 class Status:
     """One applied setting: whether it holds now, and what sets the device at the next boot."""
@@ -128,28 +136,34 @@ def status(root: Path = Path("/")) -> list[Status]:
 
 def _status(record: Applied, root: Path) -> Status:
     if record.device == apply_cpu.DEVICE:
-        return _slice_status(record, root)
+        return _cpu_status(record, root)
     wanted = record.setting.partition(":")[0]
+    device = applied.present_name(record)
     try:
-        queue = knobs.queue_of(record.device)
+        queue = knobs.queue_of(device)
         current = knobs.snapshot(queue)
         now = current["scheduler"]
     except (HostError, OSError, KeyError):
         return Status(record, "device is not there", False, "unknown")
     same_boot = record.boot_id == applied.boot_id()
-    checked = {str(Path(path).relative_to(queue)): value for path, value in record.values.items()}
+    checked = {path.partition("/queue/")[2]: value for path, value in record.values.items()}
     holds = now == wanted and (
         not same_boot or all(knobs.same(current.get(k, ""), v) for k, v in checked.items())
     )
-    last = udev.winner(udev.scheduler_settings(udev.disk(record.device), root))
+    last = setters.winner_at_boot(setters.of(udev.disk(device), root))
     after = f"{last.value} ({last.file.name})" if last else "the kernel's default"
     return Status(record, now, holds, after)
 
 
-def _slice_status(record: Applied, root: Path) -> Status:
-    """The CPU's slice: its value now, and the sysctl.d file that sets it at the next boot."""
-    ((path, value),) = record.values.items()
-    now = knobs.read_value(path)
-    settings = apply_cpu.settings_in(root)
-    after = f"{settings[-1][1]} ({settings[-1][0].name})" if settings else "the kernel's default"
-    return Status(record, now, knobs.same(now, value), after)
+def _cpu_status(record: Applied, root: Path) -> Status:
+    """Settings of the CPU scheduler: their values now, and the file that sets each at boot."""
+    now, after, holds = [], [], True
+    for path, value in record.values.items():
+        name = Path(path).name
+        found = knobs.read_value(path) if Path(path).exists() else "absent"
+        holds = holds and knobs.same(found, value)
+        settings = apply_cpu.settings_in(root, Path(path))
+        then = f"{settings[-1][1]} ({settings[-1][0].name})" if settings else "the kernel's default"
+        now.append(f"{name}={found}")
+        after.append(then if len(record.values) == 1 else f"{name}: {then}")
+    return Status(record, ", ".join(now), holds, ", ".join(after))

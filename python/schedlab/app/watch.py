@@ -1,4 +1,4 @@
-"""Who changes the scheduler of a device: its settings, looked at again and again.
+"""Who changes the settings of a device or of the CPU scheduler: they are read again and again.
 
 sysfs raises no event when a value is written (inotify does not fire for it), so the files are read
 every `interval_s`; at a change the processes that are running are named, newest first.
@@ -6,11 +6,14 @@ every `interval_s`; at a change the processes that are running are named, newest
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from schedlab.app import apply_cpu
 from schedlab.host import knobs
 
 SUSPECTS = ("udev", "tuned", "tlp", "systemd", "sh", "bash", "tee", "python", "schedlab")
@@ -30,13 +33,18 @@ class Change:
 def watch(
     device: str, seconds: float, interval_s: float = 0.2, stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Change]:
-    """Every change of `queue/` of a device, as it is noticed, for so many seconds (0: for ever)."""
-    queue = knobs.queue_of(knobs.device_name(device))
+    """Every change of `queue/` of a device, as it is noticed, for so many seconds (0: for ever).
+
+    `cpu` are the settings of the CPU scheduler.
+    """
+    look: Callable[[], dict[str, str]] = _settings_of_cpu
+    if device != apply_cpu.DEVICE:
+        look = functools.partial(knobs.snapshot, knobs.queue_of(knobs.device_name(device)))
     began = time.monotonic()
-    before = knobs.snapshot(queue)
+    before = look()
     while not stop() and (not seconds or time.monotonic() - began < seconds):
         time.sleep(interval_s)
-        now = knobs.snapshot(queue)
+        now = look()
         changed = [name for name in {*before, *now} if before.get(name) != now.get(name)]
         if changed:
             suspects = running_suspects()
@@ -49,6 +57,16 @@ def watch(
                     suspects,
                 )
         before = now
+
+
+def _settings_of_cpu() -> dict[str, str]:
+    paths = [*apply_cpu.SYSCTLS.glob("sched_*")]
+    paths += [apply_cpu.DEBUG / name for name in apply_cpu.debug_settings()]
+    found = {}
+    for path in paths:
+        with contextlib.suppress(OSError):
+            found[path.name] = knobs.read_value(path)
+    return found
 
 
 def running_suspects(most: int = 5) -> tuple[str, ...]:

@@ -16,11 +16,11 @@ root_option = click.option(
 
 
 @click.command()
-@click.argument("what", metavar="RESULT|SCHEDULER|sched_rr_timeslice_ms=MS")
+@click.argument("what", metavar="RESULT|SCHEDULER|KNOB=VALUE")
 @click.argument("devices", nargs=-1)
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A tunable as well.")
 @click.option(
-    "--persist", is_flag=True, help="Keep it after a reboot, by a udev rule (sysctl.d for the CPU)."
+    "--persist", is_flag=True, help="Keep it after a reboot: a udev rule; for the CPU sysctl.d."
 )
 @click.option("--tuned", is_flag=True, help="Keep it by a profile of tuned instead.")
 @click.option("--anyway", is_flag=True, help="Apply a result that names no winner for this host.")
@@ -39,6 +39,8 @@ def apply(
     as_json: bool,
 ) -> None:
     """Set the winner of RESULT, or a SCHEDULER[:TUNABLE=VALUE,…], on DEVICES and leave it set.
+
+    KNOB is one of the CPU scheduler: sched_rr_timeslice_ms, base_slice_ns, … (no DEVICES).
 
     `schedlab undo` restores what was before, byte by byte; `schedlab status` shows what is applied.
     """
@@ -106,7 +108,7 @@ def status(root: Path, as_json: bool) -> None:
 @click.argument("device")
 @click.option("--seconds", type=Duration(), default=0.0, help="How long (default: until Ctrl-C).")
 def watch(device: str, seconds: float) -> None:
-    """Report every change of the queue settings of DEVICE, and which processes may have done it."""
+    """Report every change of the settings of DEVICE (or cpu), and who may have done it."""
     from schedlab.app.watch import watch as changes_of
     from schedlab.cli.show import say
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 DIRECTORIES = ("etc/udev/rules.d", "run/udev/rules.d", "usr/local/lib/udev/rules.d",
@@ -66,7 +66,7 @@ class Disk:
     """
 
     name: str
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str | None] = field(default_factory=dict)
     sysfs: Path = Path("/sys")
     action: str = "change"
     is_known: bool = False
@@ -79,7 +79,8 @@ class Disk:
 
 def disk(name: str, sysfs: Path = Path("/sys"), run: Path = Path("/run")) -> Disk:
     """A disk with the properties that udev stored for it."""
-    properties = {"DEVTYPE": "disk", "SUBSYSTEM": "block", "DEVNAME": f"/dev/{name}"}
+    properties: dict[str, str | None] = {"DEVTYPE": "disk", "SUBSYSTEM": "block"}
+    properties["DEVNAME"] = f"/dev/{name}"
     number = _text(sysfs / "block" / name / "dev")
     stored = _text(run / "udev" / "data" / f"b{number}")
     for line in (stored or "").splitlines():
@@ -116,31 +117,47 @@ def rules(file: Path) -> Iterator[Rule]:
 
 
 def scheduler_settings(target: Disk, root: Path) -> list[Setting]:
-    """Every rule that sets, or may set, the scheduler of the disk, in order."""
+    """Every rule that sets, or may set, the scheduler of the disk, in order.
+
+    What rules before set as properties counts. After a GOTO of which it is not known whether it is
+    taken, everything up to its label is uncertain.
+    """
     found: list[Setting] = []
-    skip_to = ""
+    properties: dict[str, str | None] = dict(target.properties)
+    here = replace(target, properties=properties)
     for file in rule_files(root):
-        skip_to = ""
+        skip_to, unsure_to = "", ""
         for rule in rules(file):
             labels = [t.value for t in rule.tokens if t.key == "LABEL"]
-            if skip_to:
-                if skip_to in labels:
-                    skip_to = ""
-                continue
-            holds = _holds(rule, target)
+            skip_to = "" if skip_to in labels else skip_to
+            unsure_to = "" if unsure_to in labels else unsure_to
+            holds = False if skip_to else _holds(rule, here)
             if holds is False:
                 continue
+            if unsure_to:
+                holds = None
             found += _settings(rule, holds)
+            _set_properties(rule, holds, properties, root)
             gotos = [t.value for t in rule.tokens if t.key == "GOTO"]
             if gotos and holds is True:
                 skip_to = gotos[0]
+            elif gotos:
+                unsure_to = gotos[0]
     return found
 
 
-def winner(settings: list[Setting]) -> Setting | None:
-    """The assignment that stays: the first final one, else the last."""
-    final = next((s for s in settings if s.final and s.certain), None)
-    return final or (settings[-1] if settings else None)
+def _set_properties(
+    rule: Rule, holds: bool | None, properties: dict[str, str | None], root: Path
+) -> None:
+    """What a rule makes of ENV and imports from the kernel command line; None: not known."""
+    for token in rule.tokens:
+        if token.key == "ENV" and not token.is_match:
+            is_plain = holds is True and token.operator in ("=", ":=") and "$" not in token.value
+            properties[token.attribute] = token.value if is_plain else None
+        elif token.key == "IMPORT" and token.attribute == "cmdline":
+            pairs = [w.partition("=") for w in (_text(root / "proc/cmdline") or "").split()]
+            values = [value or "1" for name, _, value in pairs if name == token.value]
+            properties[token.value] = values[-1] if values else ""
 
 
 def _rule(file: Path, line: int, text: str) -> Rule:

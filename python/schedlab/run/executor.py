@@ -212,15 +212,17 @@ class Executor:
             return gates
         allowed = BUSY_REPEATS_LEAST + BUSY_REPEATS_SHARE * len(self.finished)
         if self.attempts[cell.key] == 0 and self.busy_repeats < allowed:
-            self.busy_repeats += 1
             return gates
         return tuple(replace(finding, fatal=False) for finding in gates)
 
     def _note(self, run: Run) -> None:
         self.attempts[run.key] += 1
         self.seconds[run.workload].append(run.elapsed_s)
+        fatal = {finding.gate for finding in run.gates if finding.fatal}
         if run.status == "ok":
             self.finished.add(run.key)
+        elif fatal and fatal <= BUSY_GATES:
+            self.busy_repeats += 1
 
     def _report(self, number: int, last: Run | None) -> None:
         left = [cell for cell in self.cells if not self._is_over(cell)]

@@ -1,8 +1,10 @@
 """Racing: a challenger gets further blocks only while it may still be better than the incumbent.
 
 Its blocks are looked at at sequential levels (analyse/looks.py), so that looking often costs no
-truth. The noise of a difference is pooled over all challengers and A/A blocks; to become the
-incumbent, a challenger must also pass by the noise of its own blocks.
+truth. The noise of a difference is pooled over all challengers and A/A blocks, on top of what is
+assumed at the start; to become the incumbent, a challenger must also pass by the noise of its own
+blocks. One that does not lead goes even if its interval would allow more: most settings change
+nothing, and each would use up all its blocks.
 """
 
 from __future__ import annotations
@@ -39,12 +41,20 @@ class Noise:
         """One difference between two runs of the same candidate: its mean is 0."""
         return Noise(self.squares + difference**2, self.freedom + 1)
 
+    @property
+    def spread(self) -> float:
+        """Standard deviation of one difference; infinite without data."""
+        return math.sqrt(self.squares / self.freedom) if self.freedom else math.inf
+
     def half_width(self, blocks: int, level: float) -> float:
         """Half of the interval of the mean of `blocks` differences; infinite without data."""
         if not self.freedom:
             return math.inf
-        spread = math.sqrt(self.squares / self.freedom)
-        return float(t_quantile(level, self.freedom)) * spread / math.sqrt(blocks)
+        return float(t_quantile(level, self.freedom)) * self.spread / math.sqrt(blocks)
+
+
+# Before anything was measured: 10 %, worth two differences.
+ASSUMED = Noise(2 * 0.1**2, 2)
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,6 @@ def decide(differences: Sequence[float], noise: Noise, margin: float) -> Decisio
     found = interval(differences, noise)
     if len(differences) >= 2 and found.sure_low > 0 and found.mean > margin:
         return "promote"
-    if found.high <= margin or len(differences) >= BLOCKS_MOST:
+    if min(found.mean, found.high) <= margin or len(differences) >= BLOCKS_MOST:
         return "drop"
     return "more"

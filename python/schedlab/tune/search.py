@@ -4,9 +4,10 @@
     ask = search.ask()                                  # challenger and incumbent of one block
     search.tell(ask, Observation(difference=0.03))      # challenger 3 % better, in logs
 
-Optuna proposes (multivariate TPE with constraints); it is told every block as an observation of its
-own, so it sees the noise. Proposals depend only on the seed and on what was told, so a search is
-resumed by telling it again. Nothing here knows a kernel.
+First one tunable of the incumbent after the other is set to either end of its range, so that what
+truly matters is seen early. Then Optuna proposes (multivariate TPE with constraints); it is told
+every block as an observation of its own, so it sees the noise. Proposals depend only on the seed
+and on what was told, so a search is resumed by telling it again. Nothing here knows a kernel.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
-from schedlab.tune.race import Interval, Noise, decide, interval
+from schedlab.tune.race import ASSUMED, Interval, Noise, decide, interval
 from schedlab.tune.space import Settings, Space, few_changes, settings_of
 
 if TYPE_CHECKING:
     import optuna
 
-STARTUP = 12
+# Proposals before Optuna's.
+STARTUP = 24
 STALL = 30
 AA_EVERY = 4
 FINALISTS = 3
@@ -111,7 +113,7 @@ class Search:
         self.challenger: int | None = None
         self.blocks = 0
         self.since_incumbent = 0
-        self.noise = Noise()
+        self.noise = ASSUMED
         self.exhausted = False
         self._tried = [default]
         self._study = self.optuna.create_study(direction="maximize")
@@ -200,7 +202,7 @@ class Search:
         if not n:
             return FAILED_VALUE
         mean = sum(entry.differences) / n
-        error = self.noise.squares / self.noise.freedom / n if self.noise.freedom else 0.0
+        error = self.noise.spread**2 / n
         return mean * mean**2 / (mean**2 + error) if mean else 0.0
 
     def interval_of(self, number: int) -> Interval | None:
@@ -213,17 +215,20 @@ class Search:
         return Interval(found.mean + by, found.low + by, found.high + by, found.sure_low + by)
 
     def finalists(self) -> list[Entry]:
-        """The best three that meet the constraints, the incumbent first."""
+        """The best three that meet the constraints, the incumbent first.
+
+        One that lost in the search takes its time from the others, so it is left out; the best one
+        stays in any case.
+        """
         tried = [e for e in self.entries[1:] if e.feasible and e.differences]
         ranked = sorted(tried, key=lambda e: (e.number != self.incumbent, -self._sort_value(e)))
-        return ranked[:FINALISTS]
+        least = self.entries[self.incumbent].offset - self.margin
+        return [e for e in ranked if e is ranked[0] or e.offset > max(0.0, least)][:FINALISTS]
 
     def _sort_value(self, entry: Entry) -> float:
         """Its estimate less its standard error: one lucky block is not enough."""
-        noise = self.noise
-        spread = math.sqrt(noise.squares / noise.freedom) if noise.freedom else 0.0
         mean = sum(entry.differences) / len(entry.differences)
-        return entry.reference + mean - spread / math.sqrt(len(entry.differences))
+        return entry.reference + mean - self.noise.spread / math.sqrt(len(entry.differences))
 
     def importance(self, scheduler: str) -> dict[str, float]:
         """Share of the variance of what was tried that each tunable explains (fANOVA)."""
@@ -250,14 +255,31 @@ class Search:
             plain = settings_of(self.space, name, {})
             if plain not in self._tried:
                 return plain
+        if len(self.entries) <= STARTUP + len(names) and (settings := self._step()):
+            return settings
         for attempt in range(TRIES_MAX):
             rng = random.Random(f"{self.seed}/{len(self.entries)}/{attempt}")
-            if len(self.entries) <= STARTUP + len(names) or attempt >= TRIES_MAX // 2:
+            if attempt >= TRIES_MAX // 2:
                 scheduler = rng.choice(names)
                 values = few_changes(self.space, scheduler, rng)
             else:
                 scheduler, values = self._by_tpe(rng.randrange(2**32))
             settings = settings_of(self.space, scheduler, values)
+            if settings not in self._tried:
+                return settings
+        return None
+
+    def _step(self) -> Settings | None:
+        """The incumbent with one tunable at an end of its range; None when all were tried."""
+        incumbent = self.entries[self.incumbent].settings
+        scheduler = str(incumbent["scheduler"])
+        if scheduler not in {each.scheduler for each in self.space.schedulers}:
+            return None
+        tunables = self.space.of(scheduler)
+        ends = [(t.name, end) for t in tunables for end in (t.low, t.high)]
+        values = {t.name: int(incumbent[t.name]) for t in tunables if t.name in incumbent}
+        for name, end in random.Random(f"{self.seed}/ends").sample(ends, len(ends)):
+            settings = settings_of(self.space, scheduler, {**values, name: end})
             if settings not in self._tried:
                 return settings
         return None

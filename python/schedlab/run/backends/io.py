@@ -53,7 +53,9 @@ class IoSession:
         self._commands = emulated.facts["queue_depth"] if emulated else 0
         self._watch = gates.Watch(own, counted=target.device)
         budget_s = admitted.experiment.stopping.budget_s
-        self._settle_s = 0.0 if 0 < budget_s < SETTLED_FROM_S else SETTLE_S
+        # An emulated device is in memory: what the host writes elsewhere is not on its way.
+        is_short = 0 < budget_s < SETTLED_FROM_S
+        self._settle_s = 0.0 if is_short or emulated is not None else SETTLE_S
         self.queues = own if made_here else admitted.queues
         self.commands: CommandCells | None = None
 

@@ -1,0 +1,258 @@
+"""Who sets the scheduler of a disk: every place that a distribution has for it, in the order in
+which they act at boot, so that the last one wins.
+
+udev rules (udev.py) act when the disk appears and again at every `change` event; tmpfiles.d,
+systemd units and rc.local once while the system starts; TLP and tuned when their service starts,
+after all others. Sources: tmpfiles.d(5), systemd.unit(5), tlp-setting-disks, tuned.conf(5) and the
+options `hardware.block.*` of NixOS. What cannot be told from the files is shown as uncertain.
+"""
+
+from __future__ import annotations
+
+import configparser
+import fnmatch
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from schedlab.host import udev
+
+# In the order in which they act at boot.
+SOURCES = (
+    "boot parameter",
+    "NixOS",
+    "udev",
+    "tmpfiles",
+    "systemd unit",
+    "rc.local",
+    "TLP",
+    "tuned",
+)
+# Named, but they set nothing themselves: the kernel ignores `elevator=`, and NixOS writes a rule.
+INDIRECT = ("boot parameter", "NixOS")
+UNITS = ("etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
+TMPFILES = ("etc/tmpfiles.d", "run/tmpfiles.d", "usr/local/lib/tmpfiles.d", "usr/lib/tmpfiles.d")
+PROFILES = ("etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned")
+INCLUDES_MAX = 8
+
+
+@dataclass(frozen=True)
+class Setter:
+    """One place that sets the scheduler of the disk; `certain` unless it could not be told.
+
+    `is_final`: no later udev rule changes it.
+    """
+
+    source: str
+    file: Path
+    line: int
+    value: str
+    certain: bool = True
+    is_final: bool = False
+
+    @property
+    def place(self) -> str:
+        """File and line; what acts besides udev is named."""
+        where = f"{self.file}:{self.line}" if self.line else str(self.file)
+        return where if self.source == "udev" else f"{self.source}, {where}"
+
+
+def of(disk: udev.Disk, root: Path) -> list[Setter]:
+    """Everything below `root` that sets the scheduler of the disk, in order of acting."""
+    found = [
+        *_boot_parameter(root),
+        *_nixos(disk.name, root),
+        *(
+            Setter("udev", s.file, s.line, s.value, s.certain, s.final)
+            for s in udev.scheduler_settings(disk, root)
+        ),
+        *_tmpfiles(disk.name, root),
+        *_units(disk.name, root),
+        *_script("rc.local", disk.name, root / "etc/rc.local"),
+        *_tlp(disk.name, root),
+        *_tuned(disk.name, root),
+    ]
+    return sorted(found, key=lambda s: SOURCES.index(s.source))
+
+
+def winner_at_boot(setters: Iterable[Setter]) -> Setter | None:
+    """Whose value stays after a boot; uncertain ones count, so that none is overlooked."""
+    acting = [s for s in setters if s.source not in INDIRECT]
+    later = [s for s in acting if s.source != "udev"]
+    return later[-1] if later else winner_of_udev(acting)
+
+
+def winner_of_udev(setters: Iterable[Setter]) -> Setter | None:
+    """Whose value stays when the disk is plugged in: the first final rule, else the last one."""
+    rules = [s for s in setters if s.source == "udev"]
+    final = next((s for s in rules if s.is_final and s.certain), None)
+    return final or (rules[-1] if rules else None)
+
+
+def is_nixos(root: Path) -> bool:
+    """Whether the system's files are made from a configuration, so that rules cannot be added."""
+    return (root / "etc/NIXOS").exists()
+
+
+def _boot_parameter(root: Path) -> Iterator[Setter]:
+    path = root / "proc/cmdline"
+    for word in (_text(path) or "").split():
+        name, _, value = word.partition("=")
+        if name == "elevator":
+            yield Setter("boot parameter", path, 1, value, certain=False)
+
+
+def _nixos(name: str, root: Path) -> Iterator[Setter]:
+    """`hardware.block.scheduler`, by pattern, and `hardware.block.defaultScheduler`."""
+    by_pattern, usual = None, None
+    for file in sorted((root / "etc/nixos").glob("**/*.nix")):
+        for number, line in enumerate((_text(file) or "").splitlines(), 1):
+            if match := re.search(r'^\s*"([^"]+)"\s*=\s*"([\w-]+)";', line):
+                if fnmatch.fnmatchcase(name, match[1]) and "hardware.block" in (_text(file) or ""):
+                    by_pattern = Setter("NixOS", file, number, match[2])
+            elif match := re.search(r'defaultScheduler\w*\s*=\s*"([\w-]+)";', line):
+                usual = Setter("NixOS", file, number, match[1], certain=False)
+    if found := by_pattern or usual:
+        yield found
+
+
+def _tmpfiles(name: str, root: Path) -> Iterator[Setter]:
+    """Lines `w /sys/block/sda/queue/scheduler - - - - bfq`; the path may be a pattern."""
+    for file in _overriding(root, TMPFILES, "*.conf"):
+        for number, line in _lines(file):
+            words = line.split(None, 6)
+            if words and words[0].startswith("w") and len(words) == 7:
+                certain = _aims_at(words[1], name)
+                if certain is not False:
+                    yield Setter("tmpfiles", file, number, words[6].strip("\"'"), certain is True)
+
+
+def _units(name: str, root: Path) -> Iterator[Setter]:
+    """Services that are wanted at boot and write a scheduler in one of their commands."""
+    for file in _overriding(root, UNITS, "*.service"):
+        text = _text(file) or ""
+        if "queue/scheduler" not in text:
+            continue
+        if any(any(root.glob(f"{d}/*.wants/{file.name}")) for d in UNITS):
+            yield from _script("systemd unit", name, file)
+
+
+def _script(source: str, name: str, file: Path) -> Iterator[Setter]:
+    """Shell lines such as `echo bfq > /sys/block/sda/queue/scheduler`."""
+    for number, line in _lines(file):
+        if "queue/scheduler" not in line:
+            continue
+        path = next((w for w in re.split(r"[\s>\"';]+", line) if "queue/scheduler" in w), "")
+        aims = _aims_at(path, name)
+        if aims is not False:
+            match = re.search(r"(?:echo|printf)\s+(?:-\w+\s+)?['\"]?([\w-]+)", line)
+            yield Setter(source, file, number, match[1] if match else line, aims is True)
+
+
+def _tlp(name: str, root: Path) -> Iterator[Setter]:
+    """`DISK_IOSCHED`, by the place of the disk in `DISK_DEVICES`; the last definition counts."""
+    files = [root / "usr/share/tlp/defaults.conf", *sorted((root / "etc/tlp.d").glob("*.conf"))]
+    devices, chosen = ["nvme0n1", "sda"], None
+    for file in (*files, root / "etc/tlp.conf"):
+        for number, line in _lines(file):
+            key, equals, value = line.partition("=")
+            words = value.strip().strip("\"'").split()
+            if equals and key.strip() == "DISK_DEVICES":
+                devices = words
+            elif equals and key.strip() == "DISK_IOSCHED":
+                chosen = (file, number, words)
+    if chosen is None:
+        return
+    file, number, words = chosen
+    at = next((i for i, each in enumerate(devices) if each == name), None)
+    by_id = [w for i, w in enumerate(words) if i < len(devices) and "-" in devices[i]]
+    if at is not None and at < len(words) and words[at] != "keep":
+        yield Setter("TLP", file, number, words[at])
+    elif at is None and any(word != "keep" for word in by_id):
+        yield Setter("TLP", file, number, " ".join(by_id), certain=False)
+
+
+def _tuned(name: str, root: Path) -> Iterator[Setter]:
+    """`elevator=` of the active profile's disk plugins, those of included profiles first."""
+    for profile in (_text(root / "etc/tuned/active_profile") or "").split():
+        yield from _tuned_profile(name, root, profile, 0)
+
+
+def _tuned_profile(name: str, root: Path, profile: str, depth: int) -> Iterator[Setter]:
+    file = next((f for d in PROFILES if (f := root / d / profile / "tuned.conf").exists()), None)
+    if file is None or depth > INCLUDES_MAX:
+        return
+    parser = configparser.ConfigParser(
+        strict=False, interpolation=None, delimiters=("=",), allow_no_value=True
+    )
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    try:
+        parser.read_string(_text(file) or "")
+    except configparser.Error:
+        return
+    included = parser.get("main", "include", fallback="") or ""
+    for each in re.split(r"[\s,]+", included.strip()):
+        if each:
+            yield from _tuned_profile(name, root, each, depth + 1)
+    for section in parser.sections():
+        options = parser[section]
+        kind = options.get("type", section)
+        if kind == "disk" and (value := options.get("elevator")):
+            if _is_listed(name, options.get("devices") or "*"):
+                yield Setter("tuned", file, _line_of(file, "elevator", value), value)
+        elif kind == "sysfs":
+            for path, value in options.items():
+                if value and "queue/scheduler" in path and _aims_at(path, name) is not False:
+                    yield Setter("tuned", file, _line_of(file, path, value), value)
+
+
+def _is_listed(name: str, devices: str) -> bool:
+    """Whether tuned's list of patterns has the disk; `!` excludes, and alone it means the rest."""
+    words = [word for word in re.split(r"[\s,;]+", devices) if word]
+    refused = [word[1:] for word in words if word.startswith("!")]
+    allowed = [word for word in words if not word.startswith("!")] or ["*"]
+    is_in = any(fnmatch.fnmatchcase(name, word) for word in allowed)
+    return is_in and not any(fnmatch.fnmatchcase(name, word) for word in refused)
+
+
+def _line_of(file: Path, key: str, value: str) -> int:
+    wanted = re.compile(rf"\s*{re.escape(key)}\s*=\s*{re.escape(value)}\s*$")
+    return next((n for n, line in _lines(file) if wanted.match(line)), 0)
+
+
+def _aims_at(path: str, name: str) -> bool | None:
+    """Whether a path, perhaps a pattern, is the scheduler of the disk; None if it may be."""
+    if not path.endswith("queue/scheduler"):
+        return False
+    if re.search(r"[$%`({]", path):
+        return None
+    places = (f"/sys/block/{name}", f"/sys/class/block/{name}")
+    if any(fnmatch.fnmatchcase(f"{place}/queue/scheduler", path) for place in places):
+        return True
+    if path.startswith("/sys/devices/"):
+        return Path(path).parent.parent.name == name
+    return False
+
+
+def _overriding(root: Path, directories: Iterable[str], pattern: str) -> list[Path]:
+    """Files by name; of one name only that of the first directory counts, and /dev/null none."""
+    found: dict[str, Path] = {}
+    for directory in directories:
+        for path in (root / directory).glob(pattern):
+            found.setdefault(path.name, path)
+    return [found[name] for name in sorted(found)]
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Numbered lines that are no comments."""
+    for number, line in enumerate((_text(file) or "").splitlines(), 1):
+        if line.strip() and not line.lstrip().startswith(("#", ";")):
+            yield number, line.strip()
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None

@@ -1,0 +1,128 @@
+"""SIGKILL at each system call by which `apply` and `undo` change a file or a setting.
+
+strace strikes as the n-th such call begins. After `recover` and `undo` the queue, the rule
+directories and the records are as before, byte by byte, also the directories and temporary files.
+KILLS=all strikes at every call, not only at some.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from schedlab.app import applied
+from schedlab.app.undo import undo
+from schedlab.host import journal, knobs, recover
+
+CALLS = ("write", "fsync", "renameat", "unlink", "unlinkat", "mkdir", "rmdir", "ftruncate")
+SOME = (1, 2, 3, 5, 8, 12, 18, 27)
+EVERY = os.environ.get("KILLS") == "all"
+PROGRAM = """
+import sys
+from pathlib import Path
+from schedlab.app import apply as applying
+from schedlab.app.apply import Choice, Request, apply
+from schedlab.app.undo import undo
+from schedlab.spec import Candidate
+applying.UNLASTING = ()  # the loop device stands for a disk
+what, device, root = sys.argv[1:]
+if what == "undo":
+    undo([], True, lambda line: None)
+elif what == "cpu":
+    choice = Choice(Candidate("cpu", {"sched_rr_timeslice_ms": 20}))
+    apply(choice, Request((), persist=True, root=Path(root)), lambda line: None)
+else:
+    choice = Choice(Candidate("bfq", {"scheduler": "bfq", "low_latency": 0, "read_ahead_kb": 64}))
+    apply(choice, Request((device,), persist=True, root=Path(root)), lambda line: None)
+"""
+
+
+class Scene:
+    """A device with settings of its own, a tree of rules, and the CPU's slice."""
+
+    def __init__(self, device, root):
+        self.device, self.root = device, root
+        self.queue = knobs.queue_of(device)
+        self.slice = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
+        knobs.write_value(self.queue / "scheduler", "mq-deadline")
+        knobs.write_value(self.queue / "iosched/fifo_batch", "7")
+        knobs.write_value(self.queue / "read_ahead_kb", "96")
+        root.mkdir()
+        self.before = self.now()
+
+    def now(self):
+        tree = {
+            str(path.relative_to(self.root)): path.is_file()
+            and hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in self.root.rglob("*")
+        }
+        directory = applied.directory()
+        records = sorted(p.name for p in directory.iterdir()) if directory.exists() else []
+        return knobs.snapshot(self.queue), self.slice.read_text(), tree, records
+
+    def run(self, what, call="", number=0):
+        """0 if the program ended by itself."""
+        command = [sys.executable, "-c", PROGRAM, what, self.device, str(self.root)]
+        if call:
+            inject = f"inject={call}:signal=SIGKILL:when={number}"
+            strace = ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject]
+            command = [*strace, *command]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode in (0, -9, 137), done.stderr
+        return done.returncode
+
+    def recover(self):
+        state = journal.state_directory()
+        journal.prepare(state)
+        with journal.held(state, wait_s=30.0) as got:
+            assert got, "the lock is still held"
+            found = recover.settle(state)
+        assert found.failed == found.foreign == []
+
+
+@pytest.fixture
+def scene(loop, state, tmp_path, monkeypatch):
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace to kill at a system call")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    slice_file = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
+    usual = slice_file.read_text()
+    yield Scene(loop, tmp_path / "root")
+    slice_file.write_text(usual)
+
+
+def numbers():
+    return range(1, 1000) if EVERY else SOME
+
+
+@pytest.mark.parametrize("what", ["disk", "cpu"])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_killed_apply_is_undone_without_a_trace(scene, what, call):
+    for number in numbers():
+        ended = scene.run(what, call, number) == 0
+        scene.recover()
+        said = []
+        undo([], True, said.append)
+        assert not any("somebody else" in line for line in said), f"{call} {number}: {said}"
+        assert scene.now() == scene.before, f"{call} {number}"
+        if ended:
+            break
+
+
+@pytest.mark.parametrize("what", ["disk", "cpu"])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_killed_undo_is_finished_by_the_next(scene, what, call):
+    for number in numbers():
+        assert scene.run(what) == 0
+        ended = scene.run("undo", call, number) == 0
+        scene.recover()
+        said = []
+        undo([], True, said.append)
+        assert not any("somebody else" in line for line in said), f"{call} {number}: {said}"
+        assert scene.now() == scene.before, f"{call} {number}"
+        if ended:
+            break

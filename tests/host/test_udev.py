@@ -1,0 +1,60 @@
+"""`apply --persist` with a real udev daemon, in a mount and a network namespace of its own.
+
+Kernel events reach every network namespace, so the daemon acts on the real loop device; its rules
+and its state are on a tmpfs that only it sees. Where udev is not installed, SCHEDLAB_UDEVADM may
+name an unpacked one.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("udev_reboot.py")
+WAIT_S = 90
+
+
+@pytest.fixture
+def udevadm():
+    found = os.environ.get("SCHEDLAB_UDEVADM") or shutil.which(
+        "udevadm", path="/usr/bin:/bin:/usr/sbin:/sbin"
+    )
+    if found is None:
+        pytest.skip("needs udev: apt-get install udev, or SCHEDLAB_UDEVADM=PATH")
+    return found
+
+
+@pytest.fixture
+def mount_points():
+    """The two directories must be there; what is made for it goes again."""
+    made = [path for path in map(Path, ("/etc/udev", "/run/udev")) if not path.exists()]
+    for path in made:
+        path.mkdir()
+    yield
+    for path in made:
+        path.rmdir()
+
+
+def test_a_rule_acts_at_boot_loses_to_a_later_one_and_goes(loop, state, udevadm, mount_points):
+    command = ["unshare", "--mount", "--net", sys.executable, str(PROGRAM), loop, udevadm]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
+    if done.returncode and "unshare" in done.stderr:
+        pytest.skip(f"needs namespaces: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["without us"]["scheduler"] == "kyber"
+    for when in ("applied", "after a boot", "again"):
+        queue = seen[when]
+        assert (queue["scheduler"], queue["iosched/low_latency"]) == ("bfq", "0"), when
+    assert seen["status"] == "bfq (90-schedlab.rules)"
+    assert seen["with a conflict"]["scheduler"] == "mq-deadline"
+    assert any("99-conflict.rules:1 wins" in line for line in seen["warnings"])
+    assert any("60-distribution.rules:1 (kyber)" in line for line in seen["said"])
+    assert not any("does not run" in line for line in seen["said"])
+    assert seen["same queue"]
+    assert seen["same rules"]
+    assert seen["undone and booted"]["scheduler"] == "kyber"
