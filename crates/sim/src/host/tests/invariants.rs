@@ -1,0 +1,1 @@
+//! What holds for every scheduler, with random processes, devices and tunables.
