@@ -6,6 +6,8 @@
 //!
 //! Left out: zones, nested cgroups, several hardware queues, and the CPU time of all of it.
 
+mod bfq;
+mod cfq;
 mod deadline;
 mod kyber;
 mod mq_deadline;
@@ -165,6 +167,8 @@ pub const SCHEDULERS: &[SchedulerEntry] = &[
     entry("none", "from 3.13", "first come, first served", run::with::<noop::None>),
     entry("noop", "to 4.20", "first come, first served, with merges", run::with::<noop::Noop>),
     entry("deadline", "to 4.20", "by sector, unless one is late", run::with::<deadline::Deadline>),
+    entry("cfq", "to 4.20", "time slices for each process", run::with::<cfq::Cfq>),
     entry("mq-deadline", "from 4.11", "by sector, unless one is late", run::with::<mq_deadline::MqDeadline>),
     entry("kyber", "from 4.12", "tokens by latency", run::with::<kyber::Kyber>),
+    entry("bfq", "from 4.12", "shares of the service for each process", run::with::<bfq::Bfq>),
 ];

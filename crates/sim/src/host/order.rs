@@ -164,6 +164,17 @@ impl Requests {
         self.sync -= usize::from(requests[id].sync);
     }
 
+    /// `gone` became part of `into`.
+    pub(super) fn drop_joined(&mut self, requests: &mut Pool<HostRequest>, into: Id, gone: Id) {
+        if requests[gone].fifo_ns < requests[into].fifo_ns {
+            self.fifo.remove(requests, into);
+            self.fifo.insert_before(requests, into, gone);
+        }
+        self.fifo.remove(requests, gone);
+        self.sorted.remove(&requests[gone]);
+        self.sync -= usize::from(requests[gone].sync);
+    }
+
     /// The oldest, if it is late.
     pub(super) fn late(&self, requests: &Pool<HostRequest>, now_ns: u64) -> Option<Id> {
         let id = self.fifo.head()?;
