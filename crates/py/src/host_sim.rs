@@ -55,7 +55,11 @@ impl Job {
         let (name, text) = found.ok_or_else(|| SimError::Unknown {
             key: "processes",
             name: text.into(),
-            known: PRESETS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+            known: PRESETS
+                .iter()
+                .map(|(name, _)| *name)
+                .collect::<Vec<_>>()
+                .join(", "),
         })?;
         Processes::from_toml(name, text)
     }
@@ -127,7 +131,9 @@ fn packed(log: &[HostLogged]) -> Vec<u8> {
 #[pyfunction]
 pub fn host_schedulers() -> Vec<(&'static str, &'static str, &'static str)> {
     let entries = SCHEDULERS.iter();
-    entries.map(|entry| (entry.name, entry.about, entry.kernels)).collect()
+    entries
+        .map(|entry| (entry.name, entry.about, entry.kernels))
+        .collect()
 }
 
 /// The scheduler with its tunables as they were understood; an unknown one is an error.
@@ -136,14 +142,30 @@ pub fn host_scheduler_text(text: &str) -> PyResult<String> {
     Ok(Settings::parse(text).map_err(wrong)?.text())
 }
 
-type TunableRow = (&'static str, &'static str, &'static str, u64, u64, u64, &'static str);
+type TunableRow = (
+    &'static str,
+    &'static str,
+    &'static str,
+    u64,
+    u64,
+    u64,
+    &'static str,
+);
 
 /// Scheduler, name, unit, default, least, most, and what it does.
 #[pyfunction]
 pub fn host_tunables() -> Vec<TunableRow> {
     let row = |row: &schedlab_sim::host::Tunable| {
         let range = (row.default, row.min, row.max);
-        (row.scheduler, row.name, row.unit, range.0, range.1, range.2, row.about)
+        (
+            row.scheduler,
+            row.name,
+            row.unit,
+            range.0,
+            range.1,
+            range.2,
+            row.about,
+        )
     };
     TUNABLES.iter().map(row).collect()
 }

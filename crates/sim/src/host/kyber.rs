@@ -73,7 +73,11 @@ impl Domain {
 
     /// A percentile, if there are samples enough.
     fn percentile(&mut self, now_ns: u64, of_device: bool, percent: u64) -> Option<usize> {
-        let bins = if of_device { &mut self.device } else { &mut self.total };
+        let bins = if of_device {
+            &mut self.device
+        } else {
+            &mut self.total
+        };
         let samples = bins.samples();
         if samples == 0 {
             return None;
@@ -183,7 +187,9 @@ impl Scheduler for Kyber {
         domain.taken -= 1;
         let target_ns = domain.target_ns;
         domain.total.add(ctx.now_ns - request.arrival_ns, target_ns);
-        domain.device.add(ctx.now_ns - request.dispatched_ns, target_ns);
+        domain
+            .device
+            .add(ctx.now_ns - request.dispatched_ns, target_ns);
         if self.timer_ns.is_none() {
             self.timer_ns = Some(ctx.now_ns + self.timer_interval_ns);
         }

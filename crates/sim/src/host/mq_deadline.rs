@@ -48,7 +48,10 @@ pub struct MqDeadline {
 impl MqDeadline {
     fn place(&self, ctx: &Ctx, id: Id) -> (usize, usize) {
         let request = &ctx.requests[id];
-        (request.context.class.index(), usize::from(request.is_write()))
+        (
+            request.context.class.index(),
+            usize::from(request.is_write()),
+        )
     }
 
     /// The direction of the next batch in a class.

@@ -153,21 +153,51 @@ impl Default for ProcessSpec {
 impl ProcessSpec {
     fn check(&self) -> Result<(), SimError> {
         let key = |name: &str| format!("process {:?}: {name}", self.name);
-        require((1..=1024).contains(&self.count), key("count"), self.count, "1 to 1024")?;
+        require(
+            (1..=1024).contains(&self.count),
+            key("count"),
+            self.count,
+            "1 to 1024",
+        )?;
         let record = self.record.0;
         let fits = record > 0 && record % 512 == 0 && record <= 1 << 30;
-        require(fits, key("record"), self.record, "a multiple of 512 B, at most 1 GiB")?;
-        require((1..=65536).contains(&self.depth), key("depth"), self.depth, "1 to 65536")?;
+        require(
+            fits,
+            key("record"),
+            self.record,
+            "a multiple of 512 B, at most 1 GiB",
+        )?;
+        require(
+            (1..=65536).contains(&self.depth),
+            key("depth"),
+            self.depth,
+            "1 to 65536",
+        )?;
         let share = self.read_share.0;
-        require((0.0..=1.0).contains(&share), key("read_share"), share, "0 to 1")?;
+        require(
+            (0.0..=1.0).contains(&share),
+            key("read_share"),
+            share,
+            "0 to 1",
+        )?;
         let most = 10_000;
         let fits = self.weight == 0 || (1..=most).contains(&self.weight);
-        require(fits, key("weight"), self.weight, "1 to 10000, or 0 for no cgroup")?;
+        require(
+            fits,
+            key("weight"),
+            self.weight,
+            "1 to 10000, or 0 for no cgroup",
+        )?;
         let rate = self.rate_per_s.0;
         let fits = rate > 0.0 && rate <= 1e9;
         require(fits, key("rate_per_s"), rate, "above 0, at most 1e9")?;
         let writes_only = !self.background || share == 0.0;
-        require(writes_only, key("read_share"), share, "0 with background = true")?;
+        require(
+            writes_only,
+            key("read_share"),
+            share,
+            "0 with background = true",
+        )?;
         let one = self.direct || self.depth == 1;
         require(one, key("depth"), self.depth, "1 with direct = false")
     }
@@ -288,7 +318,11 @@ impl Records {
             share => self.mix.unit() < share,
         };
         let sector = self.region_sector + record * self.record_sectors;
-        (sector, self.record_sectors, if is_read { Op::Read } else { Op::Write })
+        (
+            sector,
+            self.record_sectors,
+            if is_read { Op::Read } else { Op::Write },
+        )
     }
 
     /// The sector behind the region.

@@ -107,11 +107,6 @@ impl<S: Scheduler> Queue<S> {
         self.dispatch_list.len()
     }
 
-    /// Whether nothing is under way.
-    pub(super) fn is_empty(&self) -> bool {
-        self.ctx.requests.held() == 0 && self.waiting.iter().all(VecDeque::is_empty)
-    }
-
     /// A process submits a bio into its plug list.
     pub(super) fn submit(&mut self, bio: Bio) {
         if self.merge_in_plug(&bio) || self.merge_in_scheduler(&bio) {

@@ -73,18 +73,43 @@ impl Default for HostSettings {
 
 impl HostSettings {
     fn check(&self) -> Result<(), SimError> {
-        require((1..=65536).contains(&self.tags), "tags", self.tags, "1 to 65536")?;
+        require(
+            (1..=65536).contains(&self.tags),
+            "tags",
+            self.tags,
+            "1 to 65536",
+        )?;
         let most = self.nr_requests.unwrap_or(64);
-        require((1..=65536).contains(&most), "nr_requests", most, "1 to 65536")?;
+        require(
+            (1..=65536).contains(&most),
+            "nr_requests",
+            most,
+            "1 to 65536",
+        )?;
         require(self.nomerges <= 2, "nomerges", self.nomerges, "0 to 2")?;
         let kib = self.max_sectors_kb;
-        require((4..=1 << 20).contains(&kib), "max_sectors_kb", kib, "4 to 1048576")?;
+        require(
+            (4..=1 << 20).contains(&kib),
+            "max_sectors_kb",
+            kib,
+            "4 to 1048576",
+        )?;
         let fits = [100, 250, 300, 1000].contains(&self.hz);
         require(fits, "hz", self.hz, "100, 250, 300 or 1000")?;
         let rate = self.requeue_rate.0;
-        require((0.0..=0.9).contains(&rate), "requeue_rate", rate, "0 to 0.9")?;
+        require(
+            (0.0..=0.9).contains(&rate),
+            "requeue_rate",
+            rate,
+            "0 to 0.9",
+        )?;
         let (seconds, warm_up) = (self.seconds.0, self.warm_up_seconds.0);
-        require(seconds > 0.0 && seconds <= 1e6, "seconds", seconds, "above 0, at most 1e6")?;
+        require(
+            seconds > 0.0 && seconds <= 1e6,
+            "seconds",
+            seconds,
+            "above 0, at most 1e6",
+        )?;
         let fits = (0.0..seconds).contains(&warm_up);
         require(fits, "warm_up_seconds", warm_up, "0 to less than seconds")
     }
@@ -127,7 +152,9 @@ pub fn run(
 ) -> Result<HostResult, SimError> {
     job.settings.check()?;
     let known: Vec<&str> = SCHEDULERS.iter().map(|entry| entry.name).collect();
-    let found = SCHEDULERS.iter().find(|entry| entry.name == scheduler.scheduler);
+    let found = SCHEDULERS
+        .iter()
+        .find(|entry| entry.name == scheduler.scheduler);
     let entry = found.ok_or_else(|| SimError::Unknown {
         key: "scheduler",
         name: scheduler.scheduler.clone(),
@@ -256,7 +283,11 @@ impl<'a, S: Scheduler> Running<'a, S> {
                 is_syncing: false,
             })
         };
-        let processes = specs.into_iter().enumerate().map(process).collect::<Result<_, _>>()?;
+        let processes = specs
+            .into_iter()
+            .enumerate()
+            .map(process)
+            .collect::<Result<_, _>>()?;
         let ctx = Ctx {
             now_ns: 0,
             device: facts,
@@ -323,7 +354,10 @@ impl<'a, S: Scheduler> Running<'a, S> {
                 return Err(SimError::Stopped);
             }
             let device_ns = self.device.next_time_ns().unwrap_or(u64::MAX);
-            let event_ns = self.events.peek().map_or(u64::MAX, |Reverse(entry)| entry.0);
+            let event_ns = self
+                .events
+                .peek()
+                .map_or(u64::MAX, |Reverse(entry)| entry.0);
             let timer_ns = self.queue.scheduler.next_timer().unwrap_or(u64::MAX);
             let now_ns = device_ns.min(event_ns).min(timer_ns);
             if now_ns > self.end_ns {
@@ -564,13 +598,22 @@ impl<'a, S: Scheduler> Running<'a, S> {
             _ => Op::Read,
         };
         let name = record.device.to_string();
-        let found = self.processes.iter().position(|process| process.spec.name == name);
+        let found = self
+            .processes
+            .iter()
+            .position(|process| process.spec.name == name);
         let index = found.unwrap_or(0) as u32;
         let context = self.processes[index as usize].context;
         let first = request.offset.0 / 512;
         let end = (request.offset.0 + request.length.0).div_ceil(512);
         if end > first {
-            self.send(index, context, (op, true), (first, end - first), Purpose::Own);
+            self.send(
+                index,
+                context,
+                (op, true),
+                (first, end - first),
+                Purpose::Own,
+            );
             self.queue.unplug(index);
         }
         if let Some(next) = self.job.trace.get(self.traced) {
@@ -582,7 +625,11 @@ impl<'a, S: Scheduler> Running<'a, S> {
     fn finish(mut self, scheduler: &Settings) -> HostResult {
         let last_ns = self.queue.ctx.now_ns;
         // A trace ends with its last request, not with the time that was allowed for it.
-        let until_ns = if self.job.trace.is_empty() { self.end_ns } else { last_ns };
+        let until_ns = if self.job.trace.is_empty() {
+            self.end_ns
+        } else {
+            last_ns
+        };
         self.queue.account_depth();
         let seconds = (until_ns.saturating_sub(self.warm_ns) as f64 / 1e9).max(1e-9);
         let mut total = Tally::default();

@@ -95,11 +95,6 @@ impl Sorted {
         let behind = self.successor(request.key())?;
         (requests[behind].sector == request.end()).then_some((id, behind))
     }
-
-    /// All, lowest first.
-    pub fn iter(&self) -> impl Iterator<Item = Id> + '_ {
-        self.0.values().copied()
-    }
 }
 
 /// Requests in the order of insertion; the links are in the requests.

@@ -114,7 +114,11 @@ impl Settings {
             scheduler: scheduler.into(),
             values: BTreeMap::new(),
         };
-        for part in rest.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        for part in rest
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+        {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             let number = value.trim().parse();
             let number = number.map_err(|_| {
@@ -127,7 +131,11 @@ impl Settings {
 
     /// Changes one tunable.
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), SimError> {
-        let own = || TUNABLES.iter().filter(|row| row.scheduler == self.scheduler);
+        let own = || {
+            TUNABLES
+                .iter()
+                .filter(|row| row.scheduler == self.scheduler)
+        };
         let Some(row) = own().find(|row| row.name == name) else {
             let known: Vec<&str> = own().map(|row| row.name).collect();
             return Err(SimError::Unknown {
@@ -170,7 +178,11 @@ impl Settings {
         }
         let mut rows = TUNABLES.iter();
         let row = rows.find(|row| row.scheduler == self.scheduler && row.name == name);
-        debug_assert!(row.is_some(), "{name} stands in no row of {}", self.scheduler);
+        debug_assert!(
+            row.is_some(),
+            "{name} stands in no row of {}",
+            self.scheduler
+        );
         row.map_or(0, |row| row.default)
     }
 
@@ -189,7 +201,10 @@ impl Settings {
         let mut parts: Vec<String> = Vec::new();
         for (name, value) in &self.values {
             // Written once, in ms where that says it all.
-            let whole = self.values.get("slice_idle_us").is_none_or(|us| us % 1000 == 0);
+            let whole = self
+                .values
+                .get("slice_idle_us")
+                .is_none_or(|us| us % 1000 == 0);
             if (name == "slice_idle_us" && whole) || (name == "slice_idle" && !whole) {
                 continue;
             }
@@ -205,5 +220,7 @@ impl Settings {
 /// So many ms in whole ticks of `hz`, in ns.
 pub fn ticks_ns(ms: u64, hz: u64) -> u64 {
     let tick_ns = 1_000_000_000 / hz;
-    ms.saturating_mul(1_000_000).div_ceil(tick_ns).saturating_mul(tick_ns)
+    ms.saturating_mul(1_000_000)
+        .div_ceil(tick_ns)
+        .saturating_mul(tick_ns)
 }

@@ -22,17 +22,13 @@ impl Bfq {
         varied || self.busy.iter().filter(|busy| **busy > 0).count() > 1
     }
 
-    fn idling_boosts(&self, id: u32) -> bool {
+    /// Whether waiting makes the device faster and takes nothing from a raised queue.
+    pub(super) fn idling_boosts(&self, id: u32) -> bool {
         let queue = &self.queues[id as usize];
         let flows = !queue.is_seeky() && queue.io_bound && queue.short_think;
         let alone = self.rotational && self.hardware.is_known_without();
         let boosts = alone || ((self.rotational || !self.hardware.queues()) && flows);
         boosts && self.raised_busy == 0
-    }
-
-    /// The same where a process just arrives: may its queue be left alone.
-    pub(super) fn gains_alone(&self, id: u32) -> bool {
-        self.idling_boosts(id)
     }
 
     pub(super) fn is_better_to_idle(&self, id: u32) -> bool {
@@ -78,7 +74,11 @@ impl Bfq {
         if !queue.is_sync {
             return (false, 0);
         }
-        let until_ns = if while_waiting { self.idling_since_ns } else { ctx.now_ns };
+        let until_ns = if while_waiting {
+            self.idling_since_ns
+        } else {
+            ctx.now_ns
+        };
         let time_ns = until_ns.saturating_sub(self.slot_start_ns);
         let seeky = queue.is_seeky();
         if time_ns < MS {
@@ -98,6 +98,7 @@ impl Bfq {
         let seeky_before = self.queues[id as usize].is_seeky();
         if self.queues[id as usize].is_sync && self.queues[id as usize].requests.is_empty() {
             self.note_waker(ctx, id);
+            self.prepare_injection(ctx, id);
         }
         let queue = &mut self.queues[id as usize];
         if queue.is_sync && !queue.is_busy || (is_serving && queue.waits) {

@@ -1,22 +1,29 @@
 //! Injection: requests of others that are sent while the queue in service is waited for, as many
 //! as do not make its own later.
 
-use super::super::{Ctx, HostRequest};
+use super::super::{Ctx, Id};
 use super::{Bfq, MS};
 
-/// The limit is found again so often.
+/// The limit is found again so long after it was last lowered,
 const RESET_NS: u64 = 1000 * MS;
+/// and not measured for so long.
+const PAUSE_NS: u64 = 10 * MS;
 /// A queue that gets a request so soon after another's completion was woken by it.
 const WOKEN_NS: u64 = 4 * MS;
 /// After so many times it is sure.
 const WAKE_UPS: u32 = 3;
 
-/// What was completed last.
+/// The measurement that goes on, and what was completed last.
 #[derive(Debug, Default)]
 pub(super) struct Injection {
     last: Option<(u32, u64)>,
-    /// Requests of others in the device since the queue in service was without its own.
-    others_in_flight: usize,
+    /// The queue in service got its first request again at this time.
+    occupied_ns: u64,
+    /// Its next dispatch is the one to measure.
+    waits_for_dispatch: bool,
+    measured: Option<Id>,
+    /// Others were served meanwhile.
+    injected: bool,
 }
 
 impl Bfq {
@@ -25,26 +32,33 @@ impl Bfq {
         if !self.injects {
             return None;
         }
-        let queue = &mut self.queues[id as usize];
-        if ctx.now_ns > queue.inject_since_ns + RESET_NS {
-            queue.inject_limit = usize::from(!queue.short_think);
-            queue.inject_base_ns = 0;
-            queue.inject_since_ns = ctx.now_ns;
-        }
         let queue = &self.queues[id as usize];
-        // A wait without anything of its own in flight costs it nothing while its process sleeps
-        // on somebody else.
-        let asleep = queue.waits && queue.in_flight == 0;
-        if let Some(waker) = queue.waker.filter(|waker| asleep && self.may_inject(ctx, *waker)) {
+        if let Some(waker) = queue.waker.filter(|waker| self.may_inject(ctx, *waker)) {
             return Some(waker);
         }
-        if self.in_flight >= queue.inject_limit {
+        let woken = queue.woken.filter(|woken| self.may_inject(ctx, *woken));
+        if woken.is_some() {
+            return woken;
+        }
+        let urgent = queue.is_raised() && self.raised_busy <= 1 && queue.short_think;
+        if self.idling_boosts(id) || urgent {
             return None;
         }
-        let others = 0..self.queues.len() as u32;
-        let found = others.filter(|other| *other != id && self.may_inject(ctx, *other));
-        // Async requests first: nobody waits for them.
-        found.min_by_key(|other| self.queues[*other as usize].is_sync)
+        let waited_long = ctx.now_ns >= self.idling_since_ns + self.slice_idle_ns;
+        let mut limit = queue.inject_limit;
+        if limit == 0 && queue.inject_base_ns == 0 && queue.waits && waited_long {
+            limit = 1;
+        }
+        if self.in_flight >= limit {
+            return None;
+        }
+        let any = !queue.is_raised() || !queue.short_think;
+        let found = self.active_list.iter().copied().find(|other| {
+            let fits = any || self.queues[*other as usize].is_raised();
+            *other != id && fits && self.may_inject(ctx, *other)
+        });
+        self.injection.injected |= found.is_some();
+        found
     }
 
     fn may_inject(&self, ctx: &Ctx, other: u32) -> bool {
@@ -52,46 +66,68 @@ impl Bfq {
         let Some(next) = queue.requests.next else {
             return false;
         };
-        let in_service = self.in_service == Some(other);
-        let room = self.charge(ctx, other, next) <= queue.budget_left();
-        queue.is_busy && !in_service && room
+        queue.is_busy && self.charge(ctx, other, next) <= queue.budget_left()
     }
 
-    pub(super) fn injected_from(&mut self, _id: u32) {
-        self.injection.others_in_flight += 1;
-        if let Some(serving) = self.in_service {
-            self.queues[serving as usize].injected = true;
-        }
-    }
-
-    /// Does the injected work make the queue's own requests slower?
-    pub(super) fn completed_for_injection(&mut self, ctx: &Ctx, id: u32, request: &HostRequest) {
-        self.injection.last = Some((id, ctx.now_ns));
-        let time_ns = ctx.now_ns - request.dispatched_ns;
-        let most = self.in_flight + 1;
+    /// A queue that was empty gets a request: the limit may be due, and a measurement begins.
+    pub(super) fn prepare_injection(&mut self, ctx: &Ctx, id: u32) {
+        let in_flight = self.in_flight;
+        let serving = self.in_service == Some(id);
         let queue = &mut self.queues[id as usize];
-        if !queue.is_sync || self.in_service != Some(id) {
-            return;
+        if ctx.now_ns >= queue.inject_since_ns + RESET_NS {
+            queue.inject_base_ns = 0;
+            queue.inject_limit = usize::from(!queue.short_think);
+            queue.inject_since_ns = ctx.now_ns;
+            self.injection.measured = None;
         }
-        if !queue.injected {
-            if self.in_flight == 0 {
-                let base_ns = queue.inject_base_ns;
-                if base_ns == 0 || time_ns < base_ns {
-                    queue.inject_base_ns = time_ns;
-                    queue.inject_limit = queue.inject_limit.max(1);
-                }
+        let queue = &self.queues[id as usize];
+        let mixed = queue.inject_base_ns > 0 && self.injection.injected;
+        let settled = ctx.now_ns >= queue.inject_since_ns + PAUSE_NS;
+        if serving && settled && (in_flight == 0 || mixed) {
+            self.injection.occupied_ns = ctx.now_ns;
+            self.injection.waits_for_dispatch = true;
+            if in_flight == 0 {
+                self.injection.injected = false;
             }
+        }
+    }
+
+    /// A request of the queue in service goes to the device.
+    pub(super) fn note_dispatch(&mut self, request: Id) {
+        if std::mem::take(&mut self.injection.waits_for_dispatch) {
+            self.injection.measured = Some(request);
+        }
+    }
+
+    /// A completion: did what was injected make the queue's own request later?
+    pub(super) fn completed_for_injection(&mut self, ctx: &Ctx, id: u32, request: Id) {
+        self.injection.last = Some((id, ctx.now_ns));
+        if self.injection.measured != Some(request) {
             return;
         }
-        queue.injected = false;
-        if queue.inject_base_ns == 0 {
-            return;
+        let time_ns = ctx.now_ns - self.injection.occupied_ns;
+        let (alone, injected) = (self.in_flight == 1, self.injection.injected);
+        let most = self.hardware.most();
+        let queue = &mut self.queues[id as usize];
+        let base_ns = queue.inject_base_ns;
+        if base_ns > 0 && injected {
+            if time_ns >= base_ns * 3 / 2 && queue.inject_limit > 0 {
+                queue.inject_limit -= 1;
+                queue.inject_since_ns = ctx.now_ns;
+            } else if time_ns < base_ns * 3 / 2 && queue.inject_limit <= most {
+                queue.inject_limit += 1;
+            }
         }
-        if time_ns > queue.inject_base_ns * 3 / 2 {
-            queue.inject_limit = queue.inject_limit.saturating_sub(1);
-        } else if queue.inject_limit < most {
-            queue.inject_limit += 1;
+        if (base_ns == 0 && alone) || time_ns < base_ns {
+            if base_ns == 0 {
+                queue.inject_limit = queue.inject_limit.max(1);
+            }
+            queue.inject_base_ns = time_ns;
+        } else if !injected && alone {
+            queue.inject_base_ns = time_ns;
         }
+        self.injection.measured = None;
+        self.injection.injected = false;
     }
 
     /// A queue was empty and has a request: who woke its process?
@@ -99,8 +135,11 @@ impl Bfq {
         let Some((last, at_ns)) = self.injection.last else {
             return;
         };
-        let short = self.queues[id as usize].short_think;
-        if last == id || short || ctx.now_ns > at_ns + WOKEN_NS {
+        let queue = &self.queues[id as usize];
+        let own = self
+            .in_service
+            .is_some_and(|serving| self.queues[serving as usize].in_flight > 0);
+        if last == id || queue.short_think || own || ctx.now_ns > at_ns + WOKEN_NS {
             return;
         }
         let queue = &mut self.queues[id as usize];
@@ -111,6 +150,7 @@ impl Bfq {
         queue.tentative_waker = Some((last, times));
         if times >= WAKE_UPS {
             queue.waker = Some(last);
+            self.queues[last as usize].woken = Some(id);
         }
     }
 }

@@ -41,7 +41,10 @@ impl Bfq {
     }
 
     fn are_alike(&self, a: u32, b: u32) -> bool {
-        let (a, b) = (self.queues[a as usize].context, self.queues[b as usize].context);
+        let (a, b) = (
+            self.queues[a as usize].context,
+            self.queues[b as usize].context,
+        );
         (a.class, a.level, a.weight) == (b.class, b.level, b.weight)
     }
 
@@ -56,14 +59,16 @@ impl Bfq {
             if !queue.just_created && ctx.now_ns > queue.created_ns + LATER_NS {
                 self.queues[id as usize].stable_with = None;
                 let other = self.settled(other);
-                if other != id && !self.gains_alone(id) {
+                if other != id && !self.idling_boosts(id) {
                     return self.merge(id, other, true);
                 }
                 return id;
             }
         }
         let queue = &self.queues[id as usize];
-        let late = queue.first_service_ns.is_some_and(|first| ctx.now_ns > first + EARLY_NS);
+        let late = queue
+            .first_service_ns
+            .is_some_and(|first| ctx.now_ns > first + EARLY_NS);
         if late || !self.merges_queues || !may_cooperate(queue) {
             return id;
         }

@@ -41,6 +41,8 @@ pub struct Bfq {
     /// Weights of busy queues that are not raised, and how many have each.
     weights: BTreeMap<u64, usize>,
     busy: [usize; 3],
+    /// Busy queues in the order in which they became so.
+    active_list: Vec<u32>,
     raised_busy: usize,
     queued: usize,
     in_flight: usize,
@@ -82,7 +84,8 @@ impl Bfq {
             *slot = self.queues.len() as u32;
             let id = *slot;
             let most = self.rate.max_budget();
-            self.queues.push(Queue::new(context, sync, ctx.now_ns, most));
+            self.queues
+                .push(Queue::new(context, sync, ctx.now_ns, most));
             if sync {
                 self.created(ctx, id);
             }
@@ -151,6 +154,7 @@ impl Bfq {
         let queue = &mut self.queues[id as usize];
         queue.is_busy = true;
         self.busy[class] += 1;
+        self.active_list.push(id);
         self.raised_busy += usize::from(queue.is_raised());
         self.count_weight(id);
     }
@@ -160,6 +164,7 @@ impl Bfq {
         let queue = &mut self.queues[id as usize];
         queue.is_busy = false;
         self.busy[class] -= 1;
+        self.active_list.retain(|other| *other != id);
         self.raised_busy -= usize::from(queue.is_raised());
         if queue.in_flight == 0 {
             self.uncount_weight(id);
@@ -244,8 +249,13 @@ impl Bfq {
     fn wake(&mut self, ctx: &Ctx, id: u32) {
         let in_time_until = 3 * self.slice_idle_ns;
         let queue = &self.queues[id as usize];
-        let arrived_in_time = queue.last_end_ns.is_some_and(|end| ctx.now_ns <= end + in_time_until);
-        let charge = queue.requests.next.map_or(0, |next| self.charge(ctx, id, next));
+        let arrived_in_time = queue
+            .last_end_ns
+            .is_some_and(|end| ctx.now_ns <= end + in_time_until);
+        let charge = queue
+            .requests
+            .next
+            .map_or(0, |next| self.charge(ctx, id, next));
         let queue = &mut self.queues[id as usize];
         let preempts = queue.was_waiting && arrived_in_time && queue.budget_left() > 0;
         let in_time = queue.was_waiting && arrived_in_time;
@@ -315,7 +325,9 @@ impl Bfq {
 
     fn is_timed_out(&self, ctx: &Ctx, id: u32) -> bool {
         let queue = &self.queues[id as usize];
-        queue.timeout_ns.is_some_and(|timeout_ns| ctx.now_ns >= timeout_ns)
+        queue
+            .timeout_ns
+            .is_some_and(|timeout_ns| ctx.now_ns >= timeout_ns)
     }
 
     fn may_expire_for_timeout(&self, ctx: &Ctx, id: u32) -> bool {
@@ -384,20 +396,24 @@ impl Bfq {
         queue.backlogged_service += charge;
         let sectors = u64::from(ctx.requests[request].sectors);
         let sector = ctx.requests[request].sector;
-        self.rate.dispatched(ctx.now_ns, (sector, sectors), self.in_flight, self.last_position);
+        self.rate.dispatched(
+            ctx.now_ns,
+            (sector, sectors),
+            self.in_flight,
+            self.last_position,
+        );
         self.remove(ctx, id, request);
         let queue = &mut self.queues[id as usize];
         queue.in_flight += 1;
         self.in_flight += 1;
         self.last_position = ctx.requests[request].end();
         if self.in_service == Some(id) {
+            self.note_dispatch(request);
             self.update_raising(ctx, id);
             let is_idle = self.queues[id as usize].context.class == Class::Idle;
             if is_idle && self.busy_queues() > 1 {
                 self.expire(ctx, id, false, Reason::Exhausted);
             }
-        } else {
-            self.injected_from(id);
         }
         Some(request)
     }
@@ -423,6 +439,7 @@ impl Scheduler for Bfq {
             in_service: None,
             weights: BTreeMap::new(),
             busy: [0; 3],
+            active_list: Vec::new(),
             raised_busy: 0,
             queued: 0,
             in_flight: 0,
@@ -441,7 +458,11 @@ impl Scheduler for Bfq {
                 settings.ms_as_ns("fifo_expire_async"),
                 settings.ms_as_ns("fifo_expire_sync"),
             ],
-            slice_idle_ns: if strict { slice_idle_ns.max(8 * MS) } else { slice_idle_ns },
+            slice_idle_ns: if strict {
+                slice_idle_ns.max(8 * MS)
+            } else {
+                slice_idle_ns
+            },
             timeout_ns,
             strict,
             low_latency: settings.get("low_latency") == 1,
@@ -498,6 +519,7 @@ impl Scheduler for Bfq {
 
     fn completed(&mut self, ctx: &mut Ctx, id: Id) {
         let place = ctx.requests[id].queue;
+        self.completed_for_injection(ctx, place, id);
         self.update_hardware_queue();
         self.rate.completed(ctx.now_ns);
         self.in_flight -= 1;
@@ -513,7 +535,6 @@ impl Scheduler for Bfq {
             let next_ns = self.soft_realtime_next(ctx, place);
             self.queues[place as usize].soft_next_ns = Some(next_ns);
         }
-        self.completed_for_injection(ctx, place, &ctx.requests[id]);
         if self.in_service != Some(place) {
             return;
         }

@@ -1,7 +1,5 @@
 //! One queue of bfq: the requests of a process, its place in the fair queue, its history.
 
-use std::collections::VecDeque;
-
 use super::super::order::{Requests, Seeks, ThinkTime};
 use super::super::request::{Class, IoContext};
 
@@ -94,11 +92,9 @@ pub(super) struct Queue {
     pub(super) inject_limit: usize,
     pub(super) inject_base_ns: u64,
     pub(super) inject_since_ns: u64,
-    pub(super) injected: bool,
-    pub(super) own_since_ns: Option<u64>,
     pub(super) waker: Option<u32>,
     pub(super) tentative_waker: Option<(u32, u32)>,
-    pub(super) woken: VecDeque<u32>,
+    pub(super) woken: Option<u32>,
 }
 
 impl Queue {
@@ -145,14 +141,12 @@ impl Queue {
             stable_with: None,
             is_shared: false,
             is_stable: false,
-            inject_limit: 1,
+            inject_limit: 0,
             inject_base_ns: 0,
             inject_since_ns: now_ns,
-            injected: false,
-            own_since_ns: None,
             waker: None,
             tentative_waker: None,
-            woken: VecDeque::new(),
+            woken: None,
         }
     }
 

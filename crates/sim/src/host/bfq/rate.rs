@@ -27,6 +27,11 @@ impl HardwareQueue {
         self.known.unwrap_or(true)
     }
 
+    /// The most requests that were in it of late.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
     pub(super) fn is_known_without(&self) -> bool {
         self.known == Some(false)
     }
@@ -79,7 +84,11 @@ pub(super) struct PeakRate {
 
 impl PeakRate {
     pub(super) fn new(rotational: bool, user_budget: u64, timeout_ns: u64) -> Self {
-        let (reference, duration_ms) = if rotational { (14_000, 7000) } else { (33_000, 2500) };
+        let (reference, duration_ms) = if rotational {
+            (14_000, 7000)
+        } else {
+            (33_000, 2500)
+        };
         PeakRate {
             rate: reference * 2 / 3,
             duration: reference * duration_ms,

@@ -40,10 +40,16 @@ fn service_goes_by_weight_and_no_queue_runs_ahead() {
         }
         bench.complete(id);
     }
-    let order: String = slots[..8].iter().map(|(queue, _)| ["A", "B"][*queue as usize]).collect();
+    let order: String = slots[..8]
+        .iter()
+        .map(|(queue, _)| ["A", "B"][*queue as usize])
+        .collect();
     assert_eq!(order, "BABABBAB");
     let sectors: Vec<u64> = slots[..8].iter().map(|(_, sectors)| *sectors).collect();
-    assert_eq!(sectors, [10920, 10920, 16384, 16384, 16384, 16384, 16384, 16384]);
+    assert_eq!(
+        sectors,
+        [10920, 10920, 16384, 16384, 16384, 16384, 16384, 16384]
+    );
 }
 
 #[test]
@@ -97,7 +103,10 @@ fn virtual_time_never_goes_back() {
     let mut last = 0;
     for round in 0..3000_u64 {
         bench.ctx.now_ns += 700_000 * (round % 9);
-        bench.add_as(&format!("R{}", round * 7919 % 1_000_000), context((round % 7) as u32));
+        bench.add_as(
+            &format!("R{}", round * 7919 % 1_000_000),
+            context((round % 7) as u32),
+        );
         if round % 3 == 0 {
             if let Some(timer_ns) = bench.scheduler.next_timer() {
                 if timer_ns <= bench.ctx.now_ns {

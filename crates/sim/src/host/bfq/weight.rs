@@ -28,7 +28,9 @@ impl Bfq {
     /// A queue's first request: is it part of a burst?
     fn note_burst(&mut self, ctx: &Ctx, id: u32) {
         let bursts = &mut self.bursts;
-        let near = bursts.last_ns.is_some_and(|last_ns| ctx.now_ns <= last_ns + BURST_NS);
+        let near = bursts
+            .last_ns
+            .is_some_and(|last_ns| ctx.now_ns <= last_ns + BURST_NS);
         bursts.last_ns = Some(ctx.now_ns);
         if !near {
             bursts.is_large = false;
@@ -70,7 +72,9 @@ impl Bfq {
             && common
             && queue.in_flight == 0
             && queue.seeks.count() < 32
-            && queue.soft_next_ns.is_some_and(|next_ns| ctx.now_ns > next_ns);
+            && queue
+                .soft_next_ns
+                .is_some_and(|next_ns| ctx.now_ns > next_ns);
         if !queue.is_raised() {
             if interactive {
                 queue.raised = Raised::Interactive;
@@ -109,10 +113,15 @@ impl Bfq {
             return;
         }
         let over = ctx.now_ns > queue.raised_ns + queue.raised_for_ns;
-        let goes_back = queue.interactive_since_ns.filter(|ns| ctx.now_ns <= ns + duration_ns);
-        let served_out =
-            queue.raised == Raised::Interactive && queue.raised_service > SERVICE_MOST;
-        match (queue.in_large_burst || over || served_out, queue.raised, goes_back) {
+        let goes_back = queue
+            .interactive_since_ns
+            .filter(|ns| ctx.now_ns <= ns + duration_ns);
+        let served_out = queue.raised == Raised::Interactive && queue.raised_service > SERVICE_MOST;
+        match (
+            queue.in_large_burst || over || served_out,
+            queue.raised,
+            goes_back,
+        ) {
             (true, Raised::SoftRealtime, Some(since_ns)) if !queue.in_large_burst => {
                 queue.raised = Raised::Interactive;
                 queue.raised_ns = since_ns;

@@ -42,7 +42,11 @@ impl Tree {
     pub(super) fn activate(&mut self, queues: &mut [Queue], id: u32, in_time: bool) {
         let queue = &mut queues[id as usize];
         let back_shifted = in_time && self.time > queue.finish;
-        let least = if back_shifted { queue.finish } else { self.time };
+        let least = if back_shifted {
+            queue.finish
+        } else {
+            self.time
+        };
         if queue.standing == Standing::Idle {
             drop_from(&mut self.idle, id);
             queue.start = least.max(queue.finish);

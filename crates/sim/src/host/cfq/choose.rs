@@ -33,7 +33,9 @@ impl Cfq {
             return target_ns;
         }
         let is_busy = |group: u32| {
-            self.busy.iter().any(|id| self.queues[*id as usize].group == group)
+            self.busy
+                .iter()
+                .any(|id| self.queues[*id as usize].group == group)
         };
         let groups = 0..self.groups.len() as u32;
         let busy = groups.filter(|other| *other == group || is_busy(*other));
@@ -59,7 +61,10 @@ impl Cfq {
         let by_requests = self.tuning.slice_idle_ns == 0 && self.hw_tag == Some(true);
         let used = match by_requests {
             true => queue.slice_dispatched * MS,
-            false => ctx.now_ns.saturating_sub(queue.active_since_ns).max(MS / 1000),
+            false => ctx
+                .now_ns
+                .saturating_sub(queue.active_since_ns)
+                .max(MS / 1000),
         };
         let group = &mut self.groups[queue.group as usize];
         group.time += used * 500 / group.weight;
@@ -72,7 +77,9 @@ impl Cfq {
         };
         let (_, group) = self.busy.iter().map(time).min()?;
         let classes = CLASSES.into_iter();
-        let class = classes.into_iter().find(|class| self.busy_of(group, *class) > 0)?;
+        let class = classes
+            .into_iter()
+            .find(|class| self.busy_of(group, *class) > 0)?;
         let (old_group, old_class, old_kind) = self.serving;
         let stays = (group, class) == (old_group, old_class)
             && ctx.now_ns <= self.serving_until_ns

@@ -131,13 +131,17 @@ impl Cfq {
     }
 
     fn slice_used(&self, ctx: &Ctx, id: u32) -> bool {
-        self.queues[id as usize].slice_end_ns.is_some_and(|end_ns| ctx.now_ns > end_ns)
+        self.queues[id as usize]
+            .slice_end_ns
+            .is_some_and(|end_ns| ctx.now_ns > end_ns)
     }
 
     fn slice_used_soon(&self, ctx: &Ctx, id: u32) -> bool {
         let queue = &self.queues[id as usize];
         let more_ns = self.tuning.slice_idle_ns * queue.in_flight as u64;
-        queue.slice_end_ns.is_none_or(|end_ns| ctx.now_ns + more_ns > end_ns)
+        queue
+            .slice_end_ns
+            .is_none_or(|end_ns| ctx.now_ns + more_ns > end_ns)
     }
 
     /// Slice by priority alone.
@@ -171,7 +175,9 @@ impl Cfq {
         let now = ctx.now_ns as i64;
         let (group, class) = (queue.group, queue.context.class);
         let others = self.busy.iter().filter(|other| **other != id);
-        let of_group = others.clone().filter(|id| self.queues[**id as usize].group == group);
+        let of_group = others
+            .clone()
+            .filter(|id| self.queues[**id as usize].group == group);
         let nr = of_group.count() as u64;
         let key = if front {
             let first = others.map(|other| self.queues[*other as usize].key).min();
@@ -302,17 +308,28 @@ impl Cfq {
             if is_idle_class {
                 return false;
             }
-            let sync = self.busy.iter().filter(|id| self.queues[**id as usize].is_sync);
+            let sync = self
+                .busy
+                .iter()
+                .filter(|id| self.queues[**id as usize].is_sync);
             let only = self.busy.len() == 1 || (queue.is_sync && sync.count() == 1);
             if !only && self.slice_used_soon(ctx, id) {
                 return false;
             }
-            most = if only { usize::MAX } else { self.tuning.quantum };
+            most = if only {
+                usize::MAX
+            } else {
+                self.tuning.quantum
+            };
         }
         if !queue.is_sync && self.tuning.low_latency {
             let since_ns = (ctx.now_ns + SECOND_NS).saturating_sub(self.last_delayed_sync_ns);
             let depth = (since_ns / self.tuning.slice_ns[1]) as usize;
-            let depth = if depth == 0 && queue.in_flight == 0 { 1 } else { depth };
+            let depth = if depth == 0 && queue.in_flight == 0 {
+                1
+            } else {
+                depth
+            };
             most = most.min(depth);
         }
         queue.in_flight < most
@@ -323,7 +340,10 @@ impl Cfq {
         let mut request = queue.requests.next?;
         if !queue.fifo_checked {
             queue.fifo_checked = true;
-            request = queue.requests.late(&ctx.requests, ctx.now_ns).unwrap_or(request);
+            request = queue
+                .requests
+                .late(&ctx.requests, ctx.now_ns)
+                .unwrap_or(request);
         }
         queue.requests.take(&mut ctx.requests, request, &self.back);
         if queue.requests.next.is_none() {
@@ -368,9 +388,10 @@ impl Cfq {
             return;
         }
         let queue = &self.queues[id as usize];
-        let group_busy = self.busy.iter().filter(|other| {
-            self.queues[**other as usize].group == queue.group
-        });
+        let group_busy = self
+            .busy
+            .iter()
+            .filter(|other| self.queues[**other as usize].group == queue.group);
         let wait_ns = if self.should_idle(id) {
             self.tuning.slice_idle_ns
         } else if group_busy.count() == 1 && queue.group != 0 && self.tuning.group_idle_ns > 0 {
@@ -378,7 +399,9 @@ impl Cfq {
         } else {
             return;
         };
-        let left_ns = queue.slice_end_ns.map_or(u64::MAX, |end_ns| end_ns.saturating_sub(ctx.now_ns));
+        let left_ns = queue
+            .slice_end_ns
+            .map_or(u64::MAX, |end_ns| end_ns.saturating_sub(ctx.now_ns));
         if queue.think.is_valid() && queue.think.mean_ns > left_ns {
             return;
         }

@@ -59,7 +59,10 @@ impl Stepped for Serial {
             completions.push(Completion { tag, at_ns });
             now_ns = at_ns;
         }
-        self.serving = self.waiting.pop_front().map(|tag| (now_ns + self.service_ns, tag));
+        self.serving = self
+            .waiting
+            .pop_front()
+            .map(|tag| (now_ns + self.service_ns, tag));
     }
 }
 
@@ -147,7 +150,7 @@ proptest! {
     fn the_same_seed_gives_the_same_bits(seed in 0_u64..1 << 40) {
         for entry in SCHEDULERS {
             let settings = Settings::parse(entry.name).unwrap();
-            let mut once = || {
+            let once = || {
                 let job = job(seed, 4, random_trace(seed, 200));
                 run(&settings, &job, &mut Serial::new(MS), &Stop::default()).unwrap()
             };
@@ -276,7 +279,11 @@ fn within_bounds<S: Scheduler>(text: &str, seed: u64, batch: u64) -> Result<(), 
         // More than is served, for a while.
         let count = if round % 300 < 150 { 2 } else { 0 };
         for _ in 0..count {
-            let text = format!("{}{}", ['R', 'W'][usize::from(rng.below(4) == 0)], rng.below(1 << 24));
+            let text = format!(
+                "{}{}",
+                ['R', 'W'][usize::from(rng.below(4) == 0)],
+                rng.below(1 << 24)
+            );
             let id = bench.add_as(&text, context(0));
             inserted.insert(id, bench.ctx.now_ns);
         }
@@ -343,7 +350,12 @@ fn tunables_are_those_of_the_table_and_no_others() {
             assert!(settings.set(row.name, row.max + 1).is_err());
         }
     }
-    for wrong in ["noop:quantum=1", "bfq:slice_sync=1", "deadline:read_expire=x", "elevator"] {
+    for wrong in [
+        "noop:quantum=1",
+        "bfq:slice_sync=1",
+        "deadline:read_expire=x",
+        "elevator",
+    ] {
         assert!(Settings::parse(wrong).is_err(), "{wrong}");
     }
     let settings = Settings::parse("bfq:slice_idle=0,low_latency=0").unwrap();

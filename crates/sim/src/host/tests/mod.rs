@@ -72,7 +72,11 @@ impl<S: Scheduler> Bench<S> {
 
     pub(super) fn text(&self, id: Id) -> String {
         let request = &self.ctx.requests[id];
-        format!("{}{}", if request.is_write() { 'W' } else { 'R' }, request.sector)
+        format!(
+            "{}{}",
+            if request.is_write() { 'W' } else { 'R' },
+            request.sector
+        )
     }
 
     /// Everything, one after another, each completed before the next.
@@ -96,7 +100,11 @@ pub(super) fn context(owner: u32) -> IoContext {
 }
 
 pub(super) fn bio(text: &str, context: IoContext) -> Bio {
-    let op = if text.starts_with('W') { Op::Write } else { Op::Read };
+    let op = if text.starts_with('W') {
+        Op::Write
+    } else {
+        Op::Read
+    };
     Bio {
         process: context.owner,
         io: 0,
