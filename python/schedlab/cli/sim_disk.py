@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schedlab.cli.sim.options import device_options, json_option, trace_options, warn
+from schedlab.cli.sim.scheduled import scheduler_options
 from schedlab.errors import SpecError
 from schedlab.spec import SCHEMA_VERSION
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--log", type=click.Path(path_type=Path), help="Every request to FILE.csv or .arrow.")
 @click.option("--out", type=click.Path(path_type=Path), help="Result folder with verdict, report.")
 @json_option
+@scheduler_options()
 def disk(
     imported: str | None,
     policy: str,

@@ -1,6 +1,6 @@
 //! What a run of the host's queue gives.
 
-use schedlab_model::Histogram;
+use schedlab_model::{Bin, Histogram};
 use serde::Serialize;
 
 use super::request::{HostRequest, Op};
@@ -26,6 +26,8 @@ pub struct ProcessResult {
     pub latency_ns_p99: Option<u64>,
     /// The longest.
     pub latency_ns_max: u64,
+    /// The latencies.
+    pub latency_bins: Vec<Bin>,
 }
 
 /// What the device saw.
@@ -132,6 +134,7 @@ impl Tally {
             latency_ns_p50: self.latency.supported_quantile(0.5),
             latency_ns_p99: self.latency.supported_quantile(0.99),
             latency_ns_max: self.latency.max().unwrap_or(0),
+            latency_bins: self.latency.bins().collect(),
         }
     }
 }

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from schedlab.cli.sim.options import device_options, json_option, trace_options, warn
+from schedlab.cli.sim.scheduled import scheduler_options
 
 
 @click.command()
@@ -29,6 +30,7 @@ from schedlab.cli.sim.options import device_options, json_option, trace_options,
 @click.option("--metric", default="mean_read_ms", show_default=True, help="The primary metric.")
 @click.option("--out", type=click.Path(path_type=Path), help="Result folder.")
 @json_option
+@scheduler_options(verdict=True)
 def compare(
     out: Path | None,
     as_json: bool,

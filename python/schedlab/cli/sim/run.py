@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from schedlab.cli.sim.options import device_options, json_option, trace_options, warn
+from schedlab.cli.sim.scheduled import scheduler_options
 
 
 @click.command()
@@ -39,6 +40,7 @@ from schedlab.cli.sim.options import device_options, json_option, trace_options,
     "--log", type=click.Path(path_type=Path), help="Every request to FILE.csv or FILE.arrow."
 )
 @json_option
+@scheduler_options()
 def run(
     workload: str,
     trace: str | None,
