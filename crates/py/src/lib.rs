@@ -12,6 +12,7 @@ mod cpu_mix;
 mod cpu_sim;
 mod disk_sim;
 mod emulated_device;
+mod host_sim;
 mod io_job;
 mod launched;
 mod runqueue_capture;
@@ -45,6 +46,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     cpu_sim::register(module)?;
     disk_sim::register(module)?;
     emulated_device::register(module)?;
+    host_sim::register(module)?;
     module.add_class::<sim_run::SimStop>()?;
     module.add_function(wrap_pyfunction!(sim_run::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(sim_names::sim_names, module)?)?;

@@ -25,6 +25,7 @@ mod divisor;
 pub mod engine;
 mod error;
 pub mod ftl;
+pub mod host;
 pub mod policy;
 mod stepped;
 pub mod workload;

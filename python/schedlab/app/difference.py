@@ -75,7 +75,7 @@ def changes(
 ) -> dict[str, Verdict]:
     """For each candidate of both: the verdict on the first folder against the second.
 
-    The two are different sessions, so sessions are the units (docs/concepts/statistics.md), never runs:
+    The two are different sessions: units are sessions (docs/concepts/statistics.md), never runs;
     with one session on a side there is a difference and no verdict. Where both hold the same
     baseline, it is the difference of the differences to it: what moved all candidates drops out.
     """

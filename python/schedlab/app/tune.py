@@ -47,7 +47,7 @@ from schedlab.tune.search import Ask, Entry, Search, require_optuna
 from schedlab.tune.space import Settings, Space
 
 ASKED, TRIALS, SEARCH, VERDICT = "tune.json", "trials.jsonl", "search", "verdict"
-# The fresh comparison gets what the search leaves, at least so many blocks. The search ends by then,
+# The fresh comparison gets what the search leaves, at least so many blocks. The search ends then,
 # or at the first share of the time, but not before the second one.
 SEARCH_SHARE, SEARCH_LEAST = 2 / 3, 1 / 3
 BLOCKS_LEAST, BLOCKS_MOST = 6, 20

@@ -33,7 +33,7 @@ from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
 from schedlab.kinds.readers_together import ReadersTogether
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
-from schedlab.kinds.simulated import SimulatedDisk, SimulatedSsd
+from schedlab.kinds.simulated import SimulatedDisk, SimulatedHost, SimulatedSsd
 from schedlab.kinds.startup import Startup
 from schedlab.kinds.throttled_reads import ThrottledReads
 from schedlab.kinds.weights import Weights
@@ -66,6 +66,7 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         ReaderBesideWriters,
         ReadersTogether,
         SimulatedDisk,
+        SimulatedHost,
         SimulatedSsd,
         Startup,
         ThrottledReads,

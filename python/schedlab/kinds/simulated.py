@@ -64,3 +64,30 @@ class SimulatedDisk(WorkloadKind, frozen=True):
     def writes(self) -> bool:
         """Nothing is written."""
         return False
+
+
+class SimulatedHost(WorkloadKind, frozen=True):
+    """Processes above a device: candidates are the kernel's I/O schedulers. `processes` is a preset
+    or a file, `process` the one whose figures count; empty: all together.
+    """
+
+    kind: ClassVar[str] = "host-queue"
+    family: ClassVar[Kind] = "sim"
+    metrics: ClassVar[tuple[str, ...]] = ("throughput_bytes_per_s", "iops", *LATENCIES)
+
+    device: str = "disk7200"
+    processes: str = "random32"
+    process: str = ""
+    tags: Annotated[int, Meta(ge=1)] = 32
+    nr_requests: Annotated[int, Meta(ge=1)] | None = None
+    window: Annotated[int, Meta(ge=1)] | None = None
+    policy: str | None = None
+    size: str | None = None
+    seconds: Annotated[float, Meta(gt=0)] = 20.0
+    warm_up_seconds: Annotated[float, Meta(ge=0)] = 0.0
+    device_set: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def writes(self) -> bool:
+        """Nothing is written."""
+        return False

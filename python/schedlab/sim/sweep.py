@@ -10,13 +10,16 @@ policy = ["fcfs", "tsb"]
 "device.buffer.size" = ["32MiB", "64MiB"]
 ```
 
-Keys: `device`, `policy`, `workload`, `trace`, `service`, `requests`, and with a dot any key of the
-device file (`device.flash.channels`), the policy (`policy.alpha`) or the workload
+A sweep with the key `scheduler` has the fields of `schedlab.sim.host.HostSimulation` as keys.
+
+Keys of other sweeps: `device`, `policy`, `workload`, `trace`, `service`, `requests`, and with a dot
+any key of the device file (`device.flash.channels`), the policy (`policy.alpha`) or the workload
 (`workload.inter_arrival_ms`).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import tomllib
@@ -31,6 +34,7 @@ from schedlab.spec import to_json
 
 if TYPE_CHECKING:
     from schedlab._core import SimStop
+    from schedlab.sim.host import HostSimulation
 
 WHOLE_KEYS = ("device", "policy", "workload", "service", "requests")
 TABLES = {"device": "device_set", "policy": "policy_set", "workload": "workload_set"}
@@ -98,12 +102,30 @@ def read_sweep(path: Path) -> Sweep:
         for seed in seeds
     )
     for point in points:
-        point.simulation()
+        host_simulation(point) if "scheduler" in point.settings else point.simulation()
     return Sweep(points, text)
+
+
+def host_simulation(point: Point) -> HostSimulation:
+    """The same where the kernel's schedulers are compared."""
+    from schedlab.sim.host import HostSimulation, split_schedulers
+
+    names = {each.name for each in dataclasses.fields(HostSimulation)} - {"seed"}
+    if unknown := sorted(set(point.settings) - names):
+        raise SpecError(f"sweep: unknown key {unknown[0]!r}", f"known keys: {', '.join(names)}")
+    split_schedulers(str(point.settings["scheduler"]))
+    return HostSimulation(**point.settings, seed=point.seed)
 
 
 def run_point(settings: Mapping[str, Any], seed: int, stop: SimStop | None = None) -> str:
     """Simulate one point and give its result as a JSON line; the same bytes wherever it ran."""
-    result = Point(settings, seed).simulation().run(stop)
-    row = {"settings": settings, "seed": seed, "metrics": to_json(result.metrics)}
+    point = Point(settings, seed)
+    if "scheduler" in settings:
+        run = host_simulation(point).run(stop)
+        metrics: Any = {"order": run["order"]}
+        for process in (run["total"], *run["processes"]):
+            metrics[process["name"]] = {k: v for k, v in process.items() if k != "latency_bins"}
+    else:
+        metrics = to_json(point.simulation().run(stop).metrics)
+    row = {"settings": settings, "seed": seed, "metrics": metrics}
     return json.dumps(row, sort_keys=True)

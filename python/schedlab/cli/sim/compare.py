@@ -14,6 +14,7 @@ from schedlab.cli.sim.options import (
     trace_options,
     warn,
 )
+from schedlab.cli.sim.scheduled import scheduler_options
 
 
 @click.command()
@@ -33,6 +34,7 @@ from schedlab.cli.sim.options import (
 @out_option
 @dry_run_option
 @json_option
+@scheduler_options(verdict=True)
 def compare(**typed: Any) -> None:
     """Decide which policy of the command queue is better on which workload, and by how much.
 

@@ -9,6 +9,7 @@ import click
 
 from schedlab.cli.options import PATH, dry_run_option, json_option
 from schedlab.cli.sim.options import device_options, log_option, show, trace_options, warn
+from schedlab.cli.sim.scheduled import scheduler_options
 
 
 @click.command()
@@ -29,6 +30,7 @@ from schedlab.cli.sim.options import device_options, log_option, show, trace_opt
 @click.option("--out", type=PATH, help="Result folder with verdict, report.")
 @dry_run_option
 @json_option
+@scheduler_options()
 def disk(imported: str | None, policy: str, seeds: int, log: Path | None, **typed: Any) -> None:
     """Simulate a disk with heads, one run per policy and seed.
 

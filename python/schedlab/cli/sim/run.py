@@ -15,6 +15,7 @@ from schedlab.cli.sim.options import (
     show,
     trace_options,
 )
+from schedlab.cli.sim.scheduled import scheduler_options
 
 
 @click.command()
@@ -37,6 +38,7 @@ from schedlab.cli.sim.options import (
 @click.option("--warm-up", default="none", help="Not reported: none, auto, N requests, or a time.")
 @log_option
 @json_option
+@scheduler_options()
 def run(as_json: bool, **typed: Any) -> None:
     """Simulate an SSD and its command queue, one run per policy and seed."""
     from schedlab.sim.typed import run_ssd

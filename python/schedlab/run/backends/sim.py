@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab.kinds.resolved import Outcome
 from schedlab.run.admitted import Admitted
 from schedlab.sim.experiments import disk_simulation, ssd_simulation
+from schedlab.sim.host_compare import host_run
 from schedlab.sim.judge import verdict_of
 from schedlab.spec import METRICS, Candidate, Cell, Experiment, Workload
 
@@ -51,21 +52,36 @@ def disk_outcome(workload: Workload, candidate: Candidate, seed: int) -> Outcome
     return _outcome(seed, numbers, bins, run["steady"])
 
 
+def host_outcome(workload: Workload, candidate: Candidate, seed: int) -> Outcome:
+    """Of one process, or of all, above a device."""
+    run, process = host_run(workload, candidate, seed)
+    numbers = {name: float(value) for name, value in process.items() if is_number(value)}
+    order = {name: float(value) for name, value in run["order"].items()}
+    bins = [list(each.values()) for each in process["latency_bins"]]
+    return _outcome(seed, {**numbers, **order}, bins, None)
+
+
+def is_number(value: object) -> bool:
+    """Whether a figure of a run is one."""
+    return isinstance(value, int | float)
+
+
 OUTCOMES: Mapping[str, Callable[[Workload, Candidate, int], Outcome]] = {
     "ssd": ssd_outcome,
     "disk": disk_outcome,
+    "host-queue": host_outcome,
 }
 
 
 def _outcome(
-    seed: int, numbers: Mapping[str, float], bins: list[list[int]], steady: Mapping[str, Any]
+    seed: int, numbers: Mapping[str, float], bins: list[list[int]], steady: Mapping[str, Any] | None
 ) -> Outcome:
     finite = {name: value for name, value in numbers.items() if math.isfinite(value)}
     return Outcome(
         metrics={name: value for name, value in finite.items() if name in METRICS},
         properties={
             "simulation_seed": seed,
-            "steady": verdict_of(steady),
+            **({} if steady is None else {"steady": verdict_of(steady)}),
             **{name: value for name, value in finite.items() if name not in METRICS},
         },
         histograms={"latency_ns": bins},
@@ -76,7 +92,8 @@ def check(experiment: Experiment) -> None:
     """Simulate the first request of every cell; SpecError for what cannot be simulated."""
     for workload in experiment.workloads:
         for candidate in experiment.candidates:
-            first = {**workload.parameters, "requests": 1}
+            one = {"seconds": 0.001} if workload.kind == "host-queue" else {"requests": 1}
+            first = {**workload.parameters, **one}
             short = Workload(workload.label, workload.kind, workload.metric, first)
             OUTCOMES[workload.kind](short, candidate, experiment.seed)
 

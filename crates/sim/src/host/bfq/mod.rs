@@ -1,0 +1,623 @@
+//! `bfq` (`block/bfq-iosched.c`, Linux 6.x): each process gets a share of the service by weight,
+//! in slots of a budget, and is waited for where that pays. Left out: several actuators, nested
+//! cgroups, limits of tags per cgroup.
+
+mod idle;
+mod inject;
+mod join;
+mod queue;
+mod rate;
+mod weight;
+mod wf2q;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use super::order::Backwards;
+use super::request::Class;
+use super::{Allocation, Bio, Ctx, Facts, Id, IoContext, MergeKind, Op, Scheduler, Settings, NONE};
+use inject::Injection;
+use join::Creation;
+use queue::{Queue, Reason, Standing};
+use rate::{HardwareQueue, PeakRate};
+use weight::Bursts;
+use wf2q::Tree;
+
+const MS: u64 = 1_000_000;
+/// An idle-class queue is served at least so often.
+const IDLE_CLASS_NS: u64 = 200 * MS;
+/// How much more an async sector costs.
+const ASYNC_CHARGE: u64 = 3;
+
+/// Everything.
+pub struct Bfq {
+    queues: Vec<Queue>,
+    sync_of: Vec<u32>,
+    async_of: [[u32; 8]; 3],
+    trees: [Tree; 3],
+    in_service: Option<u32>,
+    /// Weights of busy queues that are not raised, and how many have each.
+    weights: BTreeMap<u64, usize>,
+    busy: [usize; 3],
+    /// Busy queues in the order in which they became so.
+    active_list: Vec<u32>,
+    raised_busy: usize,
+    queued: usize,
+    in_flight: usize,
+    last_position: u64,
+    slot_start_ns: u64,
+    idling_since_ns: u64,
+    timer_ns: Option<u64>,
+    idle_class_ns: u64,
+    hardware: HardwareQueue,
+    rate: PeakRate,
+    bursts: Bursts,
+    creation: Creation,
+    injection: Injection,
+    back: Backwards,
+    fifo_expire_ns: [u64; 2],
+    slice_idle_ns: u64,
+    timeout_ns: u64,
+    strict: bool,
+    low_latency: bool,
+    rotational: bool,
+    merges_queues: bool,
+    merges_stable: bool,
+    injects: bool,
+}
+
+impl Bfq {
+    /// The queue that serves a context now, made if there is none.
+    fn queue_of(&mut self, ctx: &Ctx, context: IoContext, sync: bool) -> u32 {
+        let slot = if sync {
+            let owner = context.owner as usize;
+            if self.sync_of.len() <= owner {
+                self.sync_of.resize(owner + 1, NONE);
+            }
+            &mut self.sync_of[owner]
+        } else {
+            &mut self.async_of[context.class.index()][usize::from(context.level)]
+        };
+        if *slot == NONE {
+            *slot = self.queues.len() as u32;
+            let id = *slot;
+            let most = self.rate.max_budget();
+            self.queues
+                .push(Queue::new(context, sync, ctx.now_ns, most));
+            if sync {
+                self.created(ctx, id);
+            }
+            return self.settled(id);
+        }
+        let id = *slot;
+        self.settled(id)
+    }
+
+    /// Follows a queue to the one that it was merged into.
+    fn settled(&self, mut id: u32) -> u32 {
+        while let Some(into) = self.queues[id as usize].merged_into {
+            id = into;
+        }
+        id
+    }
+
+    /// The queue of a bio that is not inserted yet, if there is one.
+    fn known_queue(&self, context: IoContext, sync: bool) -> Option<u32> {
+        let id = match sync {
+            true => *self.sync_of.get(context.owner as usize)?,
+            false => self.async_of[context.class.index()][usize::from(context.level)],
+        };
+        (id != NONE).then(|| self.settled(id))
+    }
+
+    fn busy_queues(&self) -> usize {
+        self.busy.iter().sum()
+    }
+
+    /// What a request counts for.
+    fn charge(&self, ctx: &Ctx, id: u32, request: Id) -> u64 {
+        let queue = &self.queues[id as usize];
+        let sectors = u64::from(ctx.requests[request].sectors);
+        match queue.is_sync || queue.is_raised() || self.is_asymmetric(Some(id)) {
+            true => sectors,
+            false => sectors * ASYNC_CHARGE,
+        }
+    }
+
+    /// Keeps count of the weights that are not all alike.
+    fn count_weight(&mut self, id: u32) {
+        let queue = &mut self.queues[id as usize];
+        if queue.counted.is_none() && !queue.is_raised() {
+            let weight = queue.own_weight();
+            queue.counted = Some(weight);
+            *self.weights.entry(weight).or_default() += 1;
+        }
+    }
+
+    fn uncount_weight(&mut self, id: u32) {
+        let Some(weight) = self.queues[id as usize].counted.take() else {
+            return;
+        };
+        if let Some(count) = self.weights.get_mut(&weight) {
+            *count -= 1;
+            if *count == 0 {
+                self.weights.remove(&weight);
+            }
+        }
+    }
+
+    fn make_busy(&mut self, id: u32, in_time: bool) {
+        let class = self.queues[id as usize].class();
+        self.trees[class].activate(&mut self.queues, id, in_time);
+        let queue = &mut self.queues[id as usize];
+        queue.is_busy = true;
+        self.busy[class] += 1;
+        self.active_list.push(id);
+        self.raised_busy += usize::from(queue.is_raised());
+        self.count_weight(id);
+    }
+
+    fn make_idle(&mut self, id: u32) {
+        let class = self.queues[id as usize].class();
+        let queue = &mut self.queues[id as usize];
+        queue.is_busy = false;
+        self.busy[class] -= 1;
+        self.active_list.retain(|other| *other != id);
+        self.raised_busy -= usize::from(queue.is_raised());
+        if queue.in_flight == 0 {
+            self.uncount_weight(id);
+        }
+        self.trees[class].deactivate(&mut self.queues, id);
+    }
+
+    /// Ends the slot of the queue in service.
+    fn expire(&mut self, ctx: &Ctx, id: u32, while_waiting: bool, reason: Reason) {
+        let (slow, slot_ms) = self.slowness(ctx, id, while_waiting);
+        let queue = &mut self.queues[id as usize];
+        let timed_out = reason == Reason::Timeout && queue.budget_left() >= queue.budget / 3;
+        if !queue.is_raised() && (slow || timed_out) {
+            self.charge_time(id, slot_ms);
+        }
+        let queue = &mut self.queues[id as usize];
+        if self.low_latency && !queue.is_raised() {
+            queue.raised_ns = ctx.now_ns;
+        }
+        if self.low_latency && queue.requests.is_empty() {
+            self.note_soft_realtime(ctx, id);
+        }
+        self.recalculate_budget(ctx, id, reason);
+        let queue = &mut self.queues[id as usize];
+        queue.waits = false;
+        self.timer_ns = None;
+        self.in_service = None;
+        if queue.requests.is_empty() {
+            if queue.in_flight == 0 {
+                queue.timeout_ns = Some(ctx.now_ns);
+            }
+            self.make_idle(id);
+        } else {
+            let class = queue.class();
+            self.trees[class].requeue(&mut self.queues, id);
+        }
+        let queue = &mut self.queues[id as usize];
+        if !queue.is_busy && !matches!(reason, Reason::Timeout | Reason::Exhausted) {
+            // Its budget goes on if the next request comes in time.
+            queue.was_waiting = true;
+        } else {
+            queue.service = 0;
+        }
+    }
+
+    /// Service is charged by time where that was out of proportion.
+    fn charge_time(&mut self, id: u32, slot_ms: u64) {
+        let most = self.rate.max_budget();
+        let timeout_ms = (self.timeout_ns / MS).max(1);
+        let queue = &mut self.queues[id as usize];
+        let charge = (most * slot_ms.min(timeout_ms) / timeout_ms).max(queue.service);
+        queue.budget = queue.budget.max(charge);
+        let more = charge - queue.service;
+        let class = queue.class();
+        self.trees[class].served(&mut self.queues, id, more);
+    }
+
+    fn recalculate_budget(&mut self, ctx: &Ctx, id: u32, reason: Reason) {
+        let (most, least) = (self.rate.max_budget(), self.rate.min_budget());
+        let queue = &mut self.queues[id as usize];
+        let budget = queue.max_budget;
+        let budget = match (queue.is_sync, queue.is_raised(), reason) {
+            (false, ..) => most,
+            (true, true, _) => 2 * least,
+            (.., Reason::TooIdle) if queue.in_flight > 0 => (budget * 2).min(most),
+            (.., Reason::TooIdle) if budget > 5 * least => budget - 4 * least,
+            (.., Reason::TooIdle) => least,
+            (.., Reason::Timeout) => (budget * 2).min(most),
+            (.., Reason::Exhausted) => (budget * 4).min(most),
+            (.., Reason::NoMore) => queue.service.max(least),
+            (.., Reason::Preempted) => budget,
+        };
+        queue.max_budget = budget.min(most);
+        if let Some(next) = queue.requests.next {
+            let charge = self.charge(ctx, id, next);
+            let queue = &mut self.queues[id as usize];
+            queue.budget = queue.max_budget.max(charge);
+        }
+    }
+
+    /// A queue was without requests and has one again.
+    fn wake(&mut self, ctx: &Ctx, id: u32) {
+        let in_time_until = 3 * self.slice_idle_ns;
+        let queue = &self.queues[id as usize];
+        let arrived_in_time = queue
+            .last_end_ns
+            .is_some_and(|end| ctx.now_ns <= end + in_time_until);
+        let charge = queue
+            .requests
+            .next
+            .map_or(0, |next| self.charge(ctx, id, next));
+        let queue = &mut self.queues[id as usize];
+        let preempts = queue.was_waiting && arrived_in_time && queue.budget_left() > 0;
+        let in_time = queue.was_waiting && arrived_in_time;
+        if preempts {
+            queue.budget = queue.budget_left().min(queue.max_budget);
+        } else {
+            queue.budget = queue.max_budget.max(charge);
+        }
+        queue.service = 0;
+        queue.was_waiting = false;
+        if self.low_latency {
+            self.raise_on_arrival(ctx, id);
+        }
+        let queue = &mut self.queues[id as usize];
+        queue.just_created = false;
+        queue.backlogged_ns = ctx.now_ns;
+        queue.backlogged_service = 0;
+        queue.soft_update = false;
+        self.make_busy(id, in_time && preempts);
+        self.preempt(ctx, id, preempts);
+    }
+
+    /// Whether a woken queue ends the slot in service.
+    fn preempt(&mut self, ctx: &Ctx, id: u32, wants: bool) {
+        let Some(serving) = self.in_service.filter(|serving| *serving != id) else {
+            return;
+        };
+        let (queue, other) = (&self.queues[id as usize], &self.queues[serving as usize]);
+        let own = queue.own_weight() * queue.coefficient();
+        let theirs = other.own_weight() * other.coefficient();
+        let outranks = match queue.class().cmp(&other.class()) {
+            std::cmp::Ordering::Less => true,
+            std::cmp::Ordering::Greater => false,
+            std::cmp::Ordering::Equal => own > theirs,
+        };
+        let by_right = wants && queue.coefficient() >= other.coefficient();
+        if by_right || outranks || !self.is_better_to_idle(serving) {
+            self.expire(ctx, serving, false, Reason::Preempted);
+        }
+    }
+
+    /// The next queue gets a slot.
+    fn start_slot(&mut self, ctx: &Ctx) -> Option<u32> {
+        let mut classes = [0, 1, 2];
+        if ctx.now_ns >= self.idle_class_ns + IDLE_CLASS_NS {
+            if self.trees[2].has_active() {
+                classes = [2, 0, 1];
+            }
+            self.idle_class_ns = ctx.now_ns;
+        }
+        let id = classes
+            .into_iter()
+            .find_map(|class| self.trees[class].take_next(&mut self.queues))?;
+        self.rate.count_budget();
+        self.in_service = Some(id);
+        self.slot_start_ns = ctx.now_ns;
+        let queue = &mut self.queues[id as usize];
+        queue.fifo_checked = false;
+        queue.waits = false;
+        let longer = match queue.raised {
+            queue::Raised::SoftRealtime => 1,
+            _ => queue.weight / queue.own_weight().max(1),
+        };
+        queue.timeout_ns = Some(ctx.now_ns + self.timeout_ns * longer.max(1));
+        Some(id)
+    }
+
+    fn is_timed_out(&self, ctx: &Ctx, id: u32) -> bool {
+        let queue = &self.queues[id as usize];
+        queue
+            .timeout_ns
+            .is_some_and(|timeout_ns| ctx.now_ns >= timeout_ns)
+    }
+
+    fn may_expire_for_timeout(&self, ctx: &Ctx, id: u32) -> bool {
+        let queue = &self.queues[id as usize];
+        let room = queue.budget_left() >= queue.budget / 3;
+        (!queue.waits || room) && self.is_timed_out(ctx, id)
+    }
+
+    fn must_idle(&self, id: u32) -> bool {
+        self.queues[id as usize].requests.is_empty() && self.is_better_to_idle(id)
+    }
+
+    /// The queue to take a request from.
+    fn select(&mut self, ctx: &Ctx) -> Option<u32> {
+        if let Some(id) = self.in_service {
+            if self.may_expire_for_timeout(ctx, id) && !self.must_idle(id) {
+                self.expire(ctx, id, false, Reason::Timeout);
+            }
+        }
+        loop {
+            let id = match self.in_service {
+                Some(id) => id,
+                None => self.start_slot(ctx)?,
+            };
+            if let Some(next) = self.queues[id as usize].requests.next {
+                if self.charge(ctx, id, next) > self.queues[id as usize].budget_left() {
+                    self.expire(ctx, id, false, Reason::Exhausted);
+                    continue;
+                }
+                self.queues[id as usize].waits = false;
+                self.timer_ns = None;
+                return Some(id);
+            }
+            let queue = &self.queues[id as usize];
+            if queue.waits || (queue.in_flight > 0 && self.is_better_to_idle(id)) {
+                return self.inject(ctx, id);
+            }
+            self.expire(ctx, id, false, Reason::NoMore);
+        }
+    }
+
+    /// Takes a request out of its queue.
+    fn remove(&mut self, ctx: &mut Ctx, id: u32, request: Id) {
+        let queue = &mut self.queues[id as usize];
+        let was_next = queue.requests.next == Some(request);
+        queue.requests.take(&mut ctx.requests, request, &self.back);
+        if was_next && !queue.fifo_checked {
+            queue.fifo_checked = true;
+            if let Some(late) = queue.requests.late(&ctx.requests, ctx.now_ns) {
+                queue.requests.next = Some(late);
+            }
+        }
+        self.queued -= 1;
+    }
+
+    fn serve(&mut self, ctx: &mut Ctx, id: u32) -> Option<Id> {
+        let request = self.queues[id as usize].requests.next?;
+        let charge = self.charge(ctx, id, request);
+        let class = self.queues[id as usize].class();
+        self.trees[class].served(&mut self.queues, id, charge);
+        let queue = &mut self.queues[id as usize];
+        queue.first_service_ns.get_or_insert(ctx.now_ns);
+        if queue.is_raised() {
+            queue.raised_service += charge;
+        }
+        queue.backlogged_service += charge;
+        let sectors = u64::from(ctx.requests[request].sectors);
+        let sector = ctx.requests[request].sector;
+        self.rate.dispatched(
+            ctx.now_ns,
+            (sector, sectors),
+            self.in_flight,
+            self.last_position,
+        );
+        self.remove(ctx, id, request);
+        let queue = &mut self.queues[id as usize];
+        queue.in_flight += 1;
+        self.in_flight += 1;
+        self.last_position = ctx.requests[request].end();
+        if self.in_service == Some(id) {
+            self.note_dispatch(request);
+            self.update_raising(ctx, id);
+            let is_idle = self.queues[id as usize].context.class == Class::Idle;
+            if is_idle && self.busy_queues() > 1 {
+                self.expire(ctx, id, false, Reason::Exhausted);
+            }
+        }
+        Some(request)
+    }
+}
+
+impl Scheduler for Bfq {
+    const ALLOCATION: Allocation = Allocation::Scheduler;
+
+    fn new(settings: &Settings, facts: &Facts) -> Self {
+        let timeout_ns = settings.ticks_ns("timeout_sync", facts.hz);
+        // The kernel keeps HZ/8 ticks, rounded down.
+        let timeout_ns = match settings.is_set("timeout_sync") {
+            true => timeout_ns,
+            false => facts.hz / 8 * (1_000_000_000 / facts.hz),
+        };
+        let strict = settings.get("strict_guarantees") == 1;
+        let slice_idle_ns = settings.get("slice_idle_us") * 1000;
+        Bfq {
+            queues: Vec::new(),
+            sync_of: Vec::new(),
+            async_of: [[NONE; 8]; 3],
+            trees: Default::default(),
+            in_service: None,
+            weights: BTreeMap::new(),
+            busy: [0; 3],
+            active_list: Vec::new(),
+            raised_busy: 0,
+            queued: 0,
+            in_flight: 0,
+            last_position: 0,
+            slot_start_ns: 0,
+            idling_since_ns: 0,
+            timer_ns: None,
+            idle_class_ns: 0,
+            hardware: HardwareQueue::default(),
+            rate: PeakRate::new(facts.rotational, settings.get("max_budget"), timeout_ns),
+            bursts: Bursts::default(),
+            creation: Creation::default(),
+            injection: Injection::default(),
+            back: Backwards::new(settings),
+            fifo_expire_ns: [
+                settings.ms_as_ns("fifo_expire_async"),
+                settings.ms_as_ns("fifo_expire_sync"),
+            ],
+            slice_idle_ns: if strict {
+                slice_idle_ns.max(8 * MS)
+            } else {
+                slice_idle_ns
+            },
+            timeout_ns,
+            strict,
+            low_latency: settings.get("low_latency") == 1,
+            rotational: facts.rotational,
+            merges_queues: settings.get("x_queue_merge") == 1,
+            merges_stable: settings.get("x_stable_merge") == 1,
+            injects: settings.get("x_injection") == 1,
+        }
+    }
+
+    fn insert(&mut self, ctx: &mut Ctx, id: Id) {
+        let request = ctx.requests[id];
+        let first = self.queue_of(ctx, request.context, request.sync);
+        let place = self.cooperate(ctx, first, &request);
+        let expire_ns = self.fifo_expire_ns[usize::from(request.sync)];
+        ctx.requests[id].queue = place;
+        ctx.requests[id].fifo_ns = ctx.now_ns + expire_ns;
+        self.arrived(ctx, place, &request);
+        let last = self.last_position;
+        let queue = &mut self.queues[place as usize];
+        let next = queue.requests.next;
+        queue.requests.add(&mut ctx.requests, id, &self.back, last);
+        let changed = queue.requests.next != next;
+        self.queued += 1;
+        if !queue.is_busy {
+            self.wake(ctx, place);
+        } else if changed && queue.standing == Standing::Active {
+            let charge = self.charge(ctx, place, id);
+            let queue = &mut self.queues[place as usize];
+            queue.budget = queue.max_budget.max(charge).max(queue.service);
+            let class = queue.class();
+            self.trees[class].rebudget(&mut self.queues[place as usize]);
+        }
+        let queue = &mut self.queues[place as usize];
+        if queue.waits && self.in_service == Some(place) {
+            queue.waits = false;
+            self.timer_ns = None;
+            if self.is_timed_out(ctx, place) {
+                self.expire(ctx, place, false, Reason::Timeout);
+            }
+        }
+    }
+
+    fn dispatch(&mut self, ctx: &mut Ctx) -> Option<Id> {
+        if self.queued == 0 && self.in_service.is_none() {
+            return None;
+        }
+        if self.strict && self.in_flight > 0 {
+            return None;
+        }
+        let id = self.select(ctx)?;
+        self.serve(ctx, id)
+    }
+
+    fn completed(&mut self, ctx: &mut Ctx, id: Id) {
+        let place = ctx.requests[id].queue;
+        self.completed_for_injection(ctx, place, id);
+        self.update_hardware_queue();
+        self.rate.completed(ctx.now_ns);
+        self.in_flight -= 1;
+        let queue = &mut self.queues[place as usize];
+        queue.in_flight -= 1;
+        queue.last_end_ns = Some(ctx.now_ns);
+        if queue.in_flight == 0 && !queue.is_busy {
+            queue.timeout_ns = Some(ctx.now_ns);
+            self.uncount_weight(place);
+        }
+        let queue = &mut self.queues[place as usize];
+        if queue.soft_update && queue.in_flight == 0 && queue.requests.is_empty() {
+            let next_ns = self.soft_realtime_next(ctx, place);
+            self.queues[place as usize].soft_next_ns = Some(next_ns);
+        }
+        if self.in_service != Some(place) {
+            return;
+        }
+        let queue = &self.queues[place as usize];
+        if self.must_idle(place) {
+            if queue.in_flight == 0 {
+                self.arm_timer(ctx, place);
+            }
+        } else if self.may_expire_for_timeout(ctx, place) {
+            self.expire(ctx, place, false, Reason::Timeout);
+        } else if queue.requests.is_empty()
+            && (queue.in_flight == 0 || !self.is_better_to_idle(place))
+        {
+            self.expire(ctx, place, false, Reason::NoMore);
+        }
+    }
+
+    fn find_merge(&mut self, ctx: &Ctx, bio: &Bio) -> Option<(Id, MergeKind)> {
+        let id = self.known_queue(bio.context, bio.sync)?;
+        let sorted = &self.queues[id as usize].requests.sorted;
+        sorted.adjoining(&ctx.requests, bio, true)
+    }
+
+    fn merged(&mut self, ctx: &mut Ctx, id: Id, kind: MergeKind, old_key: (u64, u64)) {
+        let request = &ctx.requests[id];
+        let queue = &mut self.queues[request.queue as usize];
+        queue.requests.sorted.moved(request, id, kind, old_key);
+        queue.seeks.grown(request);
+        if kind == MergeKind::Front {
+            let next = queue.requests.next;
+            let last = self.last_position;
+            queue.requests.next = self.back.choose(&ctx.requests, next, Some(id), last);
+        }
+    }
+
+    fn joinable(&self, ctx: &Ctx, id: Id) -> Option<(Id, Id)> {
+        let place = ctx.requests[id].queue;
+        let sorted = &self.queues[place as usize].requests.sorted;
+        sorted.neighbour(&ctx.requests, id)
+    }
+
+    fn joined(&mut self, ctx: &mut Ctx, into: Id, gone: Id) {
+        let place = ctx.requests[gone].queue;
+        let queue = &mut self.queues[place as usize];
+        let expire_ns = ctx.requests[gone].fifo_ns.min(ctx.requests[into].fifo_ns);
+        let next = queue.requests.next;
+        if next == Some(gone) {
+            queue.requests.next = Some(into);
+        }
+        queue.requests.drop_joined(&mut ctx.requests, into, gone);
+        ctx.requests[into].fifo_ns = expire_ns;
+        self.queued -= 1;
+    }
+
+    fn limit_depth(&self, ctx: &Ctx, op: Op, sync: bool) -> usize {
+        let share = match (sync, op, self.raised_busy > 0) {
+            (true, Op::Read, _) => return usize::MAX,
+            (true, _, false) => 75,
+            (true, _, true) => 37,
+            (false, _, false) => 50,
+            (false, _, true) => 18,
+        };
+        (ctx.device.nr_requests * share / 100).max(1)
+    }
+
+    fn next_timer(&self) -> Option<u64> {
+        self.timer_ns
+    }
+
+    fn timer(&mut self, ctx: &mut Ctx) {
+        self.timer_ns = None;
+        let Some(id) = self.in_service else {
+            return;
+        };
+        self.queues[id as usize].waits = false;
+        if self.is_timed_out(ctx, id) {
+            self.expire(ctx, id, true, Reason::Timeout);
+        } else if self.queues[id as usize].requests.is_empty() {
+            self.expire(ctx, id, true, Reason::TooIdle);
+        }
+    }
+
+    fn queued(&self) -> usize {
+        self.queued
+    }
+}

@@ -1,0 +1,94 @@
+//! Slices, waits and the order within a queue, worked out by hand.
+#![allow(clippy::unwrap_used)]
+
+use super::super::tests::{context, Bench, MS};
+use super::super::{Class, IoContext, Scheduler};
+use super::Cfq;
+
+fn at_level(owner: u32, level: u8) -> IoContext {
+    IoContext {
+        level,
+        class: Class::BestEffort,
+        ..context(owner)
+    }
+}
+
+#[test]
+fn the_nearest_ahead_comes_first_and_a_little_back_is_near() {
+    let mut bench = Bench::<Cfq>::new("cfq");
+    bench.scheduler.last_position = 500;
+    bench.add("R400 R560 R700 R100000");
+    assert_eq!(bench.drain(), "R560 R700 R400 R100000");
+}
+
+#[test]
+fn slices_by_level_and_by_the_number_of_busy_queues() {
+    let mut bench = Bench::<Cfq>::new("cfq");
+    for (owner, level) in [(0, 0), (1, 4), (2, 7)] {
+        bench.add_as("R100", at_level(owner, level));
+    }
+    let plain = [0, 4, 7].map(|level| bench.scheduler.plain_slice_ns(true, level) / MS);
+    assert_eq!(plain, [180, 100, 40]);
+    for (count, slice_ms) in [(6, 50), (30, 16)] {
+        let mut bench = Bench::<Cfq>::new("cfq");
+        for owner in 0..count {
+            bench.add_as("R100", at_level(owner, 4));
+        }
+        // The average has settled.
+        for _ in 0..20 {
+            bench.scheduler.slice_ns(0);
+        }
+        assert_eq!(bench.scheduler.slice_ns(0) / MS, slice_ms);
+    }
+}
+
+#[test]
+fn a_process_that_reads_on_is_waited_for_and_another_after_8_ms() {
+    let mut bench = Bench::<Cfq>::new("cfq");
+    let a = bench.add_as("R8", context(0));
+    bench.add_as("R900000", context(1));
+    assert_eq!(bench.take(), Some(a));
+    bench.ctx.now_ns = MS;
+    bench.complete(a);
+    assert_eq!(bench.take(), None, "it waits");
+    bench.ctx.now_ns = 3 * MS;
+    let next = bench.add_as("R16", context(0));
+    assert_eq!(bench.take(), Some(next));
+    bench.ctx.now_ns = 4 * MS;
+    bench.complete(next);
+    assert_eq!(bench.scheduler.next_timer(), Some(12 * MS));
+    bench.ctx.now_ns = 12 * MS;
+    bench.scheduler.timer(&mut bench.ctx);
+    let other = bench.take().unwrap();
+    assert_eq!(bench.text(other), "R900000");
+}
+
+#[test]
+fn async_writes_go_one_at_a_time_after_a_late_read_and_16_to_a_slice() {
+    let mut bench = Bench::<Cfq>::new("cfq");
+    bench.scheduler.last_delayed_sync_ns = 1000 * MS;
+    for sector in 0..20 {
+        bench.add(&format!("W{}", sector * 100));
+    }
+    let first = bench.take().unwrap();
+    assert_eq!(bench.take(), None, "one at a time");
+    bench.complete(first);
+    let other = IoContext {
+        level: 5,
+        ..context(1)
+    };
+    bench.add_as("W500000", other);
+    let mut served = 1;
+    while let Some(id) = bench.take() {
+        if ctx_sector(&bench, id) == 500_000 {
+            break;
+        }
+        served += 1;
+        bench.complete(id);
+    }
+    assert_eq!(served, 16);
+}
+
+fn ctx_sector(bench: &Bench<Cfq>, id: u32) -> u64 {
+    bench.ctx.requests[id].sector
+}

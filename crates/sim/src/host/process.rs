@@ -1,0 +1,346 @@
+//! Who issues what and when: the description of processes, and the next record of each.
+
+use schedlab_model::{Bytes, Nanos, Rng};
+use serde::{Deserialize, Serialize};
+
+use super::request::{Class, Op};
+use crate::error::require;
+use crate::workload::Real;
+use crate::SimError;
+
+/// `be:4`, `rt:0` or `idle`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct IoPriority {
+    /// The class.
+    pub class: Class,
+    /// The level within it, 0 the highest of 8.
+    pub level: u8,
+}
+
+impl Default for IoPriority {
+    fn default() -> Self {
+        IoPriority {
+            class: Class::BestEffort,
+            level: 4,
+        }
+    }
+}
+
+impl TryFrom<String> for IoPriority {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let wrong = || format!("ioprio {text:?}: expected rt:0 to rt:7, be:0 to be:7, or idle");
+        let (class, level) = text.split_once(':').unwrap_or((&text, "4"));
+        let class = match class {
+            "rt" => Class::Realtime,
+            "be" => Class::BestEffort,
+            "idle" => Class::Idle,
+            _ => return Err(wrong()),
+        };
+        let level = match class {
+            Class::Idle => 7,
+            _ => level.parse().ok().filter(|n| *n < 8).ok_or_else(wrong)?,
+        };
+        Ok(IoPriority { class, level })
+    }
+}
+
+impl From<IoPriority> for String {
+    fn from(priority: IoPriority) -> String {
+        match priority.class {
+            Class::Realtime => format!("rt:{}", priority.level),
+            Class::BestEffort => format!("be:{}", priority.level),
+            Class::Idle => "idle".into(),
+        }
+    }
+}
+
+/// Where a process goes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// Anywhere in its region.
+    #[default]
+    Random,
+    /// On and on, from the start of its region again at the end.
+    Sequential,
+    /// From the end of its region to the start.
+    Reverse,
+}
+
+/// When a process issues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// Always `depth` records outstanding.
+    #[default]
+    Closed,
+    /// Independent arrivals at a mean rate.
+    Poisson,
+    /// One record every 1/rate seconds.
+    Constant,
+}
+
+/// A process, or several that are alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProcessSpec {
+    /// Its name in the results.
+    pub name: String,
+    /// How many of them, each in a region of its own.
+    pub count: u32,
+    /// Where it goes.
+    pub pattern: Pattern,
+    /// Share of reads: 1 reads, 0 writes.
+    pub read_share: Real,
+    /// Bytes of a record.
+    pub record: Bytes,
+    /// Records outstanding in a closed loop.
+    pub depth: u32,
+    /// Pause after each record.
+    pub think: Nanos,
+    /// When it begins; up to 10 ms, drawn from the seed, are added.
+    pub start: Nanos,
+    /// First byte of its region; nothing is an equal share of the device.
+    pub offset: Option<Bytes>,
+    /// Bytes of its region; 0 is an equal share of the device.
+    pub span: Bytes,
+    /// Priority.
+    pub ioprio: IoPriority,
+    /// Weight of its cgroup; 0 outside one.
+    pub weight: u16,
+    /// Past the page cache.
+    pub direct: bool,
+    /// Writes that nobody waits for, as the kernel's flusher sends them.
+    pub background: bool,
+    /// Buffered: how much may be dirty before a write waits.
+    pub dirty_limit: Bytes,
+    /// Buffered: an fsync after so many records; 0 is never.
+    pub fsync_every: u64,
+    /// When it issues.
+    pub arrivals: Arrivals,
+    /// Records per second of an open loop.
+    pub rate_per_s: Real,
+}
+
+impl Default for ProcessSpec {
+    fn default() -> Self {
+        ProcessSpec {
+            name: String::new(),
+            count: 1,
+            pattern: Pattern::default(),
+            read_share: Real(1.0),
+            record: Bytes(4096),
+            depth: 1,
+            think: Nanos(0),
+            start: Nanos(0),
+            offset: None,
+            span: Bytes(0),
+            ioprio: IoPriority::default(),
+            weight: 0,
+            direct: true,
+            background: false,
+            dirty_limit: Bytes(64 << 20),
+            fsync_every: 0,
+            arrivals: Arrivals::default(),
+            rate_per_s: Real(100.0),
+        }
+    }
+}
+
+impl ProcessSpec {
+    fn check(&self) -> Result<(), SimError> {
+        let key = |name: &str| format!("process {:?}: {name}", self.name);
+        require(
+            (1..=1024).contains(&self.count),
+            key("count"),
+            self.count,
+            "1 to 1024",
+        )?;
+        let record = self.record.0;
+        let fits = record > 0 && record % 512 == 0 && record <= 1 << 30;
+        require(
+            fits,
+            key("record"),
+            self.record,
+            "a multiple of 512 B, at most 1 GiB",
+        )?;
+        require(
+            (1..=65536).contains(&self.depth),
+            key("depth"),
+            self.depth,
+            "1 to 65536",
+        )?;
+        let share = self.read_share.0;
+        require(
+            (0.0..=1.0).contains(&share),
+            key("read_share"),
+            share,
+            "0 to 1",
+        )?;
+        let most = 10_000;
+        let fits = self.weight == 0 || (1..=most).contains(&self.weight);
+        require(
+            fits,
+            key("weight"),
+            self.weight,
+            "1 to 10000, or 0 for no cgroup",
+        )?;
+        let rate = self.rate_per_s.0;
+        let fits = rate > 0.0 && rate <= 1e9;
+        require(fits, key("rate_per_s"), rate, "above 0, at most 1e9")?;
+        let writes_only = !self.background || share == 0.0;
+        require(
+            writes_only,
+            key("read_share"),
+            share,
+            "0 with background = true",
+        )?;
+        let one = self.direct || self.depth == 1;
+        require(one, key("depth"), self.depth, "1 with direct = false")
+    }
+}
+
+/// A file of processes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Processes {
+    /// What it is.
+    #[serde(default)]
+    pub about: String,
+    /// They.
+    #[serde(rename = "process")]
+    pub processes: Vec<ProcessSpec>,
+}
+
+impl Processes {
+    /// Checked processes from TOML; `place` is where it comes from, for errors.
+    pub fn from_toml(place: &str, text: &str) -> Result<Self, SimError> {
+        let wrong = |detail: String| SimError::DeviceFile {
+            place: place.into(),
+            detail,
+        };
+        let mut read: Processes = toml::from_str(text).map_err(|e| wrong(e.to_string()))?;
+        if read.processes.is_empty() {
+            return Err(wrong("there is no [[process]]".into()));
+        }
+        for (index, process) in read.processes.iter_mut().enumerate() {
+            if process.name.is_empty() {
+                process.name = format!("process-{}", index + 1);
+            }
+            process.check()?;
+        }
+        Ok(read)
+    }
+
+    /// Every process by itself.
+    pub(super) fn each(&self) -> Vec<ProcessSpec> {
+        let mut all = Vec::new();
+        for process in &self.processes {
+            for number in 1..=process.count {
+                let name = match process.count {
+                    1 => process.name.clone(),
+                    _ => format!("{}-{number}", process.name),
+                };
+                let (count, offset) = (1, process.offset);
+                let span = process.span.0 / u64::from(process.count);
+                let offset = offset.map(|at| Bytes(at.0 + span * u64::from(number - 1)));
+                all.push(ProcessSpec {
+                    name,
+                    count,
+                    offset,
+                    span: Bytes(span),
+                    ..process.clone()
+                });
+            }
+        }
+        all
+    }
+}
+
+/// The records of one process, in order.
+pub(super) struct Records {
+    region_sector: u64,
+    records: u64,
+    record_sectors: u64,
+    pattern: Pattern,
+    read_share: f64,
+    next: u64,
+    places: Rng,
+    mix: Rng,
+    arrivals: Rng,
+}
+
+impl Records {
+    /// Those of process `index` of `count` on a device of so many bytes.
+    pub(super) fn new(
+        spec: &ProcessSpec,
+        (index, count): (usize, usize),
+        capacity_bytes: u64,
+        seed: u64,
+    ) -> Result<Self, SimError> {
+        let record = spec.record.0;
+        let share = capacity_bytes / count as u64 / record * record;
+        let offset = spec.offset.map_or(share * index as u64, |offset| offset.0);
+        let offset = offset / 512 * 512;
+        let span = if spec.span.0 == 0 { share } else { spec.span.0 };
+        let key = format!("process {:?}: span", spec.name);
+        let fits = span >= record && offset.saturating_add(span) <= capacity_bytes;
+        let expected = format!("at least a record, ending within {capacity_bytes} bytes");
+        require(fits, key, format!("{span} at {offset}"), expected)?;
+        let stream = 3 * index as u64;
+        Ok(Records {
+            region_sector: offset / 512,
+            records: span / record,
+            record_sectors: record / 512,
+            pattern: spec.pattern,
+            read_share: spec.read_share.0,
+            next: 0,
+            places: Rng::new(seed, 16 + stream),
+            mix: Rng::new(seed, 17 + stream),
+            arrivals: Rng::new(seed, 18 + stream),
+        })
+    }
+
+    /// First sector, number of sectors, and what is done to them.
+    pub(super) fn draw(&mut self) -> (u64, u64, Op) {
+        let record = match self.pattern {
+            Pattern::Random => self.places.below(self.records),
+            Pattern::Sequential => self.next % self.records,
+            Pattern::Reverse => self.records - 1 - self.next % self.records,
+        };
+        self.next += 1;
+        let is_read = match self.read_share {
+            share if share >= 1.0 => true,
+            share if share <= 0.0 => false,
+            share => self.mix.unit() < share,
+        };
+        let sector = self.region_sector + record * self.record_sectors;
+        (
+            sector,
+            self.record_sectors,
+            if is_read { Op::Read } else { Op::Write },
+        )
+    }
+
+    /// The sector behind the region.
+    pub(super) fn end(&self) -> u64 {
+        self.region_sector + self.records * self.record_sectors
+    }
+
+    /// Up to 10 ms, so that nobody's first request decides for ever who comes after whom.
+    pub(super) fn start_offset_ns(&mut self) -> u64 {
+        self.arrivals.below(10_000_000)
+    }
+
+    /// Time to the next arrival of an open loop.
+    pub(super) fn interval_ns(&mut self, spec: &ProcessSpec) -> u64 {
+        let mean_ns = 1e9 / spec.rate_per_s.0;
+        match spec.arrivals {
+            Arrivals::Poisson => self.arrivals.exponential(mean_ns) as u64,
+            _ => mean_ns as u64,
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! From a bio to the device: plug, merge, allocation, the scheduler, driver tags.
+
+use std::collections::VecDeque;
+
+use super::request::{Bio, HostRequest, Id, Op, Pool, NONE};
+use super::{Allocation, Ctx, MergeKind, Scheduler};
+use crate::{Kind, SimError, Stepped, Submission};
+
+/// A plug list is flushed with so many requests, or by a bio of so many sectors.
+const PLUG_REQUESTS: usize = 32;
+const PLUG_SECTORS: u32 = 256;
+
+/// What bounds merging.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// 0: all merges; 1: only with the plug list and the request merged last; 2: none.
+    pub nomerges: u8,
+    /// Most sectors of a request.
+    pub max_sectors: u32,
+    /// Most bios of a request.
+    pub max_segments: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            nomerges: 0,
+            max_sectors: 2560,
+            max_segments: 128,
+        }
+    }
+}
+
+impl Limits {
+    /// Whether a request may grow by so much.
+    fn allows(&self, request: &HostRequest, op: Op, sectors: u32, bios: u32) -> bool {
+        request.op == op
+            && request.sectors + sectors <= self.max_sectors
+            && request.bios + bios <= self.max_segments
+    }
+}
+
+/// What the queue counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) dispatched: u64,
+    pub(super) merges: u64,
+    pub(super) seek_sectors: f64,
+    pub(super) requeues: u64,
+    /// Requests in the device, times ns.
+    pub(super) depth_ns: f64,
+}
+
+/// The queue of one device.
+pub(super) struct Queue<S> {
+    pub(super) ctx: Ctx,
+    pub(super) scheduler: S,
+    pub(super) bios: Pool<Bio>,
+    pub(super) counts: Counts,
+    /// Requests in the device.
+    pub(super) in_driver: usize,
+    limits: Limits,
+    plugs: Vec<Vec<Id>>,
+    /// Bios that wait for a tag, by kind.
+    waiting: [VecDeque<u32>; 3],
+    /// Requests allocated, by kind.
+    held: [usize; 3],
+    dispatch_list: VecDeque<Id>,
+    seq: u64,
+    last_merged: Id,
+    last_end: u64,
+    depth_since_ns: u64,
+}
+
+/// Reads, writes that somebody waits for, and the rest.
+fn kind_of(op: Op, sync: bool) -> usize {
+    match (op, sync) {
+        (Op::Read, true) => 0,
+        (_, true) => 1,
+        _ => 2,
+    }
+}
+
+impl<S: Scheduler> Queue<S> {
+    pub(super) fn new(scheduler: S, ctx: Ctx, limits: Limits, processes: usize) -> Self {
+        Queue {
+            ctx,
+            scheduler,
+            bios: Pool::default(),
+            counts: Counts::default(),
+            in_driver: 0,
+            limits,
+            plugs: vec![Vec::new(); processes],
+            waiting: Default::default(),
+            held: [0; 3],
+            dispatch_list: VecDeque::new(),
+            seq: 0,
+            last_merged: NONE,
+            last_end: 0,
+            depth_since_ns: 0,
+        }
+    }
+
+    /// Requests that have left the scheduler and are not in the device.
+    #[cfg(test)]
+    pub(super) fn set_aside(&self) -> usize {
+        self.dispatch_list.len()
+    }
+
+    /// A process submits a bio into its plug list.
+    pub(super) fn submit(&mut self, bio: Bio) {
+        if self.merge_in_plug(&bio) || self.merge_in_scheduler(&bio) {
+            return;
+        }
+        let kind = kind_of(bio.op, bio.sync);
+        if !self.waiting[kind].is_empty() || !self.has_room(&bio) {
+            // The process blocks; what it has plugged goes out first.
+            self.unplug(bio.process);
+            let place = self.bios.add(bio);
+            self.waiting[kind].push_back(place);
+            return;
+        }
+        let process = bio.process;
+        let id = self.allocate(bio);
+        let plug = &mut self.plugs[process as usize];
+        plug.push(id);
+        if plug.len() >= PLUG_REQUESTS || bio.sectors >= PLUG_SECTORS {
+            self.unplug(process);
+        }
+    }
+
+    /// What the process has gathered goes to the scheduler.
+    pub(super) fn unplug(&mut self, process: u32) {
+        let mut plug = std::mem::take(&mut self.plugs[process as usize]);
+        for id in plug.drain(..) {
+            self.insert(id);
+        }
+        self.plugs[process as usize] = plug;
+    }
+
+    fn insert(&mut self, id: Id) {
+        self.seq += 1;
+        let request = &mut self.ctx.requests[id];
+        request.seq = self.seq;
+        request.inserted_ns = self.ctx.now_ns;
+        self.scheduler.insert(&mut self.ctx, id);
+        if self.limits.nomerges == 0 {
+            self.join(id);
+        }
+    }
+
+    /// Requests that adjoin the new one become one with it.
+    fn join(&mut self, mut id: Id) {
+        while let Some((into, gone)) = self.scheduler.joinable(&self.ctx, id) {
+            let tail = self.ctx.requests[gone];
+            let head = &self.ctx.requests[into];
+            if !self.limits.allows(head, tail.op, tail.sectors, tail.bios) {
+                return;
+            }
+            self.scheduler.joined(&mut self.ctx, into, gone);
+            let head = &mut self.ctx.requests[into];
+            head.sectors += tail.sectors;
+            head.bios += tail.bios;
+            head.fifo_ns = head.fifo_ns.min(tail.fifo_ns);
+            self.bios[head.last_bio].next = tail.first_bio;
+            head.last_bio = tail.last_bio;
+            self.free(gone);
+            self.counts.merges += 1;
+            id = into;
+        }
+    }
+
+    fn allocate(&mut self, bio: Bio) -> Id {
+        self.held[kind_of(bio.op, bio.sync)] += 1;
+        let now_ns = self.ctx.now_ns;
+        let place = self.bios.add(Bio { next: NONE, ..bio });
+        self.ctx.requests.add(HostRequest::of(&bio, place, now_ns))
+    }
+
+    fn free(&mut self, id: Id) {
+        let request = &self.ctx.requests[id];
+        self.held[kind_of(request.op, request.sync)] -= 1;
+        self.ctx.requests.release(id);
+        if self.last_merged == id {
+            self.last_merged = NONE;
+        }
+    }
+
+    fn has_room(&self, bio: &Bio) -> bool {
+        let [reads, writes, others] = self.held;
+        let most = self.ctx.device.nr_requests;
+        match S::ALLOCATION {
+            Allocation::Driver => reads + writes + others < self.ctx.device.driver_tags,
+            Allocation::Legacy if bio.sync => reads + writes < most,
+            Allocation::Legacy => others < most,
+            Allocation::Scheduler => {
+                let limit = self.scheduler.limit_depth(&self.ctx, bio.op, bio.sync);
+                let own = self.held[kind_of(bio.op, bio.sync)];
+                reads + writes + others < most && own < limit
+            }
+        }
+    }
+
+    fn merge_in_plug(&mut self, bio: &Bio) -> bool {
+        if self.limits.nomerges == 2 {
+            return false;
+        }
+        let plug = &self.plugs[bio.process as usize];
+        let found = plug.iter().rev().find_map(|id| {
+            let request = &self.ctx.requests[*id];
+            let kind = match () {
+                () if request.end() == bio.sector => MergeKind::Back,
+                () if bio.end() == request.sector => MergeKind::Front,
+                () => return None,
+            };
+            Some((*id, kind))
+        });
+        let Some((id, kind)) = found else {
+            return false;
+        };
+        let request = &self.ctx.requests[id];
+        if request.sync != bio.sync || !self.limits.allows(request, bio.op, bio.sectors, 1) {
+            return false;
+        }
+        self.grow(id, kind, bio);
+        true
+    }
+
+    fn merge_in_scheduler(&mut self, bio: &Bio) -> bool {
+        if self.limits.nomerges == 2 {
+            return false;
+        }
+        let Some((id, kind)) = self.scheduler.find_merge(&self.ctx, bio) else {
+            return false;
+        };
+        if self.limits.nomerges == 1 && id != self.last_merged {
+            return false;
+        }
+        let request = &self.ctx.requests[id];
+        if !self.limits.allows(request, bio.op, bio.sectors, 1) {
+            return false;
+        }
+        let old_key = request.key();
+        self.grow(id, kind, bio);
+        self.scheduler.merged(&mut self.ctx, id, kind, old_key);
+        self.last_merged = id;
+        if self.limits.nomerges == 0 {
+            self.join(id);
+        }
+        true
+    }
+
+    fn grow(&mut self, id: Id, kind: MergeKind, bio: &Bio) {
+        self.counts.merges += 1;
+        let request = &mut self.ctx.requests[id];
+        request.sectors += bio.sectors;
+        request.bios += 1;
+        match kind {
+            MergeKind::Back => {
+                let place = self.bios.add(Bio { next: NONE, ..*bio });
+                self.bios[request.last_bio].next = place;
+                request.last_bio = place;
+            }
+            MergeKind::Front => {
+                request.sector = bio.sector;
+                let next = request.first_bio;
+                request.first_bio = self.bios.add(Bio { next, ..*bio });
+            }
+        }
+    }
+
+    /// Hands requests to the device until a request gets no tag or none comes.
+    pub(super) fn pass(&mut self, device: &mut dyn Stepped) -> Result<(), SimError> {
+        loop {
+            let next = match self.dispatch_list.pop_front() {
+                Some(id) => Some(id),
+                None => self.scheduler.dispatch(&mut self.ctx),
+            };
+            let Some(id) = next else {
+                return Ok(());
+            };
+            if self.in_driver >= self.ctx.device.driver_tags {
+                self.dispatch_list.push_front(id);
+                return Ok(());
+            }
+            self.start(id, device)?;
+        }
+    }
+
+    fn start(&mut self, id: Id, device: &mut dyn Stepped) -> Result<(), SimError> {
+        let now_ns = self.ctx.now_ns;
+        self.account_depth();
+        self.in_driver += 1;
+        let request = &mut self.ctx.requests[id];
+        request.dispatched_ns = now_ns;
+        self.counts.dispatched += 1;
+        self.counts.seek_sectors += request.sector.abs_diff(self.last_end) as f64;
+        self.last_end = request.end();
+        device.submit(Submission {
+            at_ns: now_ns,
+            tag: u64::from(id),
+            kind: match request.op {
+                Op::Read => Kind::Read,
+                Op::Write => Kind::Write,
+                Op::Discard => Kind::Trim,
+            },
+            offset_bytes: request.sector * 512,
+            length_bytes: u64::from(request.sectors) * 512,
+        })
+    }
+
+    /// The mean depth is weighted by time.
+    pub(super) fn account_depth(&mut self) {
+        let now_ns = self.ctx.now_ns;
+        self.counts.depth_ns += self.in_driver as f64 * (now_ns - self.depth_since_ns) as f64;
+        self.depth_since_ns = now_ns;
+    }
+
+    /// The device refused the request: it goes before all others.
+    pub(super) fn requeue(&mut self, id: Id) {
+        self.account_depth();
+        self.in_driver -= 1;
+        self.counts.requeues += 1;
+        self.scheduler.requeued(&mut self.ctx, id);
+        self.dispatch_list.push_front(id);
+    }
+
+    /// The device is done with a request; its bios are appended to `done`.
+    pub(super) fn complete(&mut self, id: Id, done: &mut Vec<Bio>) -> HostRequest {
+        self.account_depth();
+        self.in_driver -= 1;
+        self.scheduler.completed(&mut self.ctx, id);
+        let request = self.ctx.requests[id];
+        let mut place = request.first_bio;
+        while place != NONE {
+            let bio = self.bios[place];
+            done.push(bio);
+            self.bios.release(place);
+            place = bio.next;
+        }
+        self.free(id);
+        request
+    }
+
+    /// Those that waited for a tag come in while there are any; true if one did.
+    pub(super) fn refill(&mut self) -> bool {
+        let mut came = false;
+        for kind in 0..self.waiting.len() {
+            while let Some(place) = self.waiting[kind].front().copied() {
+                let bio = self.bios[place];
+                if !self.has_room(&bio) {
+                    break;
+                }
+                self.waiting[kind].pop_front();
+                self.bios.release(place);
+                came = true;
+                if !self.merge_in_scheduler(&bio) {
+                    let id = self.allocate(bio);
+                    self.insert(id);
+                }
+            }
+        }
+        came
+    }
+}

@@ -1,0 +1,683 @@
+//! One run: processes issue, the queue decides, the device serves, until the time is over.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use schedlab_model::Rng;
+use serde::{Deserialize, Serialize};
+
+use super::pages::{Dirty, ReadAhead};
+use super::process::{Arrivals, ProcessSpec, Processes, Records};
+use super::queue::{Limits, Queue};
+use super::request::{Bio, Class, IoContext, Op, Pool, FLUSHER, NONE};
+use super::result::{HostLogged, HostResult, OrderResult, Tally};
+use super::{Ctx, Facts, Scheduler, Settings, SCHEDULERS};
+use crate::error::require;
+use crate::workload::trace::TraceRecord;
+use crate::workload::Real;
+use crate::{Completion, SimError, Stepped, Stop};
+
+/// Steps between two looks at the stop flag.
+const STEPS_PER_LOOK: u32 = 4096;
+/// Pieces of dirty data that a flusher has under way.
+const FLUSHING: u32 = 16;
+
+/// What holds for the whole run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HostSettings {
+    /// Commands that the driver lets into the device.
+    pub tags: usize,
+    /// Requests that may be allocated; nothing is the kernel's default.
+    pub nr_requests: Option<usize>,
+    /// The device has a head that moves.
+    pub rotational: bool,
+    /// Which merges are tried, as in sysfs.
+    pub nomerges: u8,
+    /// Most KiB of a request.
+    pub max_sectors_kb: u32,
+    /// Ticks per second of the kernel.
+    pub hz: u64,
+    /// From a completion to the process's next request.
+    pub turnaround_ns: u64,
+    /// Probability that the device refuses a request.
+    pub requeue_rate: Real,
+    /// Simulated length, measured part and warm-up together.
+    pub seconds: Real,
+    /// What is not measured at the start.
+    pub warm_up_seconds: Real,
+    /// Fixes places, mixes, starts and arrivals.
+    pub seed: u64,
+    /// Keep every request.
+    pub log: bool,
+}
+
+impl Default for HostSettings {
+    fn default() -> Self {
+        HostSettings {
+            tags: 32,
+            nr_requests: None,
+            rotational: true,
+            nomerges: 0,
+            max_sectors_kb: 1280,
+            hz: 250,
+            turnaround_ns: 5000,
+            requeue_rate: Real(0.0),
+            seconds: Real(20.0),
+            warm_up_seconds: Real(0.0),
+            seed: 1,
+            log: false,
+        }
+    }
+}
+
+impl HostSettings {
+    fn check(&self) -> Result<(), SimError> {
+        require(
+            (1..=65536).contains(&self.tags),
+            "tags",
+            self.tags,
+            "1 to 65536",
+        )?;
+        let most = self.nr_requests.unwrap_or(64);
+        require(
+            (1..=65536).contains(&most),
+            "nr_requests",
+            most,
+            "1 to 65536",
+        )?;
+        require(self.nomerges <= 2, "nomerges", self.nomerges, "0 to 2")?;
+        let kib = self.max_sectors_kb;
+        require(
+            (4..=1 << 20).contains(&kib),
+            "max_sectors_kb",
+            kib,
+            "4 to 1048576",
+        )?;
+        let fits = [100, 250, 300, 1000].contains(&self.hz);
+        require(fits, "hz", self.hz, "100, 250, 300 or 1000")?;
+        let rate = self.requeue_rate.0;
+        require(
+            (0.0..=0.9).contains(&rate),
+            "requeue_rate",
+            rate,
+            "0 to 0.9",
+        )?;
+        let (seconds, warm_up) = (self.seconds.0, self.warm_up_seconds.0);
+        require(
+            seconds > 0.0 && seconds <= 1e6,
+            "seconds",
+            seconds,
+            "above 0, at most 1e6",
+        )?;
+        let fits = (0.0..seconds).contains(&warm_up);
+        require(fits, "warm_up_seconds", warm_up, "0 to less than seconds")
+    }
+
+    fn facts(&self, settings: &Settings) -> Facts {
+        let default = match settings.scheduler.as_str() {
+            "none" => self.tags,
+            "noop" | "deadline" | "cfq" => 128,
+            _ => 2 * self.tags.min(128),
+        };
+        Facts {
+            rotational: self.rotational,
+            driver_tags: match (settings.scheduler.as_str(), self.nr_requests) {
+                ("none", Some(most)) => self.tags.min(most),
+                _ => self.tags,
+            },
+            nr_requests: self.nr_requests.unwrap_or(default),
+            hz: self.hz,
+        }
+    }
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub struct HostJob {
+    /// What holds for the whole run.
+    pub settings: HostSettings,
+    /// Who issues; with a trace, one for each of its devices is made.
+    pub processes: Processes,
+    /// Instead of processes: what was recorded, by arrival.
+    pub trace: Vec<TraceRecord>,
+}
+
+/// Runs it under the scheduler that `scheduler` names.
+pub fn run(
+    scheduler: &Settings,
+    job: &HostJob,
+    device: &mut dyn Stepped,
+    stop: &Stop,
+) -> Result<HostResult, SimError> {
+    job.settings.check()?;
+    let known: Vec<&str> = SCHEDULERS.iter().map(|entry| entry.name).collect();
+    let found = SCHEDULERS
+        .iter()
+        .find(|entry| entry.name == scheduler.scheduler);
+    let entry = found.ok_or_else(|| SimError::Unknown {
+        key: "scheduler",
+        name: scheduler.scheduler.clone(),
+        known: known.join(", "),
+    })?;
+    (entry.run)(scheduler, job, device, stop)
+}
+
+pub(super) fn with<S: Scheduler>(
+    scheduler: &Settings,
+    job: &HostJob,
+    device: &mut dyn Stepped,
+    stop: &Stop,
+) -> Result<HostResult, SimError> {
+    let mut run = Running::<S>::new(scheduler, job, device)?;
+    run.go(stop)?;
+    Ok(run.finish(scheduler))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// A refused request comes back.
+    Requeue(u32),
+    /// A process issues so many records.
+    Issue(u32, u32),
+    /// The next of an open loop.
+    Arrive(u32),
+    /// The next of the trace.
+    Trace,
+}
+
+impl Event {
+    fn priority(self) -> u8 {
+        match self {
+            Event::Requeue(_) => 1,
+            Event::Issue(..) | Event::Arrive(_) | Event::Trace => 2,
+        }
+    }
+}
+
+/// A record under way.
+struct Io {
+    left: u32,
+    arrival_ns: u64,
+    bytes: u64,
+    purpose: Purpose,
+}
+
+/// Why a record is under way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// The process waits for it.
+    Own,
+    /// Read ahead up to a sector.
+    Ahead(u64),
+    /// Dirty data.
+    Flush,
+}
+
+struct Process {
+    spec: ProcessSpec,
+    context: IoContext,
+    records: Records,
+    tally: Tally,
+    ahead: ReadAhead,
+    dirty: Dirty,
+    flushing: u32,
+    /// A buffered record that cannot go on: since when, first and last sector, write or read.
+    blocked: Option<(u64, u64, u64, Op)>,
+    /// Records since the last fsync; whether one is waited for.
+    unsynced: u64,
+    is_syncing: bool,
+}
+
+struct Running<'a, S> {
+    job: &'a HostJob,
+    queue: Queue<S>,
+    device: &'a mut dyn Stepped,
+    processes: Vec<Process>,
+    ios: Pool<Io>,
+    events: BinaryHeap<Reverse<(u64, u8, u64, Event)>>,
+    sequence: u64,
+    traced: usize,
+    /// The device was idle when the last request came: it starts after everything of that time.
+    is_starting: bool,
+    refusals: Rng,
+    end_ns: u64,
+    warm_ns: u64,
+    log: Vec<HostLogged>,
+    completions: Vec<Completion>,
+    done: Vec<Bio>,
+}
+
+impl<'a, S: Scheduler> Running<'a, S> {
+    fn new(
+        scheduler: &Settings,
+        job: &'a HostJob,
+        device: &'a mut dyn Stepped,
+    ) -> Result<Self, SimError> {
+        let settings = &job.settings;
+        let facts = settings.facts(scheduler);
+        let specs = match job.trace.is_empty() {
+            true => job.processes.each(),
+            false => traced(job),
+        };
+        let count = specs.len();
+        let capacity_bytes = device.capacity_bytes();
+        let process = |(index, spec): (usize, ProcessSpec)| -> Result<Process, SimError> {
+            let place = (index, count);
+            let records = Records::new(&spec, place, capacity_bytes, settings.seed)?;
+            Ok(Process {
+                context: IoContext {
+                    owner: index as u32,
+                    class: spec.ioprio.class,
+                    level: spec.ioprio.level,
+                    weight: spec.weight,
+                },
+                records,
+                spec,
+                tally: Tally::default(),
+                ahead: ReadAhead::default(),
+                dirty: Dirty::default(),
+                flushing: 0,
+                blocked: None,
+                unsynced: 0,
+                is_syncing: false,
+            })
+        };
+        let processes = specs
+            .into_iter()
+            .enumerate()
+            .map(process)
+            .collect::<Result<_, _>>()?;
+        let ctx = Ctx {
+            now_ns: 0,
+            device: facts,
+            requests: Pool::default(),
+        };
+        let limits = Limits {
+            nomerges: settings.nomerges,
+            max_sectors: settings.max_sectors_kb * 2,
+            ..Limits::default()
+        };
+        let to_ns = |seconds: f64| (seconds * 1e9) as u64;
+        let mut run = Running {
+            job,
+            queue: Queue::new(S::new(scheduler, &facts), ctx, limits, count),
+            device,
+            processes,
+            ios: Pool::default(),
+            events: BinaryHeap::new(),
+            sequence: 0,
+            traced: 0,
+            is_starting: false,
+            refusals: Rng::new(settings.seed, 1),
+            end_ns: to_ns(settings.seconds.0),
+            warm_ns: to_ns(settings.warm_up_seconds.0),
+            log: Vec::new(),
+            completions: Vec::new(),
+            done: Vec::new(),
+        };
+        run.begin();
+        Ok(run)
+    }
+
+    fn begin(&mut self) {
+        if let Some(first) = self.job.trace.first() {
+            self.at(first.request.arrival.0, Event::Trace);
+            return;
+        }
+        let several = self.processes.len() > 1;
+        for index in 0..self.processes.len() {
+            let process = &mut self.processes[index];
+            let mut start_ns = process.spec.start.0;
+            if several {
+                start_ns += process.records.start_offset_ns();
+            }
+            let event = match process.spec.arrivals {
+                Arrivals::Closed => Event::Issue(index as u32, process.spec.depth),
+                _ => Event::Arrive(index as u32),
+            };
+            self.at(start_ns, event);
+        }
+    }
+
+    fn at(&mut self, at_ns: u64, event: Event) {
+        self.sequence += 1;
+        let entry = (at_ns, event.priority(), self.sequence, event);
+        self.events.push(Reverse(entry));
+    }
+
+    fn go(&mut self, stop: &Stop) -> Result<(), SimError> {
+        let mut steps = 0;
+        loop {
+            steps += 1;
+            if steps % STEPS_PER_LOOK == 0 && stop.is_set() {
+                return Err(SimError::Stopped);
+            }
+            let device_ns = self.device.next_time_ns().unwrap_or(u64::MAX);
+            let event_ns = self
+                .events
+                .peek()
+                .map_or(u64::MAX, |Reverse(entry)| entry.0);
+            let timer_ns = self.queue.scheduler.next_timer().unwrap_or(u64::MAX);
+            let now_ns = device_ns.min(event_ns).min(timer_ns);
+            if now_ns > self.end_ns {
+                return Ok(());
+            }
+            self.queue.ctx.now_ns = self.queue.ctx.now_ns.max(now_ns);
+            if device_ns == now_ns && !(self.is_starting && event_ns == now_ns) {
+                self.serve()?;
+            } else if event_ns == now_ns {
+                if let Some(Reverse((.., event))) = self.events.pop() {
+                    self.happen(event)?;
+                }
+            } else {
+                self.queue.scheduler.timer(&mut self.queue.ctx);
+            }
+            self.pass()?;
+        }
+    }
+
+    /// Dispatches, lets those in that waited for a tag, and dispatches again.
+    fn pass(&mut self) -> Result<(), SimError> {
+        let before = self.queue.in_driver;
+        self.queue.pass(self.device)?;
+        while self.queue.refill() {
+            self.queue.pass(self.device)?;
+        }
+        if before == 0 && self.queue.in_driver > 0 {
+            self.is_starting = true;
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self) -> Result<(), SimError> {
+        self.is_starting = false;
+        let mut completions = std::mem::take(&mut self.completions);
+        self.device.advance(&mut completions);
+        for (index, completion) in completions.iter().enumerate() {
+            let id = completion.tag as u32;
+            let rate = self.job.settings.requeue_rate.0;
+            if rate > 0.0 && self.refusals.unit() < rate {
+                // Seen by the host as a command that has to be sent again.
+                self.at(self.queue.ctx.now_ns, Event::Requeue(id));
+            } else {
+                self.complete(id);
+            }
+            if index + 1 < completions.len() {
+                self.pass()?;
+            }
+        }
+        completions.clear();
+        self.completions = completions;
+        Ok(())
+    }
+
+    fn complete(&mut self, id: u32) {
+        let mut done = std::mem::take(&mut self.done);
+        let request = self.queue.complete(id, &mut done);
+        let now_ns = self.queue.ctx.now_ns;
+        if self.job.settings.log {
+            self.log.push(HostLogged::of(&request, now_ns));
+        }
+        for bio in done.drain(..) {
+            let io = &mut self.ios[bio.io];
+            io.left -= 1;
+            if io.left == 0 {
+                let (arrival_ns, bytes, purpose) = (io.arrival_ns, io.bytes, io.purpose);
+                self.ios.release(bio.io);
+                self.finished(bio.process, arrival_ns, bytes, purpose);
+            }
+        }
+        self.done = done;
+    }
+
+    /// A record is done: it counts, and its process goes on after its turn-round.
+    fn finished(&mut self, index: u32, arrival_ns: u64, bytes: u64, purpose: Purpose) {
+        let now_ns = self.queue.ctx.now_ns;
+        let process = &mut self.processes[index as usize];
+        match purpose {
+            Purpose::Own => {
+                if now_ns >= self.warm_ns {
+                    process.tally.record(now_ns - arrival_ns, bytes);
+                }
+                if process.spec.arrivals == Arrivals::Closed && self.job.trace.is_empty() {
+                    let pause_ns = self.job.settings.turnaround_ns + process.spec.think.0;
+                    self.at(now_ns + pause_ns, Event::Issue(index, 1));
+                }
+            }
+            Purpose::Ahead(end) => {
+                process.ahead.there = process.ahead.there.max(end);
+                self.unblock(index);
+            }
+            Purpose::Flush => {
+                process.flushing -= 1;
+                self.flush(index);
+                self.unblock(index);
+            }
+        }
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), SimError> {
+        match event {
+            Event::Requeue(id) => self.queue.requeue(id),
+            Event::Issue(index, count) => {
+                for _ in 0..count {
+                    self.issue(index);
+                }
+                self.queue.unplug(index);
+            }
+            Event::Arrive(index) => {
+                self.issue(index);
+                self.queue.unplug(index);
+                let process = &mut self.processes[index as usize];
+                let pause_ns = process.records.interval_ns(&process.spec);
+                self.at(self.queue.ctx.now_ns + pause_ns, Event::Arrive(index));
+            }
+            Event::Trace => self.replay()?,
+        }
+        Ok(())
+    }
+
+    fn issue(&mut self, index: u32) {
+        let process = &mut self.processes[index as usize];
+        let (sector, sectors, op) = process.records.draw();
+        if process.spec.direct {
+            let (context, sync) = match process.spec.background {
+                true => (flusher(), false),
+                false => (process.context, true),
+            };
+            self.send(index, context, (op, sync), (sector, sectors), Purpose::Own);
+            return;
+        }
+        let now_ns = self.queue.ctx.now_ns;
+        process.blocked = Some((now_ns, sector, sector + sectors, op));
+        if op == Op::Write {
+            process.dirty.add(sector, sectors);
+            process.unsynced += 1;
+            let every = process.spec.fsync_every;
+            process.is_syncing = every > 0 && process.unsynced >= every;
+            self.flush(index);
+        }
+        self.unblock(index);
+    }
+
+    /// Lets a buffered process go on if what it waits for is there.
+    fn unblock(&mut self, index: u32) {
+        let process = &mut self.processes[index as usize];
+        let Some((since_ns, start, end, op)) = process.blocked else {
+            return;
+        };
+        if op == Op::Read {
+            let limit = process.records.end();
+            let context = process.context;
+            if let Some((from, to)) = process.ahead.want(start, end, limit) {
+                let range = (from, to - from);
+                self.send(index, context, (Op::Read, true), range, Purpose::Ahead(to));
+                self.queue.unplug(index);
+            }
+            if self.processes[index as usize].ahead.there < end {
+                return;
+            }
+        } else if process.is_syncing {
+            if process.flushing > 0 || process.dirty.sectors > 0 {
+                return;
+            }
+            process.is_syncing = false;
+            process.unsynced = 0;
+        } else if process.dirty.sectors * 512 > process.spec.dirty_limit.0 {
+            return;
+        }
+        self.processes[index as usize].blocked = None;
+        self.finished(index, since_ns, (end - start) * 512, Purpose::Own);
+    }
+
+    /// Sends dirty data while enough is dirty, or all of it for an fsync.
+    fn flush(&mut self, index: u32) {
+        let most = u64::from(self.job.settings.max_sectors_kb) * 2;
+        loop {
+            let process = &mut self.processes[index as usize];
+            let much = process.dirty.sectors * 512 > process.spec.dirty_limit.0 / 2;
+            if process.flushing >= FLUSHING || !(much || process.is_syncing) {
+                break;
+            }
+            let Some(piece) = process.dirty.take(most) else {
+                break;
+            };
+            process.flushing += 1;
+            let (context, sync) = match process.is_syncing {
+                true => (process.context, true),
+                false => (flusher(), false),
+            };
+            self.send(index, context, (Op::Write, sync), piece, Purpose::Flush);
+        }
+        self.queue.unplug(index);
+    }
+
+    /// Submits a range as bios of at most `max_sectors_kb`.
+    fn send(
+        &mut self,
+        index: u32,
+        context: IoContext,
+        (op, sync): (Op, bool),
+        (sector, sectors): (u64, u64),
+        purpose: Purpose,
+    ) {
+        let most = u64::from(self.job.settings.max_sectors_kb) * 2;
+        let arrival_ns = self.queue.ctx.now_ns;
+        let io = self.ios.add(Io {
+            left: sectors.div_ceil(most) as u32,
+            arrival_ns,
+            bytes: sectors * 512,
+            purpose,
+        });
+        let mut start = sector;
+        while start < sector + sectors {
+            let length = most.min(sector + sectors - start);
+            self.queue.submit(Bio {
+                process: index,
+                io,
+                context,
+                op,
+                sync,
+                sector: start,
+                sectors: length as u32,
+                arrival_ns,
+                next: NONE,
+            });
+            start += length;
+        }
+    }
+
+    fn replay(&mut self) -> Result<(), SimError> {
+        let record = self.job.trace[self.traced];
+        self.traced += 1;
+        let request = record.request;
+        let op = match (record.trim, request.is_write) {
+            (true, _) => Op::Discard,
+            (_, true) => Op::Write,
+            _ => Op::Read,
+        };
+        let name = record.device.to_string();
+        let found = self
+            .processes
+            .iter()
+            .position(|process| process.spec.name == name);
+        let index = found.unwrap_or(0) as u32;
+        let context = self.processes[index as usize].context;
+        let first = request.offset.0 / 512;
+        let end = (request.offset.0 + request.length.0).div_ceil(512);
+        if end > first {
+            self.send(
+                index,
+                context,
+                (op, true),
+                (first, end - first),
+                Purpose::Own,
+            );
+            self.queue.unplug(index);
+        }
+        if let Some(next) = self.job.trace.get(self.traced) {
+            self.at(next.request.arrival.0, Event::Trace);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, scheduler: &Settings) -> HostResult {
+        let last_ns = self.queue.ctx.now_ns;
+        // A trace ends with its last request, not with the time that was allowed for it.
+        let until_ns = if self.job.trace.is_empty() {
+            self.end_ns
+        } else {
+            last_ns
+        };
+        self.queue.account_depth();
+        let seconds = (until_ns.saturating_sub(self.warm_ns) as f64 / 1e9).max(1e-9);
+        let mut total = Tally::default();
+        for process in &self.processes {
+            total.add(&process.tally);
+        }
+        let counts = self.queue.counts;
+        let each = counts.dispatched.max(1) as f64;
+        HostResult {
+            scheduler: scheduler.text(),
+            seed: self.job.settings.seed,
+            seconds,
+            total: total.finish("total", seconds),
+            processes: self
+                .processes
+                .iter()
+                .map(|process| process.tally.finish(&process.spec.name, seconds))
+                .collect(),
+            order: OrderResult {
+                dispatched: counts.dispatched,
+                merges_per_request: counts.merges as f64 / each,
+                seek_bytes_mean: counts.seek_sectors * 512.0 / each,
+                depth_mean: counts.depth_ns / last_ns.max(1) as f64,
+                requeues: counts.requeues,
+            },
+            log: self.log,
+        }
+    }
+}
+
+/// The context of writes that the kernel sends for others.
+fn flusher() -> IoContext {
+    IoContext {
+        owner: FLUSHER,
+        class: Class::BestEffort,
+        level: 4,
+        weight: 0,
+    }
+}
+
+/// One process for each device of the trace.
+fn traced(job: &HostJob) -> Vec<ProcessSpec> {
+    let mut devices: Vec<u32> = job.trace.iter().map(|record| record.device).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    let process = |device: u32| ProcessSpec {
+        name: device.to_string(),
+        ..ProcessSpec::default()
+    };
+    devices.into_iter().map(process).collect()
+}

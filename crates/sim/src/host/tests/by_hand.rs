@@ -1,0 +1,176 @@
+//! Orders of dispatch worked out by hand from the rules.
+
+use super::super::deadline::Deadline;
+use super::super::kyber::Kyber;
+use super::super::mq_deadline::MqDeadline;
+use super::{context, Bench, MS};
+use crate::host::{Class, IoContext};
+
+const BATCH_2: &str = "R100 R200 R300 R400 R500 R600 W1000 W2000 W3000";
+
+#[test]
+fn deadline_starts_with_the_oldest_and_goes_up() {
+    let mut bench = Bench::<Deadline>::new("deadline");
+    bench.add("R500 R100 R300 R200");
+    assert_eq!(bench.drain(), "R500 R100 R200 R300");
+}
+
+#[test]
+fn deadline_lets_writes_wait_for_two_batches() {
+    let mut bench = Bench::<Deadline>::new("deadline:fifo_batch=2");
+    bench.add(BATCH_2);
+    let order = "R100 R200 R300 R400 W1000 W2000 R500 R600 W3000";
+    assert_eq!(bench.drain(), order);
+}
+
+#[test]
+fn deadline_goes_on_from_the_oldest_after_a_change_of_direction() {
+    let mut bench = Bench::<Deadline>::new("deadline:fifo_batch=1,writes_starved=1");
+    bench.add("R300 R100 R200 W50 W40");
+    assert_eq!(bench.drain(), "R300 W50 R100 W40 R200");
+}
+
+#[test]
+fn deadline_serves_what_is_late_between_batches() {
+    let mut bench = Bench::<Deadline>::new("deadline:fifo_batch=2");
+    bench.add("R900");
+    bench.ctx.now_ns = MS;
+    bench.add("R100 R200 R300");
+    bench.ctx.now_ns = 600 * MS;
+    assert_eq!(bench.drain(), "R900 R100 R200 R300");
+}
+
+#[test]
+fn mq_deadline_starts_from_the_lowest() {
+    let mut bench = Bench::<MqDeadline>::new("mq-deadline");
+    bench.add("R500 R100 R300 R200");
+    assert_eq!(bench.drain(), "R100 R200 R300 R500");
+}
+
+#[test]
+fn mq_deadline_begins_with_a_batch_of_writes() {
+    let mut bench = Bench::<MqDeadline>::new("mq-deadline:fifo_batch=2");
+    bench.add(BATCH_2);
+    let order = "W1000 W2000 R100 R200 R300 R400 W3000 R500 R600";
+    assert_eq!(bench.drain(), order);
+}
+
+#[test]
+fn mq_deadline_keeps_its_position_in_each_direction() {
+    let mut bench = Bench::<MqDeadline>::new("mq-deadline:fifo_batch=1,writes_starved=1");
+    bench.add("R300 R100 R200 W50 W40");
+    assert_eq!(bench.drain(), "W40 R100 W50 R200 R300");
+}
+
+#[test]
+fn mq_deadline_counts_a_request_late_at_its_deadline() {
+    let mut late = Bench::<MqDeadline>::new("mq-deadline:fifo_batch=1");
+    let mut old = Bench::<Deadline>::new("deadline:fifo_batch=1");
+    late.add("R900");
+    old.add("R900 R950");
+    // The legacy one has a position only behind a request that it dispatched.
+    let first = old.take().unwrap();
+    assert_eq!(old.text(first), "R900");
+    late.ctx.now_ns = 500 * MS;
+    late.add("R100");
+    assert_eq!(late.drain(), "R900 R100");
+}
+
+#[test]
+fn mq_deadline_serves_a_lower_class_only_when_the_higher_is_gone_or_late() {
+    let idle = IoContext {
+        class: Class::Idle,
+        ..context(1)
+    };
+    let mut bench = Bench::<MqDeadline>::new("mq-deadline");
+    bench.add("R100");
+    bench.add_as("R1", idle);
+    let first = bench.take().unwrap();
+    assert_eq!(bench.text(first), "R100");
+    assert_eq!(bench.take(), None, "the higher class is in the device");
+    bench.complete(first);
+    let second = bench.take().unwrap();
+    assert_eq!(bench.text(second), "R1");
+
+    let mut bench = Bench::<MqDeadline>::new("mq-deadline");
+    bench.add_as("R1", idle);
+    bench.ctx.now_ns = 9999 * MS;
+    bench.add("R100");
+    let id = bench.take().unwrap();
+    assert_eq!(bench.text(id), "R100");
+    bench.add("R300");
+    bench.ctx.now_ns = 10_000 * MS;
+    let id = bench.take().unwrap();
+    assert_eq!(bench.text(id), "R1", "it has waited for ten seconds");
+}
+
+#[test]
+fn kyber_serves_its_domains_in_batches() {
+    let mut bench = Bench::<Kyber>::new("kyber");
+    for sector in 0..20 {
+        bench.add(&format!("R{sector}"));
+    }
+    for sector in 0..10 {
+        bench.add(&format!("W{sector}"));
+    }
+    let mut runs: Vec<(char, usize)> = Vec::new();
+    for text in bench.drain().split(' ') {
+        let kind = text.chars().next().unwrap();
+        match runs.last_mut() {
+            Some((last, count)) if *last == kind => *count += 1,
+            _ => runs.push((kind, 1)),
+        }
+    }
+    assert_eq!(runs, [('R', 16), ('W', 8), ('R', 4), ('W', 2)]);
+}
+
+#[test]
+fn kyber_hands_out_no_more_than_its_tokens() {
+    let mut bench = Bench::<Kyber>::new("kyber");
+    bench.scheduler.set_depth(1, 1);
+    bench.add("R1 R2 W10 W11");
+    let order: Vec<_> = std::iter::from_fn(|| bench.take()).collect();
+    let texts: Vec<_> = order.iter().map(|id| bench.text(*id)).collect();
+    assert_eq!(texts, ["R1", "R2", "W10"]);
+    bench.complete(order[2]);
+    let last = bench.take().unwrap();
+    assert_eq!(bench.text(last), "W11");
+}
+
+/// So many completions of one kind, each so long after its arrival.
+fn complete_many(bench: &mut Bench<Kyber>, text: &str, count: u64, latency_ns: u64) {
+    let until_ns = bench.ctx.now_ns;
+    for _ in 0..count {
+        bench.ctx.now_ns = until_ns - latency_ns;
+        bench.add(text);
+        let id = bench.take().unwrap();
+        bench.ctx.now_ns = until_ns;
+        bench.complete(id);
+    }
+}
+
+#[test]
+fn kyber_takes_tokens_from_those_that_have_time_when_others_are_late() {
+    let mut bench = Bench::<Kyber>::new("kyber");
+    bench.ctx.now_ns = 200 * MS;
+    complete_many(&mut bench, "W1", 500, 15 * MS);
+    complete_many(&mut bench, "R1", 500, 1_400_000);
+    // Bin 2 of 8: (2 + 1)/4 of the tokens stay.
+    bench.ctx.now_ns = 300 * MS;
+    use crate::host::Scheduler;
+    bench.scheduler.timer(&mut bench.ctx);
+    assert_eq!(bench.scheduler.depths()[0], 192);
+}
+
+#[test]
+fn kyber_waits_for_500_samples_or_a_second() {
+    let mut bench = Bench::<Kyber>::new("kyber");
+    bench.ctx.now_ns = 100 * MS;
+    complete_many(&mut bench, "W1", 499, 15 * MS);
+    use crate::host::Scheduler;
+    for now_ms in [200, 900] {
+        bench.ctx.now_ns = now_ms * MS;
+        bench.scheduler.timer(&mut bench.ctx);
+        assert_eq!(bench.scheduler.depths()[1], 128);
+    }
+}

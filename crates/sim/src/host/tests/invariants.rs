@@ -1,0 +1,364 @@
+//! What holds for every scheduler, with random processes, devices and tunables.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+use schedlab_model::{Bytes, Nanos, Request, Rng};
+
+use super::super::bfq::Bfq;
+use super::super::cfq::Cfq;
+use super::super::deadline::Deadline;
+use super::super::kyber::Kyber;
+use super::super::mq_deadline::MqDeadline;
+use super::super::queue::{Limits, Queue};
+use super::super::{run, HostJob, HostSettings, Processes, SCHEDULERS, TUNABLES};
+use super::{bio, context, Bench, MS};
+use crate::host::{Ctx, Facts, IoContext, Pool, Scheduler, Settings};
+use crate::workload::trace::TraceRecord;
+use crate::workload::Real;
+use crate::{Completion, SimError, Stepped, Stop, Submission};
+
+/// A device that serves one request after another, each in the same time.
+struct Serial {
+    service_ns: u64,
+    waiting: VecDeque<u64>,
+    serving: Option<(u64, u64)>,
+    last_ns: u64,
+}
+
+impl Serial {
+    fn new(service_ns: u64) -> Self {
+        Serial {
+            service_ns,
+            waiting: VecDeque::new(),
+            serving: None,
+            last_ns: 0,
+        }
+    }
+}
+
+impl Stepped for Serial {
+    fn capacity_bytes(&self) -> u64 {
+        1 << 33
+    }
+
+    fn submit(&mut self, submission: Submission) -> Result<(), SimError> {
+        self.last_ns = submission.at_ns;
+        self.waiting.push_back(submission.tag);
+        Ok(())
+    }
+
+    fn next_time_ns(&self) -> Option<u64> {
+        let start = (!self.waiting.is_empty()).then_some(self.last_ns);
+        self.serving.map(|(at_ns, _)| at_ns).or(start)
+    }
+
+    fn advance(&mut self, completions: &mut Vec<Completion>) {
+        let mut now_ns = self.last_ns;
+        if let Some((at_ns, tag)) = self.serving.take() {
+            completions.push(Completion { tag, at_ns });
+            now_ns = at_ns;
+        }
+        self.serving = self
+            .waiting
+            .pop_front()
+            .map(|tag| (now_ns + self.service_ns, tag));
+    }
+}
+
+fn random_trace(seed: u64, count: u64) -> Vec<TraceRecord> {
+    let mut rng = Rng::new(seed, 0);
+    let mut at_ns = 0;
+    let mut record = |_| {
+        at_ns += rng.below(3 * MS);
+        // Near each other, so that some are merged.
+        let offset = rng.below(4000) * 4096 + rng.below(3) * (1 << 32);
+        TraceRecord {
+            request: Request {
+                arrival: Nanos(at_ns),
+                offset: Bytes(offset),
+                length: Bytes(4096 * (1 + rng.below(32))),
+                is_write: rng.below(2) == 1,
+            },
+            trim: rng.below(20) == 0,
+            latency: None,
+            device: rng.below(5) as u32,
+        }
+    };
+    (0..count).map(&mut record).collect()
+}
+
+fn random_settings(scheduler: &str, rng: &mut Rng) -> Settings {
+    let mut settings = Settings::parse(scheduler).unwrap();
+    for row in TUNABLES.iter().filter(|row| row.scheduler == scheduler) {
+        let most = row.max.min(4 * row.default.max(2));
+        if rng.below(2) == 1 && row.name != "slice_idle_us" {
+            let value = row.min + rng.below(most - row.min + 1);
+            settings.set(row.name, value).unwrap();
+        }
+    }
+    settings
+}
+
+fn job(seed: u64, tags: usize, trace: Vec<TraceRecord>) -> HostJob {
+    HostJob {
+        settings: HostSettings {
+            tags,
+            seed,
+            seconds: Real(1e5),
+            requeue_rate: Real(if seed % 2 == 0 { 0.1 } else { 0.0 }),
+            rotational: seed % 3 != 0,
+            nomerges: (seed % 3) as u8,
+            log: true,
+            ..HostSettings::default()
+        },
+        processes: Processes {
+            about: String::new(),
+            processes: Vec::new(),
+        },
+        trace,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn nothing_is_lost_or_served_twice(seed in 0_u64..1 << 40, tags in 1_usize..40) {
+        let mut rng = Rng::new(seed, 9);
+        let trace = random_trace(seed, 400);
+        let bytes: u64 = trace.iter().map(|record| record.request.length.0).sum();
+        for entry in SCHEDULERS {
+            let settings = random_settings(entry.name, &mut rng);
+            let job = job(seed, tags, trace.clone());
+            let mut device = Serial::new(MS);
+            let result = run(&settings, &job, &mut device, &Stop::default()).unwrap();
+            let name = settings.text();
+            prop_assert_eq!(result.total.requests, 400, "{}", name);
+            prop_assert_eq!(result.total.bytes, bytes, "{}", name);
+            let bios: u32 = result.log.iter().map(|row| row.bios).sum();
+            prop_assert_eq!(bios, 400, "{}", name);
+            for row in &result.log {
+                prop_assert!(row.arrival_ns <= row.inserted_ns);
+                prop_assert!(row.inserted_ns <= row.dispatched_ns);
+                prop_assert!(row.dispatched_ns < row.completed_ns);
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bits(seed in 0_u64..1 << 40) {
+        for entry in SCHEDULERS {
+            let settings = Settings::parse(entry.name).unwrap();
+            let once = || {
+                let job = job(seed, 4, random_trace(seed, 200));
+                run(&settings, &job, &mut Serial::new(MS), &Stop::default()).unwrap()
+            };
+            prop_assert_eq!(once(), once());
+        }
+    }
+
+    #[test]
+    fn who_has_work_serves_it(seed in 0_u64..1 << 40) {
+        conserves::<Deadline>("deadline", seed, false)?;
+        conserves::<MqDeadline>("mq-deadline", seed, false)?;
+        conserves::<Kyber>("kyber", seed, false)?;
+        conserves::<Bfq>("bfq:slice_idle=0", seed, false)?;
+        conserves::<Cfq>("cfq:slice_idle=0,group_idle=0", seed, true)?;
+    }
+
+    #[test]
+    fn a_late_request_waits_for_no_more_than_two_batches(
+        seed in 0_u64..1 << 40,
+        batch in 1_u64..20,
+    ) {
+        within_bounds::<Deadline>(&format!("deadline:fifo_batch={batch},read_expire=20"), seed, batch)?;
+        within_bounds::<MqDeadline>(
+            &format!("mq-deadline:fifo_batch={batch},read_expire=20"), seed, batch,
+        )?;
+    }
+
+    #[test]
+    fn kyber_keeps_its_tokens_between_one_and_the_most(seed in 0_u64..1 << 40) {
+        let mut bench = Bench::<Kyber>::new("kyber");
+        let mut rng = Rng::new(seed, 1);
+        for _ in 0..4000 {
+            bench.add(["R1", "W1"][rng.below(2) as usize]);
+            bench.ctx.now_ns += rng.below(40 * MS);
+            if let Some(id) = bench.take() {
+                bench.ctx.now_ns += rng.below(20 * MS);
+                bench.complete(id);
+            }
+            bench.scheduler.timer(&mut bench.ctx);
+            let depths = bench.scheduler.depths();
+            for (depth, most) in depths.iter().zip([256, 128, 64]) {
+                prop_assert!((1..=most).contains(depth), "{depths:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn bfq_shares_the_service_by_weight(
+        seed in 0_u64..1 << 40,
+        weights in prop::collection::vec(10_u16..500, 2..6),
+    ) {
+        let mut bench = Bench::<Bfq>::new("bfq:low_latency=0,x_queue_merge=0,x_stable_merge=0");
+        let mut rng = Rng::new(seed, 2);
+        let sectors = [8, 64, 256][rng.below(3) as usize];
+        let of = |owner: usize| IoContext { weight: weights[owner], ..context(owner as u32) };
+        let mut served = vec![0_u64; weights.len()];
+        let mut place = 0_u64;
+        for owner in 0..weights.len() {
+            for _ in 0..4 {
+                place += sectors;
+                let id = bench.add_as(&format!("R{}", place + owner as u64 * (1 << 30)), of(owner));
+                bench.ctx.requests[id].sectors = sectors as u32;
+            }
+        }
+        let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
+        // As long as the smallest needs for 60 budgets.
+        let least = u64::from(*weights.iter().min().unwrap());
+        let wanted = 60 * 16384 * total / least / sectors;
+        for _ in 0..wanted.min(400_000) {
+            let Some(id) = bench.take() else {
+                bench.ctx.now_ns += 100_000;
+                continue;
+            };
+            let owner = bench.ctx.requests[id].context.owner as usize;
+            served[owner] += sectors;
+            bench.ctx.now_ns += 1000 * sectors;
+            place += sectors;
+            let next = bench.add_as(&format!("R{}", place + owner as u64 * (1 << 30)), of(owner));
+            bench.ctx.requests[next].sectors = sectors as u32;
+            bench.complete(id);
+        }
+        let all: u64 = served.iter().sum();
+        for (owner, weight) in weights.iter().enumerate() {
+            let share = served[owner] as f64 / all as f64;
+            let fair = f64::from(*weight) / total as f64;
+            let slack = (3 * 16384) as f64 / all as f64;
+            prop_assert!((share - fair).abs() <= 0.03 * fair + slack, "{share} of {fair}");
+        }
+    }
+}
+
+/// With requests queued, one comes out, or something that is waited for is in the device.
+fn conserves<S: Scheduler>(text: &str, seed: u64, may_wait: bool) -> Result<(), TestCaseError> {
+    let mut bench = Bench::<S>::new(text);
+    let mut rng = Rng::new(seed, 3);
+    let mut in_flight: Vec<u32> = Vec::new();
+    for _ in 0..2000 {
+        bench.ctx.now_ns += rng.below(2 * MS);
+        if rng.below(2) == 0 {
+            let kind = ['R', 'W'][rng.below(2) as usize];
+            let text = format!("{kind}{}", rng.below(1 << 20));
+            bench.add_as(&text, context(rng.below(4) as u32));
+        } else if bench.scheduler.queued() > 0 {
+            match bench.take() {
+                Some(id) => in_flight.push(id),
+                None => {
+                    let waits = may_wait && !in_flight.is_empty();
+                    prop_assert!(waits, "{text} keeps {}", bench.scheduler.queued());
+                }
+            }
+        }
+        if in_flight.len() > 8 || (!in_flight.is_empty() && rng.below(3) == 0) {
+            let id = in_flight.swap_remove(rng.below(in_flight.len() as u64) as usize);
+            bench.complete(id);
+        }
+    }
+    Ok(())
+}
+
+/// A read leaves a serial device's queue soon after it has become late.
+fn within_bounds<S: Scheduler>(text: &str, seed: u64, batch: u64) -> Result<(), TestCaseError> {
+    let mut bench = Bench::<S>::new(text);
+    let mut rng = Rng::new(seed, 4);
+    let mut inserted = std::collections::HashMap::new();
+    for round in 0..3000_u64 {
+        // More than is served, for a while.
+        let count = if round % 300 < 150 { 2 } else { 0 };
+        for _ in 0..count {
+            let text = format!(
+                "{}{}",
+                ['R', 'W'][usize::from(rng.below(4) == 0)],
+                rng.below(1 << 24)
+            );
+            let id = bench.add_as(&text, context(0));
+            inserted.insert(id, bench.ctx.now_ns);
+        }
+        let Some(id) = bench.take() else {
+            bench.ctx.now_ns += MS;
+            continue;
+        };
+        let since_ns = inserted[&id];
+        let request = bench.ctx.requests[id];
+        let older = inserted.iter().filter(|(other, at_ns)| {
+            let other = &bench.ctx.requests[**other];
+            **at_ns <= since_ns && !other.is_write()
+        });
+        let _ = older.count();
+        if !request.is_write() {
+            let late_before = batch * 2 + 150 * 2 * 2;
+            let bound_ns = 20 * MS + late_before * MS + 4 * MS;
+            // Each late one before it costs a batch at most.
+            let bound_ns = bound_ns * (batch + 2);
+            prop_assert!(bench.ctx.now_ns - since_ns <= bound_ns);
+        }
+        inserted.remove(&id);
+        bench.complete(id);
+        bench.ctx.now_ns += MS;
+    }
+    Ok(())
+}
+
+#[test]
+fn one_request_more_than_tags_has_left_the_scheduler() {
+    for tags in [1, 4, 31] {
+        let settings = Settings::parse("mq-deadline").unwrap();
+        let facts = Facts {
+            rotational: true,
+            driver_tags: tags,
+            nr_requests: 256,
+            hz: 250,
+        };
+        let ctx = Ctx {
+            now_ns: 0,
+            device: facts,
+            requests: Pool::default(),
+        };
+        let scheduler = MqDeadline::new(&settings, &facts);
+        let mut queue = Queue::new(scheduler, ctx, Limits::default(), 1);
+        for sector in 0..100 {
+            queue.submit(bio(&format!("R{}", sector * 100), context(0)));
+        }
+        queue.unplug(0);
+        queue.pass(&mut Serial::new(MS)).unwrap();
+        assert_eq!((queue.in_driver, queue.set_aside()), (tags, 1));
+        assert_eq!(queue.scheduler.queued(), 100 - tags - 1);
+    }
+}
+
+#[test]
+fn tunables_are_those_of_the_table_and_no_others() {
+    for row in TUNABLES {
+        let mut settings = Settings::parse(row.scheduler).unwrap();
+        assert_eq!(settings.get(row.name), row.default);
+        settings.set(row.name, row.max).unwrap();
+        assert_eq!(settings.get(row.name), row.max);
+        if row.max < u64::MAX {
+            assert!(settings.set(row.name, row.max + 1).is_err());
+        }
+    }
+    for wrong in [
+        "noop:quantum=1",
+        "bfq:slice_sync=1",
+        "deadline:read_expire=x",
+        "elevator",
+    ] {
+        assert!(Settings::parse(wrong).is_err(), "{wrong}");
+    }
+    let settings = Settings::parse("bfq:slice_idle=0,low_latency=0").unwrap();
+    assert_eq!(settings.get("slice_idle_us"), 0);
+    assert_eq!(settings.text(), "bfq:low_latency=0,slice_idle=0");
+}

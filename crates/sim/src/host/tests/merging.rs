@@ -1,0 +1,119 @@
+//! What is merged into what, by each scheduler.
+
+use super::super::deadline::Deadline;
+use super::super::mq_deadline::MqDeadline;
+use super::super::queue::{Limits, Queue};
+use super::{bio, context, Bench};
+use crate::host::{Bio, Ctx, Facts, Pool, Scheduler, Settings};
+
+fn queue<S: Scheduler>(settings: &str, limits: Limits) -> Queue<S> {
+    let settings = Settings::parse(settings).unwrap();
+    let facts = Facts {
+        rotational: true,
+        driver_tags: 1,
+        nr_requests: 256,
+        hz: 250,
+    };
+    let ctx = Ctx {
+        now_ns: 0,
+        device: facts,
+        requests: Pool::default(),
+    };
+    Queue::new(S::new(&settings, &facts), ctx, limits, 4)
+}
+
+fn send<S: Scheduler>(queue: &mut Queue<S>, text: &str, process: u32) {
+    queue.submit(bio(text, context(process)));
+    queue.unplug(process);
+}
+
+#[test]
+fn adjoining_reads_become_one_from_behind_and_from_the_front() {
+    let mut queue = queue::<Deadline>("deadline", Limits::default());
+    send(&mut queue, "R8", 0);
+    send(&mut queue, "R16", 0);
+    assert_eq!((queue.scheduler.queued(), queue.counts.merges), (1, 1));
+    send(&mut queue, "R0", 0);
+    assert_eq!((queue.scheduler.queued(), queue.counts.merges), (1, 2));
+    let id = queue.scheduler.dispatch(&mut queue.ctx).unwrap();
+    let request = &queue.ctx.requests[id];
+    assert_eq!((request.sector, request.sectors, request.bios), (0, 24, 3));
+}
+
+#[test]
+fn front_merges_can_be_switched_off() {
+    let mut queue = queue::<Deadline>("deadline:front_merges=0", Limits::default());
+    send(&mut queue, "R8", 0);
+    // Found by the join after insertion: the rule is about looking for a bio's place only.
+    queue.submit(bio("R100", context(0)));
+    queue.unplug(0);
+    let front = bio("R0", context(0));
+    assert_eq!(queue.scheduler.find_merge(&queue.ctx, &front), None);
+}
+
+#[test]
+fn a_write_beside_a_read_stays_apart() {
+    let mut queue = queue::<Deadline>("deadline", Limits::default());
+    send(&mut queue, "R0", 0);
+    send(&mut queue, "W8", 0);
+    assert_eq!((queue.scheduler.queued(), queue.counts.merges), (2, 0));
+}
+
+#[test]
+fn a_gap_that_is_filled_joins_three() {
+    let mut queue = queue::<MqDeadline>("mq-deadline", Limits::default());
+    for text in ["R0", "R16", "R8"] {
+        send(&mut queue, text, 0);
+    }
+    assert_eq!((queue.scheduler.queued(), queue.counts.merges), (1, 2));
+}
+
+#[test]
+fn deadline_merges_over_processes() {
+    let mut queue = queue::<Deadline>("deadline", Limits::default());
+    send(&mut queue, "R0", 0);
+    send(&mut queue, "R8", 1);
+    assert_eq!(queue.scheduler.queued(), 1);
+}
+
+#[test]
+fn a_request_ends_at_max_sectors_kb() {
+    let mut queue = queue::<Deadline>("deadline", Limits::default());
+    let piece = |sector: u64| Bio {
+        sectors: 1280,
+        sector,
+        ..bio("R0", context(0))
+    };
+    for sector in [0, 1280, 2560] {
+        queue.submit(piece(sector));
+        queue.unplug(0);
+    }
+    assert_eq!((queue.scheduler.queued(), queue.counts.merges), (2, 1));
+}
+
+#[test]
+fn nomerges_2_keeps_everything_apart() {
+    let limits = Limits {
+        nomerges: 2,
+        ..Limits::default()
+    };
+    let mut queue = queue::<Deadline>("deadline", limits);
+    send(&mut queue, "R0", 0);
+    send(&mut queue, "R8", 0);
+    assert_eq!((queue.scheduler.queued(), queue.counts.merges), (2, 0));
+}
+
+#[test]
+fn what_is_late_first_stays_late_first_when_requests_are_joined() {
+    let mut bench = Bench::<MqDeadline>::new("mq-deadline");
+    let old = bench.add_as("R108", context(0));
+    bench.ctx.now_ns = 1000;
+    let young = bench.add_as("R100", context(0));
+    let (into, gone) = bench.scheduler.joinable(&bench.ctx, young).unwrap();
+    assert_eq!((into, gone), (young, old));
+    let expire_ns = bench.ctx.requests[old].fifo_ns;
+    bench.scheduler.joined(&mut bench.ctx, into, gone);
+    bench.ctx.requests[into].fifo_ns = expire_ns;
+    assert_eq!(bench.scheduler.queued(), 1);
+    assert_eq!(bench.drain(), "R100");
+}

@@ -1,0 +1,200 @@
+"""The kernel's I/O schedulers above a simulated device, for scripts and Jupyter.
+
+>>> from schedlab.sim.host import HostSimulation
+>>> none = HostSimulation(scheduler="none", processes="random32", tags=4).run()
+>>> sorted_ = HostSimulation(scheduler="mq-deadline", processes="random32", tags=4).run()
+>>> sorted_["total"]["iops"] > none["total"]["iops"]
+True
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schedlab.errors import Interrupted, SpecError
+from schedlab.sim.replay import as_spec_error
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from schedlab._core import SimStop
+
+HINT = "see docs/guides/kernel-schedulers.md"
+# One row of the log, packed, in the order of completion; times in ns, sectors of 512 bytes;
+# `operation` is 0 read, 1 write, 2 discard, `process` a place in the result's `processes`.
+HOST_LOG_DTYPE = [
+    ("sector", "<u8"),
+    ("arrival_ns", "<u8"),
+    ("inserted_ns", "<u8"),
+    ("dispatched_ns", "<u8"),
+    ("completed_ns", "<u8"),
+    ("process", "<u4"),
+    ("sectors", "<u4"),
+    ("bios", "<u4"),
+    ("operation", "u1"),
+]
+
+
+@dataclass(frozen=True)
+class HostSimulation:
+    """Everything that fixes a simulation of the host's queue above a device.
+
+    `device` is a shipped model or the path of a device file, scaled to `size` bytes; `window` is
+    the number of commands that it holds and orders by its own `policy` (default: first come, first
+    served for a window of one, else the model's). `scheduler` is a name with tunables as sysfs has
+    them (`bfq:slice_idle=0`), `processes` a preset or the path of a TOML file. `tags` bounds what
+    the driver lets into the device, `nr_requests` what may be allocated (default: as the kernel,
+    2 · min(tags, 128), with `none` the tags). A `trace` takes the place of the processes: each of
+    its devices or volumes becomes a process, and it ends with its last request.
+    """
+
+    device: str = "disk7200"
+    scheduler: str = "none"
+    processes: str | Path = "random32"
+    tags: int = 32
+    nr_requests: int | None = None
+    window: int | None = None
+    policy: str | None = None
+    size: str | None = None
+    seconds: float = 20.0
+    warm_up_seconds: float = 0.0
+    seed: int = 1
+    trace: Path | None = None
+    trace_set: Mapping[str, Any] = field(default_factory=dict)
+    device_set: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def run(self, stop: SimStop | None = None) -> dict[str, Any]:
+        """Its figures, as crates/sim/src/host/result.rs names them; SpecError names a wrong key
+        and the range allowed. Ctrl-C and `stop` end it within 100 ms.
+        """
+        return self._simulate(stop, log=False)[0]
+
+    def run_logged(self, stop: SimStop | None = None) -> tuple[dict[str, Any], NDArray[Any]]:
+        """The same with every request, as a structured array of `HOST_LOG_DTYPE`."""
+        import numpy as np
+
+        figures, rows = self._simulate(stop, log=True)
+        return figures, np.frombuffer(rows, dtype=np.dtype(HOST_LOG_DTYPE))
+
+    def _simulate(self, stop: SimStop | None, *, log: bool) -> tuple[dict[str, Any], bytes]:
+        from schedlab._core import run_host_simulation
+
+        try:
+            text, rows = run_host_simulation(json.dumps(self.job(log=log)), stop)
+        except ValueError as error:
+            raise as_spec_error(error, HINT) from None
+        except RuntimeError as error:
+            raise Interrupted(str(error)) from None
+        return json.loads(text), rows
+
+    def job(self, *, log: bool = False) -> dict[str, Any]:
+        """What crates/py/src/host_sim.rs takes."""
+        from schedlab.spec.quantities import parse_quantity
+
+        policy = self.policy or ("fcfs" if self.window == 1 else None)
+        device = {
+            **device_text(self.device),
+            "size_bytes": parse_quantity("size_bytes", self.size) if self.size else None,
+            "queue_depth": self.window,
+            "policy": policy,
+            "set": dict(self.device_set),
+        }
+        settings = {
+            "tags": self.tags,
+            "nr_requests": self.nr_requests,
+            "seconds": self.seconds if self.trace is None else 1e6,
+            "warm_up_seconds": self.warm_up_seconds,
+            "seed": self.seed,
+            "log": log,
+            **self.settings,
+        }
+        job: dict[str, Any] = {"device": device, "scheduler": self.scheduler, "settings": settings}
+        if self.trace is not None:
+            path, _, format_ = str(self.trace).partition("::")
+            return {
+                **job,
+                "trace": {
+                    "path": path,
+                    "format": format_ or None,
+                    "requests": None,
+                    "options": {"volumes": "region", **self.trace_set},
+                },
+            }
+        return {**job, **process_text(self.processes)}
+
+
+def device_text(name_or_path: str) -> dict[str, str]:
+    """TOML and place of a shipped model, a device file or a DiskSim parameter file."""
+    from schedlab._core import disk_devices, sim_names
+    from schedlab.sim.disk import disk_device
+
+    shipped = {**disk_devices(), **dict(sim_names("device"))}
+    if name_or_path in shipped:
+        return {"device": shipped[name_or_path], "place": name_or_path}
+    found = disk_device(name_or_path)
+    if "path" not in found:
+        hint = f"a file.toml, or one of: {', '.join(shipped)}"
+        raise SpecError(f"device {name_or_path!r} is not known", hint)
+    return {"device": found["device"], "place": found["path"]}
+
+
+def process_text(processes: str | Path) -> dict[str, str]:
+    """A preset by name, or the text of a file."""
+    if str(processes) in presets():
+        return {"processes": str(processes)}
+    path = Path(processes)
+    if path.suffix != ".toml":
+        hint = f"a file.toml, or one of: {', '.join(presets())}"
+        raise SpecError(f"processes {str(processes)!r} is not known", hint)
+    try:
+        return {"processes": path.read_text(encoding="utf-8"), "place": str(path)}
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: {error}", "give the path of a file of processes") from error
+
+
+def presets() -> dict[str, str]:
+    """Shipped files of processes by name."""
+    from schedlab._core import host_presets
+
+    return dict(host_presets())
+
+
+def split_schedulers(text: str) -> list[str]:
+    """`none;bfq:slice_idle=0,low_latency=0`, or with commas where no tunable is set: each
+    scheduler with its tunables, in one spelling; SpecError for one that does not exist.
+    """
+    from schedlab._core import host_scheduler_text
+
+    between = ";" if ";" in text or ":" in text else ","
+    try:
+        return [host_scheduler_text(part.strip()) for part in text.split(between) if part.strip()]
+    except ValueError as error:
+        raise as_spec_error(error, HINT) from None
+
+
+def table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lines: what each process got under each scheduler, means over the seeds."""
+    lines = [f"{'scheduler':<28}{'process':<16}{'MB/s':>9}{'1/s':>10}{'mean ms':>10}{'p99 ms':>10}"]
+    schedulers = list(dict.fromkeys(run["scheduler"] for run in runs))
+    for scheduler in schedulers:
+        same = [run for run in runs if run["scheduler"] == scheduler]
+        for index, process in enumerate((*same[0]["processes"], same[0]["total"])):
+            each = [(*run["processes"], run["total"])[index] for run in same]
+            p99s = [one["latency_ns_p99"] for one in each]
+            p99 = "–" if None in p99s else f"{_mean(p99s) / 1e6:.1f}"
+            lines.append(
+                f"{scheduler:<28}{process['name']:<16}"
+                f"{_mean([one['throughput_bytes_per_s'] for one in each]) / 1e6:>9.2f}"
+                f"{_mean([one['iops'] for one in each]):>10.1f}"
+                f"{_mean([one['latency_ns_mean'] for one in each]) / 1e6:>10.2f}{p99:>10}"
+            )
+    return lines
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,82 @@
+"""The kernel's schedulers as candidates of a simulated experiment; seeds are blocks."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from schedlab.errors import SpecError
+from schedlab.sim.host import HostSimulation, presets, process_text, split_schedulers
+from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+
+SECONDARY = ("iops", "latency_ns_mean", "latency_ns_p99")
+
+
+def host_experiment(
+    first: HostSimulation, schedulers: str, processes: Sequence[str], seeds: int
+) -> Experiment:
+    """Schedulers on one or several files of processes: a workload for each process and one for all
+    of them together. The first scheduler is the baseline.
+    """
+    names = split_schedulers(schedulers)
+    if len(names) < 2 or len(set(names)) < len(names):
+        hint = "for example --schedulers 'none;mq-deadline;bfq:slice_idle=0'"
+        raise SpecError("a verdict needs at least two different schedulers", hint)
+    fixed = {"scheduler", "processes", "seed", "trace", "trace_set"}
+    parameters = {
+        name: value
+        for name, value in dataclasses.asdict(first).items()
+        if name not in fixed and value is not None and value != {}
+    }
+    workloads = []
+    for file in processes:
+        everybody = process_names(file)
+        for process in (*everybody, "") if len(everybody) > 1 else ("",):
+            workloads.append(
+                Workload(
+                    label=f"{file} {process}".strip(),
+                    kind="host-queue",
+                    metric="throughput_bytes_per_s",
+                    parameters={**parameters, "processes": file, "process": process},
+                    secondary=SECONDARY,
+                )
+            )
+    return Experiment(
+        title=f"I/O schedulers above the simulated {first.device}",
+        kind="sim",
+        target=Target("none"),
+        candidates=tuple(Candidate(name, {"scheduler": name}) for name in names),
+        workloads=tuple(workloads),
+        baseline=names[0],
+        seed=first.seed,
+        stopping=Stopping("fixed", seeds),
+        aa_arm=False,
+        objective="throughput",
+    )
+
+
+def process_names(file: str) -> list[str]:
+    """Names of the processes of a preset or file, as the results have them."""
+    text = presets().get(file) or process_text(file)["processes"]
+    found: list[str] = []
+    for number, process in enumerate(tomllib.loads(text).get("process", []), 1):
+        name, count = process.get("name") or f"process-{number}", process.get("count", 1)
+        found += [name] if count == 1 else [f"{name}-{each}" for each in range(1, count + 1)]
+    return found
+
+
+def host_run(
+    workload: Workload, candidate: Candidate, seed: int
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """A run, and the figures of the process that the workload names."""
+    given: dict[str, Any] = dict(workload.parameters)
+    wanted = given.pop("process", "")
+    scheduler = str(candidate.settings["scheduler"])
+    run = HostSimulation(**given, scheduler=scheduler, seed=seed).run()
+    for process in (run["total"], *run["processes"]):
+        if process["name"] == (wanted or "total"):
+            return run, process
+    known = ", ".join(process["name"] for process in run["processes"])
+    raise SpecError(f"process {wanted!r} is not in {given['processes']}", f"one of: {known}")
