@@ -211,7 +211,9 @@ class Control:
         try:
             self._held.append(hold(device))
         except OSError as error:
-            raise HostError(f"cannot hold {device}: {error.strerror}", "use another device") from error
+            raise HostError(
+                f"cannot hold {device}: {error.strerror}", "use another device"
+            ) from error
         return Path(f"/proc/{os.getpid()}/fd/{self._held[-1]}")
 
     def set_rotational(self, device: str, rotational: bool) -> str:
