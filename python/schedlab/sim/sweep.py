@@ -80,12 +80,8 @@ def read_sweep(path: Path) -> Sweep:
         raise SpecError(
             f"{path}: unknown key {unknown[0]!r}", "known keys: title, seeds, fixed, parameters"
         )
-    for key, kind in (
-        ("title", str),
-        ("seeds", (int, list)),
-        ("fixed", dict),
-        ("parameters", dict),
-    ):
+    kinds = {"title": str, "seeds": (int, list), "fixed": dict, "parameters": dict}
+    for key, kind in kinds.items():
         if key in tree and not isinstance(tree[key], kind):
             raise SpecError(f"{path}: {key} = {tree[key]!r}", "see docs/concepts/ssd-simulator.md")
     parameters = tree.get("parameters", {})

@@ -13,16 +13,21 @@ from schedlab.errors import SpecError
 SIZE_MAX = 1 << 20
 
 
+def check_regular(path: Path, hint: str) -> None:
+    """SpecError where `path` is there and is no regular file: reading it may never end."""
+    if path.exists() and not path.is_file():
+        raise SpecError(f"{path}: is not a regular file", hint)
+
+
 def open_regular(path: Path, hint: str) -> BinaryIO:
     """A regular file for reading; SpecError with `hint`. Never waits for a FIFO or a device."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
         raise SpecError(f"{path}: {getattr(error, 'strerror', error)}", hint) from error
-    file = os.fdopen(handle, "rb")
     if stat.S_ISREG(os.fstat(handle).st_mode):
-        return file
-    file.close()
+        return os.fdopen(handle, "rb")
+    os.close(handle)
     raise SpecError(f"{path}: is not a regular file", hint)
 
 
