@@ -80,7 +80,7 @@ def read_sweep(path: Path) -> Sweep:
         raise SpecError(
             f"{path}: unknown key {unknown[0]!r}", "known keys: title, seeds, fixed, parameters"
         )
-    kinds = {"title": str, "seeds": (int, list), "fixed": dict, "parameters": dict}
+    kinds: dict[str, Any] = {"title": str, "seeds": (int, list), "fixed": dict, "parameters": dict}
     for key, kind in kinds.items():
         if key in tree and not isinstance(tree[key], kind):
             raise SpecError(f"{path}: {key} = {tree[key]!r}", "see docs/concepts/ssd-simulator.md")
