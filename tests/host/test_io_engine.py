@@ -460,7 +460,8 @@ def test_no_device_is_written_to_that_was_not_given_up(
     if how == "log":
         load["log"] = {"path": loop, "span": 64 << 10}
     else:
-        load["workload"]["direction"] = {"kind": "mixed" if how == "mixed" else "write"}
+        mixed = {"kind": "mixed", "read_percent": 50}
+        load["workload"]["direction"] = mixed if how == "mixed" else {"kind": "write"}
     descriptor = -1
     if opened:
         descriptor = opened(loop, os.O_RDWR) if opened is os.open else opened(loop)

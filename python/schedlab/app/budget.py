@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from schedlab.analyse.detectable import detectable
 from schedlab.analyse.looks import extension
@@ -207,8 +207,22 @@ def _pilot_run(record: Record, work: Workload, run: Run, planned_s: float) -> Pi
     )
 
 
-def extend(folder: Folder, blocks: int | None, budget_s: float | None) -> None:
-    """Append blocks to the plan of a finished folder: up to `blocks` in all, or what fits."""
+@dataclass(frozen=True)
+class Extended:
+    """A folder's experiment, plan and planning with the blocks that are added."""
+
+    experiment: Experiment
+    plan: Plan
+    planning: Planning | None
+
+
+def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Extended:
+    """Blocks appended to the plan of a folder: up to `blocks` in all, or what fits; else as it is.
+
+    Nothing is written. SpecError when more blocks than announced are asked for.
+    """
+    if not blocks and not budget_s:
+        return Extended(folder.experiment, folder.plan, folder.planning)
     record = folder.record()
     experiment, planning = record.experiment, record.planning
     done = len({run.block for run in record.analysed_runs})
@@ -233,10 +247,19 @@ def extend(folder: Folder, blocks: int | None, budget_s: float | None) -> None:
         larger = replace(stopping, blocks=max(blocks, stopping.blocks))
         experiment = replace(experiment, stopping=larger)
     wide = replace(experiment.stopping, blocks=max(blocks, experiment.stopping.blocks))
-    folder.write_plan(whole_plan(replace(experiment, stopping=wide), folder.plan, planning))
-    folder.write_planning(planning)
-    if experiment != record.experiment:
-        folder.write_experiment(experiment)
+    whole = whole_plan(replace(experiment, stopping=wide), folder.plan, planning)
+    return Extended(experiment, whole, planning)
+
+
+def extend(folder: Folder, found: Extended) -> None:
+    """Write down the blocks that are added, where there are any."""
+    if found.plan == folder.plan:
+        return
+    folder.write_plan(found.plan)
+    if found.planning is not None:
+        folder.write_planning(found.planning)
+    if found.experiment != folder.experiment:
+        folder.write_experiment(found.experiment)
 
 
 def is_planned(folder: Folder) -> bool:

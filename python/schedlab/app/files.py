@@ -8,7 +8,6 @@ The `experiment.toml` of a result folder is such a file too.
 from __future__ import annotations
 
 import secrets
-import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,22 +18,12 @@ from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared
 from schedlab.spec import SCHEMA_VERSION, Experiment, from_json, to_json
 from schedlab.spec.quantities import parse_quantity, parse_share
-
-SIZE_MAX = 1 << 20
+from schedlab.spec.reading import read_toml
 
 
 def read_experiment(path: Path) -> Experiment:
     """The experiment in a file; SpecError naming file, table and key."""
-    try:
-        if path.stat().st_size > SIZE_MAX:
-            raise SpecError(f"{path}: is larger than 1 MiB", "name an experiment file")
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(
-            f"{path}: {error.strerror}", "write one: schedlab init experiment.toml"
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: is not TOML: {error}", "see `schedlab init`") from error
+    data, _ = read_toml(path, "write one: schedlab init experiment.toml")
     return experiment_of(data, str(path))
 
 

@@ -32,6 +32,7 @@ from schedlab.store.folder import Folder
 
 if TYPE_CHECKING:
     from schedlab.analyse import Decision
+    from schedlab.app.preview import Preview
     from schedlab.host.control import Control
     from schedlab.result import Result
     from schedlab.run.session import Session
@@ -102,11 +103,27 @@ def resume(
 ) -> Result:
     """Measure what is left of a folder; with `blocks` or `budget_s` extend a finished one."""
     folder = Folder.open(Path(path))
+    check_kernel(folder)
+    more = budget.extended(folder, blocks, budget_s)
+    admitted = admit(more.experiment, permission or Permission())
     check_resumable(folder, observer)
-    if blocks or budget_s:
-        budget.extend(folder, blocks, budget_s)
-    admitted = admit(folder.experiment, permission or Permission())
+    budget.extend(folder, more)
     return measure(admitted, folder, resumed=True, observer=observer)
+
+
+def preview_of_rest(
+    path: str | Path, *, blocks: int | None, budget_s: float | None, permission: Permission
+) -> Preview:
+    """What `resume` would do; nothing is touched."""
+    from schedlab.app.preview import preview
+
+    folder = Folder.open(Path(path))
+    check_kernel(folder)
+    more = budget.extended(folder, blocks, budget_s)
+    done = {(run.block, run.position) for run in folder.record().analysed_runs}
+    left = tuple(cell for cell in more.plan.cells if (cell.block, cell.position) not in done)
+    admitted = admit(more.experiment, permission)
+    return preview(admitted, replace(more.plan, cells=left))
 
 
 def measure(
@@ -279,11 +296,16 @@ def _session(admitted: Admitted, control: Control | None, observer: Observer) ->
 
 
 def check_resumable(folder: Folder, observer: Observer) -> None:
-    """Mend a torn line; refuse to mix two kernels in one experiment."""
+    """Refuse to mix two kernels in one experiment; mend a torn line."""
+    check_kernel(folder)
     if folder.mend():
         torn = "the last line of runs.jsonl was torn off and is measured again"
         observer.report(f"{folder.path}: {torn}")
     folder.runs()
+
+
+def check_kernel(folder: Folder) -> None:
+    """SpecError when a folder was measured on another kernel."""
     before, now = folder.host.get("kernel", {}).get("release"), platform.release()
     if before and before != now:
         raise SpecError(

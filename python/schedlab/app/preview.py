@@ -16,22 +16,25 @@ from schedlab.spec.quantities import duration_text
 
 @dataclass(frozen=True)
 class Preview:
-    """`settings` are (candidate, [(path, value)]); `seconds` is the estimated time in all."""
+    """`settings` are (candidate, [(path, value)]); `seconds` is the estimated time in all;
+    `is_rest` says that only what is left of a folder is shown."""
 
     admitted: Admitted
     plan: Plan
     settings: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     seconds: float
+    is_rest: bool = False
 
     def lines(self) -> list[str]:
         """The preview as text."""
         admitted, experiment = self.admitted, self.admitted.experiment
         stopping = experiment.stopping
-        if stopping.budget_s:
+        if stopping.budget_s and not self.is_rest:
             size = f"a pilot block of {len(self.plan.cells)} runs, then what fits"
             time = duration_text(stopping.budget_s)
         else:
-            size = f"{len(self.plan.cells)} runs in {stopping.blocks} blocks"
+            count = len({cell.block for cell in self.plan.cells})
+            size = f"{len(self.plan.cells)} runs in {count} blocks"
             time = duration_text(self.seconds)
         lines = [experiment.title, f"{size}, about {time}", "", "candidates and their settings:"]
         for label, settings in self.settings:
@@ -47,7 +50,8 @@ class Preview:
         lines += ["", "first block, in its order:"]
         lines += [
             f"  {cell.position + 1:3d}. {cell.workload} under {cell.candidate}"
-            for cell in blocks_of(self.plan)[0]
+            for block in blocks_of(self.plan)[:1]
+            for cell in block
         ]
         lines += [f"note: {note}" for note in (*experiment.notes, *admitted.notes)]
         return lines
@@ -65,13 +69,14 @@ class Preview:
         }
 
 
-def preview(admitted: Admitted) -> Preview:
-    """Nothing is touched."""
-    experiment = admitted.experiment
-    plan = make_plan(experiment, blocks=1 if experiment.stopping.budget_s else None)
+def preview(admitted: Admitted, plan: Plan | None = None) -> Preview:
+    """Of `plan`, by default the whole experiment. Nothing is touched."""
+    experiment, is_rest = admitted.experiment, plan is not None
+    if plan is None:
+        plan = make_plan(experiment, blocks=1 if experiment.stopping.budget_s else None)
     settings = tuple((arm.label, settings_of(admitted, arm)) for arm in arms(experiment))
     seconds = sum(admitted.estimate_s(cell.workload) for cell in plan.cells)
-    return Preview(admitted, plan, settings, seconds)
+    return Preview(admitted, plan, settings, seconds, is_rest)
 
 
 def settings_of(admitted: Admitted, candidate: Candidate) -> tuple[tuple[str, str], ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SchedlabError, SpecError
+from schedlab.spec.reading import check_regular
 
 
 def formats(*, writable: bool = False) -> list[str]:
@@ -100,6 +101,8 @@ def stats_lines(told: Mapping[str, Any]) -> list[str]:
 def _split_format(text: str) -> tuple[str, str | None]:
     """(file, format) of `FILE[:FORMAT]`; a file of that whole name wins."""
     file, colon, name = text.rpartition(":")
+    for path in (text, file) if colon else (text,):
+        check_regular(Path(path), "name a file, as FILE or FILE:FORMAT")
     if not colon or Path(text).exists():
         return text, None
     if name not in formats():

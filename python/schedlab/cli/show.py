@@ -18,8 +18,9 @@ from schedlab.spec.quantities import duration_text
 
 if TYPE_CHECKING:
     from schedlab.app.measure import Observer
+    from schedlab.app.preview import Preview
     from schedlab.result import Result
-    from schedlab.run.admitted import Admitted, Permission
+    from schedlab.run.admitted import Permission
     from schedlab.run.executor import Progress
     from schedlab.spec import Experiment
 
@@ -107,10 +108,11 @@ def run_and_present(
     from schedlab.app import measure
     from schedlab.app.admit import admit
     from schedlab.app.own_work import rehearse
+    from schedlab.app.preview import preview
 
     admitted = admit(experiment, permission)
     if typed.get("dry_run"):
-        show_preview(admitted, typed["as_json"])
+        show_preview(preview(admitted), typed)
         return None
     if typed.get("rehearse"):
         with measuring() as observer:
@@ -129,9 +131,12 @@ def resume_and_present(
     typed: Mapping[str, Any], permission: Permission, shown_by: Shown | None = None
 ) -> None:
     """Measure what is left of the folder `resume`, extended by `blocks` or `budget`; show it."""
-    from schedlab.app.measure import resume
+    from schedlab.app.measure import preview_of_rest, resume
 
     more = {"blocks": typed.get("blocks"), "budget_s": typed.get("budget")}
+    if typed.get("dry_run"):
+        show_preview(preview_of_rest(typed["resume"], **more, permission=permission), typed)
+        return
     with measuring() as observer:
         result = resume(typed["resume"], **more, permission=permission, observer=observer)
     (shown_by or present)(result, typed["as_json"])
@@ -148,12 +153,9 @@ def present(result: Result, as_json: bool) -> None:
     click.echo(result.text(width=width, colour=colour, reports=paths))
 
 
-def show_preview(admitted: Admitted, as_json: bool) -> None:
+def show_preview(found: Preview, typed: Mapping[str, Any]) -> None:
     """What would be measured, written, run and set, and how long it takes."""
-    from schedlab.app.preview import preview
-
-    found = preview(admitted)
-    click.echo(json.dumps(found.as_json()) if as_json else "\n".join(found.lines()))
+    click.echo(json.dumps(found.as_json()) if typed["as_json"] else "\n".join(found.lines()))
 
 
 def terminal() -> tuple[int, bool]:

@@ -67,13 +67,15 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     permission = asked.permission_of(place)
     if typed["resume"]:
         tuning, admitted = tuning_of.load(typed["resume"], permission)
+        base, question = tuning.base, tuning.asked
     else:
         base, question = tune_question.asked_question(place, command, typed, say)
-        if typed["dry_run"]:
-            lines = tune_question.preview_lines(base, question, permission)
-            told = {"schema": 1, "experiment": to_json(base), "asked": to_json(question)}
-            click.echo(json.dumps(told) if as_json else "\n".join(lines))
-            return
+    if typed["dry_run"]:
+        lines = tune_question.preview_lines(base, question, permission)
+        told = {"schema": 1, "experiment": to_json(base), "asked": to_json(question)}
+        click.echo(json.dumps(told) if as_json else "\n".join(lines))
+        return
+    if not typed["resume"]:
         folder = typed["out"] or measure.default_folder("tune")
         tuning, admitted = tuning_of.start(base, question, folder, permission)
     with measuring() as observer:

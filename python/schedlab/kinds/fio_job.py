@@ -17,6 +17,7 @@ from schedlab.errors import HostError, SpecError
 from schedlab.kinds import latency
 from schedlab.kinds.command import COMMAND_METRICS, Command
 from schedlab.spec import Metric
+from schedlab.spec.reading import read_text
 
 DIRECTIONS = ("read", "write", "trim")
 QUANTILES = ("p50", "p90", "p99", "p99_9")
@@ -144,10 +145,9 @@ def _sections(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
         comment_prefixes=("#", ";"), default_section="\0",
     )  # fmt: skip
     try:
-        parser.read_string(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, configparser.Error) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise SpecError(f"{path}: {reason}", "name a fio job file") from error
+        parser.read_string(read_text(path, "name a fio job file"))
+    except configparser.Error as error:
+        raise SpecError(f"{path}: {str(error).splitlines()[0]}", "name a fio job file") from error
     for section in parser.sections():
         yield section, {key: value or "1" for key, value in parser.items(section)}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
+from schedlab.spec.reading import read_text
 
 EXPECTED = (
     "expected JSON lines {process, start_ns, duration_ns}, the CPU lab's raw file with a timeline, "
@@ -23,10 +24,7 @@ def read_bursts(path: Path, names: Sequence[str]) -> list[dict[str, int]]:
     A process is the task of that name, or else processes are matched to tasks in ascending order.
     SpecError names the file and the line.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: {error}", EXPECTED) from error
+    text = read_text(path, EXPECTED, limit_bytes=64 << 20)
     bursts = list(_bursts(path, text))
     processes = sorted({process for process, _, _ in bursts}, key=lambda p: (str(type(p)), p))
     if len(processes) > len(names):

@@ -7,13 +7,13 @@ import random
 import shlex
 import shutil
 import textwrap
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.sim.validate import aligned
+from schedlab.spec.reading import read_toml
 
 TIE_RULE = (
     "Ties: at one instant arrivals are queued first (in the order of the task list), then tasks "
@@ -124,12 +124,7 @@ def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, Any]]:
 
 
 def _tasks_from_file(path: Path) -> list[dict[str, Any]]:
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}", "name a TOML file with [[task]]") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: {error}", "correct the file") from error
+    content, _ = read_toml(path, "name a TOML file with [[task]]")
     if unknown := sorted(set(content) - {"task"}):
         raise SpecError(f"{path}: unknown key {unknown[0]!r}", "expected only [[task]]")
     tasks = content.get("task")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import Interrupted, SpecError
 from schedlab.sim.replay import Replay, as_spec_error
+from schedlab.spec.reading import read_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -176,10 +177,8 @@ def disk_device(name_or_path: str) -> dict[str, str]:
         return {"device": disksim_toml(Path(path), name or None), "path": path}
     if Path(name_or_path).suffix != ".toml":
         return {"device": name_or_path}
-    try:
-        return {"device": Path(name_or_path).read_text(encoding="utf-8"), "path": name_or_path}
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{name_or_path}: {error}", "give the path of a device file") from error
+    text = read_text(Path(name_or_path), "give the path of a device file")
+    return {"device": text, "path": name_or_path}
 
 
 def disksim_toml(path: Path, name: str | None = None) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SchedlabError, SpecError
+from schedlab.spec.reading import check_regular
 
 VOLUMES_HINT = "--volumes region, or --volumes select=ID,…"
 FIT_HINT = "--fit wrap, compact or scale"
@@ -51,9 +52,11 @@ class Replay:
 
 def replay_of(text: str, **options: Any) -> Replay:
     """The trace at `FILE` or `FILE:FORMAT`; SpecError where there is no such file."""
+    path, _, form = text.rpartition(":")
+    for each in filter(None, (text, path)):
+        check_regular(Path(each), "name a file, as FILE or FILE:FORMAT")
     if Path(text).exists():
         return Replay(Path(text), **options)
-    path, _, form = text.rpartition(":")
     if path and Path(path).exists():
         return Replay(Path(path), form, **options)
     if any(Path(text).parent.glob(f"{Path(text).name}.blktrace.*")):

@@ -13,6 +13,7 @@ from schedlab.errors import Interrupted, SpecError
 from schedlab.sim.policy_file import QUEUE_DTYPE, is_policy_file, load_policy
 from schedlab.sim.replay import as_spec_error
 from schedlab.sim.results import SimResult
+from schedlab.spec.reading import read_text
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -164,10 +165,7 @@ def device_text(name_or_path: str) -> str:
     if path.suffix != ".toml" and not path.is_file():
         known = ", ".join(devices())
         raise SpecError(f"device = {name_or_path!r} is not known", f"one of: {known}; or a file")
-    try:
-        return path.read_text() + "\n"
-    except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}", "give the path of a device file") from None
+    return read_text(path, "give the path of a device file") + "\n"
 
 
 def devices() -> dict[str, str]:

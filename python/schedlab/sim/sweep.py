@@ -22,7 +22,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab.errors import SpecError
 from schedlab.sim.runs import Simulation
 from schedlab.spec import to_json
+from schedlab.spec.reading import read_toml
 
 if TYPE_CHECKING:
     from schedlab._core import SimStop
@@ -79,17 +79,15 @@ class Sweep:
 
 def read_sweep(path: Path) -> Sweep:
     """The sweep of a TOML file; SpecError names what is wrong in it."""
-    try:
-        text = path.read_text()
-        tree = tomllib.loads(text)
-    except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}", "give the path of a sweep file") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{path}: {error}", "see docs/concepts/ssd-simulator.md") from None
+    tree, text = read_toml(path, "give a sweep file; see docs/concepts/ssd-simulator.md")
     if unknown := sorted(set(tree) - {"title", "seeds", "fixed", "parameters"}):
         raise SpecError(
             f"{path}: unknown key {unknown[0]!r}", "known keys: title, seeds, fixed, parameters"
         )
+    kinds: dict[str, Any] = {"title": str, "seeds": (int, list), "fixed": dict, "parameters": dict}
+    for key, kind in kinds.items():
+        if key in tree and not isinstance(tree[key], kind):
+            raise SpecError(f"{path}: {key} = {tree[key]!r}", "see docs/concepts/ssd-simulator.md")
     parameters = tree.get("parameters", {})
     for key, values in parameters.items():
         if not isinstance(values, list) or not values:

@@ -121,7 +121,7 @@ class Folder:
         try:
             text = unseal(self._read(EXPERIMENT)).decode()
             return from_json(Experiment, tomllib.loads(text), str(file))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SpecError(f"{file}: {error}", "restore the file from a copy") from error
 
     def write_experiment(self, experiment: Experiment) -> None:

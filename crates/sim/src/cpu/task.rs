@@ -209,14 +209,7 @@ impl Settings {
 
 /// Refuses what cannot be simulated, naming the key.
 pub(super) fn check(tasks: &[Task], settings: &Settings) -> Result<(), SimError> {
-    let positive = |key: &str, time: Nanos| {
-        require(
-            time.0 > 0 && time.0 <= MAX_TIME_NS,
-            key,
-            format!("{} ns", time.0),
-            "a time above 0, at most 11 days",
-        )
-    };
+    check_settings(settings)?;
     require(!tasks.is_empty(), "tasks", "none", "at least one task")?;
     require(
         tasks.len() <= 100_000,
@@ -224,6 +217,32 @@ pub(super) fn check(tasks: &[Task], settings: &Settings) -> Result<(), SimError>
         tasks.len(),
         "at most 100000",
     )?;
+    let mut names = std::collections::HashSet::new();
+    for task in tasks {
+        check_task(task)?;
+        let unused = names.insert(task.name.as_str());
+        require(unused, "name", &task.name, "a name that no other task has")?;
+    }
+    let sum = |task: &Task| task.bursts.iter().map(|b| u128::from(b.0)).sum::<u128>();
+    let total: u128 = tasks.iter().map(sum).sum();
+    require(
+        total <= u128::from(MAX_TIME_NS),
+        "bursts",
+        format!("{total} ns"),
+        "at most 11 days in sum",
+    )
+}
+
+fn positive(key: &str, time: Nanos) -> Result<(), SimError> {
+    require(
+        time.0 > 0 && time.0 <= MAX_TIME_NS,
+        key,
+        format!("{} ns", time.0),
+        "a time above 0, at most 11 days",
+    )
+}
+
+fn check_settings(settings: &Settings) -> Result<(), SimError> {
     policy::find(&settings.policy)?;
     require(
         (1..=1024).contains(&settings.cpus),
@@ -258,27 +277,10 @@ pub(super) fn check(tasks: &[Task], settings: &Settings) -> Result<(), SimError>
         "calculation_ns",
         calculation,
         "a positive number",
-    )?;
-    let mut names = std::collections::HashSet::new();
-    for task in tasks {
-        check_task(task, &positive)?;
-        let unused = names.insert(task.name.as_str());
-        require(unused, "name", &task.name, "a name that no other task has")?;
-    }
-    let sum = |task: &Task| task.bursts.iter().map(|b| u128::from(b.0)).sum::<u128>();
-    let total: u128 = tasks.iter().map(sum).sum();
-    require(
-        total <= u128::from(MAX_TIME_NS),
-        "bursts",
-        format!("{total} ns"),
-        "at most 11 days in sum",
     )
 }
 
-fn check_task(
-    task: &Task,
-    positive: &impl Fn(&str, Nanos) -> Result<(), SimError>,
-) -> Result<(), SimError> {
+fn check_task(task: &Task) -> Result<(), SimError> {
     let key = |what: &str| format!("task {:?}: {what}", task.name);
     require(
         !task.name.is_empty() && !task.name.contains(char::is_control),

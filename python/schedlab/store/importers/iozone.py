@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from schedlab.spec.reading import open_regular
 from schedlab.store.importers import biff2
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import bad, number_at, read_bytes, read_lines
@@ -108,7 +109,7 @@ def _figures(file: Path) -> list[_Figure]:
 
 def read_bytes_start(file: Path) -> bytes:
     """The first four bytes of a file."""
-    with file.open("rb") as opened:
+    with open_regular(file, "name a readable file") as opened:
         return opened.read(4)
 
 

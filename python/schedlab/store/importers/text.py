@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from schedlab.errors import SpecError
+from schedlab.spec.reading import open_regular
 
 LINE_BYTES_MAX = 1 << 20
 
@@ -24,7 +25,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
     SpecError when it cannot be read, is no text, or has a line above 1 MiB.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path, "name a readable file") as file:
             number = 0
             while raw := file.readline(LINE_BYTES_MAX + 1):
                 number += 1
@@ -36,7 +37,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
 def read_bytes(path: Path, bytes_max: int) -> bytes:
     """A whole file of at most `bytes_max` bytes; SpecError when it is longer or unreadable."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path, "name a readable file") as file:
             data = file.read(bytes_max + 1)
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror}", "name a readable file") from error

@@ -1,0 +1,54 @@
+"""Text and TOML of a file that a user named: a regular file, of bounded size, or one error."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from schedlab.errors import SpecError
+
+SIZE_MAX = 1 << 20
+
+
+def check_regular(path: Path, hint: str) -> None:
+    """SpecError where `path` is there and is no regular file: reading it may never end."""
+    if path.exists() and not path.is_file():
+        raise SpecError(f"{path}: is not a regular file", hint)
+
+
+def open_regular(path: Path, hint: str) -> BinaryIO:
+    """A regular file for reading; SpecError with `hint`. Never waits for a FIFO or a device."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
+        raise SpecError(f"{path}: {getattr(error, 'strerror', error)}", hint) from error
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    raise SpecError(f"{path}: is not a regular file", hint)
+
+
+def read_text(path: Path, hint: str, limit_bytes: int = SIZE_MAX) -> str:
+    """The text of a regular file of at most `limit_bytes`; SpecError with `hint`."""
+    with open_regular(path, hint) as file:
+        content = file.read(limit_bytes + 1)
+    if len(content) > limit_bytes:
+        raise SpecError(f"{path}: is larger than {limit_bytes >> 20} MiB", hint)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path}: is not text: {error}", hint) from error
+
+
+def read_toml(path: Path, hint: str) -> tuple[dict[str, Any], str]:
+    """(table, text) of a TOML file; SpecError with `hint`."""
+    text = read_text(path, hint)
+    try:
+        return tomllib.loads(text), text
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{path}: is not TOML: {error}", hint) from error
+    except RecursionError as error:
+        raise SpecError(f"{path}: is not TOML: too deep", hint) from error

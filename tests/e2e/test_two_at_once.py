@@ -1,0 +1,124 @@
+"""Two commands at the same time on one host: different devices, the same device, one sysctl."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from schedlab.host import owned
+
+ROOT = Path(__file__).parents[2]
+RR_KNOB = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
+WAIT_S = 120
+LONG = ("--tests", "read", "--records", "64k", "--seconds", "50ms", "--blocks", "400")
+SHORT = ("--tests", "read", "--records", "64k", "--seconds", "30ms", "--blocks", "1")
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
+    reason="needs root and loop devices",
+)
+
+
+@pytest.fixture
+def start(tmp_path, disks):
+    """Start a command; all of a test share one state directory and end before its disks."""
+    environment = {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state"), "NO_COLOR": "1"}
+    environment["PYTHONPATH"] = str(ROOT / "python")
+    started = []
+
+    def begin(*words, log="err"):
+        with (tmp_path / log).open("w") as err:
+            command = [sys.executable, "-m", "schedlab", *map(str, words)]
+            started.append(subprocess.Popen(command, env=environment, cwd=tmp_path,
+                                            stdout=subprocess.DEVNULL, stderr=err))  # fmt: skip
+        return started[-1]
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(WAIT_S)
+
+
+@pytest.fixture
+def disks(tmp_path):
+    made = []
+    for name in ("a", "b"):
+        backing = tmp_path / f"{name}.img"
+        backing.write_bytes(bytes(16 << 20))
+        index = next(number for number in range(64, 4096) if owned.add_loop(number))
+        owned.attach_loop(index, backing)
+        made.append((index, backing))
+    yield [f"/dev/loop{index}" for index, _ in made]
+    for index, backing in made:
+        owned.remove_loop(index, str(backing))
+
+
+def until_measuring(process, folder):
+    """Its first run is stored, so that it has what it changes."""
+    deadline = time.monotonic() + WAIT_S
+    runs = folder / "runs.jsonl"
+    while not (runs.exists() and runs.stat().st_size):
+        assert process.poll() is None, "it ended early"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def finish(process, tmp_path, log="err"):
+    return process.wait(WAIT_S), (tmp_path / log).read_text()
+
+
+def compare(device, load, out):
+    return ("compare", "--device", device, "--schedulers", "none,bfq", *load, "--out", out)
+
+
+def test_different_devices_are_measured_at_once_and_one_device_by_one(start, disks, tmp_path):
+    first, second = disks
+    scheduler = Path(f"/sys/block/{Path(first).name}/queue/scheduler")
+    before = scheduler.read_text()
+    long = start(*compare(first, LONG, "long"), log="long.err")
+    until_measuring(long, tmp_path / "long")
+    assert finish(start(*compare(second, SHORT, "short")), tmp_path)[0] == 0
+    assert long.poll() is None, "the first one still measures"
+    code, text = finish(start(*compare(first, SHORT, "same")), tmp_path)
+    assert code == 2
+    assert f"{first}" in text
+    assert f"process {long.pid}" in text
+    assert "hint:" in text
+    assert "Traceback" not in text
+    assert not (tmp_path / "same").exists()
+    long.terminate()
+    assert finish(long, tmp_path, "long.err")[0] == 130
+    assert scheduler.read_text() == before
+
+
+def test_a_device_that_is_written_to_is_refused_to_the_second(start, disks, tmp_path):
+    device = disks[0]
+    writing = ("--tests", "random-write", *LONG[2:], "--destroy-data", device)
+    long = start(*compare(device, writing, "long"), log="long.err")
+    until_measuring(long, tmp_path / "long")
+    code, text = finish(start(*compare(device, writing, "same")), tmp_path)
+    assert code == 2
+    assert f"Refusing to write to {device}" in text
+    assert f"process {long.pid}" in text
+    assert long.poll() is None
+
+
+@pytest.mark.skipif(not RR_KNOB.exists(), reason="this kernel has no round-robin sysctl")
+def test_one_sysctl_belongs_to_one(start, disks, tmp_path):
+    """And who changes another thing may work beside it."""
+    before = RR_KNOB.read_text()
+    sweep = ("cpu", "sweep", "--slices", "10,100", "--processes", "2", "--repeat", "50")
+    long = start(*sweep, "--time", "300ms", "--out", "long", log="long.err")
+    until_measuring(long, tmp_path / "long")
+    code, text = finish(start(*sweep, "--time", "100ms", "--out", "same"), tmp_path)
+    assert code == 2
+    assert str(RR_KNOB) in text
+    assert f"process {long.pid}" in text
+    assert "hint:" in text
+    assert finish(start(*compare(disks[0], SHORT, "short")), tmp_path)[0] == 0
+    long.terminate()
+    assert finish(long, tmp_path, "long.err")[0] == 130
+    assert RR_KNOB.read_text() == before
