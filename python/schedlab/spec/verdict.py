@@ -79,7 +79,7 @@ Flag kinds and their values (beside `workload` and `candidates`):
                      ratio, standard error]]}
 `steady-assumed`     below 8 blocks wandering cannot be estimated {blocks}
 `gates-unbalanced`   {counts: {candidate: repeated runs}, runs: {candidate: n}, p}
-`not-steady`, `unsettled` {runs: n}
+`not-steady`, `unsettled` {runs: n}; `two-levels` {low, high}: rates inside its runs, 1/s
 `sessions-disagree`  {ratios: {session: ratio}, p}
 `extension`          {error, first_blocks}: a second look that was not announced
 `call-cost` {seconds_per_call, constant_s, explained}
