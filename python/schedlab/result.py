@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.kinds import KINDS
-from schedlab.spec import AA_SUFFIX, Experiment, Objective, Record, Verdict, to_json
+from schedlab.spec import AA_SUFFIX, Experiment, Flag, Objective, Record, Verdict, to_json
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 from schedlab.store.table import samples
@@ -160,7 +160,41 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
         **_question(record),
     )
     sizes = (experiment.workloads, experiment.candidates, primary)
-    return replace(verdict, knees=knees(*sizes), flags=(*verdict.flags, *call_costs(*sizes)))
+    flags = (*verdict.flags, *call_costs(*sizes), *_run_flags(record))
+    return replace(verdict, knees=knees(*sizes), flags=flags)
+
+
+def _run_flags(record: Record) -> list[Flag]:
+    """Whether runs were steady, and whether the device was at rest before them."""
+    from schedlab.analyse.run_flags import run_flags
+
+    flags: list[Flag] = []
+    for work in record.experiment.workloads:
+        early = sum(
+            run.workload == work.label and any(gate.gate == "unsettled" for gate in run.gates)
+            for run in record.analysed_runs
+        )
+        if early:
+            flags.append(Flag("unsettled", work.label, values={"runs": early}))
+        # Only a workload with a window of time has a steady state: a newcomer never settles.
+        if "seconds" in getattr(KINDS.get(work.kind), "__struct_fields__", ()):
+            flags += run_flags(work.label, _bins(record, work.label))
+    return flags
+
+
+def _bins(record: Record, workload: str) -> dict[str, list[list[tuple[float, ...]]]]:
+    """By candidate and run: the rates of each group in the bins of its window."""
+    found: dict[str, list[list[tuple[float, ...]]]] = {}
+    for (label, candidate), series in record.series.items():
+        if label != workload:
+            continue
+        runs: dict[int, list[tuple[float, ...]]] = {}
+        for each in series:
+            # The last bin is cut short by the end of the run.
+            window = each.values[round(each.measured_from_s / each.bin_s) : -1]
+            runs.setdefault(each.block, []).append(window)
+        found[candidate] = list(runs.values())
+    return found
 
 
 def _extension(record: Record) -> Extension | None:

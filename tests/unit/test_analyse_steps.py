@@ -1,6 +1,7 @@
 """The steps behind the verdict one by one, against hand-computed cases and scipy."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -530,3 +531,37 @@ def test_a_knee_has_an_interval_and_a_straight_line_has_none():
     assert find_knee(depth, straight).reason == "straight"
     with pytest.raises(SpecError, match="positive"):
         find_knee([0.0, 1.0], [1.0, 1.0])
+
+
+def test_what_the_winner_may_lose_unseen_is_the_far_end_of_an_interval():
+    """Noise hides a loss of 3 % on one workload; the sentence says how large it could be."""
+    rng = np.random.default_rng(3)
+    quiet = sample({"none": rng.lognormal(0, 0.02, 8), "bfq": rng.lognormal(1, 0.02, 8)},
+                   workload="a")  # fmt: skip
+    noisy = sample({"none": rng.lognormal(0, 0.2, 8), "bfq": rng.lognormal(-0.03, 0.2, 8)},
+                   workload="b")  # fmt: skip
+    for factor in (1.0, 1e6):
+        values = tuple(value * factor for value in noisy.values)
+        scaled = replace(noisy, values=values)
+        verdict = analyse([quiet, scaled], baseline="none")
+        assert verdict.code == "winner"
+        (pair,) = verdict.workloads["b"].pairs
+        low = pair.low if pair.a == "bfq" else 1 / pair.high
+        fact = Fact.of(verdict.headline.values["unseen"]["fact"])
+        assert (fact.worse, fact.workload) == ("bfq", "b") and fact.ratio > 1.03
+        assert fact.ratio == pytest.approx(1 / low, rel=1e-9)
+
+
+def test_a_rival_that_beats_the_winner_somewhere_is_its_price():
+    rng = np.random.default_rng(4)
+
+    def levels(**means):
+        return {name: rng.lognormal(mean, 0.03, 8) for name, mean in means.items()}
+
+    one = sample(levels(none=0.0, kyber=0.0, bfq=3.0), workload="a")
+    two = sample(levels(none=0.0, kyber=0.5, bfq=0.0), workload="b")
+    verdict = analyse([one, two], baseline="none")
+    price = verdict.headline.values["price"]
+    assert verdict.code == "winner-price" and price["kind"] == "rival"
+    fact = Fact.of(price["fact"])
+    assert (fact.better, fact.worse, fact.workload) == ("kyber", "bfq", "b")

@@ -404,6 +404,7 @@ FLAGS: tuple[tuple[Flag, str], ...] = (
     (Flag("insensitive", "w", (), {"cpu_share": 0.93}), "93"),
     (Flag("missing-cells", "w", (), {"cells": 3, "filled": {"bfq": 2, "none": 1}}), "bfq 2"),
     (Flag("left-out", "w", ("bfq",), {"cells": 5, "of": 8}), "5"),
+    (Flag("two-levels", "w", ("bfq",), {"low": 210.0, "high": 21e3}), "210"),
     (Flag("starved", "w", ("bfq",), {"counts": {"bfq": 4}, "runs": 8}), "bfq 4"),
     (Flag("aa-differs", "w", (), {"ratio": 1.05, "low": 1.03, "high": 1.08, "far": 0.08}), "8"),
     (Flag("control-open", "w", (), {"reach": 0.079, "margin": 0.02, "unbounded": False}), "7"),

@@ -271,13 +271,13 @@ def unseen_loss(
     workloads: Sequence[WorkloadVerdict],
     secondary: Mapping[str, Sequence[WorkloadVerdict]],
 ) -> dict[str, Any] | None:
-    """The largest loss of the best one beside `other` that its intervals allow: a fact.
+    """The largest loss of the best one beside `other` that its intervals allow: {fact, actor}.
 
     On workloads, and of the other actors of their runs, where nothing is decided between the two;
     `None` where there is none, or where all that may be lost is within the margin.
     """
     actors = (work for each in secondary.values() for work in each if work.actor)
-    hidden: list[Fact] = []
+    hidden: list[tuple[Fact, str]] = []
     for work in (*workloads, *actors):
         pair = seen_from(work.pairs, best, other)
         if pair is None or pair.verdict != "undecided" or pair.low is None or pair.high is None:
@@ -286,8 +286,11 @@ def unseen_loss(
         loss = math.inf if up and pair.low <= 0 else 1 / pair.low if up else pair.high
         if math.isfinite(loss) and loss > 1 + work.margin:
             about = {"metric": work.metric.name, "higher_is_better": up, "workload": work.workload}
-            hidden.append(Fact(other, best, loss, **about))  # type: ignore[arg-type]
-    return max(hidden, key=lambda fact: fact.ratio).values() if hidden else None
+            hidden.append((Fact(other, best, loss, **about), work.actor))  # type: ignore[arg-type]
+    if not hidden:
+        return None
+    fact, actor = max(hidden, key=lambda entry: entry[0].ratio)
+    return {"fact": fact.values(), "actor": actor}
 
 
 def _note(found: list[tuple[Fact, str]], work: WorkloadVerdict, best: str, other: str) -> None:

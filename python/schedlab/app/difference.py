@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from schedlab.spec import (
     StoppingState,
     Verdict,
     WorkloadVerdict,
+    to_json,
 )
 
 # What may differ and is only reported; what must not, unless it is allowed.
@@ -70,14 +71,68 @@ def names_of(first: Path, second: Path) -> tuple[str, str]:
     return (one, other) if one != other else ("first", "second")
 
 
+@dataclass(frozen=True)
+class Difference:
+    """Two folders compared: the verdicts by candidate, what differs in the machines, the page."""
+
+    record: Record
+    verdicts: Mapping[str, Verdict]
+    machines: Mapping[str, tuple[Any, Any]]
+    page: Path
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        data = {name: to_json(verdict) for name, verdict in self.verdicts.items()}
+        told = {"schema": 1, "differences": self.machines, "candidates": data}
+        return {**told, "html": str(self.page)}
+
+    def lines(self) -> list[str]:
+        """A headline and the pairs of every candidate, then where the page is."""
+        from schedlab import report
+
+        found = []
+        for name, verdict in self.verdicts.items():
+            first_line, *pairs = report.changes(self.record, verdict)
+            found += [f"{name}: {first_line}", *pairs]
+        return [*found, f"Report {self.page}"]
+
+
+def difference(
+    first: Path, second: Path, despite: bool, page: Path | None, tell: Callable[[str], None]
+) -> Difference:
+    """Compare two folders and write the page; SpecError unless work and machines are the same.
+
+    `despite` allows other machines; `tell` hears what differs.
+    """
+    from schedlab.report.difference_page import render
+    from schedlab.result import Result
+    from schedlab.store.files import write_atomic
+
+    before, after = Result.load(first).record, Result.load(second).record
+    machines = environment_differences(before.host, after.host)
+    for name, (was, now) in machines.items():
+        tell(f"differs: {name}: {was} -> {now}")
+    refused = [name for name in machines if name not in REPORTED]
+    if refused and not despite:
+        raise SpecError(
+            f"the two machines differ in {', '.join(refused)}", "add --despite to compare anyway"
+        )
+    require_same_work(before, after)
+    names = names_of(first, second)
+    verdicts = changes(before, after, names)
+    page = page or second / "diff.html"
+    write_atomic(page, render(before, verdicts, names, machines))
+    return Difference(before, verdicts, machines, page)
+
+
 def changes(
     first: Record, second: Record, names: tuple[str, str] = ("first", "second")
 ) -> dict[str, Verdict]:
     """For each candidate of both: the verdict on the first folder against the second.
 
-    The two are different sessions: units are sessions (docs/concepts/statistics.md), never runs;
-    with one session on a side there is a difference and no verdict. Where both hold the same
-    baseline, it is the difference of the differences to it: what moved all candidates drops out.
+    The two are different sessions, so the units are sessions, never runs: with one session on a
+    side there is a difference and no verdict. Where both hold the same baseline, it is the
+    difference of the differences to it: what moved all candidates drops out.
     """
     common = [
         c.label

@@ -14,11 +14,7 @@ from schedlab.cli.options import PATH, json_option, out_option
 @out_option
 @json_option
 def merge(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
-    """Join result FOLDERS that differ in nothing but the seed, and print the verdict of all.
-
-    Every folder is a session: one boot and one set of files. From four sessions on, what is said
-    holds for other boots and file layouts too.
-    """
+    """Join result FOLDERS that differ in nothing but the seed; each is a session of the whole."""
     from schedlab.app.measure import default_folder
     from schedlab.app.merge import merge as join
     from schedlab.cli.show import present

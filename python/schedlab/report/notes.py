@@ -145,6 +145,9 @@ _SPECIAL: Mapping[str, Callable[[View, Flag], dict[str, str]]] = {
     "wrong-mean": _wrong_mean,
     "call-cost": _call_cost,
     "two-modes": _two_modes,
+    "two-levels": lambda view, flag: {
+        end: view.texts.quantity(flag.values[end], "1/s", 2) for end in ("low", "high")
+    },
     "carry-over": _carry_over,
     "sessions-disagree": _sessions,
     "control-open": _open_control,

@@ -189,11 +189,17 @@ def _price(view: View, values: Mapping[str, Any]) -> list[str]:
 
 def _unseen(view: View, values: Mapping[str, Any]) -> list[str]:
     """Without a price: what may hide of it."""
-    if not values.get("unseen"):
+    unseen, texts = values.get("unseen"), view.texts
+    if not unseen:
         return []
-    fact, metric = _fact(view, values, "unseen")
-    most = words.amount(view.texts, fact.ratio, "worse", words.speech(metric))
-    return [view.texts("price.unseen", workload=fact.workload, loss=most)]
+    fact, metric = _fact(view, unseen, "fact")
+    kind = words.speech(metric)
+    about = {"amount": words.amount(texts, fact.ratio, "worse", kind),
+             "word": words.word(texts, "worse", kind)}  # fmt: skip
+    if actor := unseen["actor"]:
+        name = texts.maybe(f"actor_name.{actor}", actor)
+        return [texts("price.unseen_actor", name=name, workload=fact.workload, **about)]
+    return [texts("price.unseen", workload=fact.workload, **about)]
 
 
 def _keep(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:

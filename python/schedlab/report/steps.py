@@ -16,6 +16,8 @@ DEVICE = "/dev/DEVICE"
 BLOCKS_ENOUGH = 6
 # Beyond so many blocks nobody would go on.
 BLOCKS_MAX = 40
+# A difference (a share) that many would like to know of.
+MUCH = 0.1
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,10 @@ def _steps(view: View, code: str, values: Mapping[str, Any]) -> list[Step]:
         return [_longer(view)]
     if code == "no-difference-seen" and view.experiment.kind != "import":
         names = texts.listed(list(values["names"]))
-        return _needed(view) or [Step("", texts("next.tied", names=names))]
+        if found := _needed(view):
+            return found
+        much = (values.get("mdd") or 0.0) > MUCH
+        return [Step("", texts("next.tied", names=names)), *([_longer(view)] if much else [])]
     if code in ("single", "nothing-to-compare"):
         more = max(1, BLOCKS_ENOUGH - view.verdict.population.blocks)
         return [_more(view, more, _time(view, more))]

@@ -25,8 +25,8 @@ Headline codes, in the order in which the first that applies is taken:
                      other (the baseline; the runner-up where the baseline is best), runner_up (a
                      fact against the nearest rival), price, losers (facts, nearest first),
                      example (its largest claim against `other` on one workload, or `None`)
-`winner`             as `winner-price`, price is `None`; unseen (a fact: the largest loss
-                     that may hide where nothing is decided, or `None`)
+`winner`             as `winner-price`, price is `None`; unseen ({fact, actor}: the
+                     largest loss that may hide where nothing is decided, or `None`)
 `keep`               the baseline is best: baseline, next (the nearest rival), loss (fact: better is
                      the baseline), losers
 `tied`               the best set is equivalent: names, margin, losers (facts against the best)
@@ -79,7 +79,7 @@ Flag kinds and their values (beside `workload` and `candidates`):
                      ratio, standard error]]}
 `steady-assumed`     below 8 blocks wandering cannot be estimated {blocks}
 `gates-unbalanced`   {counts: {candidate: repeated runs}, runs: {candidate: n}, p}
-`not-steady`, `unsettled` {runs: n}
+`not-steady`, `unsettled` {runs: n}; `two-levels` {low, high}: rates inside its runs, 1/s
 `sessions-disagree`  {ratios: {session: ratio}, p}
 `extension`          {error, first_blocks}: a second look that was not announced
 `call-cost` {seconds_per_call, constant_s, explained}
