@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.kinds import KINDS
-from schedlab.spec import AA_SUFFIX, Experiment, Objective, Record, Verdict, to_json
+from schedlab.spec import AA_SUFFIX, Experiment, Flag, Objective, Record, Verdict, to_json
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 from schedlab.store.table import samples
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from schedlab.analyse import Decision
     from schedlab.analyse.looks import Extension
+
+# So many runs of a workload, and this share of them, may slope by chance before it is said.
+NOT_STEADY_LEAST, NOT_STEADY_SHARE = 2, 0.1
 
 
 class Result:
@@ -160,7 +164,25 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
         **_question(record),
     )
     sizes = (experiment.workloads, experiment.candidates, primary)
-    return replace(verdict, knees=knees(*sizes), flags=(*verdict.flags, *call_costs(*sizes)))
+    flags = (*verdict.flags, *call_costs(*sizes), *_never_steady(record))
+    return replace(verdict, knees=knees(*sizes), flags=flags)
+
+
+def _never_steady(record: Record) -> Iterator[Flag]:
+    """The workloads of which several runs still changed their rate in the measured window."""
+    from schedlab.analyse import steadiness
+
+    for work in record.experiment.workloads:
+        runs: set[tuple[str, int]] = set()
+        unsteady: set[tuple[str, int]] = set()
+        for (label, candidate), of in record.series.items():
+            for each in of if label == work.label else ():
+                window = each.values[round(each.measured_from_s / each.bin_s) :]
+                runs.add((candidate, each.block))
+                if not steadiness([v for v in window if not math.isnan(v)]).steady:
+                    unsteady.add((candidate, each.block))
+        if len(unsteady) >= NOT_STEADY_LEAST and len(unsteady) > NOT_STEADY_SHARE * len(runs):
+            yield Flag("not-steady", work.label, values={"runs": len(unsteady)})
 
 
 def _extension(record: Record) -> Extension | None:
