@@ -70,9 +70,10 @@ def section(result: Result) -> str:
         f"## {record.experiment.title}",
         f"{began}, {machine(record.host)}; {place(result)}. {len(done)} of {len(planned)} planned "
         f"runs; {repeated} were repeated because of what happened around them.",
+        "\n".join(f"* {note}" for note in record.experiment.notes),
         report.findings(record, result.verdict),
     ]
-    return "\n\n".join(lines) + "\n"
+    return "\n\n".join(line for line in lines if line) + "\n"
 
 
 def machine(host: Mapping[str, Any]) -> str:
