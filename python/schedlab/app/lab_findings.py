@@ -7,11 +7,14 @@ Each result is told with the machine that it holds for and with how much of its 
 
 from __future__ import annotations
 
+import json
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from schedlab.app.labs import lab_named
 from schedlab.result import Result
 from schedlab.spec.quantities import size_text
 
@@ -23,9 +26,35 @@ machine, the kernel and the device that are named with it, and for no other: run
 """
 
 
-def page(results: Sequence[Result]) -> str:
-    """The page, in Markdown."""
-    return "\n".join([INTRO, *(section(each) for each in results)])
+def page(folders: Sequence[Path]) -> str:
+    """The page, in Markdown; SpecError for a folder that is no result."""
+    return "\n".join([INTRO, *(part(folder) for folder in folders)])
+
+
+def part(folder: Path) -> str:
+    """What one folder holds: measurements, or simulations."""
+    if (folder / "sweep.toml").exists():
+        return simulated(folder)
+    return section(Result.load(folder))
+
+
+def simulated(folder: Path) -> str:
+    """The study of request scheduling in an SSD: the paper's figures beside the model's."""
+    from schedlab.sim.ncq_study import Study, study_sweep
+    from schedlab.sim.sweep_run import run_sweep
+
+    asked = json.loads(tomllib.loads((folder / "sweep.toml").read_text("utf-8"))["study"])
+    requests, seeds = int(asked["requests"]), int(asked["seeds"])
+    # Finished points are read, not simulated again.
+    study = Study(run_sweep(study_sweep(requests, seeds), folder, lambda *progress: None))
+    lines = ["| result | paper | model | comes out |", "| --- | --- | --- | --- |"]
+    for row in study.rows():
+        cells = [row["result"], row["paper"] or "–", row["model"], row["comes out"]]
+        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
+    missing = [f"* Does not come out: {text}" for text in study.cannot()]
+    title = lab_named("ncq-ssd").title
+    basis = study.basis(requests, seeds)
+    return "\n\n".join([f"## {title}", basis, "\n".join(lines), "\n".join(missing)]) + "\n"
 
 
 def section(result: Result) -> str:
@@ -41,9 +70,10 @@ def section(result: Result) -> str:
         f"## {record.experiment.title}",
         f"{began}, {machine(record.host)}; {place(result)}. {len(done)} of {len(planned)} planned "
         f"runs; {repeated} were repeated because of what happened around them.",
+        "\n".join(f"* {note}" for note in record.experiment.notes),
         report.findings(record, result.verdict),
     ]
-    return "\n\n".join(lines) + "\n"
+    return "\n\n".join(line for line in lines if line) + "\n"
 
 
 def machine(host: Mapping[str, Any]) -> str:
@@ -73,7 +103,7 @@ def place(result: Result) -> str:
 
 def main(file: Path, folders: Sequence[Path]) -> None:
     """Write the page."""
-    file.write_text(page([Result.load(folder) for folder in folders]), encoding="utf-8")
+    file.write_text(page(folders), encoding="utf-8")
 
 
 if __name__ == "__main__":

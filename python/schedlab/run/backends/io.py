@@ -31,6 +31,8 @@ AS_IS = "as-is"
 # Budgets below this have no time to wait until the machine is quiet; caches are dropped anyway.
 SETTLED_FROM_S = 300.0
 SETTLE_S = 5.0
+# A machine that is never quiet is waited for less and less, down to this.
+SETTLE_LEAST_S = 0.5
 
 
 class IoSession:
@@ -87,6 +89,9 @@ class IoSession:
             self.emulated.reset()
             self.emulated.mark()
         before = self._watch.before(self._settle_s)
+        if self._settle_s:
+            unsettled = any(finding.gate == "unsettled" for finding in before.findings)
+            self._settle_s = max(SETTLE_LEAST_S, self._settle_s / 2) if unsettled else SETTLE_S
         outcome = kind.measure(target, workload.label, cell.seed)
         after = gates.snapshot(self.target.device)
         outcome = bounded(outcome, workload.metric)
