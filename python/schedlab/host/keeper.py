@@ -173,7 +173,7 @@ def _ask(directory: Path, command: str) -> dict[str, Any] | None:
         with socket.socket(socket.AF_UNIX) as client, _short_path(directory) as path:
             client.settimeout(DOWN_PATIENCE_S)
             client.connect(path)
-            client.sendall(f"{command}\n".encode())
+            client.sendall(f"{command}\n".encode(), socket.MSG_NOSIGNAL)
             with client.makefile() as answers:
                 text = answers.readline()
     except OSError:

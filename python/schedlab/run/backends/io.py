@@ -12,10 +12,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from schedlab.design.plan import arms
-from schedlab.errors import GateError, HostError
+from schedlab.errors import GateError, HostError, SchedlabError
 from schedlab.host import devices, knobs, scratch
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulated, Emulation
@@ -24,6 +23,7 @@ from schedlab.kinds.command import Command
 from schedlab.run import gates
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.io_commands import CommandCells
+from schedlab.run.drain import syncfs
 from schedlab.run.io_groups import IoGroups
 from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload
 
@@ -64,26 +64,44 @@ class IoSession:
         """
         for candidate in arms(self.admitted.experiment):
             self._set(candidate)
-        for workload in self.admitted.experiment.workloads:
-            for candidate in self.admitted.experiment.candidates:
-                kind = self.admitted.kind(workload, candidate)
-                kind.prepare(self._with_groups(kind), workload.label)
+        with self.emulated.at_once() if self.emulated else contextlib.nullcontext():
+            for workload in self.admitted.experiment.workloads:
+                for candidate in self.admitted.experiment.candidates:
+                    kind = self.admitted.kind(workload, candidate)
+                    kind.prepare(self._with_groups(kind), workload.label)
+            if self.emulated and self.target.directory:
+                syncfs(self.target.directory)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run; the gates are looked at before and after, whatever the outcome."""
         kind = with_seconds(self.admitted.kind(workload, candidate), cell.seconds)
+        if self.emulated is None:
+            return self._measured(kind, cell, workload, candidate)
+        try:
+            self.emulated.hold(kind.device_commands() or self._commands)
+            self.emulated.reset()
+            self.emulated.mark()
+            outcome = self._measured(kind, cell, workload, candidate)
+            return _judged(outcome, self.emulated)
+        except (SchedlabError, OSError) as error:
+            if self.emulated.is_alive():
+                raise
+            raise HostError(
+                f"the server of the emulated device {self.emulated.path} ended during the run, so "
+                f"its requests failed: {error}",
+                "--resume goes on with a new device",
+            ) from error
+
+    def _measured(
+        self, kind: WorkloadKind, cell: Cell, workload: Workload, candidate: Candidate
+    ) -> Outcome:
         if self.commands and isinstance(kind, Command):
             return self.commands.measure(kind, cell, workload, candidate)
-        if self.emulated:
-            self.emulated.hold(kind.device_commands() or self._commands)
         effective = self.set_again(candidate)
         dropped = os.geteuid() == 0
         if dropped:
             self.control.drop_caches()
         target = self._with_groups(kind)
-        if self.emulated:
-            self.emulated.reset()
-            self.emulated.mark()
         before = self._watch.before(self._settle_s)
         outcome = kind.measure(target, workload.label, cell.seed)
         after = gates.snapshot(self.target.device)
@@ -94,11 +112,6 @@ class IoSession:
             *(self.control.check() if self.queues else ()),
             *self._watch.findings(before, self._claimed(outcome), self._claimed_cold(outcome)),
         )
-        emulation: dict[str, Any] = {}
-        if self.emulated:
-            account = self.emulated.account()
-            found = (*found, *self.emulated.gate_findings(account))
-            emulation = {"emulated": account, "driver_tags": self.emulated.facts["tags"]}
         if errors := outcome.properties.get("errors"):
             found = (*found, GateFinding("io-errors", f"{errors} requests failed"))
         return dataclasses.replace(
@@ -107,7 +120,6 @@ class IoSession:
                 **device_facts(self.target.device),
                 **outcome.properties,
                 **gates.cpu_facts(before.snapshot, after),
-                **emulation,
                 "effective": effective,
                 "caches_dropped": dropped,
             },
@@ -153,6 +165,21 @@ class IoSession:
             applied = self.control.set_scheduler(queue, scheduler, tunables_of(candidate))
             effective |= {"scheduler": applied.scheduler, **applied.tunables}
         return effective
+
+
+def _judged(outcome: Outcome, device: Emulated) -> Outcome:
+    """The outcome with the account of the emulated device and what that says against it."""
+    try:
+        account = device.account()
+    except HostError as error:
+        broken = GateFinding("device-alive", str(error))
+        return dataclasses.replace(outcome, gates=(*outcome.gates, broken))
+    facts = {"emulated": account, "driver_tags": device.facts["tags"]}
+    return dataclasses.replace(
+        outcome,
+        properties={**outcome.properties, **facts},
+        gates=(*outcome.gates, *device.gate_findings(account)),
+    )
 
 
 def tunables_of(candidate: Candidate) -> dict[str, str | int | float]:
@@ -250,8 +277,13 @@ def resolve(
         bare = _device(Path(device.path), counts_alone=True)
         if not (files or target.filesystem):
             return bare, device
-        mounted = control.filesystem(device, target.filesystem or "ext4")
-        return _with_files(bare, mounted), device
+        with device.at_once():
+            mounted = control.filesystem(device, target.filesystem or "ext4")
+            found = dataclasses.replace(bare, counts_alone=False, directory=mounted)
+            if not all(kind.brings_files for kind in admitted.kinds.values()):
+                found = _with_files(bare, mounted)
+            syncfs(mounted)
+            return found, device
     if target.kind == "device":
         consent = next((c for c in admitted.permission.consents if c.covers(target.path)), None)
         path = Path(consent.target if consent else target.path)
