@@ -1,4 +1,4 @@
-"""What to say of an emulated device: its gate, its lines in reports, lists and doctor."""
+"""What to say of an emulated device: its gate, its lines in lists and doctor."""
 
 from __future__ import annotations
 
@@ -11,12 +11,6 @@ from schedlab.spec import GateFinding
 
 if TYPE_CHECKING:
     from schedlab.host.doctor import Fact
-
-SENTENCE = (
-    "A model of a device: it shows what the kernel does on such a device, not how fast a real one "
-    "is."
-)
-
 
 MEAN_LIMIT, P99_LIMIT, REORDERED_LIMIT = 0.02, 0.05, 0.001
 
@@ -31,39 +25,6 @@ def describe(facts: Mapping[str, Any]) -> str:
     if facts["dilate"] != 1:
         parts.append(f"dilated ×{facts['dilate']:g}")
     return ", ".join([*parts, "emulated"])
-
-
-def rows(
-    facts: Mapping[str, Any], account: Mapping[str, Any] | None = None
-) -> list[tuple[str, str]]:
-    """Name and value of each line of the box that a report shows beside an emulated device."""
-    kind = " ".join(filter(None, [facts["kind"], facts["service"]]))
-    order = f"{facts['tags']} in the driver, {facts['queue_depth']} ordered by the device"
-    if facts["served_in_order"]:
-        order = f"{facts['tags']} in the driver, served in order"
-    lines = [
-        ("device", "emulated: a model, no hardware"),
-        ("model", f"{facts['model']} ({kind})"),
-        ("model file, SHA-256", facts["sha256"]),
-        ("size", f"{facts['size_bytes']:,} bytes"),
-        ("commands", order),
-        ("order in the device", facts["policy"]),
-        ("rotational", "yes" if facts["rotational"] else "no"),
-        ("data", facts["data"]),
-    ]
-    if facts["dilate"] != 1:
-        lines.append(("time dilation", f"×{facts['dilate']:g}: modelled time passes slower"))
-    if "overhead_ns" in facts:
-        lines.append(("way to the model and back", f"{facts['overhead_ns'] / 1e3:.0f} µs"))
-        lines.append(("replies sent early by", f"{facts['lead_ns'] / 1e3:.0f} µs"))
-    if account:
-        late = account["lateness"]
-        lines += [
-            ("lateness p50 / p99", f"{late['p50_ns'] / 1e3:.0f} / {late['p99_ns'] / 1e3:.0f} µs"),
-            ("late replies", f"{account['late_share']:.2%}"),
-            ("mean against the model's", f"{mean_error(account)[0]:+.1%}"),
-        ]
-    return lines
 
 
 def doctor_facts() -> list[Fact]:

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from schedlab.design.plan import arms
 from schedlab.errors import GateError, HostError, SchedlabError
@@ -50,6 +51,7 @@ class IoSession:
         own = (target.device,) if target.device else ()
         self._groups = IoGroups(control, target.device)
         self.emulated = emulated
+        self._is_described = False
         self._commands = emulated.facts["queue_depth"] if emulated else 0
         self._watch = gates.Watch(own, counted=target.device)
         budget_s = admitted.experiment.stopping.budget_s
@@ -82,7 +84,9 @@ class IoSession:
             self.emulated.reset()
             self.emulated.mark()
             outcome = self._measured(kind, cell, workload, candidate)
-            return _judged(outcome, self.emulated)
+            outcome = _judged(outcome, self.emulated, is_first=not self._is_described)
+            self._is_described = True
+            return outcome
         except (SchedlabError, OSError) as error:
             if self.emulated.is_alive():
                 raise
@@ -167,14 +171,17 @@ class IoSession:
         return effective
 
 
-def _judged(outcome: Outcome, device: Emulated) -> Outcome:
-    """The outcome with the account of the emulated device and what that says against it."""
+def _judged(outcome: Outcome, device: Emulated, is_first: bool) -> Outcome:
+    """The outcome with the account of the emulated device and what that says against it; the
+    first one of a session has what the device is, too."""
     try:
         account = device.account()
     except HostError as error:
         broken = GateFinding("device-alive", str(error))
         return dataclasses.replace(outcome, gates=(*outcome.gates, broken))
-    facts = {"emulated": account, "driver_tags": device.facts["tags"]}
+    facts: dict[str, Any] = {"emulated": account, "driver_tags": device.facts["tags"]}
+    if is_first:
+        facts["emulated_device"] = dict(device.facts)
     return dataclasses.replace(
         outcome,
         properties={**outcome.properties, **facts},
