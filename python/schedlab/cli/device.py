@@ -83,7 +83,6 @@ def up(
 def list_(as_json: bool, state_directory: str | None) -> None:
     """Show the emulated devices that are up, and what they have served."""
     from schedlab.host import keeper
-    from schedlab.host.emulated_facts import mean_error
 
     devices = keeper.kept(state_directory)
     if as_json:
@@ -95,11 +94,9 @@ def list_(as_json: bool, state_directory: str | None) -> None:
         click.echo(f"{each.name}: {each.line()}")
         if account := each.account:
             minutes = (time.time() - each.since_s) / 60
-            served = account["reads"] + account["writes"]
-            kept = f", {mean_error(account)[0]:+.1%} off the model's mean" if served else ""
             click.echo(
                 f"  up for {minutes:.0f} min: {account['reads']} reads, {account['writes']} writes,"
-                f" {account['late_share']:.1%} late, depth up to {account['depth_max']}{kept}"
+                f" {account['late_share']:.1%} late, depth up to {account['depth_max']}"
             )
         else:
             click.echo("  its server has died: take it down")

@@ -71,12 +71,12 @@ def predict(emulation: Emulation, depth: int) -> dict[str, float]:
 def measured_way_ns(path: str, server: Server, requests: int) -> int:
     """What a program measures beyond the modelled time, one request at a time; the median of some
     batches, so that a moment in which the host was busy does not count."""
-    ways: list[float] = []
+    ways = []
     for _ in range(WAY_BATCHES):
         server.ask("mark")
         _, mean_ns = reads(path, 1, requests=requests)
-        ways.append(mean_ns - server.ask("read")["modelled"]["mean_ns"])
-    return max(0, round(float(statistics.median(ways))))
+        ways.append(mean_ns - float(server.ask("read")["modelled"]["mean_ns"]))
+    return max(0, round(statistics.median(ways)))
 
 
 def reads(
