@@ -93,6 +93,9 @@ def expect(
     low: float, high: float, verdicts: tuple[str, ...],
 ) -> bool:  # fmt: skip
     """Print one expectation; whether it holds."""
+    if (workload, candidate) not in found:
+        print(f"{workload}: {candidate}: not measured within {BUDGET_S:g} s")
+        return False
     ratio, verdict = found[workload, candidate]
     holds = low <= ratio <= high and verdict in verdicts
     says = "holds" if holds else f"DOES NOT HOLD ({low:g} to {high:g}, {' or '.join(verdicts)})"

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from schedlab.analyse import Decision
     from schedlab.analyse.looks import Extension
 
-# So many runs of a workload, and this share of them, may slope by chance before it is said.
-
 
 class Result:
     """A result folder with its verdict; nothing is computed before it is asked for.

@@ -29,7 +29,7 @@ PROMISED = (
     "turbo",
     "clock source",
     "sched_ext",
-    "FUSE",
+    "emulated device",
     "journal",
     "guardian",
     "HZ",

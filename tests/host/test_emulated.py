@@ -19,7 +19,7 @@ import pytest
 
 from schedlab import _core
 from schedlab.errors import HostError, SpecError
-from schedlab.host import emulated, emulated_facts, emulated_removal, owned
+from schedlab.host import doctor, emulated, emulated_facts, emulated_removal, keeper, owned
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
 from schedlab.host.emulated_calibration import LEAD_MAX_NS
@@ -342,17 +342,23 @@ def test_a_dilated_device_has_a_scheduler_with_stretched_times(
     assert applied.queue["iosched/write_expire"] == "50000"
 
 
-def test_a_report_says_emulated_first() -> None:
+def test_a_list_says_emulated() -> None:
     facts = Emulation("disk7200", size_bytes=256 * MIB, queue_depth=1, dilate=2).describe()
     assert emulated_facts.describe(facts) == (
         "disk7200, 256 MiB, 4 tags, served in order, dilated ×2, emulated"
     )
-    first, *_ = emulated_facts.rows(facts)
-    assert "emulated" in first[1]
 
 
-def test_doctor_knows_whether_a_device_can_be_emulated(control: Control) -> None:
-    assert emulated_facts.doctor_facts()[0].found.startswith("yes")
+def test_doctor_knows_whether_a_device_can_be_emulated(control: Control, state: Path) -> None:
+    first, *_ = doctor.emulated_devices()
+    assert first.found.startswith("yes")
+    kept = keeper.up(Emulation("disk7200", 64 * MIB), "shown", state)
+    try:
+        found = [fact for fact in doctor.emulated_devices() if kept.path in fact.found]
+        assert [fact.command for fact in found] == ["schedlab device down shown"]
+        assert "models up to" in found[0].follows
+    finally:
+        keeper.down("shown", state)
 
 
 def test_a_prediction_is_that_of_the_arithmetic(tmp_path: Path) -> None:

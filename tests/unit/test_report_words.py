@@ -17,7 +17,7 @@ from schedlab.report.sentences import headline, headline_text
 from schedlab.report.steps import next_steps
 from schedlab.report.texts import Texts, catalogue, plural_form
 from schedlab.report.view import View
-from schedlab.spec import METRICS, Headline, Metric, StoppingState, from_json, to_json
+from schedlab.spec import METRICS, Headline, Metric, StoppingState, Target, from_json, to_json
 
 RATE, TIME = METRICS["throughput_bytes_per_s"], METRICS["reader_latency_ns_mean"]
 EN = Texts("en")
@@ -318,6 +318,31 @@ def test_what_was_not_measured_on_a_device_is_named_so(
     experiment = dataclasses.replace(record.experiment, kind=kind)  # type: ignore[arg-type]
     record = dataclasses.replace(record, experiment=experiment, host={**record.host, **host})
     assert report.headline(record, verdict).startswith(word)
+
+
+def test_a_model_is_named_with_its_dilation_and_its_facts_are_on_the_page() -> None:
+    record, verdict = made.first_screen()
+    for dilate, name in (
+        (1.0, "an emulated disk7200 ("),
+        (5.0, "an emulated disk7200, its time d"),
+    ):
+        target = Target("emulated", "", 1 << 30, model="disk7200", dilate=dilate)
+        first, *others = record.runs
+        account = {"lateness": {"p50_ns": 20_000, "p99_ns": 90_000}, "late_share": 0.001}
+        facts = {"emulated": account, "emulated_device": {"model": "disk7200", "sha256": "5ba1"}}
+        first = dataclasses.replace(first, properties={**first.properties, **facts})
+        changed = dataclasses.replace(
+            record,
+            experiment=dataclasses.replace(record.experiment, target=target),
+            runs=[first, *others],
+        )
+        text = flat(report.text(changed, verdict, width=300))
+        assert text.startswith("Emulated device: ")
+        assert name in text
+        assert "not how fast a real one is" in text
+        page = report.html(changed, verdict)
+        assert "5ba1" in page
+        assert "lateness_p99_ns, median of the runs" in page
 
 
 def test_of_what_it_is_true_is_said() -> None:

@@ -138,19 +138,33 @@ def ext() -> Iterator[Fact]:
         yield Fact("sched_ext", f"{state}: {name}", follows, "systemctl stop scx.service")
 
 
-def fuse() -> Iterator[Fact]:
-    """Whether an emulated device can be served: /dev/fuse and a program that mounts it."""
-    path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    device, helper = Path("/dev/fuse"), shutil.which("fusermount3", path=path)
-    if not device.exists():
-        yield Fact("FUSE", "no /dev/fuse", "no emulated devices", "modprobe fuse")
-    elif not os.access(device, os.W_OK):
-        yield Fact("FUSE", "not for this user", "no emulated devices", "sudo schedlab ...")
-    elif os.geteuid() != 0 and helper is None:
-        follows = "mounting it without root needs that program"
-        yield Fact("FUSE", "no fusermount3", follows, "apt install fuse3")
+def emulated_devices() -> Iterator[Fact]:
+    """Whether the model of a device can be put behind a block device, and what is up."""
+    from schedlab.host import keeper
+
+    topic, device = "emulated device", Path("/dev/fuse")
+    if os.geteuid() != 0:
+        yield Fact(topic, "no: root missing", "only the simulator", "sudo schedlab ...")
+    elif not device.exists() or not os.access(device, os.W_OK):
+        command = "modprobe fuse; in a container: --device /dev/fuse --cap-add SYS_ADMIN"
+        yield Fact(topic, "no: /dev/fuse missing", "only the simulator", command)
+    elif not owned.LOOP_CONTROL.exists():
+        yield Fact(topic, "no: loop missing", "only the simulator", "modprobe loop")
     else:
-        yield Fact("FUSE", "available", "devices can be emulated")
+        yield Fact(topic, "yes (fuse, loop, root)", "`schedlab device models` lists the models")
+        status = facts.text("/proc/self/status") or ""
+        mask = int(re.findall(r"^CapEff:\s*(\w+)", status, re.MULTILINE)[0], 16)
+        if not mask >> _CAPABILITIES["SYS_RESOURCE"] & 1:
+            follows = "its server may wait for memory: leave some free below a file system"
+            command = "in a container: --cap-add SYS_RESOURCE"
+            yield Fact(topic, "CAP_SYS_RESOURCE is missing", follows, command)
+        for each in keeper.kept(clear=False):
+            ceiling_per_s, way_us = each.facts["ceiling_per_s"], each.facts["overhead_ns"] / 1e3
+            found = f"{each.line()}; ceiling {ceiling_per_s:,}/s, overhead {way_us:.0f} µs"
+            follows = f"models up to {ceiling_per_s // 2:,}/s can be emulated"
+            yield Fact(topic, found, follows, f"schedlab device down {each.name}")
+        if not Path("/dev/ublk-control").exists():
+            yield Fact("ublk", "no", "emulated devices use FUSE and loop; nothing is lost")
 
 
 def loop() -> Iterator[Fact]:
@@ -420,7 +434,7 @@ FACTS: dict[str, Callable[[], Iterator[Fact]]] = {
     "processor": processor,
     "clock source": clock,
     "sched_ext": ext,
-    "FUSE": fuse,
+    "emulated device": emulated_devices,
     "tools": tools,
     "journal": session,
     "guardian": guardian,

@@ -1,22 +1,14 @@
-"""What to say of an emulated device: its gate, its lines in reports, lists and doctor."""
+"""What to say of an emulated device: its line in lists, and the gate of its runs."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.spec import GateFinding
 
 if TYPE_CHECKING:
-    from schedlab.host.doctor import Fact
-
-SENTENCE = (
-    "A model of a device: it shows what the kernel does on such a device, not how fast a real one "
-    "is."
-)
-
+    pass
 
 MEAN_LIMIT, P99_LIMIT, REORDERED_LIMIT = 0.02, 0.05, 0.001
 
@@ -31,77 +23,6 @@ def describe(facts: Mapping[str, Any]) -> str:
     if facts["dilate"] != 1:
         parts.append(f"dilated ×{facts['dilate']:g}")
     return ", ".join([*parts, "emulated"])
-
-
-def rows(
-    facts: Mapping[str, Any], account: Mapping[str, Any] | None = None
-) -> list[tuple[str, str]]:
-    """Name and value of each line of the box that a report shows beside an emulated device."""
-    kind = " ".join(filter(None, [facts["kind"], facts["service"]]))
-    order = f"{facts['tags']} in the driver, {facts['queue_depth']} ordered by the device"
-    if facts["served_in_order"]:
-        order = f"{facts['tags']} in the driver, served in order"
-    lines = [
-        ("device", "emulated: a model, no hardware"),
-        ("model", f"{facts['model']} ({kind})"),
-        ("model file, SHA-256", facts["sha256"]),
-        ("size", f"{facts['size_bytes']:,} bytes"),
-        ("commands", order),
-        ("order in the device", facts["policy"]),
-        ("rotational", "yes" if facts["rotational"] else "no"),
-        ("data", facts["data"]),
-    ]
-    if facts["dilate"] != 1:
-        lines.append(("time dilation", f"×{facts['dilate']:g}: modelled time passes slower"))
-    if "overhead_ns" in facts:
-        lines.append(("way to the model and back", f"{facts['overhead_ns'] / 1e3:.0f} µs"))
-        lines.append(("replies sent early by", f"{facts['lead_ns'] / 1e3:.0f} µs"))
-    if account:
-        late = account["lateness"]
-        lines += [
-            ("lateness p50 / p99", f"{late['p50_ns'] / 1e3:.0f} / {late['p99_ns'] / 1e3:.0f} µs"),
-            ("late replies", f"{account['late_share']:.2%}"),
-            ("mean against the model's", f"{mean_error(account)[0]:+.1%}"),
-        ]
-    return lines
-
-
-def doctor_facts() -> list[Fact]:
-    """What `schedlab doctor` says about emulated devices; read only."""
-    from schedlab.host.doctor import Fact
-    from schedlab.host.owned import LOOP_CONTROL
-
-    missing = []
-    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        missing.append(("/dev/fuse", "modprobe fuse; in a container: --device /dev/fuse"))
-    if not LOOP_CONTROL.exists():
-        missing.append(("loop", "modprobe loop"))
-    if os.geteuid() != 0:
-        missing.append(("root", "sudo schedlab ..."))
-    topic = "emulated device"
-    if missing:
-        found = f"no: {', '.join(name for name, _ in missing)} missing"
-        return [Fact(topic, found, "only real devices and the simulator", missing[0][1])]
-    lines = [Fact(topic, "yes (fuse, loop, root)", "`schedlab device models` lists the models")]
-    if not _has_capability(24):
-        lines.append(
-            Fact(
-                topic,
-                "CAP_SYS_RESOURCE is missing, so the server may wait for memory",
-                "leave memory free while a file system is on an emulated device",
-                "in a container: --cap-add SYS_RESOURCE",
-            )
-        )
-    ublk = Path("/dev/ublk-control").exists()
-    if not ublk:
-        lines.append(Fact("ublk", "no", "emulated devices use FUSE and loop; nothing is lost"))
-    return lines
-
-
-def _has_capability(number: int) -> bool:
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    effective = next(line.split()[1] for line in lines if line.startswith("CapEff"))
-    return bool(int(effective, 16) >> number & 1)
 
 
 def findings(account: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[GateFinding, ...]:

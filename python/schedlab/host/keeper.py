@@ -90,14 +90,14 @@ def up(emulation: Emulation, name: str = "", state_directory: str | Path | None 
     return Kept(**answer)
 
 
-def kept(state_directory: str | Path | None = None) -> list[Kept]:
-    """The devices that are up; what is left of those whose keeper died is removed."""
+def kept(state_directory: str | Path | None = None, clear: bool = True) -> list[Kept]:
+    """The devices that are up; what is left of those whose keeper died is removed (`clear`)."""
     found = []
     for directory in _directories(journal.state_directory(state_directory)):
         answer = _ask(directory, "account")
         if answer is not None:
             found.append(Kept(**answer))
-        else:
+        elif clear:
             _clear(directory)
     return found
 
@@ -173,7 +173,7 @@ def _ask(directory: Path, command: str) -> dict[str, Any] | None:
         with socket.socket(socket.AF_UNIX) as client, _short_path(directory) as path:
             client.settimeout(DOWN_PATIENCE_S)
             client.connect(path)
-            client.sendall(f"{command}\n".encode())
+            client.sendall(f"{command}\n".encode(), socket.MSG_NOSIGNAL)
             with client.makefile() as answers:
                 text = answers.readline()
     except OSError:

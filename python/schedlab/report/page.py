@@ -122,11 +122,13 @@ def _gates(view: View) -> str:
 
 
 def _environment(view: View) -> str:
-    """The machine, a table for every part of host.json."""
+    """The model, if there is one, and the machine: a table for every part of host.json."""
     texts = view.texts
     parts = []
     plain: list[Line] = []
-    for part, value in view.record.host.items():
+    model = view.emulated_device
+    facts = {**({"emulated device": model} if model else {}), **view.record.host}
+    for part, value in facts.items():
         rows: list[Line] = [[name or part, _fact(fact)] for name, fact in flatten(value)]
         if len(rows) == 1 and rows[0][0] == part:
             plain += rows

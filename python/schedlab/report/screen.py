@@ -235,7 +235,7 @@ def population(view: View) -> list[str]:
 def _holds(view: View, sessions: bool) -> list[str]:
     """What may shift the verdict."""
     texts, of, stopping = view.texts, view.verdict.population, view.verdict.stopping
-    lines = []
+    lines = [texts("population.model")] if view.medium == "emulated" else []
     if sessions and of.claims_sessions:
         lines.append(texts("population.all_sessions"))
     elif sessions and of.sessions > 1:
@@ -263,7 +263,9 @@ def device_text(view: View) -> str:
     name = view.verdict.population.device
     if not name:
         known = kind in ("scratch", "device", "directory", "emulated")
-        name = texts(f"population.{kind}", path=target.path) if known else ""
+        values = {"path": target.path, "model": target.model, "dilate": f"{target.dilate:g}"}
+        key = f"{kind}_dilated" if kind == "emulated" and target.dilate != 1 else kind
+        name = texts(f"population.{key}", **values) if known else ""
     facts = _device_facts(view)
     if not name or not facts or "(" in name:
         return name
@@ -279,6 +281,8 @@ def _device_facts(view: View) -> list[str]:
     if rotational not in (None, ""):
         facts.append(view.texts("population.rotational", value=int(rotational)))
     tags = stated.get("driver_tags", host.get("device.queue.nr_requests"))
+    if len({r.properties.get("driver_tags", tags) for r in view.runs}) > 1:
+        tags = ""  # each workload has its own
     if tags not in (None, ""):
         facts.append(view.texts("population.tags", count=tags))
     return facts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -168,6 +169,20 @@ class View:
             return "simulated"
         emulated = str(self.experiment.target.kind) == "emulated" or "emulated" in self.record.host
         return "emulated" if emulated else ""
+
+    @property
+    def emulated_device(self) -> dict[str, object]:
+        """Facts of the model, and how well it was kept; empty without one."""
+        with_device = (r.properties for r in self.runs if "emulated_device" in r.properties)
+        facts = dict(next(with_device, {}).get("emulated_device", {}))
+        accounts = [r.properties["emulated"] for r in self.runs if "emulated" in r.properties]
+        if facts and accounts:
+            for name in ("p50_ns", "p99_ns"):
+                values = [account["lateness"][name] for account in accounts]
+                facts[f"lateness_{name}, median of the runs"] = round(statistics.median(values))
+            shares = [account["late_share"] for account in accounts]
+            facts["late_share, median of the runs"] = round(statistics.median(shares), 4)
+        return facts
 
     @property
     def says_mdd(self) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.design.plan import arms
-from schedlab.errors import GateError, HostError
+from schedlab.errors import GateError, HostError, SchedlabError
 from schedlab.host import devices, knobs, scratch
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulated, Emulation
@@ -24,6 +24,7 @@ from schedlab.kinds.command import Command
 from schedlab.run import gates
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.io_commands import CommandCells
+from schedlab.run.drain import syncfs
 from schedlab.run.io_groups import IoGroups
 from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload
 
@@ -52,6 +53,7 @@ class IoSession:
         own = (target.device,) if target.device else ()
         self._groups = IoGroups(control, target.device)
         self.emulated = emulated
+        self._is_described = False
         self._commands = emulated.facts["queue_depth"] if emulated else 0
         self._watch = gates.Watch(own, counted=target.device)
         budget_s = admitted.experiment.stopping.budget_s
@@ -68,26 +70,46 @@ class IoSession:
         """
         for candidate in arms(self.admitted.experiment):
             self._set(candidate)
-        for workload in self.admitted.experiment.workloads:
-            for candidate in self.admitted.experiment.candidates:
-                kind = self.admitted.kind(workload, candidate)
-                kind.prepare(self._with_groups(kind), workload.label)
+        with self.emulated.at_once() if self.emulated else contextlib.nullcontext():
+            for workload in self.admitted.experiment.workloads:
+                for candidate in self.admitted.experiment.candidates:
+                    kind = self.admitted.kind(workload, candidate)
+                    kind.prepare(self._with_groups(kind), workload.label)
+            if self.emulated and self.target.directory:
+                syncfs(self.target.directory)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run; the gates are looked at before and after, whatever the outcome."""
         kind = with_times(self.admitted.kind(workload, candidate), cell)
+        if self.emulated is None:
+            return self._measured(kind, cell, workload, candidate)
+        try:
+            self.emulated.hold(kind.device_commands() or self._commands)
+            self.emulated.reset()
+            self.emulated.mark()
+            outcome = self._measured(kind, cell, workload, candidate)
+            outcome = _judged(outcome, self.emulated, is_first=not self._is_described)
+            self._is_described = True
+            return outcome
+        except (SchedlabError, OSError) as error:
+            if self.emulated.is_alive():
+                raise
+            raise HostError(
+                f"the server of the emulated device {self.emulated.path} ended during the run, so "
+                f"its requests failed: {error}",
+                "--resume goes on with a new device",
+            ) from error
+
+    def _measured(
+        self, kind: WorkloadKind, cell: Cell, workload: Workload, candidate: Candidate
+    ) -> Outcome:
         if self.commands and isinstance(kind, Command):
             return self.commands.measure(kind, cell, workload, candidate)
-        if self.emulated:
-            self.emulated.hold(kind.device_commands() or self._commands)
         effective = self.set_again(candidate)
         dropped = os.geteuid() == 0 and self._has_cache(kind)
         if dropped:
             self.control.drop_caches()
         target = self._with_groups(kind)
-        if self.emulated:
-            self.emulated.reset()
-            self.emulated.mark()
         before = self._watch.before(self._settle_s)
         if self._settle_s:
             unsettled = any(finding.gate == "unsettled" for finding in before.findings)
@@ -101,11 +123,6 @@ class IoSession:
             *(self.control.check() if self.queues else ()),
             *self._watch.findings(before, self._claimed(outcome), self._claimed_cold(outcome)),
         )
-        emulation: dict[str, Any] = {}
-        if self.emulated:
-            account = self.emulated.account()
-            found = (*found, *self.emulated.gate_findings(account))
-            emulation = {"emulated": account, "driver_tags": self.emulated.facts["tags"]}
         if errors := outcome.properties.get("errors"):
             found = (*found, GateFinding("io-errors", f"{errors} requests failed"))
         return dataclasses.replace(
@@ -114,7 +131,6 @@ class IoSession:
                 **device_facts(self.target.device),
                 **outcome.properties,
                 **gates.cpu_facts(before.snapshot, after),
-                **emulation,
                 "effective": effective,
                 "caches_dropped": dropped,
             },
@@ -168,6 +184,24 @@ class IoSession:
             applied = self.control.set_scheduler(queue, scheduler, tunables_of(candidate))
             effective |= {"scheduler": applied.scheduler, **applied.tunables}
         return effective
+
+
+def _judged(outcome: Outcome, device: Emulated, is_first: bool) -> Outcome:
+    """The outcome with the account of the emulated device and what that says against it; the
+    first one of a session has what the device is, too."""
+    try:
+        account = device.account()
+    except HostError as error:
+        broken = GateFinding("device-alive", str(error))
+        return dataclasses.replace(outcome, gates=(*outcome.gates, broken))
+    facts: dict[str, Any] = {"emulated": account, "driver_tags": device.facts["tags"]}
+    if is_first:
+        facts["emulated_device"] = dict(device.facts)
+    return dataclasses.replace(
+        outcome,
+        properties={**outcome.properties, **facts},
+        gates=(*outcome.gates, *device.gate_findings(account)),
+    )
 
 
 def tunables_of(candidate: Candidate) -> dict[str, str | int | float]:
@@ -274,8 +308,13 @@ def resolve(
         bare = _device(Path(device.path), counts_alone=True)
         if is_bare:
             return _given_up(bare, control, admitted), device
-        mounted = control.filesystem(device, target.filesystem or "ext4")
-        return _with_files(bare, mounted), device
+        with device.at_once():
+            mounted = control.filesystem(device, target.filesystem or "ext4")
+            found = dataclasses.replace(bare, counts_alone=False, directory=mounted)
+            if not all(kind.brings_files for kind in admitted.kinds.values()):
+                found = _with_files(bare, mounted)
+            syncfs(mounted)
+            return found, device
     if target.kind == "device":
         consent = next((c for c in admitted.permission.consents if c.covers(target.path)), None)
         path = Path(control.write_to(consent) if consent else target.path)

@@ -1,0 +1,207 @@
+"""Experiments, commands and fio on emulated devices, and what happens when the server dies.
+
+VERIFY_SECONDS=60 in the environment lets fio write and verify for a minute.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedlab.errors import HostError, SpecError
+from schedlab.host import emulated, emulated_removal
+from schedlab.host.control import Control
+from schedlab.host.emulated import Emulation
+
+MIB = 1 << 20
+VERIFY_S = int(os.environ.get("VERIFY_SECONDS", "3"))
+FIXED = "model = 'fixed'\nservice = '{service}'\nservers = 1\nsize = '64m'\n"
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(root_with_loop: None, state: Path) -> Iterator[None]:
+    try:
+        emulated.require_fuse()
+    except HostError as error:
+        pytest.skip(str(error))
+    yield
+    assert str(state) not in Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+    assert emulated_removal.servers(state) == []
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "schedlab", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    output, _ = process.communicate(timeout=150)
+    assert process.returncode == 0, output
+    return output
+
+
+def runs_of(folder: Path) -> list[dict[str, Any]]:
+    lines = (folder / "runs.jsonl").read_text(encoding="utf-8").splitlines()
+    found = [json.loads(line) for line in lines if line.startswith("{")]
+    return [run for run in found if "emulated" in run.get("properties", {})]
+
+
+def fixed(directory: Path, service: str) -> str:
+    path = directory / "fixed.toml"
+    path.write_text(FIXED.format(service=service))
+    return str(path)
+
+
+def server_of(state: Path) -> list[int]:
+    """The server of whatever emulated device lies below this directory."""
+    return [
+        process
+        for directory in state.glob("schedlab-emulated-*")
+        for process in emulated_removal.servers(directory)
+    ]
+
+
+@pytest.mark.skipif(not shutil.which("fio"), reason="needs fio")
+@pytest.mark.parametrize("scheduler", ["none", "bfq"])
+def test_what_fio_wrote_is_what_fio_reads(state: Path, tmp_path: Path, scheduler: str) -> None:
+    with Control() as control:
+        device = control.emulated(Emulation("disk7200", size_bytes=64 * MIB, queue_depth=32))
+        control.set_scheduler(device.path, scheduler)
+        job = f"""
+            [global]
+            filename={device.path}
+            direct=1
+            ioengine=libaio
+            iodepth=16
+            bsrange=4k-256k
+            verify=crc32c
+            verify_fatal=1
+            verify_state_save=0
+            time_based=1
+            runtime={VERIFY_S}
+            [check]
+            rw=randwrite
+            verify_backlog=64
+        """
+        (tmp_path / "verify.fio").write_text(
+            "\n".join(line.strip() for line in job.strip().splitlines())
+        )
+        done = subprocess.run(
+            ["fio", "--output-format=json", tmp_path / "verify.fio"],
+            capture_output=True, text=True, check=False, cwd=tmp_path, timeout=VERIFY_S + 60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        (found,) = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
+        account = device.account()
+    assert found["error"] == 0
+    assert found["write"]["total_ios"] > 0
+    assert found["read"]["total_ios"] > 0
+    assert account["errors"] == 0
+
+
+def test_a_command_is_compared_on_a_model(state: Path, tmp_path: Path) -> None:
+    write = "dd if=/dev/zero of=@dir@/x bs=64k count=20 oflag=direct"
+    output = finished(start(
+        "compare", "--model", "disk7200", "--size", "64M", "--queue-depth", "4",
+        "--schedulers", "none,bfq", "--blocks", "1", "--out", str(tmp_path / "result"),
+        "--", "sh", "-c", write,
+    ))  # fmt: skip
+    assert "Emulated device" in output
+    runs = runs_of(tmp_path / "result")
+    assert len(runs) >= 2
+    for run in runs:
+        assert run["properties"]["emulated"]["written_bytes"] >= 20 * 65536
+        assert run["properties"]["driver_tags"] == 4
+
+
+@pytest.mark.skipif(not shutil.which("fio"), reason="needs fio")
+def test_a_fio_job_is_compared_on_a_model(state: Path, tmp_path: Path) -> None:
+    job = tmp_path / "reads.fio"
+    job.write_text(
+        "[reads]\nrw=randread\nbs=4k\nsize=8m\ndirect=1\nioengine=libaio\niodepth=8\n"
+        "runtime=1\ntime_based=1\n"
+    )
+    finished(start(
+        "compare", "--model", "disk7200", "--size", "64M", "--queue-depth", "4",
+        "--schedulers", "none,mq-deadline", "--blocks", "1", "--out", str(tmp_path / "result"),
+        "--fio", str(job),
+    ))  # fmt: skip
+    runs = runs_of(tmp_path / "result")
+    assert len(runs) >= 2
+    assert all(run["properties"]["emulated"]["reads"] > 20 for run in runs)
+
+
+@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_server_that_dies_ends_the_experiment_with_the_reason(
+    state: Path, tmp_path: Path, way: signal.Signals
+) -> None:
+    model = fixed(tmp_path, "2ms")
+    process = start(
+        "compare", "--model", model, "--size", "64M", "--schedulers", "none,bfq",
+        "--workloads", "random-reads", "--blocks", "40", "--out", str(tmp_path / "result"),
+    )  # fmt: skip
+    deadline = time.monotonic() + 60.0
+    while not runs_of_so_far(tmp_path / "result"):
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    (server,) = server_of(state)
+    os.kill(server, way)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode not in (0, None), output
+    assert "the server of the emulated device" in output
+    assert "--resume" in output
+
+
+def runs_of_so_far(folder: Path) -> bool:
+    file = folder / "runs.jsonl"
+    return file.exists() and file.stat().st_size > 0
+
+
+def test_what_belongs_to_a_model_is_refused_elsewhere() -> None:
+    from schedlab.app.comparison import Place, target_of
+    from schedlab.app.labs import Wishes, lab_experiment, lab_named
+
+    for place in (Place(queue_depth=4), Place(dilate=2.0)):
+        with pytest.raises(SpecError, match="emulated device"):
+            target_of(place)
+    lab = lab_named("ncq-depth")
+    small = lab_experiment(lab, "small", Wishes(Place(model="disk5400", size_bytes=64 * MIB)))
+    assert (small.target.kind, small.target.model) == ("emulated", "disk5400")
+    assert small.target.size_bytes == 64 * MIB
+    from schedlab.app.targets import resolve
+    from schedlab.kinds import typed
+    from schedlab.run.admitted import Permission
+
+    elsewhere = lab_experiment(lab, "small", Wishes(Place(scratch_bytes=64 * MIB)))
+    kinds = [typed(work) for work in elsewhere.workloads]
+    with pytest.raises(SpecError, match="only a model"):
+        resolve(elsewhere, kinds, Permission())
+
+
+@pytest.mark.parametrize(
+    "name", ["iozone-schedulers", "device-timings", "bfq-tunables", "interference", "ncq-depth"]
+)
+def test_labs_accept_a_model_its_depth_and_its_dilation(name: str) -> None:
+    from schedlab.app.comparison import Place
+    from schedlab.app.labs import Wishes, lab_experiment, lab_named
+
+    place = Place(model="disk5400", queue_depth=4, dilate=2.0)
+    lab = lab_named(name)
+    target = lab_experiment(lab, "small", Wishes(place)).target
+    assert (target.kind, target.model) == ("emulated", "disk5400")
+    assert (target.queue_depth, target.dilate) == (4, 2.0)
+    own = lab_experiment(lab, "small").target
+    assert target.size_bytes == own.size_bytes
