@@ -52,10 +52,27 @@ def measured(tmp_path: Path, line: str, **options):
     return result.folder.runs(), told
 
 
+MADE: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def names_that_are_made(monkeypatch):
+    """Other sessions may be at work: only what this process made must go."""
+    MADE.clear()
+    new_name = owned.new_name
+
+    def noted(what: str) -> str:
+        MADE.append(new_name(what))
+        return MADE[-1]
+
+    monkeypatch.setattr(owned, "new_name", noted)
+
+
 def assert_nothing_left():
-    """No cgroup of ours is left under any hierarchy that we use."""
-    roots = [owned.cgroup_root()] if Path("/sys/fs/cgroup").exists() else []
-    left = [p for root in roots for p in root.glob(f"{owned.PREFIX}command-*")]
+    """No cgroup that was made is left under any hierarchy."""
+    assert any("command" in name for name in MADE)
+    left = [path for name in MADE for path in Path("/sys/fs/cgroup").glob(f"*/{name}")]
+    left += [path for name in MADE for path in Path("/sys/fs/cgroup").glob(name)]
     assert left == []
 
 
@@ -188,6 +205,13 @@ def test_phases_user_and_fresh_copies(open_directory):
 def test_work_that_misses_the_device_is_refused(tmp_path):
     with pytest.raises(HostError, match="moved nothing on loop"):
         run(experiment("true", anyway=False), tmp_path / "out")
+
+
+def test_work_on_another_disk_is_refused_and_that_disk_is_named(tmp_path, new_loop):
+    device = new_loop()
+    line = f"dd if=/dev/zero of={device} bs=1M count=8 conv=fsync 2>&1; echo x > f"
+    with pytest.raises(HostError, match=f"{Path(device).name} moved [0-9]+ KiB"):
+        run(experiment(line, anyway=False, cache="as-is"), tmp_path / "out")
 
 
 def test_too_much_output_ends_the_run(tmp_path):

@@ -267,3 +267,28 @@ def test_nothing_after_the_dashes_is_an_error(monkeypatch, capsys):
         main()
     assert ended.value.code == 2
     assert "there is no command after --" in capsys.readouterr().err
+
+
+def test_a_knob_behind_lockdown_says_so(monkeypatch):
+    """Under lockdown `integrity` even root gets EPERM for reading debugfs/sched."""
+    from schedlab.errors import HostError
+    from schedlab.run.backends import cpu_settings
+
+    def read(path):
+        if str(path).endswith("lockdown"):
+            return "none [integrity] confidentiality"
+        raise PermissionError(1, "Operation not permitted", str(path))
+
+    monkeypatch.setattr(cpu_settings.knobs, "read_value", read)
+    policy = policy_of(parse_policies("other:knob.base_slice_ns=3000000")[0])
+    with pytest.raises(HostError, match=r"base_slice_ns may not be read.*\[integrity\]") as refused:
+        cpu_settings.CpuSettings(None, [policy])
+    assert "slice=" in refused.value.hint
+
+
+def test_knobs_of_the_fair_server_are_known():
+    text = "other:knob.fair_server/cpu0/runtime=0"
+    policy = policy_of(parse_policies(text)[0])
+    assert policy.knobs == {"fair_server/cpu0/runtime": "0"}
+    with pytest.raises(SpecError, match="is not known"):
+        policy_of(Candidate("c", {"policy": "other", "knob.fair_server/../x": "0"}))

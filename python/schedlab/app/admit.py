@@ -17,6 +17,7 @@ from schedlab.design.plan import arms
 from schedlab.errors import SpecError
 from schedlab.kinds import OVERRIDE, WorkloadKind, nearest, typed
 from schedlab.run.admitted import Admitted, Permission
+from schedlab.run.backends.cpu_policy import FAIR_SERVER_KNOB
 from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment, metric_named
 from schedlab.spec.names import check_name
 
@@ -144,7 +145,9 @@ def _check_settings(candidate: Candidate, experiment: Experiment) -> None:
     """Names of settings are names of files below queue/; nothing else may become a path."""
     for key, value in candidate.settings.items():
         name = key.removeprefix(OVERRIDE)
-        if not NAME.fullmatch(name):
+        # The only setting with a path in its name, which this pattern fixes.
+        is_nested = FAIR_SERVER_KNOB.fullmatch(name.removeprefix("knob."))
+        if not NAME.fullmatch(name) and not (experiment.kind == "cpu" and is_nested):
             raise SpecError(
                 f"candidate {candidate.label!r}: {key!r} is not the name of a setting",
                 "settings are files below /sys/block/DEVICE/queue or queue/iosched",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -268,12 +268,12 @@ class CommandCells:
         self._phase(label, kind, "prepare_run", kind.prepare_run, self.standing, tokens)
         drain(self.place.flushed, self._queues, kind.settle_s)
         self.place.set_cache(kind)
-        before = _moved(self._queues)
+        before = _moved(queues_of_all())
         began = time.time()
         ended, synced_s = self._run(kind, tokens, kind.timeout_s or None)
-        moved = {
-            queue: sum(now) - sum(before[queue]) for queue, now in _moved(self._queues).items()
-        }
+        everywhere = _moved(before)
+        seen = {queue: sum(now) - sum(before[queue]) for queue, now in everywhere.items()}
+        moved = {queue: seen.pop(queue) for queue in self._queues}
         if not kind.keep_daemons and (left := self.work.end()):
             self.report(f"{label}: left behind and ended: {', '.join(sorted(set(left)))}")
         self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
@@ -295,7 +295,7 @@ class CommandCells:
         if missing:
             raise HostError(f"{label}: in the rehearsal {missing[0].detail}",
                             "mend --metric; the output is what the command printed")  # fmt: skip
-        self._check_queues(label, kind, ended, moved)
+        self._check_queues(label, kind, ended, moved, seen)
         timeout_s = kind.timeout_s or max(TIMEOUT_FACTOR * synced_s, TIMEOUT_LEAST_S)
         share = ended.usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
         return Rehearsal(synced_s, share, moved, timeout_s, values)
@@ -314,7 +314,12 @@ class CommandCells:
         self.report(f"{label}: {failure} in the rehearsal, and succeeded when it was repeated")
 
     def _check_queues(
-        self, label: str, kind: Command, ended: Ended, moved: Mapping[str, int]
+        self,
+        label: str,
+        kind: Command,
+        ended: Ended,
+        moved: Mapping[str, int],
+        elsewhere: Mapping[str, int],
     ) -> None:
         """HostError when the command's I/O does not reach the queues that are switched."""
         if kind.anyway or not self.session.queues:
@@ -328,9 +333,11 @@ class CommandCells:
                 "work in @dir@, use --cache cold, or measure it nevertheless: --anyway",
             )
         if own > IGNORED_BYTES and on_queues < SHARE_ON_QUEUES * own:
+            likely = min(elsewhere, key=lambda queue: abs(elsewhere[queue] - own), default="")
+            most = f"; {likely} moved {elsewhere[likely] >> 10} KiB" if likely else ""
             raise HostError(
                 f"{label}: moved {int(own) >> 10} KiB, of which {on_queues >> 10} KiB were on "
-                f"{names}",
+                f"{names}{most}",
                 "its files are elsewhere: use @dir@ in the command, or --anyway",
             )
 
@@ -386,8 +393,17 @@ class _Standing(WorkGroup):
         self._group.started(pid)
 
 
-def _moved(queues: Sequence[str]) -> dict[str, tuple[int, int]]:
-    return {queue: gates.device_bytes(queue) for queue in queues}
+def queues_of_all() -> tuple[str, ...]:
+    """Every block device with counters."""
+    return tuple(path.name for path in gates.BLOCK.iterdir() if (path / "stat").exists())
+
+
+def _moved(queues: Iterable[str]) -> dict[str, tuple[int, int]]:
+    found = {}
+    for queue in queues:
+        with contextlib.suppress(OSError):  # another's device may go meanwhile
+            found[queue] = gates.device_bytes(queue)
+    return found
 
 
 def _primary(session: IoSession, label: str) -> str:
