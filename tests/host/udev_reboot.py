@@ -1,6 +1,6 @@
 """What test_udev.py runs inside namespaces of its own: a real udev daemon, apply, reboot, undo.
 
-    python udev_reboot.py DEVICE UDEVADM            prints what was seen as JSON
+python udev_reboot.py DEVICE UDEVADM            prints what was seen as JSON
 """
 
 import hashlib
