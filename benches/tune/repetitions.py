@@ -40,8 +40,8 @@ from schedlab.spec import Experiment, Workload
 DEVICE = "model = 'fixed'\nservice = '12ms'\nservers = 1\nsize = '16m'\n"
 SIZE_BYTES = 16 << 20
 SCHEDULER, BATCH_USUAL = "mq-deadline", 16
-BUDGET_S = {"injected": 150.0, "null": 36.0}
-TUNABLES = {"injected": ("fifo_batch", "writes_starved", "read_expire", "write_expire"), "null": ()}
+BUDGET_S = {"injected": 180.0, "null": 36.0}
+TUNABLES = {"injected": ("fifo_batch", "writes_starved", "write_expire"), "null": ()}
 WORKLOADS = {
     "injected": Workload(
         "newcomer",

@@ -7,10 +7,10 @@ tenfold and more, whatever else the machine does.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -29,8 +29,8 @@ def environment(tmp_path):
     return {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state"), "NO_COLOR": "1"}
 
 
-def start(*words, env, cwd):
-    command = [sys.executable, "-m", "schedlab", "tune", *map(str, words)]
+def start(*words, env, cwd, under=()):
+    command = [*under, sys.executable, "-m", "schedlab", "tune", *map(str, words)]
     return subprocess.Popen(
         command, env={**env, "PYTHONPATH": str(ROOT / "python")}, cwd=cwd, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
@@ -101,28 +101,38 @@ def test_a_setting_that_truly_matters_is_found_and_confirmed_afresh(tmp_path, en
     assert {run["session"] for run in fresh}.isdisjoint({run["session"] for run in searched})
 
 
+# A system call and which of them: SIGKILL as it begins, one kill after the other in one search.
+KILLS = (("fsync", 6), ("renameat", 9), ("write", 60))
+
+
 @needs_root
-def test_a_killed_search_leaves_the_host_as_it_was_and_resumes(tmp_path, environment, device):
-    before = queue(device)
-    words = (
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to kill at a system call")
+def test_a_search_killed_again_and_again_leaves_the_host_as_it_was_and_resumes(
+    tmp_path, environment, device
+):
+    before, words = queue(device), (
         "--device", device, "--scheduler", "none,bfq", "--tunables", "read_ahead_kb,slice_idle",
-        "--tests", "read", "--seconds", "50ms", "--budget", "20s", "--seed", 2,
+        "--tests", "read", "--seconds", "50ms", "--budget", "20s", "--seed", 2, "--out", "r",
     )  # fmt: skip
-    process = start(*words, "--out", "r", env=environment, cwd=tmp_path)
-    runs = tmp_path / "r/search/runs.jsonl"
-    deadline = time.monotonic() + WAIT_S
-    while not (runs.exists() and runs.read_text().count("\n") > 3):
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    kept = runs.read_text().rpartition("\n")[0]
-    subprocess.run(
-        [sys.executable, "-m", "schedlab", "recover"], check=True, cwd=tmp_path,
-        env={**environment, "PYTHONPATH": str(ROOT / "python")},
-    )  # fmt: skip
-    assert queue(device) == before
+    runs, kept, killed = tmp_path / "r/search/runs.jsonl", "", 0
+    for call, number in KILLS:
+        strace = ("strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e",
+                  f"inject={call}:signal=SIGKILL:when={number}")  # fmt: skip
+        process = start(*words, env=environment, cwd=tmp_path, under=strace)
+        _, err = process.communicate(timeout=WAIT_S)
+        killed += process.returncode != 0
+        assert process.returncode in (0, -signal.SIGKILL, 128 + signal.SIGKILL), err
+        subprocess.run(
+            [sys.executable, "-m", "schedlab", "recover"], check=True, cwd=tmp_path,
+            env={**environment, "PYTHONPATH": str(ROOT / "python")},
+        )  # fmt: skip
+        assert queue(device) == before, f"{call} {number}"
+        assert (runs.read_text() if runs.exists() else "").startswith(kept), f"{call} {number}"
+        kept = runs.read_text().rpartition("\n")[0] if runs.exists() else ""
+        if (tmp_path / "r/tune.json").exists():
+            words = ("--resume", "r")
+    assert killed == len(KILLS)
+    assert kept
     code, out, err = tune("--resume", "r", "--json", env=environment, cwd=tmp_path)
     assert code == 0, err
     assert runs.read_text().startswith(kept)

@@ -4,6 +4,7 @@ import configparser
 import hashlib
 import os
 import subprocess
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from click.testing import CliRunner
 from schedlab.app import applied, apply_cpu
 from schedlab.app.apply import Choice, Request, apply, choice_of, planned, rule_text, warnings
 from schedlab.app.undo import status, undo
+from schedlab.app.watch import watch
 from schedlab.cli import cli
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, setters, udev
+from schedlab.host import doctor, knobs, setters, udev
 from schedlab.spec import Candidate
 
 needs_root = pytest.mark.skipif(
@@ -117,6 +119,7 @@ def test_a_second_apply_keeps_what_was_before_the_first(root, device):
 @needs_root
 def test_a_foreign_change_is_left_and_named(root, device):
     queue = knobs.queue_of(device)
+    (queue / "scheduler").write_text("none")  # a loop device keeps what it was set to once
     apply(choice("bfq"), Request((device,), root=root), quiet)
     (queue / "scheduler").write_text("kyber")
     assert not status(root)[0].holds
@@ -481,6 +484,41 @@ def test_a_foreign_slice_and_a_foreign_file_are_left(root, slice_kept):
     for wrong in ("0", "-1", "2.5", "x"):
         with pytest.raises(SpecError, match="whole milliseconds"):
             apply(choice_of(f"sched_rr_timeslice_ms={wrong}", []), Request(()), quiet)
+
+
+def test_doctor_names_who_sets_each_disk_and_who_wins(root, tmp_path, monkeypatch):
+    (root / "etc/rc.local").write_text("echo kyber > /sys/block/sdx/queue/scheduler\n")
+    monkeypatch.setattr(knobs, "SYS_BLOCK", disk(tmp_path).path.parent)
+    known = udev.Disk("sdx", {"DEVTYPE": "disk"}, tmp_path / "sys", is_known=True)
+    monkeypatch.setattr(udev, "disk", lambda name: known)
+    first, second = doctor.set_by(root)
+    assert "60-io-scheduler.rules:6 (bfq)" in first.found
+    assert "loses" in first.follows
+    assert "rc.local" in second.found
+    assert "wins at boot" in second.follows
+
+
+@needs_root
+def test_watch_reports_a_change_of_a_setting(device):
+    """The writer goes on until the change is seen: there is no telling when the watch began."""
+    seen = threading.Event()
+
+    def write():
+        while not seen.is_set():
+            for name in ("kyber", "bfq"):
+                (knobs.queue_of(device) / "scheduler").write_text(name)
+                seen.wait(0.05)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        changes = watch(device, 30, interval_s=0.01)
+        change = next(c for c in changes if c.setting == "scheduler")
+    finally:
+        seen.set()
+        writer.join()
+    assert {change.before, change.after} <= {"none", "kyber", "bfq", "mq-deadline"}
+    assert change.before != change.after
 
 
 @needs_root

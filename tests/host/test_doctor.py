@@ -107,15 +107,6 @@ def test_a_fact_that_cannot_be_found_out_is_unknown(
     assert next(f.found for f in found if f.topic == "machine").startswith("unknown")
 
 
-def test_who_sets_schedulers_is_recognised() -> None:
-    rule = 'ACTION=="add|change", KERNEL=="sd[a-z]", ATTR{queue/scheduler}="bfq"'
-    assert doctor._SETTER.search(rule)
-    assert doctor._SETTER.search('x\nDISK_IOSCHED="mq-deadline"\n')
-    assert doctor._SETTER.search("[disk]\nelevator = kyber\n")
-    assert not doctor._SETTER.search('#DISK_IOSCHED="mq-deadline"\n')
-    assert not doctor._SETTER.search('SUBSYSTEM=="block", ATTR{queue/rotational}=="1"')
-
-
 def test_the_command_prints_a_line_per_fact(state: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "schedlab", "doctor", "--directory", str(tmp_path)]
     plain = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)

@@ -121,9 +121,9 @@ def test_a_bad_challenger_gets_one_block_and_a_good_one_several():
     assert decide([-0.5], quiet, 0.02) == "drop"
     assert decide([0.5], quiet, 0.02) == "more"  # a single block promotes nobody
     assert decide([0.5, 0.52, 0.49, 0.51], quiet, 0.02) == "promote"
-    assert decide([0.03, 0.05], Noise(40 * 0.1**2, 40), 0.02) == "more"
-    # Most settings change nothing: one that does not lead goes.
-    assert decide([0.0], Noise(40 * 0.1**2, 40), 0.02) == "drop"
+    assert decide([0.06, 0.08], Noise(40 * 0.1**2, 40), 0.02) == "more"
+    # Most settings change nothing: one that does not clearly lead goes.
+    assert decide([0.03, 0.05], Noise(40 * 0.1**2, 40), 0.02) == "drop"
     assert decide([0.0] * BLOCKS_MOST, Noise(4.0, 40), 0.02) == "drop"
     assert interval([0.1], Noise()).high == math.inf
     # Two wild blocks of its own keep a challenger from winning by the quiet of the others.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +48,10 @@ from schedlab.tune.search import Ask, Entry, Search, require_optuna
 from schedlab.tune.space import Settings, Space
 
 ASKED, TRIALS, SEARCH, VERDICT = "tune.json", "trials.jsonl", "search", "verdict"
-# The fresh comparison gets what the search leaves, at least so many blocks. The search ends then,
-# or at the first share of the time, but not before the second one.
+# What a result folder may hold before its first run.
+HALF = {"raw", "host.json", "plan.jsonl", "runs.jsonl", "experiment.toml", "reproduce.sh"}
+# The search ends at the first share of the time, or early enough for so many blocks of the fresh
+# comparison, but not before the second share.
 SEARCH_SHARE, SEARCH_LEAST = 2 / 3, 1 / 3
 BLOCKS_LEAST, BLOCKS_MOST = 6, 20
 
@@ -151,11 +154,23 @@ def start(
     require_optuna()
     admitted = admit(base, permission)
     out.mkdir(parents=True, exist_ok=True)
-    if any(out.iterdir()):
+    names = {path.name for path in out.iterdir() if not path.name.startswith(f".{ASKED}.")}
+    if names - {SEARCH}:
         raise SpecError(f"{out}: is not empty", f"name another folder, or --resume {out}")
+    _create(admitted, out / SEARCH)
+    # It comes last: a folder that has it can be resumed.
     _write_asked(out, asked)
-    measure.create(admitted, out / SEARCH)
     return _tuning(out, base, asked), admitted
+
+
+def _create(admitted: Admitted, path: Path) -> None:
+    """A result folder without runs, also where a kill left half of one."""
+    runs = path / "runs.jsonl"
+    if path.is_dir() and not (runs.exists() and runs.stat().st_size):
+        names = {each.name for each in path.iterdir() if not each.name.startswith(".")}
+        if names <= HALF:
+            shutil.rmtree(path)
+    measure.create(admitted, path)
 
 
 def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
@@ -321,7 +336,7 @@ def _begin_verdict(tuning: Tuning, admitted: Admitted) -> None:
         aa_arm=True,
         notes=(*tuning.base.notes, *notes),
     )
-    measure.create(admit(experiment, admitted.permission), tuning.path / VERDICT)
+    _create(admit(experiment, admitted.permission), tuning.path / VERDICT)
 
 
 def _finish_verdict(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> None:

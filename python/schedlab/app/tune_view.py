@@ -54,7 +54,6 @@ def view(tuning: Tuning) -> TuneView:
     result = verdict_of(tuning)
     fresh = result.record.experiment
     settings = {c.label: setting_text(c.settings) for c in fresh.candidates[1:]}
-    headline = result.text(width=10_000).strip().splitlines()[0]
     lines = [tune_page.not_beaten(result.verdict, settings)]
     lines += [f"{label} is {text}." for label, text in settings.items() if label != text]
     for label in settings:
@@ -69,7 +68,7 @@ def view(tuning: Tuning) -> TuneView:
     chart = _chart_metrics(tuning)
     return TuneView(
         title=tuning.base.title,
-        headline=headline,
+        headline=result.headline(),
         lines=[line for line in lines if line],
         commands=_commands(tuning, settings.get(best, ""), _is_named(tuning, best)),
         trials=_trials(tuning, chart, set(settings)),

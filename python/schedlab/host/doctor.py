@@ -16,26 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.host import devices, facts, journal, knobs, leftovers, owned, shelter
+from schedlab.host import devices, facts, journal, knobs, leftovers, owned, setters, shelter, udev
 
 QUANTA_MS = (1, 2, 5, 10, 20, 50, 100, 200)
 _CAPABILITIES = {"SYS_ADMIN": 21, "SYS_NICE": 23, "SYS_RESOURCE": 24, "PERFMON": 38, "BPF": 39}
 _IO_URING_SETUP = 425
 _BPF = {"x86_64": 321, "aarch64": 280, "ppc64le": 361, "s390x": 351, "riscv64": 280}
-_SETTER = re.compile(r"queue/(scheduler|iosched)|^\s*DISK_IOSCHED=|^\s*elevator\s*=", re.MULTILINE)
-_SETTER_FILES = (
-    "/etc/udev/rules.d/*.rules",
-    "/run/udev/rules.d/*.rules",
-    "/usr/lib/udev/rules.d/*.rules",
-    "/lib/udev/rules.d/*.rules",
-    "/etc/tlp.conf",
-    "/etc/tlp.d/*.conf",
-    "/etc/tmpfiles.d/*.conf",
-    "/etc/systemd/system/*.service",
-    "/usr/lib/systemd/system/*.service",
-    "/etc/rc.local",
-    "/etc/tuned/*/tuned.conf",
-)
+# Disks that hold nothing of their own, so that nobody sets a scheduler for them.
+_UNSET = ("loop", "ram", "zram", "dm-", "md")
 
 
 @dataclass(frozen=True)
@@ -179,25 +167,30 @@ def loop() -> Iterator[Fact]:
         yield Fact("loop devices", found, f"schedulers see a backlog beyond {depth} in flight")
 
 
-def setters() -> Iterator[Fact]:
-    """Who else sets schedulers: udev rules, tuned, TLP, systemd units, the command line."""
-    found = 0
-    for pattern in _SETTER_FILES:
-        for path in sorted(Path("/").glob(pattern.lstrip("/"))):
-            if _SETTER.search(facts.text(path) or ""):
-                found += 1
-                follows = "it may set a scheduler when a device appears, also during a run"
-                command = f"grep -nE 'scheduler|IOSCHED' {path}"
-                yield Fact("set by", str(path), follows, command)
-    if profile := facts.text("/etc/tuned/active_profile"):
-        found += 1
-        follows = "it may set schedulers and CPU settings"
-        yield Fact("set by", f"tuned, profile {profile}", follows, "tuned-adm off")
-    if "elevator=" in (facts.text("/proc/cmdline") or ""):
-        found += 1
-        yield Fact("set by", "elevator= on the kernel command line", "ignored since Linux 5.0")
-    if not found:
-        yield Fact("set by others", "nobody (udev, tuned, TLP, systemd)", "settings should stay")
+def set_by(root: Path = Path("/")) -> Iterator[Fact]:
+    """Who sets the scheduler of each disk, in the order in which they act, and who wins."""
+    names = sorted(p.name for p in knobs.SYS_BLOCK.iterdir() if not p.name.startswith(_UNSET))
+    count = 0
+    for name in names:
+        found = setters.of(udev.disk(name), root)
+        count += len(found)
+        last = setters.winner_at_boot(found)
+        for each in found:
+            follows = "it acts before others and loses"
+            if each is last:
+                follows = "it wins at boot, and may act during a run"
+            elif each.source in setters.INDIRECT:
+                follows = "it sets nothing itself"
+            command = f"sed -n {each.line}p {each.file}" if each.line else f"cat {each.file}"
+            value = f"{each.value}{'' if each.certain else ', perhaps'}"
+            yield Fact("set by", f"{name}: {each.place} ({value})", follows, command)
+    if profile := facts.text(root / "etc/tuned/active_profile"):
+        yield Fact(
+            "set by", f"tuned, profile {profile}", "it may set CPU settings too", "tuned-adm off"
+        )
+    elif not count:
+        found_none = "nobody (udev, tmpfiles, systemd, TLP, tuned)"
+        yield Fact("set by others", found_none, "settings should stay")
 
 
 def io_uring() -> Iterator[Fact]:
@@ -427,7 +420,7 @@ FACTS: dict[str, Callable[[], Iterator[Fact]]] = {
     "privileges": privileges,
     "schedulers": schedulers,
     "loop devices": loop,
-    "set by others": setters,
+    "set by others": set_by,
     "io_uring": io_uring,
     "tracing": tracing,
     "real time": real_time,

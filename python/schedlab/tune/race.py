@@ -3,8 +3,8 @@
 Its blocks are looked at at sequential levels (analyse/looks.py), so that looking often costs no
 truth. The noise of a difference is pooled over all challengers and A/A blocks, on top of what is
 assumed at the start; to become the incumbent, a challenger must also pass by the noise of its own
-blocks. One that does not lead goes even if its interval would allow more: most settings change
-nothing, and each would use up all its blocks.
+blocks. One that does not clearly lead goes even if its interval would allow more: most settings
+change nothing, and each would use up all its blocks. It may still be among the best three.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from schedlab.analyse.looks import boundaries
 from schedlab.analyse.quantiles import t_quantile
 
 BLOCKS_MOST = 6
+# Standard errors by which a challenger must lead to get another block.
+LEAD = 0.5
 LOOKS = tuple(range(1, BLOCKS_MOST + 1))
 Decision = Literal["promote", "drop", "more"]
 
@@ -88,6 +90,7 @@ def decide(differences: Sequence[float], noise: Noise, margin: float) -> Decisio
     found = interval(differences, noise)
     if len(differences) >= 2 and found.sure_low > 0 and found.mean > margin:
         return "promote"
-    if min(found.mean, found.high) <= margin or len(differences) >= BLOCKS_MOST:
+    lead = LEAD * noise.spread / math.sqrt(len(differences))
+    if found.high <= margin or found.mean <= margin + lead or len(differences) >= BLOCKS_MOST:
         return "drop"
     return "more"

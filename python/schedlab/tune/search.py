@@ -175,8 +175,9 @@ class Search:
     def _race(self, entry: Entry, incumbent: Entry) -> None:
         """Whether the challenger goes on, wins or goes."""
         tries = len(entry.violations)
-        if not incumbent.feasible and entry.feasible and tries >= 2:
-            self._end(entry, promoted=True)
+        if not incumbent.feasible and entry.feasible:
+            if tries >= 2:  # one block may be luck
+                self._end(entry, promoted=True)
         elif tries >= 2 and entry.violation > max(0.0, incumbent.violation):
             self._end(entry, promoted=False)
         else:
