@@ -14,7 +14,8 @@ and `[scale.small]` and `[scale.full]`, which change it:
     "{test} {record_bytes}" = { seconds = "50ms" }
 
 Without `candidates`, all schedulers that the target offers are compared. A lab of CPU quanta has
-`[sweep]` instead (app/quanta.py), one of simulations `[ncq_study]` (sim/ncq_study.py). A lab says
+`[sweep]` instead (app/quanta.py), one of simulations `[ncq_study]`
+(sim/ncq_study.py) or `[iozone_model]` (sim/iozone_model.py). A lab says
 what was studied, never what came out: that is computed from its runs.
 """
 
@@ -39,7 +40,7 @@ from schedlab.spec.quantities import parse_quantity, size_text
 Scale = Literal["small", "full"]
 SCALES: tuple[Scale, ...] = ("small", "full")
 # Keys of a lab that are not keys of an experiment file.
-_LAB_KEYS = ("study", "scale", "sweep", "ncq_study")
+_LAB_KEYS = ("study", "scale", "sweep", "ncq_study", "iozone_model")
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,9 @@ def lab_experiment(
     data = lab.scaled(scale)
     if "ncq_study" in data:
         raise SpecError(f"lab {lab.name}: is a study of simulations", "schedlab sim ncq-study")
+    if "iozone_model" in data:
+        hint = f"schedlab lab run {lab.name}"
+        raise SpecError(f"lab {lab.name}: is a study of simulations", hint)
     if "sweep" in data:
         return quantum_experiment(sweep_of(data["sweep"], wishes), _asked(data, wishes, report))
     target = _target(lab, data, wishes)

@@ -60,6 +60,11 @@ def run(
 
         click.get_current_context().invoke(ncq_study, **simulated, out=out, as_json=as_json)
         return
+    if modelled := lab.scaled(scale).get("iozone_model"):
+        from schedlab.sim.iozone_model import present
+
+        click.echo(present(**modelled, out=out, as_json=as_json))
+        return
     place = place_of(typed)
     permission = permission_of(place)
     experiment = lab_experiment(lab, scale, Wishes(place, schedulers, blocks, seed), say)
