@@ -155,9 +155,9 @@ def sentences(
         f"each other in {tied} of {cells} cells (largest difference {max(spread(one)):.2%}).",
         f"The study's five repetitions tell two schedulers apart from a difference of "
         f"{statistics.median(needed):.1%} on (median over the cells; largest {max(needed):.0%}); "
-        f"its own means differ by more than that in {beyond} of {cells} cells. Where they do, the "
-        "model names no scheduler as the reason: the order of runs, the place on the disk and what "
-        "else ran were not the same.",
+        f"its own means differ by more than that in {beyond} of {cells} cells. One request at a "
+        "time gives a scheduler nothing to order: look for the reason of those elsewhere, such as "
+        "the order of the runs and the place on the disk.",
         f"Four processes: they differ by more than 5 % in {apart} of {cells} cells.",
     ]
 
