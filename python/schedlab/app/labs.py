@@ -16,7 +16,8 @@ and `[scale.small]` and `[scale.full]`, which change it (and `[scale.small-emula
     "{test} {record_bytes}" = { record_bytes = ["64k"] }
 
 Without `candidates`, all schedulers that the target offers are compared. A lab of CPU quanta has
-`[sweep]` instead (app/quanta.py), one of simulations `[ncq_study]` (sim/ncq_study.py). A lab says
+`[sweep]` instead (app/quanta.py), one of simulations `[ncq_study]`
+(sim/ncq_study.py) or `[iozone_model]` (sim/iozone_model.py). A lab says
 what was studied, never what came out: that is computed from its runs.
 """
 
@@ -41,7 +42,7 @@ from schedlab.spec.quantities import parse_quantity, size_text
 Scale = Literal["small", "full"]
 SCALES: tuple[Scale, ...] = ("small", "full")
 # Keys of a lab that are not keys of an experiment file.
-_LAB_KEYS = ("study", "scale", "sweep", "ncq_study")
+_LAB_KEYS = ("study", "scale", "sweep", "ncq_study", "iozone_model")
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,9 @@ def lab_experiment(
     data = lab.scaled(scale, bool(wishes.place and wishes.place.model))
     if "ncq_study" in data:
         raise SpecError(f"lab {lab.name}: is a study of simulations", "schedlab sim ncq-study")
+    if "iozone_model" in data:
+        hint = f"schedlab lab run {lab.name}"
+        raise SpecError(f"lab {lab.name}: is a study of simulations", hint)
     if "sweep" in data:
         return quantum_experiment(sweep_of(data["sweep"], wishes), _asked(data, wishes, report))
     target = _target(lab, data, wishes)

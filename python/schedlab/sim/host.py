@@ -149,8 +149,8 @@ def process_text(processes: str | Path) -> dict[str, str]:
         return {"processes": str(processes)}
     path = Path(processes)
     if path.suffix != ".toml":
-        hint = f"a file.toml, or one of: {', '.join(presets())}"
-        raise SpecError(f"processes {str(processes)!r} is not known", hint)
+        known = ", ".join(presets())
+        raise SpecError(f"processes {str(processes)!r} is not one of {known}", "or a file.toml")
     try:
         return {"processes": path.read_text(encoding="utf-8"), "place": str(path)}
     except (OSError, UnicodeDecodeError) as error:

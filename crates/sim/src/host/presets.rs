@@ -25,6 +25,10 @@ pub const PRESETS: &[(&str, &str)] = &[
         include_str!("../../processes/reader-writers-deep.toml"),
     ),
     ("copy", include_str!("../../processes/copy.toml")),
+    (
+        "copy-buffered",
+        include_str!("../../processes/copy-buffered.toml"),
+    ),
     ("levels", include_str!("../../processes/levels.toml")),
     ("weights", include_str!("../../processes/weights.toml")),
     (

@@ -12,7 +12,7 @@ pub struct ProcessResult {
     pub name: String,
     /// Records completed.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes moved, of records under way too.
     pub bytes: u64,
     /// Records per second.
     pub iops: f64,
@@ -112,8 +112,13 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn record(&mut self, latency_ns: u64, bytes: u64) {
+    /// A record is complete.
+    pub(super) fn record(&mut self, latency_ns: u64) {
         self.latency.record(latency_ns);
+    }
+
+    /// Data were moved.
+    pub(super) fn moved(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 

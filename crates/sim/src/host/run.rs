@@ -199,7 +199,6 @@ impl Event {
 struct Io {
     left: u32,
     arrival_ns: u64,
-    bytes: u64,
     purpose: Purpose,
 }
 
@@ -422,23 +421,28 @@ impl<'a, S: Scheduler> Running<'a, S> {
         for bio in done.drain(..) {
             let io = &mut self.ios[bio.io];
             io.left -= 1;
+            if io.purpose == Purpose::Own && now_ns >= self.warm_ns {
+                // At once: a record may take longer than the run.
+                let bytes = u64::from(bio.sectors) * 512;
+                self.processes[bio.process as usize].tally.moved(bytes);
+            }
             if io.left == 0 {
-                let (arrival_ns, bytes, purpose) = (io.arrival_ns, io.bytes, io.purpose);
+                let (arrival_ns, purpose) = (io.arrival_ns, io.purpose);
                 self.ios.release(bio.io);
-                self.finished(bio.process, arrival_ns, bytes, purpose);
+                self.finished(bio.process, arrival_ns, purpose);
             }
         }
         self.done = done;
     }
 
     /// A record is done: it counts, and its process goes on after its turn-round.
-    fn finished(&mut self, index: u32, arrival_ns: u64, bytes: u64, purpose: Purpose) {
+    fn finished(&mut self, index: u32, arrival_ns: u64, purpose: Purpose) {
         let now_ns = self.queue.ctx.now_ns;
         let process = &mut self.processes[index as usize];
         match purpose {
             Purpose::Own => {
                 if now_ns >= self.warm_ns {
-                    process.tally.record(now_ns - arrival_ns, bytes);
+                    process.tally.record(now_ns - arrival_ns);
                 }
                 if process.spec.arrivals == Arrivals::Closed && self.job.trace.is_empty() {
                     let pause_ns = self.job.settings.turnaround_ns + process.spec.think.0;
@@ -527,8 +531,12 @@ impl<'a, S: Scheduler> Running<'a, S> {
         } else if process.dirty.sectors * 512 > process.spec.dirty_limit.0 {
             return;
         }
-        self.processes[index as usize].blocked = None;
-        self.finished(index, since_ns, (end - start) * 512, Purpose::Own);
+        let process = &mut self.processes[index as usize];
+        process.blocked = None;
+        if self.queue.ctx.now_ns >= self.warm_ns {
+            process.tally.moved((end - start) * 512);
+        }
+        self.finished(index, since_ns, Purpose::Own);
     }
 
     /// Sends dirty data while enough is dirty, or all of it for an fsync.
@@ -567,7 +575,6 @@ impl<'a, S: Scheduler> Running<'a, S> {
         let io = self.ios.add(Io {
             left: sectors.div_ceil(most) as u32,
             arrival_ns,
-            bytes: sectors * 512,
             purpose,
         });
         let mut start = sector;

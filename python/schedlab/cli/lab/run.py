@@ -36,6 +36,11 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
 
         ctx.invoke(ncq_study, **simulated, out=typed["out"], as_json=typed["as_json"])
         return
+    if modelled := lab.scaled(scale).get("iozone_model"):
+        from schedlab.sim.iozone_model import present
+
+        click.echo(present(**modelled, out=typed["out"], as_json=typed["as_json"]))
+        return
     place = asked.place_of(typed)
     permission = asked.permission_of(place)
     wishes = Wishes(place, typed["schedulers"], typed["blocks"], typed["seed"])

@@ -20,6 +20,7 @@ use crate::SimError;
 pub const SHIPPED: &[(&str, &str)] = &[
     ("disk7200", include_str!("../../../devices/disk7200.toml")),
     ("disk5400", include_str!("../../../devices/disk5400.toml")),
+    ("disk2005", include_str!("../../../devices/disk2005.toml")),
 ];
 
 /// A disk.

@@ -83,7 +83,8 @@ impl Bfq {
         let is_close = |at: u64| at.abs_diff(sector) <= CLOSE_SECTORS;
         let fits = |other: u32| {
             let queue = &self.queues[other as usize];
-            other != id && may_cooperate(queue) && self.are_alike(id, other)
+            let own = other != id && queue.merged_into.is_none();
+            own && may_cooperate(queue) && self.are_alike(id, other)
         };
         if let Some(serving) = self.in_service {
             if fits(serving) && is_close(self.last_position) {
@@ -98,6 +99,10 @@ impl Bfq {
 
     /// From now on the process of `from` uses `into`; what is queued stays where it is.
     fn merge(&mut self, from: u32, into: u32, stable: bool) -> u32 {
+        let into = self.settled(into);
+        if into == from {
+            return from;
+        }
         let raised = self.queues[from as usize].is_raised();
         if raised && !self.queues[into as usize].is_raised() {
             let (kind, since_ns, for_ns) = {

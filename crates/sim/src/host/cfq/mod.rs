@@ -245,7 +245,8 @@ impl Cfq {
     /// A queue that is about to go on where the head is.
     fn close_queue(&self, ctx: &Ctx, id: u32) -> Option<u32> {
         let queue = &self.queues[id as usize];
-        if !queue.is_sync || queue.is_seeky() || queue.context.class == Class::Idle {
+        let lone = queue.merged_into.is_none() && queue.is_sync && !queue.is_seeky();
+        if !lone || queue.context.class == Class::Idle {
             return None;
         }
         self.busy.iter().copied().find(|other| {
@@ -254,7 +255,8 @@ impl Cfq {
                 ctx.requests[next].sector.abs_diff(self.last_position) <= CLOSE_SECTORS
             });
             let alike = one.group == queue.group && one.context.class == queue.context.class;
-            *other != id && near && alike && one.is_sync && !one.is_seeky()
+            let own = *other != id && one.merged_into.is_none();
+            own && near && alike && one.is_sync && !one.is_seeky()
         })
     }
 

@@ -84,6 +84,7 @@ fn async_writes_go_one_at_a_time_after_a_late_read_and_16_to_a_slice() {
             break;
         }
         served += 1;
+        bench.ctx.now_ns += MS;
         bench.complete(id);
     }
     assert_eq!(served, 16);

@@ -270,43 +270,34 @@ fn conserves<S: Scheduler>(text: &str, seed: u64, may_wait: bool) -> Result<(), 
     Ok(())
 }
 
-/// A read leaves a serial device's queue soon after it has become late.
+/// A read that is late waits for a batch of each read before it, at most, and for the batches of
+/// writes between them.
 fn within_bounds<S: Scheduler>(text: &str, seed: u64, batch: u64) -> Result<(), TestCaseError> {
     let mut bench = Bench::<S>::new(text);
     let mut rng = Rng::new(seed, 4);
-    let mut inserted = std::collections::HashMap::new();
+    let mut reads = std::collections::HashMap::new();
     for round in 0..3000_u64 {
         // More than is served, for a while.
         let count = if round % 300 < 150 { 2 } else { 0 };
         for _ in 0..count {
-            let text = format!(
-                "{}{}",
-                ['R', 'W'][usize::from(rng.below(4) == 0)],
-                rng.below(1 << 24)
-            );
-            let id = bench.add_as(&text, context(0));
-            inserted.insert(id, bench.ctx.now_ns);
+            let sector = rng.below(1 << 24);
+            let older = reads.len() as u64;
+            if rng.below(4) == 0 {
+                bench.add(&format!("W{sector}"));
+            } else {
+                let id = bench.add_as(&format!("R{sector}"), context(0));
+                reads.insert(id, (bench.ctx.now_ns, older));
+            }
         }
-        let Some(id) = bench.take() else {
-            bench.ctx.now_ns += MS;
-            continue;
-        };
-        let since_ns = inserted[&id];
-        let request = bench.ctx.requests[id];
-        let older = inserted.iter().filter(|(other, at_ns)| {
-            let other = &bench.ctx.requests[**other];
-            **at_ns <= since_ns && !other.is_write()
-        });
-        let _ = older.count();
-        if !request.is_write() {
-            let late_before = batch * 2 + 150 * 2 * 2;
-            let bound_ns = 20 * MS + late_before * MS + 4 * MS;
-            // Each late one before it costs a batch at most.
-            let bound_ns = bound_ns * (batch + 2);
-            prop_assert!(bench.ctx.now_ns - since_ns <= bound_ns);
+        if let Some(id) = bench.take() {
+            if let Some((since_ns, older)) = reads.remove(&id) {
+                let batches = 3 * (older + 2) / 2 + 2;
+                let bound_ns = (20 + batch * batches) * MS;
+                let waited_ns = bench.ctx.now_ns - since_ns;
+                prop_assert!(waited_ns <= bound_ns, "{waited_ns} behind {older}");
+            }
+            bench.complete(id);
         }
-        inserted.remove(&id);
-        bench.complete(id);
         bench.ctx.now_ns += MS;
     }
     Ok(())

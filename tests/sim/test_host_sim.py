@@ -1,0 +1,193 @@
+"""The kernel's I/O schedulers above a simulated disk: what must come out, and what is refused."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab import _core
+from schedlab.app.kernel_check import CHECKS, checks_of, groups_of, judged, misordered
+from schedlab.cli import cli
+from schedlab.errors import SpecError
+from schedlab.sim.host import HostSimulation, presets, split_schedulers
+from schedlab.sim.host_compare import process_names
+from schedlab.sim.iozone_model import RECORDS, SCHEDULERS, TESTS, margins, published
+from schedlab.sim.sweep import read_sweep, run_point
+
+ALL = [name for name, _, _ in _core.host_schedulers()]
+MODERN = ["none", "mq-deadline", "kyber", "bfq"]
+
+
+def simulate(scheduler, processes, *, tags=4, window=1, **fields):
+    fields.setdefault("nr_requests", None if scheduler == "none" else 256)
+    fields.setdefault("size", "8GiB")
+    return HostSimulation(
+        scheduler=scheduler, processes=processes, tags=tags, window=window, **fields
+    ).run()
+
+
+def rate(run, process=None):
+    found = {each["name"]: each for each in (run["total"], *run["processes"])}
+    return found[process or "total"]["throughput_bytes_per_s"] / 1e6
+
+
+@pytest.mark.parametrize(("window", "low", "high"), [(1, 1.55, 1.95), (32, 1.30, 1.60)])
+def test_a_scheduler_sorts_what_it_still_holds(window, low, high):
+    none = rate(simulate("none", "random32", window=window))
+    sorted_ = rate(simulate("mq-deadline", "random32", window=window))
+    assert low < sorted_ / none < high
+    assert rate(simulate("bfq", "random32", window=window)) / sorted_ == pytest.approx(
+        1.05, abs=0.05
+    )
+    assert rate(simulate("kyber", "random32", window=window)) == pytest.approx(none, rel=0.02)
+
+
+@pytest.mark.parametrize("window", [1, 32])
+def test_with_as_many_tags_as_requests_all_are_equal(window):
+    rates = [rate(simulate(name, "random32", tags=128, window=window)) for name in MODERN]
+    assert max(rates) / min(rates) < 1.02
+
+
+def test_bfq_waits_for_sequential_readers_unless_all_are_raised():
+    none = rate(simulate("none", "readers3"))
+    assert rate(simulate("bfq", "readers3")) == pytest.approx(none, rel=0.05)
+    assert rate(simulate("bfq:low_latency=0", "readers3")) > 5 * none
+
+
+def test_cfq_waits_for_sequential_readers():
+    assert rate(simulate("cfq", "readers3", tags=1)) > 5 * rate(
+        simulate("none", "readers3", tags=1)
+    )
+
+
+def test_bfq_gives_shares_by_weight():
+    run = simulate("bfq:low_latency=0", "weights")
+    least = rate(run, "weight-40")
+    assert rate(run, "weight-80") / least == pytest.approx(2, rel=0.06)
+    assert rate(run, "weight-160") / least == pytest.approx(4, rel=0.1)
+
+
+def test_cfq_gives_more_to_a_higher_level():
+    run = simulate("cfq", "levels", tags=4)
+    assert rate(run, "level-0") / rate(run, "level-4") == pytest.approx(1.8, rel=0.1)
+    assert 0.25 < rate(run, "level-7") / rate(run, "level-4") < 0.42
+
+
+def test_one_process_at_depth_1_leaves_nothing_to_order(tmp_path):
+    file = tmp_path / "one.toml"
+    file.write_text('[[process]]\nname = "one"\nrecord = "8MiB"\npattern = "sequential"\n')
+    rates = [
+        rate(HostSimulation(device="disk2005", scheduler=name, processes=file, tags=1).run())
+        for name in ("noop", "deadline", "cfq")
+    ]
+    assert max(rates) / min(rates) < 1.01
+
+
+@pytest.mark.parametrize("name", sorted(presets()))
+def test_every_preset_runs_under_every_scheduler(name):
+    for scheduler in ALL:
+        run = simulate(scheduler, name, seconds=1.0)
+        assert [each["name"] for each in run["processes"]] == process_names(name)
+        assert run["total"]["requests"] > 0
+
+
+def test_the_log_holds_every_request_in_order_of_completion():
+    one = HostSimulation(scheduler="deadline", processes="random32", tags=1, seconds=2.0)
+    run, log = one.run_logged()
+    assert len(log) == run["total"]["requests"]
+    assert (log["completed_ns"][1:] >= log["completed_ns"][:-1]).all()
+    assert (log["inserted_ns"] <= log["dispatched_ns"]).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("elevator", "cfq"), ("bfq:quantum=1", "slice_idle"), ("cfq:quantum=0", "1 to")],
+)
+def test_what_does_not_exist_is_named_with_what_does(text, said):
+    with pytest.raises(SpecError, match=said):
+        split_schedulers(text)
+
+
+def test_wrong_processes_name_the_process(tmp_path):
+    file = tmp_path / "wrong.toml"
+    file.write_text('[[process]]\nname = "greedy"\ndepth = 0\n')
+    with pytest.raises(SpecError, match="greedy"):
+        HostSimulation(processes=file).run()
+    with pytest.raises(SpecError, match="readers3"):
+        HostSimulation(processes="readers4").run()
+
+
+def test_the_command_line_gives_figures_a_verdict_a_log_and_a_chart(tmp_path):
+    common = ["--window", "1", "--size", "8GiB", "--seconds", "2", "--seeds", "2"]
+    files = ["--gantt", str(tmp_path / "g.svg"), "--log", str(tmp_path / "l.csv"), "--json"]
+    asked = ["sim", "disk", "--scheduler", "none;cfq:slice_idle=4", "--processes", "readers3"]
+    done = CliRunner().invoke(cli, [*asked, *common, *files])
+    assert done.exit_code == 0, done.output
+    runs = json.loads(done.stdout)["runs"]["readers3"]
+    assert [run["scheduler"] for run in runs] == [
+        "none",
+        "none",
+        "cfq:slice_idle=4",
+        "cfq:slice_idle=4",
+    ]
+    assert (tmp_path / "g.svg").read_text().startswith("<svg")
+    assert (tmp_path / "l.csv").read_text().count("\n") > 100
+    asked = ["sim", "compare", "--schedulers", "none,cfq", "--processes", "readers3"]
+    out = ["--device", "disk7200", "--out", str(tmp_path / "verdict")]
+    done = CliRunner().invoke(cli, [*asked, *common, *out])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "verdict" / "report.html").is_file()
+
+
+def test_a_sweep_takes_schedulers(tmp_path):
+    file = tmp_path / "sweep.toml"
+    file.write_text(
+        'seeds = 1\n[fixed]\nprocesses = "readers3"\nseconds = 1.0\nsize = "8GiB"\n'
+        '[parameters]\nscheduler = ["none", "bfq:slice_idle=0"]\ntags = [1, 4]\n'
+    )
+    points = read_sweep(file).points
+    assert len(points) == 4
+    row = json.loads(run_point(points[0].settings, points[0].seed))
+    assert row["metrics"]["total"]["requests"] > 0
+    file.write_text('seeds = 1\n[parameters]\nscheduler = ["none"]\nspeed = [1]\n')
+    with pytest.raises(SpecError, match="speed"):
+        read_sweep(file)
+
+
+def test_a_trace_becomes_a_process_for_each_of_its_volumes(tmp_path):
+    trace = tmp_path / "t.csv"
+    rows = [f"{i % 2},{8 * i},4096,{'rw'[i % 2]},{i / 100:.4f}" for i in range(100)]
+    trace.write_text("\n".join(rows) + "\n")
+    path = f"{trace}::spc"
+    run = HostSimulation(scheduler="mq-deadline", trace=path, trace_set={"fit": "wrap"}).run()
+    assert len(run["processes"]) == 2
+    assert run["total"]["requests"] == 100
+
+
+def test_cells_of_the_check_are_those_of_the_real_load():
+    assert [check.number for check in checks_of("1-3,7")] == [1, 2, 3, 7]
+    with pytest.raises(SpecError, match="cell 13"):
+        checks_of("13")
+    groups = groups_of("levels", "/dev/null", 8 << 30, 1)
+    assert [group["ioprio"]["level"] for group in groups] == [0, 4, 7]
+    assert len({group["offset"] for group in groups}) == 3
+    assert {check.processes for check in CHECKS} <= set(presets())
+
+
+def test_a_deviation_is_a_miss_and_a_wrong_order_is_named():
+    def row(scheduler, kernel, model):
+        rates = {"kernel_throughput_bytes_per_s": kernel, "model_throughput_bytes_per_s": model}
+        latencies = {"kernel_latency_ns_mean": 1.0, "model_latency_ns_mean": 1.0}
+        return {"scheduler": scheduler, **rates, **latencies}
+
+    assert judged(row("none", 100, 109))["passes"]
+    assert not judged(row("none", 100, 111))["passes"]
+    rows = [row("none", 100, 120), row("bfq", 120, 110), row("kyber", 101, 90)]
+    assert misordered(rows) == [("none", "bfq")]
+
+
+def test_the_studys_table_is_whole():
+    study = published()
+    assert set(study) == {(s, t, r) for s in SCHEDULERS for t in TESTS for r in RECORDS}
+    assert all(len(rates) == 5 for rates in study.values())
+    assert len(margins(study)) == 63
