@@ -39,12 +39,17 @@ def _time(_ctx: click.Context, parameter: click.Parameter, text: str | None) -> 
 @click.option("--boost", callback=_time, help="mlfq: all tasks to the top this often.")
 @click.option("--latency", default="24ms", show_default=True, callback=_time, help="cfs only.")
 @click.option("--wakeup-granularity", callback=_time, help="cfs: lead that a woken task needs.")
+@click.option("--kernel", type=click.Choice(["6.6", "6.12", "6.15"]), help="eevdf: its features.")
+@click.option(
+    "--set", multiple=True, metavar="KEY=VALUE", help="For example eevdf.delay_zero=true."
+)
 @click.option("--seed", type=int, help="Of lottery (1), and of --quiz tasks (any).")
 @click.option("--gantt", type=click.Choice(["text", "svg", "none"]), default="text")
 @click.option("--from", "from_ns", default="0", callback=_time, help="Start of the chart.")
 @click.option("--to", "to_ns", callback=_time, help="End of the chart.")
 @click.option("--width", type=int, help="Of the chart: columns (80) or pixels (1000).")
 @click.option("--measured", type=click.Path(), help="A file of bursts, drawn beside.")
+@click.option("--validate", "bursts", type=click.Path(), help="CSV of trace cpu --out: how close?")
 @click.option("--quiz", is_flag=True, help="Hide the answers; random tasks without --tasks.")
 @click.option("--json", "as_json", is_flag=True)
 def cpu(policy: str, quiz: bool, as_json: bool, **options: Any) -> None:
@@ -59,6 +64,8 @@ def cpu(policy: str, quiz: bool, as_json: bool, **options: Any) -> None:
 
     if options["seed"] is None:
         options["seed"] = random.randrange(1, 100_000) if quiz else 1
+    if options["bursts"]:
+        return _validate(policy, options, as_json)
     tasks = rules.tasks_of(options, quiz)
     policies = [name.strip() for name in policy.split(",") if name.strip()]
     settings = [rules.settings_of(name, options) for name in policies]
@@ -81,3 +88,17 @@ def cpu(policy: str, quiz: bool, as_json: bool, **options: Any) -> None:
         if len(results) > 1:
             click.echo("\n".join(rules.comparison_lines(results)))
         click.echo(textwrap.fill(rules.TIE_RULE, 80))
+
+
+def _validate(policy: str, options: dict[str, Any], as_json: bool) -> None:
+    from pathlib import Path
+
+    from schedlab.sim import cpu_schedule, cpu_validate
+
+    found = cpu_validate.validate(
+        Path(options["bursts"]), cpu_schedule.settings_of(policy, options)
+    )
+    text = json.dumps(found.as_json()) if as_json else "\n".join(cpu_validate.lines(found))
+    click.echo(text)
+    if not found.is_accepted:
+        raise SystemExit(1)
