@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from schedlab.cli.sim import sim
@@ -15,7 +16,8 @@ def finish_ms(*arguments: str) -> dict[str, float]:
 
 # A runs for 12 ms, half of the latency; B for 1 ms, and sleeps until 18. Then A has a virtual run
 # time of 17 ms, and B, with its credit of 12, one of 5.
-SLEEPER = ("--policy", "cfs", "--tasks", "A:0:20,B:0:1/5/1")
+LEVEL = ("--policy", "cfs", "--set", "cfs.start_debit=false")
+SLEEPER = (*LEVEL, "--tasks", "A:0:20,B:0:1/5/1")
 
 
 def test_a_woken_task_preempts_one_that_is_further_ahead_than_the_granularity() -> None:
@@ -27,6 +29,23 @@ def test_a_woken_task_preempts_one_that_is_further_ahead_than_the_granularity() 
 
 def test_the_granularity_is_scaled_by_the_weight_of_the_woken_task() -> None:
     # B weighs twice as much: A runs for 8 ms, B until 9, and wakes at 14 with 1 against A's 13.
-    heavy = ("--policy", "cfs", "--tasks", "A:0:20,B:0:1/5/1:weight=2048")
+    heavy = (*LEVEL, "--tasks", "A:0:20,B:0:1/5/1:weight=2048")
     assert finish_ms(*heavy, "--wakeup-granularity", "13ms")["B"] == 15
     assert finish_ms(*heavy, "--wakeup-granularity", "25ms")["B"] > 15
+
+
+def test_features_of_a_kernel_are_set_together_and_one_by_one() -> None:
+    parity = ("--policy", "eevdf", "--tasks", "A:0:30:slice=10,B:3:4:slice=2")
+    half = ("--set", "eevdf.initial_half=false")
+    assert finish_ms(*parity, *half, "--kernel", "6.6")["B"] == 14
+    # Its slice is the shorter one.
+    assert finish_ms(*parity, *half, "--kernel", "6.12")["B"] < 14
+    off = ("--set", "eevdf.preempt_short=false")
+    assert finish_ms(*parity, *half, "--kernel", "6.12", *off)["B"] == 14
+
+
+@pytest.mark.parametrize("text", ["eevdf.slice", "rr.slice=1ms", "eevdf.fast=true"])
+def test_an_unknown_feature_names_itself(text: str) -> None:
+    done = CliRunner().invoke(sim, ["cpu", "--tasks", "A:0:1", "--set", text])
+    assert done.exit_code != 0
+    assert text.partition("=")[0].partition(".")[2] in f"{done.output}{done.exception}"

@@ -60,3 +60,39 @@ def test_the_answers_of_the_class_are_those_of_its_commands(tmp_path: Path) -> N
         outputs = "".join(run(command, tmp_path).stdout for command in commands.splitlines())
         for line in answer.splitlines():
             assert line.split() in [printed.split() for printed in outputs.splitlines()], line
+
+
+def test_cpu_simulator_prints_what_its_guide_shows(tmp_path: Path) -> None:
+    (shown, *_) = [block for block in blocks("cpu-simulator.md", "") if block.startswith("$ ")]
+    command, expected = shown.split("\n", 1)
+    arguments = shlex.split(command.removeprefix("$ schedlab "))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "COLUMNS": "80"}
+    done = subprocess.run(
+        [sys.executable, "-m", "schedlab", *arguments],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith(expected), done.stderr
+
+
+def test_cpu_simulator_validates_a_schedule_as_its_guide_says(tmp_path: Path) -> None:
+    rows = [f"{(i + 1) * 4_000_000},4000000,{i % 2},{int(i < 8)}" for i in range(10)]
+    text = "\n".join(["end_ns,duration_ns,task,preempted", *rows])
+    (tmp_path / "bursts.csv").write_text(text + "\n")
+    (commands,) = blocks("cpu-simulator.md", "sh")
+    for command in commands.splitlines():
+        done = run(command, tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "accepted: yes" in done.stdout
+
+
+def test_the_disk_model_prints_what_its_page_shows(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "concepts" / "disk-model.md").read_text()
+    (shown, *_) = re.findall(r"^```\n\$ (.*?)^```", text, re.MULTILINE | re.DOTALL)
+    command, expected = shown.split("\n", 1)
+    done = run(command, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(expected), done.stdout

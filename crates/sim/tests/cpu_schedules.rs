@@ -4,8 +4,8 @@
 
 use schedlab_model::Nanos;
 use schedlab_sim::cpu::{
-    gantt_svg, gantt_text, parse_tasks, simulate, Burst, CpuResult, GanttOptions, Occupant,
-    Settings,
+    gantt_svg, gantt_text, parse_tasks, simulate, Burst, CpuResult, GanttOptions, Kernel, LagLimit,
+    Occupant, Settings,
 };
 use schedlab_sim::Stop;
 
@@ -16,6 +16,15 @@ fn with_policy(policy: &str) -> Settings {
         policy: policy.into(),
         ..Settings::default()
     }
+}
+
+/// The same without features of the kernel that a textbook does not have.
+fn textbook(policy: &str) -> Settings {
+    let mut settings = with_policy(policy);
+    settings.eevdf.initial_half = Some(false);
+    settings.eevdf.run_to_parity = Some(false);
+    settings.cfs.start_debit = Some(false);
+    settings
 }
 
 fn rr(quantum_ms: u64) -> Settings {
@@ -234,12 +243,12 @@ fn lottery_shares_follow_the_tickets_and_the_seed() {
 
 #[test]
 fn cfs_shares_by_weight_and_favours_who_slept() {
-    let result = run("A:0:24,B:0:24", &with_policy("cfs"));
+    let result = run("A:0:24,B:0:24", &textbook("cfs"));
     assert_eq!(schedule(&result, 0), "A0-12 B12-24 A24-36 B36-48");
     // A's virtual time is 32 when B wakes, B's is set to 32 − 12 = 20.
-    let result = run("A:0:60,B:0:2/20/2", &with_policy("cfs"));
+    let result = run("A:0:60,B:0:2/20/2", &textbook("cfs"));
     assert_eq!(schedule(&result, 0), "A0-12 B12-14 A14-34 B34-36 A36-64");
-    let mut settings = with_policy("cfs");
+    let mut settings = textbook("cfs");
     settings.until = Some(Nanos(10_000 * MS));
     let result = run("A:0:20000:nice=0,B:0:20000:nice=5", &settings);
     let ratio = result.tasks[0].cpu_ns as f64 / result.tasks[1].cpu_ns as f64;
@@ -249,13 +258,13 @@ fn cfs_shares_by_weight_and_favours_who_slept() {
 #[test]
 fn eevdf_eligibility_holds_back_the_short_slice() {
     // B (slice 2) always has the earlier deadline, but at 2 and at 22 it is ahead of V.
-    let result = run("A:0:20:slice=10,B:0:12:slice=2", &with_policy("eevdf"));
+    let result = run("A:0:20:slice=10,B:0:12:slice=2", &textbook("eevdf"));
     assert_eq!(schedule(&result, 0), "B0-2 A2-12 B12-22 A22-32");
 }
 
 #[test]
 fn eevdf_lets_an_earlier_deadline_preempt_when_it_joins() {
-    let result = run("A:0:30:slice=10,B:3:4:slice=2", &with_policy("eevdf"));
+    let result = run("A:0:30:slice=10,B:3:4:slice=2", &textbook("eevdf"));
     // At 5 B is ahead of V; A finishes the 7 ms left of its slice; then B is behind.
     assert_eq!(schedule(&result, 0), "A0-3 B3-5 A5-12 B12-14 A14-34");
 }
@@ -263,8 +272,8 @@ fn eevdf_lets_an_earlier_deadline_preempt_when_it_joins() {
 #[test]
 fn eevdf_keeps_the_lag_over_a_sleep() {
     // B runs 4 ms at once, is 2 ms ahead of V when it blocks, and has to wait those out after.
-    let result = run("A:0:60:slice=4,B:0:4/1/4:slice=4", &with_policy("eevdf"));
-    let expected = run("A:0:60:slice=4,B:5:4:slice=4", &with_policy("eevdf"));
+    let result = run("A:0:60:slice=4,B:0:4/1/4:slice=4", &textbook("eevdf"));
+    let expected = run("A:0:60:slice=4,B:5:4:slice=4", &textbook("eevdf"));
     let second = |r: &CpuResult| {
         let of_b = r
             .segments
@@ -277,6 +286,103 @@ fn eevdf_keeps_the_lag_over_a_sleep() {
         "{}",
         schedule(&result, 0)
     );
+}
+
+#[test]
+fn a_new_task_gets_half_a_slice_first() {
+    let tasks = "A:0:10:slice=4,B:0:10:slice=4";
+    let mut settings = textbook("eevdf");
+    assert_eq!(
+        schedule(&run(tasks, &settings), 0),
+        "A0-4 B4-8 A8-12 B12-16 A16-18 B18-20"
+    );
+    settings.eevdf.initial_half = None;
+    assert_eq!(
+        schedule(&run(tasks, &settings), 0),
+        "A0-2 B2-4 A4-8 B8-12 A12-16 B16-20"
+    );
+}
+
+#[test]
+fn a_woken_task_waits_for_parity_unless_its_slice_is_shorter() {
+    let tasks = "A:0:30:slice=10,B:3:4:slice=2";
+    let mut settings = textbook("eevdf");
+    settings.eevdf.run_to_parity = Some(true);
+    assert_eq!(schedule(&run(tasks, &settings), 0), "A0-10 B10-14 A14-34");
+    settings.eevdf.preempt_short = Some(true);
+    let cut = "A0-3 B3-5 A5-12 B12-14 A14-34";
+    assert_eq!(schedule(&run(tasks, &settings), 0), cut);
+}
+
+#[test]
+fn a_task_that_ran_too_much_sleeps_it_off_in_the_queue() {
+    // B blocks at 10, 1 ms ahead of V; at 13 it is behind, and A ahead.
+    let mut settings = textbook("eevdf");
+    let three = "A:0:40:slice=4,B:0:6/3/3:slice=8";
+    let six = "A:0:40:slice=4,B:0:6/6/3:slice=8";
+    let of = |settings: &Settings, tasks| schedule(&run(tasks, settings), 0);
+    assert_eq!(of(&settings, three), "A0-4 B4-10 A10-18 B18-21 A21-49");
+    settings.eevdf.delay_dequeue = Some(true);
+    // Back before it left, it has the 2 ms left of its slice, and is not eligible then.
+    let early = "A0-4 B4-10 A10-13 B13-15 A15-20 B20-21 A21-49";
+    assert_eq!(of(&settings, three), early);
+    // At 14 it leaves, owed 1 ms, or nothing.
+    assert_eq!(of(&settings, six), "A0-4 B4-10 A10-16 B16-19 A19-49");
+    settings.eevdf.delay_zero = Some(true);
+    assert_eq!(of(&settings, six), "A0-4 B4-10 A10-18 B18-21 A21-49");
+}
+
+#[test]
+fn the_lag_of_a_sleeper_is_limited() {
+    // B is owed 9 ms when it blocks at 21.
+    let tasks = "A:0:60:slice=20,B:1:1/1/14:slice=2";
+    let mut settings = textbook("eevdf");
+    settings.eevdf.run_to_parity = Some(true);
+    let two_slices = "A0-20 B20-21 A21-22 B22-32 A32-51 B51-55 A55-75";
+    assert_eq!(schedule(&run(tasks, &settings), 0), two_slices);
+    settings.eevdf.lag_limit = LagLimit::LargestSlice;
+    let largest = "A0-20 B20-21 A21-22 B22-36 A36-75";
+    assert_eq!(schedule(&run(tasks, &settings), 0), largest);
+}
+
+#[test]
+fn a_kernel_sets_its_features_together() {
+    for (kernel, cpus, slice_us) in [
+        (Kernel::V6_6, 1, 750),
+        (Kernel::V6_12, 2, 1_500),
+        (Kernel::V6_15, 16, 2_800),
+    ] {
+        let mut settings = with_policy("eevdf");
+        (settings.kernel, settings.cpus) = (Some(kernel), cpus);
+        let tasks: Vec<String> = (0..=cpus).map(|i| format!("T{i}:0:30")).collect();
+        let result = run(&tasks.join(","), &settings);
+        let first = result.segments.iter().filter(|s| s.start_ns == 0);
+        let shortest_ns = first.map(|s| s.end_ns).min();
+        // New tasks begin with half a slice.
+        assert_eq!(shortest_ns, Some(slice_us * 500), "{kernel:?}");
+    }
+    let tasks = "A:0:40:slice=4,B:0:6/6/3:slice=8";
+    let mut settings = textbook("eevdf");
+    settings.kernel = Some(Kernel::V6_12);
+    assert_eq!(
+        schedule(&run(tasks, &settings), 0),
+        "A0-4 B4-10 A10-18 B18-21 A21-49"
+    );
+    settings.kernel = Some(Kernel::V6_6);
+    let until_25 = "A0-4 B4-10 A10-22 B22-25";
+    assert!(schedule(&run(tasks, &settings), 0).starts_with(until_25));
+}
+
+#[test]
+fn cfs_lets_a_new_task_start_behind() {
+    let tasks = "A:0:36,B:0:36";
+    let mut settings = textbook("cfs");
+    let level = "A0-12 B12-24 A24-36 B36-48 A48-60 B60-72";
+    assert_eq!(schedule(&run(tasks, &settings), 0), level);
+    settings.cfs.start_debit = None;
+    // A starts at 24, B at 24 + 12: equal after 12 ms, when A was first.
+    let behind = "A0-24 B24-36 A36-48 B48-72";
+    assert_eq!(schedule(&run(tasks, &settings), 0), behind);
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{device, run, Case};
+use common::{device, known_amplification, run, Case};
 use schedlab_model::{Bytes, Nanos, Request, Rng};
 use schedlab_sim::device::{DeviceSpec, Precondition, Serial};
 use schedlab_sim::engine::Aging;
@@ -125,24 +125,6 @@ fn a_write_passes_the_reads_of_the_worked_example_at_n_4() {
     let case = Case { alpha: 1.0, ..case };
     let (_, log, _) = run(&case, Serial::new(&device(&case)), &requests);
     assert_eq!(log.last().unwrap().command.index, 1);
-}
-
-/// Uniform random writes, greedy choice, b pages a block (Desnoyers, "Analytic modeling of SSD
-/// write performance", 2012): a block loses pages at a rate proportional to those it has, so the
-/// share of blocks with n valid pages is proportional to 1/n down to the victim's x, and
-/// share·b = (b − x) / (H(b) − H(x)); the amplification is b / (b − x).
-fn known_amplification(share: f64, b: f64) -> f64 {
-    let harmonic = |x: f64| x.ln() + 1.0 / (2.0 * x) - 1.0 / (12.0 * x * x);
-    let (mut low, mut high) = (0.5, b - 1e-6);
-    for _ in 0..100 {
-        let x: f64 = (low + high) / 2.0;
-        if (b - x) / (harmonic(b) - harmonic(x)) < share * b {
-            low = x;
-        } else {
-            high = x;
-        }
-    }
-    b / (b - low)
 }
 
 #[test]

@@ -87,14 +87,29 @@ def parse_time(text: str) -> int:
 def settings_of(policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """The simulator's settings from the options (crates/sim/src/cpu/task.rs)."""
     same = ["quantum", "cpus", "switch_cost", "hz", "aging", "levels", "boost", "latency", "seed"]
-    same.append("wakeup_granularity")
+    same += ["wakeup_granularity", "kernel"]
     settings = {key: options[key] for key in same if options[key] is not None}
     settings["policy"] = policy
     if options["time"] is not None:
         settings["until"] = options["time"]
     if options["calculation"] is not None:
         settings["calculation_ns"] = float(options["calculation"])
+    for text in options["set"]:
+        _set_feature(settings, text)
     return settings
+
+
+def _set_feature(settings: dict[str, Any], text: str) -> None:
+    """`eevdf.KEY=VALUE` or `cfs.KEY=VALUE`."""
+    key, equals, value = text.partition("=")
+    table, dot, name = key.strip().partition(".")
+    if not (equals and dot and table in ("eevdf", "cfs")):
+        raise SpecError(
+            f"--set {text}: expected eevdf.KEY=VALUE or cfs.KEY=VALUE",
+            "for example --set eevdf.run_to_parity=false",
+        )
+    known = {"true": True, "false": False}
+    settings.setdefault(table, {})[name] = known.get(value.strip(), value.strip())
 
 
 def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, Any]]:
@@ -260,7 +275,10 @@ def _reveal(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> 
     units = {"quantum", "switch_cost", "aging", "boost", "latency", "until", "wakeup_granularity"}
     words = ["schedlab", "sim", "cpu", "--tasks", ",".join(_compact(task) for task in tasks)]
     for key, value in settings.items():
-        if key != "calculation_ns":
+        if isinstance(value, dict):
+            for name, feature in value.items():
+                words += ["--set", f"{key}.{name}={str(feature).lower()}"]
+        elif key != "calculation_ns":
             words += [f"--{names.get(key, key)}", f"{value}{'ns' if key in units else ''}"]
     return shlex.join(words)
 

@@ -223,6 +223,8 @@ impl<'a> Engine<'a> {
         }
         if self.system.tasks[task].remaining_ns == 0 {
             self.cpus[cpu].task = None;
+            let is_last = self.progress[task].burst + 1 == self.specs[task].bursts.len();
+            self.system.tasks[task].has_ended = is_last;
             self.policy.gone(&self.system, task);
             self.block_or_end(task);
         } else if self.policy.slice_left_ns(&self.system, task) == Some(0) {

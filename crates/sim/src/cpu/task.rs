@@ -5,6 +5,7 @@ use std::str::FromStr;
 use schedlab_model::Nanos;
 use serde::{Deserialize, Serialize};
 
+use super::kernel::{CfsKeys, EevdfKeys, Kernel};
 use super::policy;
 use crate::error::require;
 use crate::SimError;
@@ -148,6 +149,12 @@ pub struct Settings {
     /// cfs: how far ahead a running task must be of a woken one to make room; 1 ms · (1 + ⌊log₂
     /// CPUs⌋) where missing.
     pub wakeup_granularity: Option<Nanos>,
+    /// eevdf and cfs: sets their features together; keys of `eevdf` and `cfs` win.
+    pub kernel: Option<Kernel>,
+    /// Features of eevdf.
+    pub eevdf: EevdfKeys,
+    /// Features of cfs.
+    pub cfs: CfsKeys,
     /// lottery: fixes the draws.
     pub seed: u64,
     /// Nanoseconds of CPU per calculation of the CPU lab's kernel; gives counts.
@@ -170,6 +177,9 @@ impl Default for Settings {
             boost: None,
             latency: Nanos(24_000_000),
             wakeup_granularity: None,
+            kernel: None,
+            eevdf: EevdfKeys::default(),
+            cfs: CfsKeys::default(),
             seed: 1,
             calculation_ns: None,
             max_segments: 1_000_000,
@@ -196,8 +206,7 @@ impl Settings {
 
     /// The kernel's default scales with the CPUs, of which it counts at most eight.
     pub(super) fn wakeup_granularity_ns(&self) -> u64 {
-        let cpus = self.cpus.clamp(1, 8) as u64;
-        let default_ns = 1_000_000 * (1 + u64::from(cpus.ilog2()));
+        let default_ns = 1_000_000 * self.cpu_factor();
         self.wakeup_granularity.map_or(default_ns, |time| time.0)
     }
 
@@ -255,6 +264,8 @@ fn check_settings(settings: &Settings) -> Result<(), SimError> {
     settings.aging.map_or(Ok(()), |t| positive("aging", t))?;
     settings.boost.map_or(Ok(()), |t| positive("boost", t))?;
     settings.until.map_or(Ok(()), |t| positive("until", t))?;
+    let slice = settings.eevdf.slice;
+    slice.map_or(Ok(()), |t| positive("eevdf.slice", t))?;
     let granularity = settings.wakeup_granularity;
     granularity.map_or(Ok(()), |t| positive("wakeup_granularity", t))?;
     let cost = settings.switch_cost.0;

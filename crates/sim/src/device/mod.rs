@@ -3,15 +3,23 @@
 //! `serial` is one server (what the numbers of the NCQ paper imply), `parallel` a whole SSD.
 
 mod buffer;
+mod features;
 mod front;
 mod page_index;
+mod page_types;
 mod parallel;
 mod serial;
 mod spec;
 mod stations;
+mod streams;
+mod suspend;
 
-pub use buffer::{Buffer, Evicted, Touch};
+pub use buffer::{Buffer, Evicted, Touch, CLEAN, DIRTY};
+pub use features::{
+    Arbitration, Class, HostQueueSpec, MapSpec, QueueFrom, StreamBy, StreamsSpec, SuspendSpec,
+};
 pub use front::{ControllerSpec, LinkSpec};
+pub(crate) use page_types::PageTimes;
 pub use parallel::Parallel;
 pub use serial::Serial;
 pub use spec::{
@@ -40,6 +48,12 @@ pub trait View {
 
     /// How long the command would take if it were dispatched now, in ns.
     fn service_time_ns(&self, command: &Command) -> f64;
+
+    /// Time of the command's pages in the flash by their types, where the policy knows them: of
+    /// those that are not in the buffer, or of all.
+    fn typed_time_ns(&self, _command: &Command, _missing_only: bool) -> Option<f64> {
+        None
+    }
 }
 
 /// A device that serves commands in simulated time.
@@ -52,7 +66,7 @@ pub trait Device: View {
 
     /// Looks up what a request at this page will need, to no other end than that it is in the
     /// cache of the processor then; the page may lie beyond the device.
-    fn expect(&self, page: u64);
+    fn expect(&self, page: u64, is_write: bool);
 
     /// The same for the pages that so many requests will push out of the buffer.
     fn expect_leaving(&self, _requests: usize) {}
@@ -98,6 +112,9 @@ pub struct Usage {
     pub write_hits: u64,
     /// What the translation layer counted; `serial` has none.
     pub ftl: Option<FtlUsage>,
+    /// How often an operation was suspended; nothing where none can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspensions: Option<u64>,
 }
 
 impl Usage {
@@ -115,6 +132,9 @@ impl Usage {
         self.write_hits -= before.write_hits;
         if let (Some(now), Some(before)) = (&mut self.ftl, &before.ftl) {
             now.subtract(before);
+        }
+        if let (Some(now), Some(before)) = (&mut self.suspensions, before.suspensions) {
+            *now -= before;
         }
     }
 }

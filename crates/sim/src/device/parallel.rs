@@ -3,7 +3,8 @@
 
 use super::front::{Front, Stage};
 use super::stations::{Stations, NONE};
-use super::{Buffer, Device, DeviceSpec, Keeps, Touch, Usage, View};
+use super::streams::Streams;
+use super::{Buffer, Device, DeviceSpec, Keeps, Touch, Usage, View, CLEAN, DIRTY};
 use crate::engine::Command;
 use crate::ftl::Ftl;
 use crate::SimError;
@@ -13,6 +14,21 @@ use crate::SimError;
 struct InService {
     command: Command,
     waits_for: u32,
+}
+
+/// Waiters from here on are numbers of [`Deferred`] pages.
+const DEFERRED: u32 = 1 << 31;
+
+/// Pages that are looked up ahead at once.
+const EXPECTED_MAX: usize = 32;
+
+/// A page that waits until its translation page was read.
+#[derive(Clone, Copy)]
+struct Deferred {
+    page: u32,
+    waiter: u32,
+    /// [`CLEAN`] for a read.
+    mark: u8,
 }
 
 /// An SSD with channels, dies and planes.
@@ -28,6 +44,10 @@ pub struct Parallel {
     now_ns: u64,
     usage: Usage,
     front: Option<Front>,
+    streams: Streams,
+    deferred: Vec<Deferred>,
+    deferred_free: Vec<u32>,
+    knows_pages: bool,
 }
 
 impl Parallel {
@@ -39,8 +59,12 @@ impl Parallel {
             dies_planes: spec.flash.planes_per_die,
             keeps: spec.buffer.keeps,
             buffer: Buffer::new(spec.buffer_pages(), ftl.logical_pages()),
+            streams: Streams::new(spec.streams, ftl.logical_pages()),
+            deferred: Vec::new(),
+            deferred_free: Vec::new(),
+            knows_pages: false,
             ftl,
-            stations: Stations::new(&spec.flash),
+            stations: Stations::new(spec),
             in_service: vec![InService::default(); spec.ftl.in_flight as usize],
             free: (0..spec.ftl.in_flight).rev().collect(),
             now_ns: 0,
@@ -54,33 +78,110 @@ impl Parallel {
         })
     }
 
+    /// The same, whose policy knows the type of each page where pages differ.
+    pub fn with_known_pages(mut self, knows_pages: bool) -> Self {
+        self.knows_pages = knows_pages && self.ftl.has_types();
+        self
+    }
+
     /// The translation layer, for inspection.
     pub fn ftl(&self) -> &Ftl {
         &self.ftl
     }
 
-    /// Programs a page, after what must be collected in its plane.
-    fn program(&mut self, page: u32, waiter: u32) {
-        let plane = self.ftl.plane_for(page, &self.stations.busy_until_ns);
-        let work = self.ftl.write(page, plane);
-        if work.erased > 0 {
-            self.stations
-                .collect(self.now_ns, plane, work.moved, work.erased);
+    /// Programs a page that was written as `mark` says.
+    #[inline]
+    fn program(&mut self, page: u32, waiter: u32, mark: u8) {
+        if self.ftl.has_map() && self.is_deferred(page, waiter, mark) {
+            return;
         }
-        self.stations.page(self.now_ns, plane, true, waiter);
+        self.program_mapped(page, waiter, mark);
+    }
+
+    /// Programs a page, after what must be collected in its plane.
+    #[inline]
+    fn program_mapped(&mut self, page: u32, waiter: u32, mark: u8) {
+        let plane = self.ftl.plane_for(page, &self.stations.busy_until_ns);
+        let work = self.ftl.write_stream(page, plane, u32::from(mark - DIRTY));
+        if work.erased > 0 {
+            self.stations.collect(self.now_ns, plane, &work);
+        }
+        let at = match self.ftl.has_types() {
+            true => self.ftl.page_of_block(page),
+            false => None,
+        };
+        self.stations.page(self.now_ns, plane, true, at, waiter);
+    }
+
+    #[inline]
+    fn read_mapped(&mut self, page: u32, waiter: u32) {
+        self.ftl.count_read();
+        let at = match self.ftl.has_types() {
+            true => self.ftl.page_of_block(page),
+            false => None,
+        };
+        let plane = self.ftl.plane_of(page);
+        self.stations.page(self.now_ns, plane, false, at, waiter);
+    }
+
+    /// Looks up where a page is; whether that takes a read of the flash first, after which the
+    /// page has its turn. A translation page that must be written for it is in the plane before;
+    /// nobody waits for its end.
+    #[cold]
+    fn is_deferred(&mut self, page: u32, waiter: u32, mark: u8) -> bool {
+        let look_up = self.ftl.look_up(page, mark != CLEAN);
+        if let Some(written) = look_up.write {
+            let (plane, work) = self.ftl.write_map(written);
+            if work.erased > 0 {
+                self.stations.collect(self.now_ns, plane, &work);
+            }
+            let at = self.ftl.page_of_block(written);
+            self.stations.page(self.now_ns, plane, true, at, NONE);
+        }
+        let Some(read) = look_up.read else {
+            return false;
+        };
+        let deferred = Deferred { page, waiter, mark };
+        let number = match self.deferred_free.pop() {
+            Some(number) => {
+                self.deferred[number as usize] = deferred;
+                number
+            }
+            None => {
+                self.deferred.push(deferred);
+                self.deferred.len() as u32 - 1
+            }
+        };
+        let at = self.ftl.page_of_block(read);
+        let plane = self.ftl.plane_of(read);
+        self.stations
+            .page(self.now_ns, plane, false, at, DEFERRED | number);
+        true
+    }
+
+    /// The translation page of a deferred page was read.
+    #[cold]
+    fn mapped(&mut self, number: u32) {
+        let Deferred { page, waiter, mark } = self.deferred[number as usize];
+        self.deferred_free.push(number);
+        if mark == CLEAN {
+            self.read_mapped(page, waiter);
+        } else {
+            self.program_mapped(page, waiter, mark);
+        }
     }
 
     /// Writes a page into the buffer; what has to leave is programmed first, and the writer pays.
-    fn write_page(&mut self, page: u32, waiter: u32) -> u32 {
+    fn write_page(&mut self, page: u32, waiter: u32, mark: u8) -> u32 {
         self.usage.write_pages += 1;
-        match self.buffer.touch(page, true) {
+        match self.buffer.touch(page, mark) {
             Touch::Hit => self.usage.write_hits += 1,
-            Touch::Miss(Some(left)) if left.dirty => {
-                self.program(left.page, waiter);
+            Touch::Miss(Some(left)) if left.mark != CLEAN => {
+                self.program(left.page, waiter, left.mark);
                 return 1;
             }
             Touch::Miss(_) if self.buffer.capacity() == 0 => {
-                self.program(page, waiter);
+                self.program(page, waiter, mark);
                 return 1;
             }
             Touch::Miss(_) => {}
@@ -92,21 +193,21 @@ impl Parallel {
         self.usage.read_pages += 1;
         let mut waits_for = 1;
         if self.keeps == Keeps::ReadWrite || self.buffer.contains(page) {
-            match self.buffer.touch(page, false) {
+            match self.buffer.touch(page, CLEAN) {
                 Touch::Hit => {
                     self.usage.read_hits += 1;
                     return 0;
                 }
-                Touch::Miss(Some(left)) if left.dirty => {
-                    self.program(left.page, waiter);
+                Touch::Miss(Some(left)) if left.mark != CLEAN => {
+                    self.program(left.page, waiter, left.mark);
                     waits_for = 2;
                 }
                 Touch::Miss(_) => {}
             }
         }
-        self.ftl.count_read();
-        let plane = self.ftl.plane_of(page);
-        self.stations.page(self.now_ns, plane, false, waiter);
+        if !(self.ftl.has_map() && self.is_deferred(page, waiter, CLEAN)) {
+            self.read_mapped(page, waiter);
+        }
         waits_for
     }
 
@@ -117,7 +218,8 @@ impl Parallel {
         let mut waits_for = 0;
         for page in command.first_page..command.end_page() {
             waits_for += if command.is_write {
-                self.write_page(page, slot)
+                let mark = DIRTY + self.streams.of(command, page, self.now_ns);
+                self.write_page(page, slot, mark)
             } else {
                 self.read_page(page, slot)
             };
@@ -179,6 +281,17 @@ impl Parallel {
         }
     }
 
+    /// Time of a page in the flash as the policy knows it: of the next page of stream 0, for a
+    /// write.
+    fn known_page_ns(&self, page: u32, is_write: bool) -> u64 {
+        let at = match self.knows_pages {
+            false => None,
+            true if is_write => Some(self.ftl.next_page_of_block(self.ftl.plane_of(page), 0)),
+            true => self.ftl.known_page_of_block(page),
+        };
+        self.stations.typed_page_ns(at, is_write)
+    }
+
     fn trim(&mut self, command: &Command) {
         for page in command.first_page..command.end_page() {
             self.buffer.remove(page);
@@ -190,7 +303,7 @@ impl Parallel {
 impl View for Parallel {
     #[inline]
     fn page_time_ns(&self, is_write: bool) -> f64 {
-        self.stations.page_ns(is_write) as f64
+        self.stations.page_ns(is_write)
     }
 
     #[inline]
@@ -203,11 +316,24 @@ impl View for Parallel {
         let wait = |page: u32| {
             let plane = self.ftl.plane_of(page);
             let until = self.stations.busy_until_ns[plane as usize];
-            until.saturating_sub(self.now_ns) + self.stations.page_ns(command.is_write)
+            until.saturating_sub(self.now_ns) + self.known_page_ns(page, command.is_write)
         };
         let missing =
             (command.first_page..command.end_page()).filter(|page| !self.buffer.contains(*page));
         missing.map(wait).max().unwrap_or(0) as f64
+    }
+
+    fn typed_time_ns(&self, command: &Command, missing_only: bool) -> Option<f64> {
+        if !self.knows_pages {
+            return None;
+        }
+        let pages = command.first_page..command.end_page();
+        let counts = |page: &u32| !missing_only || !self.buffer.contains(*page);
+        let times = pages.filter(counts);
+        let sum_ns: u64 = times
+            .map(|page| self.known_page_ns(page, command.is_write))
+            .sum();
+        Some(sum_ns as f64)
     }
 }
 
@@ -221,16 +347,23 @@ impl Device for Parallel {
     }
 
     #[inline]
-    fn expect(&self, page: u64) {
+    fn expect(&self, page: u64, is_write: bool) {
         self.buffer.expect(page);
-        self.ftl.expect(page);
+        // What a buffered write needs of the flash is what it pushes out.
+        if !is_write || self.buffer.capacity() == 0 {
+            self.ftl.expect(page);
+        }
     }
 
     fn expect_leaving(&self, requests: usize) {
-        self.buffer.leaving(requests, |page| {
-            self.buffer.expect(page);
-            self.ftl.expect(page);
+        // In stages, so that the memory is asked for all of them before the first has come.
+        let mut pages = [0; EXPECTED_MAX];
+        let mut count = 0;
+        self.buffer.leaving(requests.min(EXPECTED_MAX), |page| {
+            pages[count] = page as u32;
+            count += 1;
         });
+        self.ftl.expect_all(&mut pages[..count]);
     }
 
     fn is_ready(&self) -> bool {
@@ -285,8 +418,10 @@ impl Device for Parallel {
             return;
         };
         self.now_ns = now_ns;
-        if waiter != NONE {
+        if waiter < DEFERRED {
             self.served(waiter, done);
+        } else if waiter != NONE {
+            self.mapped(waiter & !DEFERRED);
         }
     }
 
@@ -303,6 +438,7 @@ impl Device for Parallel {
             busy_ns: self.stations.plane_busy_ns(self.dies_planes),
             channel_busy_ns: self.stations.channel_busy_ns(),
             ftl: Some(self.ftl.usage()),
+            suspensions: self.stations.suspensions(),
             ..self.usage.clone()
         }
     }

@@ -1,7 +1,7 @@
 //! The `serial` model: one command in service at a time, costing its missing pages times the time
 //! of a page. Hits and evictions cost nothing. This is what the numbers of the NCQ paper imply.
 
-use super::{Buffer, Device, DeviceSpec, Touch, Usage, View};
+use super::{Buffer, Device, DeviceSpec, Touch, Usage, View, CLEAN, DIRTY};
 use crate::engine::Command;
 
 /// One server with a page buffer.
@@ -40,7 +40,7 @@ impl Serial {
         self.buffer.touch_run(
             command.first_page,
             command.pages,
-            command.is_write,
+            if command.is_write { DIRTY } else { CLEAN },
             |touch| {
                 missed += u32::from(touch != Touch::Hit);
             },
@@ -88,7 +88,7 @@ impl Device for Serial {
     }
 
     #[inline]
-    fn expect(&self, page: u64) {
+    fn expect(&self, page: u64, _is_write: bool) {
         self.buffer.expect(page);
     }
 

@@ -1,9 +1,11 @@
 //! The planes and channels of the flash: each serves one operation at a time, first come first
 //! served. A read is in the plane, then on the channel; a program the other way round.
 
-use super::FlashSpec;
+use super::suspend::{Next, Suspension, Yields};
+use super::{DeviceSpec, PageTimes};
 use crate::divisor::Divisor;
 use crate::engine::EventQueue;
+use crate::ftl::GcWork;
 
 /// No operation, and no command that waits for one.
 pub(super) const NONE: u32 = u32::MAX;
@@ -15,6 +17,8 @@ pub(super) enum Kind {
     Program,
     /// Moving pages and erasing blocks, all inside the plane.
     Collect,
+    /// Erasing blocks alone: where operations can be suspended, collection is two of them.
+    Erase,
 }
 
 #[derive(Clone, Copy)]
@@ -44,17 +48,19 @@ pub(super) struct Stations {
     stations: Vec<Station>,
     planes: u32,
     planes_per_channel: Divisor,
-    read_ns: u64,
-    program_ns: u64,
+    times: PageTimes,
     erase_ns: u64,
     transfer_ns: u64,
     /// When each plane will have done what it was given, not counting waits for the channel.
     pub(super) busy_until_ns: Vec<u64>,
-    events: EventQueue<u32>,
+    /// Station, and the generation of its work where that can be suspended.
+    events: EventQueue<(u32, u32)>,
+    suspension: Option<Box<Suspension>>,
 }
 
 impl Stations {
-    pub(super) fn new(flash: &FlashSpec) -> Self {
+    pub(super) fn new(spec: &DeviceSpec) -> Self {
+        let flash = &spec.flash;
         let idle = Station {
             first: NONE,
             last: NONE,
@@ -67,48 +73,61 @@ impl Stations {
             stations: vec![idle; (planes + flash.channels) as usize],
             planes,
             planes_per_channel: Divisor::new(planes / flash.channels),
-            read_ns: flash.page_read.0,
-            program_ns: flash.page_write.0,
+            times: PageTimes::new(flash),
             erase_ns: flash.block_erase.0,
             transfer_ns: flash.page_transfer.0,
             busy_until_ns: vec![0; planes as usize],
             events: EventQueue::default(),
+            suspension: spec
+                .suspend
+                .is_on()
+                .then(|| Box::new(Suspension::new(spec.suspend, planes))),
         }
     }
 
-    /// Time in plane and channel that one page takes when nothing is in its way, in ns.
-    pub(super) fn page_ns(&self, is_write: bool) -> u64 {
-        self.transfer_ns
-            + if is_write {
-                self.program_ns
-            } else {
-                self.read_ns
-            }
+    /// Time in plane and channel that one page takes when nothing is in its way, in ns: the mean,
+    /// where pages are of several types.
+    pub(super) fn page_ns(&self, is_write: bool) -> f64 {
+        self.transfer_ns as f64 + self.times.mean_ns(is_write)
     }
 
-    /// Reads or programs a page in a plane; `waiter` is told when it is done.
+    /// The same of a page of a block.
+    pub(super) fn typed_page_ns(&self, page: Option<u32>, is_write: bool) -> u64 {
+        self.transfer_ns + self.times.page_ns(page, is_write)
+    }
+
+    /// Reads or programs a page in a plane, page `page` of its block; `waiter` is told when it is
+    /// done.
     #[inline]
-    pub(super) fn page(&mut self, now_ns: u64, plane: u32, is_write: bool, waiter: u32) {
-        let (kind, plane_ns) = if is_write {
-            (Kind::Program, self.program_ns)
-        } else {
-            (Kind::Read, self.read_ns)
-        };
+    pub(super) fn page(
+        &mut self,
+        now_ns: u64,
+        plane: u32,
+        is_write: bool,
+        page: Option<u32>,
+        waiter: u32,
+    ) {
+        let kind = if is_write { Kind::Program } else { Kind::Read };
+        let plane_ns = self.times.page_ns(page, is_write);
         self.give(now_ns, plane, kind, plane_ns, waiter);
     }
 
     /// Moves pages and erases blocks of a plane.
-    pub(super) fn collect(&mut self, now_ns: u64, plane: u32, moved: u32, erased: u32) {
-        let moving_ns = u64::from(moved) * (self.read_ns + self.program_ns);
-        let plane_ns = moving_ns + u64::from(erased) * self.erase_ns;
-        self.give(now_ns, plane, Kind::Collect, plane_ns, NONE);
+    pub(super) fn collect(&mut self, now_ns: u64, plane: u32, work: &GcWork) {
+        let erasing_ns = u64::from(work.erased) * self.erase_ns;
+        if self.suspension.is_none() {
+            let plane_ns = work.moving_ns + erasing_ns;
+            return self.give(now_ns, plane, Kind::Collect, plane_ns, NONE);
+        }
+        self.give(now_ns, plane, Kind::Collect, work.moving_ns, NONE);
+        self.give(now_ns, plane, Kind::Erase, erasing_ns, NONE);
     }
 
     #[inline]
     fn give(&mut self, now_ns: u64, plane: u32, kind: Kind, plane_ns: u64, waiter: u32) {
         let until = &mut self.busy_until_ns[plane as usize];
         *until = now_ns.max(*until) + plane_ns;
-        let is_second = self.transfer_ns == 0 || kind == Kind::Collect;
+        let is_second = self.transfer_ns == 0 || matches!(kind, Kind::Collect | Kind::Erase);
         let operation = Operation {
             kind,
             is_second,
@@ -134,6 +153,9 @@ impl Stations {
     #[inline]
     fn queue(&mut self, now_ns: u64, slot: u32, on_channel: bool) {
         let plane = self.operations[slot as usize].plane;
+        if self.suspension.is_some() && !on_channel {
+            return self.queue_at_plane(now_ns, slot);
+        }
         let station = if on_channel {
             self.planes + self.planes_per_channel.quotient(plane)
         } else {
@@ -159,7 +181,59 @@ impl Stations {
             self.operations[slot as usize].plane_ns
         };
         self.stations[station as usize].busy_ns += time_ns;
-        self.events.push(now_ns + time_ns, 0, station);
+        self.events.push(now_ns + time_ns, 0, (station, 0));
+    }
+
+    /// The same for a plane whose operations can be suspended.
+    #[cold]
+    fn queue_at_plane(&mut self, now_ns: u64, slot: u32) {
+        let Operation {
+            kind,
+            plane,
+            plane_ns,
+            ..
+        } = self.operations[slot as usize];
+        let yields = match kind {
+            Kind::Read => Yields::Never,
+            Kind::Program | Kind::Collect => Yields::Program,
+            Kind::Erase => Yields::Erase,
+        };
+        let Some(suspension) = &mut self.suspension else {
+            return;
+        };
+        let suspended = suspension.count;
+        let next = suspension.arrive(now_ns, plane, slot, plane_ns, yields);
+        if suspension.count > suspended {
+            self.busy_until_ns[plane as usize] += suspension.overhead_ns();
+            self.stations[plane as usize].busy_ns += suspension.overhead_ns();
+        }
+        self.begin(now_ns, plane, next);
+    }
+
+    fn begin(&mut self, now_ns: u64, plane: u32, next: Option<Next>) {
+        if let Some(next) = next {
+            let event = (plane, next.generation);
+            self.events.push(now_ns + next.time_ns, 0, event);
+        }
+    }
+
+    /// The event of a plane whose operations can be suspended; gives the operation that ended.
+    #[cold]
+    fn end_at_plane(&mut self, now_ns: u64, plane: u32, generation: u32) -> Option<u32> {
+        let suspension = self.suspension.as_mut()?;
+        let slot = suspension.ended(plane, generation)?;
+        let next = suspension.next(now_ns, plane);
+        self.begin(now_ns, plane, next);
+        if slot == NONE {
+            return None;
+        }
+        self.stations[plane as usize].busy_ns += self.operations[slot as usize].plane_ns;
+        Some(slot)
+    }
+
+    /// How often an operation was suspended; nothing where none can be.
+    pub(super) fn suspensions(&self) -> Option<u64> {
+        self.suspension.as_ref().map(|suspension| suspension.count)
     }
 
     #[inline]
@@ -171,13 +245,22 @@ impl Stations {
     /// its last stage.
     #[inline]
     pub(super) fn advance(&mut self) -> Option<(u64, u32)> {
-        let (now_ns, station) = self.events.pop()?;
-        let slot = self.stations[station as usize].first;
+        let (now_ns, (station, generation)) = self.events.pop()?;
+        let slot = if self.suspension.is_some() && station < self.planes {
+            match self.end_at_plane(now_ns, station, generation) {
+                Some(slot) => slot,
+                None => return Some((now_ns, NONE)),
+            }
+        } else {
+            let slot = self.stations[station as usize].first;
+            let next = self.operations[slot as usize].next;
+            self.stations[station as usize].first = next;
+            if next != NONE {
+                self.serve(now_ns, station, next);
+            }
+            slot
+        };
         let operation = self.operations[slot as usize];
-        self.stations[station as usize].first = operation.next;
-        if operation.next != NONE {
-            self.serve(now_ns, station, operation.next);
-        }
         if operation.is_second {
             self.free.push(slot);
             return Some((now_ns, operation.waiter));

@@ -3,15 +3,14 @@
 
 mod stepped;
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use schedlab_model::Nanos;
 
 pub use stepped::SteppedDevice;
 
-use super::{Command, Logged, Measures, Report, WarmUp, Window};
-use crate::device::Device;
+use super::{Command, HostQueues, Logged, Measures, Report, WarmUp, Window};
+use crate::device::{Device, DeviceSpec};
 use crate::policy::Policy;
 use crate::workload::{Incoming, Source};
 use crate::SimError;
@@ -45,11 +44,10 @@ pub struct Simulation<D> {
     policy: Box<dyn Policy>,
     uses_buffer: bool,
     is_volatile: bool,
+    is_stateless: bool,
     window: Window,
     window_depth: usize,
-    hosts: Vec<VecDeque<Command>>,
-    next_host: usize,
-    waiting_at_hosts: usize,
+    hosts: HostQueues,
     measures: Measures,
     done: Vec<Command>,
     /// Requests that were drawn together, and how many of them arrived.
@@ -76,12 +74,11 @@ impl<D: Device> Simulation<D> {
             device,
             uses_buffer: policy.uses_buffer(),
             is_volatile: policy.is_volatile(),
+            is_stateless: policy.is_stateless(),
             policy,
             window,
             window_depth: window_depth as usize,
-            hosts: (0..host_queues).map(|_| VecDeque::new()).collect(),
-            next_host: 0,
-            waiting_at_hosts: 0,
+            hosts: HostQueues::plain(host_queues),
             measures: Measures::new(log, WarmUp::default()),
             done: Vec::new(),
             ahead: Vec::with_capacity(BATCH),
@@ -95,6 +92,12 @@ impl<D: Device> Simulation<D> {
     /// The same, of which only what follows the warm-up is reported.
     pub fn after(mut self, warm_up: WarmUp) -> Self {
         self.measures = Measures::new(self.measures.keeps_log(), warm_up);
+        self
+    }
+
+    /// The same with the host queues of a device.
+    pub fn with_host_queues(mut self, spec: &DeviceSpec) -> Self {
+        self.hosts = HostQueues::of(spec);
         self
     }
 
@@ -123,6 +126,12 @@ impl<D: Device> Simulation<D> {
                 return Err(SimError::Stopped);
             }
             let event_ns = self.device.next_time_ns();
+            if let Some(at_ns) = next_ns {
+                if self.may_pass(at_ns, event_ns) {
+                    next_ns = self.pass_alone(source, at_ns)?;
+                    continue;
+                }
+            }
             let now_ns = match (next_ns, event_ns) {
                 (None, None) => break,
                 (Some(next_ns), None) => next_ns,
@@ -151,7 +160,40 @@ impl<D: Device> Simulation<D> {
             self.measures
                 .finish(self.device.usage(), self.device.page_bytes(), depth);
         report.trace = source.summary();
+        report.host_queues = self.hosts.uses();
         Ok((report, log, self.device))
+    }
+
+    /// Whether a request that arrives now finds nothing that waits and a device that can take it,
+    /// before anything else happens: it needs no window then.
+    #[inline]
+    fn may_pass(&self, at_ns: u64, event_ns: Option<u64>) -> bool {
+        self.is_stateless
+            && event_ns.is_none_or(|event_ns| event_ns > at_ns)
+            && self.window.is_empty()
+            && self.hosts.waiting() == 0
+            && self.device.is_ready()
+    }
+
+    /// Hands the next request to the device at once, unless another arrives at the same time;
+    /// gives when the next one arrives.
+    #[inline]
+    fn pass_alone(&mut self, source: &mut dyn Source, at_ns: u64) -> Result<Option<u64>, SimError> {
+        let incoming = self.ahead[self.ahead_arrived];
+        self.ahead_arrived += 1;
+        let mut command = self.accept(&incoming)?;
+        self.hosts.pass(&command);
+        let next_ns = self.next_arrival(source)?;
+        if next_ns == Some(at_ns) {
+            self.enter(command, at_ns)?;
+            return Ok(next_ns);
+        }
+        command.admitted_ns = at_ns;
+        command.dispatched_ns = at_ns;
+        command.missing = self.missing(&command);
+        self.device.start(at_ns, command, &mut self.done);
+        self.complete(at_ns);
+        Ok(next_ns)
     }
 
     /// When the next request of an open-loop source arrives, the first in `ahead` that did not.
@@ -169,8 +211,8 @@ impl<D: Device> Simulation<D> {
                 }
             }
             for incoming in &self.ahead {
-                self.device
-                    .expect(incoming.request.offset.0 / self.page_bytes);
+                let page = incoming.request.offset.0 / self.page_bytes;
+                self.device.expect(page, incoming.request.is_write);
             }
             self.device.expect_leaving(self.ahead.len());
         }
@@ -210,18 +252,35 @@ impl<D: Device> Simulation<D> {
 
     /// Checks a request and puts it into its host queue.
     fn arrive(&mut self, incoming: &Incoming) -> Result<(), SimError> {
-        let command = self.command(incoming)?;
+        let command = self.accept(incoming)?;
+        if self.hosts.waiting() == 0 && self.window.len() < self.window_depth {
+            self.hosts.pass(&command);
+            return self.enter(command, command.arrival_ns);
+        }
+        self.hosts.push(command);
+        Ok(())
+    }
+
+    /// Checks a request that arrives.
+    #[inline]
+    fn accept(&mut self, incoming: &Incoming) -> Result<Command, SimError> {
+        let mut command = self.command(incoming)?;
+        let pages = self.device.pages();
+        command.queue = self.hosts.queue_of(incoming, command.first_page, pages);
         self.measures.arrived(command.arrival_ns);
         self.arrived += 1;
         self.last_arrival_ns = command.arrival_ns;
-        if self.waiting_at_hosts == 0 && self.window.len() < self.window_depth {
-            return self.enter(command, command.arrival_ns);
+        Ok(command)
+    }
+
+    /// Pages of a command that are not in the buffer, as far as the policy looks at them.
+    #[inline]
+    fn missing(&self, command: &Command) -> u32 {
+        if self.uses_buffer {
+            self.device.missing(command.first_page, command.pages)
+        } else {
+            command.pages
         }
-        let share = u64::from(self.device.pages()).div_ceil(self.hosts.len() as u64);
-        let host = u64::from(command.first_page) / share;
-        self.hosts[host as usize].push_back(command);
-        self.waiting_at_hosts += 1;
-        Ok(())
     }
 
     /// The command of a request, or what is wrong with the request.
@@ -256,6 +315,7 @@ impl<D: Device> Simulation<D> {
             pages: (end - first) as u32,
             is_write: request.is_write,
             is_trim: incoming.trim,
+            volume: incoming.volume as u8,
             ..Command::default()
         })
     }
@@ -263,11 +323,7 @@ impl<D: Device> Simulation<D> {
     /// Lets a command into the window.
     fn enter(&mut self, mut command: Command, now_ns: u64) -> Result<(), SimError> {
         command.admitted_ns = now_ns;
-        command.missing = if self.uses_buffer {
-            self.device.missing(command.first_page, command.pages)
-        } else {
-            command.pages
-        };
+        command.missing = self.missing(&command);
         let compares = self.window.compares_on_entry();
         if compares && self.policy.estimates_together() && !command.is_trim {
             let estimates = self
@@ -280,15 +336,13 @@ impl<D: Device> Simulation<D> {
         Ok(())
     }
 
-    /// Fills the window from the host queues, one command of each in turn.
+    /// Fills the window from the host queues.
     fn admit(&mut self, now_ns: u64) -> Result<(), SimError> {
-        while self.waiting_at_hosts > 0 && self.window.len() < self.window_depth {
-            let host = self.next_host;
-            self.next_host = (host + 1) % self.hosts.len();
-            if let Some(command) = self.hosts[host].pop_front() {
-                self.waiting_at_hosts -= 1;
-                self.enter(command, now_ns)?;
-            }
+        while self.window.len() < self.window_depth {
+            let Some(command) = self.hosts.pop() else {
+                break;
+            };
+            self.enter(command, now_ns)?;
         }
         Ok(())
     }
@@ -323,6 +377,7 @@ impl<D: Device> Simulation<D> {
                 self.measures.begin(now_ns, self.device.usage());
             }
             self.measures.completed(now_ns, &command);
+            self.hosts.completed(&command, now_ns);
             if let Some(completions) = &mut self.completions {
                 completions.push((command.index, now_ns));
             }

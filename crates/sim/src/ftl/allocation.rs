@@ -9,12 +9,16 @@ pub(super) struct Allocation {
     /// Plane by logical page modulo the number of planes.
     table: Vec<u32>,
     planes: Divisor,
+    /// Logical pages of each plane.
+    pages_each: u32,
+    /// The least page of each plane; the others follow at steps of the planes.
+    first_pages: Vec<u32>,
     dynamic: bool,
     next: usize,
 }
 
 impl Allocation {
-    pub(super) fn new(spec: &DeviceSpec) -> Result<Self, SimError> {
+    pub(super) fn new(spec: &DeviceSpec, logical: u32) -> Result<Self, SimError> {
         let flash = &spec.flash;
         let dynamic = spec.ftl.allocation == "dynamic";
         let order = if dynamic {
@@ -49,9 +53,16 @@ impl Allocation {
             let way = at[0] * flash.packages_per_channel + at[1];
             (way * flash.dies_per_package + at[2]) * flash.planes_per_die + at[3]
         };
+        let table: Vec<u32> = (0..flash.planes()).map(plane).collect();
+        let mut first_pages = vec![0; table.len()];
+        for (page, plane) in table.iter().enumerate() {
+            first_pages[*plane as usize] = page as u32;
+        }
         Ok(Allocation {
-            table: (0..flash.planes()).map(plane).collect(),
+            table,
             planes: Divisor::new(flash.planes()),
+            pages_each: logical / flash.planes(),
+            first_pages,
             dynamic,
             next: 0,
         })
@@ -67,13 +78,26 @@ impl Allocation {
         self.table[self.planes.remainder(page) as usize]
     }
 
-    /// The least page of each plane by its number; the others follow at steps of the planes.
-    pub(super) fn first_pages(&self) -> Vec<u32> {
-        let mut first = vec![0; self.table.len()];
-        for (page, plane) in self.table.iter().enumerate() {
-            first[*plane as usize] = page as u32;
+    /// Place of a page among those of all planes, plane by plane.
+    #[inline]
+    pub(super) fn slot(&self, page: u32) -> u32 {
+        let number = self.planes.quotient(page);
+        let plane = self.table[(page - number * self.table.len() as u32) as usize];
+        plane * self.pages_each + number
+    }
+
+    /// The page of a slot; beyond the pages of the host the slot itself.
+    pub(super) fn page_of_slot(&self, slot: u32) -> u32 {
+        let plane = slot / self.pages_each;
+        match self.first_pages.get(plane as usize) {
+            Some(first) => first + slot % self.pages_each * self.table.len() as u32,
+            None => slot,
         }
-        first
+    }
+
+    /// Slot of the first page of a plane.
+    pub(super) fn first_slot(&self, plane: u32) -> u32 {
+        plane * self.pages_each
     }
 
     /// The plane that is free first among those with room; equals in turn.

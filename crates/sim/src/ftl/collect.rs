@@ -89,22 +89,33 @@ impl Buckets {
 /// For each plane and number of valid pages, a doubly linked list of full blocks.
 pub(super) struct Lists {
     heads: Vec<u32>,
-    newer: Vec<u32>,
-    older: Vec<u32>,
-    linked: Vec<bool>,
+    blocks: Vec<Links>,
     least: Vec<u32>,
     width: u32,
 }
+
+/// Neighbours of a block in its list, side by side: both are looked up at each lost page.
+#[derive(Clone, Copy)]
+struct Links {
+    /// [`UNLINKED`] for a block that is in no list.
+    newer: u32,
+    older: u32,
+}
+
+/// In place of a newer neighbour.
+const UNLINKED: u32 = NONE - 1;
 
 impl Lists {
     fn new(flash: &FlashSpec) -> Self {
         let width = flash.pages_per_block + 1;
         let blocks = (flash.planes() * flash.blocks_per_plane) as usize;
+        let unlinked = Links {
+            newer: UNLINKED,
+            older: NONE,
+        };
         Lists {
             heads: vec![NONE; (flash.planes() * width) as usize],
-            newer: vec![0; blocks],
-            older: vec![0; blocks],
-            linked: vec![false; blocks],
+            blocks: vec![unlinked; blocks],
             least: vec![width; flash.planes() as usize],
             width,
         }
@@ -112,34 +123,34 @@ impl Lists {
 
     #[inline]
     fn is_linked(&self, block: u32) -> bool {
-        self.linked[block as usize]
+        self.blocks[block as usize].newer != UNLINKED
     }
 
     #[inline]
     fn link(&mut self, block: u32, plane: u32, valid: u32) {
+        debug_assert!(!self.is_linked(block), "block {block} is in two lists");
         let head = &mut self.heads[(plane * self.width + valid) as usize];
         let older = std::mem::replace(head, block);
-        self.newer[block as usize] = NONE;
-        self.older[block as usize] = older;
+        self.blocks[block as usize] = Links { newer: NONE, older };
         if older != NONE {
-            self.newer[older as usize] = block;
+            self.blocks[older as usize].newer = block;
         }
-        self.linked[block as usize] = true;
         let least = &mut self.least[plane as usize];
         *least = (*least).min(valid);
     }
 
     #[inline]
     fn unlink(&mut self, block: u32, plane: u32, valid: u32) {
-        let (newer, older) = (self.newer[block as usize], self.older[block as usize]);
+        let Links { newer, older } = self.blocks[block as usize];
+        debug_assert!(newer != UNLINKED, "block {block} is in no list");
         match newer {
             NONE => self.heads[(plane * self.width + valid) as usize] = older,
-            newer => self.older[newer as usize] = older,
+            newer => self.blocks[newer as usize].older = older,
         }
         if older != NONE {
-            self.newer[older as usize] = newer;
+            self.blocks[older as usize].newer = newer;
         }
-        self.linked[block as usize] = false;
+        self.blocks[block as usize].newer = UNLINKED;
     }
 
     fn take_least(&mut self, plane: u32) -> Option<u32> {

@@ -2,19 +2,23 @@
 //! becomes of the places it left.
 //!
 //! Two flat tables, eight bytes a page together, hold the mapping and its inverse. Each plane has
-//! one block that takes the host's writes and one that takes what garbage collection moves.
+//! one block for each stream of the host's writes, one that takes what garbage collection moves,
+//! and one for translation pages where the mapping is cached only in part.
 
 mod allocation;
 mod collect;
+mod map;
 mod precondition;
 
 use std::hint::black_box;
 
 use allocation::Allocation;
 use collect::Buckets;
+use map::MapCache;
+pub use map::{LookUp, MapUsage};
 use precondition::Formula;
 
-use crate::device::{DeviceSpec, Precondition};
+use crate::device::{DeviceSpec, PageTimes, Precondition};
 use crate::divisor::Divisor;
 use crate::SimError;
 
@@ -42,6 +46,9 @@ pub struct FtlUsage {
     pub wear_mean: f64,
     /// Most erasures of any block.
     pub wear_max: u32,
+    /// What a mapping that is cached in part costs.
+    #[serde(flatten)]
+    pub map: Option<MapUsage>,
 }
 
 impl FtlUsage {
@@ -53,6 +60,9 @@ impl FtlUsage {
         self.flash_reads -= before.flash_reads;
         self.trimmed_pages -= before.trimmed_pages;
         self.write_amplification = amplification(self.host_programs, self.gc_moved_pages);
+        if let (Some(now), Some(before)) = (&mut self.map, &before.map) {
+            now.subtract(before);
+        }
     }
 }
 
@@ -70,6 +80,8 @@ pub struct GcWork {
     pub moved: u32,
     /// Blocks erased.
     pub erased: u32,
+    /// Time for reading and programming the pages that are moved, ns.
+    pub moving_ns: u64,
 }
 
 /// A block that is being filled.
@@ -79,9 +91,16 @@ struct Frontier {
     next: u32,
 }
 
+/// How a page is written: which frontier of its plane takes it.
+#[derive(Clone, Copy)]
+enum Into {
+    /// The one of a stream of the host.
+    Stream(u32),
+    /// The one of translation pages.
+    Map,
+}
+
 struct Plane {
-    host: Frontier,
-    moved: Frontier,
     /// Blocks from here on were never used.
     fresh: u32,
     /// Erased blocks.
@@ -93,13 +112,22 @@ struct Plane {
 
 /// The translation layer of one device.
 pub struct Ftl {
-    /// Physical page + 1 of each logical page; 0: never written. Zeroed lazily by the system.
+    /// Physical page + 1 by the slot of a logical page; 0: never written. Zeroed lazily by the
+    /// system. The pages of a plane are neighbours, so that collection stays in a small part.
     l2p: Vec<u32>,
-    /// Logical page + 1 of each physical page; 0: free or no longer valid.
+    /// Slot + 1 of each physical page; 0: free or no longer valid.
     p2l: Vec<u32>,
     valid: Vec<u32>,
     wear: Vec<u32>,
     planes: Vec<Plane>,
+    /// Of each plane those of the streams, that of moved pages, and that of translation pages.
+    frontiers: Vec<Frontier>,
+    streams: u32,
+    frontiers_per_plane: u32,
+    /// Pages that the host can address; translation pages follow in `l2p`.
+    logical: u32,
+    map: Option<MapCache>,
+    times: PageTimes,
     buckets: Buckets,
     allocation: Allocation,
     pages_per_block: u32,
@@ -117,27 +145,34 @@ impl Ftl {
     pub fn new(spec: &DeviceSpec, seed: u64) -> Result<Self, SimError> {
         let flash = &spec.flash;
         let logical = logical_pages(spec)?;
+        let map = MapCache::new(spec, logical);
+        let map_pages = map.as_ref().map_or(0, MapCache::pages);
+        let frontiers_per_plane = spec.streams.number + 1 + u32::from(map.is_some());
         let blocks = flash.planes() * flash.blocks_per_plane;
         let empty = Frontier {
             block: NONE,
             next: flash.pages_per_block,
         };
         let plane = || Plane {
-            host: empty,
-            moved: empty,
             fresh: 0,
             erased: Vec::new(),
             valid_pages: 0,
             is_unfilled: false,
         };
         let mut ftl = Ftl {
-            l2p: vec![0; logical as usize],
+            l2p: vec![0; (logical + map_pages) as usize],
             p2l: vec![0; flash.pages() as usize],
             valid: vec![0; blocks as usize],
             wear: vec![0; blocks as usize],
             planes: (0..flash.planes()).map(|_| plane()).collect(),
+            frontiers: vec![empty; (flash.planes() * frontiers_per_plane) as usize],
+            streams: spec.streams.number,
+            frontiers_per_plane,
+            logical,
+            map,
+            times: PageTimes::new(flash),
             buckets: Buckets::new(spec.ftl.collect, flash),
-            allocation: Allocation::new(spec)?,
+            allocation: Allocation::new(spec, logical)?,
             pages_per_block: flash.pages_per_block,
             blocks_per_plane: flash.blocks_per_plane,
             block_of: Divisor::new(flash.pages_per_block),
@@ -152,28 +187,54 @@ impl Ftl {
             Precondition::Formula => ftl.fill_by_formula(seed),
             Precondition::Write => ftl.fill_by_writing(seed),
         }
+        if spec.ftl.precondition != Precondition::None {
+            ftl.fill_map();
+        }
         ftl.usage = FtlUsage::default();
         Ok(ftl)
     }
 
     /// Pages that the host can address.
     pub fn logical_pages(&self) -> u32 {
-        self.l2p.len() as u32
+        self.logical
+    }
+
+    /// Where the entry of a logical page is.
+    #[inline]
+    fn slot(&self, page: u32) -> usize {
+        if page < self.logical {
+            self.allocation.slot(page) as usize
+        } else {
+            page as usize
+        }
     }
 
     /// Fetches a page's entries ahead of their use: large tables are not in the cache.
     #[inline]
     pub fn expect(&self, page: u64) {
-        let physical = self.l2p.get(page as usize).copied().unwrap_or(0);
-        let physical = physical.saturating_sub(1);
+        if page >= u64::from(self.logical) {
+            return;
+        }
+        let physical = self.l2p[self.slot(page as u32)].saturating_sub(1);
         black_box(self.p2l[physical as usize]);
         black_box(self.valid[self.block_of.quotient(physical) as usize]);
+    }
+
+    /// The same for pages of the device; what is in the list is used up.
+    pub fn expect_all(&self, pages: &mut [u32]) {
+        for page in &mut *pages {
+            *page = self.l2p[self.slot(*page)].saturating_sub(1);
+        }
+        for physical in pages {
+            black_box(self.p2l[*physical as usize]);
+            black_box(self.valid[self.block_of.quotient(*physical) as usize]);
+        }
     }
 
     /// The plane that holds a logical page, or would be asked for it.
     #[inline]
     pub fn plane_of(&self, page: u32) -> u32 {
-        match self.l2p[page as usize] {
+        match self.l2p[self.slot(page)] {
             0 => self.allocation.fixed(page),
             physical => self
                 .plane_of_block
@@ -188,7 +249,7 @@ impl Ftl {
         if !self.allocation.is_dynamic() {
             return self.allocation.fixed(page);
         }
-        let room = (self.blocks_per_plane - self.high - 2) * self.pages_per_block;
+        let room = self.data_blocks_per_plane() * self.pages_per_block;
         let planes = &self.planes;
         self.allocation
             .least_busy(busy_until_ns, |plane| planes[plane].valid_pages < room)
@@ -203,13 +264,52 @@ impl Ftl {
     /// Writes a logical page into `plane` and gives what must be collected there first.
     #[inline]
     pub fn write(&mut self, page: u32, plane: u32) -> GcWork {
+        self.write_stream(page, plane, 0)
+    }
+
+    /// The same for a page of a stream.
+    #[inline]
+    pub fn write_stream(&mut self, page: u32, plane: u32, stream: u32) -> GcWork {
         if self.planes[plane as usize].is_unfilled {
             self.fill_plane(plane);
         }
         self.invalidate(page);
-        self.append(page, plane);
+        self.append(page, plane, Into::Stream(stream));
         self.usage.host_programs += 1;
         self.collect(plane)
+    }
+
+    /// Number of a page that holds data within its block; reading one sets its plane up.
+    pub fn page_of_block(&mut self, page: u32) -> Option<u32> {
+        if self.l2p[self.slot(page)] == 0 {
+            let own = self.allocation.fixed(page);
+            if self.planes[own as usize].is_unfilled {
+                self.fill_plane(own);
+            }
+        }
+        self.known_page_of_block(page)
+    }
+
+    /// The same as far as planes are set up.
+    pub fn known_page_of_block(&self, page: u32) -> Option<u32> {
+        let physical = self.l2p[self.slot(page)].checked_sub(1)?;
+        Some(physical - self.block_of.quotient(physical) * self.pages_per_block)
+    }
+
+    /// Number of the page within its block that a stream's next write into a plane takes.
+    pub fn next_page_of_block(&self, plane: u32, stream: u32) -> u32 {
+        let next = self.frontiers[(plane * self.frontiers_per_plane + stream) as usize].next;
+        if next < self.pages_per_block {
+            next
+        } else {
+            0
+        }
+    }
+
+    /// Whether pages of a block differ in time.
+    #[inline]
+    pub fn has_types(&self) -> bool {
+        self.times.has_types()
     }
 
     /// Discards a logical page; whether it held data.
@@ -218,9 +318,10 @@ impl Ftl {
         if self.planes[own as usize].is_unfilled {
             self.fill_plane(own);
         }
-        let held = self.l2p[page as usize] != 0;
+        let slot = self.slot(page);
+        let held = self.l2p[slot] != 0;
         self.invalidate(page);
-        self.l2p[page as usize] = 0;
+        self.l2p[slot] = 0;
         self.usage.trimmed_pages += u64::from(held);
         held
     }
@@ -232,40 +333,66 @@ impl Ftl {
         if self.free_blocks(plane) >= self.low {
             return work;
         }
+        // A wrong count of free blocks would go on for ever: one pass over the blocks frees at
+        // least one page, unless none is left to free.
+        let victims_max = self
+            .blocks_per_plane
+            .saturating_mul(self.pages_per_block + 1);
         while self.free_blocks(plane) < self.high {
             let Some(victim) = self.buckets.victim(plane, &self.valid) else {
                 break;
             };
-            work.moved += self.evacuate(victim, plane);
+            let moved = self.evacuate(victim, plane, &mut work);
+            match &mut self.map {
+                Some(map) if map.is_own(victim) => map.usage.map_moved_pages += u64::from(moved),
+                _ => self.usage.gc_moved_pages += u64::from(moved),
+            }
+            work.moved += moved;
             work.erased += 1;
+            assert!(
+                work.erased <= victims_max,
+                "collection in plane {plane} frees nothing"
+            );
+        }
+        if !self.times.has_types() {
+            let page_ns = self.times.page_ns(None, false) + self.times.page_ns(None, true);
+            work.moving_ns = u64::from(work.moved) * page_ns;
         }
         self.usage.gc_collections += u64::from(work.erased);
-        self.usage.gc_moved_pages += u64::from(work.moved);
         work
     }
 
     /// Moves the valid pages of a block elsewhere in its plane and erases it.
-    fn evacuate(&mut self, victim: u32, plane: u32) -> u32 {
+    fn evacuate(&mut self, victim: u32, plane: u32, work: &mut GcWork) -> u32 {
         let first = victim * self.pages_per_block;
         let moved = self.valid[victim as usize];
+        let is_map = self.map.as_ref().is_some_and(|map| map.is_own(victim));
+        let at = plane * self.frontiers_per_plane + self.streams + u32::from(is_map);
         let mut left = moved;
         let mut from = first;
         while left > 0 {
-            let mut frontier = self.open(self.planes[plane as usize].moved, plane);
+            let mut frontier = self.open(self.frontiers[at as usize], plane, is_map);
             let before = frontier.next;
             while left > 0 && frontier.next < self.pages_per_block {
-                let logical = std::mem::take(&mut self.p2l[from as usize]);
+                let slot = std::mem::take(&mut self.p2l[from as usize]);
                 from += 1;
-                if logical != 0 {
+                if slot != 0 {
                     let physical = frontier.block * self.pages_per_block + frontier.next;
+                    if self.times.has_types() {
+                        work.moving_ns += self.times.page_ns(Some(from - 1 - first), false)
+                            + self.times.page_ns(Some(frontier.next), true);
+                    }
                     frontier.next += 1;
-                    self.l2p[logical as usize - 1] = physical + 1;
-                    self.p2l[physical as usize] = logical;
+                    self.l2p[slot as usize - 1] = physical + 1;
+                    self.p2l[physical as usize] = slot;
                     left -= 1;
+                    if let Some(map) = &mut self.map {
+                        map.moved(self.allocation.page_of_slot(slot - 1));
+                    }
                 }
             }
             self.valid[frontier.block as usize] += frontier.next - before;
-            self.planes[plane as usize].moved = frontier;
+            self.frontiers[at as usize] = frontier;
         }
         self.valid[victim as usize] = 0;
         self.wear[victim as usize] += 1;
@@ -282,7 +409,7 @@ impl Ftl {
 
     /// A frontier with room: the one given, or a free block once it is full.
     #[inline]
-    fn open(&mut self, frontier: Frontier, plane: u32) -> Frontier {
+    fn open(&mut self, frontier: Frontier, plane: u32, is_map: bool) -> Frontier {
         if frontier.next < self.pages_per_block {
             return frontier;
         }
@@ -291,36 +418,47 @@ impl Ftl {
             self.buckets.add(frontier.block, plane, valid);
         }
         let first_block = plane * self.blocks_per_plane;
-        Frontier {
-            block: self.planes[plane as usize].take_free(first_block),
-            next: 0,
+        let block = self.planes[plane as usize].take_free(first_block);
+        debug_assert!(
+            block < first_block + self.blocks_per_plane,
+            "plane {plane} is full"
+        );
+        if let Some(map) = &mut self.map {
+            map.own(block, is_map);
         }
+        Frontier { block, next: 0 }
     }
 
-    /// Puts a page of the host at the end of the plane's frontier.
+    /// Puts a page at the end of a frontier of the plane.
     #[inline]
-    fn append(&mut self, page: u32, plane: u32) {
-        let mut frontier = self.open(self.planes[plane as usize].host, plane);
+    fn append(&mut self, page: u32, plane: u32, into: Into) {
+        let (number, is_map) = match into {
+            Into::Stream(stream) => (stream, false),
+            Into::Map => (self.streams + 1, true),
+        };
+        let at = (plane * self.frontiers_per_plane + number) as usize;
+        let mut frontier = self.open(self.frontiers[at], plane, is_map);
         let physical = frontier.block * self.pages_per_block + frontier.next;
         frontier.next += 1;
-        let at = &mut self.planes[plane as usize];
-        at.host = frontier;
-        at.valid_pages += 1;
+        self.frontiers[at] = frontier;
+        self.planes[plane as usize].valid_pages += 1;
         self.valid[frontier.block as usize] += 1;
-        self.l2p[page as usize] = physical + 1;
-        self.p2l[physical as usize] = page + 1;
+        let slot = self.slot(page);
+        self.l2p[slot] = physical + 1;
+        self.p2l[physical as usize] = slot as u32 + 1;
     }
 
     #[inline]
     fn invalidate(&mut self, page: u32) {
-        let mut physical = self.l2p[page as usize];
+        let slot = self.slot(page);
+        let mut physical = self.l2p[slot];
         if physical == 0 {
             let own = self.allocation.fixed(page);
             if !self.planes[own as usize].is_unfilled {
                 return;
             }
             self.fill_plane(own);
-            physical = self.l2p[page as usize];
+            physical = self.l2p[slot];
         }
         let physical = physical - 1;
         self.p2l[physical as usize] = 0;
@@ -340,18 +478,19 @@ impl Ftl {
         usage.wear_max = self.wear.iter().copied().max().unwrap_or(0);
         let erasures: u64 = self.wear.iter().map(|wear| u64::from(*wear)).sum();
         usage.wear_mean = erasures as f64 / self.wear.len() as f64;
+        usage.map = self.map.as_ref().map(|map| map.usage);
         usage
     }
 
     /// Checks every invariant of the tables; for tests. Gives the number of valid pages.
     pub fn audit(&self) -> Result<u64, String> {
         let mut mapped = 0;
-        for (page, physical) in self.l2p.iter().enumerate() {
+        for (slot, physical) in self.l2p.iter().enumerate() {
             if *physical != 0 {
                 mapped += 1;
                 let back = self.p2l[*physical as usize - 1];
-                if back as usize != page + 1 {
-                    return Err(format!("page {page} lies at {physical}, which says {back}"));
+                if back as usize != slot + 1 {
+                    return Err(format!("slot {slot} is at {physical}, which says {back}"));
                 }
             }
         }
@@ -364,13 +503,24 @@ impl Ftl {
             .sum();
         // Planes that were not written to yet hold their share without tables.
         let unfilled = self.planes.iter().filter(|plane| plane.is_unfilled);
-        let pending: u64 = unfilled.map(|plane| u64::from(plane.valid_pages)).sum();
+        let pages_each = u64::from(self.logical / self.planes.len() as u32);
+        let pending = unfilled.count() as u64 * pages_each;
         if held != mapped || by_block != mapped || by_plane != mapped + pending {
             return Err(format!(
                 "{mapped} mapped, {held} held, {by_block} by block, {by_plane} by plane"
             ));
         }
-        Ok(mapped + pending)
+        let map_pages = self.l2p[self.logical as usize..].iter();
+        let map_pages = map_pages.filter(|physical| **physical != 0).count() as u64;
+        Ok(mapped + pending - map_pages)
+    }
+
+    /// Blocks of a plane that data can fill: the others stay free or are frontiers.
+    fn data_blocks_per_plane(&self) -> u32 {
+        let planes = self.planes.len() as u32;
+        let map_pages = (self.l2p.len() as u32 - self.logical).div_ceil(planes);
+        let map_blocks = map_pages.div_ceil(self.pages_per_block);
+        self.blocks_per_plane - self.high - self.frontiers_per_plane - map_blocks
     }
 }
 
@@ -418,17 +568,23 @@ pub(crate) fn logical_pages(spec: &DeviceSpec) -> Result<u32, SimError> {
             "1 to 65536",
         ));
     }
-    let reserved = u64::from(ftl.free_blocks_high) + 2;
+    let planes = u64::from(flash.planes());
+    let logical = (flash.pages() as f64 / (1.0 + share)) as u64 / planes * planes;
+    let map_pages = map::translation_pages(spec, logical).div_ceil(planes);
+    let frontiers = u64::from(spec.streams.number) + 1 + u64::from(map_pages > 0);
+    let map_blocks = map_pages.div_ceil(u64::from(flash.pages_per_block));
+    let reserved = u64::from(ftl.free_blocks_high) + frontiers + map_blocks;
     if u64::from(flash.blocks_per_plane) <= reserved {
-        let expected = format!("more than free_blocks_high + 2, {reserved}");
+        let expected = format!(
+            "more than free_blocks_high + {}, {reserved}",
+            frontiers + map_blocks
+        );
         return Err(SimError::range(
             "flash.blocks_per_plane",
             flash.blocks_per_plane,
             expected,
         ));
     }
-    let planes = u64::from(flash.planes());
-    let logical = (flash.pages() as f64 / (1.0 + share)) as u64 / planes * planes;
     let room = (u64::from(flash.blocks_per_plane) - reserved) * u64::from(flash.pages_per_block);
     if logical / planes > room || logical == 0 {
         let least = flash.pages() as f64 / (room * planes) as f64 - 1.0;

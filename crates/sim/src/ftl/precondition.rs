@@ -30,8 +30,7 @@ impl Ftl {
     pub(super) fn fill_by_formula(&mut self, seed: u64) {
         // Every plane holds equally many.
         let pages = self.logical_pages() / self.planes.len() as u32;
-        // Two blocks stay for the frontiers.
-        let blocks = self.blocks_per_plane - self.high - 2;
+        let blocks = self.data_blocks_per_plane();
         for plane in &mut self.planes {
             plane.is_unfilled = true;
             plane.valid_pages = pages;
@@ -40,7 +39,6 @@ impl Ftl {
             seed,
             pages,
             counts: valid_by_age(blocks, self.pages_per_block, pages),
-            first_pages: self.allocation.first_pages(),
         });
     }
 
@@ -51,10 +49,9 @@ impl Ftl {
         let Some(formula) = self.pending.take() else {
             return;
         };
-        let planes = self.planes.len() as u32;
         let stream = STREAM + (u64::from(plane + 1) << 8);
         let order = Rng::new(formula.seed, stream).permutation(formula.pages);
-        let first_page = formula.first_pages[plane as usize];
+        let first_slot = self.allocation.first_slot(plane);
         let first_block = plane * self.blocks_per_plane;
         let mut pages = order.into_iter();
         for valid in formula.counts.iter().rev() {
@@ -62,9 +59,9 @@ impl Ftl {
             let first = block * self.pages_per_block;
             let held = pages.by_ref().take(*valid as usize);
             for (physical, number) in (first..).zip(held) {
-                let page = first_page + number * planes;
-                self.l2p[page as usize] = physical + 1;
-                self.p2l[physical as usize] = page + 1;
+                let slot = first_slot + number;
+                self.l2p[slot as usize] = physical + 1;
+                self.p2l[physical as usize] = slot + 1;
             }
             // The rest of its pages was overwritten long ago.
             self.valid[block as usize] = *valid;
@@ -79,7 +76,6 @@ pub(super) struct Formula {
     seed: u64,
     pages: u32,
     counts: Vec<u32>,
-    first_pages: Vec<u32>,
 }
 
 /// Valid pages of blocks from the newest to the oldest, `total` together.

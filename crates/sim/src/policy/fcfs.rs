@@ -14,4 +14,8 @@ impl Policy for Fcfs {
     fn choose(&mut self, _window: &Window, _now_ns: u64) -> usize {
         0
     }
+
+    fn is_stateless(&self) -> bool {
+        true
+    }
 }

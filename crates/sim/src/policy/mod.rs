@@ -35,6 +35,11 @@ pub trait Policy: Send {
         false
     }
 
+    /// Whether a command that is alone in the window can be dispatched without being asked about.
+    fn is_stateless(&self) -> bool {
+        false
+    }
+
     /// Position in the window of the command to dispatch; the window is never empty.
     fn choose(&mut self, window: &Window, _now_ns: u64) -> usize {
         window.least()
@@ -85,6 +90,9 @@ pub struct PolicySpec {
     pub write_limit: Nanos,
     /// Writes are bundled only where at least so many wait for one range (STB).
     pub bundle_min: u32,
+    /// Whether estimates use the times of the very pages where `flash.read` and `flash.program`
+    /// have several, and not their means (TS, TSB, SITF).
+    pub knows_pages: bool,
 }
 
 impl Default for PolicySpec {
@@ -97,6 +105,7 @@ impl Default for PolicySpec {
             read_limit: Nanos(50_000_000),
             write_limit: Nanos(500_000_000),
             bundle_min: 2,
+            knows_pages: false,
         }
     }
 }

@@ -10,4 +10,8 @@ impl Policy for S {
     fn estimate(&self, command: &Command, _view: &dyn View) -> f64 {
         f64::from(command.pages)
     }
+
+    fn is_stateless(&self) -> bool {
+        true
+    }
 }

@@ -14,4 +14,8 @@ impl Policy for Sb {
     fn uses_buffer(&self) -> bool {
         true
     }
+
+    fn is_stateless(&self) -> bool {
+        true
+    }
 }

@@ -15,4 +15,8 @@ impl Policy for Sitf {
     fn is_volatile(&self) -> bool {
         true
     }
+
+    fn is_stateless(&self) -> bool {
+        true
+    }
 }

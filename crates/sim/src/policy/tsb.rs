@@ -8,10 +8,15 @@ pub(super) struct Tsb;
 
 impl Policy for Tsb {
     fn estimate(&self, command: &Command, view: &dyn View) -> f64 {
-        f64::from(command.missing) * view.page_time_ns(command.is_write)
+        let typed_ns = view.typed_time_ns(command, true);
+        typed_ns.unwrap_or_else(|| f64::from(command.missing) * view.page_time_ns(command.is_write))
     }
 
     fn uses_buffer(&self) -> bool {
+        true
+    }
+
+    fn is_stateless(&self) -> bool {
         true
     }
 }

@@ -68,8 +68,8 @@ impl Source for Arrays {
             is_write: self.operation[i] == 1,
         };
         Ok(Some(Incoming {
-            request,
             trim: self.operation[i] == 2,
+            ..Incoming::from(request)
         }))
     }
 }

@@ -262,8 +262,8 @@ impl Synthetic {
         })
     }
 
-    /// Start and length of the next record.
-    fn place(&mut self) -> (u64, u64) {
+    /// Thread, start and length of the next record.
+    fn place(&mut self) -> (u64, u64, u64) {
         let (thread, size) = match self.apart {
             Some(_) => (0, 0),
             None => (
@@ -286,7 +286,7 @@ impl Synthetic {
                 offset
             }
         };
-        (start + offset, length)
+        (thread, start + offset, length)
     }
 
     fn arrive(&mut self) -> u64 {
@@ -317,7 +317,7 @@ impl Source for Synthetic {
         self.left -= 1;
         let arrival = Nanos(self.arrive());
         self.made += 1;
-        let (offset, length) = self.place();
+        let (thread, offset, length) = self.place();
         let mix = match &mut self.apart {
             Some((mix, _)) => mix,
             None => &mut self.rng,
@@ -330,7 +330,11 @@ impl Source for Synthetic {
             length: Bytes(length),
             is_write: !is_read && !trim,
         };
-        Ok(Some(Incoming { request, trim }))
+        Ok(Some(Incoming {
+            trim,
+            thread: thread as u16,
+            ..Incoming::from(request)
+        }))
     }
 
     fn outstanding(&self) -> Option<u32> {

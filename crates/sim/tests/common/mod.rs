@@ -73,8 +73,8 @@ pub fn requests(case: &Case, trims: bool) -> Vec<Incoming> {
                 is_write: kind < 5,
             };
             Incoming {
-                request,
                 trim: trims && kind == 9,
+                ..Incoming::from(request)
             }
         })
         .collect()
@@ -93,4 +93,22 @@ pub fn run<D: Device>(case: &Case, device: D, requests: &[Incoming]) -> (Report,
     let simulation = Simulation::new(device, policy, window, case.depth, case.hosts, true);
     let mut source = requests.iter().map(|incoming| Ok(*incoming));
     simulation.run(&mut source, &Stop::default()).unwrap()
+}
+
+/// Uniform random writes, greedy choice, b pages a block (Desnoyers, "Analytic modeling of SSD
+/// write performance", 2012): a block loses pages at a rate proportional to those it has, so the
+/// share of blocks with n valid pages is proportional to 1/n down to the victim's x, and
+/// share·b = (b − x) / (H(b) − H(x)); the amplification is b / (b − x).
+pub fn known_amplification(share: f64, b: f64) -> f64 {
+    let harmonic = |x: f64| x.ln() + 1.0 / (2.0 * x) - 1.0 / (12.0 * x * x);
+    let (mut low, mut high) = (0.5, b - 1e-6);
+    for _ in 0..100 {
+        let x: f64 = (low + high) / 2.0;
+        if (b - x) / (harmonic(b) - harmonic(x)) < share * b {
+            low = x;
+        } else {
+            high = x;
+        }
+    }
+    b / (b - low)
 }

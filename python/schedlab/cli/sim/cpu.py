@@ -26,12 +26,15 @@ from schedlab.cli.types import TimeNs
 @click.option("--boost", type=TimeNs(), help="mlfq: all tasks to the top this often.")
 @click.option("--latency", default="24ms", show_default=True, type=TimeNs(), help="cfs only.")
 @click.option("--wakeup-granularity", type=TimeNs(), help="cfs: lead that a woken task needs.")
+@click.option("--kernel", type=click.Choice(["6.6", "6.12", "6.15"]), help="eevdf: its features.")
+@click.option("--set", multiple=True, metavar="KEY=VALUE", help="Such as eevdf.delay_zero=true.")
 @click.option("--seed", type=int, help="Of lottery (1), and of --quiz tasks (any).")
 @click.option("--gantt", type=click.Choice(["text", "svg", "none"]), default="text")
 @click.option("--from", "from_ns", default="0", type=TimeNs(), help="Start of the chart.")
 @click.option("--to", "to_ns", type=TimeNs(), help="End of the chart.")
 @click.option("--width", type=int, help="Of the chart: columns (80) or pixels (1000).")
 @click.option("--measured", type=click.Path(), help="A file of bursts, drawn beside.")
+@click.option("--validate", "bursts", type=click.Path(), help="CSV of trace cpu --out: how close?")
 @click.option("--quiz", is_flag=True, help="Hide the answers; random tasks without --tasks.")
 @json_option
 def cpu(as_json: bool, **options: Any) -> None:
@@ -44,5 +47,10 @@ def cpu(as_json: bool, **options: Any) -> None:
     """
     from schedlab.cli.show import tell
     from schedlab.sim.cpu_schedule import document, shown
+    from schedlab.sim.cpu_validate import checked
 
+    if options["bursts"]:
+        lines, is_accepted = checked(options, as_json)
+        tell(lines)
+        raise SystemExit(0 if is_accepted else 1)
     tell([json.dumps(document(options))] if as_json else shown(options))

@@ -2,8 +2,9 @@
 //! virtual run time runs; a task's slice is its share of `latency`, at least the quantum (minimum
 //! granularity); a waking task gets at most half a latency of credit and preempts a task that is
 //! ahead of it by more than the wake-up granularity, which is 1 ms · (1 + ⌊log₂ CPUs⌋) scaled by
-//! the weight of the woken task (wakeup_gran(), sysctl_sched_wakeup_granularity). One queue for
-//! all CPUs, where Linux has one each and balances.
+//! the weight of the woken task (wakeup_gran(), sysctl_sched_wakeup_granularity). A new task starts
+//! behind by a virtual slice (START_DEBIT). One queue for all CPUs, where Linux has one each and
+//! balances.
 
 use super::{take_min, Policy, Ready, Settings, System};
 use crate::cpu::task::NICE_0_WEIGHT;
@@ -36,6 +37,26 @@ fn virtual_time(ran_ns: u64, weight: u64) -> u128 {
 }
 
 impl Cfs {
+    /// The share of `latency` of a task of this weight among tasks that weigh `load`, ns.
+    fn share_ns(&self, weight: u64, load: u64) -> u64 {
+        (u128::from(self.settings.latency.0) * u128::from(weight) / u128::from(load)) as u64
+    }
+
+    fn load(&self, system: &System) -> u64 {
+        let runnable = self.runnable.iter();
+        runnable.map(|task| system.tasks[*task].weight).sum()
+    }
+
+    /// What a new task starts behind, in virtual time: its slice with itself in the load.
+    fn debit(&self, system: &System, task: usize) -> u128 {
+        if !self.settings.cfs.start_debit.unwrap_or(true) {
+            return 0;
+        }
+        let weight = system.tasks[task].weight;
+        let slice_ns = self.share_ns(weight, self.load(system) + weight);
+        virtual_time(slice_ns.max(self.settings.quantum.0), weight)
+    }
+
     /// Moves the floor for joining tasks up to the smallest runnable one.
     fn advance(&mut self) {
         let all = self.runnable.iter().map(|task| self.vruntimes[*task]);
@@ -52,7 +73,11 @@ impl Policy for Cfs {
         };
         if why == Ready::Arrived || why == Ready::Woken {
             self.advance();
-            let floor = self.min_vruntime.saturating_sub(credit);
+            let debit = match why {
+                Ready::Arrived => self.debit(system, task),
+                _ => 0,
+            };
+            let floor = (self.min_vruntime + debit).saturating_sub(credit);
             self.vruntimes[task] = self.vruntimes[task].max(floor);
             self.runnable.push(task);
         }
@@ -66,14 +91,8 @@ impl Policy for Cfs {
 
     fn slice_left_ns(&self, system: &System, task: usize) -> Option<u64> {
         let state = &system.tasks[task];
-        let latency_ns = u128::from(self.settings.latency.0);
-        let load: u64 = self
-            .runnable
-            .iter()
-            .map(|other| system.tasks[*other].weight)
-            .sum();
-        let share_ns = latency_ns * u128::from(state.weight) / u128::from(load);
-        let slice_ns = (share_ns as u64).max(self.settings.quantum.0);
+        let share_ns = self.share_ns(state.weight, self.load(system));
+        let slice_ns = share_ns.max(self.settings.quantum.0);
         Some(
             self.settings
                 .in_jiffies(slice_ns)

@@ -3,15 +3,17 @@
 //!
 //! V is the weighted mean of the virtual run times v of all runnable tasks; the lag of a task is
 //! w·(V − v): what it is owed. A task is eligible when its lag is not negative; the eligible task
-//! with the earliest virtual deadline v + slice/w runs until its slice is used up (as with
-//! RUN_TO_PARITY), except that a task which joins with an earlier deadline preempts. A task that
-//! blocks keeps its lag, held within two slices or a tick (update_entity_lag()), and joins again
-//! with it.
+//! with the earliest virtual deadline v + slice/w runs until its slice is used up. A task that joins
+//! is considered at once; with RUN_TO_PARITY only where the running one is no longer eligible, or,
+//! with PREEMPT_SHORT, has the longer slice. A task that blocks keeps its lag within a limit
+//! (update_entity_lag()) and joins again with it; with DELAY_DEQUEUE one with negative lag stays
+//! and counts in V until it is picked.
 //!
 //! On several CPUs all waiting tasks can have negative lag; then the smallest v runs, so that no
 //! CPU idles while a task waits.
 
 use super::{take_min, Policy, Ready, Settings, System};
+use crate::cpu::kernel::LagLimit;
 use crate::cpu::task::NICE_0_WEIGHT;
 
 /// Virtual time units per nanosecond at nice 0.
@@ -31,6 +33,8 @@ struct Account {
 struct Eevdf {
     waiting: Vec<usize>,
     runnable: Vec<usize>,
+    /// Runnable ones that sleep: they leave when they are picked.
+    delayed: Vec<usize>,
     settings: Settings,
     accounts: Vec<Account>,
 }
@@ -39,6 +43,7 @@ pub(super) fn build(settings: &Settings) -> Box<dyn Policy> {
     Box::new(Eevdf {
         waiting: Vec::new(),
         runnable: Vec::new(),
+        delayed: Vec::new(),
         settings: settings.clone(),
         accounts: Vec::new(),
     })
@@ -52,7 +57,7 @@ impl Eevdf {
     fn slice_ns(&self, system: &System, task: usize) -> u64 {
         let wanted_ns = system.tasks[task].slice_ns;
         self.settings
-            .in_jiffies(wanted_ns.unwrap_or(self.settings.quantum.0))
+            .in_jiffies(wanted_ns.unwrap_or(self.settings.base_slice_ns()))
     }
 
     fn slice(&self, system: &System, task: usize) -> i128 {
@@ -76,18 +81,75 @@ impl Eevdf {
 
     /// Sets v so that the task's lag is the same after joining: joining moves V towards v, so the
     /// distance is stretched by (W + w)/W, as place_entity() does.
-    fn place(&mut self, system: &System, task: usize) {
+    fn place(&mut self, system: &System, task: usize, is_new: bool) {
         let (product, load) = self.sums(system);
         let weight = i128::from(system.tasks[task].weight);
         let slice = self.slice(system, task);
+        let is_half = is_new && self.settings.eevdf.initial_half.unwrap_or(true);
+        let used_ns = if is_half {
+            self.slice_ns(system, task) / 2
+        } else {
+            0
+        };
         let account = &mut self.accounts[task];
         if load > 0 {
             account.vruntime = product / load - account.lag * (load + weight) / load;
         }
-        account.deadline = account.vruntime + slice;
-        account.used_ns = 0;
+        let used = virtual_time(used_ns, system.tasks[task].weight);
+        account.deadline = account.vruntime + slice - used;
+        account.used_ns = used_ns;
         account.joined_ns = system.now_ns;
         self.runnable.push(task);
+    }
+
+    /// Lag of a runnable task, within its limit.
+    fn lag(&self, system: &System, task: usize) -> i128 {
+        let (product, load) = self.sums(system);
+        let tick_ns = self.settings.tick_ns();
+        let limit_ns = match self.settings.eevdf.lag_limit {
+            LagLimit::TwoSlices => (2 * self.slice_ns(system, task)).max(tick_ns),
+            LagLimit::LargestSlice => {
+                let slices = self
+                    .runnable
+                    .iter()
+                    .map(|other| self.slice_ns(system, *other));
+                slices.max().unwrap_or(0) + tick_ns
+            }
+        };
+        let limit = virtual_time(limit_ns, system.tasks[task].weight);
+        (product / load - self.accounts[task].vruntime).clamp(-limit, limit)
+    }
+
+    /// A sleeping task that was kept leaves now.
+    fn leave(&mut self, system: &System, task: usize) {
+        let mut lag = self.lag(system, task);
+        if self
+            .settings
+            .eevdf
+            .delay_zero
+            .unwrap_or(self.settings.since_6_12())
+        {
+            lag = lag.min(0);
+        }
+        self.accounts[task].lag = lag;
+        self.delayed.retain(|other| *other != task);
+        self.runnable.retain(|other| *other != task);
+    }
+
+    /// A task wakes before it left: it goes on where it is, or is placed again without the lag
+    /// that grew above 0 meanwhile.
+    fn wake_delayed(&mut self, system: &System, task: usize) {
+        let drops = self
+            .settings
+            .eevdf
+            .delay_zero
+            .unwrap_or(self.settings.since_6_12());
+        if drops && self.lag(system, task) > 0 {
+            self.leave(system, task);
+            return self.place(system, task, false);
+        }
+        self.delayed.retain(|other| *other != task);
+        self.accounts[task].joined_ns = system.now_ns;
     }
 }
 
@@ -95,7 +157,9 @@ impl Policy for Eevdf {
     fn ready(&mut self, system: &System, task: usize, why: Ready) {
         self.accounts.resize(system.tasks.len(), Account::default());
         match why {
-            Ready::Arrived | Ready::Woken => self.place(system, task),
+            Ready::Arrived => self.place(system, task, true),
+            Ready::Woken if self.delayed.contains(&task) => self.wake_delayed(system, task),
+            Ready::Woken => self.place(system, task, false),
             Ready::Expired => {
                 let slice = self.slice(system, task);
                 let account = &mut self.accounts[task];
@@ -108,20 +172,27 @@ impl Policy for Eevdf {
     }
 
     fn pick(&mut self, system: &System) -> Option<usize> {
-        let sums = self.sums(system);
-        let mut waiting = std::mem::take(&mut self.waiting);
-        let key = |task: usize| {
-            let account = self.accounts[task];
-            let rank = if self.is_eligible(task, sums) {
-                (false, account.deadline)
-            } else {
-                (true, account.vruntime)
+        // Each round but the last lets a sleeping task leave.
+        loop {
+            let sums = self.sums(system);
+            let mut candidates = self.waiting.clone();
+            candidates.extend(&self.delayed);
+            let key = |task: usize| {
+                let account = self.accounts[task];
+                let rank = if self.is_eligible(task, sums) {
+                    (false, account.deadline)
+                } else {
+                    (true, account.vruntime)
+                };
+                (rank, system.tie(task))
             };
-            (rank, system.tie(task))
-        };
-        let picked = take_min(&mut waiting, key);
-        self.waiting = waiting;
-        picked
+            let picked = take_min(&mut candidates, key)?;
+            if !self.delayed.contains(&picked) {
+                self.waiting.retain(|other| *other != picked);
+                return Some(picked);
+            }
+            self.leave(system, picked);
+        }
     }
 
     fn slice_left_ns(&self, system: &System, task: usize) -> Option<u64> {
@@ -135,12 +206,13 @@ impl Policy for Eevdf {
     }
 
     fn gone(&mut self, system: &System, task: usize) {
-        let (product, load) = self.sums(system);
-        let tick_ns = self.settings.tick_ns();
-        let limit_ns = (2 * self.slice_ns(system, task)).max(tick_ns);
-        let limit = virtual_time(limit_ns, system.tasks[task].weight);
-        let account = &mut self.accounts[task];
-        account.lag = (product / load - account.vruntime).clamp(-limit, limit);
+        let lag = self.lag(system, task);
+        let delays = self.settings.eevdf.delay_dequeue;
+        let may_stay = delays.unwrap_or(self.settings.since_6_12());
+        if may_stay && lag < 0 && !system.tasks[task].has_ended {
+            return self.delayed.push(task);
+        }
+        self.accounts[task].lag = lag;
         self.runnable.retain(|other| *other != task);
     }
 
@@ -149,16 +221,22 @@ impl Policy for Eevdf {
         let deadline = |task: &usize| self.accounts[*task].deadline;
         let has_joined = |task: &usize| self.accounts[*task].joined_ns == system.now_ns;
         let may_preempt = |task: &&usize| has_joined(task) && self.is_eligible(**task, sums);
-        let best = self
+        let best = *self
             .waiting
             .iter()
             .filter(may_preempt)
-            .map(deadline)
-            .min()?;
+            .min_by_key(|task| deadline(task))?;
         let (at, worst) = running
             .iter()
             .enumerate()
-            .max_by_key(|(_, t)| deadline(t))?;
-        (best < deadline(worst)).then_some(at)
+            .max_by_key(|(_, t)| (!self.is_eligible(**t, sums), deadline(t)))?;
+        if !self.is_eligible(*worst, sums) {
+            return Some(at);
+        }
+        let keys = &self.settings.eevdf;
+        let is_shorter = self.slice_ns(system, best) < self.slice_ns(system, *worst);
+        let cuts = keys.preempt_short.unwrap_or(self.settings.since_6_12()) && is_shorter;
+        let is_protected = keys.run_to_parity.unwrap_or(true) && !cuts;
+        (!is_protected && deadline(&best) < deadline(worst)).then_some(at)
     }
 }

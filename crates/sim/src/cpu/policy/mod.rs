@@ -77,6 +77,8 @@ pub struct TaskState {
     pub since_pick_ns: u64,
     /// Since when it waits for a CPU (while it waits).
     pub ready_since_ns: u64,
+    /// Its last burst is over.
+    pub has_ended: bool,
 }
 
 /// Now, and all tasks.

@@ -137,6 +137,88 @@ fn every_key_arrives() {
     assert_eq!(spec.capacity().0 / 512, 20 * 62 + 16 * 47 - 3);
 }
 
+/// What published files have around the disk: blocks of other parts with words of every kind,
+/// comments after braces, lists in blocks, and a bus whose time is 0 before the one that counts.
+const AROUND: &str = "disksim_global Global {
+Init Seed = 7,
+# Statistic warm-up period = 0.0 seconds,
+Stat definition file = statdefs
+
+}
+disksim_stats Stats {
+bus stats = disksim_bus_stats {
+Print bus idle stats = 1,
+Print per-device stats = 1 },
+flow stats = disksim_pf_stats { Print per-CPU stats =  1
+}
+} # end of stats
+disksim_iodriver DRIVER0 {
+   Scheduler = disksim_ioqueue {
+Scheduling policy = 1,
+Timeout time/weight = 6
+   }, # end of scheduler
+Use queueing in subsystem = 1
+}
+disksim_bus BUS0 { Read block transfer time = 0.0, Write block transfer time = 0.0 }
+disksim_bus BUS1 { Read block transfer time = 0.14, Write block transfer time = 0.14 }
+disksim_ctlr CTLR0 { type = 1, Scale for delays = 0.0, Bulk sector transfer time = 0.0 }
+
+source made.diskspecs
+
+instantiate [ statfoo ] as Stats
+instantiate [ bus0 ] as  BUS0
+instantiate [ bus1 ] as  BUS1
+instantiate [ disk0 ] as  DRIVE
+
+topology disksim_iodriver driver0 [
+   disksim_bus bus0 [ 
+      disksim_ctlr ctlr0 [
+         disksim_bus bus1 [
+            disksim_disk disk0 []
+         ] # end of bus1
+      ]
+   ]
+] # end of topology 
+
+# no syncsets
+
+disksim_logorg org0 {
+   devices = [ disk0 ],
+   RMW vs. reconstruct =  0.5
+}
+disksim_pf Proc { Process-Flow Time Scale =  1.0 }
+disksim_synthio Synthio {
+   System call/return with each request =  0,
+Generators = [
+disksim_synthgen { # generator 0 
+   devices = [ disk0 ],
+   Time-limited think times  = [ normal, 30.0, 100.0  ]
+} # end of generator 0
+] # end of list
+}
+";
+
+#[test]
+fn a_file_of_a_whole_system_gives_its_disk() {
+    let folder = folder("around", &[("around.parv", AROUND)]);
+    let spec = import(&folder.join("around.parv"), None).unwrap().spec;
+    assert_eq!(spec.bus.unwrap().sector, Nanos(140_000));
+    let alone = import(&folder.join("made.diskspecs"), None).unwrap().spec;
+    assert_eq!((spec.zones, spec.seek), (alone.zones, alone.seek));
+}
+
+/// Scheme 1 keeps whole tracks at the end of a zone; an early address is behind the empty front.
+#[test]
+fn spare_tracks_are_whole_tracks() {
+    let model = MODEL
+        .replace("Sparing scheme used = 3", "Sparing scheme used = 1")
+        .replace("slips = [ 5, 70 ]", "slips = []")
+        .replace("defects = [ 7, 47 ]", "defects = []");
+    let folder = folder("tracks", &[("made.model", &model)]);
+    let spec = import(&folder.join("made.model"), None).unwrap().spec;
+    assert_eq!(spec.capacity().0 / 512, (20 - 2) * 64 + (16 - 1) * 48 - 3);
+}
+
 #[test]
 fn places_by_hand() {
     let folder = folder("places", &[]);

@@ -59,14 +59,15 @@ impl<D: Device> Stepped for SteppedDevice<D> {
             self.instant.push_back(Completion { tag, at_ns });
             return Ok(());
         }
+        let request = Request {
+            arrival: Nanos(at_ns),
+            offset: Bytes(submission.offset_bytes),
+            length: Bytes(submission.length_bytes),
+            is_write: submission.kind == Kind::Write,
+        };
         self.simulation.arrive(&Incoming {
-            request: Request {
-                arrival: Nanos(at_ns),
-                offset: Bytes(submission.offset_bytes),
-                length: Bytes(submission.length_bytes),
-                is_write: submission.kind == Kind::Write,
-            },
             trim: submission.kind == Kind::Trim,
+            ..Incoming::from(request)
         })?;
         self.tags.push_back(Some(tag));
         self.undispatched_ns = Some(at_ns);

@@ -80,6 +80,8 @@ impl From<TraceRecord> for Incoming {
         Incoming {
             request: record.request,
             trim: record.trim,
+            volume: record.device as u16,
+            thread: 0,
         }
     }
 }

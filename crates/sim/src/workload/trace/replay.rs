@@ -146,6 +146,8 @@ struct Volume {
     end_bytes: u64,
     base_bytes: u64,
     is_selected: bool,
+    /// In the order of appearance, from 0.
+    number: u32,
 }
 
 /// A trace that is being replayed.
@@ -224,8 +226,10 @@ impl Replay {
             let Some(record) = reader.next().transpose()? else {
                 break;
             };
+            let known = self.volumes.len() as u32;
             let volume = self.volumes.entry(record.device).or_default();
             if volume.name.is_empty() {
+                volume.number = known;
                 volume.name = reader.device_name(record.device);
                 let named = |names: &[String]| names.contains(&volume.name);
                 volume.is_selected = chosen.is_none_or(named);
@@ -320,6 +324,7 @@ impl Replay {
             let volume = Volume {
                 name: self.reader.device_name(record.device),
                 is_selected: self.keeps_apart,
+                number: self.volumes.len() as u32,
                 ..Volume::default()
             };
             self.volumes.insert(record.device, volume);
@@ -460,7 +465,14 @@ impl Replay {
 
 impl Source for Replay {
     fn next_request(&mut self) -> Result<Option<Incoming>, SimError> {
-        Ok(self.next_piece()?.map(Incoming::from))
+        let Some(piece) = self.next_piece()? else {
+            return Ok(None);
+        };
+        let volume = self.volumes.get(&piece.device);
+        Ok(Some(Incoming {
+            volume: volume.map_or(0, |volume| volume.number as u16),
+            ..Incoming::from(piece)
+        }))
     }
 
     fn outstanding(&self) -> Option<u32> {

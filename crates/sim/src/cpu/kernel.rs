@@ -1,0 +1,84 @@
+//! Features of the kernel's fair schedulers (kernel/sched/fair.c, features.h) that can be switched
+//! one by one, or together to those of a version.
+
+use schedlab_model::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::Settings;
+
+/// Versions whose features are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Kernel {
+    /// The first one with EEVDF.
+    #[serde(rename = "6.6")]
+    V6_6,
+    /// The first one that delays dequeuing.
+    #[serde(rename = "6.12")]
+    V6_12,
+    /// The first one with the shorter base slice.
+    #[serde(rename = "6.15")]
+    V6_15,
+}
+
+/// How far the lag of a task that sleeps can be from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LagLimit {
+    /// Two slices of its own, at least a tick.
+    #[default]
+    TwoSlices,
+    /// The largest slice among the runnable tasks and a tick.
+    LargestSlice,
+}
+
+/// Keys of eevdf; what is missing is as in `kernel`, or as described.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EevdfKeys {
+    /// How far the lag of a sleeping task can be from 0.
+    pub lag_limit: LagLimit,
+    /// A new task gets half a slice first (PLACE_DEADLINE_INITIAL). Default: yes.
+    pub initial_half: Option<bool>,
+    /// A task that sleeps with negative lag stays until it is picked (DELAY_DEQUEUE). Default: no.
+    pub delay_dequeue: Option<bool>,
+    /// Lag that grew above 0 meanwhile is dropped (DELAY_ZERO). Default: no.
+    pub delay_zero: Option<bool>,
+    /// A woken task waits until the running one has used its slice or is no longer eligible
+    /// (RUN_TO_PARITY). Default: yes.
+    pub run_to_parity: Option<bool>,
+    /// Except where the woken one has the shorter slice (PREEMPT_SHORT). Default: no.
+    pub preempt_short: Option<bool>,
+    /// Slice of a task without one of its own. Default: the quantum; with `kernel`, 0.75 ms, or
+    /// 0.70 ms from 6.15 on, times 1 + log2 of the CPUs, at most 8.
+    pub slice: Option<Nanos>,
+}
+
+/// Keys of cfs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CfsKeys {
+    /// A new task starts behind by a virtual slice (START_DEBIT). Default: yes.
+    pub start_debit: Option<bool>,
+}
+
+impl Settings {
+    /// What the kernel multiplies times with: 1 + log2 of the CPUs, of which it counts eight.
+    pub(super) fn cpu_factor(&self) -> u64 {
+        1 + u64::from((self.cpus.clamp(1, 8) as u64).ilog2())
+    }
+
+    /// Slice of a task of eevdf without one of its own.
+    pub(super) fn base_slice_ns(&self) -> u64 {
+        let of_kernel = self.kernel.map(|kernel| match kernel >= Kernel::V6_15 {
+            true => 700_000 * self.cpu_factor(),
+            false => 750_000 * self.cpu_factor(),
+        });
+        let own = self.eevdf.slice.map(|slice| slice.0);
+        own.or(of_kernel).unwrap_or(self.quantum.0)
+    }
+
+    /// Whether the kernel has what came with 6.12.
+    pub(super) fn since_6_12(&self) -> bool {
+        self.kernel.is_some_and(|kernel| kernel >= Kernel::V6_12)
+    }
+}
