@@ -16,7 +16,7 @@ from schedlab.kinds import nearest
 from schedlab.kinds.engine import device_timings, run_groups
 from schedlab.kinds.file_test import TESTS
 
-__all__ = ["device_timings", "run_load"]
+__all__ = ["device_timings", "run_load", "timing_lines"]
 
 # Names that other tools use, beside IOzone's.
 ALIASES = {
@@ -104,3 +104,19 @@ def make_or_check_file(path: Path, size: int | None, keep: bool) -> None:
         )
     elif size and path.stat().st_size < size:
         raise SpecError(f"{path}: has only {path.stat().st_size} bytes", "name a new file")
+
+
+def timing_lines(device: Path, timings: Mapping[str, Mapping[str, int]], direct: bool) -> list[str]:
+    """Both timings of a device in hdparm's form; MB are 2^20 bytes, as there."""
+    kind = "O_DIRECT " if direct else ""
+    titles = {"cached": f"{kind}cached reads", "device": f"{kind or 'buffered '}disk reads"}
+    lines = [f"\n{device}:"]
+    for name, title in titles.items():
+        seconds = timings[name]["elapsed_ns"] / 1e9
+        megabytes = timings[name]["bytes"] / (1 << 20)
+        rate, unit = megabytes / seconds, "MB/sec"
+        if rate < 1:
+            rate, unit = rate * 1024, "kB/sec"
+        read = f"{megabytes:.0f} MB in {seconds:5.2f} seconds"
+        lines.append(f"{f' Timing {title}:':<31s}{read} = {rate:6.2f} {unit}")
+    return lines

@@ -134,6 +134,19 @@ def status(root: Path = Path("/")) -> list[Status]:
     return [_status(record, root) for record in applied.load_all()]
 
 
+def status_lines(found: Sequence[Status]) -> list[str]:
+    """What `schedlab status` prints."""
+    lines = []
+    for each in found:
+        record = each.record
+        state = "holds" if each.holds else f"does not hold: now {each.now}"
+        lines.append(f"{record.device}: {record.setting} since {record.applied_at}, {state}")
+        lines.append(f"  after a reboot: {each.after_reboot}")
+        if record.result:
+            lines.append(f"  by {record.result}: {record.headline}")
+    return lines or ["nothing is applied"]
+
+
 def _status(record: Applied, root: Path) -> Status:
     if record.device == apply_cpu.DEVICE:
         return _cpu_status(record, root)

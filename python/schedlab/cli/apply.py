@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,17 +28,7 @@ root_option = click.option(
 @click.option("--dry-run", is_flag=True, help="Print what would be written.")
 @root_option
 @json_option
-def apply(
-    what: str,
-    devices: tuple[str, ...],
-    changes: tuple[str, ...],
-    persist: bool,
-    tuned: bool,
-    anyway: bool,
-    dry_run: bool,
-    root: Path,
-    as_json: bool,
-) -> None:
+def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **typed: Any) -> None:
     """Set the winner of RESULT, or a SCHEDULER[:TUNABLE=VALUE,…], on DEVICES and leave it set.
 
     KNOB is one of the CPU scheduler: sched_rr_timeslice_ms, base_slice_ns, … (no DEVICES).
@@ -50,8 +41,7 @@ def apply(
     from schedlab.spec import to_json
 
     choice = choice_of(what, changes, anyway)
-    request = Request(devices, persist, root, dry_run, tuned)
-    records = apply_choice(choice, request, click.echo if dry_run else say)
+    records = apply_choice(choice, Request(**typed), click.echo if typed["dry_run"] else say)
     if as_json:
         click.echo(json.dumps({"schema": 1, "applied": to_json(records)}, indent=1))
         return
@@ -87,21 +77,12 @@ def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
 def status(root: Path, as_json: bool) -> None:
     """Show what is applied, since when, by which result, and whether it still holds."""
     from schedlab.app.undo import status as status_of
+    from schedlab.app.undo import status_lines
     from schedlab.spec import to_json
 
     found = status_of(root)
-    if as_json:
-        click.echo(json.dumps({"schema": 1, "applied": to_json(found)}, indent=1))
-        return
-    for each in found:
-        record = each.record
-        state = "holds" if each.holds else f"does not hold: now {each.now}"
-        click.echo(f"{record.device}: {record.setting} since {record.applied_at}, {state}")
-        click.echo(f"  after a reboot: {each.after_reboot}")
-        if record.result:
-            click.echo(f"  by {record.result}: {record.headline}")
-    if not found:
-        click.echo("nothing is applied")
+    told = {"schema": 1, "applied": to_json(found)}
+    click.echo(json.dumps(told, indent=1) if as_json else "\n".join(status_lines(found)))
 
 
 @click.command()

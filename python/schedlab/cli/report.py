@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -20,50 +21,36 @@ from schedlab.spec import Objective
               help="Language of headings and sentences.")  # fmt: skip
 @goal_option
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict and the files as JSON.")
-def report(
-    directory: str,
-    html: str | None,
-    xlsx: str | None,
-    markdown: bool,
-    as_csv: bool,
-    lang: str,
-    goal: Objective | None,
-    as_json: bool,
-) -> int:
+def report(directory: str, lang: str, goal: Objective | None, **typed: Any) -> None:
     """Write the report of the result folder DIRECTORY.
 
     Without options: DIRECTORY/report.html and DIRECTORY/report.xlsx. `--markdown` and `--csv`
     print to stdout.
     """  # fmt: skip
-    if markdown + as_csv + as_json > 1:
+    html, xlsx = typed["html"], typed["xlsx"]
+    if typed["markdown"] + typed["as_csv"] + typed["as_json"] > 1:
         raise click.UsageError("--markdown, --csv and --json exclude each other")
     from schedlab import report as reporting
     from schedlab.result import Result
 
     result = Result.load(directory, goal)
     record, verdict = result.record, result.verdict
-    if not (html or xlsx or markdown or as_csv):
+    if not (html or xlsx or typed["markdown"] or typed["as_csv"]):
         html, xlsx = f"{directory}/report.html", f"{directory}/report.xlsx"
     written = {name: path for name, path in (("html", html), ("xlsx", xlsx)) if path}
     for name, path in written.items():
         (result.write_html if name == "html" else result.write_xlsx)(Path(path), lang)
-    if markdown:
+    if typed["markdown"]:
         click.echo(reporting.markdown(record, verdict, lang), nl=False)
-    elif as_csv:
+    elif typed["as_csv"]:
         click.echo(reporting.csv(record, verdict), nl=False)
-    elif as_json:
+    elif typed["as_json"]:
         import json
 
         from schedlab.spec import to_json
 
-        said = reporting.headline(record, verdict, lang)
-        answer = {
-            "schema": verdict.schema,
-            "headline": said,
-            "files": written,
-            "verdict": to_json(verdict),
-        }
-        click.echo(json.dumps(answer, indent=1))
+        told = {"schema": verdict.schema, "headline": reporting.headline(record, verdict, lang)}
+        told |= {"files": written, "verdict": to_json(verdict)}
+        click.echo(json.dumps(told, indent=1))
     for name, path in written.items():
         click.echo(f"{name}: {path}", err=True)
-    return 0

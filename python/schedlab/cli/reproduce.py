@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,14 +18,7 @@ from schedlab.cli.options import PATH, destroy_option, json_option, out_option, 
 @out_option
 @json_option
 @click.pass_context
-def reproduce(
-    ctx: click.Context,
-    directory: Path,
-    trust: bool,
-    destroy_data: Path | None,
-    out: Path | None,
-    as_json: bool,
-) -> None:
+def reproduce(ctx: click.Context, /, directory: Path, as_json: bool, **typed: Any) -> None:
     """Measure the experiment of DIRECTORY again, with the same plan and seeds, in a new folder.
 
     Exits 0 when no pair of candidates contradicts the first result, 1 when one does.
@@ -34,9 +28,10 @@ def reproduce(
     from schedlab.app.measure import reproduce as measure_again
     from schedlab.cli.show import measuring, present, say
 
-    allowed = permission(destroy_data, trust=trust, in_use=trust)
+    trust = typed["trust"]
+    allowed = permission(typed["destroy_data"], trust=trust, in_use=trust)
     with measuring() as observer:
-        first, again = measure_again(directory, out, permission=allowed, observer=observer)
+        first, again = measure_again(directory, typed["out"], permission=allowed, observer=observer)
     lines = contradictions(first.verdict, again.verdict)
     if as_json:
         files = {"first": str(directory), "again": str(again.folder.path)}

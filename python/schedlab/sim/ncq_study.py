@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -279,6 +280,22 @@ class Study:
             for each in self.statements()
             if each.comes_out is False
         ]
+
+    def lines(self, width: int = 80) -> list[str]:
+        """What a terminal shows: how much comes out, each judged statement, and what does not."""
+        judged = [row for row in self.rows() if row["comes out"]]
+        good = sum(row["comes out"] == "yes" for row in judged)
+        lines = [f"Simulated: {good} of {len(judged)} statements of the paper come out.", ""]
+        lines.append(f"{'':3}{'paper':>16} {'model':>7}  statement")
+        for row in judged:
+            mark = "yes" if row["comes out"] == "yes" else "no"
+            start = f"{mark:3}{row['paper']:>16} {row['model']:>7}  "
+            indent = " " * len(start)
+            lines += textwrap.wrap(
+                row["result"], width, initial_indent=start, subsequent_indent=indent
+            )
+        others = len(self.rows()) - len(judged)
+        return [*lines, f"{others} more figures without a number in the paper are on the page."]
 
     def basis(self, requests: int, seeds: int) -> str:
         """What the figures are means of, and which cells are overloaded."""

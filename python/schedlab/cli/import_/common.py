@@ -34,14 +34,12 @@ def imports(command: Callable[..., Imported]) -> Callable[..., None]:
     """
 
     @functools.wraps(command)
-    def carry_out(
-        out: Path, as_json: bool, title: str, baseline: str, controls: tuple[str, ...],
-        blocked: bool, **own: Any,
-    ) -> None:  # fmt: skip
+    def run(out: Path, as_json: bool, **own: Any) -> None:
         from schedlab.cli.show import tell
         from schedlab.store.importers.imported import Options
 
-        imported = command(options=Options(title, baseline, blocked, controls), **own)
+        common = {name: own.pop(name) for name in ("title", "baseline", "blocked", "controls")}
+        imported = command(options=Options(**common), **own)
         imported.save(out)
         if as_json:
             click.echo(json.dumps(imported.as_json(out), indent=1))
@@ -49,4 +47,4 @@ def imports(command: Callable[..., Imported]) -> Callable[..., None]:
         tell(imported.lines(out))
         click.echo(f"next: schedlab analyse {out}", err=True)
 
-    return _import_options(carry_out)
+    return _import_options(run)

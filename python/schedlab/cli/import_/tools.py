@@ -17,49 +17,31 @@ if TYPE_CHECKING:
 files_argument = click.argument("files", nargs=-1, required=True, metavar="[CANDIDATE=]FILE…")
 
 
-@click.command()
-@files_argument
-@imports
-def fio(files: tuple[str, ...], options: Options) -> Imported:
-    """Import JSON output of fio, a workload per job; files of one candidate are its repetitions.
+def _tool(name: str, what: str, example: str) -> click.Command:
+    """The command of an importer that needs nothing but files."""
 
-    \b
-    schedlab import fio none=1.json none=2.json bfq=3.json bfq=4.json --out DIR
-    """
-    from schedlab.store.importers import fio as importer
-    from schedlab.store.importers.imported import labelled
+    @click.command(name, help=f"Import {what}.\n\n\b\nschedlab import {name} {example} --out DIR")
+    @files_argument
+    @imports
+    def command(files: tuple[str, ...], options: Options) -> Imported:
+        from schedlab.store.importers import dmesg, fio, hdparm, iozone
+        from schedlab.store.importers.imported import labelled
 
-    return importer.read(labelled(files), options)
+        readers = {"fio": fio.read, "iozone": iozone.read, "hdparm": hdparm.read}
+        return (readers | {"dmesg": dmesg.read})[name](labelled(files), options)
 
-
-@click.command()
-@files_argument
-@imports
-def iozone(files: tuple[str, ...], options: Options) -> Imported:
-    """Import outputs of IOzone; several files of one candidate are its repetitions.
-
-    \b
-    schedlab import iozone none=1.txt none=2.txt bfq=3.txt bfq=4.txt --out DIR
-    """
-    from schedlab.store.importers import iozone as importer
-    from schedlab.store.importers.imported import labelled
-
-    return importer.read(labelled(files), options)
+    return command
 
 
-@click.command()
-@files_argument
-@imports
-def hdparm(files: tuple[str, ...], options: Options) -> Imported:
-    """Import text of `hdparm -tT`; several files of one candidate are its repetitions.
-
-    \b
-    schedlab import hdparm none=1.txt none=2.txt bfq=3.txt bfq=4.txt --out DIR
-    """
-    from schedlab.store.importers import hdparm as importer
-    from schedlab.store.importers.imported import labelled
-
-    return importer.read(labelled(files), options)
+_FILES = "none=1.{0} none=2.{0} bfq=3.{0} bfq=4.{0}"
+fio = _tool("fio", "JSON output of fio, a workload per job; files of one candidate are its "
+            "repetitions", _FILES.format("json"))  # fmt: skip
+iozone = _tool("iozone", "outputs of IOzone; several files of one candidate are its repetitions",
+               _FILES.format("txt"))  # fmt: skip
+hdparm = _tool("hdparm", "text of `hdparm -tT`; several files of one candidate are its "
+               "repetitions", _FILES.format("txt"))  # fmt: skip
+dmesg = _tool("dmesg", "kernel logs with a line per CPU burst, one run per FILE",
+              "'1 ms=rr-1.log' '10 ms=rr-10.log'")  # fmt: skip
 
 
 @click.command()
@@ -76,21 +58,6 @@ def time(files: tuple[str, ...], workload: str, options: Options) -> Imported:
     from schedlab.store.importers.imported import labelled
 
     return importer.read(labelled(files), workload, options)
-
-
-@click.command()
-@files_argument
-@imports
-def dmesg(files: tuple[str, ...], options: Options) -> Imported:
-    """Import kernel logs with a line per CPU burst, one run per FILE.
-
-    \b
-    schedlab import dmesg '1 ms=rr-1.log' '10 ms=rr-10.log' --out DIR
-    """
-    from schedlab.store.importers import dmesg as importer
-    from schedlab.store.importers.imported import labelled
-
-    return importer.read(labelled(files), options)
 
 
 @click.command()

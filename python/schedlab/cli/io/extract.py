@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -24,15 +25,7 @@ from schedlab.cli.types import Size
               show_default=True, help="How to pack it.")  # fmt: skip
 @click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True)
 @json_option
-def extract(
-    archive: Path,
-    directory: Path,
-    make_archive: bool,
-    size: int,
-    decompressor: str,
-    repeat: int,
-    as_json: bool,
-) -> None:
+def extract(archive: Path, directory: Path, repeat: int, as_json: bool, **typed: Any) -> None:
     """Unpack ARCHIVE from a cold cache and tell real, user and system time, and the CPU share.
 
     Writing everything to the disk counts as well. Caches are dropped before every repetition.
@@ -40,7 +33,7 @@ def extract(
     from schedlab.app.extraction import extractions
     from schedlab.cli.show import say, signals_interrupt
 
-    made = (size, decompressor) if make_archive else None
+    made = (typed["size"], typed["decompressor"]) if typed["make_archive"] else None
     rows = []
     with signals_interrupt():
         for row in extractions(archive, directory, repeat, made, say):

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import click
 
-MIB = 1 << 20
-
 
 @click.command()
 @click.argument("devices", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -19,25 +17,12 @@ def timings(devices: tuple[Path, ...], direct: bool, as_json: bool) -> None:
 
     MB are 2^20 bytes, as there. Only reads; a file can be named as well.
     """
-    from schedlab.app.single_load import device_timings
+    from schedlab.app.single_load import device_timings, timing_lines
 
     found = {}
     for device in devices:
-        found[str(device)] = done = device_timings(device, direct)
+        found[str(device)] = device_timings(device, direct)
         if not as_json:
-            click.echo(f"\n{device}:")
-            kind = "O_DIRECT " if direct else ""
-            show(f"{kind}cached reads", done["cached"], direct)
-            show(f"{kind or 'buffered '}disk reads", done["device"], direct)
+            click.echo("\n".join(timing_lines(device, found[str(device)], direct)))
     if as_json:
         click.echo(json.dumps({"schema": 1, "timings": found}, indent=1))
-
-
-def show(title: str, timing: dict[str, int], direct: bool) -> None:
-    """One line of hdparm's form."""
-    seconds, megabytes = timing["elapsed_ns"] / 1e9, timing["bytes"] / MIB
-    rate, unit = megabytes / seconds, "MB/sec"
-    if rate < 1:
-        rate, unit = rate * 1024, "kB/sec"
-    label = f" Timing {title}:"
-    click.echo(f"{label:<31s}{megabytes:.0f} MB in {seconds:5.2f} seconds = {rate:6.2f} {unit}")

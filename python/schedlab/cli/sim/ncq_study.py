@@ -35,9 +35,4 @@ def ncq_study(requests: int, seeds: int, out: Path | None, as_json: bool) -> Non
         document = {"schema": SCHEMA_VERSION, "statements": rows, "page": str(page)}
         click.echo(json.dumps({**document, "cannot": list(study.cannot())}))
         return
-    for row in rows:
-        paper = row["paper"] or "–"
-        click.echo(f"{row['result']}: paper {paper}, model {row['model']} {row['comes out']}")
-    for text in study.cannot():
-        click.echo(f"does not come out: {text}")
-    click.echo(f"report: {page}")
+    click.echo("\n".join([*study.lines(), f"report: {page}"]))

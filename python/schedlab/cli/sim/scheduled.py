@@ -32,7 +32,7 @@ def scheduler_options(verdict: bool = False) -> Callable[[Callable[..., None]], 
     def add(command: Callable[..., None]) -> Any:
         @functools.wraps(command)
         def chosen(**typed: Any) -> None:
-            own = {name: typed.pop(name) for name in _names()}
+            own = {name: typed.pop(name) for name in NAMES}
             if own["scheduler"] is None:
                 return command(**typed)
             return _scheduled(own, typed, verdict)
@@ -44,8 +44,7 @@ def scheduler_options(verdict: bool = False) -> Callable[[Callable[..., None]], 
     return add
 
 
-def _names() -> tuple[str, ...]:
-    return ("scheduler", "processes", "tags", "nr_requests", "window", "size", "seconds", "gantt")
+NAMES = ("scheduler", "processes", "tags", "nr_requests", "window", "size", "seconds", "gantt")
 
 
 def _scheduled(own: dict[str, Any], typed: dict[str, Any], verdict: bool) -> None:
