@@ -286,10 +286,10 @@ class Study:
         judged = [row for row in self.rows() if row["comes out"]]
         good = sum(row["comes out"] == "yes" for row in judged)
         lines = [f"Simulated: {good} of {len(judged)} statements of the paper come out.", ""]
-        lines.append(f"{'':3}{'paper':>16} {'model':>7}  statement")
+        wide = max(len(row["paper"]) for row in judged)
+        lines.append(f"{'':5}{'paper':>{wide}} {'model':>6}  statement")
         for row in judged:
-            mark = "yes" if row["comes out"] == "yes" else "no"
-            start = f"{mark:3}{row['paper']:>16} {row['model']:>7}  "
+            start = f"{row['comes out']:5}{row['paper']:>{wide}} {row['model']:>6}  "
             indent = " " * len(start)
             lines += textwrap.wrap(
                 row["result"], width, initial_indent=start, subsequent_indent=indent
