@@ -540,8 +540,8 @@ def test_what_the_winner_may_lose_unseen_is_the_far_end_of_an_interval():
                    workload="a")  # fmt: skip
     noisy = sample({"none": rng.lognormal(0, 0.2, 8), "bfq": rng.lognormal(-0.03, 0.2, 8)},
                    workload="b")  # fmt: skip
-    for factor in (1.0, 1e6):
-        values = tuple(value * factor for value in noisy.values)
+    for scale in (1.0, 1e6):
+        values = tuple(value * scale for value in noisy.values)
         scaled = replace(noisy, values=values)
         verdict = analyse([quiet, scaled], baseline="none")
         assert verdict.code == "winner"
