@@ -22,6 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from calibration_plans import budgeted, extended, precise
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
@@ -459,6 +460,9 @@ SCENARIOS: dict[str, tuple[Scenario, bool]] = {
     "16 carry-over": (carried, True),
     "17 one run × 1000": (wild, True),
     "18 effects of both signs": (both_signs, False),
+    "19 until precise": (precise, True),
+    "20 extended": (extended, True),
+    "21 chosen by a pilot": (budgeted, True),
 }
 
 
@@ -551,11 +555,14 @@ def main() -> None:
     parser.add_argument("--experiments", type=int, default=2000)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="a third of the grid, 300 experiments")
+    parser.add_argument("--only", default="", help="numbers of scenarios: 19,20")
     chosen = parser.parse_args()
+    wanted = chosen.only.split(",") if chosen.only else []
     experiments = min(chosen.experiments, 300) if chosen.quick else chosen.experiments
     began, lines = time.monotonic(), []
     with ProcessPoolExecutor(chosen.processes) as pool:
-        done = [(j, pool.submit(run, *j, experiments)) for j in jobs(quick=chosen.quick)]
+        done = [(j, pool.submit(run, *j, experiments)) for j in jobs(quick=chosen.quick)
+                if not wanted or j[0].split()[0] in wanted]  # fmt: skip
         for (scenario, cell), job in done:
             lines += job.result()
             sys.stderr.write(f"{time.monotonic() - began:6.0f} s  {scenario}, {cell}\n")
@@ -567,7 +574,7 @@ def main() -> None:
                 f"missed: {line.scenario}: {line.what}, {line.cell}: {line.rate:.3f} "
                 f"({line.count} of {line.of}), bound {line.bound:.3g}\n"
             )
-    for cell in grid(whole=False):
+    for cell in () if wanted else grid(whole=False):
         few = 2 if cell.workloads == MANY else 10
         worst = agree(cell, seeded("agree", cell), few)
         if worst > 1e-9:

@@ -19,6 +19,7 @@ BENCH = Path(__file__).parents[2] / "benches" / "analyse" / "calibration.py"
 spec = importlib.util.spec_from_file_location("calibration", BENCH)
 calibration = importlib.util.module_from_spec(spec)
 sys.modules[spec.name] = calibration
+sys.path.insert(0, str(BENCH.parent))  # its scenarios are in a second file
 spec.loader.exec_module(calibration)
 Cell = calibration.Cell
 
