@@ -117,12 +117,14 @@ def test_precision_flips_the_quantum_inside_one_run(tmp_path):
 
 
 @needs_root
-def test_a_dry_run_names_the_knob_and_changes_nothing(tmp_path):
-    before = Path(RR_KNOB).read_text()
+def test_a_dry_run_names_the_knob_and_sets_nothing(tmp_path, monkeypatch):
+    before, state = Path(RR_KNOB).read_text(), tmp_path / "state"
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(state))
     done = run("sweep", "--slices", "1,100", "--repeat", "3", "--dry-run", "--no-aa")
     assert f"{RR_KNOB} = 100 ms" in done.stdout
     assert "6 runs" in done.stdout
     assert Path(RR_KNOB).read_text() == before
+    assert not state.exists(), "no session was opened, so nothing was set meanwhile"
 
 
 @needs_root

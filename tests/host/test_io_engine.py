@@ -439,46 +439,6 @@ def test_a_group_may_be_given_an_open_descriptor(loop: str, process: bool) -> No
         os.close(descriptor)
 
 
-def no_lock(path: str) -> int:
-    return os.open(path, os.O_RDWR | os.O_EXCL)
-
-
-def no_hold(path: str) -> int:
-    descriptor = os.open(path, os.O_RDWR)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    return descriptor
-
-
-@pytest.mark.parametrize("process", [False, True])
-@pytest.mark.parametrize("opened", [None, os.open, no_lock, no_hold])
-@pytest.mark.parametrize("how", ["write", "mixed", "mmap", "log"])
-def test_no_device_is_written_to_that_was_not_given_up(
-    loop: str, how: str, opened: Callable[..., int] | None, process: bool
-) -> None:
-    """The engine's own wall, behind Python's: a path or an ordinary descriptor is no leave."""
-    load = group(loop, "mmap" if how == "mmap" else "psync")
-    if how == "log":
-        load["log"] = {"path": loop, "span": 64 << 10}
-    else:
-        mixed = {"kind": "mixed", "read_percent": 50}
-        load["workload"]["direction"] = mixed if how == "mixed" else {"kind": "write"}
-    descriptor = -1
-    if opened:
-        descriptor = opened(loop, os.O_RDWR) if opened is os.open else opened(loop)
-        (load["log"] if how == "log" else load)["fd"] = descriptor
-    before = sectors(loop)[1]
-    try:
-        job = json.dumps({"seconds": 0.1, "process": process, "groups": [load]})
-        with pytest.raises(HostError, match=f"{loop}: refusing to write") as refused:
-            _core.run_io_job(job)
-    finally:
-        if opened:
-            os.close(descriptor)
-    assert "--destroy-data" in refused.value.hint
-    os.sync()
-    assert sectors(loop)[1] == before
-
-
 @pytest.mark.parametrize("process", [False, True])
 def test_who_only_reads_opens_for_reading_only(loop: str, process: bool) -> None:
     flags: list[int] = []

@@ -91,6 +91,7 @@ class Control:
         self._narrowed: set[Path] = set()
         self._servers: list[emulated.Server] = []
         self._held: list[int] = []
+        self._agreed: list[Consent] = []
         self._dilations: dict[str, float] = {}
 
     def __enter__(self) -> Control:
@@ -128,6 +129,7 @@ class Control:
             try:
                 while self._held:
                     os.close(self._held.pop())
+                self._agreed.clear()
                 for server in self._servers:
                     server.close()
                 self.restored = recover.settle_session(self._journal)
@@ -191,6 +193,7 @@ class Control:
         The device is claimed, and what the session leaves there is noted at its end, so that it
         counts as ours next time.
         """
+        self._agreed.append(consent)  # whoever keeps only the path still has the device
         identity = consent.identity
         self.claim(consent.name)
         self._guardian.ensure()

@@ -5,8 +5,8 @@
 //! worker ([`worker`]) enters its [`place`], lets its region be made ready ([`prepare`]) and walks
 //! its order ([`schedlab_model::Steps`], [`schedlab_model::Schedule`]) through one engine of
 //! [`engine`] → [`tally`] and [`series`] count, [`inflight`] samples the driver → [`result`] is
-//! what comes back. A block device is written to only by [`permit`]. [`verify`] marks and checks data,
-//! [`nop`] measures the engine
+//! what comes back. [`permit`] guards block devices against writing. [`verify`] marks and checks
+//! data, [`nop`] measures the engine
 //! itself, [`timings`] repeats hdparm's two timings.
 //!
 //! ```no_run

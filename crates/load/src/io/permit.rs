@@ -40,7 +40,7 @@ fn is_locked(opened: &Path) -> bool {
     facts.is_ok_and(|text| text.lines().any(is_exclusive_lock))
 }
 
-/// `lock:	1: FLOCK  ADVISORY  WRITE 4711 00:06:310 0 EOF`, as /proc/PID/fdinfo/N has it.
+/// `lock: 1: FLOCK  ADVISORY  WRITE 4711 00:06:310 0 EOF`, as /proc/PID/fdinfo/N has it.
 fn is_exclusive_lock(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
     matches!(words[..], ["lock:", _, "FLOCK", _, "WRITE", ..])

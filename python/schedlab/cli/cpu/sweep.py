@@ -53,7 +53,11 @@ def sweep(**typed: Any) -> None:
         resume_and_present(typed, Permission(), present_quanta)
         return
     asked = sweep_of(typed)
-    experiment = quantum_experiment(asked, effective_slices(asked, say))
+    # A dry run sets nothing, so it cannot know what the kernel makes of a quantum.
+    known: dict[float, float | None] = {ms: ms for ms in asked.slices}
+    if not typed["dry_run"]:
+        known = effective_slices(asked, say)
+    experiment = quantum_experiment(asked, known)
     run_and_present(experiment, Permission(), "cpu-sweep", typed, present_quanta)
 
 

@@ -1,0 +1,70 @@
+"""A comparison on a mounted file system switches the disk below a partition, when that is named."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from device_states import partition_mounted
+
+from schedlab.host import owned
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
+    reason="needs root and loop devices",
+)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """(name of the disk, directory on its only partition)"""
+    backing = tmp_path / "disk.img"
+    backing.write_bytes(bytes(16 << 20))
+    index = next(number for number in range(64, 4096) if owned.add_loop(number))
+    try:
+        owned.attach_loop(index, backing)
+        with partition_mounted(f"/dev/loop{index}", tmp_path):
+            mounted = next(line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()
+                           if line.startswith(f"/dev/loop{index}p1 "))  # fmt: skip
+            yield f"loop{index}", mounted
+    finally:
+        owned.remove_loop(index, str(backing))
+
+
+def compare(tmp_path, directory, *words):
+    load = ("--tests", "read", "--records", "16k", "--seconds", "30ms", "--blocks", "1")
+    command = [sys.executable, "-m", "schedlab", "compare", "--directory", directory, "--size",
+               "1M", "--schedulers", "none,bfq", *load, "--out", "r", "--json", *words]  # fmt: skip
+    environment = {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state")}
+    return subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_disk_below_a_partition_is_switched_and_put_back(disk, tmp_path):
+    name, directory = disk
+    scheduler = Path(f"/sys/block/{name}/queue/scheduler")
+    before = scheduler.read_text()
+    done = compare(tmp_path, directory, "--switch", name)
+    assert done.returncode == 0, done.stderr
+    runs = [json.loads(line) for line in (tmp_path / "r" / "runs.jsonl").read_text().splitlines()]
+    text = (tmp_path / "r" / "runs.jsonl").read_text()
+    assert {run["candidate"] for run in runs} >= {"none", "bfq"}
+    assert '"bfq"' in text
+    assert scheduler.read_text() == before
+    assert [path for path in Path(directory).iterdir() if path.name != "lost+found"] == []
+
+
+@pytest.mark.parametrize("named", [None, "vda", "{name}p1,{name},vda"])
+def test_a_disk_that_is_not_named_or_not_below_is_refused(disk, tmp_path, named):
+    name, directory = disk
+    before = Path(f"/sys/block/{name}/queue/scheduler").read_text()
+    words = ("--switch", named.format(name=name)) if named else ()
+    done = compare(tmp_path, directory, *words)
+    assert done.returncode == 2
+    assert f"hint: name the queue that may be switched: --switch {name}" in done.stderr or (
+        f"hint: --switch {name}" in done.stderr
+    )
+    assert Path(f"/sys/block/{name}/queue/scheduler").read_text() == before
