@@ -65,8 +65,9 @@ def test_a_limit_is_not_called_a_full_queue() -> None:
 def test_time_outside_the_block_layer_is_a_part_of_its_own() -> None:
     said = sentences(none=waiting(0, 0, 600, outside_s=400e-6), bfq=waiting(0, 0, 990))
     assert said[1] == (
-        "With none, 400 µs of 1.0 ms of the readers was outside the block layer: in the system "
-        "call, in a limit such as io.max, or waiting for a CPU."
+        "With none, 400 µs of 1.0 ms of the readers was outside the block layer: in io_uring, "
+        "which tries again later when no tag is free, in a limit such as io.max, or waiting for a "
+        "CPU."
     )
     assert not any("With bfq, 0" in line for line in said)
 
