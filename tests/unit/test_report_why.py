@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import report_verdicts as made
 
+from schedlab.report.sentences import of_workload
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.report.why import explained
@@ -63,8 +65,9 @@ def test_a_limit_is_not_called_a_full_queue() -> None:
 def test_time_outside_the_block_layer_is_a_part_of_its_own() -> None:
     said = sentences(none=waiting(0, 0, 600, outside_s=400e-6), bfq=waiting(0, 0, 990))
     assert said[1] == (
-        "With none, 400 µs of 1.0 ms of the readers was outside the block layer: in the system "
-        "call, in a limit such as io.max, or waiting for a CPU."
+        "With none, 400 µs of 1.0 ms of the readers was outside the block layer: in io_uring, "
+        "which tries again later when no tag is free, in a limit such as io.max, or waiting for a "
+        "CPU."
     )
     assert not any("With bfq, 0" in line for line in said)
 
@@ -170,3 +173,22 @@ def test_the_engine_says_what_was_outside_the_block_layer() -> None:
     (split,) = explanations(capture, [halved])
     assert (split.outside_s, split.requests_per_operation) == (0, 2)
     assert explanations(capture)[0].outside_s == 0
+
+
+def test_weights_that_did_nothing_are_said_to_have_done_nothing() -> None:
+    record, verdict = made.first_screen()
+    runs = tuple(
+        replace(run, properties={"share_asked": 8 / 9, "share_reached": reached})
+        for run in record.runs
+        if run.workload == READER
+        for reached in [0.51 if run.candidate == "none" else 0.86]
+    )
+    view = View(replace(record, runs=runs), verdict, Texts("en"))
+    of = verdict.workloads[READER]
+    said = of_workload(view, of).replace("\u00a0", " ")
+    assert (
+        "With none the weights did nothing: the favoured group got 51 % of the throughput; "
+        "it asked for 89 %."
+    ) in said
+    assert "With bfq the favoured group got 86 % of the throughput" in said
+    assert "favoured" not in of_workload(View(record, verdict, Texts("en")), of)

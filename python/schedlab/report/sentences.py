@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from schedlab.report import words
+from schedlab.report.shares import share_lines
 from schedlab.report.view import View
 from schedlab.spec import Fact, Headline, Metric, Overall, WorkloadVerdict
 
@@ -43,7 +44,8 @@ def headline_text(view: View) -> str:
 
 def of_workload(view: View, of: WorkloadVerdict | Overall) -> str:
     """What one workload says by itself, or all of them together."""
-    return " ".join(_sentences(view, of.headline, mix=False))
+    shares = share_lines(view, of.workload) if isinstance(of, WorkloadVerdict) else ()
+    return " ".join([*_sentences(view, of.headline, mix=False), *shares])
 
 
 def _sentences(view: View, said: Headline, mix: bool) -> list[str]:

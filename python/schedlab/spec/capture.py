@@ -74,7 +74,8 @@ def _outside(rows: Sequence[Mapping[str, Any]], engine: Mapping[str, Any]) -> tu
     """(mean seconds of an operation outside the block layer, requests per operation).
 
     What the program waited beyond its request: in the system call before it, until it ran again
-    after it, and in the limits of a cgroup where the capture does not see those. Both 0 where the
+    after it, in io_uring's worker threads where a first try found no free tag (REQ_NOWAIT), and in
+    the limits of a cgroup where the capture does not see those. Both 0 where the
     operations are not known; the first 0 where they are not single requests.
     """
     series = engine.get("series", {})
