@@ -7,7 +7,12 @@ from schedlab.design.plan import make_plan
 from schedlab.errors import GateError, Interrupted
 from schedlab.kinds import Outcome
 from schedlab.run.admitted import Admitted, Permission
-from schedlab.run.executor import Executor, Rules
+from schedlab.run.executor import (
+    BUSY_REPEATS_LEAST,
+    BUSY_REPEATS_SHARE,
+    Executor,
+    Rules,
+)
 from schedlab.spec import Experiment, GateFinding, Stopping, Target, Workload
 from schedlab.store.folder import Folder
 
@@ -135,3 +140,20 @@ def test_what_is_over_is_not_begun_again(folder):
     run_all(folder, session)
     assert executor(folder).over() == "all 4 blocks are done"
     assert {key[0] for key in session.calls} == {2, 3}
+
+
+def test_a_busy_machine_costs_few_repeats_also_when_resumed_after_each_block(folder):
+    """The repeats that earlier processes made count: a search is a process for every block."""
+
+    def busy(cell, attempt):
+        return Outcome({"iops": 1.0}, gates=(GateFinding("others", "x"),))
+
+    for blocks in range(1, 5):
+        run_all(
+            folder, Scripted(busy), lambda done, last=blocks: "enough" if done >= last else None
+        )
+    runs = folder.runs()
+    finished = [run for run in runs if run.status == "ok"]
+    assert len(finished) == len(folder.plan.cells)
+    most = BUSY_REPEATS_LEAST + BUSY_REPEATS_SHARE * len(finished) + 1
+    assert 0 < len(runs) - len(finished) <= most
