@@ -9,7 +9,12 @@ from schedlab.design.plan import make_plan
 from schedlab.errors import GateError, Interrupted
 from schedlab.kinds import Outcome
 from schedlab.run.admitted import Admitted, Permission
-from schedlab.run.executor import Executor, Rules
+from schedlab.run.executor import (
+    BUSY_REPEATS_LEAST,
+    BUSY_REPEATS_SHARE,
+    Executor,
+    Rules,
+)
 from schedlab.spec import Experiment, GateFinding, Stopping, Target, Workload
 from schedlab.store.folder import Folder
 
@@ -165,3 +170,20 @@ def test_a_decided_workload_gets_no_more_runs(folder):
 
     again = Executor(admitted, folder, Rules())  # as a resumed run finds it
     assert again.ended == {"v": 2} and again.over() == "all 4 blocks are done"
+
+
+def test_a_busy_machine_costs_few_repeats_also_when_resumed_after_each_block(folder):
+    """The repeats that earlier processes made count: a search is a process for every block."""
+
+    def busy(cell, attempt):
+        return Outcome({"iops": 1.0}, gates=(GateFinding("others", "x"),))
+
+    for blocks in range(1, 5):
+        run_all(
+            folder, Scripted(busy), lambda done, last=blocks: "enough" if done >= last else None
+        )
+    runs = folder.runs()
+    finished = [run for run in runs if run.status == "ok"]
+    assert len(finished) == len(folder.plan.cells)
+    most = BUSY_REPEATS_LEAST + BUSY_REPEATS_SHARE * len(finished) + 1
+    assert 0 < len(runs) - len(finished) <= most

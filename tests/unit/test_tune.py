@@ -11,7 +11,7 @@ pytest.importorskip("optuna")
 from schedlab.errors import SpecError
 from schedlab.report import tune_page
 from schedlab.report.tune_page import Trial
-from schedlab.spec import Candidate, Experiment, Run, Target, Workload, metric_named
+from schedlab.spec import Candidate, Experiment, GateFinding, Run, Target, Workload, metric_named
 from schedlab.tune.goal import Constraint, observed, parse_constraint, with_objective
 from schedlab.tune.race import BLOCKS_MOST, Noise, decide, interval
 from schedlab.tune.search import Ask, Observation, Search
@@ -258,7 +258,11 @@ def test_a_block_becomes_an_observation():
     failed = observed(ask, labels, experiment(), [limit], [r for r in runs if r.workload == "r"])
     assert failed is None  # the incumbent has no value, so the block says nothing
     missing = [r for r in runs if (r.workload, r.candidate) != ("w", "bfq")]
-    assert observed(ask, labels, experiment(), [limit], missing).difference is None
+    assert observed(ask, labels, experiment(), [limit], missing) is None  # nothing is known
+    for gate, is_failure in (("others", False), ("io-errors", True)):
+        torn = replace(run(2, "w", "bfq"), status="discarded", gates=(GateFinding(gate, ""),))
+        seen = observed(ask, labels, experiment(), [limit], [*missing, torn])
+        assert (seen is not None and seen.difference is None) is is_failure
 
 
 def trial(label, first, second):

@@ -12,6 +12,10 @@ from schedlab.spec import Experiment, Run, Workload
 from schedlab.spec.quantities import parse_duration, parse_size
 from schedlab.tune.search import Ask, Observation
 
+# Gates that speak against the setting; all others say that the machine disturbed the run.
+FAILURES = frozenset(
+    {"io-errors", "device-alive", "command-failed", "exit-status", "limit", "no-value"}
+)
 # A miss counts up to this much (log of the ratio to the limit).
 VIOLATION_MAX = 3.0
 
@@ -146,18 +150,24 @@ def observed(
 ) -> Observation | None:
     """What the finished runs of a block showed; `labels`: challenger, incumbent, its A/A arm.
 
-    None where the incumbent has no value, so that the block says nothing.
+    None where the block says nothing: the incumbent has no value, or the challenger has none for
+    a reason that is not its own.
     """
     mine: dict[str, dict[str, Run]] = {label: {} for label in labels}
-    for run in runs:
-        if run.block == ask.block and run.status == "ok" and run.candidate in mine:
+    has_failed = False
+    for run in (each for each in runs if each.block == ask.block):
+        if run.status == "ok" and run.candidate in mine:
             mine[run.candidate][run.workload] = run
+        elif run.candidate == labels[0]:
+            has_failed |= any(g.fatal and g.gate in FAILURES for g in run.gates)
     challenger, incumbent, again = (mine[label] for label in labels)
     base = score(experiment, incumbent)
     if base is None:
         return None
     twin = score(experiment, again) if ask.has_aa else None
     value = score(experiment, challenger)
+    if value is None and not has_failed:
+        return None
     return Observation(
         difference=None if value is None else value - (base if twin is None else (base + twin) / 2),
         violation=violation(constraints, challenger.values()),
