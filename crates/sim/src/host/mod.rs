@@ -20,6 +20,7 @@ mod queue;
 mod request;
 mod result;
 mod run;
+mod settings;
 mod sorted;
 mod tunables;
 
@@ -31,7 +32,8 @@ pub use process::{Arrivals, IoPriority, Pattern, ProcessSpec, Processes};
 pub use queue::Limits;
 pub use request::{Bio, Class, HostRequest, Id, IoContext, Op, Pool, FLUSHER, NONE};
 pub use result::{HostLogged, HostResult, OrderResult, ProcessResult};
-pub use run::{run, HostJob, HostSettings};
+pub use run::run;
+pub use settings::{HostJob, HostSettings};
 pub use tunables::{Settings, Tunable, TUNABLES};
 
 use crate::{SimError, Stepped, Stop};
