@@ -49,3 +49,18 @@ def test_add_a_policy_names_targets_that_exist_and_the_tested_file() -> None:
         for line in block.splitlines():
             if line.startswith("make "):
                 assert line.split()[1] in targets, line
+
+
+def test_kernel_schedulers(tmp_path: Path) -> None:
+    first, second = blocks("kernel-schedulers.md", "sh")
+    for command in (first + second).splitlines():
+        done = run(command, tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "requests.svg").read_text().startswith("<svg")
+    assert (tmp_path / "verdict" / "report.html").is_file()
+    (processes,) = blocks("kernel-schedulers.md", "toml")
+    (tmp_path / "own.toml").write_text(processes)
+    line = "schedlab sim disk --scheduler cfq --processes own.toml --window 1 --seconds 2 --seeds 1"
+    done = run(line, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "writer-2" in done.stdout
