@@ -96,3 +96,18 @@ def test_the_disk_model_prints_what_its_page_shows(tmp_path: Path) -> None:
     done = run(command, tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(expected), done.stdout
+
+
+def test_kernel_schedulers(tmp_path: Path) -> None:
+    first, second = blocks("kernel-schedulers.md", "sh")
+    for command in (first + second).splitlines():
+        done = run(command, tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "requests.svg").read_text().startswith("<svg")
+    assert (tmp_path / "verdict" / "report.html").is_file()
+    (processes,) = blocks("kernel-schedulers.md", "toml")
+    (tmp_path / "own.toml").write_text(processes)
+    line = "schedlab sim disk --scheduler cfq --processes own.toml --window 1 --seconds 2 --seeds 1"
+    done = run(line, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "writer-2" in done.stdout

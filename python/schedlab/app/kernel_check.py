@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -211,6 +211,23 @@ def measure(
         }
         for (scheduler, number), row in rows.items()
     ]
+
+
+def run_cells(
+    cells: str, seconds: float, blocks: int, as_json: bool, tell: Callable[[str], None]
+) -> Iterator[str]:
+    """The text of each cell when it is measured, or one JSON document of all."""
+    from schedlab.host.control import Control
+
+    checks, found = checks_of(cells), []
+    with Control() as control:
+        for check in checks:
+            rows = measure(control, check, seconds, blocks, tell)
+            found += [judged(row) for row in rows]
+            if not as_json:
+                yield "\n".join(table(check, rows))
+    if as_json:
+        yield json.dumps({"schema": 1, "rows": found})
 
 
 def judged(row: Mapping[str, Any]) -> dict[str, Any]:

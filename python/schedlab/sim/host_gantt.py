@@ -16,7 +16,9 @@ STYLE = (
     "text{font:12px sans-serif;fill:currentColor}.t{font-weight:bold}.a{stroke:currentColor;"
     "stroke-width:.5}.h{fill:none;stroke:currentColor;stroke-width:.8;opacity:.6}"
 )
-ROWS_MAX = 400
+ROWS_MAX = 1200
+# Requests of the fastest run.
+SHOWN = 300
 
 
 def gantt(
@@ -24,9 +26,10 @@ def gantt(
 ) -> str:
     """An SVG document: `runs` holds title, figures and log (`HOST_LOG_DTYPE`) of each scheduler.
 
-    `window_ms` is the time that is shown; otherwise as much as 60 requests of the first run take.
+    `window_ms` is the time that is shown; otherwise, from the middle, as much as 300
+    requests of the fastest run take.
     """
-    start_ns, end_ns = _window(runs[0][2], window_ms)
+    start_ns, end_ns = _window(max((run[2] for run in runs), key=len), window_ms)
     parts: list[str] = []
     top = 10.0
     for title, run, log in runs:
@@ -45,8 +48,8 @@ def _window(log: Any, window_ms: tuple[float, float] | None) -> tuple[int, int]:
         return int(window_ms[0] * 1e6), int(window_ms[1] * 1e6)
     if len(log) == 0:
         return 0, 1_000_000
-    first = min(len(log) // 2, max(len(log) - 60, 0))
-    last = min(first + 60, len(log) - 1)
+    first = min(len(log) // 2, max(len(log) - SHOWN, 0))
+    last = min(first + SHOWN, len(log) - 1)
     return int(log[first]["completed_ns"]), int(log[last]["completed_ns"]) + 1
 
 

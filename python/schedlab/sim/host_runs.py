@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
-from schedlab.sim.host import HostSimulation, split_schedulers
+from schedlab.sim.host import HostSimulation, split_schedulers, table
 from schedlab.sim.host_compare import host_experiment
 from schedlab.sim.pool import map_threads
 from schedlab.sim.settings import device_changes
+from schedlab.spec import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from schedlab.spec import Experiment
@@ -69,6 +71,13 @@ class Wish:
             runs.setdefault(file, []).append(figures)
         return runs
 
+    def text(self, as_json: bool) -> str:
+        """The figures as tables, or as one JSON document."""
+        runs = self.run()
+        if as_json:
+            return json.dumps({"schema": SCHEMA_VERSION, "runs": runs})
+        return "\n".join(line for file, same in runs.items() for line in (f"{file}:", *table(same)))
+
 
 def _rows(cells: list[tuple[str, str, int]], found: list[tuple[dict[str, Any], Any]]) -> list[str]:
     return [
@@ -89,17 +98,17 @@ def wish_of(own: Mapping[str, Any], typed: Mapping[str, Any]) -> Wish:
     path, _, format_ = (trace or "").partition(":")
     first = HostSimulation(
         device=typed["device"],
-        tags=own["tags"] or 32,
-        nr_requests=own["nr_requests"],
-        window=own["window"],
+        tags=own["--tags"] or 32,
+        nr_requests=own["--nr-requests"],
+        window=own["--window"],
         policy=typed["policy"] if typed.get("policy") not in (None, "fcfs") else None,
-        size=own["size"],
-        seconds=own["seconds"] or 20.0,
+        size=own["--size"],
+        seconds=own["--seconds"] or 20.0,
         seed=typed["seed"] or 1,
         trace=Path(f"{path}::{format_}" if format_ else path) if trace else None,
         trace_set={"fit": typed["fit"]} if trace else {},
         device_set=device_changes(typed["changes"]),
     )
-    processes = tuple(name.strip() for name in (own["processes"] or "random32").split(","))
+    processes = tuple(name.strip() for name in (own["--processes"] or "random32").split(","))
     seeds = 1 if trace else typed["seeds"]
-    return Wish(first, own["scheduler"], processes, seeds, log, own["gantt"])
+    return Wish(first, own["--scheduler"], processes, seeds, log, own["--gantt"])

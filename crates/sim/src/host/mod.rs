@@ -20,6 +20,7 @@ mod queue;
 mod request;
 mod result;
 mod run;
+mod settings;
 mod sorted;
 mod tunables;
 
@@ -31,8 +32,11 @@ pub use process::{Arrivals, IoPriority, Pattern, ProcessSpec, Processes};
 pub use queue::Limits;
 pub use request::{Bio, Class, HostRequest, Id, IoContext, Op, Pool, FLUSHER, NONE};
 pub use result::{HostLogged, HostResult, OrderResult, ProcessResult};
-pub use run::{run, HostJob, HostSettings};
+pub use run::run;
+pub use settings::{HostJob, HostSettings};
 pub use tunables::{Settings, Tunable, TUNABLES};
+
+use mq_deadline::MqDeadline;
 
 use crate::{SimError, Stepped, Stop};
 
@@ -168,7 +172,7 @@ pub const SCHEDULERS: &[SchedulerEntry] = &[
     entry("noop", "to 4.20", "first come, first served, with merges", run::with::<noop::Noop>),
     entry("deadline", "to 4.20", "by sector, unless one is late", run::with::<deadline::Deadline>),
     entry("cfq", "to 4.20", "time slices for each process", run::with::<cfq::Cfq>),
-    entry("mq-deadline", "from 4.11", "by sector, unless one is late", run::with::<mq_deadline::MqDeadline>),
+    entry("mq-deadline", "from 4.11", "by sector, unless one is late", run::with::<MqDeadline>),
     entry("kyber", "from 4.12", "tokens by latency", run::with::<kyber::Kyber>),
     entry("bfq", "from 4.12", "shares of the service for each process", run::with::<bfq::Bfq>),
 ];

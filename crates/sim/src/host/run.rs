@@ -1,147 +1,24 @@
 //! One run: processes issue, the queue decides, the device serves, until the time is over.
 
+mod buffered;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use schedlab_model::Rng;
-use serde::{Deserialize, Serialize};
-
 use super::pages::{Dirty, ReadAhead};
-use super::process::{Arrivals, ProcessSpec, Processes, Records};
+use super::process::{Arrivals, ProcessSpec, Records};
 use super::queue::{Limits, Queue};
 use super::request::{Bio, Class, IoContext, Op, Pool, FLUSHER, NONE};
 use super::result::{HostLogged, HostResult, OrderResult, Tally};
-use super::{Ctx, Facts, Scheduler, Settings, SCHEDULERS};
-use crate::error::require;
-use crate::workload::trace::TraceRecord;
-use crate::workload::Real;
+use super::settings::HostJob;
+use super::{Ctx, Scheduler, Settings, SCHEDULERS};
 use crate::{Completion, SimError, Stepped, Stop};
+use schedlab_model::Rng;
 
 /// Steps between two looks at the stop flag.
 const STEPS_PER_LOOK: u32 = 4096;
 /// Pieces of dirty data that a flusher has under way.
 const FLUSHING: u32 = 16;
-
-/// What holds for the whole run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct HostSettings {
-    /// Commands that the driver lets into the device.
-    pub tags: usize,
-    /// Requests that may be allocated; nothing is the kernel's default.
-    pub nr_requests: Option<usize>,
-    /// The device has a head that moves.
-    pub rotational: bool,
-    /// Which merges are tried, as in sysfs.
-    pub nomerges: u8,
-    /// Most KiB of a request.
-    pub max_sectors_kb: u32,
-    /// Ticks per second of the kernel.
-    pub hz: u64,
-    /// From a completion to the process's next request.
-    pub turnaround_ns: u64,
-    /// Probability that the device refuses a request.
-    pub requeue_rate: Real,
-    /// Simulated length, measured part and warm-up together.
-    pub seconds: Real,
-    /// What is not measured at the start.
-    pub warm_up_seconds: Real,
-    /// Fixes places, mixes, starts and arrivals.
-    pub seed: u64,
-    /// Keep every request.
-    pub log: bool,
-}
-
-impl Default for HostSettings {
-    fn default() -> Self {
-        HostSettings {
-            tags: 32,
-            nr_requests: None,
-            rotational: true,
-            nomerges: 0,
-            max_sectors_kb: 1280,
-            hz: 250,
-            turnaround_ns: 5000,
-            requeue_rate: Real(0.0),
-            seconds: Real(20.0),
-            warm_up_seconds: Real(0.0),
-            seed: 1,
-            log: false,
-        }
-    }
-}
-
-impl HostSettings {
-    fn check(&self) -> Result<(), SimError> {
-        require(
-            (1..=65536).contains(&self.tags),
-            "tags",
-            self.tags,
-            "1 to 65536",
-        )?;
-        let most = self.nr_requests.unwrap_or(64);
-        require(
-            (1..=65536).contains(&most),
-            "nr_requests",
-            most,
-            "1 to 65536",
-        )?;
-        require(self.nomerges <= 2, "nomerges", self.nomerges, "0 to 2")?;
-        let kib = self.max_sectors_kb;
-        require(
-            (4..=1 << 20).contains(&kib),
-            "max_sectors_kb",
-            kib,
-            "4 to 1048576",
-        )?;
-        let fits = [100, 250, 300, 1000].contains(&self.hz);
-        require(fits, "hz", self.hz, "100, 250, 300 or 1000")?;
-        let rate = self.requeue_rate.0;
-        require(
-            (0.0..=0.9).contains(&rate),
-            "requeue_rate",
-            rate,
-            "0 to 0.9",
-        )?;
-        let (seconds, warm_up) = (self.seconds.0, self.warm_up_seconds.0);
-        require(
-            seconds > 0.0 && seconds <= 1e6,
-            "seconds",
-            seconds,
-            "above 0, at most 1e6",
-        )?;
-        let fits = (0.0..seconds).contains(&warm_up);
-        require(fits, "warm_up_seconds", warm_up, "0 to less than seconds")
-    }
-
-    fn facts(&self, settings: &Settings) -> Facts {
-        let default = match settings.scheduler.as_str() {
-            "none" => self.tags,
-            "noop" | "deadline" | "cfq" => 128,
-            _ => 2 * self.tags.min(128),
-        };
-        Facts {
-            rotational: self.rotational,
-            driver_tags: match (settings.scheduler.as_str(), self.nr_requests) {
-                ("none", Some(most)) => self.tags.min(most),
-                _ => self.tags,
-            },
-            nr_requests: self.nr_requests.unwrap_or(default),
-            hz: self.hz,
-        }
-    }
-}
-
-/// A run.
-#[derive(Clone, Debug)]
-pub struct HostJob {
-    /// What holds for the whole run.
-    pub settings: HostSettings,
-    /// Who issues; with a trace, one for each of its devices is made.
-    pub processes: Processes,
-    /// Instead of processes: what was recorded, by arrival.
-    pub trace: Vec<TraceRecord>,
-}
 
 /// Runs it under the scheduler that `scheduler` names.
 pub fn run(
@@ -503,62 +380,6 @@ impl<'a, S: Scheduler> Running<'a, S> {
             self.flush(index);
         }
         self.unblock(index);
-    }
-
-    /// Lets a buffered process go on if what it waits for is there.
-    fn unblock(&mut self, index: u32) {
-        let process = &mut self.processes[index as usize];
-        let Some((since_ns, start, end, op)) = process.blocked else {
-            return;
-        };
-        if op == Op::Read {
-            let limit = process.records.end();
-            let context = process.context;
-            if let Some((from, to)) = process.ahead.want(start, end, limit) {
-                let range = (from, to - from);
-                self.send(index, context, (Op::Read, true), range, Purpose::Ahead(to));
-                self.queue.unplug(index);
-            }
-            if self.processes[index as usize].ahead.there < end {
-                return;
-            }
-        } else if process.is_syncing {
-            if process.flushing > 0 || process.dirty.sectors > 0 {
-                return;
-            }
-            process.is_syncing = false;
-            process.unsynced = 0;
-        } else if process.dirty.sectors * 512 > process.spec.dirty_limit.0 {
-            return;
-        }
-        let process = &mut self.processes[index as usize];
-        process.blocked = None;
-        if self.queue.ctx.now_ns >= self.warm_ns {
-            process.tally.moved((end - start) * 512);
-        }
-        self.finished(index, since_ns, Purpose::Own);
-    }
-
-    /// Sends dirty data while enough is dirty, or all of it for an fsync.
-    fn flush(&mut self, index: u32) {
-        let most = u64::from(self.job.settings.max_sectors_kb) * 2;
-        loop {
-            let process = &mut self.processes[index as usize];
-            let much = process.dirty.sectors * 512 > process.spec.dirty_limit.0 / 2;
-            if process.flushing >= FLUSHING || !(much || process.is_syncing) {
-                break;
-            }
-            let Some(piece) = process.dirty.take(most) else {
-                break;
-            };
-            process.flushing += 1;
-            let (context, sync) = match process.is_syncing {
-                true => (process.context, true),
-                false => (flusher(), false),
-            };
-            self.send(index, context, (Op::Write, sync), piece, Purpose::Flush);
-        }
-        self.queue.unplug(index);
     }
 
     /// Submits a range as bios of at most `max_sectors_kb`.

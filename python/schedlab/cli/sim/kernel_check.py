@@ -1,9 +1,5 @@
 """`schedlab sim kernel-check`: simulated schedulers beside the kernel's on an emulated device."""
 
-from __future__ import annotations
-
-import json
-
 import click
 
 from schedlab.cli.options import json_option
@@ -16,17 +12,7 @@ from schedlab.cli.options import json_option
 @json_option
 def kernel_check(cells: str, seconds: float, blocks: int, as_json: bool) -> None:
     """Run the same processes simulated and on an emulated device; needs root and FUSE."""
-    from schedlab.app import kernel_check as checking
-    from schedlab.host.control import Control
+    from schedlab.app.kernel_check import run_cells
 
-    found = []
-    with Control() as control:
-        for check in checking.checks_of(cells):
-            rows = checking.measure(
-                control, check, seconds, blocks, lambda text: click.echo(text, err=True)
-            )
-            found += [checking.judged(row) for row in rows]
-            if not as_json:
-                click.echo("\n".join(checking.table(check, rows)))
-    if as_json:
-        click.echo(json.dumps({"schema": 1, "rows": found}))
+    for text in run_cells(cells, seconds, blocks, as_json, lambda line: click.echo(line, err=True)):
+        click.echo(text)

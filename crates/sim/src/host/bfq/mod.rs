@@ -7,6 +7,7 @@ mod inject;
 mod join;
 mod queue;
 mod rate;
+mod slot;
 mod weight;
 mod wf2q;
 
@@ -172,79 +173,6 @@ impl Bfq {
         self.trees[class].deactivate(&mut self.queues, id);
     }
 
-    /// Ends the slot of the queue in service.
-    fn expire(&mut self, ctx: &Ctx, id: u32, while_waiting: bool, reason: Reason) {
-        let (slow, slot_ms) = self.slowness(ctx, id, while_waiting);
-        let queue = &mut self.queues[id as usize];
-        let timed_out = reason == Reason::Timeout && queue.budget_left() >= queue.budget / 3;
-        if !queue.is_raised() && (slow || timed_out) {
-            self.charge_time(id, slot_ms);
-        }
-        let queue = &mut self.queues[id as usize];
-        if self.low_latency && !queue.is_raised() {
-            queue.raised_ns = ctx.now_ns;
-        }
-        if self.low_latency && queue.requests.is_empty() {
-            self.note_soft_realtime(ctx, id);
-        }
-        self.recalculate_budget(ctx, id, reason);
-        let queue = &mut self.queues[id as usize];
-        queue.waits = false;
-        self.timer_ns = None;
-        self.in_service = None;
-        if queue.requests.is_empty() {
-            if queue.in_flight == 0 {
-                queue.timeout_ns = Some(ctx.now_ns);
-            }
-            self.make_idle(id);
-        } else {
-            let class = queue.class();
-            self.trees[class].requeue(&mut self.queues, id);
-        }
-        let queue = &mut self.queues[id as usize];
-        if !queue.is_busy && !matches!(reason, Reason::Timeout | Reason::Exhausted) {
-            // Its budget goes on if the next request comes in time.
-            queue.was_waiting = true;
-        } else {
-            queue.service = 0;
-        }
-    }
-
-    /// Service is charged by time where that was out of proportion.
-    fn charge_time(&mut self, id: u32, slot_ms: u64) {
-        let most = self.rate.max_budget();
-        let timeout_ms = (self.timeout_ns / MS).max(1);
-        let queue = &mut self.queues[id as usize];
-        let charge = (most * slot_ms.min(timeout_ms) / timeout_ms).max(queue.service);
-        queue.budget = queue.budget.max(charge);
-        let more = charge - queue.service;
-        let class = queue.class();
-        self.trees[class].served(&mut self.queues, id, more);
-    }
-
-    fn recalculate_budget(&mut self, ctx: &Ctx, id: u32, reason: Reason) {
-        let (most, least) = (self.rate.max_budget(), self.rate.min_budget());
-        let queue = &mut self.queues[id as usize];
-        let budget = queue.max_budget;
-        let budget = match (queue.is_sync, queue.is_raised(), reason) {
-            (false, ..) => most,
-            (true, true, _) => 2 * least,
-            (.., Reason::TooIdle) if queue.in_flight > 0 => (budget * 2).min(most),
-            (.., Reason::TooIdle) if budget > 5 * least => budget - 4 * least,
-            (.., Reason::TooIdle) => least,
-            (.., Reason::Timeout) => (budget * 2).min(most),
-            (.., Reason::Exhausted) => (budget * 4).min(most),
-            (.., Reason::NoMore) => queue.service.max(least),
-            (.., Reason::Preempted) => budget,
-        };
-        queue.max_budget = budget.min(most);
-        if let Some(next) = queue.requests.next {
-            let charge = self.charge(ctx, id, next);
-            let queue = &mut self.queues[id as usize];
-            queue.budget = queue.max_budget.max(charge);
-        }
-    }
-
     /// A queue was without requests and has one again.
     fn wake(&mut self, ctx: &Ctx, id: u32) {
         let in_time_until = 3 * self.slice_idle_ns;
@@ -294,78 +222,6 @@ impl Bfq {
         let by_right = wants && queue.coefficient() >= other.coefficient();
         if by_right || outranks || !self.is_better_to_idle(serving) {
             self.expire(ctx, serving, false, Reason::Preempted);
-        }
-    }
-
-    /// The next queue gets a slot.
-    fn start_slot(&mut self, ctx: &Ctx) -> Option<u32> {
-        let mut classes = [0, 1, 2];
-        if ctx.now_ns >= self.idle_class_ns + IDLE_CLASS_NS {
-            if self.trees[2].has_active() {
-                classes = [2, 0, 1];
-            }
-            self.idle_class_ns = ctx.now_ns;
-        }
-        let id = classes
-            .into_iter()
-            .find_map(|class| self.trees[class].take_next(&mut self.queues))?;
-        self.rate.count_budget();
-        self.in_service = Some(id);
-        self.slot_start_ns = ctx.now_ns;
-        let queue = &mut self.queues[id as usize];
-        queue.fifo_checked = false;
-        queue.waits = false;
-        let longer = match queue.raised {
-            queue::Raised::SoftRealtime => 1,
-            _ => queue.weight / queue.own_weight().max(1),
-        };
-        queue.timeout_ns = Some(ctx.now_ns + self.timeout_ns * longer.max(1));
-        Some(id)
-    }
-
-    fn is_timed_out(&self, ctx: &Ctx, id: u32) -> bool {
-        let queue = &self.queues[id as usize];
-        queue
-            .timeout_ns
-            .is_some_and(|timeout_ns| ctx.now_ns >= timeout_ns)
-    }
-
-    fn may_expire_for_timeout(&self, ctx: &Ctx, id: u32) -> bool {
-        let queue = &self.queues[id as usize];
-        let room = queue.budget_left() >= queue.budget / 3;
-        (!queue.waits || room) && self.is_timed_out(ctx, id)
-    }
-
-    fn must_idle(&self, id: u32) -> bool {
-        self.queues[id as usize].requests.is_empty() && self.is_better_to_idle(id)
-    }
-
-    /// The queue to take a request from.
-    fn select(&mut self, ctx: &Ctx) -> Option<u32> {
-        if let Some(id) = self.in_service {
-            if self.may_expire_for_timeout(ctx, id) && !self.must_idle(id) {
-                self.expire(ctx, id, false, Reason::Timeout);
-            }
-        }
-        loop {
-            let id = match self.in_service {
-                Some(id) => id,
-                None => self.start_slot(ctx)?,
-            };
-            if let Some(next) = self.queues[id as usize].requests.next {
-                if self.charge(ctx, id, next) > self.queues[id as usize].budget_left() {
-                    self.expire(ctx, id, false, Reason::Exhausted);
-                    continue;
-                }
-                self.queues[id as usize].waits = false;
-                self.timer_ns = None;
-                return Some(id);
-            }
-            let queue = &self.queues[id as usize];
-            if queue.waits || (queue.in_flight > 0 && self.is_better_to_idle(id)) {
-                return self.inject(ctx, id);
-            }
-            self.expire(ctx, id, false, Reason::NoMore);
         }
     }
 

@@ -172,10 +172,9 @@ proptest! {
         seed in 0_u64..1 << 40,
         batch in 1_u64..20,
     ) {
-        within_bounds::<Deadline>(&format!("deadline:fifo_batch={batch},read_expire=20"), seed, batch)?;
-        within_bounds::<MqDeadline>(
-            &format!("mq-deadline:fifo_batch={batch},read_expire=20"), seed, batch,
-        )?;
+        let set = format!("fifo_batch={batch},read_expire=20");
+        within_bounds::<Deadline>(&format!("deadline:{set}"), seed, batch)?;
+        within_bounds::<MqDeadline>(&format!("mq-deadline:{set}"), seed, batch)?;
     }
 
     #[test]
