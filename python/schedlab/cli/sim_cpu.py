@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import textwrap
 from typing import Any
 
 import click
@@ -65,7 +64,9 @@ def cpu(policy: str, quiz: bool, as_json: bool, **options: Any) -> None:
     if options["seed"] is None:
         options["seed"] = random.randrange(1, 100_000) if quiz else 1
     if options["bursts"]:
-        return _validate(policy, options, as_json)
+        text, is_accepted = rules.validated(policy, options, as_json)
+        click.echo(text)
+        raise SystemExit(not is_accepted)
     tasks = rules.tasks_of(options, quiz)
     policies = [name.strip() for name in policy.split(",") if name.strip()]
     settings = [rules.settings_of(name, options) for name in policies]
@@ -81,24 +82,5 @@ def cpu(policy: str, quiz: bool, as_json: bool, **options: Any) -> None:
     elif options["gantt"] == "svg":
         click.echo(rules.chart(results[0], options), nl=False)
     else:
-        for result in results:
-            click.echo("\n".join(rules.result_lines(result, options)))
-            if result["segments_dropped"]:
-                click.echo(f"{result['segments_dropped']} segments are not in the chart", err=True)
-        if len(results) > 1:
-            click.echo("\n".join(rules.comparison_lines(results)))
-        click.echo(textwrap.fill(rules.TIE_RULE, 80))
-
-
-def _validate(policy: str, options: dict[str, Any], as_json: bool) -> None:
-    from pathlib import Path
-
-    from schedlab.sim import cpu_schedule, cpu_validate
-
-    found = cpu_validate.validate(
-        Path(options["bursts"]), cpu_schedule.settings_of(policy, options)
-    )
-    text = json.dumps(found.as_json()) if as_json else "\n".join(cpu_validate.lines(found))
-    click.echo(text)
-    if not found.is_accepted:
-        raise SystemExit(1)
+        click.echo("\n".join(rules.all_lines(results, options)))
+        click.echo("".join(rules.warnings(results)), err=True, nl=False)
