@@ -307,7 +307,8 @@ fn each_host_queue_counts_what_it_passed_on() {
     ]);
     for arbitration in ["rr", "wrr"] {
         let set = json!({
-            "buffer.size": 0, "ftl.in_flight": 1, "queue.depth": 4, "queue.arbitration": arbitration, "host_queue": queues,
+            "buffer.size": 0, "ftl.in_flight": 1, "queue.depth": 4,
+            "queue.arbitration": arbitration, "host_queue": queues,
             "streams.number": 2, "streams.by": "queue",
         });
         let workload = json!({"name": "A", "inter_arrival_ms": 0.05});
