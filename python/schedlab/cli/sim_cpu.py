@@ -66,7 +66,7 @@ def cpu(policy: str, quiz: bool, as_json: bool, **options: Any) -> None:
     if options["bursts"]:
         text, is_accepted = rules.validated(policy, options, as_json)
         click.echo(text)
-        raise SystemExit(not is_accepted)
+        raise SystemExit(0 if is_accepted else 1)
     tasks = rules.tasks_of(options, quiz)
     policies = [name.strip() for name in policy.split(",") if name.strip()]
     settings = [rules.settings_of(name, options) for name in policies]
