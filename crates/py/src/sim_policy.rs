@@ -7,6 +7,9 @@ use schedlab_sim::engine::{Command, Window};
 use schedlab_sim::policy::Policy;
 use schedlab_sim::SimError;
 
+/// Bytes of a row of the queue.
+const ROW_BYTES: usize = 64;
+
 /// What a policy may ask about the device.
 #[pyclass(frozen)]
 pub struct PolicyDevice {
@@ -97,33 +100,38 @@ impl PythonPolicy {
         overtaken: u32,
         estimate: f64,
         power: f64,
-        view: &dyn View,
+        unit_ns: [f64; 2],
     ) {
-        let out = &mut self.bytes;
-        for word in [command.index, command.arrival_ns, command.admitted_ns] {
-            out.extend_from_slice(&word.to_le_bytes());
-        }
-        for word in [command.first_page, command.pages, command.missing] {
-            out.extend_from_slice(&word.to_le_bytes());
-        }
-        out.push(u8::from(command.is_write));
-        out.push(u8::from(command.is_trim));
-        out.extend_from_slice(&(overtaken.min(65_535) as u16).to_le_bytes());
-        let unit_ns = view.page_time_ns(command.is_write);
-        for number in [estimate, power, unit_ns] {
-            out.extend_from_slice(&number.to_le_bytes());
-        }
+        let mut row = [0; ROW_BYTES];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            row[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(&command.index.to_le_bytes());
+        put(&command.arrival_ns.to_le_bytes());
+        put(&command.admitted_ns.to_le_bytes());
+        put(&command.first_page.to_le_bytes());
+        put(&command.pages.to_le_bytes());
+        put(&command.missing.to_le_bytes());
+        put(&[u8::from(command.is_write), u8::from(command.is_trim)]);
+        put(&(overtaken.min(65_535) as u16).to_le_bytes());
+        put(&estimate.to_le_bytes());
+        put(&power.to_le_bytes());
+        put(&unit_ns[usize::from(command.is_write)].to_le_bytes());
+        self.bytes.extend_from_slice(&row);
     }
 
     fn fill(&mut self, window: &Window, view: &dyn View) {
         self.bytes.clear();
+        let unit_ns = [false, true].map(|is_write| view.page_time_ns(is_write));
         let columns = window
             .overtaken()
             .iter()
             .zip(window.estimates())
             .zip(window.weights());
         for (command, ((overtaken, estimate), power)) in window.commands().iter().zip(columns) {
-            self.add_row(command, *overtaken, *estimate, *power, view);
+            self.add_row(command, *overtaken, *estimate, *power, unit_ns);
         }
     }
 
@@ -210,8 +218,9 @@ impl Policy for PythonPolicy {
         view: &dyn View,
     ) -> Result<Vec<f64>, SimError> {
         self.bytes.clear();
+        let unit_ns = [false, true].map(|is_write| view.page_time_ns(is_write));
         for command in commands {
-            self.add_row(command, 0, f64::NAN, 1.0, view);
+            self.add_row(command, 0, f64::NAN, 1.0, unit_ns);
         }
         let first = commands[0];
         Python::attach(|py| {

@@ -245,7 +245,7 @@ fn hot_pages_apart_cost_less_and_no_less_than_the_best_split() {
         let mut ftl = Ftl::new(&spec, 5).unwrap();
         let pages = ftl.logical_pages();
         let hot = pages / 10;
-        let mut write = |ftl: &mut Ftl, page: u32| {
+        let write = |ftl: &mut Ftl, page: u32| {
             let stream = u32::from(page < hot && number > 1);
             ftl.write_stream(page, 0, stream);
         };
@@ -307,7 +307,8 @@ fn each_host_queue_counts_what_it_passed_on() {
     ]);
     for arbitration in ["rr", "wrr"] {
         let set = json!({
-            "buffer.size": 0, "ftl.in_flight": 1, "queue.depth": 4, "queue.arbitration": arbitration, "host_queue": queues,
+            "buffer.size": 0, "ftl.in_flight": 1, "queue.depth": 4,
+            "queue.arbitration": arbitration, "host_queue": queues,
             "streams.number": 2, "streams.by": "queue",
         });
         let workload = json!({"name": "A", "inter_arrival_ms": 0.05});

@@ -100,15 +100,32 @@ def merged(stays: Sequence[Stay]) -> list[Stay]:
     ]
 
 
+def _arrivals(stays: Sequence[Stay]) -> dict[int, int]:
+    """When each task came, in the order of their first stays, ns.
+
+    Whoever ran before anybody ran twice was there from the start; the others came when they first
+    ran, since nothing says how long they had waited.
+    """
+    arrivals: dict[int, int] = {}
+    has_repeated = False
+    for stay in stays:
+        if stay.task in arrivals:
+            has_repeated = True
+        else:
+            arrivals[stay.task] = stay.start_ns if has_repeated else 0
+    return arrivals
+
+
 def _simulated(stays: Sequence[Stay], settings: Mapping[str, Any]) -> list[Stay]:
     """The stays of a simulation of tasks that want as much CPU time as was measured."""
     from schedlab.sim.cpu_schedule import simulate
 
-    names = sorted({stay.task for stay in stays})
+    arrivals = _arrivals(stays)
+    names = list(arrivals)
     tasks = [
         {
             "name": f"T{name}",
-            "arrival": min(stay.start_ns for stay in stays if stay.task == name),
+            "arrival": arrivals[name],
             "bursts": [sum(stay.end_ns - stay.start_ns for stay in stays if stay.task == name)],
         }
         for name in names

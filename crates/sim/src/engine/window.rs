@@ -69,6 +69,12 @@ pub struct Window {
     estimates: Column<f64>,
     /// The estimate on entry, which `shorter-arrival` compares with; empty for other rules.
     entry_estimates: Column<f64>,
+    /// Pages of each command: first, and end excluded. Kept apart, so that looking for those that
+    /// a change touches is a few vector instructions.
+    first_pages: Column<u32>,
+    end_pages: Column<u32>,
+    /// Which commands a change touches; kept for its memory.
+    touched: Vec<bool>,
     /// α^n by n. Powers, not repeated products: ties depend on the last bit.
     powers: Vec<f64>,
     alpha: f64,
@@ -84,6 +90,9 @@ impl Window {
             weights: Column::default(),
             estimates: Column::default(),
             entry_estimates: Column::default(),
+            first_pages: Column::default(),
+            end_pages: Column::default(),
+            touched: Vec::new(),
             powers: vec![1.0],
             alpha,
             aging,
@@ -178,6 +187,8 @@ impl Window {
             }
         }
         self.commands.push(command);
+        self.first_pages.push(command.first_page);
+        self.end_pages.push(command.end_page());
         self.overtaken.push(0);
         self.weights.push(1.0);
         self.estimates.push(estimate);
@@ -193,6 +204,8 @@ impl Window {
             Aging::ShorterArrival => drop(self.entry_estimates.remove(position)),
             Aging::EveryArrival => {}
         }
+        self.first_pages.remove(position);
+        self.end_pages.remove(position);
         self.overtaken.remove(position);
         self.weights.remove(position);
         self.estimates.remove(position);
@@ -219,11 +232,19 @@ impl Window {
     /// Brings missing pages and estimates up to date where one of `changed` (runs of pages, end
     /// excluded, that came into the buffer or left it) touches a command.
     pub fn refresh(&mut self, changed: &[(u32, u32)], policy: &dyn Policy, view: &dyn View) {
-        for (command, estimate) in self.commands.iter_mut().zip(&mut *self.estimates) {
-            let (first, end) = (command.first_page, command.end_page());
-            if changed.iter().any(|(from, to)| first < *to && end > *from) {
-                command.missing = view.missing(first, command.pages);
-                *estimate = estimate_of(command, policy, view);
+        self.touched.clear();
+        self.touched.resize(self.commands.len(), false);
+        for (from, to) in changed {
+            let ranges = self.first_pages.iter().zip(&*self.end_pages);
+            for (touched, (first, end)) in self.touched.iter_mut().zip(ranges) {
+                *touched |= (first < to) & (end > from);
+            }
+        }
+        for (i, touched) in self.touched.iter().enumerate() {
+            if *touched {
+                let command = &mut self.commands[i];
+                command.missing = view.missing(command.first_page, command.pages);
+                self.estimates[i] = estimate_of(command, policy, view);
             }
         }
     }

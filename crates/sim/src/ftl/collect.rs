@@ -2,6 +2,7 @@
 //! benefit.
 
 use std::collections::VecDeque;
+use std::hint::black_box;
 
 use super::NONE;
 use crate::device::{Collect, FlashSpec};
@@ -53,6 +54,22 @@ impl Buckets {
             if lists.is_linked(block) {
                 lists.unlink(block, plane, valid + 1);
                 lists.link(block, plane, valid);
+            }
+        }
+    }
+
+    /// Fetches what losing a page of a block will look at.
+    #[inline]
+    pub(super) fn expect(&self, block: u32) {
+        if let Buckets::Greedy(lists) = self {
+            let Links { newer, older } = lists.blocks[block as usize];
+            for neighbour in [newer, older] {
+                black_box(
+                    lists
+                        .blocks
+                        .get(neighbour as usize)
+                        .map(|links| links.older),
+                );
             }
         }
     }

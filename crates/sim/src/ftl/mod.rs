@@ -6,6 +6,7 @@
 //! and one for translation pages where the mapping is cached only in part.
 
 mod allocation;
+mod audit;
 mod collect;
 mod map;
 mod precondition;
@@ -225,9 +226,13 @@ impl Ftl {
         for page in &mut *pages {
             *page = self.l2p[self.slot(*page)].saturating_sub(1);
         }
-        for physical in pages {
+        for physical in &mut *pages {
             black_box(self.p2l[*physical as usize]);
-            black_box(self.valid[self.block_of.quotient(*physical) as usize]);
+            *physical = self.block_of.quotient(*physical);
+        }
+        for block in pages {
+            black_box(self.valid[*block as usize]);
+            self.buckets.expect(*block);
         }
     }
 
@@ -368,6 +373,10 @@ impl Ftl {
         let moved = self.valid[victim as usize];
         let is_map = self.map.as_ref().is_some_and(|map| map.is_own(victim));
         let at = plane * self.frontiers_per_plane + self.streams + u32::from(is_map);
+        // All entries are asked for before the first is changed: a store waits for the one before.
+        for slot in &self.p2l[first as usize..(first + self.pages_per_block) as usize] {
+            black_box(self.l2p[slot.saturating_sub(1) as usize]);
+        }
         let mut left = moved;
         let mut from = first;
         while left > 0 {
@@ -480,39 +489,6 @@ impl Ftl {
         usage.wear_mean = erasures as f64 / self.wear.len() as f64;
         usage.map = self.map.as_ref().map(|map| map.usage);
         usage
-    }
-
-    /// Checks every invariant of the tables; for tests. Gives the number of valid pages.
-    pub fn audit(&self) -> Result<u64, String> {
-        let mut mapped = 0;
-        for (slot, physical) in self.l2p.iter().enumerate() {
-            if *physical != 0 {
-                mapped += 1;
-                let back = self.p2l[*physical as usize - 1];
-                if back as usize != slot + 1 {
-                    return Err(format!("slot {slot} is at {physical}, which says {back}"));
-                }
-            }
-        }
-        let held = self.p2l.iter().filter(|page| **page != 0).count() as u64;
-        let by_block: u64 = self.valid.iter().map(|valid| u64::from(*valid)).sum();
-        let by_plane: u64 = self
-            .planes
-            .iter()
-            .map(|plane| u64::from(plane.valid_pages))
-            .sum();
-        // Planes that were not written to yet hold their share without tables.
-        let unfilled = self.planes.iter().filter(|plane| plane.is_unfilled);
-        let pages_each = u64::from(self.logical / self.planes.len() as u32);
-        let pending = unfilled.count() as u64 * pages_each;
-        if held != mapped || by_block != mapped || by_plane != mapped + pending {
-            return Err(format!(
-                "{mapped} mapped, {held} held, {by_block} by block, {by_plane} by plane"
-            ));
-        }
-        let map_pages = self.l2p[self.logical as usize..].iter();
-        let map_pages = map_pages.filter(|physical| **physical != 0).count() as u64;
-        Ok(mapped + pending - map_pages)
     }
 
     /// Blocks of a plane that data can fill: the others stay free or are frontiers.

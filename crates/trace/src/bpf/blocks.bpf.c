@@ -387,7 +387,9 @@ static __always_inline __u32 size_of(__u32 bytes)
 
 static __always_inline void add(struct histograms *all, struct interval *time, int part, __u64 ns)
 {
-	__u32 bin = bin_of(ns);
+	/* 64 bits, and compared as they are used: the verifier of Linux 6.1 follows no other form. */
+	__u64 bin = bin_of(ns);
+	barrier_var(bin);
 	if (bin < BINS)
 		all->counts[part][bin] += 1;
 	all->sum_ns[part] += ns;

@@ -3,11 +3,11 @@
 //!
 //! V is the weighted mean of the virtual run times v of all runnable tasks; the lag of a task is
 //! w·(V − v): what it is owed. A task is eligible when its lag is not negative; the eligible task
-//! with the earliest virtual deadline v + slice/w runs until its slice is used up. A task that joins
-//! is considered at once; with RUN_TO_PARITY only where the running one is no longer eligible, or,
-//! with PREEMPT_SHORT, has the longer slice. A task that blocks keeps its lag within a limit
-//! (update_entity_lag()) and joins again with it; with DELAY_DEQUEUE one with negative lag stays
-//! and counts in V until it is picked.
+//! with the earliest virtual deadline v + slice/w runs until its slice is used up. A task that
+//! joins is considered at once; with RUN_TO_PARITY only where the running one is no longer
+//! eligible, or, with PREEMPT_SHORT, has the longer slice. A task that blocks keeps its lag within
+//! a limit (update_entity_lag()) and joins again with it; with DELAY_DEQUEUE one with negative lag
+//! stays and counts in V until it is picked.
 //!
 //! On several CPUs all waiting tasks can have negative lag; then the smallest v runs, so that no
 //! CPU idles while a task waits.
