@@ -252,29 +252,6 @@ def comparison_lines(results: Sequence[Mapping[str, Any]]) -> list[str]:
     return [*aligned(rows), ""]
 
 
-def all_lines(results: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[str]:
-    """What `sim cpu` prints: each schedule, then the policies side by side, and the tie rule."""
-    lines = [line for result in results for line in result_lines(result, options)]
-    if len(results) > 1:
-        lines += comparison_lines(results)
-    return [*lines, textwrap.fill(TIE_RULE, 80)]
-
-
-def warnings(results: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What charts leave out, a line each."""
-    dropped = [result["segments_dropped"] for result in results]
-    return [f"{count} segments are not in the chart\n" for count in dropped if count]
-
-
-def validated(policy: str, options: Mapping[str, Any], as_json: bool) -> tuple[str, bool]:
-    """The comparison with measured bursts as text or JSON, and whether it is accepted."""
-    from schedlab.sim import cpu_validate
-
-    found = cpu_validate.validate(Path(options["bursts"]), settings_of(policy, options))
-    text = json.dumps(found.as_json()) if as_json else "\n".join(cpu_validate.lines(found))
-    return text, found.is_accepted
-
-
 def _compact(task: Mapping[str, Any]) -> str:
     """The task as --tasks takes it."""
 
