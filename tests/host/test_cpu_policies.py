@@ -50,14 +50,6 @@ def test_fifo_wakes_at_least_ten_times_sooner_than_other_under_load(tmp_path):
     assert "sched_rt_runtime_us" in fifo_run.properties["host"]
 
 
-def test_batch_tasks_do_not_preempt_when_they_wake(tmp_path):
-    # A small nice value makes every wake-up one that preempts, except for batch tasks.
-    policies = "other:nice=-10,batch:nice=-10"
-    runs = runs_of(tmp_path, CpuLoad(["wakeup"], seconds=1.0), policies, blocks=7)
-    other, batch = (median(runs, each, "wakeup_ns_p50") for each in policies.split(","))
-    assert batch > other
-
-
 def test_a_load_with_long_slices_is_preempted_sooner(tmp_path):
     load = CpuLoad(["wakeup"], seconds=1.5)
     policies = "other:slice=0.1ms,other:slice=100ms"
