@@ -397,3 +397,16 @@ def test_with_consent_a_blank_device_is_measured(tmp_path, device):
         assert digest(device) != before
     with pytest.raises(SpecError, match="have not agreed"):
         admit(read_experiment(file), Permission(trust=True))
+
+
+def test_a_dry_run_of_a_resume_shows_what_is_left_and_measures_nothing(tmp_path):
+    file = written(tmp_path, document(**KINDS_OF_FILES["sim"]))
+    assert call("run", file, "--out", "r")[0] == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "r").rglob("*") if path.is_file()}
+    code, text = call("run", "--resume", "r", "--blocks", 3, "--dry-run")
+    assert code == 0, text
+    assert "6 runs in 2 blocks" in text
+    after = {path: path.read_bytes() for path in (tmp_path / "r").rglob("*") if path.is_file()}
+    assert after == before
+    assert call("run", "--resume", "r", "--blocks", 3)[0] == 0
+    assert len((tmp_path / "r" / "runs.jsonl").read_text().splitlines()) == 9
