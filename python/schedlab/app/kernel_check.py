@@ -190,7 +190,7 @@ def measure(
         for scheduler in order:
             name, _, tunables = scheduler.partition(":")
             given = dict(part.split("=") for part in tunables.split(",") if part)
-            control.set_scheduler(device.path, name, {f"iosched/{k}": v for k, v in given.items()})
+            control.set_scheduler(device.path, name, given)
             device.reset()
             seed = 1 + block
             tell(f"cell {check.number}, block {block + 1}: {scheduler}")
