@@ -75,6 +75,7 @@ $(VENV)/dependencies: requirements.lock pyproject.toml
 
 $(VENV)/test-tools: $(VENV)/dependencies
 	@tests/install-packages $(TEST_PACKAGES)
+	@tests/unpack-udev target/udev
 	@touch $@
 
 # Renew the lock file after a change of the dependencies in pyproject.toml.

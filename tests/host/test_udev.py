@@ -1,12 +1,11 @@
 """`apply --persist` with a real udev daemon, in a mount and a network namespace of its own.
 
 Kernel events reach every network namespace, so the daemon acts on the real loop device; its rules
-and its state are on a tmpfs that only it sees. Where udev is not installed, SCHEDLAB_UDEVADM may
-name an unpacked one.
+and its state are on a tmpfs that only it sees. Where udev is not installed, one is unpacked for the
+tests (tests/unpack-udev).
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -20,11 +19,12 @@ WAIT_S = 90
 
 @pytest.fixture
 def udevadm():
-    found = os.environ.get("SCHEDLAB_UDEVADM") or shutil.which(
-        "udevadm", path="/usr/bin:/bin:/usr/sbin:/sbin"
-    )
+    unpacked = Path(__file__).parents[2] / "target" / "udev" / "bin" / "udevadm"
+    found = shutil.which("udevadm", path="/usr/bin:/bin:/usr/sbin:/sbin")
+    if found is None and unpacked.exists():
+        return str(unpacked)
     if found is None:
-        pytest.skip("needs udev: apt-get install udev, or SCHEDLAB_UDEVADM=PATH")
+        pytest.skip("needs udev: apt-get install udev, or tests/unpack-udev target/udev")
     return found
 
 

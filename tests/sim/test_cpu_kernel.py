@@ -8,10 +8,14 @@ from click.testing import CliRunner
 from schedlab.cli.sim import sim
 
 
-def finish_ms(*arguments: str) -> dict[str, float]:
+def times_ms(key: str, *arguments: str) -> dict[str, float]:
     done = CliRunner().invoke(sim, ["cpu", *arguments, "--json"], catch_exceptions=False)
     (result,) = json.loads(done.stdout)["results"]
-    return {task["name"]: task["finish_ns"] / 1e6 for task in result["tasks"]}
+    return {task["name"]: task[key] / 1e6 for task in result["tasks"]}
+
+
+def finish_ms(*arguments: str) -> dict[str, float]:
+    return times_ms("finish_ns", *arguments)
 
 
 # A runs for 12 ms, half of the latency; B for 1 ms, and sleeps until 18. Then A has a virtual run
@@ -37,11 +41,14 @@ def test_the_granularity_is_scaled_by_the_weight_of_the_woken_task() -> None:
 def test_features_of_a_kernel_are_set_together_and_one_by_one() -> None:
     parity = ("--policy", "eevdf", "--tasks", "A:0:30:slice=10,B:3:4:slice=2")
     half = ("--set", "eevdf.initial_half=false")
-    assert finish_ms(*parity, *half, "--kernel", "6.6")["B"] == 14
-    # Its slice is the shorter one.
-    assert finish_ms(*parity, *half, "--kernel", "6.12")["B"] < 14
-    off = ("--set", "eevdf.preempt_short=false")
-    assert finish_ms(*parity, *half, "--kernel", "6.12", *off)["B"] == 14
+
+    def first_wait_ms(*more: str) -> float:
+        return times_ms("response_ns", *parity, *half, *more)["B"]
+
+    # A has used 3 of its 10 ms when B comes.
+    assert first_wait_ms("--kernel", "6.6") == 7
+    assert first_wait_ms("--kernel", "6.12") == 0  # the slice of B is the shorter one
+    assert first_wait_ms("--kernel", "6.12", "--set", "eevdf.preempt_short=false") == 7
 
 
 @pytest.mark.parametrize("text", ["eevdf.slice", "rr.slice=1ms", "eevdf.fast=true"])

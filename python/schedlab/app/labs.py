@@ -158,7 +158,8 @@ def lab_experiment(
         content["seed"] = wishes.seed
     if wishes.blocks:
         content["stopping"] = {**content.get("stopping", {}), "blocks": wishes.blocks}
-    content["title"] = f"{lab.title} ({scale})"
+    own = f", {wishes.blocks} blocks" if wishes.blocks else ""
+    content["title"] = f"{lab.title} ({scale}{own})"
     return experiment_of(content, f"lab {lab.name}")
 
 
