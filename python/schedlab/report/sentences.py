@@ -160,8 +160,7 @@ def _winner(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     lines = [view.texts(key, best=values["best"], gain=_gain(view, values, "gain"))]
     if mix and values.get("example"):
         fact, metric = _fact(view, values, "example")
-        shown = words.short(view.texts, fact, metric, "better")
-        about = {"workload": fact.workload, "words": shown}
+        about = {"workload": fact.workload, "words": words.gain(view.texts, fact, metric)}
         lines.append(view.texts("headline.winner-example", **about))
     return [*lines, *_price(view, values)]
 
