@@ -34,7 +34,7 @@ test-wheel: wheel
 # One changed place at a time, and the tests that should notice: ROOM of Python, or CRATE of Rust.
 ROOM ?= analyse
 SAMPLE ?= 40
-mutants: setup
+mutants: setup $(VENV)/tools
 	$(if $(CRATE),cargo mutants --package $(CRATE) --output target $(MUTANTS),$(BIN)/python tests/mutants.py $(ROOM) $(SAMPLE))
 
 # Damaged traces, files to import, result folders and journals: SECONDS for each.
@@ -47,7 +47,7 @@ fuzz: setup
 	cd target && ../$(BIN)/python ../fuzz/folders.py fuzz-result $(SECONDS)
 
 # The documents as a site, in target/site; a link that leads nowhere is an error.
-docs: setup
+docs: setup $(VENV)/tools
 	$(BIN)/mkdocs build --strict --quiet --site-dir target/site
 
 # Boots the distribution's kernels in qemu and runs the smoke tests in each.
@@ -78,10 +78,17 @@ $(VENV)/test-tools: $(VENV)/dependencies
 	@tests/unpack-udev target/udev
 	@touch $@
 
-# Renew the lock file after a change of the dependencies in pyproject.toml.
+# What only `make docs` and `make mutants` need.
+$(VENV)/tools: tools.lock $(VENV)/dependencies
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r tools.lock
+	@touch $@
+
+# Renew the lock files after a change of the dependencies in pyproject.toml.
+COMPILE := $(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe \
+  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 lock: setup
-	$(BIN)/pip-compile --quiet --generate-hashes --all-extras --strip-extras --allow-unsafe \
-	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links -o requirements.lock pyproject.toml
+	$(COMPILE) $(addprefix --extra=,tune arrow dask pandas dev) -o requirements.lock pyproject.toml
+	$(COMPILE) --extra=tools --constraint requirements.lock -o tools.lock pyproject.toml
 
 clean:
 	rm -rf $(VENV) target dist

@@ -224,5 +224,6 @@ def test_versions_agree():
 
 
 def test_locks_name_no_registry_host():
-    lock = (ROOT / "requirements.lock").read_text()
-    assert "://" not in lock
+    for lock in ("requirements.lock", "tools.lock"):
+        text = (ROOT / lock).read_text()
+        assert not re.search(r"^[^#]*://", text, re.MULTILINE), lock
