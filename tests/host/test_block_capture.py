@@ -130,7 +130,7 @@ def test_the_parts_add_up_to_the_latency_of_the_engine(slow_device: str) -> None
         assert capture.result
         (found,) = explanations(capture.result, capture.engine)
         latency_s = engine["reads"]["latency"]["mean"] / 1e9
-        assert found.device_s > 4e-3
+        assert found.device_s > 3.9e-3  # a reply may be sent early by the way to the program
         # with what is outside the block layer, the parts are the whole latency
         assert found.total_s == pytest.approx(latency_s, rel=0.01)
         shares.append(1 - found.outside_s / found.total_s)
@@ -141,7 +141,7 @@ def test_the_parts_add_up_to_the_latency_of_the_engine(slow_device: str) -> None
 
 BESIDE_PERF = """
 import json, sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1].split(":")
 from test_block_capture import captured, group, mean_ns
 device, record = sys.argv[2], int(sys.argv[3])
 seen, engine = captured(device, 0.4, group(device, record=record))
@@ -158,14 +158,17 @@ def test_perf_sees_the_same_times_and_the_rest(device: str, tmp_path: Path) -> N
     perf = shutil.which("perf")
     if not perf:
         pytest.skip("needs perf")
-    data, here = tmp_path / "perf.data", str(Path(__file__).parent)
+    tests = Path(__file__).parents[1]
+    data, here = tmp_path / "perf.data", f"{tests / 'host'}:{tests / 'support'}"
     record = [perf, "record", "-q", "-a", "-k", "CLOCK_MONOTONIC", "-o", str(data)]
     for event in EVENTS:
         record += ["-e", event]
+    able = subprocess.run([*record, "--", "true"], capture_output=True, text=True, check=False)
+    if able.returncode:
+        pytest.skip(f"perf records no block events here: {able.stderr[-200:]}")
     record += ["--", sys.executable, "-c", BESIDE_PERF, here, device, "327680"]
     done = subprocess.run(record, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"perf records no block events here: {done.stderr[-200:]}")
+    assert done.returncode == 0, done.stderr
     total_ns, latency_ns, process = json.loads(done.stdout.splitlines()[-1])
     listing = subprocess.run(
         [perf, "script", "-i", str(data), "--ns", "-F", "tid,time,event,trace"],
