@@ -199,13 +199,14 @@ def needed(modules: Path, names: tuple[str, ...]) -> set[str]:
 def report(rows: list[dict[str, object]]) -> str:
     """The page of the documentation, made from what was measured just now."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    commit = text("git", "-C", str(PROJECT), "rev-parse", "--short", "HEAD").strip()
     lines = [
         "# Kernels that schedlab was tested on",
         "",
         "`make test-kernels` boots these kernels of the distribution in qemu and runs",
         "the tests of `tests/kernels/smoke.txt` in each. This page is written by that command.",
         "",
-        f"Last run: {today}.",
+        f"Last run: {today}, at commit {commit}.",
         "",
         "| kernel | passed | failed | skipped |",
         "|---|---:|---:|---:|",

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 
 from schedlab import _core
 from schedlab.host.control import Control
+from schedlab.host.emulated import Emulation
 
 NULL_BLOCKS = Path("/sys/kernel/config/nullb")
 DELAY_NS = 2_000_000
@@ -115,3 +117,24 @@ def test_several_hardware_queues_are_put_back_after_sigkill(
     recover = [sys.executable, "-m", "schedlab", "recover"]
     subprocess.run(recover, env=environment, check=True)
     assert (queue / "scheduler").read_text() == before
+
+
+def test_an_emulated_device_keeps_data_and_takes_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slowed by 20, because a guest without hardware support serves a tenth of what a host does."""
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    with Control() as control:
+        device = control.emulated(Emulation("sd-card", size_bytes=64 << 20, dilate=20))
+        assert control.set_scheduler(device.path, "mq-deadline").scheduler == "mq-deadline"
+        data = os.urandom(64 << 10)
+        began = time.monotonic()
+        with Path(device.path).open("r+b") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        control.drop_caches()
+        with Path(device.path).open("rb") as file:
+            assert file.read(len(data)) == data
+        assert time.monotonic() - began > 0.02  # two requests of about a millisecond, slowed by 20
+    assert not Path(f"/sys/block/{Path(device.path).name}/loop").exists()
