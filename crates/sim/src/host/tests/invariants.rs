@@ -235,7 +235,8 @@ proptest! {
         for (owner, weight) in weights.iter().enumerate() {
             let share = served[owner] as f64 / all as f64;
             let fair = f64::from(*weight) / total as f64;
-            let slack = (3 * 16384) as f64 / all as f64;
+            // Each queue may be a budget ahead or behind, and so may be this one at both ends.
+            let slack = ((weights.len() + 2) * 16384) as f64 / all as f64;
             prop_assert!((share - fair).abs() <= 0.03 * fair + slack, "{share} of {fair}");
         }
     }
