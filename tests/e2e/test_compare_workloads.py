@@ -137,7 +137,7 @@ def test_workers_are_reported_in_iozones_words(tmp_path, schedlab):
 
 
 @needs_root
-def test_a_sweep_ends_in_a_fit_a_knee_and_a_report(tmp_path, schedlab):
+def test_a_sweep_ends_in_a_knee_and_a_report(tmp_path, schedlab):
     code, out, err = schedlab(
         "io", "sweep", "--scratch", "16M", "--scratch-directory", tmp_path, "--bytes", "256k",
         "--block-sizes", "512,4k,16k,64k,256k", "--modes", "sync,direct", "--blocks", 3,
@@ -150,4 +150,3 @@ def test_a_sweep_ends_in_a_fit_a_knee_and_a_report(tmp_path, schedlab):
     }  # fmt: skip
     assert len(verdict["workloads"]) == 5
     assert {knee["candidate"] for knee in verdict["knees"]} == {"sync", "direct"}
-    assert {flag["kind"] for flag in verdict["flags"]} >= {"call-cost"}

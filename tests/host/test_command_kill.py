@@ -166,7 +166,8 @@ def test_killing_the_control_group_of_schedlab_leaves_nothing(comparison):
         deadline = time.monotonic() + WAIT_S
         while process.poll() is None and time.monotonic() < deadline:
             for pid in (group / "cgroup.procs").read_text().split():
-                os.kill(int(pid), signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+                    os.kill(int(pid), signal.SIGKILL)
             process.poll()
         process.communicate(timeout=WAIT_S)
         comparison.recover()
