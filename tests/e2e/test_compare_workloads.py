@@ -150,3 +150,18 @@ def test_a_sweep_ends_in_a_knee_and_a_report(tmp_path, schedlab):
     }  # fmt: skip
     assert len(verdict["workloads"]) == 5
     assert {knee["candidate"] for knee in verdict["knees"]} == {"sync", "direct"}
+
+
+@needs_root
+def test_a_sweep_finds_what_a_call_costs(tmp_path, schedlab):
+    """On a device that takes 2 ms for each request, whatever its size."""
+    model = tmp_path / "fixed.toml"
+    model.write_text("model = 'fixed'\nservice = '2ms'\nservers = 1\nsize = '64m'\n")
+    code, out, err = schedlab(
+        "io", "sweep", "--model", model, "--bytes", "256k", "--block-sizes", "4k,16k,64k,256k",
+        "--modes", "direct", "--blocks", 3, "--out", "r", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    costs = [flag for flag in json.loads(out)["flags"] if flag["kind"] == "call-cost"]
+    assert [cost["candidates"] for cost in costs] == [["direct"]]
+    assert costs[0]["values"]["seconds_per_call"] == pytest.approx(2e-3, rel=0.1)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cgroups import remove_group
 
 from schedlab.errors import HostError
 from schedlab.host import owned
@@ -64,7 +64,7 @@ def loop(new_loop: Callable[[], str]) -> str:
 def cgroup() -> Iterator[Path]:
     """A cgroup of the test's own, where limits of I/O are if they are anywhere."""
     name = f"schedlab-test-{os.getpid()}"
-    for root in ("/sys/fs/cgroup/blkio", "/sys/fs/cgroup"):
+    for root in ("/sys/fs/cgroup/blkio", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
         place = Path(root) / name
         if not (Path(root) / "cgroup.procs").exists():
             continue
@@ -73,12 +73,6 @@ def cgroup() -> Iterator[Path]:
         except OSError as error:
             pytest.skip(f"needs a cgroup: {error}")
         yield place
-        deadline = time.monotonic() + 10
-        while place.exists():
-            try:
-                place.rmdir()
-            except OSError:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
+        remove_group(place)
         return
     pytest.skip("needs cgroups")

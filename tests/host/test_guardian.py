@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cgroups import remove_group
 
 from schedlab.host import journal, knobs, owned, recover, shelter
 
@@ -184,13 +185,7 @@ def test_the_guardian_outlives_the_control_group_of_its_owner(scene: Scene, root
         wait_for_no_journal(scene.state)
         scene.assert_as_before(errors)
     finally:
-        assert owned.wait_until(lambda: _removed(group), 10.0)
-
-
-def _removed(group: Path) -> bool:
-    with contextlib.suppress(OSError):
-        group.rmdir()
-    return not group.exists()
+        remove_group(group)
 
 
 def wait_for_no_journal(state: Path) -> None:

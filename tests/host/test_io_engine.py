@@ -544,29 +544,6 @@ def test_a_discarded_region_reads_as_zeros(loop: str, tmp_path: Path) -> None:
         assert sum(any(device.read(4096)) for _ in range(SPAN // 4096)) == 1
 
 
-@pytest.fixture
-def cgroup() -> Iterator[Path]:
-    """A cgroup of the test's own, in whichever version this host has."""
-    for root in ("/sys/fs/cgroup/blkio", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
-        place = Path(root) / f"schedlab-test-{os.getpid()}"
-        if not (Path(root) / "cgroup.procs").exists():
-            continue
-        try:
-            place.mkdir()
-        except OSError as error:
-            pytest.skip(f"needs a cgroup: {error}")
-        yield place
-        deadline = time.monotonic() + 10
-        while place.exists():
-            try:
-                place.rmdir()
-            except OSError:
-                assert time.monotonic() < deadline
-                time.sleep(0.01)
-        return
-    pytest.skip("needs cgroups")
-
-
 def test_workers_enter_their_cgroup_and_priority(loop: str, cgroup: Path) -> None:
     members: list[int] = []
 

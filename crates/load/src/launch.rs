@@ -1,9 +1,10 @@
 //! Starting somebody else's program for a measurement, and awaiting its end.
 //!
 //! The child puts itself into its cgroups, takes its scheduling, its user and its directory, and
-//! executes. The clock is read directly before the fork. Whatever the kernel refuses comes back
-//! through a pipe that a successful `exec` closes, so a start either happens as ordered or is an
-//! error that names the step. Between fork and exec only system calls are made on memory that was
+//! executes. The clock is read by the child, directly before that: a fork takes the longer the more
+//! memory its parent has. The time and whatever the kernel refuses come back through a pipe that a
+//! successful `exec` closes, so a start either happens as ordered or is an error that names the
+//! step. Between fork and exec only system calls are made on memory that was
 //! prepared before: the caller may have other threads.
 
 use std::ffi::CString;
@@ -16,7 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu::{Attributes, Refusal};
 
-/// Steps of the child, in their order; what comes back through the pipe is an index of these.
+/// Steps of the child, in their order; what comes back through the pipe is an index of these, or
+/// `STARTS`.
 const STEPS: [&str; 6] = [
     "cgroup",
     "policy",
@@ -25,6 +27,16 @@ const STEPS: [&str; 6] = [
     "directory",
     "program",
 ];
+
+const STARTS: u32 = STEPS.len() as u32;
+
+/// What the child says: the step that failed and its errno, or `STARTS` and the time.
+#[derive(Clone, Copy)]
+struct Word {
+    step: u32,
+    errno: i32,
+    at_ns: u64,
+}
 
 /// A user that the child becomes.
 #[derive(Clone, Debug, Deserialize)]
@@ -72,7 +84,7 @@ pub struct Order {
 /// How a program ended, and what it and the children that it awaited used.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Ending {
-    /// From directly before the fork to directly after the end.
+    /// From directly before the exec to directly after the end.
     pub elapsed_ns: u64,
     /// Exit status, if it exited.
     pub status: Option<i32>,
@@ -127,7 +139,6 @@ impl Launched {
         let (reading, writing) =
             pipe_with(PipeFlags::CLOEXEC).map_err(|e| Refusal::new("fork", e.raw_os_error()))?;
         let pipe = writing.as_raw_fd();
-        let started_ns = now_ns();
         // SAFETY: see the module's description; the child never returns.
         let pid = match unsafe { libc::fork() } {
             -1 => return Err(Refusal::last("fork")),
@@ -142,16 +153,16 @@ impl Launched {
         let mut launched = Launched {
             pid,
             hold,
-            started_ns,
+            started_ns: 0,
             ending: None,
         };
-        let mut word = [0u8; 8];
-        let heard = rustix::io::retry_on_intr(|| rustix::io::read(&reading, &mut word));
-        if heard == Ok(word.len()) {
+        while let Some(word) = Word::read(&reading) {
+            if word.step == STARTS {
+                launched.started_ns = word.at_ns;
+                continue;
+            }
             launched.wait(Duration::from_secs(10));
-            let [step, errno] = [0, 4]
-                .map(|at| i32::from_ne_bytes([word[at], word[at + 1], word[at + 2], word[at + 3]]));
-            return Err(Refusal::new(STEPS[step as usize % STEPS.len()], errno));
+            return Err(Refusal::new(STEPS[word.step as usize], word.errno));
         }
         Ok(launched)
     }
@@ -213,6 +224,34 @@ impl Launched {
     }
 }
 
+impl Word {
+    const BYTES: usize = 16;
+
+    /// The next word; nothing once the program has begun, or the child has ended.
+    fn read(pipe: &OwnedFd) -> Option<Self> {
+        let mut bytes = [0; Self::BYTES];
+        let heard = rustix::io::retry_on_intr(|| rustix::io::read(pipe, &mut bytes));
+        (heard == Ok(bytes.len())).then(|| {
+            let all = u128::from_ne_bytes(bytes);
+            Word {
+                step: all as u32,
+                errno: (all >> 32) as i32,
+                at_ns: (all >> 64) as u64,
+            }
+        })
+    }
+
+    /// Writes it in one piece, as less than a page goes through a pipe.
+    fn write(self, pipe: RawFd) {
+        let all = u128::from(self.step)
+            | u128::from(self.errno as u32) << 32
+            | u128::from(self.at_ns) << 64;
+        let bytes = all.to_ne_bytes();
+        // SAFETY: bytes that live on the stack.
+        unsafe { libc::write(pipe, bytes.as_ptr().cast(), bytes.len()) };
+    }
+}
+
 impl Drop for Launched {
     fn drop(&mut self) {
         self.kill(Signal::KILL);
@@ -269,6 +308,12 @@ fn become_program(
     let (step, errno) = match settle(prepared) {
         Err(failed) => failed,
         Ok(()) => {
+            let starts = Word {
+                step: STARTS,
+                errno: 0,
+                at_ns: now_ns(),
+            };
+            starts.write(pipe);
             // SAFETY: null-terminated arrays made before the fork.
             unsafe {
                 libc::execve(
@@ -280,19 +325,19 @@ fn become_program(
             (5, errno())
         }
     };
-    let mut word = [0u8; 8];
-    word[..4].copy_from_slice(&i32::to_ne_bytes(step));
-    word[4..].copy_from_slice(&errno.to_ne_bytes());
-    // SAFETY: writes 8 bytes that live on the stack, then ends the process.
-    unsafe {
-        libc::write(pipe, word.as_ptr().cast(), word.len());
-        libc::_exit(127)
-    }
+    let failed = Word {
+        step,
+        errno,
+        at_ns: 0,
+    };
+    failed.write(pipe);
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(127) }
 }
 
 /// All steps before exec; the index of the one that failed, and its errno.
-fn settle(prepared: &Prepared) -> Result<(), (i32, i32)> {
-    let failed = |step: i32| (step, errno());
+fn settle(prepared: &Prepared) -> Result<(), (u32, i32)> {
+    let failed = |step: u32| (step, errno());
     for group in &prepared.cgroups {
         // SAFETY: writes one byte to an open file; "0" means the writing process.
         if unsafe { libc::write(group.as_raw_fd(), c"0".as_ptr().cast(), 1) } != 1 {

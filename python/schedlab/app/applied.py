@@ -17,6 +17,7 @@ from typing import Any
 
 from schedlab.errors import HostError, SpecError
 from schedlab.host import journal, knobs
+from schedlab.host.devices import text_of
 from schedlab.spec import from_json, to_json
 from schedlab.spec.names import safe_name
 from schedlab.store.files import write_atomic
@@ -55,6 +56,19 @@ class Applied:
 def directory() -> Path:
     """Where the records are."""
     return journal.lasting_directory() / "applied"
+
+
+def is_ours(text: str) -> bool:
+    """Whether a file with this text was written by us."""
+    return text.startswith(HEADER.strip())
+
+
+def refuse_foreign(path: Path, hint: str = "") -> None:
+    """HostError where there is a file of that name that is not ours."""
+    found = text_of(path)
+    if found and not is_ours(found):
+        away = f"move it away, then try again: mv {path} {path}.old"
+        raise HostError(f"{path}: is not ours", hint or away)
 
 
 def boot_id() -> str:

@@ -21,6 +21,7 @@ from schedlab.design.candidates import parse_candidates
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, setters, udev, udev_service
 from schedlab.host.control import Control
+from schedlab.host.devices import text_of
 from schedlab.result import Result
 from schedlab.spec import Candidate
 
@@ -203,7 +204,7 @@ def _check(name: str, choice: Choice, request: Request) -> None:
     scheduler = knobs.canonical(name, str(choice.candidate.settings.get("scheduler", "")))
     if scheduler not in knobs.offered(name):
         raise knobs.unknown_scheduler(name, scheduler)
-    zoned = _text(knobs.queue_of(name) / "zoned")
+    zoned = text_of(knobs.queue_of(name) / "zoned")
     if zoned not in ("", "none") and scheduler != "mq-deadline":
         raise HostError(
             f"{name} is a zoned device: its writes need mq-deadline", "apply mq-deadline"
@@ -218,13 +219,6 @@ def _check(name: str, choice: Choice, request: Request) -> None:
             f"{name}: a device of this kind gets no rule that lasts",
             "omit --persist, or apply it to the disk below",
         )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
 
 
 def _record(name: str, choice: Choice, before: dict[str, str], after: object) -> Applied:
@@ -254,7 +248,7 @@ def _onto(record: Applied, earlier: Applied | None) -> Applied:
     originals = {**record.originals, **earlier.originals}
     values = {**{k: v for k, v in earlier.values.items() if k in originals}, **record.values}
     for path in originals:
-        values.setdefault(path, _text(Path(path)))
+        values.setdefault(path, text_of(Path(path)))
     return replace(
         record,
         originals=originals,
@@ -298,11 +292,7 @@ def rule_text(record: Applied) -> str:
 def _with_rule(records: list[Applied], request: Request) -> list[Applied]:
     """The records, which now name our rule file; refuse one of that name that is not ours."""
     path = request.root / RULES
-    before = _text(path)
-    if before and not before.startswith(HEADER.strip()):
-        raise HostError(
-            f"{path}: is not ours", f"move it away, then try again: mv {path} {path}.old"
-        )
+    applied.refuse_foreign(path)
     return [applied.with_file(record, path) for record in records]
 
 

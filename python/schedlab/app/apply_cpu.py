@@ -20,6 +20,7 @@ from schedlab.app.applied import HEADER, Applied
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.host.control import Control
+from schedlab.host.devices import text_of
 from schedlab.spec import Candidate
 
 DEVICE = "cpu"
@@ -117,7 +118,7 @@ def apply(
         record = _onto(record, earlier)
         texts = _file_texts({Path(p): v for p, v in record.values.items()}, root) if persist else {}
         for path in texts:
-            _refuse_foreign(path)
+            applied.refuse_foreign(path)
             record = applied.with_file(record, path)
         # The record comes first: `undo` of a file that is not there yet harms nothing.
         applied.store(record)
@@ -180,19 +181,11 @@ def _file_texts(values: Mapping[Path, str], root: Path) -> dict[Path, str]:
     return texts
 
 
-def _refuse_foreign(path: Path) -> None:
-    found = _text(path)
-    if found and not found.startswith(HEADER.strip()):
-        raise HostError(
-            f"{path}: is not ours", f"move it away, then try again: mv {path} {path}.old"
-        )
-
-
 def undo(record: Applied, report: Report) -> None:
     """Every setting as it was, unless somebody else set it since; after a reboot only files go."""
     for name in record.files:
         path = Path(name)
-        if _text(path).startswith(HEADER):
+        if applied.is_ours(text_of(path)):
             path.unlink()
         elif path.exists():
             report(f"note: {path} was changed by somebody else and is left")
@@ -225,14 +218,7 @@ def settings_in(root: Path, knob: Path) -> list[tuple[Path, str]]:
             files[path.name] = path
     found = []
     for name in sorted(files):
-        for line in _text(files[name]).splitlines():
+        for line in text_of(files[name]).splitlines():
             if match := re.match(pattern, line):
                 found.append((files[name], match[1]))
     return found
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

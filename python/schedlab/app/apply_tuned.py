@@ -16,6 +16,7 @@ from schedlab.app import applied
 from schedlab.app.applied import HEADER, Applied
 from schedlab.errors import HostError
 from schedlab.host import knobs
+from schedlab.host.devices import text_of
 from schedlab.store.files import write_atomic
 
 NAME = "schedlab"
@@ -42,9 +43,8 @@ def named(records: Sequence[Applied], root: Path) -> list[Applied]:
     HostError where tuned has no active profile, or a profile of that name is not ours.
     """
     path = profile_path(root)
-    if (before := _text(path)) and not before.startswith(HEADER):
-        raise HostError(f"{path}: is not ours", "keep it by a udev rule: --persist")
-    parent = _text(root / "etc/tuned/active_profile").strip()
+    applied.refuse_foreign(path, "keep it by a udev rule: --persist")
+    parent = text_of(root / "etc/tuned/active_profile")
     if parent == NAME:
         ours = (r.written.get(PARENT, "") for r in applied.load_all())
         parent = next(filter(None, ours), "")
@@ -97,8 +97,8 @@ def activate(profile: str, root: Path, report: Report) -> None:
 
 def remove(record: Applied, path: Path, report: Report) -> None:
     """Our profile without this device; without any device it goes, and the one before is active."""
-    found = _text(path)
-    if not found.startswith(HEADER):
+    found = text_of(path)
+    if not applied.is_ours(found):
         state = "changed by somebody else and is left" if found else "removed by somebody else"
         report(f"note: {path} was {state}")
         return
@@ -106,7 +106,7 @@ def remove(record: Applied, path: Path, report: Report) -> None:
         r for r in applied.load_all() if str(path) in r.files and r.device != record.device
     ]  # fmt: skip
     active_file = next(p for p in path.parents if p.name == "tuned") / "active_profile"
-    is_active = _text(active_file).strip() == NAME
+    is_active = text_of(active_file) == NAME
     root = active_file.parents[2]
     if others:
         write_atomic(path, profile_text(others))
@@ -118,10 +118,3 @@ def remove(record: Applied, path: Path, report: Report) -> None:
     path.unlink()
     if not any(path.parent.iterdir()):
         path.parent.rmdir()
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -136,7 +136,7 @@ def design_of(typed: Typed, usual_goal: str) -> dict[str, Any]:
         precision=typed["precision"],
         may_extend=typed["may_extend"],
         quick=typed["quick"],
-        sessions=typed.get("sessions", 1),
+        sessions=typed["sessions"],
     )
     how = {"margin": typed["margin"], "seed": typed["seed"], "goal": typed["goal"] or usual_goal}
     return {**how, "stopping": stopping, "aa_arm": typed["aa"]}

@@ -218,7 +218,7 @@ def stopping_of(
     quick: bool = False,
     sessions: int = 1,
 ) -> Stopping:
-    """When to stop; `--quick` is a budget of 114 s. Blocks and budget are of each session."""
+    """When to stop. `--quick` is a budget, too. Blocks and budget are of each session."""
     if until_decided and precision:
         raise SpecError("--until-decided and --precision exclude each other", "give one of them")
     if quick and not (blocks or until_decided or precision):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 from schedlab.errors import SpecError
+from schedlab.kinds import nearest
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -31,7 +31,5 @@ def text(name: str) -> str:
     """The Markdown text of the page `name`. Raises SpecError for an unknown name."""
     known = pages()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else "schedlab docs lists the pages"
-        raise SpecError(f"there is no page {name!r}", hint=hint)
+        raise SpecError(f"there is no page {name!r}", hint=nearest(name, known))
     return known[name].read_text(encoding="utf-8")

@@ -67,7 +67,7 @@ def _remove_files(record: Applied, report: Report) -> None:
         except FileNotFoundError:
             report(f"note: {path} is not there any more")
             continue
-        if not found.startswith(HEADER):
+        if not applied.is_ours(found):
             report(f"note: {path} was changed by somebody else and is left")
         elif others:
             write_atomic(path, HEADER + "\n".join(map(rule_text, others)) + "\n")

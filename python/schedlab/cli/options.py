@@ -97,7 +97,7 @@ design_options = together(
     click.option("--blocks", type=click.IntRange(1, 10_000),
                  help="Number of blocks (each runs every candidate once on every workload)."),
     click.option("--budget", type=Duration(), help="Plan what fits into this time, e.g. 10m."),
-    click.option("--quick", is_flag=True, help="A budget of 114 s."),
+    click.option("--quick", is_flag=True, help="A budget of just under two minutes."),
     click.option("--until-decided", is_flag=True, help="Stop as soon as it is decided."),
     click.option("--precision", type=Percent(), help="Stop at intervals of ±1%."),
     click.option("--may-extend", type=click.IntRange(2), metavar="BLOCKS",

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from schedlab.host.devices import text_of
 from schedlab.spec import GateFinding
 
 PROC = Path("/proc")
@@ -152,7 +153,7 @@ def _unquiet(devices: Iterable[str]) -> str:
         if (size := counts.get(name, 0) * page) >= SETTLE_BYTES:
             return f"{size >> 10} KiB are {word}"
     for device in devices:
-        fields = _text(BLOCK / device / "inflight").split()
+        fields = text_of(BLOCK / device / "inflight").split()
         if any(number != "0" for number in fields):
             return f"{device} has {' + '.join(fields)} requests in flight"
     return ""
@@ -161,7 +162,7 @@ def _unquiet(devices: Iterable[str]) -> str:
 def snapshot(device: str | None, groups: Iterable[Path] = ()) -> Snapshot:
     """The counters now; `device` is a kernel name under /sys/block, or None."""
     read_bytes, written_bytes = device_bytes(device) if device else (0, 0)
-    busy_s, stolen_s = cpu_times(_text(PROC / "stat"))
+    busy_s, stolen_s = cpu_times(text_of(PROC / "stat"))
     times = os.times()
     counts = _vmstat()
     cycles_khz_s, in_states_s = _time_in_states()
@@ -295,13 +296,13 @@ def other_processes(
     for entry in os.scandir(PROC):
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                parsed = _process(_text(Path(entry.path) / "stat"))
+                parsed = _process(text_of(Path(entry.path) / "stat"))
                 if parsed:
                     found[int(entry.name)] = parsed
     ours = {own_process}
     for group in groups:
         for file in group.rglob("cgroup.procs"):
-            ours |= set(map(int, _text(file).split()))
+            ours |= set(map(int, text_of(file).split()))
     descendants = {pid for pid in found if _descends(pid, found, ours)}
     return {(p, start): each for p, (start, each) in found.items() if p not in descendants}
 
@@ -348,32 +349,32 @@ def other_s(
 
 
 def _vmstat() -> dict[str, int]:
-    pairs = (line.split() for line in _text(PROC / "vmstat").splitlines())
+    pairs = (line.split() for line in text_of(PROC / "vmstat").splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
 
 
 def _throttled() -> int:
     files = CPU.glob("cpu*/thermal_throttle/*_throttle_count")
-    return sum(int(_text(file) or 0) for file in files)
+    return sum(int(text_of(file) or 0) for file in files)
 
 
 def _too_hot() -> tuple[str, ...]:
     """NVMe devices whose composite temperature has reached their warning."""
     found = []
     for sensor in sorted(HWMON.glob("hwmon*")):
-        now, limit = _text(sensor / "temp1_input"), _text(sensor / "temp1_max")
-        if _text(sensor / "name") == "nvme" and now and limit and int(now) >= int(limit):
+        now, limit = text_of(sensor / "temp1_input"), text_of(sensor / "temp1_max")
+        if text_of(sensor / "name") == "nvme" and now and limit and int(now) >= int(limit):
             device = (sensor / "device").resolve().name
             found.append(f"{device} has {int(now) / 1000:.0f} °C, its warning is at {limit[:-3]}")
     return tuple(found)
 
 
 def _io_errors(device: str) -> int:
-    return int(_text(BLOCK / device / "device" / "ioerr_cnt") or "0", 16)
+    return int(text_of(BLOCK / device / "device" / "ioerr_cnt") or "0", 16)
 
 
 def _frequency_khz() -> float:
-    readings = [_text(f) for f in CPU.glob("cpufreq/policy*/scaling_cur_freq")]
+    readings = [text_of(f) for f in CPU.glob("cpufreq/policy*/scaling_cur_freq")]
     values = [int(value) for value in readings if value.isdigit()]
     return statistics.fmean(values) if values else 0.0
 
@@ -382,15 +383,8 @@ def _time_in_states() -> tuple[float, float]:
     """(sum of frequency times time, time) over all states of all CPUs, times in 10 ms units."""
     cycles = total = 0.0
     for file in CPU.glob("cpufreq/policy*/stats/time_in_state"):
-        for line in _text(file).splitlines():
+        for line in text_of(file).splitlines():
             frequency, spent = map(int, line.split())
             cycles += frequency * spent * 0.01
             total += spent * 0.01
     return cycles, total
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

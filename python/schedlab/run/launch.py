@@ -1,7 +1,7 @@
 """Starting commands for a measurement: a cgroup of their own, a limit, what they printed and left.
 
 The start itself is the compiled module's (crates/load/src/launch.rs): the clock is read directly
-before the fork. Output goes to memory, so that logging does not write to the measured disk.
+before the exec. Output goes to memory, so that logging does not write to the measured disk.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def ends_of(text: bytes) -> bytes:
 
 
 def launch_cost_s() -> float:
-    """Median time from the fork to the end of `/bin/true`: it is in every elapsed time."""
+    """Median time from the exec to the end of `/bin/true`: it is in every elapsed time."""
     group = WorkGroup(None, "cost")
     launch = Launch(["/bin/true"], Path("/"), {"PATH": "/usr/bin:/bin"}, timeout_s=10)
     return statistics.median(run(launch, group).elapsed_s for _ in range(LAUNCH_TRIES))

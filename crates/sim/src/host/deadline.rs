@@ -4,8 +4,8 @@
 use super::sorted::{Fifo, Sorted};
 use super::{Allocation, Bio, Ctx, Facts, Id, MergeKind, Op, Scheduler, Settings};
 
-const READ: usize = 0;
-const WRITE: usize = 1;
+pub(super) const READ: usize = 0;
+pub(super) const WRITE: usize = 1;
 
 /// State by direction.
 pub struct Deadline {
@@ -22,28 +22,6 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    fn is_queued(&self, direction: usize) -> bool {
-        !self.sorted[direction].is_empty()
-    }
-
-    /// The direction of the next batch.
-    fn direction(&mut self) -> Option<usize> {
-        let writes = self.is_queued(WRITE);
-        if self.is_queued(READ) {
-            if !writes {
-                return Some(READ);
-            }
-            self.starved += 1;
-            if self.starved <= self.writes_starved {
-                return Some(READ);
-            }
-        } else if !writes {
-            return None;
-        }
-        self.starved = 0;
-        Some(WRITE)
-    }
-
     fn take(&mut self, ctx: &mut Ctx, id: Id) -> Id {
         let direction = usize::from(ctx.requests[id].is_write());
         self.batching += 1;
@@ -88,7 +66,7 @@ impl Scheduler for Deadline {
                 return Some(self.take(ctx, id));
             }
         }
-        let direction = self.direction()?;
+        let direction = next_direction(&self.sorted, &mut self.starved, self.writes_starved)?;
         let oldest = self.fifo[direction].head()?;
         let is_late = ctx.now_ns > ctx.requests[oldest].fifo_ns;
         let id = match self.next[direction] {
@@ -126,6 +104,29 @@ impl Scheduler for Deadline {
     fn queued(&self) -> usize {
         self.sorted.iter().map(Sorted::len).sum()
     }
+}
+
+/// The direction of the next batch: reads, until they have been preferred to writes that wait
+/// `writes_starved` times.
+pub(super) fn next_direction(
+    sorted: &[Sorted; 2],
+    starved: &mut u64,
+    writes_starved: u64,
+) -> Option<usize> {
+    let writes = !sorted[WRITE].is_empty();
+    if !sorted[READ].is_empty() {
+        if !writes {
+            return Some(READ);
+        }
+        *starved += 1;
+        if *starved <= writes_starved {
+            return Some(READ);
+        }
+    } else if !writes {
+        return None;
+    }
+    *starved = 0;
+    Some(WRITE)
 }
 
 /// `gone` leaves the FIFO; if it was older, `into` takes its place there.

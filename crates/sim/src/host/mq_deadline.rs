@@ -1,12 +1,9 @@
 //! `mq-deadline` (`block/mq-deadline.c`, Linux 6.x): deadline with a position that survives a
 //! change of direction, and with classes of priority.
 
-use super::deadline::keep_older_place;
+use super::deadline::{keep_older_place, next_direction, READ, WRITE};
 use super::sorted::{Fifo, Sorted};
 use super::{Allocation, Bio, Ctx, Facts, Id, MergeKind, Op, Scheduler, Settings};
-
-const READ: usize = 0;
-const WRITE: usize = 1;
 
 /// Requests of one class.
 #[derive(Default)]
@@ -54,25 +51,6 @@ impl MqDeadline {
         )
     }
 
-    /// The direction of the next batch in a class.
-    fn direction(&mut self, class: usize) -> Option<usize> {
-        let class = &self.classes[class];
-        let writes = !class.sorted[WRITE].is_empty();
-        if !class.sorted[READ].is_empty() {
-            if !writes {
-                return Some(READ);
-            }
-            self.starved += 1;
-            if self.starved <= self.writes_starved {
-                return Some(READ);
-            }
-        } else if !writes {
-            return None;
-        }
-        self.starved = 0;
-        Some(WRITE)
-    }
-
     /// The next request of a class; of those inserted until `until_ns` if that is given.
     fn dispatch_class(&mut self, ctx: &mut Ctx, class: usize, until_ns: Option<u64>) -> Option<Id> {
         let following = |one: &PerClass, direction: usize| {
@@ -82,8 +60,9 @@ impl MqDeadline {
         let id = match next {
             Some(id) if self.batching < self.fifo_batch => id,
             _ => {
-                let direction = self.direction(class)?;
                 let one = &self.classes[class];
+                let direction =
+                    next_direction(&one.sorted, &mut self.starved, self.writes_starved)?;
                 let oldest = one.fifo[direction].head()?;
                 let is_late = ctx.now_ns >= ctx.requests[oldest].fifo_ns;
                 let next = following(one, direction);

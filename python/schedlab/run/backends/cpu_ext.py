@@ -19,6 +19,7 @@ from pathlib import Path
 from schedlab.cpu.refusals import SCHED_EXT
 from schedlab.errors import HostError
 from schedlab.host import owned
+from schedlab.host.devices import text_of
 from schedlab.run import launch
 from schedlab.run.backends.cpu_policy import CpuPolicy, refuse_ext
 from schedlab.spec import GateFinding
@@ -39,13 +40,13 @@ class Loaded:
     @classmethod
     def read(cls, root: Path) -> Loaded:
         """What the kernel says now."""
-        switch_all = _text(root / "switch_all")
-        return cls(root, _text(root / "root" / "ops"), _text(root / "enable_seq"),
-                   _text(root / "nr_rejected"), switch_all == "0")  # fmt: skip
+        switch_all = text_of(root / "switch_all")
+        return cls(root, text_of(root / "root" / "ops"), text_of(root / "enable_seq"),
+                   text_of(root / "nr_rejected"), switch_all == "0")  # fmt: skip
 
     def findings(self) -> tuple[GateFinding, ...]:
         """Whether the run had this scheduler from its start to its end."""
-        now, state = Loaded.read(self.root), _text(self.root / "state")
+        now, state = Loaded.read(self.root), text_of(self.root / "state")
         if state == "enabled" and now == self:
             return ()
         text = f"the scheduler {self.name} was ejected, or refused tasks (state {state})"
@@ -68,7 +69,7 @@ def loaded(
         yield policy, None
         return
     refuse_ext(SCHED_EXT)
-    before = _text(SCHED_EXT / "enable_seq")
+    before = text_of(SCHED_EXT / "enable_seq")
     words = [policy.ext, *shlex.split(policy.ext_args)]
     order = launch.Launch(words, Path("/"), dict(os.environ))
     with launch.background(order, group) as running:
@@ -77,7 +78,7 @@ def loaded(
         finally:
             _stop(running)
             group.end()
-    if not owned.wait_until(lambda: _text(SCHED_EXT / "state") == "disabled", START_S):
+    if not owned.wait_until(lambda: text_of(SCHED_EXT / "state") == "disabled", START_S):
         raise HostError(
             f"{policy.ext} has ended, but the kernel still uses its scheduler",
             "see `dmesg`; SysRq-S makes the kernel go back to its own",
@@ -106,7 +107,7 @@ def _await(
 
 
 def _is_enabled(before: str) -> bool:
-    return _text(SCHED_EXT / "state") == "enabled" and _text(SCHED_EXT / "enable_seq") != before
+    return text_of(SCHED_EXT / "state") == "enabled" and text_of(SCHED_EXT / "enable_seq") != before
 
 
 def _stop(running: launch.Running) -> None:
@@ -118,10 +119,3 @@ def _stop(running: launch.Running) -> None:
             time.sleep(0.02)
         if running.ended() is not None:
             return
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""

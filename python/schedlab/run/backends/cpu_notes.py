@@ -6,8 +6,8 @@ Said only where a candidate or a workload is touched by them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
+from schedlab.host.devices import text_of
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.cpu_command import CpuCommand
 from schedlab.run.backends.cpu_policy import AUTOGROUP_KNOB, DEBUG, PROC, REAL_TIME, CpuPolicy
@@ -21,7 +21,7 @@ def host_facts() -> dict[str, str]:
     """Kernel settings that decide how policies act, as they are now; absent where not visible."""
     paths = {name: PROC / name for name in FACTS}
     paths |= {f"fair_server_{name}_ns": FAIR_SERVER / name for name in ("runtime", "period")}
-    found = {name: _text(path) for name, path in paths.items()}
+    found = {name: text_of(path) for name, path in paths.items()}
     return {name: value for name, value in found.items() if value}
 
 
@@ -33,7 +33,7 @@ def notes_of(policies: Sequence[CpuPolicy], kinds: Iterable[WorkloadKind]) -> li
 
 def _autogroup(policies: Sequence[CpuPolicy], commands: Sequence[CpuCommand]) -> list[str]:
     """A nice value acts inside a session; sessions share the CPUs equally (sched(7))."""
-    if _text(AUTOGROUP_KNOB) != "1":
+    if text_of(AUTOGROUP_KNOB) != "1":
         return []
     grouped = [each for each in policies if each.autogroup != "off" and not each.uses_groups]
     apart = any(kind.load for kind in commands)
@@ -69,10 +69,3 @@ def _real_time(policies: Sequence[CpuPolicy]) -> list[str]:
     if not reserved:
         return []
     return [f"{', '.join(names)}: ordinary tasks keep a share of each CPU: {', '.join(reserved)}"]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except OSError:
-        return ""

@@ -273,7 +273,7 @@ def open_session(
 
 def _given_up(bare: ResolvedTarget, control: Control, admitted: Admitted) -> ResolvedTarget:
     """A bare device as our engine takes it: held for us. Commands open it by its name."""
-    if any(isinstance(kind, Command) for kind in admitted.kinds.values()):
+    if all(isinstance(kind, Command) for kind in admitted.kinds.values()):
         return bare
     return dataclasses.replace(bare, path=control.hold(bare.path))
 

@@ -10,10 +10,10 @@ use super::super::cfq::Cfq;
 use super::super::deadline::Deadline;
 use super::super::kyber::Kyber;
 use super::super::mq_deadline::MqDeadline;
-use super::super::queue::{Limits, Queue};
+use super::super::queue::Limits;
 use super::super::{run, HostJob, HostSettings, Processes, SCHEDULERS, TUNABLES};
-use super::{bio, context, Bench, MS};
-use crate::host::{Ctx, Facts, IoContext, Pool, Scheduler, Settings};
+use super::{bio, context, queue, Bench, MS};
+use crate::host::{IoContext, Scheduler, Settings};
 use crate::workload::trace::TraceRecord;
 use crate::workload::Real;
 use crate::{Completion, SimError, Stepped, Stop, Submission};
@@ -306,20 +306,7 @@ fn within_bounds<S: Scheduler>(text: &str, seed: u64, batch: u64) -> Result<(), 
 #[test]
 fn one_request_more_than_tags_has_left_the_scheduler() {
     for tags in [1, 4, 31] {
-        let settings = Settings::parse("mq-deadline").unwrap();
-        let facts = Facts {
-            rotational: true,
-            driver_tags: tags,
-            nr_requests: 256,
-            hz: 250,
-        };
-        let ctx = Ctx {
-            now_ns: 0,
-            device: facts,
-            requests: Pool::default(),
-        };
-        let scheduler = MqDeadline::new(&settings, &facts);
-        let mut queue = Queue::new(scheduler, ctx, Limits::default(), 1);
+        let mut queue = queue::<MqDeadline>("mq-deadline", Limits::default(), tags);
         for sector in 0..100 {
             queue.submit(bio(&format!("R{}", sector * 100), context(0)));
         }

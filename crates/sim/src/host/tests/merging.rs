@@ -3,24 +3,8 @@
 use super::super::deadline::Deadline;
 use super::super::mq_deadline::MqDeadline;
 use super::super::queue::{Limits, Queue};
-use super::{bio, context, Bench};
-use crate::host::{Bio, Ctx, Facts, Pool, Scheduler, Settings};
-
-fn queue<S: Scheduler>(settings: &str, limits: Limits) -> Queue<S> {
-    let settings = Settings::parse(settings).unwrap();
-    let facts = Facts {
-        rotational: true,
-        driver_tags: 1,
-        nr_requests: 256,
-        hz: 250,
-    };
-    let ctx = Ctx {
-        now_ns: 0,
-        device: facts,
-        requests: Pool::default(),
-    };
-    Queue::new(S::new(&settings, &facts), ctx, limits, 4)
-}
+use super::{bio, context, queue, Bench};
+use crate::host::{Bio, Scheduler};
 
 fn send<S: Scheduler>(queue: &mut Queue<S>, text: &str, process: u32) {
     queue.submit(bio(text, context(process)));
@@ -29,7 +13,7 @@ fn send<S: Scheduler>(queue: &mut Queue<S>, text: &str, process: u32) {
 
 #[test]
 fn adjoining_reads_become_one_from_behind_and_from_the_front() {
-    let mut queue = queue::<Deadline>("deadline", Limits::default());
+    let mut queue = queue::<Deadline>("deadline", Limits::default(), 1);
     send(&mut queue, "R8", 0);
     send(&mut queue, "R16", 0);
     assert_eq!((queue.scheduler.queued(), queue.counts.merges), (1, 1));
@@ -42,7 +26,7 @@ fn adjoining_reads_become_one_from_behind_and_from_the_front() {
 
 #[test]
 fn front_merges_can_be_switched_off() {
-    let mut queue = queue::<Deadline>("deadline:front_merges=0", Limits::default());
+    let mut queue = queue::<Deadline>("deadline:front_merges=0", Limits::default(), 1);
     send(&mut queue, "R8", 0);
     // Found by the join after insertion: the rule is about looking for a bio's place only.
     queue.submit(bio("R100", context(0)));
@@ -53,7 +37,7 @@ fn front_merges_can_be_switched_off() {
 
 #[test]
 fn a_write_beside_a_read_stays_apart() {
-    let mut queue = queue::<Deadline>("deadline", Limits::default());
+    let mut queue = queue::<Deadline>("deadline", Limits::default(), 1);
     send(&mut queue, "R0", 0);
     send(&mut queue, "W8", 0);
     assert_eq!((queue.scheduler.queued(), queue.counts.merges), (2, 0));
@@ -61,7 +45,7 @@ fn a_write_beside_a_read_stays_apart() {
 
 #[test]
 fn a_gap_that_is_filled_joins_three() {
-    let mut queue = queue::<MqDeadline>("mq-deadline", Limits::default());
+    let mut queue = queue::<MqDeadline>("mq-deadline", Limits::default(), 1);
     for text in ["R0", "R16", "R8"] {
         send(&mut queue, text, 0);
     }
@@ -70,7 +54,7 @@ fn a_gap_that_is_filled_joins_three() {
 
 #[test]
 fn deadline_merges_over_processes() {
-    let mut queue = queue::<Deadline>("deadline", Limits::default());
+    let mut queue = queue::<Deadline>("deadline", Limits::default(), 1);
     send(&mut queue, "R0", 0);
     send(&mut queue, "R8", 1);
     assert_eq!(queue.scheduler.queued(), 1);
@@ -78,7 +62,7 @@ fn deadline_merges_over_processes() {
 
 #[test]
 fn a_request_ends_at_max_sectors_kb() {
-    let mut queue = queue::<Deadline>("deadline", Limits::default());
+    let mut queue = queue::<Deadline>("deadline", Limits::default(), 1);
     let piece = |sector: u64| Bio {
         sectors: 1280,
         sector,
@@ -97,7 +81,7 @@ fn nomerges_2_keeps_everything_apart() {
         nomerges: 2,
         ..Limits::default()
     };
-    let mut queue = queue::<Deadline>("deadline", limits);
+    let mut queue = queue::<Deadline>("deadline", limits, 1);
     send(&mut queue, "R0", 0);
     send(&mut queue, "R8", 0);
     assert_eq!((queue.scheduler.queued(), queue.counts.merges), (2, 0));

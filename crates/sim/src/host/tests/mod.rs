@@ -5,6 +5,7 @@ mod by_hand;
 mod invariants;
 mod merging;
 
+use super::queue::{Limits, Queue};
 use super::request::{Class, HostRequest, Id, IoContext, Op, Pool, NONE};
 use super::{Bio, Ctx, Facts, Scheduler, Settings};
 
@@ -23,20 +24,10 @@ impl<S: Scheduler> Bench<S> {
     }
 
     pub(super) fn on(settings: &str, rotational: bool) -> Self {
-        let settings = Settings::parse(settings).unwrap();
-        let facts = Facts {
-            rotational,
-            driver_tags: 1 << 20,
-            nr_requests: 256,
-            hz: 250,
-        };
+        let (scheduler, ctx) = on_device(settings, rotational, 1 << 20);
         Bench {
-            scheduler: S::new(&settings, &facts),
-            ctx: Ctx {
-                now_ns: 0,
-                device: facts,
-                requests: Pool::default(),
-            },
+            ctx,
+            scheduler,
             seq: 0,
         }
     }
@@ -88,6 +79,29 @@ impl<S: Scheduler> Bench<S> {
         }
         order.join(" ")
     }
+}
+
+/// A scheduler as it is on a device with so many tags.
+fn on_device<S: Scheduler>(settings: &str, rotational: bool, driver_tags: usize) -> (S, Ctx) {
+    let settings = Settings::parse(settings).unwrap();
+    let facts = Facts {
+        rotational,
+        driver_tags,
+        nr_requests: 256,
+        hz: 250,
+    };
+    let ctx = Ctx {
+        now_ns: 0,
+        device: facts,
+        requests: Pool::default(),
+    };
+    (S::new(&settings, &facts), ctx)
+}
+
+/// The queue above a scheduler, with four processes.
+pub(super) fn queue<S: Scheduler>(settings: &str, limits: Limits, tags: usize) -> Queue<S> {
+    let (scheduler, ctx) = on_device(settings, true, tags);
+    Queue::new(scheduler, ctx, limits, 4)
 }
 
 pub(super) fn context(owner: u32) -> IoContext {
