@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import tomli_w
 from cgroups import remove_group
 
 from schedlab.app.admit import admit
-from schedlab.app.comparison import Place
+from schedlab.app.comparison import Load, Place, comparison
 from schedlab.app.measure import Observer, run
 from schedlab.app.own_work import OwnWork, comparison_of, rehearse
 from schedlab.errors import GateError, HostError, SchedlabError, SpecError
@@ -375,3 +376,21 @@ def test_a_command_in_a_directory_switches_the_queue_that_is_named(tmp_path, new
             )  # fmt: skip
     finally:
         subprocess.run(["umount", where], check=True)
+
+
+def test_a_command_beside_a_workload_of_ours_on_a_bare_device(tmp_path):
+    """Both get the device: the command by its name, our engine as it was given up."""
+    command = experiment(SLEEP, blocks=1, schedulers="none,mq-deadline")
+    ours = comparison(
+        Place(scratch_bytes=64 << 20), Load(seconds=0.2), families=["newcomer"],
+        schedulers="none,mq-deadline", stopping=Stopping(blocks=1), aa_arm=False, seed=1,
+    )  # fmt: skip
+    both = replace(
+        command,
+        target=replace(command.target, filesystem="none"),
+        workloads=(*command.workloads, *ours.workloads),
+    )
+    runs = run(both, tmp_path / "out").folder.runs()
+    assert {each.workload for each in runs} == {w.label for w in both.workloads}
+    assert [each.status for each in runs] == ["ok"] * 4
+    assert_nothing_left()
