@@ -6,20 +6,23 @@ these runs do not show why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from schedlab.report import words
 from schedlab.report.view import View
 from schedlab.spec import Explanation, WorkloadVerdict
 
 # Shares of a request's waiting from which a part is called the reason for it.
-IN_DEVICE, FOR_TAG, IN_SCHEDULER, OUTSIDE = 0.7, 0.25, 0.25, 0.25
+IN_DEVICE = 0.7
+LONG = {"tag": 0.25, "scheduler": 0.25, "outside": 0.25}
 # Requests in the device from which the others, not the device, make a request wait.
 DEEP = 4.0
-# A wait that is shorter by this factor is worth a sentence.
+# A wait that is shorter by this factor is worth a sentence, and is none to be explained.
 FELL = 1.5
 PARTS = ("outside", "tag", "plug", "scheduler", "device")
+# Share of events from which it matters that they were not seen.
+LOST = 0.01
 # Requests per operation from which the two are told apart.
 SPLIT = 0.1
 
@@ -45,6 +48,9 @@ def explained(view: View) -> list[Why]:
         judged = sorted(groups.items(), key=lambda item: not _is_judged(of, item[0]))
         for group, rows in judged:
             found.append(Why(of.workload, group, tuple(rows), tuple(_sentences(view, group, rows))))
+        if groups and (lines := _lost(view, groups)):
+            first = found[-len(groups)]
+            found[-len(groups)] = replace(first, sentences=(*first.sentences, *lines))
     return found
 
 
@@ -57,31 +63,31 @@ def _sentences(view: View, group: str, rows: Sequence[tuple[str, Explanation]]) 
     """What the quantities say; one sentence for the candidates of which the same holds."""
     texts = view.texts
     who = group_name(view, group)
-    lines = [*_device(view, who, rows)]
-    for part, least in (("outside", OUTSIDE), ("tag", FOR_TAG), ("scheduler", IN_SCHEDULER)):
-        for name, each in rows:
-            seconds = part_s(each, part)
-            if each.total_s > 0 and seconds >= least * each.total_s:
-                shown = {"time": _time(view, seconds), "total": _time(view, each.total_s)}
-                key = "tag_limits" if part == "tag" and each.has_limits else part
-                lines.append(texts(f"why.{key}", names=name, group=who, **shown))
-    lines += [*_fell(view, who, rows), *_raised(view, who, rows)]
+    totals = [each.total_s for _, each in rows]
+    is_fast = FELL * min(totals) if FELL * min(totals) < max(totals) else 0.0
+    slow = [(name, each) for name, each in rows if each.total_s > is_fast]
+    lines = [*_fell(view, who, rows), *_raised(view, who, rows), *_device(view, who, slow)]
+    lines += [*_waits(view, who, slow, "tag"), *_waits(view, who, slow, "scheduler")]
+    lines += _waits(view, who, slow, "outside")
     split = _split(view, who, rows)
-    lost = sum(each.lost for _, each in rows)
-    if not lines:
-        lines.append(texts("why.unknown"))
-    lines += split
-    if lost:
-        lines.append(texts("why.lost", count=texts.number(lost, 0)))
-    return lines
+    return [*(lines or [texts("why.unknown")]), *split]
+
+
+def _lost(view: View, groups: Mapping[str, Sequence[tuple[str, Explanation]]]) -> list[str]:
+    """Events of a workload that the captures missed, where they are more than a few."""
+    every = [each for rows in groups.values() for _, each in rows]
+    seen = sum(each.requests for each in every)
+    # Each group of a run names what the run lost.
+    lost = max(sum(each.lost for _, each in rows) for rows in groups.values())
+    if not lost or lost < LOST * (seen + lost):
+        return []
+    return [view.texts("why.lost", share=words.share(view.texts, lost / (seen + lost)))]
 
 
 def _device(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
     """Candidates whose requests waited inside the device, behind others or alone."""
     texts, lines = view.texts, []
-    inside = [(n, e) for n, e in rows if e.total_s > 0 and e.device_s >= IN_DEVICE * e.total_s]
-    slowest = max((e.total_s for _, e in rows), default=0.0)
-    inside = [(n, e) for n, e in inside if e.total_s * FELL >= slowest]
+    inside = [(n, e) for n, e in rows if e.device_s >= IN_DEVICE * e.total_s]
     for key, chosen in (
         ("device", [(n, e) for n, e in inside if e.device_depth >= DEEP]),
         ("device_shallow", [(n, e) for n, e in inside if e.device_depth < DEEP]),
@@ -94,6 +100,22 @@ def _device(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> li
             values = {"share": words.share(texts, held), "depth": texts.number(depth, 0)}
             lines.append(texts(f"why.{key}", names=names, group=who, **values))
     return lines
+
+
+def _waits(view: View, who: str, rows: Sequence[tuple[str, Explanation]], part: str) -> list[str]:
+    """Candidates whose requests waited for long in one of PARTS, in one sentence."""
+    texts = view.texts
+    found = [(n, e) for n, e in rows if part_s(e, part) >= LONG[part] * e.total_s]
+    if not found:
+        return []
+    waits = [
+        texts("why.wait", name=name, time=_time(view, part_s(each, part)),
+              total=_time(view, each.total_s))
+        for name, each in found
+    ]  # fmt: skip
+    has_limits = part == "tag" and any(each.has_limits for _, each in found)
+    key = "tag_limits" if has_limits else part
+    return [texts(f"why.{key}", group=who, waits=texts.listed(waits))]
 
 
 def _fell(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
