@@ -61,7 +61,7 @@ pub(super) struct Queue<S> {
     pub(super) in_driver: usize,
     limits: Limits,
     plugs: Vec<Vec<Id>>,
-    /// Bios that wait for a tag, by kind.
+    /// Bios that wait for a tag, by kind; without a scheduler's tags all in the first line.
     waiting: [VecDeque<u32>; 3],
     /// Requests allocated, by kind.
     held: [usize; 3],
@@ -112,12 +112,12 @@ impl<S: Scheduler> Queue<S> {
         if self.merge_in_plug(&bio) || self.merge_in_scheduler(&bio) {
             return;
         }
-        let kind = kind_of(bio.op, bio.sync);
-        if !self.waiting[kind].is_empty() || !self.has_room(&bio) {
+        let line = Self::line_of(&bio);
+        if !self.waiting[line].is_empty() || !self.has_room(&bio) {
             // The process blocks; what it has plugged goes out first.
             self.unplug(bio.process);
             let place = self.bios.add(bio);
-            self.waiting[kind].push_back(place);
+            self.waiting[line].push_back(place);
             return;
         }
         let process = bio.process;
@@ -183,6 +183,14 @@ impl<S: Scheduler> Queue<S> {
         self.ctx.requests.release(id);
         if self.last_merged == id {
             self.last_merged = NONE;
+        }
+    }
+
+    /// Where a bio waits for a tag. The driver's tags have one line for all (`blk_mq_get_tag`).
+    fn line_of(bio: &Bio) -> usize {
+        match S::ALLOCATION {
+            Allocation::Driver => 0,
+            Allocation::Legacy | Allocation::Scheduler => kind_of(bio.op, bio.sync),
         }
     }
 
@@ -345,13 +353,13 @@ impl<S: Scheduler> Queue<S> {
     /// Those that waited for a tag come in while there are any; true if one did.
     pub(super) fn refill(&mut self) -> bool {
         let mut came = false;
-        for kind in 0..self.waiting.len() {
-            while let Some(place) = self.waiting[kind].front().copied() {
+        for line in 0..self.waiting.len() {
+            while let Some(place) = self.waiting[line].front().copied() {
                 let bio = self.bios[place];
                 if !self.has_room(&bio) {
                     break;
                 }
-                self.waiting[kind].pop_front();
+                self.waiting[line].pop_front();
                 self.bios.release(place);
                 came = true;
                 if !self.merge_in_scheduler(&bio) {

@@ -10,6 +10,7 @@ use super::super::cfq::Cfq;
 use super::super::deadline::Deadline;
 use super::super::kyber::Kyber;
 use super::super::mq_deadline::MqDeadline;
+use super::super::noop::None as Direct;
 use super::super::queue::Limits;
 use super::super::{run, HostJob, HostSettings, Processes, SCHEDULERS, TUNABLES};
 use super::{bio, context, queue, Bench, MS};
@@ -315,6 +316,25 @@ fn one_request_more_than_tags_has_left_the_scheduler() {
         assert_eq!((queue.in_driver, queue.set_aside()), (tags, 1));
         assert_eq!(queue.scheduler.queued(), 100 - tags - 1);
     }
+}
+
+#[test]
+fn without_a_scheduler_all_wait_for_a_tag_in_one_line() {
+    let mut queue = queue::<Direct>("none", Limits::default(), 1);
+    let mut device = Serial::new(MS);
+    let mut served = Vec::new();
+    for (process, text) in ["R0", "W800", "R1600"].into_iter().enumerate() {
+        queue.submit(bio(text, context(process as u32)));
+        queue.unplug(process as u32);
+    }
+    for _ in 0..3 {
+        queue.pass(&mut device).unwrap();
+        let mut done = Vec::new();
+        queue.complete(0, &mut done);
+        served.extend(done.iter().map(|bio| bio.sector));
+        queue.refill();
+    }
+    assert_eq!(served, [0, 800, 1600]);
 }
 
 #[test]
