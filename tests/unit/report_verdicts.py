@@ -212,7 +212,7 @@ WAITING = {
     "none": Explanation("readers", 440e-6, 0.0, 3825e-6, 88, 0, 1200),
     "mq-deadline": Explanation("readers", 2e-6, 670e-6, 4203e-6, 87, 12, 1100),
     "kyber": Explanation("readers", 2e-6, 769e-6, 3901e-6, 88, 9, 1100),
-    "bfq": Explanation("readers", 1e-6, 14e-6, 165e-6, 68, 20, 20000),
+    "bfq": Explanation("readers", 1e-6, 14e-6, 65e-6, 68, 20, 20000),
 }
 
 

@@ -114,8 +114,8 @@ commits (database)            5.1 k/s   same          ?      same
 one file, one process         1.2 GB/s  nothing to order: one request at a time
 ▲ better, ▼ worse, ? not decided (against none)
 
-Why    With bfq a request of the readers took 180 µs instead of 4.3 ms: the wait
-       in the device fell from 3.8 ms to 165 µs.
+Why    With bfq a request of the readers took 80 µs instead of 4.3 ms: the wait
+       in the device fell from 3.8 ms to 65 µs.
        With none, mq-deadline and kyber, 86 % of the waiting of the readers was
        inside the device, behind 88 requests: no scheduler can reorder those.
        Fewer requests in flight would help.

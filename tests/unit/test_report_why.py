@@ -17,8 +17,15 @@ from schedlab.spec import Explanation, Record, explanations
 READER = "new reader beside writers"
 
 
-def sentences(lang: str = "en", **by_candidate: Explanation) -> list[str]:
+def sentences(
+    lang: str = "en", scored: dict[str, float] | None = None, **by_candidate: Explanation
+) -> list[str]:
+    """What is said; the scored runs had the means `scored` (s), or those of the extra runs."""
     record, verdict = made.first_screen()
+    usual_s = {name: each.total_s for name, each in by_candidate.items()} | (scored or {})
+    work = verdict.workloads[READER]
+    rows = tuple(replace(c, mean=usual_s.get(c.candidate, 0) * 1e9) for c in work.candidates)
+    verdict.workloads[READER] = replace(work, candidates=rows)
     found = {(READER, name.replace("_", "-")): (each,) for name, each in by_candidate.items()}
     changed = Record(record.experiment, record.plan, record.runs, explanations=found)
     (why,) = explained(View(changed, verdict, Texts(lang)))
@@ -113,6 +120,15 @@ def test_where_nothing_stands_out_nothing_is_claimed(lang: str) -> None:
     assert said == [Texts(lang)("why.unknown")]
 
 
+def test_an_extra_run_that_was_unlike_the_scored_ones_is_said() -> None:
+    none, bfq = waiting(20, 20, 60), waiting(20, 20, 3000)
+    said = sentences(none=none, bfq=bfq, scored={"bfq": 90e-6})
+    assert said[-1].startswith(
+        "With bfq this extra run was unlike the scored ones: 3.0 ms instead of 90 µs"
+    )
+    assert not any("unlike" in line for line in sentences(none=none, bfq=bfq))
+
+
 def test_lost_events_are_said() -> None:
     none, bfq = waiting(20, 20, 60, requests=990, lost=20), waiting(20, 20, 61, requests=990)
     assert sentences(none=none, bfq=bfq)[-1] == "The captures missed 1 % of the events."
@@ -178,6 +194,30 @@ def test_the_engine_says_what_was_outside_the_block_layer() -> None:
     (split,) = explanations(capture, [halved])
     assert (split.outside_s, split.requests_per_operation) == (0, 2)
     assert explanations(capture)[0].outside_s == 0
+
+
+def test_only_the_measured_window_is_explained() -> None:
+    """200 ms of ramp in which everything took 9 ms, then 10 reads of 100 + 50 µs."""
+    capture = {
+        "classes": [{"name": "other"}, {"name": "readers"}],
+        "groups": [group(1, 30, 10_000, 180_000_000)],
+        "series": [{"class": 1, "rows": [
+            [0, 20, 0, 0, 81920, 0, 0, 0, 180e6, 180e6],
+            [200, 10, 0, 0, 40960, 200_000, 0, 0, 800_000, 1_000_000],
+        ]}],
+        "depth": {"scheduler": {"mean": 5, "series": [[0, 9], [200, 1]]},
+                  "driver": {"mean": 50, "series": [[0, 98], [200, 2]]}},
+        "lost": {},
+    }  # fmt: skip
+    reads = [[0, 20, 81920, 180e6], [200, 10, 40960, 1_500_000]]
+    engine = {"name": "readers", "series": {"window_ms": [200.0, 300.0], "reads": reads}}
+    (found,) = explanations(capture, [engine])
+    assert found.requests == 10
+    assert found.tag_s == pytest.approx(20e-6)
+    assert found.device_s == pytest.approx(80e-6)
+    assert found.outside_s == pytest.approx(50e-6)
+    assert (found.device_depth, found.scheduler_depth) == (2, 1)
+    assert found.depth_series == (98.0, 2.0)
 
 
 def test_weights_that_did_nothing_are_said_to_have_done_nothing() -> None:

@@ -21,6 +21,8 @@ DEEP = 4.0
 # A wait that is shorter by this factor is worth a sentence, and is none to be explained.
 FELL = 1.5
 PARTS = ("outside", "tag", "plug", "scheduler", "device")
+# A factor between the extra run and the scored ones from which it may not explain them.
+UNLIKE = 2.0
 # Share of events from which it matters that they were not seen.
 LOST = 0.01
 # Requests per operation from which the two are told apart.
@@ -47,7 +49,10 @@ def explained(view: View) -> list[Why]:
                 groups.setdefault(each.group, []).append((name, each))
         judged = sorted(groups.items(), key=lambda item: not _is_judged(of, item[0]))
         for group, rows in judged:
-            found.append(Why(of.workload, group, tuple(rows), tuple(_sentences(view, group, rows))))
+            lines = _sentences(view, group, rows)
+            if _is_judged(of, group):
+                lines += _unlike(view, of, rows)
+            found.append(Why(of.workload, group, tuple(rows), tuple(lines)))
         if groups and (lines := _lost(view, groups)):
             first = found[-len(groups)]
             found[-len(groups)] = replace(first, sentences=(*first.sentences, *lines))
@@ -71,6 +76,20 @@ def _sentences(view: View, group: str, rows: Sequence[tuple[str, Explanation]]) 
     lines += _waits(view, who, slow, "outside")
     split = _split(view, who, rows)
     return [*(lines or [texts("why.unknown")]), *split]
+
+
+def _unlike(view: View, of: WorkloadVerdict, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
+    """Candidates whose extra run was far from their scored runs, of whatever reason."""
+    if not of.metric.name.endswith("_latency_ns_mean"):
+        return []
+    usual_s = {each.candidate: (each.mean or 0.0) * 1e-9 for each in of.candidates}
+    return [
+        view.texts("why.unlike", name=name, extra=_time(view, each.total_s),
+                   usual=_time(view, usual_s[name]))
+        for name, each in rows
+        if each.total_s > 0 and usual_s.get(name, 0.0) > 0
+        and not 1 / UNLIKE < each.total_s / usual_s[name] < UNLIKE
+    ]  # fmt: skip
 
 
 def _lost(view: View, groups: Mapping[str, Sequence[tuple[str, Explanation]]]) -> list[str]:

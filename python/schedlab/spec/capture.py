@@ -13,8 +13,9 @@ from schedlab.spec.results import Explanation
 NS = 1e-9
 # A coefficient of bfq above this is a raised weight.
 NOT_RAISED = 1.0
-# Columns of the rows of a class over time: t_ms, reads, writes, other, bytes, …
+# Columns of the rows of a class over time: t_ms, reads, writes, other, bytes, then the parts.
 BYTES = 4
+PARTS = {"tag": 5, "plug": 6, "scheduler": 7, "device": 8, "total": 9}
 # Operations are taken as single requests when their numbers differ by no more than this share.
 SINGLE = 0.02
 
@@ -24,8 +25,9 @@ def explanations(
 ) -> tuple[Explanation, ...]:
     """One explanation per class that had requests, `other` (everybody else) left out.
 
-    `engine` are the groups of the job that was captured, as in crates/load/src/io/result.rs: by
-    their latency the time before and after the block layer is known.
+    `engine` are the groups of the job that was captured, as in crates/load/src/io/result.rs. Of a
+    group that is there only the measured window counts, not the load before it; and by its
+    latency the time before and after the block layer is known.
     """
     found = []
     seen = {str(group["name"]): group for group in engine}
@@ -48,19 +50,22 @@ def _of_class(
     driver = depth["driver"]["series"]
     raised, until_s, moved = _raised(capture, number)
     lost = capture["lost"]
-    outside_s, per_operation = _outside(rows, engine)
+    window = _window_ms(engine)
+    count, sums_ns = _in_window(capture, number, window) if window else _altogether(rows)
+    mean_s = {part: total * NS / count if count else 0.0 for part, total in sums_ns.items()}
+    outside_s, per_operation = _outside(count, mean_s["total"], engine, window)
     return Explanation(
         group=name,
-        tag_s=_mean_s(rows, "tag"),
-        scheduler_s=_mean_s(rows, "scheduler"),
-        device_s=_mean_s(rows, "device"),
-        device_depth=float(depth["driver"]["mean"]),
-        scheduler_depth=float(depth["scheduler"]["mean"]),
-        requests=sum(group["requests"] for group in rows),
+        tag_s=mean_s["tag"],
+        scheduler_s=mean_s["scheduler"],
+        device_s=mean_s["device"],
+        device_depth=_depth(depth["driver"], window),
+        scheduler_depth=_depth(depth["scheduler"], window),
+        requests=count,
         lost=sum(int(n or 0) for n in lost.values()),
         bin_s=(driver[1][0] - driver[0][0]) / 1e3 if len(driver) > 1 else 0.1,
         depth_series=tuple(float(mean) for _, mean in driver),
-        plug_s=_mean_s(rows, "plug"),
+        plug_s=mean_s["plug"],
         has_limits=bool(capture.get("sees_limits")),
         raised=raised,
         raised_s=until_s,
@@ -70,7 +75,40 @@ def _of_class(
     )
 
 
-def _outside(rows: Sequence[Mapping[str, Any]], engine: Mapping[str, Any]) -> tuple[float, float]:
+def _window_ms(engine: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The measured window since the start of the job; None where that is all of it, or unknown."""
+    window = engine.get("series", {}).get("window_ms")
+    return (float(window[0]), float(window[1])) if window and window[0] > 0 else None
+
+
+def _altogether(rows: Sequence[Mapping[str, Any]]) -> tuple[int, dict[str, float]]:
+    """(requests, nanoseconds by part) of everything that was captured of a class."""
+    requests = sum(group["total"]["count"] for group in rows)
+    return requests, {part: sum(group[part]["sum_ns"] for group in rows) for part in PARTS}
+
+
+def _in_window(
+    capture: Mapping[str, Any], number: int, window: tuple[float, float]
+) -> tuple[int, dict[str, float]]:
+    """The same of the requests that were issued in the window, in whole bins."""
+    series = [of["rows"] for of in capture["series"] if of["class"] == number]
+    rows = [row for rows in series for row in rows if window[0] <= row[0] < window[1]]
+    requests = sum(sum(row[1:BYTES]) for row in rows)
+    return requests, {part: sum(row[column] for row in rows) for part, column in PARTS.items()}
+
+
+def _depth(depth: Mapping[str, Any], window: tuple[float, float] | None) -> float:
+    """Mean requests in the scheduler or the driver, in the window if there is one."""
+    seen = [mean for t_ms, mean in depth["series"] if window and window[0] <= t_ms < window[1]]
+    return float(sum(seen) / len(seen) if seen else depth["mean"])
+
+
+def _outside(
+    requests: int,
+    inside_s: float,
+    engine: Mapping[str, Any],
+    window: tuple[float, float] | None,
+) -> tuple[float, float]:
     """(mean seconds of an operation outside the block layer, requests per operation).
 
     What the program waited beyond its request: in the system call before it, until it ran again
@@ -80,21 +118,15 @@ def _outside(rows: Sequence[Mapping[str, Any]], engine: Mapping[str, Any]) -> tu
     """
     series = engine.get("series", {})
     bins = [*series.get("reads", ()), *series.get("writes", ())]
+    bins = [row for row in bins if window is None or window[0] <= row[0] < window[1]]
     operations = sum(row[1] for row in bins)
-    requests = sum(group["total"]["count"] for group in rows)
     if not operations:
         return 0.0, 0.0
     ratio = requests / operations
-    if abs(ratio - 1) > SINGLE:
+    if abs(ratio - 1) > SINGLE + 1 / operations:
         return 0.0, ratio
     latency_s = sum(row[3] for row in bins) * NS / operations
-    return max(0.0, latency_s - _mean_s(rows, "total")), ratio
-
-
-def _mean_s(rows: Sequence[Mapping[str, Any]], part: str) -> float:
-    """Mean seconds of a request in one part; 0 where nothing was seen."""
-    count = sum(group[part]["count"] for group in rows)
-    return sum(group[part]["sum_ns"] for group in rows) * NS / count if count else 0.0
+    return max(0.0, latency_s - inside_s), ratio
 
 
 def _raised(capture: Mapping[str, Any], number: int) -> tuple[float, float, float]:
