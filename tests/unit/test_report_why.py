@@ -218,6 +218,10 @@ def test_only_the_measured_window_is_explained() -> None:
     assert found.outside_s == pytest.approx(50e-6)
     assert (found.device_depth, found.scheduler_depth) == (2, 1)
     assert found.depth_series == (98.0, 2.0)
+    late = {**capture, "series": [{"class": 1, "rows": [
+        [t_ms + 100, *row] for t_ms, *row in capture["series"][0]["rows"]
+    ]}]}  # fmt: skip
+    assert explanations(late, [engine], lead_s=0.1)[0].tag_s == found.tag_s
 
 
 def test_weights_that_did_nothing_are_said_to_have_done_nothing() -> None:

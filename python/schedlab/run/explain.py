@@ -8,6 +8,7 @@ stored apart from them, in `explanations.json` and `raw/capture-N.json` of the r
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +18,7 @@ from schedlab.errors import GateError, HostError
 from schedlab.kinds.engine import watching_jobs
 from schedlab.run.admitted import Admitted
 from schedlab.run.session import Session
-from schedlab.spec import AA_SUFFIX, Cell, Verdict, explanations
+from schedlab.spec import AA_SUFFIX, Cell, Explanation, Verdict, explanations
 from schedlab.store.folder import Folder
 
 CLASSES_MAX = 15
@@ -31,7 +32,8 @@ class Capture:
     """A capture of one device that begins when the processes of a job are known.
 
     `problem` says why there is none; `result` is as documented in crates/trace/src/blocks.rs, and
-    `engine` are the groups of the job, as in crates/load/src/io/result.rs.
+    `engine` are the groups of the job, as in crates/load/src/io/result.rs, which started `lead_s`
+    after the time from which the capture counts.
     """
 
     def __init__(self, device: str) -> None:
@@ -39,6 +41,7 @@ class Capture:
         self.problem = ""
         self.result: dict[str, Any] | None = None
         self.engine: Sequence[Mapping[str, Any]] = ()
+        self.lead_s = 0.0
         self._running: Any = None
 
     def begin(self, workers: Sequence[Mapping[str, Any]]) -> None:
@@ -49,10 +52,12 @@ class Capture:
             return
         classes = [{"name": g["name"], "pids": g["ids"]} for g in workers[:CLASSES_MAX]]
         options = {"device": self.device, "classes": classes, "seconds_max": SECONDS_MAX}
+        began = time.monotonic()
         try:
             self._running = _core.BlockCapture(json.dumps(options))
         except (OSError, RuntimeError, ValueError, HostError) as error:
             self.problem = str(error)
+        self.lead_s = time.monotonic() - began
 
     def see(self, groups: Sequence[Mapping[str, Any]]) -> None:
         """Stop when the first job has ended, and keep what it says of itself."""
@@ -82,6 +87,13 @@ def capturing(device: str) -> Iterator[Capture]:
             yield capture
         finally:
             capture.end()
+
+
+def of_capture(capture: Capture) -> tuple[Explanation, ...]:
+    """What the capture says about each group of the job."""
+    if capture.result is None:
+        return ()
+    return explanations(capture.result, capture.engine, capture.lead_s)
 
 
 def worth_explaining(verdict: Verdict) -> tuple[str, ...]:
@@ -125,7 +137,7 @@ def explain(
             if capture.result is None:
                 return capture.problem
             name = folder.write_capture(len(rows), capture.result)
-            groups = [vars(each) for each in explanations(capture.result, capture.engine)]
+            groups = [vars(each) for each in of_capture(capture)]
             rows.append(
                 {"workload": work.label, "candidate": candidate.label, "capture": name,
                  "groups": groups}

@@ -21,13 +21,14 @@ SINGLE = 0.02
 
 
 def explanations(
-    capture: Mapping[str, Any], engine: Sequence[Mapping[str, Any]] = ()
+    capture: Mapping[str, Any], engine: Sequence[Mapping[str, Any]] = (), lead_s: float = 0.0
 ) -> tuple[Explanation, ...]:
     """One explanation per class that had requests, `other` (everybody else) left out.
 
     `engine` are the groups of the job that was captured, as in crates/load/src/io/result.rs. Of a
     group that is there only the measured window counts, not the load before it; and by its
-    latency the time before and after the block layer is known.
+    latency the time before and after the block layer is known. The job started `lead_s` after the
+    time from which the capture counts.
     """
     found = []
     seen = {str(group["name"]): group for group in engine}
@@ -35,7 +36,7 @@ def explanations(
         rows = [group for group in capture["groups"] if group["class"] == number]
         if number and sum(group["requests"] for group in rows):
             name = str(of["name"])
-            found.append(_of_class(capture, number, name, rows, seen.get(name, {})))
+            found.append(_of_class(capture, number, name, rows, seen.get(name, {}), lead_s))
     return tuple(found)
 
 
@@ -45,13 +46,15 @@ def _of_class(
     name: str,
     rows: Sequence[Mapping[str, Any]],
     engine: Mapping[str, Any],
+    lead_s: float,
 ) -> Explanation:
     depth = capture["depth"]
     driver = depth["driver"]["series"]
     raised, until_s, moved = _raised(capture, number)
     lost = capture["lost"]
     window = _window_ms(engine)
-    count, sums_ns = _in_window(capture, number, window) if window else _altogether(rows)
+    captured = (window[0] + lead_s * 1e3, window[1] + lead_s * 1e3) if window else None
+    count, sums_ns = _in_window(capture, number, captured) if captured else _altogether(rows)
     mean_s = {part: total * NS / count if count else 0.0 for part, total in sums_ns.items()}
     outside_s, per_operation = _outside(count, mean_s["total"], engine, window)
     return Explanation(
@@ -59,8 +62,8 @@ def _of_class(
         tag_s=mean_s["tag"],
         scheduler_s=mean_s["scheduler"],
         device_s=mean_s["device"],
-        device_depth=_depth(depth["driver"], window),
-        scheduler_depth=_depth(depth["scheduler"], window),
+        device_depth=_depth(depth["driver"], captured),
+        scheduler_depth=_depth(depth["scheduler"], captured),
         requests=count,
         lost=sum(int(n or 0) for n in lost.values()),
         bin_s=(driver[1][0] - driver[0][0]) / 1e3 if len(driver) > 1 else 0.1,
