@@ -19,7 +19,7 @@ from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.kinds.startup import Program
 from schedlab.run import gates
 from schedlab.run.backends.io import bounded
-from schedlab.run.explain import worth_explaining
+from schedlab.run.explain import is_alike, worth_explaining
 from schedlab.store.importers import iozone
 from schedlab.store.importers.imported import Options
 
@@ -240,3 +240,10 @@ def test_a_program_that_is_not_there_is_said():
     done = Program(["/nowhere/program"], {}, 1.0).run()
     assert done.status
     assert "/nowhere/program" in done.message
+
+
+def test_an_extra_run_far_from_the_scored_ones_explains_nothing() -> None:
+    assert is_alike(7.0, 6.0) and is_alike(3.1, 6.0)
+    assert not is_alike(103.0, 7.0)
+    assert not is_alike(1.0, 7.0)
+    assert is_alike(103.0, 0.0)  # nothing was scored: nothing to compare with

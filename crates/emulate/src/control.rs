@@ -115,8 +115,8 @@ impl Hidden {
         (self.hidden, self.hidden_squares) = (0, 0);
     }
 
-    /// Mean of the samples and its standard error. The error is never below half of what as many
-    /// samples may miss altogether (3/n with 95 % confidence): a run of a few requests shows little.
+    /// Mean of the samples and its standard error. The error is never below half of what so few
+    /// samples may miss altogether (3/n, with 95 % confidence): a short run shows little.
     fn mean(&self) -> (f64, f64) {
         let samples = self.samples.max(1) as f64;
         let mean = self.hidden as f64 / samples;

@@ -7,26 +7,36 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from schedlab.errors import HostError, Interrupted
 from schedlab.kinds.resolved import ResolvedTarget
 
-# Called with the processes of every job, [{"name": …, "ids": […]}, …], before its gate opens.
-WorkersSeen = Callable[[Sequence[Mapping[str, Any]]], None]
-# Called with the groups of every job that ended, as in crates/load/src/io/result.rs.
-JobEnded = Callable[[Sequence[Mapping[str, Any]]], None]
-_seen: ContextVar[tuple[WorkersSeen, JobEnded] | None] = ContextVar("jobs_seen", default=None)
+
+class JobWatcher(Protocol):
+    """What is called at every job of the engine."""
+
+    def prepare(self, names: Sequence[str]) -> None:
+        """A job with these groups is about to start."""
+
+    def begin(self, workers: Sequence[Mapping[str, Any]]) -> None:
+        """Its processes are ready, [{"name": …, "ids": […]}, …]; their load starts now."""
+
+    def see(self, groups: Sequence[Mapping[str, Any]]) -> None:
+        """It has ended; its groups as in crates/load/src/io/result.rs."""
+
+
+_watcher: ContextVar[JobWatcher | None] = ContextVar("job_watcher", default=None)
 
 
 @contextmanager
-def watching_jobs(began: WorkersSeen, ended: JobEnded) -> Iterator[None]:
+def watching_jobs(watcher: JobWatcher) -> Iterator[None]:
     """Show the processes and the results of the jobs that this thread runs meanwhile."""
-    token = _seen.set((began, ended))
+    token = _watcher.set(watcher)
     try:
         yield
     finally:
-        _seen.reset(token)
+        _watcher.reset(token)
 
 
 def group(
@@ -71,11 +81,13 @@ def run_groups(
         "device": device,
         "groups": list(groups),
     }
-    seen = _seen.get()
-    ready = None if seen is None else lambda text: seen[0](json.loads(text))
+    watcher = _watcher.get()
+    if watcher is not None:
+        watcher.prepare([str(group["name"]) for group in groups])
+    ready = None if watcher is None else lambda text: watcher.begin(json.loads(text))
     result = _answer(lambda: _core.run_io_job(json.dumps(job), should_end, ready))
-    if seen is not None:
-        seen[1](result["groups"])
+    if watcher is not None:
+        watcher.see(result["groups"])
     return result
 
 

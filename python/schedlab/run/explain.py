@@ -7,10 +7,11 @@ stored apart from them, in `explanations.json` and `raw/capture-N.json` of the r
 
 from __future__ import annotations
 
+import contextlib
 import json
+import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from schedlab.design.plan import cell_seed
@@ -18,7 +19,15 @@ from schedlab.errors import GateError, HostError
 from schedlab.kinds.engine import watching_jobs
 from schedlab.run.admitted import Admitted
 from schedlab.run.session import Session
-from schedlab.spec import AA_SUFFIX, Cell, Explanation, Verdict, explanations
+from schedlab.spec import (
+    AA_SUFFIX,
+    Candidate,
+    Cell,
+    Explanation,
+    Verdict,
+    Workload,
+    explanations,
+)
 from schedlab.store.folder import Folder
 
 CLASSES_MAX = 15
@@ -26,10 +35,15 @@ SECONDS_MAX = 120
 # A ratio from which a difference is worth an explanation, decided or not.
 LARGE = 1.3
 WORKLOADS_MAX = 3
+# A factor from which a run is unlike the scored ones, and how often it is repeated then.
+UNLIKE, TRIES = 2.0, 3
 
 
 class Capture:
-    """A capture of one device that begins when the processes of a job are known.
+    """A capture of one device during one job; it starts before the processes of the job do.
+
+    Its programs take a while to load. Were that between the preparation of the processes and
+    their load, bfq would take them for others: the pause counts.
 
     `problem` says why there is none; `result` is as documented in crates/trace/src/blocks.rs, and
     `engine` are the groups of the job, as in crates/load/src/io/result.rs, which started `lead_s`
@@ -41,23 +55,34 @@ class Capture:
         self.problem = ""
         self.result: dict[str, Any] | None = None
         self.engine: Sequence[Mapping[str, Any]] = ()
-        self.lead_s = 0.0
+        self.lead_s = self._started_s = 0.0
         self._running: Any = None
 
-    def begin(self, workers: Sequence[Mapping[str, Any]]) -> None:
-        """Start with a class for each group (name, process ids); only the first job counts."""
+    def prepare(self, names: Sequence[str]) -> None:
+        """Start with a class for each group; only the first job counts."""
         from schedlab import _core
 
         if self._running is not None or self.problem:
             return
-        classes = [{"name": g["name"], "pids": g["ids"]} for g in workers[:CLASSES_MAX]]
+        classes = [{"name": name} for name in names[:CLASSES_MAX]]
         options = {"device": self.device, "classes": classes, "seconds_max": SECONDS_MAX}
-        began = time.monotonic()
+        self._started_s = time.monotonic()
         try:
             self._running = _core.BlockCapture(json.dumps(options))
         except (OSError, RuntimeError, ValueError, HostError) as error:
             self.problem = str(error)
-        self.lead_s = time.monotonic() - began
+
+    def begin(self, workers: Sequence[Mapping[str, Any]]) -> None:
+        """From now on the requests of these processes are those of their groups."""
+        if self._running is None or self.lead_s:
+            return
+        try:
+            for number, group in enumerate(workers[:CLASSES_MAX], 1):
+                for process in group["ids"]:
+                    self._running.add(number, process)
+        except (OSError, RuntimeError, ValueError) as error:
+            self.problem = str(error)
+        self.lead_s = time.monotonic() - self._started_s
 
     def see(self, groups: Sequence[Mapping[str, Any]]) -> None:
         """Stop when the first job has ended, and keep what it says of itself."""
@@ -78,11 +103,11 @@ class Capture:
             self.problem = str(error)
 
 
-@contextmanager
+@contextlib.contextmanager
 def capturing(device: str) -> Iterator[Capture]:
     """Capture the next job of the engine in this thread."""
     capture = Capture(device)
-    with watching_jobs(capture.begin, capture.see):
+    with watching_jobs(capture):
         try:
             yield capture
         finally:
@@ -108,13 +133,44 @@ def worth_explaining(verdict: Verdict) -> tuple[str, ...]:
     return tuple(sorted(sizes, key=lambda label: -sizes[label])[:WORKLOADS_MAX])
 
 
+def is_alike(value: float, usual: float) -> bool:
+    """Whether a run is so near the scored ones that it may explain them, or nothing is known."""
+    return min(value, usual) <= 0 or 1 / UNLIKE < value / usual < UNLIKE
+
+
+def _scored_medians(folder: Folder, workloads: Sequence[Workload]) -> dict[tuple[str, str], float]:
+    """Median of the primary metric, by workload and candidate."""
+    primary = {work.label: work.metric for work in workloads}
+    values: dict[tuple[str, str], list[float]] = {}
+    for run in folder.runs():
+        metric = primary.get(run.workload, "")
+        if run.status == "ok" and metric in run.metrics:
+            values.setdefault((run.workload, run.candidate), []).append(run.metrics[metric])
+    return {key: statistics.median(each) for key, each in values.items()}
+
+
+def _extra_run(
+    session: Session, cell: Cell, work: Workload, candidate: Candidate, device: str, scored: float
+) -> Capture | None:
+    """The capture of a run that was like the scored ones, or of the last; None if all failed."""
+    found = None
+    for _ in range(TRIES):
+        with contextlib.suppress(GateError), capturing(device) as capture:
+            outcome = session.measure(cell, work, candidate)
+            found = capture
+            if is_alike(outcome.metrics.get(work.metric, 0.0), scored):
+                break
+    return found
+
+
 def explain(
     admitted: Admitted, folder: Folder, session: Session, workloads: Iterable[str]
 ) -> str | None:
     """Run every candidate once more on these workloads with a capture, and store what it saw.
 
     Why nothing can be captured here, in words; None when it was. A run that fails a gate counts:
-    it is not scored. Errors of the host end it as they end a measurement.
+    it is not scored; one that is far from the scored runs of its candidate is repeated. Errors of
+    the host end it as they end a measurement.
     """
     target = getattr(session, "target", None)
     device = getattr(target, "device", None)
@@ -122,6 +178,7 @@ def explain(
         return "the files are not on a single block device"
     experiment = admitted.experiment
     chosen = [work for work in experiment.workloads if work.label in set(workloads)]
+    usual = _scored_medians(folder, chosen)
     rows: list[dict[str, Any]] = []
     for work in chosen:
         seed = cell_seed(experiment.seed, 0, work.label)
@@ -129,11 +186,10 @@ def explain(
             if candidate.label.endswith(AA_SUFFIX):
                 continue
             cell = Cell(0, position, work.label, candidate.label, seed)
-            with capturing(f"/dev/{device}") as capture:
-                try:
-                    session.measure(cell, work, candidate)
-                except GateError:
-                    continue
+            scored = usual.get((work.label, candidate.label), 0.0)
+            capture = _extra_run(session, cell, work, candidate, f"/dev/{device}", scored)
+            if capture is None:
+                continue
             if capture.result is None:
                 return capture.problem
             name = folder.write_capture(len(rows), capture.result)

@@ -54,9 +54,12 @@ def _of_class(
     lost = capture["lost"]
     window = _window_ms(engine)
     captured = (window[0] + lead_s * 1e3, window[1] + lead_s * 1e3) if window else None
-    count, sums_ns = _in_window(capture, number, captured) if captured else _altogether(rows)
+    ramp = window if window and _served_before(engine, window[0]) else None
+    count, sums_ns = _altogether(rows)
+    if ramp and captured:
+        count, sums_ns = _in_window(capture, number, captured)
     mean_s = {part: total * NS / count if count else 0.0 for part, total in sums_ns.items()}
-    outside_s, per_operation = _outside(count, mean_s["total"], engine, window)
+    outside_s, per_operation = _outside(count, mean_s["total"], engine, ramp)
     return Explanation(
         group=name,
         tag_s=mean_s["tag"],
@@ -79,9 +82,21 @@ def _of_class(
 
 
 def _window_ms(engine: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The measured window since the start of the job; None where that is all of it, or unknown."""
+    """The measured window, since the start of the job; None where it is not known."""
     window = engine.get("series", {}).get("window_ms")
-    return (float(window[0]), float(window[1])) if window and window[0] > 0 else None
+    return (float(window[0]), float(window[1])) if window else None
+
+
+def _bins(engine: Mapping[str, Any]) -> list[Sequence[float]]:
+    """What the group completed over time, reads and writes."""
+    series = engine.get("series", {})
+    return [*series.get("reads", ()), *series.get("writes", ())]
+
+
+def _served_before(engine: Mapping[str, Any], t_ms: float) -> bool:
+    """Whether it completed anything before a time: a ramp. A newcomer has none."""
+    bin_ms = engine["series"].get("bin_ms", 100)
+    return any(row[0] + bin_ms <= t_ms and row[1] for row in _bins(engine))
 
 
 def _altogether(rows: Sequence[Mapping[str, Any]]) -> tuple[int, dict[str, float]]:
@@ -119,9 +134,7 @@ def _outside(
     the limits of a cgroup where the capture does not see those. Both 0 where the
     operations are not known; the first 0 where they are not single requests.
     """
-    series = engine.get("series", {})
-    bins = [*series.get("reads", ()), *series.get("writes", ())]
-    bins = [row for row in bins if window is None or window[0] <= row[0] < window[1]]
+    bins = [r for r in _bins(engine) if window is None or window[0] <= r[0] < window[1]]
     operations = sum(row[1] for row in bins)
     if not operations:
         return 0.0, 0.0
