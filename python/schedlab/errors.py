@@ -40,6 +40,6 @@ class GateError(SchedlabError):
 
 
 class Interrupted(SchedlabError):
-    """The user stopped the work; everything was restored and what is done is kept."""
+    """The user stopped the work; everything was restored and finished points are kept."""
 
     exit_code = 130

@@ -209,7 +209,7 @@ def test_a_dry_run_touches_nothing(tmp_path, environment):
     )
     assert code == 0, err
     assert "low_latency = 0" in out
-    assert "noop is the name of older kernels: measured as none" in out
+    assert "noop is its name in older kernels: measured as none" in out
     assert host() == before
     assert not (tmp_path / "results").exists()
 

@@ -168,7 +168,7 @@ def test_two_devices_share_one_rule_file(root, device, lasting, tmp_path):
 def test_what_cannot_be_applied_changes_nothing(root, device):
     before = knobs.snapshot(knobs.queue_of(device))
     request = Request((device,), persist=True, root=root)
-    with pytest.raises(SpecError, match="no rule that lasts"):
+    with pytest.raises(SpecError, match="no lasting rule"):
         apply(choice("bfq"), request, quiet)
     with pytest.raises(HostError, match="cfs"):
         apply(choice("cfs"), Request((device,), root=root), quiet)
@@ -178,7 +178,7 @@ def test_what_cannot_be_applied_changes_nothing(root, device):
     assert applied.load_all() == []
     assert apply(choice("bfq"), Request((device,), root=root, dry_run=True), quiet) == []
     assert knobs.snapshot(knobs.queue_of(device)) == before
-    with pytest.raises(SpecError, match="nothing of ours"):
+    with pytest.raises(SpecError, match="schedlab applied nothing"):
         undo([device], False, quiet)
 
 

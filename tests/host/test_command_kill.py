@@ -190,7 +190,7 @@ def test_a_command_that_forks_without_end_is_ended(comparison):
         capture_output=True, timeout=WAIT_S,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "had not ended after its --timeout of 1 s" in done.stderr
+    assert "was still running after its --timeout of 1 s" in done.stderr
     comparison.assert_restored()
 
 

@@ -283,7 +283,7 @@ def test_draining_gives_up_on_a_queue_that_never_rests(tmp_path, loop):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        with pytest.raises(GateError, match="still at work"):
+        with pytest.raises(GateError, match="still busy"):
             drain(tmp_path, (Path(loop).name,), 1.0)
     finally:
         busy.set()
@@ -328,10 +328,10 @@ def test_a_fio_job_file_gives_fios_own_numbers(tmp_path):
     ("line", "why"),
     [
         ("ioscheduler=bfq", "ioscheduler is refused"),
-        ("filename=/dev/sda", "is outside of the target"),
+        ("filename=/dev/sda", "is outside the target"),
         ("exec_prerun=rm", "exec_prerun is refused"),
         ("include other.fio", "include is refused"),
-        ("filename=${DISK_OF_MINE}", "is outside of the target"),
+        ("filename=${DISK_OF_MINE}", "is outside the target"),
         ("rw=nonsense", "fio does not accept"),
     ],
 )

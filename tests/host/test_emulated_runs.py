@@ -187,7 +187,7 @@ def test_what_belongs_to_a_model_is_refused_elsewhere() -> None:
 
     elsewhere = lab_experiment(lab, "small", Wishes(Place(scratch_bytes=64 * MIB)))
     kinds = [typed(work) for work in elsewhere.workloads]
-    with pytest.raises(SpecError, match="only a model"):
+    with pytest.raises(SpecError, match="only on a model"):
         resolve(elsewhere, kinds, Permission())
 
 

@@ -78,7 +78,7 @@ def test_recover_shows_puts_back_and_is_then_done(state: Path, loop: str, tmp_pa
     )
     shown = schedlab("recover", "--dry-run")
     assert shown.returncode == 0
-    assert f"{knobs.scheduler_file(loop)}: bfq -> none (would be put back)" in shown.stdout
+    assert f"{knobs.scheduler_file(loop)}: bfq -> none (would be restored)" in shown.stdout
     assert shown.stdout.count("would be removed") == 1  # the loop device; its file has no name
     assert knobs.read_value(knobs.scheduler_file(loop)) == "bfq"
     done = json.loads(schedlab("recover", "--json").stdout)
@@ -86,7 +86,7 @@ def test_recover_shows_puts_back_and_is_then_done(state: Path, loop: str, tmp_pa
     assert len(done["removed"]) == 1
     assert knobs.snapshot(knobs.queue_of(loop)) == before
     assert list(tmp_path.glob("schedlab-*")) == []
-    assert schedlab("recover").stdout == "nothing to put back\n"
+    assert schedlab("recover").stdout == "nothing to restore\n"
 
 
 def test_any_command_that_touches_the_host_puts_back_first(state: Path, loop: str) -> None:
@@ -110,7 +110,7 @@ def test_a_value_that_is_none_of_ours_is_left_and_reported(state: Path, loop: st
     knobs.write_value(queue / "read_ahead_kb", "40")
     done = schedlab("recover")
     assert done.returncode == 0
-    assert f"{queue}/read_ahead_kb: left at 40, which somebody else set" in done.stdout
+    assert f"{queue}/read_ahead_kb: left at 40, which another program set" in done.stdout
     assert f"{queue}/nr_requests: left at 60" in done.stdout
     assert knobs.read_value(queue / "scheduler") == "none"
     assert knobs.read_value(queue / "read_ahead_kb") == "40"
@@ -230,7 +230,7 @@ def test_a_session_at_work_is_not_disturbed(state: Path, loop: str) -> None:
         control.set_scheduler(loop, "bfq")
         done = schedlab("recover")
         assert done.returncode == 0
-        assert f"a session at work is left alone: process {os.getpid()}" in done.stdout
+        assert f"a running session is not touched: process {os.getpid()}" in done.stdout
         got = schedlab("io", "get", loop)
         assert got.stdout == f"{Path(loop).name}:\tbfq\n"
         assert control.check() == ()

@@ -112,7 +112,7 @@ def test_a_block_that_was_torn_off_is_asked_again():
     again = Search(small_space(), {"scheduler": "mq-deadline"}, 1)
     again.skip(ask)
     assert again.ask() == replace(ask, block=1, has_aa=False)
-    with pytest.raises(SpecError, match="does not follow"):
+    with pytest.raises(SpecError, match="does not continue"):
         again.tell(replace(ask, challenger=7), Observation(0.1))
 
 

@@ -71,10 +71,10 @@ def find_knee(x: Sequence[float], y: Sequence[float]) -> Knee:
 
 def _logs(x: Sequence[float], y: Sequence[float]) -> tuple[Floats, Floats]:
     if len(x) != len(y):
-        raise SpecError(f"{len(x)} values of x and {len(y)} of y", "give one y for each x")
+        raise SpecError(f"{len(x)} values of x and {len(y)} of y", "pass one y for each x")
     u, v = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if not ((u > 0) & (v > 0)).all():
-        raise SpecError("a knee needs positive values", "leave out runs without a result")
+        raise SpecError("a knee needs positive values", "omit runs without a result")
     return np.log(u), np.log(v)
 
 

@@ -176,7 +176,7 @@ class _Rows:
             raise SpecError(
                 f"workload {samples.workload!r}: {len(values)} values, {len(names)} candidates and "
                 f"{len(blocks)} blocks",
-                "give the three columns the same length",
+                "pass three columns of the same length",
             )
         bound = np.array([bool(b) for b in samples.bounds] or [False] * len(values), dtype=bool)
         if samples.metric.higher_is_better and samples.step > 0:

@@ -142,7 +142,7 @@ def _check(samples: Sequence[Samples]) -> None:
     labels = [sample.workload for sample in samples]
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
-        raise SpecError(f"workload {twice!r} is given twice", "give one primary metric of each")
+        raise SpecError(f"workload {twice!r} is named twice", "name one primary metric of each")
 
 
 def _pareto(

@@ -76,7 +76,7 @@ def _check_head(experiment: Experiment) -> None:
     if experiment.schema != SCHEMA_VERSION:
         raise SpecError(
             f"schema = {experiment.schema}: this schedlab reads schema {SCHEMA_VERSION}",
-            "write the file anew with `schedlab init`, or use the schedlab that wrote it",
+            "write a new file with `schedlab init`, or use the schedlab that wrote it",
         )
     check_name(experiment.title, "title")
     for note in experiment.notes:
@@ -96,7 +96,7 @@ def _check_labels(what: str, labels: list[str]) -> None:
         check_name(label, f"{what} label")
     twice = [label for label, count in Counter(labels).items() if count > 1]
     if twice:
-        raise SpecError(f"two {what}s are labelled {twice[0]!r}", "give each a label of its own")
+        raise SpecError(f"two {what}s are labelled {twice[0]!r}", "give each a unique label")
 
 
 def _check_stopping(experiment: Experiment) -> None:
@@ -112,7 +112,7 @@ def _check_stopping(experiment: Experiment) -> None:
             "stopping.precision = 0.01",
         )
     if stopping.budget_s < 0:
-        raise SpecError(f"stopping.budget_s = {stopping.budget_s}", "give a time, such as 90s")
+        raise SpecError(f"stopping.budget_s = {stopping.budget_s}", "use a time, such as 90s")
 
 
 def _typed_kinds(experiment: Experiment) -> dict[tuple[str, str], WorkloadKind]:
@@ -174,7 +174,7 @@ def _check_trust(admitted: Admitted) -> None:
     asked += [f"switch the scheduler of {queue}" for queue in target.switch]
     if asked:
         raise SpecError(
-            f"this experiment asks to {_listing(asked)}",
+            f"this experiment wants to {_listing(asked)}",
             "read it, then add --trust to allow this",
         )
 

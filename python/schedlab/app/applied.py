@@ -68,7 +68,7 @@ def refuse_foreign(path: Path, hint: str = "") -> None:
     found = text_of(path)
     if found and not is_ours(found):
         away = f"move it away, then try again: mv {path} {path}.old"
-        raise HostError(f"{path}: is not ours", hint or away)
+        raise HostError(f"{path}: schedlab did not write it", hint or away)
 
 
 def boot_id() -> str:
@@ -153,7 +153,7 @@ def load_all() -> list[Applied]:
         try:
             data: Any = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise SpecError(f"{path}: {error}", f"look at it, then remove it: rm {path}") from error
+            raise SpecError(f"{path}: {error}", f"read it, then remove it: rm {path}") from error
         found.append(from_json(Applied, data, str(path)))
     return found
 

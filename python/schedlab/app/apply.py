@@ -211,12 +211,12 @@ def _check(name: str, choice: Choice, request: Request) -> None:
         )
     if request.persist and setters.is_nixos(request.root):
         raise SpecError(
-            "NixOS makes its udev rules from its configuration: no rule can be added",
+            "NixOS makes its udev rules from its configuration: schedlab cannot add a rule",
             f'hardware.block.scheduler = {{ "{name}" = "{scheduler}"; }}; in configuration.nix',
         )
     if (request.persist or request.tuned) and name.startswith(UNLASTING):
         raise SpecError(
-            f"{name}: a device of this kind gets no rule that lasts",
+            f"{name}: schedlab writes no lasting rule for a device of this kind",
             "omit --persist, or apply it to the disk below",
         )
 

@@ -136,7 +136,7 @@ def apply(
             if file not in texts:
                 report(f"also sets it: {file} ({value}); the last file by name wins")
     if any(path.parent == DEBUG for path in paths.values()) and not persist:
-        report("no sysctl.d file can keep a setting in debugfs; --persist uses tmpfiles.d")
+        report("sysctl.d cannot keep a setting in debugfs; --persist uses tmpfiles.d")
     return record
 
 
@@ -188,7 +188,7 @@ def undo(record: Applied, report: Report) -> None:
         if applied.is_ours(text_of(path)):
             path.unlink()
         elif path.exists():
-            report(f"note: {path} was changed by somebody else and is left")
+            report(f"note: {path} was changed by another program; it is kept")
     if record.boot_id != applied.boot_id():
         return
     with Control(report=report) as control:
@@ -197,7 +197,7 @@ def undo(record: Applied, report: Report) -> None:
             if knobs.same(now, wanted):
                 continue
             if not knobs.same(now, record.values[knob]):
-                report(f"{knob} is {now}, which somebody else set: it is left")
+                report(f"{knob} is {now}, which another program set: it is kept")
                 continue
             control.write_knob(knob, wanted)
         control.keep()

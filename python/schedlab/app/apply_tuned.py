@@ -99,7 +99,7 @@ def remove(record: Applied, path: Path, report: Report) -> None:
     """Our profile without this device; without any device it goes, and the one before is active."""
     found = text_of(path)
     if not applied.is_ours(found):
-        state = "changed by somebody else and is left" if found else "removed by somebody else"
+        state = "changed by another program; it is kept" if found else "removed by another program"
         report(f"note: {path} was {state}")
         return
     others = [

@@ -88,7 +88,7 @@ def plan_rest(folder: Folder) -> Planning:
     pilot = pilot_runs(record)
     if not pilot:
         raise SpecError(
-            f"{folder.path}: no run of the first block gave a value", "see the messages above"
+            f"{folder.path}: no run of the first block gave a value", "read the messages above"
         )
     delta = experiment.margin
     ramp_s = ramps(record)
@@ -236,7 +236,7 @@ def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Exte
     found = extension(first, done, blocks, may_extend=announced)
     if found.code == "refused":
         raise SpecError(
-            f"{folder.path}: was planned for at most {announced or first.blocks} blocks",
+            f"{folder.path}: the plan has at most {announced or first.blocks} blocks",
             "start a new folder: schedlab reproduce DIR",
         )
     planning = planning or Planning(blocks=planned)

@@ -92,7 +92,7 @@ def count(crew: CpuCrew, printer: Printer, quantum: Quantum, report: Report) -> 
         rows = totals(crew)
         printer.finished(rows, quantum)
     if lost := crew.lost_events():
-        report(f"warning: {lost} epochs were not printed: this process was held up")
+        report(f"warning: {lost} epochs were not printed: this process was delayed")
     _account(rows, report)
     return bool(interrupts)
 

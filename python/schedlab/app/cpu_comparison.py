@@ -96,7 +96,7 @@ def explain(result: Result, observer: Observer = SILENT) -> list[str]:
             for candidate in experiment.candidates:
                 waits, problem = session.explain(workload, candidate)
                 if problem:
-                    return [f"nothing can be said about waiting: {problem}"]
+                    return [f"the waiting times are unknown: {problem}"]
                 for each in waits:
                     lines.append(f"{workload.label} under {candidate.label}: {each.line()}")
                     rows.append({"workload": workload.label, "candidate": candidate.label,

@@ -48,7 +48,7 @@ def _at(host: Mapping[str, Any], name: str) -> Any:
 
 
 def require_same_work(first: Record, second: Record) -> None:
-    """SpecError naming the first workload or target that is not the same in both."""
+    """SpecError naming the first workload or target that differs between the two."""
     a, b = first.experiment, second.experiment
     for key in ("kind", "size_bytes"):
         was, now = getattr(a.target, key), getattr(b.target, key)
@@ -59,7 +59,7 @@ def require_same_work(first: Record, second: Record) -> None:
         other = theirs.get(work.label)
         if other and (other.parameters, other.metric) != (work.parameters, work.metric):
             raise SpecError(
-                f"workload {work.label!r} is not the same in both", "repeat it: schedlab reproduce"
+                f"workload {work.label!r} differs between the two", "repeat it: schedlab reproduce"
             )
     if not {work.label for work in a.workloads} & set(theirs):
         raise SpecError("the two have no workload in common", "name results of the same work")
@@ -198,7 +198,7 @@ class _About:
             if one.get(label) and other.get(label)
         }
         if not found:
-            raise SpecError(f"{label} has no value in one of the two", "omit it from both")
+            raise SpecError(f"{label} has no value in one of the two", "omit it in both")
         loudest = max(found.values(), key=lambda of: abs(math.log(of.pairs[0].ratio)))
         return Verdict(
             headline=loudest.headline,

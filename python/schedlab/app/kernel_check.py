@@ -76,7 +76,7 @@ def checks_of(text: str) -> list[Check]:
         try:
             wanted |= set(range(int(first), int(last or first) + 1))
         except ValueError:
-            raise SpecError(f"--cells {text}: {part!r} is no number", "--cells 1-4,7") from None
+            raise SpecError(f"--cells {text}: {part!r} is not a number", "--cells 1-4,7") from None
     known = {check.number for check in CHECKS}
     if unknown := sorted(wanted - known):
         raise SpecError(f"--cells {text}: there is no cell {unknown[0]}", "1 to 12")
@@ -117,7 +117,7 @@ def groups_of(processes: str, path: str, size_bytes: int, seed: int) -> list[dic
     groups = []
     for number, process in enumerate(specs):
         if process.get("background") or process.get("direct") is False or "weight" in process:
-            raise SpecError(f"{processes} has a process that only the simulator has", "--cells 1-8")
+            raise SpecError(f"{processes} has a process only for the simulator", "--cells 1-8")
         record = int(str(parse_quantity("record_bytes", process.get("record", "4KiB"))))
         span = size_bytes // len(specs) // record * record
         random = process.get("pattern", "random") == "random"

@@ -80,7 +80,7 @@ class Lab:
         labels = [work["label"] for work in works]
         if unknown := [label for of in tables.values() for label in of if label not in labels]:
             raise SpecError(
-                f"lab {self.name}: scale.{scale} changes {unknown[0]!r}, which is no workload",
+                f"lab {self.name}: scale.{scale} changes {unknown[0]!r}, which is not a workload",
                 nearest(unknown[0], labels),
             )
         found["workloads"] = [
@@ -141,10 +141,10 @@ def lab_experiment(
     wishes = wishes or Wishes()
     data = lab.scaled(scale, bool(wishes.place and wishes.place.model))
     if "ncq_study" in data:
-        raise SpecError(f"lab {lab.name}: is a study of simulations", "schedlab sim ncq-study")
+        raise SpecError(f"lab {lab.name}: is a simulation study", "schedlab sim ncq-study")
     if "iozone_model" in data:
         hint = f"schedlab lab run {lab.name}"
-        raise SpecError(f"lab {lab.name}: is a study of simulations", hint)
+        raise SpecError(f"lab {lab.name}: is a simulation study", hint)
     if "sweep" in data:
         return quantum_experiment(sweep_of(data["sweep"], wishes), _asked(data, wishes, report))
     target = _target(lab, data, wishes)

@@ -35,7 +35,7 @@ def load_lines(done: Mapping[str, Any]) -> Iterator[str]:
         f"{done['unissued']} requests were due and never issued": done["unissued"],
         f"failed requests: {done['error_counts']}": done["error_counts"],
         f"first error: {done['first_error']}": done["first_error"],
-        f"{done['mismatches']} records were not what was written: {done['first_mismatch']}": done[
+        f"{done['mismatches']} records do not match: {done['first_mismatch']}": done[
             "mismatches"
         ],
     }

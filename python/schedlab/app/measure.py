@@ -138,7 +138,7 @@ def measure(
 
     executor = Executor(admitted, folder, rules_of(folder, observer))
     if reason := executor.over():
-        observer.report(f"nothing is left to measure: {reason}")
+        observer.report(f"nothing left to measure: {reason}")
         return Result(folder)
     try:
         reason = run_sessions(admitted, folder, executor, observer)
@@ -148,7 +148,7 @@ def measure(
         raise
     except (KeyboardInterrupt, Interrupted) as error:
         raise Interrupted(
-            "interrupted; every setting is as before, and what was measured is kept",
+            "interrupted; all settings are restored, and all finished runs are kept",
             f"schedlab run --resume {folder.path}",
         ) from error
     observer.report(f"measured: {reason}")
@@ -191,9 +191,9 @@ def explain(admitted: Admitted, folder: Folder, session: Session, observer: Obse
     workloads = tuple(label for label in found if label not in own)
     if not workloads:
         return
-    observer.report(f"one more run each, to see where requests wait: {', '.join(workloads)}")
+    observer.report(f"one more run each, to show where requests wait: {', '.join(workloads)}")
     if problem := explaining.explain(admitted, folder, session, workloads):
-        observer.report(f"nothing can be said about why: {problem}")
+        observer.report(f"the reason is unknown: {problem}")
 
 
 def rules_of(folder: Folder, observer: Observer) -> Rules:
@@ -236,7 +236,7 @@ def planned_lines(planning: Planning) -> list[str]:
     planned = f"planned: {planning.blocks} blocks"
     if planning.mdd:
         share = f"{100 * planning.mdd:.0f} %" if planning.mdd < 1 else f"{1 + planning.mdd:.1f}×"
-        planned += f"; differences of {share} or more should show (estimated from one block)"
+        planned += f"; differences of {share} or more should be detected (estimated from one block)"
     lines.append(planned)
     if not planning.fits or planning.blocks < BLOCKS_WANTED:
         needed = (
@@ -299,7 +299,7 @@ def check_resumable(folder: Folder, observer: Observer) -> None:
     """Refuse to mix two kernels in one experiment; mend a torn line."""
     check_kernel(folder)
     if folder.mend():
-        torn = "the last line of runs.jsonl was torn off and is measured again"
+        torn = "the last line of runs.jsonl was incomplete; its run is repeated"
         observer.report(f"{folder.path}: {torn}")
     folder.runs()
 

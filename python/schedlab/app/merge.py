@@ -45,8 +45,8 @@ def _require_whole_plan(path: Path, record: Record) -> None:
     mode = record.experiment.stopping.mode
     if mode != "fixed":
         raise SpecError(
-            f"{path}: was measured until a rule said stop ({mode})",
-            "merge folders with a fixed number of blocks: its level holds for one folder alone",
+            f"{path}: was measured until its stopping rule ended it ({mode})",
+            "merge folders with a fixed number of blocks: its level holds for one folder only",
         )
     if not record.analysed_runs:
         raise SpecError(f"{path}: has no runs", "omit it")
@@ -64,7 +64,7 @@ def _require_same(first: Path, one: Record, path: Path, other: Record) -> None:
     }
     for name, (was, now) in differs.items():
         raise SpecError(
-            f"{path}: is another experiment than {first}: {name} is {now!r}, there {was!r}",
+            f"{path}: is not the same experiment as {first}: {name} is {now!r}, there {was!r}",
             "merge repetitions of one experiment: schedlab reproduce DIR",
         )
 
@@ -104,7 +104,7 @@ def _require_own_sessions(paths: Sequence[Path], records: Sequence[Record]) -> N
         for session in {run.session for run in record.runs if run.session}:
             if session in seen:
                 raise SpecError(
-                    f"{path} and {seen[session]} hold the same session", "name each folder once"
+                    f"{path} and {seen[session]} have the same session", "name each folder once"
                 )
             seen[session] = path
 

@@ -52,7 +52,7 @@ def usual_user() -> str:
 def workload_of(work: OwnWork, kind: str = "command") -> Workload:
     """The workload; its primary metric is the first that was asked for."""
     if work.job_file and work.argv:
-        raise SpecError("--fio and a COMMAND exclude each other", "give one of them")
+        raise SpecError("--fio and a COMMAND exclude each other", "use one of them")
     parameters = {key: value for key, value in work.parameters.items() if value not in (None, ())}
     names, extract = metrics_of(work.metrics)
     if extract:
@@ -91,7 +91,7 @@ def _fio_metric(path: Path, names: Sequence[str]) -> str:
     """The metric of a job file with one job and direction; SpecError when one must be named."""
     found = [f"{job}.{way}" for job, ways in jobs_of(path).items() for way in ways]
     if not found:
-        raise SpecError(f"{path}: holds no job", "add a [job] section")
+        raise SpecError(f"{path}: has no job", "add a [job] section")
     if len(found) > 1 and not names:
         raise SpecError(
             f"{path}: several jobs: name the metric that decides",
@@ -129,8 +129,8 @@ def comparison_of(
     """The experiment; SpecError or HostError naming what cannot be."""
     if place.device and not place.destroy_data:
         raise SpecError(
-            f"--device {place.device}: nobody can hold a command to reading it",
-            f"--destroy-data {place.device} gives its data up; --directory DIR works on files",
+            f"--device {place.device}: nothing can stop a command from writing to it",
+            f"--destroy-data {place.device} lets its data be lost; --directory DIR works on files",
         )
     target = target_of(place)
     named = candidates_of(schedulers, labels, target)

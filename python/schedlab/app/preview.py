@@ -30,7 +30,7 @@ class Preview:
         admitted, experiment = self.admitted, self.admitted.experiment
         stopping = experiment.stopping
         if stopping.budget_s and not self.is_rest:
-            size = f"a pilot block of {len(self.plan.cells)} runs, then what fits"
+            size = f"a pilot block of {len(self.plan.cells)} runs, then as many runs as fit"
             time = duration_text(stopping.budget_s)
         else:
             count = len({cell.block for cell in self.plan.cells})

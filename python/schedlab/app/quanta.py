@@ -70,7 +70,7 @@ def effective_slices(typed: Sweep, report: Callable[[str], None]) -> dict[float,
 def quantum_experiment(typed: Sweep, effective: dict[float, float | None]) -> Experiment:
     """Quanta are candidates, repetitions are blocks; equal effective quanta are merged."""
     if typed.precision and typed.processes <= len(typed.cpus):
-        raise SpecError("--precision needs a shared CPU", "ask for more --processes than CPUs")
+        raise SpecError("--precision needs a shared CPU", "use more --processes than CPUs")
     candidates, notes = merged_candidates(typed.policy, effective)
     if len(candidates) < 2:
         raise SpecError(
@@ -131,7 +131,7 @@ def merged_candidates(
             notes.append(
                 f"{first:g} ms and {asked:g} ms both become {got:g} ms: measured once, as {first:g}"
                 if got is not None
-                else f"{asked:g} ms: this kernel does not tell its quantum, measured once"
+                else f"{asked:g} ms: this kernel does not report its quantum; measured once"
             )
             continue
         settings: dict[str, str | int | float] = {"policy": policy, "slice_ms": asked}
@@ -149,7 +149,7 @@ def _fairness_note(typed: Sweep, candidates: Sequence[Candidate]) -> list[str]:
         return []
     return [
         f"one quantum of {longest_s * 1e3:g} ms is {longest_s / share_s:.1%} of a worker's share: "
-        "counts of the workers differ by that much without any unfairness"
+        "the counts of the workers can differ by that much although the scheduler is fair"
     ]
 
 

@@ -135,7 +135,7 @@ class Costs:
             lines.append(f"  {name:<28} {mean / 1e3:7.3f} ± {half / 1e3:.3f} µs")
         if not self.real_time:
             lines.append(
-                "  without real-time priority a yield need not switch: too low; run as root"
+                "  without real-time priority a yield may not switch: too low; run as root"
             )
         switch_ns, half_ns = self.ladder[KERNEL_BYTES]
         what = f"switches of {switch_ns / 1e3:.3f} µs ({_kib(KERNEL_BYTES)})"

@@ -88,7 +88,7 @@ def _check_sizes(target: Target, kinds: Iterable[WorkloadKind]) -> None:
     for kind in kinds:
         if kind.device_commands() and target.kind != "emulated":
             raise SpecError(
-                f"{kind.kind}: sets the commands of the device, which only a model lets it do",
+                f"{kind.kind}: sets the queue depth of the device, which works only on a model",
                 'kind = "emulated", or --model disk7200',
             )
         used = kind.used_bytes(size)
@@ -169,7 +169,7 @@ def _device(
         )
     if not any(consent.covers(path) for consent in permission.consents):
         raise SpecError(
-            f"{path}: writing would destroy its data, and you have not agreed to that",
+            f"{path}: writing would destroy its data, and you have not allowed it",
             f"confirm it: --destroy-data {path}",
         )
     return Resolution((name,), (f"everything on {path} is overwritten",))
@@ -188,9 +188,9 @@ def _directory(
             if isinstance(kind, Command) and kind.fresh != "never" and not kind.copy_in:
                 raise SpecError(
                     f"{path}: fresh = {kind.fresh!r} has nothing to copy there",
-                    "name it: --copy-in DIR; a file system of yours is never made again",
+                    "name it: --copy-in DIR; schedlab never recreates your own file system",
                 )
-        writes: tuple[str, ...] = (f"whatever the commands write in {path}",)
+        writes: tuple[str, ...] = (f"whatever files the commands write in {path}",)
     else:
         scratch.check_space(path, target.size_bytes)
         size = size_text(target.size_bytes)
@@ -225,7 +225,7 @@ def _switched(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
             f"--switch {foreign[0]}: no file of {target.path} is on it",
             f"--switch {','.join(below.queues)}",
         )
-    return names, tuple(f"also felt by {mount}" for mount in below.mounts)
+    return names, tuple(f"it also affects {mount}" for mount in below.mounts)
 
 
 def describe(target: Target) -> str:
@@ -266,5 +266,5 @@ def check_offered(
                 close if "mean" in close else f"use some of: {','.join(names)}",
             )
         if today != name:
-            notes.append(f"{name} is the name of older kernels: measured as {today}")
+            notes.append(f"{name} is its name in older kernels: measured as {today}")
     return tuple(notes)

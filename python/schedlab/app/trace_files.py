@@ -61,7 +61,7 @@ def converted_lines(told: Mapping[str, Any], to: str) -> list[str]:
     """What was converted, then warnings."""
     done = told["done"]
     lines = [f"{done['requests']:,} requests from {told['format']} to {to}: {told['out']}"]
-    for key, words in (("trims_left_out", "trims left out"), ("bad", "bad lines passed over")):
+    for key, words in (("trims_left_out", "trims omitted"), ("bad", "malformed lines skipped")):
         count = done.get(key, done["skipped"].get(key, 0))
         if count:
             lines.append(f"warning: {count:,} {words}")
@@ -94,7 +94,7 @@ def stats_lines(told: Mapping[str, Any]) -> list[str]:
     rows["lines without I/O"] = f"{told['skipped']['without_io']:,}"
     lines = [f"{label:<22} {value}" for label, value in rows.items()]
     if bad := told["skipped"]["bad"]:
-        lines.append(f"warning: {bad:,} bad lines were passed over")
+        lines.append(f"warning: {bad:,} malformed lines were skipped")
     return lines
 
 

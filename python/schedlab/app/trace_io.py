@@ -120,4 +120,4 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
                     + "".join(f"{wait:11,.1f}" for wait in waits)
                 )
     if lost := sum(result["lost"].values()):
-        yield f"note: {lost:,} events were lost, the figures lack them"
+        yield f"note: {lost:,} events were lost and are missing from the figures"

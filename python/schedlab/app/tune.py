@@ -240,7 +240,7 @@ def run(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> Path:
         _finish_verdict(tuning, admitted, watcher)
     except (KeyboardInterrupt, Interrupted) as error:
         raise Interrupted(
-            "interrupted; every setting is as before, and what was measured is kept",
+            "interrupted; all settings are restored, and all finished runs are kept",
             f"schedlab tune --resume {tuning.path}",
         ) from error
     return tuning.path / VERDICT
@@ -313,8 +313,8 @@ def _begin_verdict(tuning: Tuning, admitted: Admitted) -> None:
     entries = tuning.search.finalists()
     if not entries:
         raise SpecError(
-            "no setting could be measured within the constraints and the time",
-            "a longer --budget, or a looser --subject-to",
+            "no setting met the constraints within the time",
+            "use a longer --budget, or a looser --subject-to",
         )
     runs = Folder.open(tuning.path / SEARCH).runs()
     left_s = tuning.asked.budget_s - tuning.spent_s

@@ -33,7 +33,7 @@ def default_scheduler(target: Target, schedulers: Sequence[str]) -> str:
     queues = queues_of(target)
     if not queues:
         raise SpecError(
-            f"{target.path}: no request queue is named that may be tuned",
+            f"{target.path}: no request queue to tune is named",
             "name it: --switch NAME",
         )
     return knobs.read_value(knobs.scheduler_file(queues[0]))
@@ -70,7 +70,7 @@ def probe(session: IoSession, space: Space) -> tuple[Space, list[str]]:
         if lacking:
             names = ", ".join(sorted(lacking))
             notes.append(
-                f"not tuned, as the kernel does not take it under {got.scheduler}: {names}"
+                f"not tuned, because the kernel refuses it under {got.scheduler}: {names}"
             )
     return Space(tuple(spaces)), notes
 

@@ -45,7 +45,7 @@ def missed(tuning: Tuning, label: str) -> list[str]:
         elif each.violation(mean) > 0:
             metric = tuning.base.metric_named(each.metric)
             shown = tune_page.TEXTS.quantity(mean, metric.unit)
-            lines.append(f"{label} misses {each.text}: {shown} when measured afresh.")
+            lines.append(f"{label} misses {each.text}: {shown} in the final measurement.")
     return lines
 
 

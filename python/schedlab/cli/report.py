@@ -49,8 +49,8 @@ def report(directory: str, lang: str, goal: Objective | None, **typed: Any) -> N
 
         from schedlab.spec import to_json
 
-        told = {"schema": verdict.schema, "headline": reporting.headline(record, verdict, lang)}
-        told |= {"files": written, "verdict": to_json(verdict)}
-        click.echo(json.dumps(told, indent=1))
+        document = {"schema": verdict.schema, "headline": reporting.headline(record, verdict, lang)}
+        document |= {"files": written, "verdict": to_json(verdict)}
+        click.echo(json.dumps(document, indent=1))
     for name, path in written.items():
         click.echo(f"{name}: {path}", err=True)

@@ -1,4 +1,4 @@
-"""`schedlab reproduce`: measure a stored experiment again, and say whether it still holds."""
+"""`schedlab reproduce`: measure a stored experiment again, and check that it still holds."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Capture:
             self._capture = BurstCapture(list(pids), json.dumps(options))
         except OSError as error:
             raise HostError(
-                str(error), "leave the method out to get the best that works"
+                str(error), "omit --method to get the best source that works"
             ) from error
 
     def finish(self) -> Bursts:

@@ -72,13 +72,13 @@ def set_quantum(settings: Settings, control: Control | None) -> None:
     if settings.policy != "rr" or settings.slice_ms is None:
         return
     if control is None:
-        raise HostError(f"{RR_KNOB} is not under control", "run as root")
+        raise HostError(f"{RR_KNOB} is not under schedlab's control", "run as root")
     control.write_knob(RR_KNOB, int(settings.slice_ms))
 
 
 def _join_cpuset(crew: CpuCrew, settings: Settings, control: Control | None) -> None:
     if control is None:
-        raise HostError("a cpuset needs control of the host", "run as root")
+        raise HostError("a cpuset needs root", "run as root")
     from schedlab.cpu.cpuset import join_cpuset
 
     join_cpuset(control, crew.pids(), settings)

@@ -69,7 +69,7 @@ class Consent:
     def descriptor(self) -> int:
         """The exclusive descriptor; HostError after closing."""
         if self._descriptor < 0:
-            raise HostError(f"the consent to write to {self.path} has ended")
+            raise HostError(f"your consent to write to {self.path} has ended")
         return self._descriptor
 
     @property
@@ -139,7 +139,7 @@ def open_device(path: str | Path, consent: Consent | None = None) -> int:
         if not consent.covers(path):
             raise HostError(
                 f"{path} is not the device that you agreed to ({consent.path})",
-                f"--destroy-data {path} if that one is meant",
+                f"--destroy-data {path} if you mean that one",
             )
         return os.open(consent.target, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
@@ -156,7 +156,7 @@ def writable_path(path: str | Path, consents: Iterable[Consent] = ()) -> str:
     except FileNotFoundError:
         return str(path)
     except OSError as error:
-        raise HostError(f"cannot look at {path}: {error.strerror}") from error
+        raise HostError(f"cannot examine {path}: {error.strerror}") from error
     if stat.S_ISREG(mode):
         return str(path)
     if not stat.S_ISBLK(mode):
@@ -165,7 +165,7 @@ def writable_path(path: str | Path, consents: Iterable[Consent] = ()) -> str:
         if consent.covers(path):
             return consent.target
     raise HostError(
-        f"refusing to write to {path}: nobody agreed to lose what is on it",
+        f"refusing to write to {path}: you have not allowed the loss of what is on it",
         f"add --destroy-data {path}",
     )
 
@@ -206,9 +206,9 @@ def _examine(device: str | Path, allow_unknown_data: bool) -> tuple[list[str], i
         # Seen all the same, so that the user learns every reason at once.
         reasons += [f"it holds {each}" for each in _named_content(path)]
         if error.errno == errno.EWOULDBLOCK:
-            reasons.append("somebody else has it locked (flock)")
+            reasons.append("another process has locked it (flock)")
         elif error.errno == errno.EBUSY:
-            reasons += [] if reasons else ["the kernel has it in use (RAID, swap or mapped)"]
+            reasons += [] if reasons else ["the kernel is using it (RAID, swap or a mapping)"]
         else:
             reasons.append(f"it cannot be opened ({error.strerror}); run as root")
         return reasons, -1
@@ -271,14 +271,14 @@ def _named_content(path: Path) -> list[str]:
 
 def refusal(device: str, reasons: Sequence[str]) -> HostError:
     """The error that names every objection, with the hint that fits them."""
-    hint = "use a device without content, --scratch SIZE, or --directory DIR"
+    hint = "use an empty device, --scratch SIZE, or --directory DIR"
     if all("data of unknown origin" in reason for reason in reasons):
         hint = (
-            f"--allow-unknown-data if nobody needs what is on {device}; "
+            f"--allow-unknown-data if you do not need the data on {device}; "
             f"`blkdiscard -z {device}` empties it"
         )
     elif all(reason.startswith("it holds") for reason in reasons):
-        hint = f"if nobody needs it: wipefs -a {device}; otherwise --scratch SIZE"
+        hint = f"if you do not need it: wipefs -a {device}; otherwise --scratch SIZE"
     return HostError(f"Refusing to write to {device}: {'; '.join(reasons)}.", hint)
 
 

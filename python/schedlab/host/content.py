@@ -34,7 +34,7 @@ def signatures(descriptor: int, size_bytes: int) -> list[str]:
     """What libblkid names on an open device, at its start and where partitions usually begin."""
     program = shutil.which("blkid", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if program is None:
-        return ["blkid is missing, so it cannot be told whether the device is empty"]
+        return ["blkid is missing, so schedlab cannot check whether the device is empty"]
     found = _probe(program, descriptor, 0)
     if found:
         return found
@@ -53,7 +53,7 @@ def _probe(program: str, descriptor: int, offset: int) -> list[str]:
     if probe.returncode == _BLKID_NOTHING and not probe.stdout.strip():
         return []
     if probe.returncode not in (_BLKID_FOUND, _BLKID_NOTHING):
-        return [f"content that blkid cannot name ({probe.stderr.strip() or 'ambivalent'})"]
+        return [f"content that blkid cannot identify ({probe.stderr.strip() or 'ambivalent'})"]
     keys = dict(line.split("=", 1) for line in probe.stdout.splitlines() if "=" in line)
     found = []
     if "PTTYPE" in keys:
@@ -62,7 +62,7 @@ def _probe(program: str, descriptor: int, offset: int) -> list[str]:
         found.append(f"a {keys['TYPE']} signature ({keys.get('USAGE', 'unknown')})")
     if "PART_ENTRY_SCHEME" in keys and not found:
         return []  # an empty partition: only its place in the parent's table is known
-    return found or ["content that blkid finds but does not name"]
+    return found or ["content that blkid detects but does not identify"]
 
 
 def _backup_table(descriptor: int, size_bytes: int) -> list[str]:
@@ -116,9 +116,9 @@ def unknown_data(descriptor: int, size_bytes: int, known_digest: str = "") -> st
     start = os.pread(descriptor, BLOCK_BYTES, first)
     at = next((i for i, byte in enumerate(start) if byte), 0)
     text = re.search(rb"[\x20-\x7e]{4,40}", start[at:])
-    sample = f", beginning {text.group().decode()!r}" if text else ""
+    sample = f", starting with {text.group().decode()!r}" if text else ""
     return (
-        f"data of unknown origin ({used} of {seen} sampled places hold bytes other than zero, "
+        f"data of unknown origin ({used} of {seen} sampled places are not zero, "
         f"the first at {_place(first + at)}{sample})"
     )
 

@@ -102,7 +102,7 @@ class Control:
             self.recovered = recover.settle(self.state_directory)
             self.recovered.notices.clear()  # sessions at work: only their claims matter
             for line in self.recovered.lines():
-                self._report(f"left by a session that died: {line}")
+                self._report(f"left changed by a session that died: {line}")
             self.recovered.raise_if_failed()
             self._journal = journal.Journal.create(self.state_directory)
         self._guardian = Guardian(self._journal)
@@ -139,7 +139,7 @@ class Control:
                 self._guardian.dismiss()
                 self._journal.release()
         for change in self.restored.foreign:
-            self._report(f"{change.path} was left at {change.found}, which somebody else set")
+            self._report(f"{change.path} was left at {change.found}, which another program set")
         self.restored.raise_if_failed()
 
     @property
@@ -175,8 +175,8 @@ class Control:
             recovery.raise_if_failed()
             return
         raise HostError(
-            f"{', '.join(taken)} belongs to another schedlab at work: process {content.owner}",
-            "wait until it is done, or stop it with Ctrl-C; it puts its settings back",
+            f"{', '.join(taken)} is in use by another schedlab: process {content.owner}",
+            "wait until it has finished, or stop it with Ctrl-C; it restores its settings",
         )
 
     @staticmethod
@@ -316,7 +316,7 @@ class Control:
         The whole `queue/` of each device is compared. A dead guardian is replaced and reported.
         """
         if self._guardian.ensure():
-            self._report("the guardian had died and was started again")
+            self._report("the guardian had died and was restarted")
         found: dict[str, str] = {}
         for queue in self._queues:
             found |= {str(queue / name): value for name, value in knobs.snapshot(queue).items()}
@@ -324,7 +324,7 @@ class Control:
         for path, expected in self._expected.items():
             now = found.get(path) or _read_or_gone(path)
             if now != expected:
-                detail = f"{path} is {now} instead of {expected}: somebody else changed it"
+                detail = f"{path} is {now} instead of {expected}: another program changed it"
                 findings.append(GateFinding(GATE, detail))
         return tuple(findings)
 
@@ -400,7 +400,7 @@ class Control:
     def _guard(self, queue: Path | None) -> None:
         """Before a write: the guardian lives, and the whole queue is in the journal."""
         if self._guardian.ensure():
-            self._report("the guardian had died and was started again")
+            self._report("the guardian had died and was restarted")
         if queue is None or queue in self._queues:
             return
         self.claim(queue.parent.name)
@@ -436,7 +436,7 @@ class Control:
             got = knobs.read_value(path)
         if not knobs.same(got, text) and not knobs.is_rounding(path, text, got):
             if path.name == "scheduler":
-                raise HostError(f"{path} took {text} without an error, but it reads {got}")
+                raise HostError(f"{path} accepted {text} without an error, but reads {got}")
             raise HostError(
                 f"{path}: {text} was written, but it reads {got}: the value is out of range",
                 f"cat {path} shows what it accepts; its default is {original}",
@@ -463,7 +463,7 @@ def _refusals_explained(path: Path, text: str) -> Iterator[None]:
             raise knobs.unknown_scheduler(path.parents[1].name, text) from error
         now = _read_or_gone(str(path))
         raise HostError(
-            f"{path} does not take {text} ({error.strerror}); it reads {now}",
+            f"{path} refuses {text} ({error.strerror}); it reads {now}",
             f"choose a value in its range: see cat {path} and the kernel's documentation",
         ) from error
 

@@ -131,7 +131,7 @@ def reasons_against_writing(device: str) -> tuple[str, ...]:
         if error.errno != errno.EBUSY:
             return (*reasons, f"it cannot be opened ({error.strerror}); run as root")
         if not reasons:
-            reasons.append("the kernel has it in use (RAID, swap or mapped)")
+            reasons.append("the kernel is using it (RAID, swap or a mapping)")
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.lseek(descriptor, 0, os.SEEK_END)

@@ -213,7 +213,7 @@ class Emulated(Scratch):
 
     def _server(self) -> Server:
         if self.server is None:
-            raise HostError(f"{self.path} has no server here", "ask the process that made it")
+            raise HostError(f"{self.path} has no server", "ask the process that made it")
         return self.server
 
 
@@ -391,7 +391,7 @@ def _check_memory(emulation: Emulation, size_bytes: int) -> bool:
         raise HostError(
             f"the data of {size_bytes >> 20} MiB would take more than half of the free memory, "
             f"{free_bytes >> 20} MiB",
-            "ask for less (--size), or keep the data in a file (--data FILE)",
+            "use less (--size), or keep the data in a file (--data FILE)",
         )
     return size_bytes <= free_bytes // 4
 
@@ -419,7 +419,7 @@ def _attach(journal: Journal, backing: Path) -> tuple[str, bool]:
         if owned.add_loop(index):
             return path, owned.attach_loop(index, backing)
         journal.append("disown", path=path)
-    raise HostError("every loop device number is taken", "losetup -l shows who has them")
+    raise HostError("every loop device number is taken", "losetup -l shows their users")
 
 
 def dilated(queue: Path, dilate: float) -> dict[str, int]:
@@ -457,4 +457,4 @@ def _set_queue(queue: Path, facts: dict[str, Any]) -> None:
     (queue / "nr_requests").write_text(str(tags))
     taken = int((queue / "nr_requests").read_text())
     if taken != tags:
-        raise HostError(f"the kernel gives the device {taken} tags instead of {tags}")
+        raise HostError(f"the kernel gave the device {taken} tags instead of {tags}")

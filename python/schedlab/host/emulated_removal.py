@@ -60,7 +60,7 @@ def quiesce(things: Iterable[Entry]) -> None:
 def remove(path: str) -> bool:
     """Remove what is below a device's directory; whether it was there."""
     if not Path(path).name.startswith(f"{owned.PREFIX}{KIND}-"):
-        raise OSError(errno.EPERM, "its name is not one that schedlab gives")
+        raise OSError(errno.EPERM, "schedlab did not choose its name")
     end_servers(path)
     for where in mounts_below(path):
         _unmount(where, MNT_FORCE | MNT_DETACH)

@@ -172,7 +172,7 @@ def memory() -> dict[str, Any]:
 
 
 def virtualisation() -> dict[str, Any]:
-    """Whether this is a virtual machine or a container, and which as far as it shows."""
+    """Whether this is a virtual machine or a container, and which as far as visible."""
     flags = text("/proc/cpuinfo") or ""
     vendor = text("/sys/class/dmi/id/sys_vendor")
     hypervisor = text("/sys/hypervisor/type")
@@ -280,7 +280,7 @@ def rotational_doubt(name: str) -> str:
     if measured_ms >= DISK_MS_MIN:
         return ""
     return (
-        f"{name} says that it is rotational, but answers random reads in {measured_ms:.2f} ms: "
+        f"{name} reports itself as rotational, but answers random reads in {measured_ms:.2f} ms: "
         "bfq treats it as a disk with moving heads"
     )
 

@@ -76,7 +76,7 @@ class Guardian:
             os.close(ready)
             raise HostError(
                 f"the guardian cannot be started: {error.filename or ''}: {error.strerror}",
-                "let this user run that Python, or install schedlab for all users",
+                "allow this user to run that Python, or install schedlab for all users",
             ) from error
         finally:
             for descriptor in {*passed} - {self._log.descriptor, -1}:
@@ -87,8 +87,8 @@ class Guardian:
         self.is_confined = answer == CONFINED
         if answer not in (READY, CONFINED):
             raise HostError(
-                "the guardian that puts settings back did not start; nothing was changed",
-                f"look at its message above, or try {' '.join(program)}",
+                "the guardian, which restores settings, did not start; nothing was changed",
+                f"read its message above, or try {' '.join(program)}",
             )
 
     def dismiss(self) -> None:
@@ -139,7 +139,7 @@ def _restore(log: Journal) -> int:
         return 0  # the owner has put everything back itself
     recovery = settle_session(log)
     if lines := recovery.lines():
-        _say("the schedlab that changed this host has died; its guardian says:")
+        _say("the schedlab that changed this host has died; its guardian reports:")
         for line in lines:
             _say(f"  {line}")
     for failure in recovery.failed:

@@ -140,7 +140,7 @@ class Journal:
         except FileNotFoundError:
             return None
         except OSError as error:
-            message = f"cannot read {path}: {error.strerror}; what it holds is not put back"
+            message = f"cannot read {path}: {error.strerror}; its settings are not restored"
             raise RestoreError(message, "run it as root") from error
         journal = cls(path, descriptor)
         if not journal.lock():
@@ -253,7 +253,7 @@ def read(path: Path) -> Content:
     except FileNotFoundError:
         return Content((), False, ())
     except OSError as error:
-        message = f"cannot read {path}: {error.strerror}; what it holds is not put back"
+        message = f"cannot read {path}: {error.strerror}; its settings are not restored"
         raise RestoreError(message, "run it as root") from error
     entries: list[Entry] = []
     damaged: list[int] = []

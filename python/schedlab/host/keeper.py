@@ -81,7 +81,7 @@ def up(emulation: Emulation, name: str = "", state_directory: str | Path | None 
     with os.fdopen(ready, "rb") as pipe:
         text = pipe.read()
     if not text:
-        raise HostError(f"the keeper of {name} ended without a word (status {process.wait()})")
+        raise HostError(f"the keeper of {name} ended without a message (status {process.wait()})")
     answer = json.loads(text)
     if "error" in answer:
         process.wait()

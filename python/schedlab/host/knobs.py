@@ -131,7 +131,7 @@ def scheduler_file(device: str) -> Path:
         return path
     below = sorted(p.name for p in (path.parent.parent / "slaves").glob("*"))
     hint = f"set it on the device below: {', '.join(below)}" if below else ""
-    raise HostError(f"{device} takes no scheduler ({path} does not exist)", hint)
+    raise HostError(f"{device} has no scheduler ({path} does not exist)", hint)
 
 
 def snapshot(queue: Path) -> dict[str, str]:

@@ -160,7 +160,7 @@ def remove_mount(path: str) -> bool:
         return True
 
     if not wait_until(unmounted, PATIENCE_S):
-        raise OSError(errno.EBUSY, "a process still works in it")
+        raise OSError(errno.EBUSY, "a process still uses it as its directory")
     return True
 
 
@@ -205,7 +205,7 @@ def _remove_one_cgroup(group: Path) -> None:
         return True
 
     if not wait_until(emptied, PATIENCE_S):
-        raise OSError(errno.EBUSY, "a process in it does not end")
+        raise OSError(errno.EBUSY, "a process in it does not exit")
 
 
 def wait_until(done: Callable[[], bool], patience_s: float) -> bool:
@@ -221,7 +221,7 @@ def wait_until(done: Callable[[], bool], patience_s: float) -> bool:
 def _refuse_foreign_name(path: str) -> None:
     """A journal may name anything; only what bears our name is ever removed."""
     if not Path(path).name.startswith(PREFIX):
-        raise OSError(errno.EPERM, "its name is not one that schedlab gives")
+        raise OSError(errno.EPERM, "schedlab did not choose its name")
 
 
 def _libc_call(name: str, *arguments: object) -> None:

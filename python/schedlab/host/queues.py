@@ -83,7 +83,7 @@ class QueueSet:
     def lines(self) -> list[str]:
         """The tree, then the other mounts and what must be named; for `doctor --path`."""
         lines = list(self.tree.lines())
-        lines += [f"also felt by {mount}" for mount in self.mounts]
+        lines += [f"it also affects {mount}" for mount in self.mounts]
         for name, reasons in self.reasons.items():
             lines.append(f"{name} is switched only when named: {'; '.join(reasons)}")
         return lines
@@ -143,7 +143,7 @@ def _mount(path: Path, mount: Mapping[str, str], below: bool, depth: int) -> Nod
         raise HostError(f"{path}: too many layers", "name a directory on a disk")
     nodes = tuple(_below_mount(path, mount, below, depth))
     if not any(True for node in nodes for _ in node.walk()):
-        why = _WITHOUT_QUEUE.get(kind, "its devices cannot be seen from here")
+        why = _WITHOUT_QUEUE.get(kind, "its devices are not visible from here")
         if kind.startswith("fuse") and kind != "fuseblk":
             why = "a program serves it (FUSE)"
         raise HostError(

@@ -81,12 +81,12 @@ class Recovery:
 
     def lines(self) -> list[str]:
         """A sentence for each thing done, left or failed."""
-        done = "would be put back" if self.dry_run else "put back"
+        done = "would be restored" if self.dry_run else "put back"
         gone = "would be removed" if self.dry_run else "removed"
         lines = [f"{c.path}: {c.found} -> {c.original} ({done})" for c in self.restored]
         lines += [f"{what} ({gone})" for what in self.removed]
         lines += [
-            f"{c.path}: left at {c.found}, which somebody else set (it was {c.original})"
+            f"{c.path}: left at {c.found}, which another program set (it was {c.original})"
             for c in self.foreign
         ]
         return lines + self.notices + [f"{f.what}: {f.reason}" for f in self.failed]
@@ -102,7 +102,7 @@ class Recovery:
             return
         what = "; ".join(f"{f.what}: {f.reason}" for f in self.failed)
         commands = "\n".join(f"  {f.command}" for f in self.failed)
-        raise RestoreError(f"could not put back {what}", f"as root:\n{commands}")
+        raise RestoreError(f"could not restore {what}", f"as root:\n{commands}")
 
 
 class _Knowledge:
@@ -212,7 +212,7 @@ def settle(directory: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATI
             recovery.add(settled)
         elif path.exists():
             owner = journal.read(path).owner
-            recovery.notices.append(f"a session at work is left alone: process {owner}")
+            recovery.notices.append(f"a running session is not touched: process {owner}")
     for left in leftovers.stale(directory):
         _remove({"what": left.what, "path": left.path}, recovery, directory)
     return recovery
@@ -243,7 +243,7 @@ def _stale(path: Path, wait_s: float) -> Journal | None:
             return None
         if time.monotonic() > deadline:
             raise HostError(
-                f"the guardian of a session that died is still at work: {path}", "try again later"
+                f"the guardian of a session that died is still running: {path}", "try again later"
             )
         time.sleep(0.02)
 
@@ -262,7 +262,7 @@ def settle_session(log: Journal, dry_run: bool = False) -> Recovery:
     known = _Knowledge(log, found.entries)
     if found.other_boot:
         if known.originals:
-            recovery.notices.append("the journal is of another boot: its settings died with it")
+            recovery.notices.append("the journal is of another boot: its settings ended with it")
         known.things = [t for t in known.things if t["what"] in ("file", "directory")]
     else:
         if not dry_run:
@@ -298,7 +298,7 @@ def settle_if_stale(directory: Path) -> Recovery:
 def _finish(path: Path, found: journal.Content, odd: int, recovery: Recovery) -> None:
     aside = path.with_suffix(".damaged")
     reasons = [f"line {number} is damaged" for number in found.damaged_lines]
-    reasons += [f"{odd} lines are of a form that this version does not know"] if odd else []
+    reasons += [f"{odd} lines have a format that this version does not know"] if odd else []
     for reason in reasons:
         command = f"less {shlex.quote(str(aside))}"
         recovery.failed.append(Failure(str(path), reason, command))
@@ -325,7 +325,7 @@ def _remember(entry: Entry, state: Path, recovery: Recovery) -> None:
         finally:
             os.close(descriptor)
     except (OSError, KeyError, TypeError) as error:
-        recovery.notices.append(f"what was written to a device could not be noted: {error}")
+        recovery.notices.append(f"the record of a write to a device could not be stored: {error}")
 
 
 def _restore_queue(queue: Path, known: _Knowledge, recovery: Recovery) -> None:

@@ -106,7 +106,7 @@ def _new_loop(log: Journal, backing: str) -> int:
         if owned.add_loop(index):
             return index
         log.append("disown", path=path)
-    raise HostError("every loop device number is taken", "losetup -l shows who has them")
+    raise HostError("every loop device number is taken", "losetup -l shows their users")
 
 
 def require_root() -> None:
@@ -114,7 +114,7 @@ def require_root() -> None:
     if os.geteuid() != 0:
         raise HostError(
             "a scratch device needs root (loop devices and schedulers are the kernel's)",
-            "sudo schedlab …, or --directory DIR for file tests under the scheduler as it is",
+            "sudo schedlab …, or --directory DIR for file tests under the current scheduler",
         )
 
 
@@ -135,7 +135,7 @@ def check_space(directory: Path, size_bytes: int) -> None:
 def _no_space(directory: Path, size_bytes: int, free: int) -> HostError:
     return HostError(
         f"{directory} has {free >> 20} MiB free, {size_bytes >> 20} MiB are needed",
-        "ask for less, or name a directory on a larger file system",
+        "use less, or name a directory on a larger file system",
     )
 
 

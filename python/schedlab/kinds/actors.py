@@ -39,7 +39,7 @@ def regions(span_bytes: int, parts: Sequence[int], shared: bool = False) -> list
     unit = span_bytes // sum(parts) & -ALIGNMENT_BYTES
     if unit < ALIGNMENT_BYTES:
         raise SpecError(
-            f"{span_bytes} bytes are too few for {sum(parts)} processes with regions of their own",
+            f"{span_bytes} bytes are too few for {sum(parts)} processes, each with its own region",
             f"use a target of at least {sum(parts)} MiB",
         )
     return [(unit * sum(parts[:n]), unit * part) for n, part in enumerate(parts)]

@@ -64,7 +64,7 @@ class Command(Launching, frozen=True):
         """Whether program or copied files are others than were measured."""
         found = super().notes(label)
         if self.copy_in_sha256 and self.copy_in_sha256 != sha256_of_tree(Path(self.copy_in)):
-            found = (*found, f"{label}: {self.copy_in} is not what was measured at first")
+            found = (*found, f"{label}: {self.copy_in} differs from the one measured first")
         return found
 
     def check_room(self, label: str, size_bytes: int) -> None:

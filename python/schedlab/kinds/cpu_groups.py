@@ -38,7 +38,7 @@ class Groups(PeriodicKind, frozen=True):
     def check(self, label: str) -> None:
         """There are groups to compare."""
         if len(self.weights) < 2:
-            raise SpecError(f"{label}: one group has no share to reach", "weights = [100, 300]")
+            raise SpecError(f"{label}: weights need two or more groups", "weights = [100, 300]")
 
     def work(self, cpu_count: int) -> list[TaskGroup]:
         """Hogs and a sleeper of each group."""

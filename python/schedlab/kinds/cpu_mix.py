@@ -159,7 +159,7 @@ def finite(mixed: Mixed, limit_s: float, per_s: Mapping[str, float]) -> Outcome:
     """Elapsed time of work that ends by itself, or the limit as a lower bound."""
     elapsed_ns = mixed.groups["work"]["elapsed_ns"]
     if elapsed_ns is None:
-        text = f"it had not ended after {limit_s:g} s and counts with that time"
+        text = f"it was still running after {limit_s:g} s and counts with that time"
         return Outcome(
             with_load(mixed, {"elapsed_s": limit_s}),
             {"censored": True},

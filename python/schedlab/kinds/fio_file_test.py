@@ -46,12 +46,12 @@ class FioFileTest(FileTest, frozen=True):
         super().check(label)
         if self.test not in ORDERS:
             raise SpecError(
-                f"{label}: fio cannot do the test {self.test!r}",
+                f"{label}: fio does not support the test {self.test!r}",
                 f"use some of: {','.join(ORDERS)}; or omit --engine fio",
             )
         if self.engine not in ("psync", "io_uring"):
             raise SpecError(
-                f"{label}: fio runs only psync and io_uring here",
+                f"{label}: fio supports only psync and io_uring here",
                 "use one of them, or omit --engine fio",
             )
         version()

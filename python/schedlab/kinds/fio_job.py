@@ -31,7 +31,7 @@ GIVEN: Mapping[str, tuple[str, bool]] = {
 }
 # Options that would do what is ours to do, and what to use instead.
 _REFUSED = {
-    "ioscheduler": "fio would switch the scheduler itself: name it in --schedulers",
+    "ioscheduler": "fio would switch the scheduler itself: use --schedulers",
     "exec_prerun": "use --prepare",
     "exec_postrun": "use --conclude",
 }
@@ -81,7 +81,7 @@ class FioJob(Command, frozen=True):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if self.job_sha256 and digest != self.job_sha256:
             raise SpecError(
-                f"{label}: {path} is not the file that was measured",
+                f"{label}: {path} is not the measured file",
                 "restore it, or remove job_sha256 from the experiment",
             )
         parsed = subprocess.run(
@@ -161,7 +161,7 @@ def _check_options(where: str, options: Mapping[str, str], environment: Mapping[
         return {**os.environ, **environment}.get(match[1], "")
 
     if any(key.startswith("include ") for key in options):
-        raise SpecError(f"{where}: include is refused", "write its jobs into this file")
+        raise SpecError(f"{where}: include is refused", "copy its jobs into this file")
     for key, hint in _REFUSED.items():
         if key in options:
             raise SpecError(f"{where}: {key} is refused", hint)
@@ -170,7 +170,7 @@ def _check_options(where: str, options: Mapping[str, str], environment: Mapping[
         for name in re.split(r"(?<!\\):", text):
             if Path(name).is_absolute() or ".." in Path(name).parts:
                 raise SpecError(
-                    f"{where}: {key} = {name} is outside of the target",
+                    f"{where}: {key} = {name} is outside the target",
                     f"omit {key}, or use a relative name: fio runs in the target's directory; a "
                     "bare device is ${SCHEDLAB_DEVICE}",
                 )

@@ -109,7 +109,7 @@ class Launching(WorkloadKind, frozen=True):
         """Whether the program is another one than was measured."""
         if not self.program_sha256 or self.program_sha256 == sha256_of_program(self.argv):
             return ()
-        return (f"{label}: {self.argv[0]} is not the program that was measured at first",)
+        return (f"{label}: {self.argv[0]} is not the program measured first",)
 
     def environment_of(self, facts: Mapping[str, str]) -> dict[str, str]:
         """All that the command gets; `facts` are the SCHEDLAB_… of the run."""
@@ -135,7 +135,7 @@ class Launching(WorkloadKind, frozen=True):
                 f"{label}: there is no user {self.user!r}", "getent passwd lists the users"
             ) from error
         if os.geteuid() != 0:
-            raise HostError(f"{label}: only root can become {self.user}", "run it with sudo")
+            raise HostError(f"{label}: only root can run as {self.user}", "run it with sudo")
 
     def _check_program(self, label: str) -> None:
         program = self.argv[0]
@@ -152,7 +152,7 @@ class Launching(WorkloadKind, frozen=True):
         searched = self.environment.get("PATH") or os.environ.get("PATH", _PATH)
         raise SpecError(
             f"{label}: program {program!r} is not found in {searched}",
-            "give its whole path, or install it",
+            "use its full path, or install it",
         )
 
     def _check_metrics(self, label: str) -> None:

@@ -124,7 +124,7 @@ class Startup(WorkloadKind, frozen=True):
         gates: tuple[GateFinding, ...] = ()
         late = started.status is None
         if late:
-            text = f"the program had not ended after {self.limit_seconds:g} s"
+            text = f"the program was still running after {self.limit_seconds:g} s"
             gates = (GateFinding("limit", f"{text} and counts with that time", fatal=False),)
         elif started.status:
             text = started.message or f"the program exited {started.status}"

@@ -75,7 +75,7 @@ def not_beaten(verdict: Verdict, settings: Mapping[str, str]) -> str:
                          overall.higher_is_better))  # fmt: skip
     known = [each for each in ends if each is not None]
     if not ends or len(known) < len(ends):
-        return f"No setting was shown to beat {baseline}; by how much one may is not known."
+        return f"No setting was shown to beat {baseline}; how much better one may be is unknown."
     return f"No setting beat {baseline} by more than {TEXTS.percent(max(0.0, *known), False)}."
 
 
@@ -135,7 +135,7 @@ def write_page(view: TuneView, path: Path) -> None:
         sections=[
             ("trials", "What was tried", _trials(view)),
             ("importance", "Which tunables mattered in the search", _importance(view)),
-            ("verdict-page", "The fresh measurement", _link(view.verdict_page)),
+            ("verdict-page", "The final measurement", _link(view.verdict_page)),
             ("basis", "How it was searched", markup.paragraph(view.basis)),
         ],
     )
@@ -143,7 +143,7 @@ def write_page(view: TuneView, path: Path) -> None:
 
 
 def _link(page: str) -> str:
-    return f'<p><a href="{escape(page)}">All figures of the fresh comparison</a></p>'
+    return f'<p><a href="{escape(page)}">All figures of the final comparison</a></p>'
 
 
 def _trials(view: TuneView) -> str:
@@ -164,7 +164,7 @@ def _trials(view: TuneView) -> str:
         for trial in view.trials
     ]  # fmt: skip
     chart = pareto_chart(view)
-    table = markup.table(head, rows, "Settings of the search; * measured afresh")
+    table = markup.table(head, rows, "Settings of the search; * measured again at the end")
     return markup.paragraph(DESCRIBES) + chart + table
 
 

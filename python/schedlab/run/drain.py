@@ -53,8 +53,8 @@ def drain(target: Path, queues: Sequence[str], patience_s: float) -> float:
         if time.monotonic() - began > patience_s:
             raise GateError(
                 "not-quiet",
-                f"{', '.join(queues)}: still at work after {patience_s:g} s",
-                "something else writes there: see `iotop`, or raise settle_s",
+                f"{', '.join(queues)}: still busy after {patience_s:g} s",
+                "another program writes there: see `iotop`, or raise settle_s",
             )
         time.sleep(POLL_S)
         now = _activity(queues)

@@ -65,7 +65,7 @@ class Capture:
         if self.result is not None:
             return
         if self._running is None:
-            self.problem = self.problem or "the workload started no processes that could be watched"
+            self.problem = self.problem or "the workload started no process that can be traced"
             return
         try:
             self.result = json.loads(self._running.finish())

@@ -139,7 +139,7 @@ def settle(
         seen = _unquiet(names)
         quiet = 0 if seen else quiet + 1
         if time.monotonic() - begin > settle_s:
-            text = f"the machine was not quiet after {settle_s:g} s: {seen or 'it had just been'}"
+            text = f"the machine was not idle after {settle_s:g} s: {seen or 'it had just been'}"
             return time.monotonic() - begin, GateFinding("unsettled", text, fatal=False)
         time.sleep(SETTLE_STEP_S)
     return time.monotonic() - begin, None

@@ -272,7 +272,7 @@ def _order(launch: Launch, group: WorkGroup, streams: Sequence[int]) -> dict[str
     program = program_path(launch.argv[0], launch.environment.get("PATH"))
     if program is None:
         raise HostError(
-            f"program {launch.argv[0]!r} is not found", "give its whole path, or install it"
+            f"program {launch.argv[0]!r} is not found", "use its full path, or install it"
         )
     order: dict[str, Any] = {
         "program": program,

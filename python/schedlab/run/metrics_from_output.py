@@ -72,7 +72,7 @@ class Reader:
             if unit is not None:
                 in_unit = converted(number, unit, metric.unit)
                 if in_unit is None:
-                    raise Missing(f"{value} {unit} is no quantity of {metric.unit or 'no unit'}")
+                    raise Missing(f"{value} {unit} is not a unit of {metric.unit or 'no unit'}")
                 number = in_unit
             elif finding := self._changed(metric, following):
                 found.append(finding)
@@ -96,7 +96,7 @@ def taken(numbers: Sequence[float], take: str) -> float:
     if not numbers:
         raise Missing("there is no value")
     if take == "only" and len(numbers) > 1:
-        raise Missing(f"there are {len(numbers)} values, and exactly one was asked for")
+        raise Missing(f"there are {len(numbers)} values, but exactly one is expected")
     pick: Mapping[str, Callable[[Sequence[float]], float]] = {
         "last": lambda n: n[-1],
         "first": lambda n: n[0],
@@ -123,7 +123,7 @@ def json_values(text: bytes, path: str) -> list[Any]:
     """What a path leads to in the first JSON value of a text; Missing naming the step."""
     start = min((at for at in (text.find(b"{"), text.find(b"[")) if at >= 0), default=-1)
     if start < 0:
-        raise Missing("the output holds no JSON")
+        raise Missing("the output has no JSON")
     try:
         value, _ = json.JSONDecoder().raw_decode(text[start:].decode(errors="replace"))
     except (ValueError, RecursionError) as error:
@@ -133,7 +133,7 @@ def json_values(text: bytes, path: str) -> list[Any]:
         values = [found for each in values for found in _follow(each, step)]
         if not values:
             keys = ", ".join(list(value)[:8]) if isinstance(value, dict) else ""
-            raise Missing(f"{path!r} leads to nothing at {step[0]!r}; the first keys are {keys}")
+            raise Missing(f"{path!r} finds nothing at {step[0]!r}; the first keys are {keys}")
     return values
 
 

@@ -65,7 +65,7 @@ class DirtyPeak:
             return ()
         text = (
             f"{self.peak_bytes >> 20} MiB were dirty, more than the {self.limit_bytes >> 20} MiB "
-            "from which the kernel writes in the background"
+            "above which the kernel writes back in the background"
         )
         return (GateFinding("dirty-limit", text, fatal=False),)
 

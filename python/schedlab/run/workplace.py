@@ -79,7 +79,7 @@ class WorkPlace:
             raise HostError(
                 f"{label}: fresh = {kind.fresh!r}: the file system cannot be made again: "
                 f"{error.strerror}",
-                "end in --conclude what --setup or the command left running there",
+                "use --conclude to end the programs that --setup or the command left running there",
             ) from error
         scratch.format_device(str(self.device), self.filesystem)
         owned.mount(str(self.device), self.directory, self.filesystem)

@@ -177,7 +177,7 @@ def disk_device(name_or_path: str) -> dict[str, str]:
         return {"device": disksim_toml(Path(path), name or None), "path": path}
     if Path(name_or_path).suffix != ".toml":
         return {"device": name_or_path}
-    text = read_text(Path(name_or_path), "give the path of a device file")
+    text = read_text(Path(name_or_path), "name the path of a device file")
     return {"device": text, "path": name_or_path}
 
 

@@ -154,7 +154,7 @@ def process_text(processes: str | Path) -> dict[str, str]:
     try:
         return {"processes": path.read_text(encoding="utf-8"), "place": str(path)}
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: {error}", "give the path of a file of processes") from error
+        raise SpecError(f"{path}: {error}", "name the path of a file of processes") from error
 
 
 def presets() -> dict[str, str]:

@@ -188,7 +188,7 @@ class Study:
         for buffer in (32, 128):
             ratio = self.ratio(reads, "B", "tsb", buffer)
             title = f"B, {buffer} MiB, mean read of TSB, share of FCFS"
-            remark = "the paper does not say which buffer"
+            remark = "the paper does not name the buffer"
             found.append(_near(title, 0.35, ratio, 0.06, remark))
         writes = self.ratio("mean_write_ncq_ms", "D", "tsb", 32)
         title = "D, 32 MiB, mean write of TSB from NCQ entry, share of FCFS"
@@ -233,7 +233,7 @@ class Study:
                         remark = text
                         if left_out:
                             sizes = ", ".join(map(str, left_out))
-                            remark += f"; {len(left_out)} overloaded left out: {sizes} MiB"
+                            remark += f"; {len(left_out)} overloaded omitted: {sizes} MiB"
                         title = (
                             f"{workload}, {direction}s from {since}: buffer of the best {basis} "
                             "gain of TSB (MiB)"

@@ -65,7 +65,7 @@ def load_policy(policy: str) -> Any:
     arguments = dict(_settings(settings))
     spec = importlib.util.spec_from_file_location(f"schedlab_policy_{path.stem}", path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise SpecError(f"policy {policy}: {path} is no file", HINT)
+        raise SpecError(f"policy {policy}: {path} is not a file", HINT)
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

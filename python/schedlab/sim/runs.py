@@ -43,7 +43,7 @@ class Requests:
         def packed(name: str, kind: str) -> bytes:
             column = np.asarray(getattr(self, name))
             if column.size and column.min() < 0:
-                raise SpecError(f"{name} = {column.min()}: expected no negative number", HINT)
+                raise SpecError(f"{name} = {column.min()}: expected a number of at least 0", HINT)
             return np.ascontiguousarray(column.astype(kind)).tobytes()
 
         return (
@@ -165,7 +165,7 @@ def device_text(name_or_path: str) -> str:
     if path.suffix != ".toml" and not path.is_file():
         known = ", ".join(devices())
         raise SpecError(f"device = {name_or_path!r} is not known", f"one of: {known}; or a file")
-    return read_text(path, "give the path of a device file") + "\n"
+    return read_text(path, "name the path of a device file") + "\n"
 
 
 def devices() -> dict[str, str]:

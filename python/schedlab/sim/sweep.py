@@ -79,7 +79,7 @@ class Sweep:
 
 def read_sweep(path: Path) -> Sweep:
     """The sweep of a TOML file; SpecError names what is wrong in it."""
-    tree, text = read_toml(path, "give a sweep file; see docs/concepts/ssd-simulator.md")
+    tree, text = read_toml(path, "name a sweep file; see docs/concepts/ssd-simulator.md")
     if unknown := sorted(set(tree) - {"title", "seeds", "fixed", "parameters"}):
         raise SpecError(
             f"{path}: unknown key {unknown[0]!r}", "known keys: title, seeds, fixed, parameters"

@@ -60,7 +60,7 @@ def _open_folder(sweep: Sweep, folder: Path) -> dict[str, str]:
         partial.replace(frozen)
         _sync_folder(folder)
     elif frozen.read_text() != sweep.text:
-        raise SpecError(f"{folder} holds another sweep", "give a new folder with --out")
+        raise SpecError(f"{folder} is the folder of another sweep", "name a new folder with --out")
     path = folder / "done.jsonl"
     if not path.exists():
         return {}
@@ -116,7 +116,7 @@ def _results(points: list[Point], executor: Executor | None) -> Iterator[Iterato
             futures[future] = point.key
         yield ((futures[future], future.result()) for future in as_completed(futures))
     except (KeyboardInterrupt, CancelledError):
-        raise Interrupted("the sweep was interrupted; what is done is kept") from None
+        raise Interrupted("the sweep was interrupted; finished points are kept") from None
     finally:
         stop.set()
         for future in futures:

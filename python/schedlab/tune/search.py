@@ -156,7 +156,7 @@ class Search:
         """What a block showed; `ask` may come from an earlier process that was killed."""
         self.enter(ask)
         if (ask.challenger, ask.incumbent) != (self.challenger, self.incumbent):
-            raise SpecError(f"block {ask.block} does not follow from those before it")
+            raise SpecError(f"block {ask.block} does not continue the blocks before it")
         self.blocks = ask.block + 1
         if seen.aa is not None:
             self.noise = self.noise.with_aa(seen.aa)

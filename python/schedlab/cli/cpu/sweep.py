@@ -42,8 +42,8 @@ _options = together(
 def sweep(**typed: Any) -> None:
     """Compare quanta: calculations per CPU second of the same processes under each.
 
-    Each request is measured under the quantum that the kernel makes of it; requests that become
-    the same quantum are measured once. The host's setting is put back at the end.
+    The kernel rounds a requested quantum; requests that become the same quantum are measured once.
+    The host's setting is restored at the end.
     """
     from schedlab.app.quanta import effective_slices, quantum_experiment, sweep_of
     from schedlab.cli.show import resume_and_present, run_and_present, say

@@ -1,4 +1,4 @@
-"""Options that every import has, and how its outcome is told."""
+"""Options that every import has, and how it prints its outcome."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _import_options = together(
 
 
 def imports(command: Callable[..., Imported]) -> Callable[..., None]:
-    """Add the options of every import to a command; what it gives is saved and told.
+    """Add the options of every import to a command; save and print what it returns.
 
-    The command takes the library's `options` beside its own arguments.
+    The command takes the library's `options` in addition to its own arguments.
     """
 
     @functools.wraps(command)

@@ -17,7 +17,7 @@ def get(devices: tuple[str, ...], as_json: bool) -> None:
     from schedlab.host.recover import settle_if_stale
 
     for line in settle_if_stale(journal.state_directory()).lines():
-        click.echo(f"left by a session that died: {line}", err=True)
+        click.echo(f"left changed by a session that died: {line}", err=True)
     found = {}
     for device in devices or with_queues():
         scheduler = knobs.read_value(knobs.scheduler_file(device))

@@ -15,7 +15,7 @@ import click
 def timings(devices: tuple[Path, ...], direct: bool, as_json: bool) -> None:
     """Time cached reads (2 s) and buffered reads (3 s) of DEVICES, as hdparm -tT does.
 
-    MB are 2^20 bytes, as there. Only reads; a file can be named as well.
+    MB are 2^20 bytes, as in hdparm. It only reads; you can name a file as well.
     """
     from schedlab.app.single_load import device_timings, timing_lines
 

@@ -10,7 +10,7 @@ import click
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_labs(as_json: bool) -> None:
-    """List the ready-made experiments: name, title, what the study was."""
+    """List the ready-made experiments: name, title, and the study that each repeats."""
     import textwrap
 
     from schedlab.app.labs import labs

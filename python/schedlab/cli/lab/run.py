@@ -14,7 +14,7 @@ from schedlab.cli.options import measured_options, target_options
 @click.option("--scale", type=click.Choice(["small", "full"]), default="small", show_default=True,
               help="small: minutes; full: as large as the study.")  # fmt: skip
 @target_options
-@click.option("--schedulers", help="Candidates in place of the lab's own: none,bfq.")
+@click.option("--schedulers", help="Candidates, instead of the lab's: none,bfq.")
 @click.option("--blocks", type=click.IntRange(1, 10_000), help="Number of blocks.")
 @measured_options
 @click.pass_context

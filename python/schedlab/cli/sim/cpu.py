@@ -33,7 +33,7 @@ from schedlab.cli.types import TimeNs
 @click.option("--from", "from_ns", default="0", type=TimeNs(), help="Start of the chart.")
 @click.option("--to", "to_ns", type=TimeNs(), help="End of the chart.")
 @click.option("--width", type=int, help="Of the chart: columns (80) or pixels (1000).")
-@click.option("--measured", type=click.Path(), help="A file of bursts, drawn beside.")
+@click.option("--measured", type=click.Path(), help="A file of bursts, drawn below.")
 @click.option("--validate", "bursts", type=click.Path(), help="CSV of trace cpu --out: how close?")
 @click.option("--quiz", is_flag=True, help="Hide the answers; random tasks without --tasks.")
 @json_option

@@ -1,4 +1,4 @@
-"""`schedlab sim ncq-study`: the NCQ study again, as charts and as paper against model."""
+"""`schedlab sim ncq-study`: repeat the NCQ study; charts, and the paper against the model."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from schedlab.cli.types import Duration
 def io(device: str, command: tuple[str, ...], seconds: float | None, as_json: bool) -> None:
     """Show where the requests of DEVICE wait: for a tag, in the scheduler, in the device.
 
-    With COMMAND (write `--` before it) the command is run and watched until it ends.
+    With COMMAND (write `--` before it) schedlab runs the command and watches until it ends.
     """
     from schedlab.app.trace_io import lines, watch_device
     from schedlab.cli.show import say, tell

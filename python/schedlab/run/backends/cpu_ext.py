@@ -81,7 +81,7 @@ def loaded(
     if not owned.wait_until(lambda: text_of(SCHED_EXT / "state") == "disabled", START_S):
         raise HostError(
             f"{policy.ext} has ended, but the kernel still uses its scheduler",
-            "see `dmesg`; SysRq-S makes the kernel go back to its own",
+            "see `dmesg`; SysRq-S makes the kernel return to its own",
         )
 
 

@@ -102,8 +102,8 @@ class FlipSession:
         if any(0 in part for part in parts):
             raise GateError(
                 "no-slice",
-                "no slice of a worker lay wholly in its cell",
-                "if that is the rule: is something else of this priority on the CPU?",
+                "no slice of a worker was completely inside its cell",
+                "if this repeats: does another task of this priority use the CPU?",
             )
         return self._outcome(settings, effective_ns, parts)
 
@@ -149,7 +149,7 @@ class FlipSession:
 
     def _sleep(self, seconds: float) -> None:
         if self.crew.wait(seconds):
-            raise GateError("workers-ended", "the workers ended before the experiment did")
+            raise GateError("workers-ended", "the workers ended before the experiment")
         self._collect()
 
     def _wait(self, reached: Any) -> None:

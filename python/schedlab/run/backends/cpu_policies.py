@@ -153,7 +153,7 @@ class PolicySession:
         """One more run of a built-in workload, traced: (waits for a CPU, why there are none)."""
         kind, policy = self.admitted.kind(workload, candidate), self.policies[candidate.label]
         if not isinstance(kind, CpuMixKind):
-            return [], "only built-in workloads are explained"
+            return [], "--explain supports only built-in workloads"
         self.settings.apply(policy)
         watches: list[RunQueueWatch] = []
         is_load = [group.is_load for group in kind.task_groups(len(_cpus(kind)))]
@@ -219,7 +219,7 @@ class PolicySession:
         if group.weight:
             if covered and policy.policy in REAL_TIME:
                 raise SpecError(
-                    f"{policy.policy} tasks have no share by weight", "compare other and batch"
+                    f"{policy.policy} tasks ignore weights", "compare other and batch"
                 )
             return self.settings.group(group.cgroup, group.weight, policy.max, policy.group_idle)
         if not policy.uses_groups:
@@ -286,7 +286,7 @@ class PolicySession:
         facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
         if ended.timed_out:
             limit_s = self._timeout_s(label, kind)
-            text = f"it had not ended after {limit_s:g} s and counts with that time"
+            text = f"it was still running after {limit_s:g} s and counts with that time"
             late = (GateFinding("limit", text, fatal=workload.metric != "elapsed_s"),)
             return Outcome({"elapsed_s": limit_s}, {**facts, "censored": True}, late,
                            bounds={"elapsed_s": "at-least"}, output=output)  # fmt: skip
@@ -445,7 +445,7 @@ def _share_under(policy: CpuPolicy, rows: Sequence[Sequence[int]]) -> float:
 def _policy_gate(policy: CpuPolicy, share: float) -> tuple[GateFinding, ...]:
     if share >= POLICY_SHARE_MIN:
         return ()
-    text = f"only {share:.0%} of the tasks were under {policy.policy} as asked"
+    text = f"only {share:.0%} of the tasks had the requested policy {policy.policy}"
     return (GateFinding("policy-changed", text),)
 
 

@@ -97,7 +97,7 @@ def policy_of(candidate: Candidate) -> CpuPolicy:
     knobs = {k.removeprefix("knob."): str(v) for k, v in settings.items() if k.startswith("knob.")}
     own = {k: v for k, v in settings.items() if not k.startswith("knob.")}
     if unknown := [key for key in own if key not in KEYS]:
-        raise SpecError(f"{where}: {unknown[0]!r} is no setting", nearest(unknown[0], KEYS))
+        raise SpecError(f"{where}: {unknown[0]!r} is not a setting", nearest(unknown[0], KEYS))
     policy = str(own.get("policy", "other"))
     if policy not in POLICIES:
         raise SpecError(f"{where}: policy {policy!r} is not known", nearest(policy, POLICIES))
@@ -127,7 +127,7 @@ def _check(made: CpuPolicy, where: str) -> None:
             f"{where}: policy {made.policy} has no slice", "use other, batch, rr or deadline"
         )
     if made.slice_ms is not None and made.policy == "rr" and made.slice_ms != int(made.slice_ms):
-        raise SpecError(f"{where}: the quantum of rr is in whole ms", "rr:10ms")
+        raise SpecError(f"{where}: the quantum of rr must be in whole ms", "rr:10ms")
     if made.nice and made.policy not in ("other", "batch"):
         raise SpecError(f"{where}: nice has no effect under {made.policy}", "use other or batch")
     if made.policy in REAL_TIME and made.uses_groups:
@@ -162,7 +162,7 @@ def _check_ext(made: CpuPolicy, where: str) -> None:
         raise SpecError(f"{where}: args {made.ext_args!r}: {error}", "close the quotes") from error
     if shutil.which(made.ext) is None:
         raise HostError(
-            f"{where}: program {made.ext!r} is not found", "give its whole path, or install it"
+            f"{where}: program {made.ext!r} is not found", "use its full path, or install it"
         )
 
 
@@ -188,7 +188,7 @@ def refuse_locked(policy: CpuPolicy, cpus: set[int], hogs: int) -> None:
     if policy.policy in REAL_TIME and policy.covers(is_load=True) and hogs and everywhere:
         raise SpecError(
             f"a load under {policy.policy} on every CPU locks the machine",
-            f"leave a CPU out: --cpus {','.join(map(str, sorted(cpus)[:-1])) or '0'}",
+            f"keep a CPU free: --cpus {','.join(map(str, sorted(cpus)[:-1])) or '0'}",
         )
 
 

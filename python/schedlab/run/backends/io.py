@@ -97,7 +97,7 @@ class IoSession:
             raise HostError(
                 f"the server of the emulated device {self.emulated.path} ended during the run, so "
                 f"its requests failed: {error}",
-                "--resume goes on with a new device",
+                "--resume continues with a new device",
             ) from error
 
     def _measured(

@@ -228,7 +228,7 @@ class CommandCells:
             timeout_s = kind.timeout_s or self.rehearsals[label].timeout_s
             metrics = {"elapsed_s": timeout_s, "elapsed_synced_s": timeout_s}
             bounds = dict.fromkeys(metrics, "at-least")
-            text = f"it had not ended after {timeout_s:g} s and counts with that time"
+            text = f"it was still running after {timeout_s:g} s and counts with that time"
             gates_found.append(GateFinding("limit", text, fatal=False))
             if (name := _primary(self.session, label)) not in metrics:
                 gates_found.append(GateFinding("exit-status", f"{text}; {name} is missing"))
@@ -275,13 +275,13 @@ class CommandCells:
         seen = {queue: sum(now) - sum(before[queue]) for queue, now in everywhere.items()}
         moved = {queue: seen.pop(queue) for queue in self._queues}
         if not kind.keep_daemons and (left := self.work.end()):
-            self.report(f"{label}: left behind and ended: {', '.join(sorted(set(left)))}")
+            self.report(f"{label}: still running and ended: {', '.join(sorted(set(left)))}")
         self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
         if ended.timed_out:
             raise HostError(
-                f"{label}: had not ended after its --timeout of {kind.timeout_s:g} s, in the "
+                f"{label}: was still running after its --timeout of {kind.timeout_s:g} s, in the "
                 "rehearsal already",
-                "give it more time",
+                "use a longer --timeout",
             )
         if ended.output_exceeded:
             raise HostError(
@@ -294,7 +294,7 @@ class CommandCells:
         values, _, missing = self._values(kind, label, ended, read)
         if missing:
             raise HostError(f"{label}: in the rehearsal {missing[0].detail}",
-                            "mend --metric; the output is what the command printed")  # fmt: skip
+                            "correct --metric; this is what the command printed")  # fmt: skip
         self._check_queues(label, kind, ended, moved, seen)
         timeout_s = kind.timeout_s or max(TIMEOUT_FACTOR * synced_s, TIMEOUT_LEAST_S)
         share = ended.usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
@@ -311,7 +311,7 @@ class CommandCells:
                 f"{label}: {failure} in the rehearsal:\n{ended.last_lines(20)}",
                 "run it by hand in that directory, as that user; or allow it: --ok-exit STATUS",
             )
-        self.report(f"{label}: {failure} in the rehearsal, and succeeded when it was repeated")
+        self.report(f"{label}: {failure} in the rehearsal and succeeded when repeated")
 
     def _check_queues(
         self,
@@ -329,8 +329,8 @@ class CommandCells:
         names = ", ".join(moved)
         if on_queues == 0:
             raise HostError(
-                f"{label}: moved nothing on {names}: no scheduler there can matter to it",
-                "work in @dir@, use --cache cold, or measure it nevertheless: --anyway",
+                f"{label}: moved nothing on {names}: a scheduler there cannot affect it",
+                "work in @dir@, use --cache cold, or measure it anyway: --anyway",
             )
         if own > IGNORED_BYTES and on_queues < SHARE_ON_QUEUES * own:
             likely = min(elsewhere, key=lambda queue: abs(elsewhere[queue] - own), default="")

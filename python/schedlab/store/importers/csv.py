@@ -233,7 +233,7 @@ def _with_cpu_share(readings: Sequence[Reading], shares: Mapping[str, str]) -> l
     for label in (*shares, *shares.values()):
         if label not in labels:
             hint = f"workloads: {', '.join(sorted(labels))}"
-            raise SpecError(f"--cpu-share: {label!r} is no workload of the data", hint)
+            raise SpecError(f"--cpu-share: {label!r} is not a workload of the data", hint)
     folded = set(shares.values())
     seconds = {
         (r.workload, r.candidate, r.block): next(iter(r.metrics.values()))

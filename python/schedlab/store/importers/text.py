@@ -63,7 +63,7 @@ def number_at(place: str, what: str, text: str) -> float:
 def _decoded(path: Path, number: int, raw: bytes) -> str:
     place = f"{path}, line {number}"
     if len(raw) > LINE_BYTES_MAX:
-        raise SpecError(f"{place}: is longer than 1 MiB", "this is no text file of that format")
+        raise SpecError(f"{place}: is longer than 1 MiB", "it is not a text file of that format")
     if b"\0" in raw:
         raise bad(place, "text", "a NUL byte", "this is a binary file")
     try:

@@ -57,7 +57,7 @@ def quantity(
         metric = METRICS[known]
     elif higher_is_better is None:
         raise SpecError(
-            f"unit {unit!r} does not say whether higher or lower is better",
+            f"unit {unit!r} does not define whether higher or lower is better",
             "add --higher-is-better or --lower-is-better",
         )
     else:
@@ -66,7 +66,7 @@ def quantity(
         direction = "higher" if metric.higher_is_better else "lower"
         raise SpecError(
             f"{metric.name} in {unit or metric.unit} is {direction}-is-better",
-            f"drop the option, or name a metric of your own with --metric my_{metric.name}",
+            f"omit the option, or define a new metric with --metric my_{metric.name}",
         )
     return Quantity(metric, factor, note)
 
@@ -92,5 +92,5 @@ def _factor_to(metric: Metric, unit: str, known: str, factor: float) -> float:
         return factor
     raise SpecError(
         f"{unit!r} cannot be converted to {metric.unit!r}, the unit of {metric.name}",
-        "give the unit of the figures with --unit, or another --metric",
+        "set the unit of the figures with --unit, or another --metric",
     )
