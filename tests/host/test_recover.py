@@ -93,7 +93,7 @@ def test_any_command_that_touches_the_host_puts_back_first(state: Path, loop: st
     die(state, loop, "control.set_scheduler(device, 'bfq')")
     done = schedlab("io", "get", loop)
     assert done.stdout == f"{Path(loop).name}:\tnone\n"
-    assert "left by a session that died" in done.stderr
+    assert "left changed by a session that died" in done.stderr
     die(state, loop, "control.set_scheduler(device, 'bfq')")
     with Control() as control:
         assert [c.found for c in control.recovered.restored if "scheduler" in c.path] == ["bfq"]

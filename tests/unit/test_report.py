@@ -112,7 +112,7 @@ sequential readers, three     1.1 GB/s  same          same   same
 random reads, depth 32        212 k/s   3 % slower ▼  same   11 % slower ▼
 commits (database)            5.1 k/s   same          ?      same
 one file, one process         1.2 GB/s  nothing to order: one request at a time
-▲ better, ▼ worse, ? not decided (against none)
+▲ better, ▼ worse, ? undecided (against none)
 
 Why    With bfq a request of the readers took 180 µs instead of 4.3 ms: the wait
        in the device fell from 3.8 ms to 165 µs.

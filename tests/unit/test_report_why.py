@@ -192,8 +192,8 @@ def test_weights_that_did_nothing_are_said_to_have_done_nothing() -> None:
     of = verdict.workloads[READER]
     said = of_workload(view, of).replace("\u00a0", " ")
     assert (
-        "With none the weights did nothing: the favoured group got 51 % of the throughput; "
-        "it asked for 89 %."
+        "With none the weights had no effect: the favoured group got 51 % of the throughput; "
+        "it requested 89 %."
     ) in said
     assert "With bfq the favoured group got 86 % of the throughput" in said
     assert "favoured" not in of_workload(View(record, verdict, Texts("en")), of)

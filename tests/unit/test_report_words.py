@@ -218,7 +218,7 @@ CASES: list[tuple[str, dict[str, object], str]] = [
     ("no-difference-seen", {"names": ["none", "bfq"], "mdd": 0.034, "losers": []},
      "We saw no difference between none and bfq. We would have noticed 3.4 % or more."),
     ("too-noisy", {"names": ["none", "bfq"], "mdd": 1.5, "losers": [], "blocks": None},
-     "The figures jump too much: even a twofold difference could hide. Longer runs help more than "
+     "Too noisy to tell: even a twofold difference could hide. Longer runs help more than "
      "more blocks."),
     ("one-session", {"a": "none", "b": "bfq", "gain": WAIT.values(), "aa": 0.16},
      "Here bfq has 82× shorter mean reader latency than none (61 to 110×), but each was measured "

@@ -1,7 +1,8 @@
-"""Actors of one run: processes with regions of their own, and what each got done.
+"""Actors of one run: processes, each with its own region, and the work of each.
 
-bfq, I/O priorities and cgroups tell processes apart, and merge the queues of processes that work on
-the same region. So every actor is a process, and two share a region only where a workload says so.
+bfq, I/O priorities and cgroups distinguish processes, and bfq merges the queues of processes that
+work on the same region. So every actor is a process, and two share a region only where a workload
+asks for it.
 """
 
 from __future__ import annotations

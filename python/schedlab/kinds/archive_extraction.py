@@ -22,7 +22,7 @@ from schedlab.spec import GateFinding
 
 
 class ArchiveExtraction(WorkloadKind, frozen=True):
-    """One extraction; without `archive` one like a source tree of `size_bytes` is generated."""
+    """One extraction; without `archive`, a generated archive like a source tree of `size_bytes`."""
 
     kind: ClassVar[str] = "archive-extraction"
     metrics: ClassVar[tuple[str, ...]] = ("elapsed_s", "user_s", "system_s", "cpu_s")

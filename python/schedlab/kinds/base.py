@@ -1,4 +1,4 @@
-"""What every workload kind has: typed parameters, what it needs and writes, and how it is run."""
+"""The base of workload kinds: typed parameters, needs, what a kind writes, and how it runs."""
 
 from __future__ import annotations
 

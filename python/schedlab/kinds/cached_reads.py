@@ -1,4 +1,4 @@
-"""A negative control: reads that the page cache answers, so that no scheduler takes part."""
+"""A negative control: reads from the page cache, which no scheduler can affect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedlab.spec import GateFinding
 
 
 class CachedReads(WorkloadKind, frozen=True):
-    """Random reads of `cached_bytes` that were all read once directly before."""
+    """Random reads of `cached_bytes` that were all read once immediately before."""
 
     kind: ClassVar[str] = "cached-reads"
     metrics: ClassVar[tuple[str, ...]] = METRICS

@@ -1,4 +1,4 @@
-"""What one call costs: blocks of one size through one open mode.
+"""The cost of one call: blocks of one size through one open mode.
 
 The study of block sizes wrote the same bytes with ever larger calls, and the same number of calls
 with ever more bytes: `total_bytes` is the first half of it, `calls` the second.

@@ -1,4 +1,4 @@
-"""What the CPU workloads share: tasks in groups, a load of hogs beside them, numbers from bins.
+"""Shared by the CPU workloads: tasks in groups, a load of hogs, numbers from bins.
 
 Run by `run/backends/cpu_policies.py`: candidates set policy, nice value, slice, weights.
 """
@@ -24,9 +24,9 @@ Micros = Annotated[float, Meta(gt=0, le=1e6)]
 
 @dataclass(frozen=True)
 class TaskGroup:
-    """Tasks of one role (crates/load/src/cpu/mix/job.rs); `is_load` says on whose side they are.
+    """Tasks of one role (crates/load/src/cpu/mix/job.rs); `is_load`: they are the load.
 
-    `weight` above 0 puts them into a cpu cgroup of their own with that weight; groups of one
+    `weight` above 0 puts them into a separate cpu cgroup with that weight; groups of one
     `cgroup` name share it.
     """
 
@@ -40,7 +40,7 @@ class TaskGroup:
 
 @dataclass(frozen=True)
 class Mixed:
-    """What a mix gave: `groups` by name, as `GroupResult` of crates/load/src/cpu/mix/job.rs."""
+    """The result of a mix: `groups` by name, as `GroupResult` of crates/load/src/cpu/mix/job.rs."""
 
     window_s: float
     groups: Mapping[str, Mapping[str, Any]]

@@ -1,7 +1,7 @@
 """Clients of a database: each transaction is small random reads and a commit to a shared log.
 
-A commit is an append and `fdatasync`. On a bare device the log is a region that is written round
-and round, and every commit is flushed.
+A commit is an append and `fdatasync`. On a bare device the log is a region that is written in a
+circle, and every commit is flushed.
 """
 
 from __future__ import annotations

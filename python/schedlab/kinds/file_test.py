@@ -1,8 +1,8 @@
 """IOzone's file tests on a device or a file, under IOzone's names.
 
-`write` is the first write of a new file, or of a discarded region. `rewrite` and `re-read` repeat
-what was just done: all of it is written or read once, unmeasured, directly before. Buffered reads
-begin with a cold cache and end with the file.
+`write` is the first write of a new file, or of a discarded region. `rewrite` and `re-read` are
+second passes: the whole span is written or read once, unmeasured, immediately before. Buffered
+reads begin with a cold cache and end with the file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The file tests run by an installed fio instead of our engine: to check one by the other.
+"""The file tests run by an installed fio instead of our engine: to check one against the other.
 
-The metrics mean the same as in `file_test`; percentiles come from fio's own bins. What fio cannot
-do (a stride that comes back to what it omitted) is refused.
+The metrics mean the same as in `file_test`; percentiles come from fio's own bins. A test that fio
+does not support (a stride that returns for the records it skipped) is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A fio job file of the user's, unchanged: fio does the work, its JSON gives the numbers."""
+"""A user's fio job file, unchanged: fio does the work, its JSON gives the numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every workload that starts somebody else's program has: argv, user, environment, phases."""
+"""The base of workloads that start a user's program: argv, user, environment, phases."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _TOLD = re.compile(r"PATH|LANG|(?:LC|OMP|MALLOC|LD)_.*")
 
 
 class Launching(WorkloadKind, frozen=True):
-    """A command and its phases, all started alike: same directory, user and environment.
+    """A command and its phases, all started with the same directory, user and environment.
 
     `argv` is started without a shell; `shell` is a line for /bin/sh instead. `setup` and `cleanup`
     are shell lines that run once around each opening of the target, `prepare_run` and
     `conclude_run` around each run; their time is in no metric. `@dir@`, `@device@`, `@run@` and
     `@seed@` are replaced in all of them. `timeout_s` 0 is 20 times the rehearsal, at least a
     minute. `warm_up` runs of every candidate come before the first block and are not measured.
-    `extract` are metrics in the output (spec/output_metrics.py). `program_sha256` is that of the
-    program when it was first measured: another one is said.
+    `extract` are metrics in the output (spec/output_metrics.py). `program_sha256` is the digest of
+    the program when it was first measured; a changed program is reported.
     """
 
     brings_files: ClassVar[bool] = True

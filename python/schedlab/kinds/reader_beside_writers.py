@@ -1,9 +1,9 @@
-"""A steady reader beside writers: what a program that has long been running waits for.
+"""A steady reader beside writers: how long a program waits that has been running for some time.
 
-Requests come at random times at a stated rate, whether or not those before were answered, and
-their latency counts from the time at which they were due: an open loop. Directly before the run
-the reader reads its own region once, so that no scheduler takes it for a new process any more;
-what a new process sees is the workload `newcomer`.
+It is an open loop: requests come at random times at a stated rate, whether or not earlier ones have
+completed, and their latency counts from the time at which they were due. Immediately before the run
+the reader reads its own region once, so that no scheduler treats it as a new process. The workload
+`newcomer` measures a new process.
 """
 
 from __future__ import annotations

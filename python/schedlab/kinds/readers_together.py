@@ -1,7 +1,7 @@
 """Several processes read at the same time, each its own region in order: throughput and fairness.
 
-What a scheduler can decide here is whom it serves for how long: serving one for a while keeps a
-disk's head in place, serving all in turn is fair.
+A scheduler decides here which process it serves, and for how long. Serving one for a while keeps a
+disk's head in place; serving all in turn is fair.
 """
 
 from __future__ import annotations

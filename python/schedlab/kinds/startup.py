@@ -1,7 +1,7 @@
 """Start-up of a program from a cold cache, alone or while others read and write.
 
 The program, and the shared libraries that it is linked with, are copied to the target first, so
-that they are read from the measured device; the time is from fork to exit.
+that they are read from the measured device. The time counts from fork to exit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LIMIT_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Start:
-    """What a started program gave; `status` is None when it was killed at the limit."""
+    """The result of a started program; `status` is None when it was killed at the limit."""
 
     elapsed_s: float
     cpu_s: float

@@ -1,7 +1,7 @@
-"""Groups with weights or I/O priorities: the share that each asked for against what it got.
+"""Groups with weights or I/O priorities: the share that each got against the share requested.
 
-It is what bfq's weights, mq-deadline's priorities and iocost exist for. Two groups of equal
-readers, both always waiting; one is favoured. Under a scheduler without weights both get half.
+bfq's weights, mq-deadline's priorities and iocost exist for this. Two groups of equal readers
+always wait; one is favoured. Under a scheduler without weights both get half.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is concluded: codes and numbers, from which a catalogue makes the sentences of a report.
+"""The conclusion: codes and numbers, from which a catalogue makes the sentences of a report.
 
 No field here is a sentence. A `Headline` is a code and the values that its sentence needs. Every
-value is plain JSON (text, numbers, lists, `None`), or a *fact*: what `Fact.values()` gives, read
+value is plain JSON (text, numbers, lists, `None`), or a *fact*: the result of `Fact.values()`, read
 back by `Fact.of(values["gain"])`. Candidates and workloads are named by their labels; `mdd`,
 `smaller`, `aa` and `margin` are shares (0.1 is "10 %"; above 1 say it as a ratio, 1 + share).
 
@@ -32,11 +32,11 @@ Headline codes, in the order in which the first that applies is taken:
 `tied`               the best set is equivalent: names, margin, losers (facts against the best)
 `rare-run`           ranks see a difference that means do not: a (the typical better), b, gain (fact
                      from Hodges–Lehmann), of (candidate with wild runs), slow_runs, runs, factor
-`unsteady`           differences wander: a, b, early, late (facts; `better` says to whose side)
+`unsteady`           differences wander: a, b, early, late (facts; `better` is the better side)
 `sessions-disagree`  the claim is not the same in all sessions: a, b, lowest, highest (facts)
-`too-early`          not told apart and budget left: names, mdd, blocks (more), blocks_low,
-                     blocks_high, time_s, smaller (what these show; all five `None` where nobody
-                     would run so many), losers
+`too-early`          undecided and budget left: names, mdd, blocks (more), blocks_low,
+                     blocks_high, time_s, smaller (the difference that these detect; all five
+                     `None` where the number is impractical), losers
 `no-difference-seen` budget used up: names, mdd, losers
 `too-noisy`          as the two before, mdd > 1 (a twofold difference could hide): names, mdd,
                      losers, blocks, time_s as in `too-early`
@@ -49,8 +49,8 @@ fact has the winner as `worse`.
 
 Pair codes: `not-after-W` (outside the margin, but not claimed once all workloads are counted),
 `fragile` (ranks do not confirm), `rare-run` (ranks do, means do not), `unsteady`, `changes-sign`
-(candidate × time), `carry-over` (only one of plain and adjusted estimate says so), `aa-differs`
-(smaller than what the baseline differs from itself by), `sessions-disagree`, `one-way` (contains
+(candidate × time), `carry-over` (only one of plain and adjusted estimate agrees), `aa-differs`
+(smaller than the difference of the baseline from itself), `sessions-disagree`, `one-way` (contains
 bounds: only one direction can be claimed), `two-modes`, `rare-stalls`, `few-blocks` (these three
 and `one-way` cannot be equivalent), `added` (claimed only after an unannounced extension).
 
@@ -81,7 +81,7 @@ Flag kinds and their values (beside `workload` and `candidates`):
 `gates-unbalanced`   {counts: {candidate: repeated runs}, runs: {candidate: n}, p}
 `not-steady`, `unsettled` {runs: n}; `two-levels` {low, high}: rates inside its runs, 1/s
 `sessions-disagree`  {ratios: {session: ratio}, p}
-`extension`          {error, first_blocks}: a second look that was not announced
+`extension`          {error, first_blocks}: a second analysis that was not announced
 `call-cost` {seconds_per_call, constant_s, explained}
 `wrong-mean` {published, unit, mean, rows, difference} or {published, unit, rowless}
 `goal` {goal, metric, frozen_metric}; `goal-not-measured` {goal, metric, apart}
