@@ -184,7 +184,7 @@ def _run_flags(record: Record) -> list[Flag]:
 
 def _bins(record: Record, workload: str) -> dict[str, list[list[tuple[float, ...]]]]:
     """By candidate and run: the rates of each group in the bins of its window."""
-    found: dict[str, list[list[tuple[float, ...]]]] = {}
+    bins: dict[str, list[list[tuple[float, ...]]]] = {}
     for (label, candidate), series in record.series.items():
         if label != workload:
             continue
@@ -193,8 +193,8 @@ def _bins(record: Record, workload: str) -> dict[str, list[list[tuple[float, ...
             # The last bin is cut short by the end of the run.
             window = each.values[round(each.measured_from_s / each.bin_s) : -1]
             runs.setdefault(each.block, []).append(window)
-        found[candidate] = list(runs.values())
-    return found
+        bins[candidate] = list(runs.values())
+    return bins
 
 
 def _extension(record: Record) -> Extension | None:

@@ -79,14 +79,14 @@ def aa_interval(
     """The rule on the baseline and its A/A arm alone."""
     if twin_of is None or len(arms) < 2:
         return None
-    found = compare_blocks(
+    comparison = compare_blocks(
         arms[:, [arms.shape[1] - 1, twin_of]],
         ("A/A", "baseline"),
         baseline=None,
         session=session,
         alpha=alpha,
     )
-    return AaInterval(float(found.mean[0]), float(found.half_width[0]), found.spread)
+    return AaInterval(float(comparison.mean[0]), float(comparison.half_width[0]), comparison.spread)
 
 
 def examine(comparison: Comparison, twin_of: int | None, table: Table | None) -> Findings:
@@ -94,32 +94,32 @@ def examine(comparison: Comparison, twin_of: int | None, table: Table | None) ->
 
     `comparison` in sessions as units says nothing of time.
     """
-    found = comparison.fit
-    if found is None or comparison.units < 2:
+    fit = comparison.fit
+    if fit is None or comparison.units < 2:
         return Findings()
     session = comparison.session
     several = len(np.unique(session)) > 1
     segments = session if several and comparison.unit == "blocks" else None
     steady = comparison.unit == "sessions" or comparison.units < UNITS_TO_WANDER
     pairs = max(len(comparison.mean), 1)
-    k = found.candidates
-    wild = () if comparison.unit == "sessions" else outliers(found, twin_of)
+    k = fit.candidates
+    wild = () if comparison.unit == "sessions" else outliers(fit, twin_of)
     if table is not None:
         wild = tuple(w for w in wild if not _starved(table, w))
     carried = None
     if table is not None and len(table.arms) == comparison.units:
         carried = carry_over(table.arms, table.observed, table.position, twin_of)
-    phi = float(found.phi)
+    phi = float(fit.phi)
     return Findings(
         outliers=wild,
-        uneven=uneven_noise(found) if comparison.units <= FEW_UNITS else None,
-        autocorrelation=None if steady else float(autocorrelation(found.residuals, segments)),
+        uneven=uneven_noise(fit) if comparison.units <= FEW_UNITS else None,
+        autocorrelation=None if steady else float(autocorrelation(fit.residuals, segments)),
         phi=phi,
-        widening=float(widening(found.phi, comparison.units, comparison.alpha, pairs)),
-        unsteady=not steady and bool(is_unsteady(found.residuals, k, segments)),
-        aging=None if comparison.unit == "sessions" else aging(found, twin_of),
+        widening=float(widening(fit.phi, comparison.units, comparison.alpha, pairs)),
+        unsteady=not steady and bool(is_unsteady(fit.residuals, k, segments)),
+        aging=None if comparison.unit == "sessions" else aging(fit, twin_of),
         carry_over=carried,
-        modes=_modes(found.residuals, twin_of, k),
+        modes=_modes(fit.residuals, twin_of, k),
         stalls=_stalls(wild, twin_of, k),
         session_p=_session_p(comparison),
         session_spread=_session_spread(comparison),
@@ -131,14 +131,14 @@ def _starved(table: Table, wild: Outlier) -> bool:
 
 
 def _modes(residuals: Floats, twin_of: int | None, k: int) -> dict[int, TwoModes]:
-    found = {}
+    by_candidate = {}
     for i in range(k):
         own = residuals[:, i]
         if twin_of == i:
             own = np.concatenate([own, residuals[:, -1]])
         if (modes := two_modes(own)) is not None:
-            found[i] = modes
-    return found
+            by_candidate[i] = modes
+    return by_candidate
 
 
 def _stalls(wild: tuple[Outlier, ...], twin_of: int | None, k: int) -> dict[int, tuple[int, float]]:

@@ -84,8 +84,8 @@ class Table:
     def bounded(self, label: str) -> Booleans:
         """Which blocks of a candidate (either run of the baseline) are bounds."""
         column = self.candidates.index(label)
-        found = self.bounds[:, column]
-        return found | self.bounds[:, -1] if self.twin_of == column else found
+        bounds = self.bounds[:, column]
+        return bounds | self.bounds[:, -1] if self.twin_of == column else bounds
 
 
 def candidate_order(

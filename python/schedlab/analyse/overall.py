@@ -174,8 +174,8 @@ def _partial_pairs(joint: Joint, question: Question) -> tuple[Pair, ...]:
             comparison = compare_joint(part, blocked=question.blocked, alpha=level)
             if comparison is None:
                 continue
-            found = seen_from(joint_pairs(part, comparison, question)[0], other, label)
-            result += [found] if found else []
+            pair = seen_from(joint_pairs(part, comparison, question)[0], other, label)
+            result += [pair] if pair else []
     return tuple(result)
 
 
@@ -192,8 +192,8 @@ def _everywhere(
     mine = [j for j in judged if any(j.table is table for table in joint.tables)]
     tested = [(j.comparison, j.table.sign) for j in mine if j.comparison is not None]
     complete = len(tested) == len(joint.tables)
-    found = complete and best_everywhere(best[0], tested, question.delta, alpha)
-    return best[0] if found else ""
+    holds = complete and best_everywhere(best[0], tested, question.delta, alpha)
+    return best[0] if holds else ""
 
 
 def _overall_summaries(
@@ -205,14 +205,14 @@ def _overall_summaries(
         beside = seen_from(pairs, label, question.baseline)
         if label not in joint.candidates:
             nothing = np.empty(0)
-            made = summary(label, nothing, beside, mean=False)
-            result.append(replace(made, codes=(*made.codes, "lacks-workload")))
+            row = summary(label, nothing, beside, mean=False)
+            result.append(replace(row, codes=(*row.codes, "lacks-workload")))
             continue
         i = joint.candidates.index(label)
         starved = sum(_starved_runs(table, label) for table in joint.tables)
         if question.blocked:
-            made = summary(label, _column(joint, i), beside, mean=False)
-            result.append(replace(made, starved=starved))
+            row = summary(label, _column(joint, i), beside, mean=False)
+            result.append(replace(row, starved=starved))
             continue
         means = [groups[i].mean() for groups in joint.groups]
         runs = sum(len(groups[i]) for groups in joint.groups)

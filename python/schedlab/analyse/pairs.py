@@ -280,15 +280,15 @@ def fact_of(
     """The pair told from the better side; `typical` takes the Hodges–Lehmann estimate."""
     ratio = pair.hodges_lehmann if typical and pair.hodges_lehmann else pair.ratio
     ahead = (ratio >= 1) == higher_is_better
-    told, ratio = (pair, ratio) if ahead else (mirrored(pair), 1 / ratio)
-    low, high, open_end = told.low, told.high, told.open_end
+    ahead_pair, ratio = (pair, ratio) if ahead else (mirrored(pair), 1 / ratio)
+    low, high, open_end = ahead_pair.low, ahead_pair.high, ahead_pair.open_end
     if not higher_is_better:
         ratio = 1 / ratio
-        low, high = (None if end is None else 1 / end for end in (told.high, told.low))
-        open_end = TURNED[told.open_end]
+        low, high = (None if end is None else 1 / end for end in (ahead_pair.high, ahead_pair.low))
+        open_end = TURNED[ahead_pair.open_end]
     return Fact(
-        better=told.a,
-        worse=told.b,
+        better=ahead_pair.a,
+        worse=ahead_pair.b,
         ratio=ratio,
         low=None if typical else low,
         high=None if typical else high,
@@ -308,9 +308,9 @@ def summaries(
         logs = table.groups[i]
         if label == baseline and table.twin and len(table.twin_runs):
             logs = np.concatenate([logs, table.twin_runs])
-        made = summary(label, logs, seen_from(pairs, label, baseline), confidence)
+        row = summary(label, logs, seen_from(pairs, label, baseline), confidence)
         starved = table.starved[i] if table.starved else 0
-        result.append(replace(made, starved=starved))
+        result.append(replace(row, starved=starved))
     return tuple(result)
 
 

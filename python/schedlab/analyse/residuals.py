@@ -31,11 +31,11 @@ class Outlier:
     distance: float
 
 
-def outliers(found: Fit, baseline: int | None) -> tuple[Outlier, ...]:
+def outliers(fit: Fit, baseline: int | None) -> tuple[Outlier, ...]:
     """Externally studentised residuals beyond the 1 % point of the largest, and a factor 1.5."""
-    e = found.residuals
+    e = fit.residuals
     n, a = e.shape
-    if n < 3 or found.freedom < 3:
+    if n < 3 or fit.freedom < 3:
         return ()
     runs = np.ones(a)
     if baseline is not None:
@@ -43,9 +43,9 @@ def outliers(found: Fit, baseline: int | None) -> tuple[Outlier, ...]:
     free = 1 - 1 / a - 1 / (n * runs) + 1 / (n * a)
     total = (e**2).sum()
     with np.errstate(invalid="ignore", divide="ignore"):
-        others = np.maximum(total - e**2 / free, 0) / (found.freedom - 1)
+        others = np.maximum(total - e**2 / free, 0) / (fit.freedom - 1)
         t = np.abs(e) / np.sqrt(others * free)
-    limit = t_quantile(LEVEL / (n * a), found.freedom - 1)
+    limit = t_quantile(LEVEL / (n * a), fit.freedom - 1)
     wild = (t > limit) & (np.abs(e) / free > OUTLIER_FACTOR)
     return tuple(Outlier(i, j, float(e[i, j] / free[j])) for i, j in np.argwhere(wild).tolist())
 
@@ -60,9 +60,9 @@ class UnevenNoise:
     p: float
 
 
-def uneven_noise(found: Fit) -> UnevenNoise | None:
+def uneven_noise(fit: Fit) -> UnevenNoise | None:
     """Candidates that scatter very differently (Levene 1960, on residuals)."""
-    e = found.residuals[:, : found.candidates]
+    e = fit.residuals[:, : fit.candidates]
     n, k = e.shape
     if n < 3 or k < 2:
         return None
@@ -91,11 +91,11 @@ class Aging:
     last: float
 
 
-def aging(found: Fit, baseline: int | None) -> Aging | None:
+def aging(fit: Fit, baseline: int | None) -> Aging | None:
     """Candidate × time: do the differences change steadily?"""
-    e = found.residuals
-    n, k = len(e), found.candidates
-    if n < FEWEST_TO_AGE or k < 2 or found.freedom <= k:
+    e = fit.residuals
+    n, k = len(e), fit.candidates
+    if n < FEWEST_TO_AGE or k < 2 or fit.freedom <= k:
         return None
     x = np.arange(n) - (n - 1) / 2
     per_arm = x @ e / (x @ x)
@@ -106,8 +106,8 @@ def aging(found: Fit, baseline: int | None) -> Aging | None:
     total = float((e**2).sum())
     if total <= ROUNDING**2:
         return None
-    rest = max(total - explained, 1e-300) / (found.freedom - (k - 1))
-    p = float(fdtrc(k - 1, found.freedom - (k - 1), explained / (k - 1) / rest))
+    rest = max(total - explained, 1e-300) / (fit.freedom - (k - 1))
+    p = float(fdtrc(k - 1, fit.freedom - (k - 1), explained / (k - 1) / rest))
     return Aging(slopes, p, float(x[0]), float(x[-1]))
 
 

@@ -43,8 +43,8 @@ def run_flags(workload: str, runs: Mapping[str, Sequence[Sequence[Bins]]]) -> tu
 
 def _two_levels(runs: Sequence[Sequence[Steadiness]]) -> tuple[float, float] | None:
     """The median levels where most runs of a candidate jump between two; 1/s."""
-    found = [next((g.modes for g in run if g.modes), None) for run in runs]
-    modes = [each for each in found if each is not None]
+    firsts = [next((g.modes for g in run if g.modes), None) for run in runs]
+    modes = [each for each in firsts if each is not None]
     if len(modes) < 2 or len(modes) < TWO_LEVELS_SHARE * len(runs):
         return None
     return (

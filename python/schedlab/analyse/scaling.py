@@ -51,18 +51,18 @@ def knees(
 
 
 def _knee(curve: Curve) -> KneeFigure:
-    found = find_knee(curve.sizes, curve.values)
+    knee = find_knee(curve.sizes, curve.values)
     return KneeFigure(
         family=curve.family,
         size=curve.size,
         candidate=curve.candidate,
         metric=curve.metric,
-        reason=found.reason,
-        knee=found.knee,
-        low=found.low,
-        high=found.high,
-        slope_before=found.slope_before,
-        slope_after=found.slope_after,
+        reason=knee.reason,
+        knee=knee.knee,
+        low=knee.low,
+        high=knee.high,
+        slope_before=knee.slope_before,
+        slope_after=knee.slope_after,
     )
 
 

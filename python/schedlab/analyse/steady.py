@@ -99,5 +99,5 @@ def common_ramp(pilot: Sequence[Sequence[float]]) -> tuple[int, bool]:
     One number for all candidates: the largest accepted cut of the pilot block's runs. Where a run
     is not steady the pilot doubles its time.
     """
-    found = [steadiness(bins) for bins in pilot]
-    return max((each.cut for each in found), default=0), all(each.steady for each in found)
+    results = [steadiness(bins) for bins in pilot]
+    return max((each.cut for each in results), default=0), all(each.steady for each in results)

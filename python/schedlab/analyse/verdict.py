@@ -149,8 +149,8 @@ def _pareto(
     verdicts: Mapping[str, WorkloadVerdict], others: Mapping[str, Sequence[WorkloadVerdict]]
 ) -> dict[str, tuple[ParetoPoint, ...]]:
     """Throughput beside latency of the workloads that measure both."""
-    found = {label: pareto((own, *others.get(label, ()))) for label, own in verdicts.items()}
-    return {label: points for label, points in found.items() if points}
+    tables = {label: pareto((own, *others.get(label, ()))) for label, own in verdicts.items()}
+    return {label: points for label, points in tables.items() if points}
 
 
 def _table(sample: Samples, question: Question) -> Table:
@@ -269,9 +269,9 @@ def _workload_verdict(
 
 def _wild(judged: Judged) -> dict[str, Wild]:
     """Wild runs by candidate; those of the A/A arm are the baseline's."""
-    table, found = judged.table, judged.findings.outliers
+    table, outliers = judged.table, judged.findings.outliers
     result: dict[str, list[float]] = {}
-    for each in found:
+    for each in outliers:
         k = len(table.candidates)
         column = each.column if each.column < k else table.baseline or 0
         result.setdefault(table.candidates[column], []).append(abs(each.distance))
@@ -310,8 +310,8 @@ def _secondary(
             of = primary.get(sample.workload, "")
             named = replace(sample, actor=sample.actor or actor_of(sample.metric.name, of))
             judged = _judge(_table(named, question), question, warning=True)
-            made = _workload_verdict(judged, question, {})
-            result[sample.workload] = (*result.get(sample.workload, ()), made)
+            secondary = _workload_verdict(judged, question, {})
+            result[sample.workload] = (*result.get(sample.workload, ()), secondary)
     return result
 
 

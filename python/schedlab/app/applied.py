@@ -65,8 +65,8 @@ def is_ours(text: str) -> bool:
 
 def refuse_foreign(path: Path, hint: str = "") -> None:
     """HostError where there is a file of that name that is not ours."""
-    found = text_of(path)
-    if found and not is_ours(found):
+    text = text_of(path)
+    if text and not is_ours(text):
         away = f"move it away, then try again: mv {path} {path}.old"
         raise HostError(f"{path}: schedlab did not write it", hint or away)
 
@@ -101,8 +101,8 @@ def with_file(record: Applied, path: Path) -> Applied:
     """The record that names a file before it is written, and the directories it needs."""
     missing = [str(d) for d in path.parents if not d.exists()]
     shared = [d for r in load_all() if str(path) in r.files for d in r.made]
-    made = tuple(dict.fromkeys((*record.made, *shared, *missing)))
-    return replace(record, files={**record.files, str(path): None}, made=made)
+    created = tuple(dict.fromkeys((*record.made, *shared, *missing)))
+    return replace(record, files={**record.files, str(path): None}, made=created)
 
 
 def write_file(path: Path, text: str) -> None:
@@ -148,14 +148,14 @@ def store(record: Applied) -> None:
 
 def load_all() -> list[Applied]:
     """Every record; a damaged one is a SpecError that names its file."""
-    found = []
+    records = []
     for path in sorted(directory().glob("*.json")):
         try:
             data: Any = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise SpecError(f"{path}: {error}", f"read it, then remove it: rm {path}") from error
-        found.append(from_json(Applied, data, str(path)))
-    return found
+        records.append(from_json(Applied, data, str(path)))
+    return records
 
 
 def find(device: str) -> Applied | None:

@@ -48,7 +48,7 @@ def values_of(candidate: Candidate) -> dict[str, int]:
     settings = dict(candidate.settings)
     if settings.get("policy") == "rr" and "slice_ms" in settings:
         settings = {SLICE: settings["slice_ms"]}
-    found = {}
+    values = {}
     for name, value in settings.items():
         if not is_name(name):
             continue
@@ -56,11 +56,11 @@ def values_of(candidate: Candidate) -> dict[str, int]:
         if not re.fullmatch(r"-?\d+(\.0)?", str(value)) or float(value) < least:
             unit = "whole milliseconds from 1" if name == SLICE else "a whole number"
             raise SpecError(f"{name}={value}: not {unit}", f"write {name}=20")
-        found[name] = int(float(value))
-    if found and len(found) < len(settings):
-        other = next(name for name in settings if name not in found)
+        values[name] = int(float(value))
+    if values and len(values) < len(settings):
+        other = next(name for name in settings if name not in values)
         raise SpecError(f"{other} is no setting of the CPU scheduler", "apply it to a disk alone")
-    return found
+    return values
 
 
 def path_of(name: str) -> Path:
@@ -216,9 +216,9 @@ def settings_in(root: Path, knob: Path) -> list[tuple[Path, str]]:
     for directory in DIRECTORIES:  # a later directory overrides files of the same name
         for path in (root / directory.format(kind)).glob("*.conf"):
             files[path.name] = path
-    found = []
+    settings = []
     for name in sorted(files):
         for line in text_of(files[name]).splitlines():
             if match := re.match(pattern, line):
-                found.append((files[name], match[1]))
-    return found
+                settings.append((files[name], match[1]))
+    return settings

@@ -90,16 +90,16 @@ def activate(profile: str, root: Path, report: Report) -> None:
         report(f"note: activate the profile: tuned-adm profile {profile}")
         return
     words = [program, "profile", *profile.split()]
-    done = subprocess.run(words, check=False, capture_output=True, text=True)
-    if done.returncode:
-        report(f"note: tuned-adm profile {profile}: {done.stderr.strip()}")
+    process = subprocess.run(words, check=False, capture_output=True, text=True)
+    if process.returncode:
+        report(f"note: tuned-adm profile {profile}: {process.stderr.strip()}")
 
 
 def remove(record: Applied, path: Path, report: Report) -> None:
     """Our profile without this device; without any device it goes, and the one before is active."""
-    found = text_of(path)
-    if not applied.is_ours(found):
-        state = "changed by another program; it is kept" if found else "removed by another program"
+    text = text_of(path)
+    if not applied.is_ours(text):
+        state = "changed by another program; it is kept" if text else "removed by another program"
         report(f"note: {path} was {state}")
         return
     others = [

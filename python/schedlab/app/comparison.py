@@ -78,13 +78,13 @@ def target_of(place: Place) -> Target:
     if place.directory:
         size = place.size_bytes or FILE_BYTES
         return Target("directory", place.directory, size, switch=place.switch)
-    made = {**facts, "filesystem": place.filesystem}
+    common = {**facts, "filesystem": place.filesystem}
     size = place.scratch_bytes or SCRATCH_BYTES
     if place.model:
         size = place.scratch_bytes or place.size_bytes or SCRATCH_BYTES
         how = {"queue_depth": place.queue_depth, "dilate": place.dilate}
-        return Target("emulated", "", size, model=place.model, **made, **how)  # type: ignore[arg-type]
-    return Target("scratch", place.scratch_directory, size, **made)  # type: ignore[arg-type]
+        return Target("emulated", "", size, model=place.model, **common, **how)  # type: ignore[arg-type]
+    return Target("scratch", place.scratch_directory, size, **common)  # type: ignore[arg-type]
 
 
 def check_model_options(place: Place) -> None:
@@ -143,11 +143,11 @@ def families_of(names: Sequence[str] | None, tests: Sequence[str] | None, fio: b
             f"--engine fio runs only the file tests, not {other}",
             "use --workloads file-tests with it",
         )
-    found = list(names or (["file-tests"] if tests or fio else USUAL_FAMILIES))
-    for name in found:
+    families = list(names or (["file-tests"] if tests or fio else USUAL_FAMILIES))
+    for name in families:
         if name not in FAMILIES:
             raise SpecError(f"workloads {name!r} are not known", nearest(name, FAMILIES))
-    return found
+    return families
 
 
 def comparison(

@@ -120,10 +120,10 @@ def _workloads(load: CpuLoad) -> tuple[Workload, ...]:
     if load.work is not None:
         if load.workloads:
             raise SpecError("--workloads excludes a COMMAND", "write both into an experiment file")
-        given: Mapping[str, Any] = {**load.work.parameters, **shared}
+        parameters: Mapping[str, Any] = {**load.work.parameters, **shared}
         if load.directory:
-            given = {**given, "directory": load.directory}
-        return (workload_of(replace(load.work, parameters=given), "cpu-command"),)
+            parameters = {**parameters, "directory": load.directory}
+        return (workload_of(replace(load.work, parameters=parameters), "cpu-command"),)
     return tuple(_built_in(name, load, shared) for name in load.workloads or USUAL_WORKLOADS)
 
 

@@ -90,7 +90,7 @@ def real_run(device: Emulated, check: Check, seconds: float, seed: int) -> list[
     groups = groups_of(check.processes, device.path, device.size_bytes, seed)
     job = {"seconds": seconds * check.dilate, "ramp_seconds": 0.0, "groups": groups}
     answer = json.loads(_core.run_io_job(json.dumps(job)))
-    found = []
+    rows = []
     for group, sent in zip(answer["groups"], groups, strict=True):
         latencies = [group[kind]["latency"] for kind in ("reads", "writes") if group.get(kind)]
         answered = count = sum(each["count"] for each in latencies)
@@ -98,13 +98,13 @@ def real_run(device: Emulated, check: Check, seconds: float, seed: int) -> list[
         # Those in flight at the end are answered and counted, but after the time.
         count = max(count - sent["workload"]["arrivals"]["depth"], 0)
         elapsed_s = group["elapsed_ns"] / 1e9 / check.dilate
-        found.append(
+        rows.append(
             {
                 "throughput_bytes_per_s": count * sent["workload"]["record"] / elapsed_s,
                 "latency_ns_mean": total_ns / max(answered, 1) / check.dilate,
             }
         )
-    return found
+    return rows
 
 
 def groups_of(processes: str, path: str, size_bytes: int, seed: int) -> list[dict[str, Any]]:
@@ -189,8 +189,8 @@ def measure(
         order = check.schedulers if block % 2 == 0 else check.schedulers[::-1]
         for scheduler in order:
             name, _, tunables = scheduler.partition(":")
-            given = dict(part.split("=") for part in tunables.split(",") if part)
-            control.set_scheduler(device.path, name, given)
+            settings = dict(part.split("=") for part in tunables.split(",") if part)
+            control.set_scheduler(device.path, name, settings)
             device.reset()
             seed = 1 + block
             tell(f"cell {check.number}, block {block + 1}: {scheduler}")
@@ -219,30 +219,30 @@ def run_cells(
     """The text of each cell when it is measured, or one JSON document of all."""
     from schedlab.host.control import Control
 
-    checks, found = checks_of(cells), []
+    checks, results = checks_of(cells), []
     with Control() as control:
         for check in checks:
             rows = measure(control, check, seconds, blocks, tell)
-            found += [judged(row) for row in rows]
+            results += [judged(row) for row in rows]
             if not as_json:
                 yield "\n".join(table(check, rows))
     if as_json:
-        yield json.dumps({"schema": 1, "rows": found})
+        yield json.dumps({"schema": 1, "rows": results})
 
 
 def judged(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row with its deviations, and whether both are within the tolerance."""
-    found = dict(row)
-    found["passes"] = True
+    judged_row = dict(row)
+    judged_row["passes"] = True
     for key, tolerance in (
         ("throughput_bytes_per_s", THROUGHPUT_TOLERANCE),
         ("latency_ns_mean", LATENCY_TOLERANCE),
     ):
         kernel, model = row[f"kernel_{key}"], row[f"model_{key}"]
         deviation = (model - kernel) / kernel if kernel else math.inf
-        found[f"deviation_{key}"] = deviation
-        found["passes"] &= abs(deviation) <= tolerance
-    return found
+        judged_row[f"deviation_{key}"] = deviation
+        judged_row["passes"] &= abs(deviation) <= tolerance
+    return judged_row
 
 
 def misordered(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

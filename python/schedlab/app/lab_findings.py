@@ -63,13 +63,13 @@ def section(result: Result) -> str:
 
     record = result.record
     planned = {cell.key for cell in record.plan.cells}
-    done = {run.key for run in record.analysed_runs} & planned
+    analysed = {run.key for run in record.analysed_runs} & planned
     repeated = sum(run.status == "discarded" for run in record.runs)
     began = min((run.started_at for run in record.runs), default="")[:10]
     lines = [
         f"## {record.experiment.title}",
-        f"{began}, {machine(record.host)}; {place(result)}. {len(done)} of {len(planned)} planned "
-        f"runs; {repeated} were repeated because of what happened around them.",
+        f"{began}, {machine(record.host)}; {place(result)}. {len(analysed)} of {len(planned)} "
+        f"planned runs; {repeated} were repeated after a failed check.",
         "\n".join(f"* {note}" for note in record.experiment.notes),
         report.findings(record, result.verdict),
     ]

@@ -120,8 +120,8 @@ def preview_of_rest(
     folder = Folder.open(Path(path))
     check_kernel(folder)
     more = budget.extended(folder, blocks, budget_s)
-    done = {(run.block, run.position) for run in folder.record().analysed_runs}
-    left = tuple(cell for cell in more.plan.cells if (cell.block, cell.position) not in done)
+    finished = {(run.block, run.position) for run in folder.record().analysed_runs}
+    left = tuple(cell for cell in more.plan.cells if (cell.block, cell.position) not in finished)
     admitted = admit(more.experiment, permission)
     return preview(admitted, replace(more.plan, cells=left))
 
@@ -185,10 +185,10 @@ def explain(admitted: Admitted, folder: Folder, session: Session, observer: Obse
     # A command's processes are not ours to name, and one more run of it may have effects.
     own = {label for (label, _), kind in admitted.kinds.items() if kind.brings_files}
     if admitted.experiment.explain:
-        found = tuple(work.label for work in admitted.experiment.workloads)
+        labels = tuple(work.label for work in admitted.experiment.workloads)
     else:
-        found = explaining.worth_explaining(Result(folder).verdict)
-    workloads = tuple(label for label in found if label not in own)
+        labels = explaining.worth_explaining(Result(folder).verdict)
+    workloads = tuple(label for label in labels if label not in own)
     if not workloads:
         return
     observer.report(f"one more run each, to show where requests wait: {', '.join(workloads)}")

@@ -89,15 +89,15 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
 
 def _fio_metric(path: Path, names: Sequence[str]) -> str:
     """The metric of a job file with one job and direction; SpecError when one must be named."""
-    found = [f"{job}.{way}" for job, ways in jobs_of(path).items() for way in ways]
-    if not found:
+    metrics = [f"{job}.{way}" for job, ways in jobs_of(path).items() for way in ways]
+    if not metrics:
         raise SpecError(f"{path}: has no job", "add a [job] section")
-    if len(found) > 1 and not names:
+    if len(metrics) > 1 and not names:
         raise SpecError(
             f"{path}: several jobs: name the metric that decides",
-            f"--metric {found[0]}.lat_ns_p99 (or of {', '.join(found[1:])})",
+            f"--metric {metrics[0]}.lat_ns_p99 (or of {', '.join(metrics[1:])})",
         )
-    return f"{found[0]}.iops"
+    return f"{metrics[0]}.iops"
 
 
 def metrics_of(typed: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -56,15 +56,15 @@ def effective_slices(typed: Sweep, report: Callable[[str], None]) -> dict[float,
     from schedlab.cpu.crew import held_crew
     from schedlab.host.control import Control
 
-    found: dict[float, float | None] = {}
+    effective: dict[float, float | None] = {}
     with Control(report=report) as control:
         for slice_ms in typed.slices:
             settings = Settings(
                 1, 1, typed.policy, typed.priority, slice_ms, typed.cpus, kernel=typed.kernel
             )
             with held_crew(settings, control) as (_, quantum):
-                found[slice_ms] = quantum.effective_ms
-    return found
+                effective[slice_ms] = quantum.effective_ms
+    return effective
 
 
 def quantum_experiment(typed: Sweep, effective: dict[float, float | None]) -> Experiment:

@@ -16,7 +16,7 @@ def recover_all(state_directory: str | None, dry_run: bool) -> recover.Recovery:
     journal.prepare(directory)
     with journal.HostLock(directory) as lock:
         lock.acquire(30.0)
-        done = recover.settle(directory, dry_run)
+        recovery = recover.settle(directory, dry_run)
     for left in [] if dry_run else keeper.settle_stale(directory):
-        done.add(left)
-    return done
+        recovery.add(left)
+    return recovery

@@ -129,8 +129,8 @@ class Costs:
         """The costs and what they predict, as text."""
         lines = [f"context switches on CPU {self.cpu}, mean of {self.batches} batches and 95 % "
                  "interval"]  # fmt: skip
-        named = {f"{name} ping-pong": found for name, found in self.direct.items()}
-        named |= {f"yield, {_kib(size)} touched": found for size, found in self.ladder.items()}
+        named = {f"{name} ping-pong": costs for name, costs in self.direct.items()}
+        named |= {f"yield, {_kib(size)} touched": costs for size, costs in self.ladder.items()}
         for name, (mean, half) in named.items():
             lines.append(f"  {name:<28} {mean / 1e3:7.3f} ± {half / 1e3:.3f} µs")
         if not self.real_time:

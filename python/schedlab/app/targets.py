@@ -47,16 +47,16 @@ def resolve(
         raise SpecError("target.kind = 'none': block I/O needs a target", 'kind = "scratch"')
     _check_keys(target)
     _check_sizes(target, used)
-    found = {
+    resolved = {
         "scratch": _scratch,
         "emulated": _emulated,
         "device": _device,
         "directory": _directory,
     }[target.kind](experiment, used, permission)
-    if target.kind not in ("directory", "device") or found.queues:
-        notes = check_offered(experiment.candidates, target, found.queues)
-        return Resolution(found.queues, found.writes, (*found.notes, *notes))
-    return found
+    if target.kind not in ("directory", "device") or resolved.queues:
+        notes = check_offered(experiment.candidates, target, resolved.queues)
+        return Resolution(resolved.queues, resolved.writes, (*resolved.notes, *notes))
+    return resolved
 
 
 def _check_keys(target: Target) -> None:

@@ -117,14 +117,14 @@ class Tuning:
 
     def candidates(self, asks: Sequence[Ask]) -> tuple[Candidate, ...]:
         """All candidates of these blocks, the default first."""
-        found = {self.base.baseline: self.base.candidates[0].settings}
+        by_label = {self.base.baseline: self.base.candidates[0].settings}
         for ask in asks:
             challenger, incumbent, again = self.labels(ask)
-            found[challenger] = ask.settings
-            found[incumbent] = self.search.entries[ask.incumbent].settings
+            by_label[challenger] = ask.settings
+            by_label[incumbent] = self.search.entries[ask.incumbent].settings
             if ask.has_aa:
-                found[again] = found[incumbent]
-        return tuple(Candidate(label, settings) for label, settings in found.items())
+                by_label[again] = by_label[incumbent]
+        return tuple(Candidate(label, settings) for label, settings in by_label.items())
 
     def cells(self, ask: Ask) -> list[Cell]:
         """The runs of a block: workloads, and the arms on each, in random order."""

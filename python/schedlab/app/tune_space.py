@@ -28,8 +28,8 @@ def default_scheduler(target: Target, schedulers: Sequence[str]) -> str:
         # An idle loop device keeps what somebody set it to once, so the most common one counts.
         idle = [p for p in knobs.SYS_BLOCK.glob("loop*") if not (p / "loop").exists()]
         files = [p / "queue" / "scheduler" for p in idle]
-        found = Counter(knobs.read_value(file) for file in files if file.exists())
-        return found.most_common(1)[0][0] if found else "none"
+        counts = Counter(knobs.read_value(file) for file in files if file.exists())
+        return counts.most_common(1)[0][0] if counts else "none"
     queues = queues_of(target)
     if not queues:
         raise SpecError(
@@ -55,12 +55,12 @@ def probe(session: IoSession, space: Space) -> tuple[Space, list[str]]:
     queue = session.queues[0]
     spaces = []
     for each in space.schedulers:
-        found = []
+        offered = []
         for tunable in each.tunables:
             usable = _probed(session.control, queue, each.scheduler, tunable)
             if usable is not None:
-                found.append(usable)
-        spaces.append(SchedulerSpace(each.scheduler, tuple(found)))
+                offered.append(usable)
+        spaces.append(SchedulerSpace(each.scheduler, tuple(offered)))
     if not any(each.tunables for each in spaces) and len(spaces) < 2:
         raise SpecError(
             f"nothing can be tuned under {spaces[0].scheduler}", "name others: --scheduler all"
@@ -69,9 +69,7 @@ def probe(session: IoSession, space: Space) -> tuple[Space, list[str]]:
         lacking = {t.name for t in asked.tunables} - {t.name for t in got.tunables}
         if lacking:
             names = ", ".join(sorted(lacking))
-            notes.append(
-                f"not tuned, because the kernel refuses it under {got.scheduler}: {names}"
-            )
+            notes.append(f"not tuned, because the kernel refuses it under {got.scheduler}: {names}")
     return Space(tuple(spaces)), notes
 
 

@@ -63,11 +63,11 @@ def _remove_files(record: Applied, report: Report) -> None:
             continue
         others = [r for r in applied.load_all() if name in r.files and r.device != record.device]
         try:
-            found = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             report(f"note: {path} no longer exists")
             continue
-        if not applied.is_ours(found):
+        if not applied.is_ours(text):
             report(f"note: {path} was changed by another program; it is kept")
         elif others:
             write_atomic(path, HEADER + "\n".join(map(rule_text, others)) + "\n")
@@ -134,10 +134,10 @@ def status(root: Path = Path("/")) -> list[Status]:
     return [_status(record, root) for record in applied.load_all()]
 
 
-def status_lines(found: Sequence[Status]) -> list[str]:
+def status_lines(statuses: Sequence[Status]) -> list[str]:
     """What `schedlab status` prints."""
     lines = []
-    for each in found:
+    for each in statuses:
         record = each.record
         state = "holds" if each.holds else f"changed: it is now {each.now}"
         lines.append(f"{record.device}: {record.setting} since {record.applied_at}, {state}")
@@ -173,10 +173,10 @@ def _cpu_status(record: Applied, root: Path) -> Status:
     now, after, holds = [], [], True
     for path, value in record.values.items():
         name = Path(path).name
-        found = knobs.read_value(path) if Path(path).exists() else "absent"
-        holds = holds and knobs.same(found, value)
+        current = knobs.read_value(path) if Path(path).exists() else "absent"
+        holds = holds and knobs.same(current, value)
         settings = apply_cpu.settings_in(root, Path(path))
         then = f"{settings[-1][1]} ({settings[-1][0].name})" if settings else "the kernel's default"
-        now.append(f"{name}={found}")
+        now.append(f"{name}={current}")
         after.append(then if len(record.values) == 1 else f"{name}: {then}")
     return Status(record, ", ".join(now), holds, ", ".join(after))

@@ -33,7 +33,7 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
 
     KNOB is a setting of the CPU scheduler: sched_rr_timeslice_ms, base_slice_ns, … (no DEVICES).
 
-    `schedlab undo` restores the old settings, byte by byte; `schedlab status` shows what is applied.
+    `schedlab undo` restores the old settings byte by byte; `schedlab status` shows what is applied.
     """
     from schedlab.app.apply import Request, choice_of
     from schedlab.app.apply import apply as apply_choice

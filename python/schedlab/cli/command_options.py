@@ -15,7 +15,7 @@ started_options = together(
     click.option("--cleanup", metavar="LINE", help="Shell line after the last run."),
     click.option("--prepare", metavar="LINE", help="Shell line before every run."),
     click.option("--conclude", metavar="LINE", help="Shell line after every run."),
-    click.option("--user", metavar="NAME", help="Run it as this user (default under sudo: its caller)."),
+    click.option("--user", metavar="NAME", help="User of the program (under sudo: its caller)."),
     click.option("--timeout", type=Duration(), help="Kill a run then (default: 20 × rehearsal)."),
     click.option("--env", "environment", multiple=True, metavar="NAME[=VALUE]",
                  help="Set or inherit a variable."),

@@ -249,14 +249,14 @@ def _content(descriptor: int, allow_unknown_data: bool, in_use: bool) -> list[st
     identity = identity_of(descriptor)
     if not identity.size_bytes:
         return ["it has no medium (size 0)"]
-    found = content.signatures(descriptor, identity.size_bytes)
-    if not found and not in_use and not allow_unknown_data:
+    findings = content.signatures(descriptor, identity.size_bytes)
+    if not findings and not in_use and not allow_unknown_data:
         known = content.remembered(
             journal.lasting_directory(), identity.lasting_key, identity.size_bytes
         )
         unknown = content.unknown_data(descriptor, identity.size_bytes, known)
-        found = [unknown] if unknown else []
-    return [f"it holds {each}" for each in found]
+        findings = [unknown] if unknown else []
+    return [f"it holds {each}" for each in findings]
 
 
 def _named_content(path: Path) -> list[str]:
@@ -285,9 +285,9 @@ def refusal(device: str, reasons: Sequence[str]) -> HostError:
 def _number_of(path: str | Path) -> str | None:
     """`major:minor` of a block device; None for anything else."""
     with contextlib.suppress(OSError):
-        found = os.stat(path)  # noqa: PTH116
-        if stat.S_ISBLK(found.st_mode):
-            return f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}"
+        status = os.stat(path)  # noqa: PTH116
+        if stat.S_ISBLK(status.st_mode):
+            return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
     return None
 
 

@@ -35,13 +35,15 @@ def signatures(descriptor: int, size_bytes: int) -> list[str]:
     program = shutil.which("blkid", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if program is None:
         return ["blkid is missing, so schedlab cannot check whether the device is empty"]
-    found = _probe(program, descriptor, 0)
-    if found:
-        return found
+    findings = _probe(program, descriptor, 0)
+    if findings:
+        return findings
     for offset in (o for o in PARTITION_STARTS_BYTES if o < size_bytes):
         if not _is_zero(os.pread(descriptor, 256 << 10, offset)):
-            found += [f"{each} at {_place(offset)}" for each in _probe(program, descriptor, offset)]
-    return found + _backup_table(descriptor, size_bytes)
+            findings += [
+                f"{each} at {_place(offset)}" for each in _probe(program, descriptor, offset)
+            ]
+    return findings + _backup_table(descriptor, size_bytes)
 
 
 def _probe(program: str, descriptor: int, offset: int) -> list[str]:
@@ -55,14 +57,14 @@ def _probe(program: str, descriptor: int, offset: int) -> list[str]:
     if probe.returncode not in (_BLKID_FOUND, _BLKID_NOTHING):
         return [f"content that blkid cannot identify ({probe.stderr.strip() or 'ambivalent'})"]
     keys = dict(line.split("=", 1) for line in probe.stdout.splitlines() if "=" in line)
-    found = []
+    findings = []
     if "PTTYPE" in keys:
-        found.append(f"a {keys['PTTYPE']} partition table")
+        findings.append(f"a {keys['PTTYPE']} partition table")
     if "TYPE" in keys:
-        found.append(f"a {keys['TYPE']} signature ({keys.get('USAGE', 'unknown')})")
-    if "PART_ENTRY_SCHEME" in keys and not found:
+        findings.append(f"a {keys['TYPE']} signature ({keys.get('USAGE', 'unknown')})")
+    if "PART_ENTRY_SCHEME" in keys and not findings:
         return []  # an empty partition: only its place in the parent's table is known
-    return found or ["content that blkid detects but does not identify"]
+    return findings or ["content that blkid detects but does not identify"]
 
 
 def _backup_table(descriptor: int, size_bytes: int) -> list[str]:

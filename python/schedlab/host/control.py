@@ -280,9 +280,9 @@ class Control:
             if not knobs.same(got, knobs.as_text(value)):
                 notes.append(f"{key}={knobs.as_text(value)} was rounded to {got} by the kernel")
             effective[key] = got
-        found = knobs.snapshot(queue)
-        self._expect(queue, found)
-        return Applied(name, scheduler, found["scheduler"], effective, found, tuple(notes))
+        before = knobs.snapshot(queue)
+        self._expect(queue, before)
+        return Applied(name, scheduler, before["scheduler"], effective, before, tuple(notes))
 
     def write_knob(self, path: str | Path, value: Setting) -> str:
         """Set any other knob, journalled and read back; what it reads now.
@@ -317,12 +317,12 @@ class Control:
         """
         if self._guardian.ensure():
             self._report("the guardian had died and was restarted")
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for queue in self._queues:
-            found |= {str(queue / name): value for name, value in knobs.snapshot(queue).items()}
+            values |= {str(queue / name): value for name, value in knobs.snapshot(queue).items()}
         findings = []
         for path, expected in self._expected.items():
-            now = found.get(path) or _read_or_gone(path)
+            now = values.get(path) or _read_or_gone(path)
             if now != expected:
                 detail = f"{path} is {now} instead of {expected}: another program changed it"
                 findings.append(GateFinding(GATE, detail))
@@ -343,9 +343,9 @@ class Control:
         """
         scratch_device.require_root()
         self._guardian.ensure()
-        made = scratch_device.make(self._journal, size_bytes, Path(directory), rotational)
-        self.claim(made.path)
-        return made
+        device = scratch_device.make(self._journal, size_bytes, Path(directory), rotational)
+        self.claim(device.path)
+        return device
 
     def emulated(self, emulation: emulated.Emulation) -> emulated.Emulated:
         """An emulated device; HostError with what is missing, SpecError for what cannot be."""
@@ -443,11 +443,11 @@ class Control:
             )
         return got
 
-    def _expect(self, queue: Path, found: Mapping[str, str]) -> None:
+    def _expect(self, queue: Path, values: Mapping[str, str]) -> None:
         """From now on every file of that queue shall read as it does now."""
         inside = f"{queue}/"
         self._expected = {k: v for k, v in self._expected.items() if not k.startswith(inside)}
-        self._expected |= {str(queue / name): value for name, value in found.items()}
+        self._expected |= {str(queue / name): value for name, value in values.items()}
 
 
 @contextlib.contextmanager

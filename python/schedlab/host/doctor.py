@@ -53,12 +53,12 @@ def privileges() -> Iterator[Fact]:
     mask = int(re.findall(r"^CapEff:\s*(\w+)", status, re.MULTILINE)[0], 16)
     missing = [name for name, bit in _CAPABILITIES.items() if not mask >> bit & 1]
     who = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
-    found = f"{who}, without {', '.join(missing)}" if missing else f"{who}, all capabilities"
+    state = f"{who}, without {', '.join(missing)}" if missing else f"{who}, all capabilities"
     if os.geteuid() == 0:
-        yield Fact("privileges", found, "schedlab can set schedulers and make scratch devices")
+        yield Fact("privileges", state, "schedlab can set schedulers and make scratch devices")
     else:
         follows = "only file tests under the current scheduler, and simulations"
-        yield Fact("privileges", found, follows, "sudo schedlab ...")
+        yield Fact("privileges", state, follows, "sudo schedlab ...")
 
 
 def schedulers() -> Iterator[Fact]:
@@ -69,13 +69,13 @@ def schedulers() -> Iterator[Fact]:
         queue = knobs.queue_of(name)
         chosen, choices = knobs.read_value(queue / "scheduler"), knobs.offered(name)
         tunables = " ".join(f"{k}={v}" for k, v in knobs.tunables(queue).items())
-        found = f"{chosen}, of {' '.join(choices)}; tunables: {tunables or 'none'}"
+        state = f"{chosen}, of {' '.join(choices)}; tunables: {tunables or 'none'}"
         follows = f"{len(choices)} schedulers can be compared"
         if len(choices) == 1:
             follows = "nothing to choose: the scheduler is on the device below, or in a module"
         if name in root_disks:
             follows += "; it holds /, so it changes only when you name it"
-        yield Fact(f"scheduler of {name}", found, follows, f"schedlab io set NAME {name}")
+        yield Fact(f"scheduler of {name}", state, follows, f"schedlab io set NAME {name}")
         yield from _queue(name)
     if not names:
         follows = "you can compare only on a scratch device"
@@ -105,12 +105,12 @@ def _queue(name: str) -> Iterator[Fact]:
         yield Fact(f"rotational of {name}", str(int(known["rotational"])), follows, command)
     tags, narrowed = known["driver_tags"], known["driver_tags_in_use"]
     if tags:
-        found = f"{tags} in {known['hardware_queues']} hardware queues"
-        found += f", narrowed to {narrowed}" if narrowed not in (None, tags) else ""
+        state = f"{tags} in {known['hardware_queues']} hardware queues"
+        state += f", narrowed to {narrowed}" if narrowed not in (None, tags) else ""
         steps = knobs.tag_steps(knobs.queue_of(name)) if narrowed not in (None, tags) else None
         command = f"echo {steps[0]}, then {steps[1]} > nr_requests under none" if steps else ""
         follows = f"schedulers see a backlog only beyond {narrowed or tags} requests in flight"
-        yield Fact(f"tags of {name}", found, follows, command)
+        yield Fact(f"tags of {name}", state, follows, command)
 
 
 def ext() -> Iterator[Fact]:
@@ -148,9 +148,9 @@ def emulated_devices() -> Iterator[Fact]:
             yield Fact(topic, "CAP_SYS_RESOURCE is missing", follows, command)
         for each in keeper.kept(clear=False):
             ceiling_per_s, way_us = each.facts["ceiling_per_s"], each.facts["overhead_ns"] / 1e3
-            found = f"{each.line()}; ceiling {ceiling_per_s:,}/s, overhead {way_us:.0f} µs"
+            state = f"{each.line()}; ceiling {ceiling_per_s:,}/s, overhead {way_us:.0f} µs"
             follows = f"models up to {ceiling_per_s // 2:,}/s can be emulated"
-            yield Fact(topic, found, follows, f"schedlab device down {each.name}")
+            yield Fact(topic, state, follows, f"schedlab device down {each.name}")
         if not Path("/dev/ublk-control").exists():
             yield Fact("ublk", "no", "emulated devices use FUSE and loop; nothing is lost")
 
@@ -163,8 +163,8 @@ def loop() -> Iterator[Fact]:
         yield Fact("loop devices", "not permitted here", "no scratch device", "sudo schedlab ...")
     else:
         depth = facts.text("/sys/module/loop/parameters/hw_queue_depth") or "128"
-        found = f"available, hardware queue {depth} deep"
-        yield Fact("loop devices", found, f"schedulers see a backlog beyond {depth} in flight")
+        state = f"available, hardware queue {depth} deep"
+        yield Fact("loop devices", state, f"schedulers see a backlog beyond {depth} in flight")
 
 
 def set_by(root: Path = Path("/")) -> Iterator[Fact]:
@@ -172,10 +172,10 @@ def set_by(root: Path = Path("/")) -> Iterator[Fact]:
     names = sorted(p.name for p in knobs.SYS_BLOCK.iterdir() if not p.name.startswith(_UNSET))
     count = 0
     for name in names:
-        found = setters.of(udev.disk(name), root)
-        count += len(found)
-        last = setters.winner_at_boot(found)
-        for each in found:
+        settings = setters.of(udev.disk(name), root)
+        count += len(settings)
+        last = setters.winner_at_boot(settings)
+        for each in settings:
             follows = "it acts before others and loses"
             if each is last:
                 follows = "it wins at boot, and may act during a run"
@@ -203,11 +203,11 @@ def io_uring() -> Iterator[Fact]:
         follows = "only psync and mmap: one request in flight per worker"
         yield Fact("io_uring", "not in this kernel (or hidden by seccomp)", follows)
     else:
-        found = f"refused ({os.strerror(code)}; io_uring_disabled={setting or 'absent'})"
+        state = f"refused ({os.strerror(code)}; io_uring_disabled={setting or 'absent'})"
         follows = "only psync and mmap: one request in flight per worker"
         command = "sysctl kernel.io_uring_disabled=0" if setting not in (None, "0") else ""
         command = command or "allow io_uring in the container's seccomp profile"
-        yield Fact("io_uring", found, follows, command)
+        yield Fact("io_uring", state, follows, command)
 
 
 def tracing() -> Iterator[Fact]:
@@ -253,13 +253,13 @@ def real_time() -> Iterator[Fact]:
     server = Path("/sys/kernel/debug/sched/fair_server/cpu0/runtime")
     release = tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2])
     if value := facts.text(server):
-        found = f"{value} ns a second for ordinary tasks"
+        state = f"{value} ns a second for ordinary tasks"
         command = "echo 0 > /sys/kernel/debug/sched/fair_server/cpu*/runtime"
-        yield Fact("fair server", found, "sched_rt_runtime_us does not change it", command)
+        yield Fact("fair server", state, "sched_rt_runtime_us does not change it", command)
     elif release >= (6, 12):
-        found = "in this kernel (Linux >= 6.12); its share is not visible"
+        state = "in this kernel (Linux >= 6.12); its share is not visible"
         command = "mount -t debugfs debugfs /sys/kernel/debug"
-        yield Fact("fair server", found, "divide by CPU time, never by wall time", command)
+        yield Fact("fair server", state, "divide by CPU time, never by wall time", command)
     else:
         yield Fact("fair server", "not in this kernel", "only RT throttling limits real-time tasks")
     configured = facts.config().get("CONFIG_RT_GROUP_SCHED") == "y"
@@ -275,12 +275,10 @@ def processor() -> Iterator[Fact]:
     """Frequency governor, SMT, turbo."""
     chosen = sorted(set(facts.governors().values()))
     steady = chosen in ([], ["performance"])
-    follows = (
-        "frequency and results follow the load" if not steady else "nothing to change"
-    )
+    follows = "frequency and results follow the load" if not steady else "nothing to change"
     command = "" if steady else "cpupower frequency-set -g performance"
-    found = ", ".join(chosen) or "none visible (a virtual machine, or no cpufreq driver)"
-    yield Fact("CPU governor", found, follows, command)
+    state = ", ".join(chosen) or "none visible (a virtual machine, or no cpufreq driver)"
+    yield Fact("CPU governor", state, follows, command)
     smt = facts.smt()
     command = "echo off > /sys/devices/system/cpu/smt/control" if smt else ""
     follows = "two workers may share a core" if smt else "each CPU seems to be a core"
@@ -290,8 +288,8 @@ def processor() -> Iterator[Fact]:
     switch = "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo"
     switch = switch if intel else "echo 0 > /sys/devices/system/cpu/cpufreq/boost"
     follows = "speed depends on how many cores work and on heat" if turbo else "nothing to change"
-    found = {True: "on", False: "off", None: "unknown (the kernel does not report it)"}[turbo]
-    yield Fact("turbo", found, follows, switch if turbo else "")
+    state = {True: "on", False: "off", None: "unknown (the kernel does not report it)"}[turbo]
+    yield Fact("turbo", state, follows, switch if turbo else "")
 
 
 def clock() -> Iterator[Fact]:
@@ -307,14 +305,14 @@ def clock() -> Iterator[Fact]:
 
 def machine() -> Iterator[Fact]:
     """Virtual machine or not, container or not."""
-    found = facts.virtualisation()
-    product = f" ({found['product']})" if found["product"] else ""
-    if found["virtual_machine"]:
+    platform = facts.virtualisation()
+    product = f" ({platform['product']})" if platform["product"] else ""
+    if platform["virtual_machine"]:
         follows = "the host schedules too: results hold only for this guest, at this time"
         yield Fact("machine", f"virtual{product}", follows)
     else:
         yield Fact("machine", f"physical{product}, as far as visible", "no hypervisor takes part")
-    if found["container"]:
+    if platform["container"]:
         follows = "devices, sysfs and system calls may be hidden or refused"
         yield Fact("container", "yes", follows)
 
@@ -359,12 +357,12 @@ def effective_quantum_ms(requested_ms: int, ticks_per_second: int) -> float:
 def space(directory: Path) -> Iterator[Fact]:
     """Room for scratch files, and on what."""
     try:
-        found = os.statvfs(directory)
+        status = os.statvfs(directory)
     except OSError as error:
         text = f"{directory}: {error.strerror}"
         yield Fact("free space", text, "it is not writable", "cd to a writable directory")
         return
-    free = found.f_bavail * found.f_frsize
+    free = status.f_bavail * status.f_frsize
     kind = devices.mount_of(directory).get("kind", "unknown")
     disks = ", ".join(devices.disks_below(directory)) or "no disk visible"
     follows = "scratch devices there also use the scheduler and cache of the disk below"

@@ -300,10 +300,10 @@ class Server:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         self._messages.seek(0)
-        said = self._messages.read().decode(errors="replace").strip()
+        message = self._messages.read().decode(errors="replace").strip()
         return HostError(
-            f"the server of the emulated device does not answer ({reason}){': ' + said[-500:]}"
-            if said
+            f"the server of the emulated device does not answer ({reason}){': ' + message[-500:]}"
+            if message
             else f"the server of the emulated device does not answer ({reason})",
             "start the run again",
         )

@@ -74,15 +74,15 @@ def remove(path: str) -> bool:
 
 def servers(directory: str | Path) -> list[int]:
     """Process ids of servers of that directory, found by their arguments."""
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
             arguments = (entry / "cmdline").read_bytes().split(b"\0")
             if SERVER_MODULE.encode() in arguments and os.fsencode(directory) in arguments:
-                found.append(int(entry.name))
-    return found
+                processes.append(int(entry.name))
+    return processes
 
 
 def end_servers(directory: str | Path) -> None:

@@ -290,25 +290,25 @@ def describe_target(target: str | Path) -> dict[str, Any]:
     path = Path(target)
     if path.is_block_device():
         return {"device": path.resolve().name}
-    found = os.statvfs(path)
+    status = os.statvfs(path)
     return {
         "directory": str(path.resolve()),
         "mount": devices.mount_of(path),
         "disks": list(devices.disks_below(path)),
-        "free_bytes": found.f_bavail * found.f_frsize,
+        "free_bytes": status.f_bavail * status.f_frsize,
     }
 
 
 def versions() -> dict[str, str | None]:
     """schedlab, Python and the libraries that results pass through."""
-    found: dict[str, str | None] = {
+    facts: dict[str, str | None] = {
         "schedlab": schedlab.__version__,
         "python": sys.version.split()[0],
         "libc": " ".join(platform.libc_ver()),
     }
     for library in _LIBRARIES:
         try:
-            found[library] = metadata.version(library)
+            facts[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
-            found[library] = None
-    return found
+            facts[library] = None
+    return facts

@@ -86,12 +86,12 @@ def prepare(directory: Path) -> None:
     hint = f"set {STATE_VARIABLE} to a directory that you own"
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = directory.stat()
+        status = directory.stat()
     except OSError as error:
         raise HostError(f"cannot make {directory}: {error.strerror}", hint) from error
-    if found.st_uid != os.geteuid():
-        raise HostError(f"{directory} belongs to user {found.st_uid}", hint)
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_uid != os.geteuid():
+        raise HostError(f"{directory} belongs to user {status.st_uid}", hint)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise HostError(f"{directory} can be written to by others", f"chmod go-w {directory}")
 
 
@@ -226,8 +226,8 @@ class Content:
     @property
     def claims(self) -> frozenset[str]:
         """The devices and knobs that this session has for itself."""
-        found = (e.get("resources") for e in self.entries if e["kind"] == "claim")
-        return frozenset(r for each in found if isinstance(each, list) for r in each)
+        resources = (e.get("resources") for e in self.entries if e["kind"] == "claim")
+        return frozenset(r for each in resources if isinstance(each, list) for r in each)
 
 
 def sessions(directory: Path) -> list[Path]:

@@ -92,14 +92,14 @@ def up(emulation: Emulation, name: str = "", state_directory: str | Path | None 
 
 def kept(state_directory: str | Path | None = None, clear: bool = True) -> list[Kept]:
     """The devices that are up; what is left of those whose keeper died is removed (`clear`)."""
-    found = []
+    devices = []
     for directory in _directories(journal.state_directory(state_directory)):
         answer = _ask(directory, "account")
         if answer is not None:
-            found.append(Kept(**answer))
+            devices.append(Kept(**answer))
         elif clear:
             _clear(directory)
-    return found
+    return devices
 
 
 def down(name: str, state_directory: str | Path | None = None) -> None:

@@ -175,8 +175,8 @@ def writable(path: str | Path) -> bool:
 
 def tunables(queue: Path) -> dict[str, str]:
     """The tunables of the scheduler that is set now: name -> value."""
-    found = snapshot(queue)
-    return {k.removeprefix("iosched/"): v for k, v in found.items() if k.startswith("iosched/")}
+    values = snapshot(queue)
+    return {k.removeprefix("iosched/"): v for k, v in values.items() if k.startswith("iosched/")}
 
 
 def canonical(device: str, scheduler: str) -> str:

@@ -253,15 +253,15 @@ def _below_loop(entry: Path, below: bool, depth: int) -> tuple[Node, ...]:
 
 def _parts(entry: Path) -> tuple[str, ...]:
     """What a device is made of: slaves, the cache of bcache, the paths of NVMe multipath."""
-    found = [path.name for path in entry.glob("slaves/*")]
-    found += [p.resolve().parent.name for p in entry.glob("bcache/cache/cache[0-9]*")]
+    names = [path.name for path in entry.glob("slaves/*")]
+    names += [p.resolve().parent.name for p in entry.glob("bcache/cache/cache[0-9]*")]
     head = re.fullmatch(r"(nvme\d+)(n\d+)", entry.name)
     if head and not (entry / "queue" / "scheduler").exists():
-        found += [path.name for path in entry.glob("multipath/*")]
+        names += [path.name for path in entry.glob("multipath/*")]
         hidden = entry.resolve().parent.glob(f"nvme*/{head[1]}c*{head[2]}")
-        found += [path.name for path in hidden]
-        found += [p.name for p in knobs.SYS_BLOCK.glob(f"{head[1]}c*{head[2]}")]
-    return tuple(sorted(dict.fromkeys(found)))
+        names += [path.name for path in hidden]
+        names += [p.name for p in knobs.SYS_BLOCK.glob(f"{head[1]}c*{head[2]}")]
+    return tuple(sorted(dict.fromkeys(names)))
 
 
 def _kind(name: str) -> str:

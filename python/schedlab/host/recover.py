@@ -81,9 +81,9 @@ class Recovery:
 
     def lines(self) -> list[str]:
         """A sentence for each thing done, left or failed."""
-        done = "would be restored" if self.dry_run else "put back"
+        state = "would be restored" if self.dry_run else "restored"
         gone = "would be removed" if self.dry_run else "removed"
-        lines = [f"{c.path}: {c.found} -> {c.original} ({done})" for c in self.restored]
+        lines = [f"{c.path}: {c.found} -> {c.original} ({state})" for c in self.restored]
         lines += [f"{what} ({gone})" for what in self.removed]
         lines += [
             f"{c.path}: left at {c.found}, which another program set (it was {c.original})"
@@ -171,13 +171,13 @@ class _Knowledge:
         if not path:
             return
         queue = knobs.queue_above(path)
-        found = {str(queue / k): v for k, v in knobs.snapshot(queue).items()} if queue else {}
+        values = {str(queue / k): v for k, v in knobs.snapshot(queue).items()} if queue else {}
         if (value := _read(path)) is not None:
-            found[path] = value
-        self.caused(found)
+            values[path] = value
+        self.caused(values)
         if not dry_run:
             with contextlib.suppress(HostError):
-                self.journal.append("after", path=path, values=found)
+                self.journal.append("after", path=path, values=values)
 
     def knobs_elsewhere(self) -> list[str]:
         """Knobs that are not in the `queue/` of a device, last written first."""
@@ -255,12 +255,12 @@ def settle_session(log: Journal, dry_run: bool = False) -> Recovery:
     long as something could not be put back; a damaged one is set aside under another name.
     """
     recovery = Recovery(dry_run=dry_run)
-    found = journal.read(log.path)
+    content = journal.read(log.path)
     if not dry_run:
         with contextlib.suppress(OSError):
             log.end_last_line()
-    known = _Knowledge(log, found.entries)
-    if found.other_boot:
+    known = _Knowledge(log, content.entries)
+    if content.other_boot:
         if known.originals:
             recovery.notices.append("the journal is of another boot: its settings ended with it")
         known.things = [t for t in known.things if t["what"] in ("file", "directory")]
@@ -276,7 +276,7 @@ def settle_session(log: Journal, dry_run: bool = False) -> Recovery:
             _remember(entry, log.path.parent, recovery)
     for thing in reversed(known.things):
         _remove(thing, recovery, log.path.parent)
-    _finish(log.path, found, known.odd, recovery)
+    _finish(log.path, content, known.odd, recovery)
     return recovery
 
 
@@ -295,9 +295,9 @@ def settle_if_stale(directory: Path) -> Recovery:
     return recovery
 
 
-def _finish(path: Path, found: journal.Content, odd: int, recovery: Recovery) -> None:
+def _finish(path: Path, content: journal.Content, odd: int, recovery: Recovery) -> None:
     aside = path.with_suffix(".damaged")
-    reasons = [f"line {number} is damaged" for number in found.damaged_lines]
+    reasons = [f"line {number} is damaged" for number in content.damaged_lines]
     reasons += [f"{odd} lines have a format that this version does not know"] if odd else []
     for reason in reasons:
         command = f"less {shlex.quote(str(aside))}"
@@ -334,11 +334,11 @@ def _restore_queue(queue: Path, known: _Knowledge, recovery: Recovery) -> None:
         return  # the device is gone and its settings with it
     scheduler = str(queue / "scheduler")
     paths = [p for p in known.originals if p.startswith(f"{queue}/") and p != scheduler]
-    found = _read(scheduler)
+    current = _read(scheduler)
     original = known.originals.get(scheduler)
-    if found is not None and original is not None and found != original:
-        if not known.is_ours(scheduler, found):
-            recovery.foreign.append(Change(scheduler, found, original))
+    if current is not None and original is not None and current != original:
+        if not known.is_ours(scheduler, current):
+            recovery.foreign.append(Change(scheduler, current, original))
             paths = [p for p in paths if "/iosched/" not in p]
         else:
             foreign = _foreign_beside(paths, known)
@@ -419,10 +419,10 @@ def _restore_knobs(paths: list[str], known: _Knowledge, recovery: Recovery) -> N
 
 
 def _differing(paths: Iterable[str], originals: dict[str, str]) -> list[Change]:
-    found = [(path, _read(path)) for path in paths]
+    values = [(path, _read(path)) for path in paths]
     return [
         Change(path, value, originals[path])
-        for path, value in found
+        for path, value in values
         if value is not None and value != originals[path] and knobs.writable(path)
     ]
 

@@ -195,6 +195,6 @@ def format_device(device: str, kind: str) -> None:
     if program is None:
         raise HostError(f"mkfs.{kind} is not installed", "apt install e2fsprogs xfsprogs")
     command = [program, "-q", *_MKFS_OPTIONS.get(kind, ()), device]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise HostError(f"{program} {device}: {done.stderr.strip()}")
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode != 0:
+        raise HostError(f"{program} {device}: {process.stderr.strip()}")

@@ -88,8 +88,8 @@ class Actors:
 
     def side(self, name: str, direction: str) -> dict[str, Any]:
         """`reads` or `writes` of a group."""
-        found: dict[str, Any] = self.groups[name][direction]
-        return found
+        stats: dict[str, Any] = self.groups[name][direction]
+        return stats
 
     def rate(self, names: Sequence[str], direction: str, unit: str = "bytes") -> float:
         """Bytes (or operations) per second of several groups in their windows."""
@@ -180,8 +180,8 @@ def served(
     """
     stats = actors.side(name, direction)["latency"]
     if stats["count"]:
-        found = latency.metrics(stats["bins"], prefix)
-        return {f"{prefix}latency_ns_mean": float(stats["mean"]), **found}, {}
+        metrics = latency.metrics(stats["bins"], prefix)
+        return {f"{prefix}latency_ns_mean": float(stats["mean"]), **metrics}, {}
     names = [f"{prefix}latency_ns_{q}" for q in ("mean", *latency.QUANTILES)]
     waited = max(actors.waiting_ns(name), actors.window_s(name) * 1e9)
     return dict.fromkeys(names, waited), dict.fromkeys(names, "at-least")

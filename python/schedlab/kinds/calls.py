@@ -92,9 +92,9 @@ class Calls(WorkloadKind, frozen=True):
             },
             **MODES[self.mode],
         )
-        done = run_job([job], None)["calls"]
-        elapsed_s = done["elapsed_ns"] / 1e9
-        cpu_s = (done["cpu_user_ns"] + done["cpu_system_ns"]) / 1e9
+        result = run_job([job], None)["calls"]
+        elapsed_s = result["elapsed_ns"] / 1e9
+        cpu_s = (result["cpu_user_ns"] + result["cpu_system_ns"]) / 1e9
         return Outcome(
             metrics={
                 "elapsed_s": elapsed_s,
@@ -104,8 +104,8 @@ class Calls(WorkloadKind, frozen=True):
             },
             properties={
                 "calls": calls,
-                "engine": done["engine"],
-                "errors": done["reads"]["errors"] + done["writes"]["errors"],
+                "engine": result["engine"],
+                "errors": result["reads"]["errors"] + result["writes"]["errors"],
                 "cpu_share": cpu_s / elapsed_s if elapsed_s else None,
             },
         )

@@ -62,10 +62,10 @@ class Command(Launching, frozen=True):
 
     def notes(self, label: str) -> tuple[str, ...]:
         """Whether program or copied files are others than were measured."""
-        found = super().notes(label)
+        lines = super().notes(label)
         if self.copy_in_sha256 and self.copy_in_sha256 != sha256_of_tree(Path(self.copy_in)):
-            found = (*found, f"{label}: {self.copy_in} differs from the one measured first")
-        return found
+            lines = (*lines, f"{label}: {self.copy_in} differs from the one measured first")
+        return lines
 
     def check_room(self, label: str, size_bytes: int) -> None:
         """SpecError when `copy_in` does not fit into a target of that size."""

@@ -43,12 +43,12 @@ class Groups(PeriodicKind, frozen=True):
     def work(self, cpu_count: int) -> list[TaskGroup]:
         """Hogs and a sleeper of each group."""
         hog = {"kind": "hog", "work_ns": 100_000}
-        made = []
+        groups = []
         for number, weight in enumerate(self.weights):
             place = {"weight": weight, "cgroup": f"group{number}"}
-            made.append(TaskGroup(f"hogs {number}", hog, cpu_count, **place))  # type: ignore[arg-type]
-            made.append(TaskGroup(f"sleepers {number}", self.periodic(), 1, **place))  # type: ignore[arg-type]
-        return made
+            groups.append(TaskGroup(f"hogs {number}", hog, cpu_count, **place))  # type: ignore[arg-type]
+            groups.append(TaskGroup(f"sleepers {number}", self.periodic(), 1, **place))  # type: ignore[arg-type]
+        return groups
 
     def outcome(self, mixed: Mixed) -> Outcome:
         """Shares of the CPU time that was used, and the sleepers' response time."""

@@ -135,24 +135,24 @@ def quantiles(
     `unfinished` values are of requests that were still waiting at the end.
     """
     total = sum(count for _, _, count in rows)
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     bounds: dict[str, str] = {}
     if not total:
-        return found, bounds
+        return metrics, bounds
     for word, q in QUANTILES.items():
         value = latency.quantile(rows, q)
         if value is not None:
-            found[f"{name}_ns_{word}"] = max(value, 1.0)
+            metrics[f"{name}_ns_{word}"] = max(value, 1.0)
             if unfinished > total * (1 - q):
                 bounds[f"{name}_ns_{word}"] = "at-least"
         elif (least := latency.bound(rows, q)) is not None:
-            found[f"{name}_ns_{word}"] = max(least, 1.0)
+            metrics[f"{name}_ns_{word}"] = max(least, 1.0)
             bounds[f"{name}_ns_{word}"] = "at-least"
-    found[f"{name}_ns_mean"] = max(1.0, sum((a + b) / 2 * n for a, b, n in rows) / total)
-    found[f"{name}_ns_max"] = max(1.0, float(rows[-1][1]))
+    metrics[f"{name}_ns_mean"] = max(1.0, sum((a + b) / 2 * n for a, b, n in rows) / total)
+    metrics[f"{name}_ns_max"] = max(1.0, float(rows[-1][1]))
     if unfinished:
         bounds[f"{name}_ns_mean"] = bounds[f"{name}_ns_max"] = "at-least"
-    return found, bounds
+    return metrics, bounds
 
 
 def finite(mixed: Mixed, limit_s: float, per_s: Mapping[str, float]) -> Outcome:

@@ -141,11 +141,11 @@ class FileTest(WorkloadKind, frozen=True):
             if span % FILL_RECORD_BYTES == 0:
                 fill["workload"] = {**fill["workload"], "record": FILL_RECORD_BYTES}
             written += claimed_bytes(run_job([fill], None))[1]
-        done = outcome_of(groups[label], (read, written), self.direct)
+        outcome = outcome_of(groups[label], (read, written), self.direct)
         if prepared["discarded"]:
-            return done
+            return outcome
         facts = {"test_done": "rewrite", "test_done_because": prepared["refused"]}
-        return replace(done, properties={**done.properties, **facts})
+        return replace(outcome, properties={**outcome.properties, **facts})
 
     def _limit(self) -> float | None:
         """The measured window; None: one pass."""
@@ -169,21 +169,21 @@ class FileTest(WorkloadKind, frozen=True):
 
 
 def outcome_of(
-    done: dict[str, Any], claimed: tuple[int, int], direct: bool, cold: bool = False
+    group: dict[str, Any], claimed: tuple[int, int], direct: bool, cold: bool = False
 ) -> Outcome:
     """The metrics of one finished group of the engine; a rate is a bound if nothing completed.
 
     `claimed` is what the device must have moved if the I/O was direct, and what it must at least
     have read if it was buffered and `cold`.
     """
-    primed = done["prepared"]["primed_bytes"]
+    primed = group["prepared"]["primed_bytes"]
     both_ways = [claimed[0], claimed[1]]
     if primed:
-        both_ways[0 if done["reads"]["operations"] else 1] += primed
-    both = (done["reads"], done["writes"])
-    elapsed_s = done["elapsed_ns"] / 1e9
+        both_ways[0 if group["reads"]["operations"] else 1] += primed
+    both = (group["reads"], group["writes"])
+    elapsed_s = group["elapsed_ns"] / 1e9
     rows = latency.merge(side["latency"]["bins"] for side in both)
-    cpu_s = (done["cpu_user_ns"] + done["cpu_system_ns"]) / 1e9
+    cpu_s = (group["cpu_user_ns"] + group["cpu_system_ns"]) / 1e9
     operations = sum(side["operations"] for side in both)
     rates, bounds = {}, {}
     if operations:
@@ -194,7 +194,7 @@ def outcome_of(
     return Outcome(
         metrics={**rates, "cpu_s": cpu_s, "elapsed_s": elapsed_s, **latency.metrics(rows)},
         properties={
-            "engine": done["engine"],
+            "engine": group["engine"],
             "errors": sum(side["errors"] for side in both),
             "short": sum(side["short"] for side in both),
             "cpu_share": cpu_s / elapsed_s if elapsed_s else None,

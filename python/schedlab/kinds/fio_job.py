@@ -61,13 +61,13 @@ class FioJob(Command, frozen=True):
 
     def own_metrics(self) -> Mapping[str, Metric]:
         """`JOB.read.lat_ns_p99` and so on, for every job and direction of the file."""
-        found = dict(super().own_metrics())
+        metrics = dict(super().own_metrics())
         for job, directions in jobs_of(Path(self.job_file)).items():
             for direction in directions:
                 for word, (unit, higher) in GIVEN.items():
                     name = f"{job}.{direction}.{word}"
-                    found[name] = Metric(name, unit, higher, name)
-        return found
+                    metrics[name] = Metric(name, unit, higher, name)
+        return metrics
 
     def check(self, label: str) -> None:
         """fio is installed and accepts the file, which does only what it may."""
@@ -110,9 +110,9 @@ class FioJob(Command, frozen=True):
             for direction in DIRECTIONS:
                 sides = [part[direction] for part in parts if part[direction]["total_ios"]]
                 if sides:
-                    found, least = _direction(sides)
+                    metrics, least = _direction(sides)
                     prefix = f"{name}.{direction}."
-                    values |= {prefix + word: v for word, v in found.items() if v > 0}
+                    values |= {prefix + word: v for word, v in metrics.items() if v > 0}
                     bounds |= {prefix + word: "at-least" for word in least}
         return values, bounds
 
@@ -120,15 +120,15 @@ class FioJob(Command, frozen=True):
 def jobs_of(path: Path) -> dict[str, tuple[str, ...]]:
     """The jobs of a file, with the directions in which each moves data."""
     shared: Mapping[str, str] = {}
-    found = {}
+    jobs = {}
     for section, options in _sections(path):
         if section == "global":
             shared = {**shared, **options}
             continue
         merged = {**shared, **options}
         kind = merged.get("rw") or merged.get("readwrite") or "read"
-        found[merged.get("name", section)] = _directions(kind)
-    return found
+        jobs[merged.get("name", section)] = _directions(kind)
+    return jobs
 
 
 def _directions(kind: str) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ def _direction(sides: list[dict[str, Any]]) -> tuple[dict[str, float], list[str]
             bins[int(value)] = bins.get(int(value), 0) + count
     rows = [[value, value, count] for value, count in sorted(bins.items())]
     total = sum(side["total_ios"] for side in sides)
-    found = {
+    metrics = {
         "bw_bytes": float(sum(side["bw_bytes"] for side in sides)),
         "iops": float(sum(side["iops"] for side in sides)),
         "lat_ns_mean": sum(side["lat_ns"]["mean"] * side["total_ios"] for side in sides) / total,
@@ -197,5 +197,5 @@ def _direction(sides: list[dict[str, Any]]) -> tuple[dict[str, float], list[str]
         if value is None:
             value = latency.bound(rows, latency.QUANTILES[word])
             least.append(f"lat_ns_{word}")
-        found[f"lat_ns_{word}"] = value or 0.0
-    return found, least
+        metrics[f"lat_ns_{word}"] = value or 0.0
+    return metrics, least

@@ -124,8 +124,10 @@ class Launching(WorkloadKind, frozen=True):
     def environment_facts(self) -> dict[str, object]:
         """What is stored of the environment: all names, values only of what changes speed."""
         environment = self.environment_of({})
-        told = {k: v for k, v in environment.items() if k in self.environment or _TOLD.fullmatch(k)}
-        return {"names": sorted(environment), "values": told}
+        shown = {
+            k: v for k, v in environment.items() if k in self.environment or _TOLD.fullmatch(k)
+        }
+        return {"names": sorted(environment), "values": shown}
 
     def _check_user(self, label: str) -> None:
         try:
@@ -139,8 +141,8 @@ class Launching(WorkloadKind, frozen=True):
 
     def _check_program(self, label: str) -> None:
         program = self.argv[0]
-        found = program_path(program, self.environment.get("PATH"))
-        if found is not None:
+        path = program_path(program, self.environment.get("PATH"))
+        if path is not None:
             return
         if len(self.argv) == 1 and _SHELL_ONLY.search(program):
             raise SpecError(

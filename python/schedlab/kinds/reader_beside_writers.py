@@ -91,9 +91,9 @@ class ReaderBesideWriters(WorkloadKind, frozen=True):
             target, groups, self.seconds, self.ramp_seconds, depth if self.writers else 0
         )
         metrics, bounds = served(actors, "reader", "reads", "reader_")
-        done = actors.side("reader", "reads")["operations"]
+        operations = actors.side("reader", "reads")["operations"]
         rate, rate_bounds = rate_bound(
-            "read_bytes_per_s", done, actors.rate(["reader"], "reads"), self.record_bytes,
+            "read_bytes_per_s", operations, actors.rate(["reader"], "reads"), self.record_bytes,
             actors.window_s("reader"),
         )  # fmt: skip
         metrics |= rate

@@ -120,7 +120,7 @@ class Startup(WorkloadKind, frozen=True):
         program = Program(command, {**os.environ, **libraries}, self.limit_seconds)
         groups = self.background(target, seed)
         ramp_s = self.ramp_seconds
-        started, done = beside(groups, program, ramp_s) if groups else (program.run(), {})
+        started, loads = beside(groups, program, ramp_s) if groups else (program.run(), {})
         gates: tuple[GateFinding, ...] = ()
         late = started.status is None
         if late:
@@ -131,10 +131,10 @@ class Startup(WorkloadKind, frozen=True):
             gates = (GateFinding("command-failed", text),)
         metrics = {"startup_s": started.elapsed_s, "cpu_s": started.cpu_s}
         for name, word, side in (("readers", "read", "reads"), ("writers", "write", "writes")):
-            if name in done and done[name]["elapsed_ns"]:
-                rate = done[name][side]["bytes"] / done[name]["elapsed_ns"] * 1e9
+            if name in loads and loads[name]["elapsed_ns"]:
+                rate = loads[name][side]["bytes"] / loads[name]["elapsed_ns"] * 1e9
                 metrics[f"{word}_bytes_per_s"] = rate
-        errors = sum(done[g][s]["errors"] for g in done for s in ("reads", "writes"))
+        errors = sum(loads[g][s]["errors"] for g in loads for s in ("reads", "writes"))
         bounds = {"startup_s": "at-least"} if late else {}
         facts = {"command": command[0], "errors": errors}
         return Outcome(metrics, facts, gates, bounds=bounds)
@@ -171,8 +171,8 @@ class Startup(WorkloadKind, frozen=True):
 
 def shared_libraries(program: str) -> list[Path]:
     """What ldd says that an executable is linked with; empty for scripts and static programs."""
-    done = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
-    paths = (line.partition("=>")[2].split("(")[0].strip() for line in done.stdout.splitlines())
+    process = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
+    paths = (line.partition("=>")[2].split("(")[0].strip() for line in process.stdout.splitlines())
     return [Path(path) for path in paths if path.startswith("/")]
 
 
@@ -183,13 +183,13 @@ def beside(
 
     The load runs in this thread, which hears Ctrl-C, and ends when the program does.
     """
-    found: list[Start] = []
+    starts: list[Start] = []
     ended = threading.Event()
 
     def later() -> None:
         try:
             if not ended.wait(ramp_s):
-                found.append(program.run())
+                starts.append(program.run())
         finally:
             ended.set()
 
@@ -198,14 +198,14 @@ def beside(
     try:
         # The load is counted from half its ramp on: by then all workers are under way.
         longest_s = program.limit_s + ramp_s
-        done = run_job(groups, longest_s, ramp_s / 2, should_end=ended.is_set)
+        loads = run_job(groups, longest_s, ramp_s / 2, should_end=ended.is_set)
     finally:
         ended.set()
         program.kill()
         thread.join()
-    if not found:
+    if not starts:
         raise HostError("the load ended before the program began", "look at `dmesg` for I/O errors")
-    return found[0], done
+    return starts[0], loads
 
 
 class Program:

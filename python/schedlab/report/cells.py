@@ -93,10 +93,10 @@ def pair_lines(view: View) -> list[str]:
     lines = [" ".join(headline(view)).replace("\u00a0", " ")]
     for of in view.workloads:
         for each in pair_texts(view, of, of.pairs):
-            told = each.amount
+            amount = each.amount
             if each.interval != dash(view):
-                told = view.texts("format.bracket", text=each.amount, inside=each.interval)
-            line = f"  {of.workload}: {each.title}: {told} {each.verdict}"
+                amount = view.texts("format.bracket", text=each.amount, inside=each.interval)
+            line = f"  {of.workload}: {each.title}: {amount} {each.verdict}"
             lines.append(line.replace("\u00a0", " "))
     return lines
 

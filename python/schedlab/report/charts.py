@@ -228,13 +228,13 @@ def _x_axis(of: Chart, values: Sequence[float], texts: Texts) -> Axis:
         low, high = low - pad, high + pad
     if of.ticks_x:
         return Axis(low, high, tuple(of.ticks_x), of.log_x)
-    made = value_axis(values, texts, zero=False, about=6)
-    if not of.log_x and made.log:
+    axis_ticks = value_axis(values, texts, zero=False, about=6)
+    if not of.log_x and axis_ticks.log:
         from schedlab.report.drawing import ticks
 
         shown = tuple((t, plain(t, texts)) for t in ticks(low, high, 6) if low <= t <= high)
         return Axis(low, high, shown)
-    return Axis(low, high, made.ticks, of.log_x)
+    return Axis(low, high, axis_ticks.ticks, of.log_x)
 
 
 def _shifts(of: Chart, x: Axis, across: object) -> list[float]:

@@ -79,9 +79,9 @@ def _shown(view: View, name: str, value: Any) -> str:
 def _fact_text(view: View, fact: Fact) -> str:
     texts = view.texts
     kind = words.speech(view.metric(fact.metric, fact.higher_is_better))
-    told = words.amount(texts, fact.ratio, "better", kind)
+    amount = words.amount(texts, fact.ratio, "better", kind)
     word = words.word(texts, "better", kind)
-    return texts("headline.named", name=fact.better, amount=told, word=word)
+    return texts("headline.named", name=fact.better, amount=amount, word=word)
 
 
 def _counts(view: View, values: Mapping[str, Any]) -> str:
@@ -95,9 +95,11 @@ def _unbalanced(view: View, flag: Flag) -> dict[str, str]:
 
 
 def _cold(view: View, flag: Flag) -> dict[str, str]:
-    found = list(flag.values["difference"].values())
-    scale = Scale.fitting(found, flag.values["unit"])
-    low, high = (view.texts.figure(end / scale.factor, 2) for end in (min(found), max(found)))
+    differences = list(flag.values["difference"].values())
+    scale = Scale.fitting(differences, flag.values["unit"])
+    low, high = (
+        view.texts.figure(end / scale.factor, 2) for end in (min(differences), max(differences))
+    )
     shown = low if low == high else view.texts("format.interval", low=low, high=high)
     return {"range": f"{shown} {scale.unit}".rstrip()}
 

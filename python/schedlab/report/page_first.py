@@ -104,9 +104,9 @@ def _why(view: View, why: Why) -> str:
         for part, name in zip(parts, names, strict=True)
     )
     beside = _why_table(view, why, label, unit)
-    said = "".join(paragraph(line) for line in why.sentences)
+    sentences = "".join(paragraph(line) for line in why.sentences)
     drawn_ = figure(label, "", f'<ul class="legend">{key}</ul>{chart}', beside, texts)
-    return f"{said}{drawn_}"
+    return f"{sentences}{drawn_}"
 
 
 def _parts(why: Why) -> list[str]:

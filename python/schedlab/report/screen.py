@@ -178,11 +178,11 @@ def candidate_cell(
     if verdict == "undecided":
         return Cell(texts("cell.undecided"), verdict, pair)
     ratio = summary.ratio if summary.ratio is not None else pair.ratio if pair else 1.0
-    told = _told(view, of, ratio, verdict, pair, _whole(summary))
+    phrase = _told(view, of, ratio, verdict, pair, _whole(summary))
     if summary.starved:
         counts = {"count": texts.number(summary.starved, 0), "runs": texts.number(summary.runs, 0)}
-        told = texts("cell.starved", words=told, **counts)
-    return Cell(told, verdict, pair)
+        phrase = texts("cell.starved", words=phrase, **counts)
+    return Cell(phrase, verdict, pair)
 
 
 def _told(

@@ -16,13 +16,13 @@ def share_lines(view: View, workload: str) -> Iterator[str]:
     """A sentence for each candidate whose runs say what share was asked for and reached."""
     for name in view.names:
         mine = [r for r in view.runs if (r.workload, r.candidate) == (workload, name)]
-        told = [r.properties for r in mine if "share_reached" in r.properties]
-        if not told or told[0]["share_asked"] >= 1.0:  # a priority asks for no share
+        properties = [r.properties for r in mine if "share_reached" in r.properties]
+        if not properties or properties[0]["share_asked"] >= 1.0:  # a priority asks for no share
             continue
-        reached = statistics.median(float(each["share_reached"]) for each in told)
+        reached = statistics.median(float(each["share_reached"]) for each in properties)
         key = "shares.nothing" if abs(reached - EVEN) <= EVEN_WITHIN else "shares.reached"
         shown = {
             "reached": words.share(view.texts, reached),
-            "asked": words.share(view.texts, float(told[0]["share_asked"])),
+            "asked": words.share(view.texts, float(properties[0]["share_asked"])),
         }
         yield view.texts(key, name=name, **shown)

@@ -30,8 +30,8 @@ class Step:
 
 def next_steps(view: View) -> list[Step]:
     """The next step by the code of the headline, at most two."""
-    said = view.verdict.headline
-    return _steps(view, said.code, said.values) or [_again(view)]
+    headline = view.verdict.headline
+    return _steps(view, headline.code, headline.values) or [_again(view)]
 
 
 def _steps(view: View, code: str, values: Mapping[str, Any]) -> list[Step]:
@@ -55,8 +55,8 @@ def _steps(view: View, code: str, values: Mapping[str, Any]) -> list[Step]:
         return [_longer(view)]
     if code == "no-difference-seen" and view.experiment.kind != "import":
         names = texts.listed(list(values["names"]))
-        if found := _needed(view):
-            return found
+        if needed := _needed(view):
+            return needed
         much = (values.get("mdd") or 0.0) > MUCH
         return [Step("", texts("next.tied", names=names)), *([_longer(view)] if much else [])]
     if code in ("single", "nothing-to-compare"):
@@ -109,8 +109,8 @@ def _sharpen(view: View) -> list[Step]:
 def _needed(view: View) -> list[Step]:
     """The blocks that the overall verdict, else an undecided workload, says are needed."""
     wanted = [view.verdict.overall.needed, *(of.needed for of in view.workloads)]
-    made = view.verdict.population.blocks
-    open_ = [need for need in wanted if need and 0 < need.blocks <= BLOCKS_MAX - made]
+    measured = view.verdict.population.blocks
+    open_ = [need for need in wanted if need and 0 < need.blocks <= BLOCKS_MAX - measured]
     if not open_:
         return []
     need = open_[0] if open_[0] is wanted[0] else max(open_, key=lambda n: n.blocks)

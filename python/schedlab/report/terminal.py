@@ -51,11 +51,13 @@ def render(view: View, width: int, colour: bool, reports: Sequence[tuple[str, st
 
 def _legend(view: View, of: Screen) -> str:
     """What the marks in the table mean, where there are any."""
-    texts, found = (
+    texts, verdicts = (
         view.texts,
         {cell.verdict for row in of.rows for cell in row.cells if not row.span},
     )
-    parts = [texts(f"legend.{name}") for name in ("better", "worse", "undecided") if name in found]
+    parts = [
+        texts(f"legend.{name}") for name in ("better", "worse", "undecided") if name in verdicts
+    ]
     if not parts:
         return ""
     return texts("legend.line", parts=", ".join(parts), baseline=view.verdict.baseline)

@@ -83,8 +83,8 @@ def beating(verdict: Verdict, labels: Sequence[str]) -> list[str]:
     """The settings that are shown to be better than the default, the best first."""
     overall = verdict.overall
     sign = 1 if overall.higher_is_better else -1
-    found = [seen_from(overall.pairs, label, verdict.baseline) for label in labels]
-    better = [pair for pair in found if pair is not None and pair.verdict == "better"]
+    pairs = [seen_from(overall.pairs, label, verdict.baseline) for label in labels]
+    better = [pair for pair in pairs if pair is not None and pair.verdict == "better"]
     return [pair.a for pair in sorted(better, key=lambda pair: -sign * pair.ratio)]
 
 

@@ -39,7 +39,7 @@ class Why:
 
 def explained(view: View) -> list[Why]:
     """Every workload and group with explanations, the group that is judged first."""
-    found = []
+    reasons = []
     for of in view.workloads:
         groups: dict[str, list[tuple[str, Explanation]]] = {}
         for name in view.names:
@@ -47,11 +47,13 @@ def explained(view: View) -> list[Why]:
                 groups.setdefault(each.group, []).append((name, each))
         judged = sorted(groups.items(), key=lambda item: not _is_judged(of, item[0]))
         for group, rows in judged:
-            found.append(Why(of.workload, group, tuple(rows), tuple(_sentences(view, group, rows))))
+            reasons.append(
+                Why(of.workload, group, tuple(rows), tuple(_sentences(view, group, rows)))
+            )
         if groups and (lines := _lost(view, groups)):
-            first = found[-len(groups)]
-            found[-len(groups)] = replace(first, sentences=(*first.sentences, *lines))
-    return found
+            first = reasons[-len(groups)]
+            reasons[-len(groups)] = replace(first, sentences=(*first.sentences, *lines))
+    return reasons
 
 
 def _is_judged(of: WorkloadVerdict, group: str) -> bool:
@@ -105,15 +107,15 @@ def _device(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> li
 def _waits(view: View, who: str, rows: Sequence[tuple[str, Explanation]], part: str) -> list[str]:
     """Candidates whose requests waited for long in one of PARTS, in one sentence."""
     texts = view.texts
-    found = [(n, e) for n, e in rows if part_s(e, part) >= LONG[part] * e.total_s]
-    if not found:
+    matching = [(n, e) for n, e in rows if part_s(e, part) >= LONG[part] * e.total_s]
+    if not matching:
         return []
     waits = [
         texts("why.wait", name=name, time=_time(view, part_s(each, part)),
               total=_time(view, each.total_s))
-        for name, each in found
+        for name, each in matching
     ]  # fmt: skip
-    has_limits = part == "tag" and any(each.has_limits for _, each in found)
+    has_limits = part == "tag" and any(each.has_limits for _, each in matching)
     key = "tag_limits" if has_limits else part
     return [texts(f"why.{key}", group=who, waits=texts.listed(waits))]
 

@@ -65,11 +65,11 @@ def between(
 
     "" where it is open, or where both ends read the same.
     """
-    told, grows = _told(ratio, whole=False), _grows(side, kind)
+    rounded, grows = _told(ratio, whole=False), _grows(side, kind)
     if high is None or low > TIMES_MAX:
         return ""
     ends = [low, high]
-    forms = [_end(end, told, grows) for end in ends]
+    forms = [_end(end, rounded, grows) for end in ends]
     numbers = [_number(texts, end, form, grows) for end, form in zip(ends, forms, strict=True)]
     if forms[0].times != forms[1].times or ends[1] > TIMES_MAX:
         shown = [_amount(texts, e, f, grows) for e, f in zip(ends, forms, strict=True)]
@@ -88,11 +88,11 @@ def _told(ratio: float, whole: bool) -> Told:
     return Told(times=False, decimals=0 if whole or r >= ONE_DECIMAL_BELOW else 1)
 
 
-def _end(end: float, told: Told, grows: bool) -> Told:
+def _end(end: float, rounded: Told, grows: bool) -> Told:
     """The form of an end: that of the ratio, but never a percentage of 100 or more."""
-    if not told.times and end >= TIMES_FROM and grows:
+    if not rounded.times and end >= TIMES_FROM and grows:
         return Told(times=True)
-    return told
+    return rounded
 
 
 def _grows(side: Side, kind: Speech) -> bool:
@@ -101,12 +101,12 @@ def _grows(side: Side, kind: Speech) -> bool:
     return larger_is_better == (side == "better")
 
 
-def _number(texts: Texts, ratio: float, told: Told, grows: bool) -> str:
+def _number(texts: Texts, ratio: float, rounded: Told, grows: bool) -> str:
     """The bare number of a ratio in its form."""
-    if told.times:
+    if rounded.times:
         return _two_digits(texts, ratio)
     percent = 100 * (ratio - 1 if grows else 1 - 1 / ratio)
-    decimals = told.decimals
+    decimals = rounded.decimals
     if percent and abs(round(percent, decimals)) == 0:
         decimals = min(6, -math.floor(math.log10(abs(percent))))
     return texts.number(percent, decimals)
@@ -118,11 +118,11 @@ def _two_digits(texts: Texts, value: float) -> str:
     return texts.number(rounded, decimals)
 
 
-def _amount(texts: Texts, ratio: float, told: Told, grows: bool) -> str:
-    if told.times and ratio > TIMES_MAX:
+def _amount(texts: Texts, ratio: float, rounded: Told, grows: bool) -> str:
+    if rounded.times and ratio > TIMES_MAX:
         return texts("ratio.over", number=texts.number(TIMES_MAX, 0))
-    number = _number(texts, ratio, told, grows)
-    if told.times:
+    number = _number(texts, ratio, rounded, grows)
+    if rounded.times:
         return texts("ratio.times", number=number, times=_times(texts, ratio))
     return texts("ratio.percent", number=number).replace(" %", "\u00a0%")
 

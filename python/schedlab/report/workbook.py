@@ -248,9 +248,9 @@ class ValueAxis:
 
     def options(self) -> dict[str, Any]:
         """For XlsxWriter."""
-        made: dict[str, Any] = {"min": self.low, "max": self.high}
-        made |= {"log_base": self.log_base} if self.log_base else {"major_unit": self.step}
-        return made if self.crossing is None else {**made, "crossing": self.crossing}
+        bounds: dict[str, Any] = {"min": self.low, "max": self.high}
+        bounds |= {"log_base": self.log_base} if self.log_base else {"major_unit": self.step}
+        return bounds if self.crossing is None else {**bounds, "crossing": self.crossing}
 
 
 def axis_for(values: Sequence[float]) -> ValueAxis:
@@ -343,10 +343,10 @@ def _pairs(view: View, sheet: Sheet) -> None:
     ]
     groups.append((texts("text.all_workloads"), "", overall))
     for workload, metric, of in groups:
-        for pair, told in zip(of.pairs, pair_texts(view, of, of.pairs), strict=True):
+        for pair, pair_text in zip(of.pairs, pair_texts(view, of, of.pairs), strict=True):
             word = texts(f"verdict.{pair.verdict}")
-            shown = f"{told.title}: {told.amount}"
-            about = [workload, metric, pair.a, pair.b, word, shown, told.remark]
+            shown = f"{pair_text.title}: {pair_text.amount}"
+            about = [workload, metric, pair.a, pair.b, word, shown, pair_text.remark]
             numbers = [pair.ratio, pair.low, pair.high, pair.hodges_lehmann, pair.p]
             formats = ["", "", "", "", pair.verdict, "", "", *["ratio"] * 4, "p"]
             needed = pair.blocks_needed or (None, None)

@@ -226,9 +226,9 @@ class Executor:
 
     def _report(self, number: int, last: Run | None) -> None:
         left = [cell for cell in self.cells if not self._is_over(cell)]
-        done = len(self.cells) - len(left)
+        finished = len(self.cells) - len(left)
         eta_s = self._estimate_s(left)
-        self.watch(Progress(done, len(self.cells), number + 1, len(self.blocks), eta_s, last))
+        self.watch(Progress(finished, len(self.cells), number + 1, len(self.blocks), eta_s, last))
 
     def _estimate_s(self, cells: Sequence[Cell]) -> float:
         """Time of these cells, from what runs of their workloads took so far."""

@@ -202,49 +202,49 @@ def findings(
     or None where the cache may answer (buffered I/O). `cold_bytes` were read through a cold cache:
     the device must have read them, and may have read ahead.
     """
-    found = []
+    failed = []
     if swapped := after.swapped_pages - before.swapped_pages:
-        found.append(GateFinding("swap", f"{swapped} pages were swapped during the run"))
+        failed.append(GateFinding("swap", f"{swapped} pages were swapped during the run"))
     if throttled := after.throttled - before.throttled:
-        found.append(GateFinding("thermal", f"the CPU was throttled {throttled} times"))
-    found += [GateFinding("thermal", text) for text in after.too_hot]
+        failed.append(GateFinding("thermal", f"the CPU was throttled {throttled} times"))
+    failed += [GateFinding("thermal", text) for text in after.too_hot]
     if errors := after.io_errors - before.io_errors:
-        found.append(GateFinding("io-errors", f"the device reports {errors} errors"))
+        failed.append(GateFinding("io-errors", f"the device reports {errors} errors"))
     seen = after.read_bytes - before.read_bytes
     if seen < cold_bytes * (1 - BYTES_TOLERANCE) - BYTES_TOLERANCE_FLOOR:
         text = f"{cold_bytes} bytes were read, but only {seen} from the device: its cache was warm"
-        found.append(GateFinding("not-cold", text))
+        failed.append(GateFinding("not-cold", text))
     if claimed is not None:
-        found += _byte_findings(before, after, claimed)
-    return tuple(found)
+        failed += _byte_findings(before, after, claimed)
+    return tuple(failed)
 
 
 def neighbour_findings(before: Snapshot, after: Snapshot) -> tuple[GateFinding, ...]:
     """Whether the hypervisor or other programs took CPU time between two snapshots."""
     window_s = after.at_s - before.at_s
-    found = []
+    failed = []
     if (stolen_s := after.stolen_s - before.stolen_s) > max(
         STEAL_SHARE * window_s * (os.cpu_count() or 1), STEAL_FLOOR_S
     ):
         text = f"the hypervisor took {stolen_s:.2f} s of CPU time in {window_s:.2f} s"
-        found.append(GateFinding("steal", text))
+        failed.append(GateFinding("steal", text))
     others_s = other_s(before.others, after.others)
     if others_s > max(OTHERS_SHARE * window_s, OTHERS_FLOOR_S):
         text = f"other programs used {others_s:.2f} s of CPU time in {window_s:.2f} s"
-        found.append(GateFinding("others", text))
-    return tuple(found)
+        failed.append(GateFinding("others", text))
+    return tuple(failed)
 
 
 def _byte_findings(
     before: Snapshot, after: Snapshot, claimed: tuple[int, int]
 ) -> list[GateFinding]:
     device = (after.read_bytes - before.read_bytes, after.written_bytes - before.written_bytes)
-    found = []
-    for word, said, seen in zip(("read", "written"), claimed, device, strict=True):
-        if abs(said - seen) > max(BYTES_TOLERANCE * said, BYTES_TOLERANCE_FLOOR):
-            text = f"the workload {word} {said} bytes, the device counted {seen}"
-            found.append(GateFinding("device-bytes", text))
-    return found
+    failed = []
+    for word, claimed_bytes, seen in zip(("read", "written"), claimed, device, strict=True):
+        if abs(claimed_bytes - seen) > max(BYTES_TOLERANCE * claimed_bytes, BYTES_TOLERANCE_FLOOR):
+            text = f"the workload {word} {claimed_bytes} bytes, the device counted {seen}"
+            failed.append(GateFinding("device-bytes", text))
+    return failed
 
 
 def frequency_findings(
@@ -292,19 +292,19 @@ def other_processes(
     own_process: int, groups: Iterable[Path] = ()
 ) -> dict[tuple[int, int], Process]:
     """User processes that neither descend from `own_process` nor are in one of `groups`."""
-    found: dict[int, tuple[int, Process]] = {}
+    processes: dict[int, tuple[int, Process]] = {}
     for entry in os.scandir(PROC):
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 parsed = _process(text_of(Path(entry.path) / "stat"))
                 if parsed:
-                    found[int(entry.name)] = parsed
+                    processes[int(entry.name)] = parsed
     ours = {own_process}
     for group in groups:
         for file in group.rglob("cgroup.procs"):
             ours |= set(map(int, text_of(file).split()))
-    descendants = {pid for pid in found if _descends(pid, found, ours)}
-    return {(p, start): each for p, (start, each) in found.items() if p not in descendants}
+    descendants = {pid for pid in processes if _descends(pid, processes, ours)}
+    return {(p, start): each for p, (start, each) in processes.items() if p not in descendants}
 
 
 def _process(stat: str) -> tuple[int, Process] | None:
@@ -360,13 +360,13 @@ def _throttled() -> int:
 
 def _too_hot() -> tuple[str, ...]:
     """NVMe devices whose composite temperature has reached their warning."""
-    found = []
+    texts = []
     for sensor in sorted(HWMON.glob("hwmon*")):
         now, limit = text_of(sensor / "temp1_input"), text_of(sensor / "temp1_max")
         if text_of(sensor / "name") == "nvme" and now and limit and int(now) >= int(limit):
             device = (sensor / "device").resolve().name
-            found.append(f"{device} has {int(now) / 1000:.0f} °C, its warning is at {limit[:-3]}")
-    return tuple(found)
+            texts.append(f"{device} has {int(now) / 1000:.0f} °C, its warning is at {limit[:-3]}")
+    return tuple(texts)
 
 
 def _io_errors(device: str) -> int:

@@ -88,9 +88,10 @@ class WorkGroup:
     @classmethod
     def of(cls, group: WorkGroup, joined: Sequence[str]) -> WorkGroup:
         """The same processes, which join further cgroups by these files."""
-        made = cls.__new__(cls)
-        made.path, made._sessions, made._joined = group.path, group._sessions, tuple(joined)
-        return made
+        work_group = cls.__new__(cls)
+        work_group.path, work_group._sessions = group.path, group._sessions
+        work_group._joined = tuple(joined)
+        return work_group
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -105,12 +106,12 @@ class WorkGroup:
     def members(self) -> list[tuple[int, str]]:
         """(process id, name) of everything that still runs in it."""
         if self.path:
-            found: list[tuple[int, str]] = []
+            processes: list[tuple[int, str]] = []
             for file in (self.path / "cgroup.procs", *self.path.glob("*/**/cgroup.procs")):
                 with contextlib.suppress(OSError):
                     pids = map(int, file.read_text().split())
-                    found += [(pid, _name(pid)) for pid in pids if pid]
-            return found
+                    processes += [(pid, _name(pid)) for pid in pids if pid]
+            return processes
         return [(pid, _name(pid)) for pid in _pids() if _session(pid) in self._sessions]
 
     def end(self) -> list[str]:
@@ -217,17 +218,17 @@ def _ended(
     timed_out: bool = False,
     exceeded: bool = False,
 ) -> Ended:
-    found = json.loads(ending) if ending else {}
+    report = json.loads(ending) if ending else {}
     stdout, stderr = (_content(fd, launch.output_limit_bytes) for fd in streams[1:])
     return Ended(
-        elapsed_s=found.get("elapsed_ns", 0) / 1e9,
-        status=found.get("status"),
-        signal=found.get("signal"),
+        elapsed_s=report.get("elapsed_ns", 0) / 1e9,
+        status=report.get("status"),
+        signal=report.get("signal"),
         timed_out=timed_out,
         output_exceeded=exceeded,
         stdout=stdout,
         stderr=stderr,
-        usage=_usage(found),
+        usage=_usage(report),
     )
 
 
@@ -340,19 +341,19 @@ def _content(fd: int, limit_bytes: int) -> bytes:
     return os.pread(fd, size, 0)
 
 
-def _usage(found: Mapping[str, Any]) -> dict[str, float]:
-    if not found:
+def _usage(usage: Mapping[str, Any]) -> dict[str, float]:
+    if not usage:
         return {}
-    user_s, system_s = found["user_ns"] / 1e9, found["system_ns"] / 1e9
+    user_s, system_s = usage["user_ns"] / 1e9, usage["system_ns"] / 1e9
     return {
         "cpu_s": user_s + system_s,
         "user_s": user_s,
         "system_s": system_s,
-        "rss_bytes": float(found["rss_bytes"]),
-        "major_faults": float(found["major_faults"]),
-        "context_switches": float(found["voluntary_switches"] + found["involuntary_switches"]),
-        "own_read_bytes": float(found["read_bytes"]),
-        "own_dirtied_bytes": float(found["dirtied_bytes"]),
+        "rss_bytes": float(usage["rss_bytes"]),
+        "major_faults": float(usage["major_faults"]),
+        "context_switches": float(usage["voluntary_switches"] + usage["involuntary_switches"]),
+        "own_read_bytes": float(usage["read_bytes"]),
+        "own_dirtied_bytes": float(usage["dirtied_bytes"]),
     }
 
 

@@ -43,25 +43,27 @@ class Reader:
     ) -> tuple[dict[str, float], list[GateFinding]]:
         """(value by metric, gates that did not hold). `files` gives what a run wrote, or None."""
         values: dict[str, float] = {}
-        found: list[GateFinding] = []
+        findings: list[GateFinding] = []
         for metric in self.metrics:
             text = {"stdout": stdout, "stderr": stderr}.get(metric.source)
             if metric.source == "file":
                 text = files(metric.path)
             if text is None:
                 why = f"{metric.name}: {metric.path} was not written by this run"
-                found.append(GateFinding("no-value", why))
+                findings.append(GateFinding("no-value", why))
                 continue
             try:
-                number = taken(self._numbers(metric, text, found), metric.take)
+                number = taken(self._numbers(metric, text, findings), metric.take)
                 if not math.isfinite(number) or number <= 0:
                     raise Missing(f"its value is {number}, which has no logarithm")
                 values[metric.name] = number
             except Missing as error:
-                found.append(GateFinding("no-value", f"{metric.name}: {error}"))
-        return values, found
+                findings.append(GateFinding("no-value", f"{metric.name}: {error}"))
+        return values, findings
 
-    def _numbers(self, metric: OutputMetric, text: bytes, found: list[GateFinding]) -> list[float]:
+    def _numbers(
+        self, metric: OutputMetric, text: bytes, findings: list[GateFinding]
+    ) -> list[float]:
         if metric.is_json:
             return [number_of(value) for value in json_values(text, metric.pattern)]
         numbers = []
@@ -75,7 +77,7 @@ class Reader:
                     raise Missing(f"{value} {unit} is not a unit of {metric.unit or 'no unit'}")
                 number = in_unit
             elif finding := self._changed(metric, following):
-                found.append(finding)
+                findings.append(finding)
             numbers.append(number)
         if not numbers:
             raise Missing(f"no line matches {metric.pattern!r}; {_nearest(metric.pattern, text)}")
@@ -130,7 +132,7 @@ def json_values(text: bytes, path: str) -> list[Any]:
         raise Missing(f"the output is not JSON: {error}") from error
     values = [value]
     for step in _steps(path):
-        values = [found for each in values for found in _follow(each, step)]
+        values = [item for each in values for item in _follow(each, step)]
         if not values:
             keys = ", ".join(list(value)[:8]) if isinstance(value, dict) else ""
             raise Missing(f"{path!r} finds nothing at {step[0]!r}; the first keys are {keys}")

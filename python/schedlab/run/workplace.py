@@ -88,15 +88,15 @@ class WorkPlace:
     def set_cache(self, kind: Command) -> str:
         """Bring the page cache into the state that the command asks for; what was done."""
         if self.is_bare:
-            done = cache.set_device_cache(kind.cache, self.control, self.device)
+            state = cache.set_device_cache(kind.cache, self.control, self.device)
         else:
             mounted = None
             if self.is_ours and self.directory.is_mount():
                 mounted = (str(self.device), self.filesystem)
-            done = cache.set_cache(kind.cache, self.control, self.directory, mounted)
+            state = cache.set_cache(kind.cache, self.control, self.directory, mounted)
         if kind.cache == "cold" and (program := program_path(kind.command()[0])):
             cache.touch_program(program, self.directory)
-        return done
+        return state
 
     def _copy_in(self, kind: Command) -> None:
         """Put a copy of what the command works on into the directory, in place of an old one."""

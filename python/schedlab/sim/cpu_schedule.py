@@ -200,10 +200,10 @@ def _heading(result: Mapping[str, Any]) -> str:
     from schedlab._core import cpu_policies
 
     title = dict(cpu_policies())[result["policy"]]
-    asked, given = result["quantum_requested"], result["quantum_effective"]
-    rounded = "" if asked == given else f" (asked {_milliseconds(asked)} ms)"
+    requested, effective = result["quantum_requested"], result["quantum_effective"]
+    rounded = "" if requested == effective else f" (asked {_milliseconds(requested)} ms)"
     cpus = "1 CPU" if result["cpus"] == 1 else f"{result['cpus']} CPUs"
-    return f"{result['policy']}: {title}, quantum {_milliseconds(given)} ms{rounded}, {cpus}"
+    return f"{result['policy']}: {title}, quantum {_milliseconds(effective)} ms{rounded}, {cpus}"
 
 
 def result_lines(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:

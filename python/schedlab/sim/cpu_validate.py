@@ -221,7 +221,7 @@ def validate(path: Path, settings: Mapping[str, Any]) -> CpuValidation:
     return CpuValidation(settings["policy"], len(tasks), tuple(comparisons), prefix, reason)
 
 
-def lines(found: CpuValidation) -> list[str]:
+def lines(validation: CpuValidation) -> list[str]:
     """The table that `sim cpu --validate` prints."""
     verdict = {True: "yes", False: "no", None: ""}
     rows = [("", "measured", "simulated", "tolerance", "within")]
@@ -233,13 +233,13 @@ def lines(found: CpuValidation) -> list[str]:
             one.tolerance,
             verdict[one.is_close],
         )
-        for one in found.comparisons
+        for one in validation.comparisons
     ]
-    last = f"not judged: {found.not_judged}"
-    if not found.not_judged:
-        last = f"accepted: {verdict[found.is_accepted]}"
-    prefix = f"the first {found.common_prefix} stays are of the same tasks in the same order"
-    return [f"{found.policy}, {found.tasks} tasks", *aligned(rows), prefix, last]
+    last = f"not judged: {validation.not_judged}"
+    if not validation.not_judged:
+        last = f"accepted: {verdict[validation.is_accepted]}"
+    prefix = f"the first {validation.common_prefix} stays are of the same tasks in the same order"
+    return [f"{validation.policy}, {validation.tasks} tasks", *aligned(rows), prefix, last]
 
 
 def checked(options: Mapping[str, Any], as_json: bool) -> tuple[list[str], bool]:
@@ -247,5 +247,6 @@ def checked(options: Mapping[str, Any], as_json: bool) -> tuple[list[str], bool]
     from schedlab.sim.cpu_schedule import settings_of
 
     settings = settings_of(options["policy"], {**options, "seed": options["seed"] or 1})
-    found = validate(Path(options["bursts"]), settings)
-    return [json.dumps(found.as_json())] if as_json else list(lines(found)), found.is_accepted
+    validation = validate(Path(options["bursts"]), settings)
+    shown = [json.dumps(validation.as_json())] if as_json else lines(validation)
+    return shown, validation.is_accepted

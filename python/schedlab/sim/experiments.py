@@ -143,14 +143,14 @@ def ssd_simulation(workload: Workload, candidate: Candidate, seed: int) -> Simul
     """The simulation of a candidate (`policy`, `alpha`, …) on a workload of kind `ssd`, whose
     parameters are the other fields of `Simulation`; `trace` is a path.
     """
-    given: dict[str, Any] = dict(workload.parameters)
-    if "trace" in given:
-        given["workload"] = Path(given.pop("trace"))
-    if "warm_up" in given:
-        given["warm_up"] = parse_warm_up(str(given["warm_up"])) or {}
+    parameters: dict[str, Any] = dict(workload.parameters)
+    if "trace" in parameters:
+        parameters["workload"] = Path(parameters.pop("trace"))
+    if "warm_up" in parameters:
+        parameters["warm_up"] = parse_warm_up(str(parameters["warm_up"])) or {}
     settings = dict(candidate.settings)
     policy = str(settings.pop("policy"))
-    return Simulation(policy=policy, policy_set=settings, seed=seed, **given)
+    return Simulation(policy=policy, policy_set=settings, seed=seed, **parameters)
 
 
 def disk_simulation(workload: Workload, candidate: Candidate, seed: int) -> DiskSimulation:
@@ -169,12 +169,12 @@ def judged_by_rate(experiment: Experiment) -> tuple[Experiment, list[str]]:
     seeds = range(experiment.seed, experiment.seed + experiment.stopping.blocks)
     for workload in experiment.workloads:
         cells = [(candidate, seed) for candidate in experiment.candidates for seed in seeds]
-        found = map_threads(
+        verdicts = map_threads(
             lambda cell, stop, w=workload: _steady(w, cell[0], cell[1], stop),  # type: ignore[misc]
             cells,
         )
         by_candidate: dict[str, list[str]] = {}
-        for (candidate, _), one in zip(cells, found, strict=True):
+        for (candidate, _), one in zip(cells, verdicts, strict=True):
             by_candidate.setdefault(candidate.label, []).append(one)
         overloaded = [name for name, all_ in by_candidate.items() if "overloaded" in all_]
         if not overloaded:

@@ -169,37 +169,37 @@ class Study:
         return [*self._reads_of_a(), *self._others(), *self._best_buffers(), *self._small_buffers()]
 
     def _reads_of_a(self) -> list[Statement]:
-        found = []
+        statements = []
         for policy, published in (("s", 0.41), ("ts", 0.27), ("tsb", 0.22)):
             for alpha in (0.9, 0.95):
                 ratio = self.ratio("mean_read_ms", "A", policy, 64, alpha)
                 title = f"A, 64 MiB, mean read of {policy.upper()}, share of FCFS, α = {alpha}"
-                found.append(_near(title, published, ratio, 0.04))
-        return found
+                statements.append(_near(title, published, ratio, 0.04))
+        return statements
 
     def _others(self) -> list[Statement]:
         reads = "mean_read_ms"
-        found = []
+        statements = []
         grows = self.mean("max_write_ms", "A", "tsb", 32, 1.0) / self.mean(
             "max_write_ms", "A", "tsb", 32
         )
         title = "A, 32 MiB, TSB: longest write at α = 1 over that at 0.9"
-        found.append(Statement(title, "“clearly grows”", grows, grows >= 2))
+        statements.append(Statement(title, "“clearly grows”", grows, grows >= 2))
         for buffer in (32, 128):
             ratio = self.ratio(reads, "B", "tsb", buffer)
             title = f"B, {buffer} MiB, mean read of TSB, share of FCFS"
             remark = "the paper does not name the buffer"
-            found.append(_near(title, 0.35, ratio, 0.06, remark))
+            statements.append(_near(title, 0.35, ratio, 0.06, remark))
         writes = self.ratio("mean_write_ncq_ms", "D", "tsb", 32)
         title = "D, 32 MiB, mean write of TSB from NCQ entry, share of FCFS"
-        found.append(_near(title, 1.06, writes, 0.04))
+        statements.append(_near(title, 1.06, writes, 0.04))
         from_entry = [self.ratio("mean_read_ncq_ms", "D", policy, 32) for policy in ("tsb", "ts")]
         title = "D, 32 MiB, mean read from NCQ entry: TSB over TS"
         worse = from_entry[0] / from_entry[1]
-        found.append(Statement(title, "TSB is worse", worse, worse > 1))
+        statements.append(Statement(title, "TSB is worse", worse, worse > 1))
         iops = self.ratio("iops", "A", "tsb", 64)
         title = "A, 64 MiB, IOPS of TSB, share of FCFS"
-        found.append(Statement(title, "“hardly changes”", iops, abs(iops - 1) <= 0.01))
+        statements.append(Statement(title, "“hardly changes”", iops, abs(iops - 1) <= 0.01))
         least = min(
             self.ratio(metric, workload, policy, 64, service="parallel")
             for metric in (reads, "mean_write_ms")
@@ -212,12 +212,12 @@ class Study:
             for workload in ("A", "D")
         )
         remark = f"the dies are busy for {busy:.1%} of the time at most"
-        found.append(Statement(title, "", least, None, remark))
-        return found
+        statements.append(Statement(title, "", least, None, remark))
+        return statements
 
     def _best_buffers(self) -> list[Statement]:
         """Where TSB gains most, on both bases and from both points in time."""
-        found = []
+        statements = []
         for workload in WORKLOADS:
             for direction in ("read", "write"):
                 for at, since in (("", "arrival"), ("_ncq", "NCQ entry")):
@@ -239,12 +239,12 @@ class Study:
                             "gain of TSB (MiB)"
                         )
                         value = float(best) if best is not None else float("nan")
-                        found.append(Statement(title, published, value, comes_out, remark))
-        return found
+                        statements.append(Statement(title, published, value, comes_out, remark))
+        return statements
 
     def _small_buffers(self) -> list[Statement]:
         """Whether writes get worse than under FCFS, from NCQ entry."""
-        found = []
+        statements = []
         for workload in WORKLOADS:
             for policy in ("ts", "tsb"):
                 ratios = {
@@ -257,8 +257,8 @@ class Study:
                     f"{BUFFERS_MIB[0]} MiB, share of FCFS"
                 )
                 remark = f"worse than FCFS at {', '.join(worse) or 'no'} MiB"
-                found.append(Statement(title, "", ratios[BUFFERS_MIB[0]], None, remark))
-        return found
+                statements.append(Statement(title, "", ratios[BUFFERS_MIB[0]], None, remark))
+        return statements
 
     def rows(self) -> list[dict[str, Any]]:
         """The statements as a table."""
@@ -331,5 +331,5 @@ def half_width(values: Sequence[float]) -> float:
     return float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
 
 
-def _near(title: str, published: float, found: float, within: float, remark: str = "") -> Statement:
-    return Statement(title, f"{published:.2f}", found, abs(found - published) <= within, remark)
+def _near(title: str, published: float, value: float, within: float, remark: str = "") -> Statement:
+    return Statement(title, f"{published:.2f}", value, abs(value - published) <= within, remark)

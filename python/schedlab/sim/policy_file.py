@@ -69,13 +69,13 @@ def load_policy(policy: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-        made = getattr(module, name)(**arguments)
+        instance = getattr(module, name)(**arguments)
     except AttributeError:
         raise SpecError(f"policy {policy}: {path} has no class {name}", HINT) from None
     except Exception as error:
         line = _line_in(path, error)
         raise SpecError(f"policy {policy}: {path}{line}: {error!r}", HINT) from error
-    return made
+    return instance
 
 
 def policy_sha256(policy: str) -> str:

@@ -143,7 +143,7 @@ def run(
     changes = {key.replace("__", "."): value for key, value in device_set.items()}
     if buffer is not None:
         changes["buffer.size"] = buffer
-    given = {"alpha": alpha, "aging": aging}
+    options = {"alpha": alpha, "aging": aging}
     return Simulation(
         device=device,
         policy=policy,
@@ -153,7 +153,7 @@ def run(
         seed=seed,
         log=log,
         device_set=changes,
-        policy_set={key: value for key, value in given.items() if value is not None},
+        policy_set={key: value for key, value in options.items() if value is not None},
     ).run()
 
 

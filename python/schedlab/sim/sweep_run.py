@@ -30,17 +30,17 @@ def run_sweep(
     thread per core. SpecError when the folder holds another sweep; Interrupted on Ctrl-C, and
     what is done stays.
     """
-    done = _open_folder(sweep, folder)
+    finished = _open_folder(sweep, folder)
     tell = report or (lambda _done, _total: None)
-    left = [point for point in sweep.points if point.key not in done]
-    tell(len(done), len(sweep.points))
+    left = [point for point in sweep.points if point.key not in finished]
+    tell(len(finished), len(sweep.points))
     with _open_lines(folder / "done.jsonl") as out, _results(left, executor) as results:
         for key, line in results:
             out.write(line.encode() + b"\n")
             os.fsync(out.fileno())
-            done[key] = line
-            tell(len(done), len(sweep.points))
-    lines = [done[point.key] for point in sweep.points]
+            finished[key] = line
+            tell(len(finished), len(sweep.points))
+    lines = [finished[point.key] for point in sweep.points]
     partial = folder / "results.jsonl.partial"
     _write_durably(partial, "".join(line + "\n" for line in lines))
     partial.replace(folder / "results.jsonl")
@@ -65,14 +65,14 @@ def _open_folder(sweep: Sweep, folder: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     known = {point.key for point in sweep.points}
-    done: dict[str, str] = {}
+    finished: dict[str, str] = {}
     for line in path.read_text(errors="replace").splitlines():
         with contextlib.suppress(json.JSONDecodeError, KeyError, TypeError):
             row = json.loads(line)
             key = Point(row["settings"], row["seed"]).key
             if key in known and isinstance(row["metrics"], dict):
-                done[key] = line
-    return done
+                finished[key] = line
+    return finished
 
 
 def _open_lines(path: Path) -> BinaryIO:

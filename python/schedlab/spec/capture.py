@@ -27,14 +27,14 @@ def explanations(
     `engine` are the groups of the job that was captured, as in crates/load/src/io/result.rs: by
     their latency the time before and after the block layer is known.
     """
-    found = []
+    explained = []
     seen = {str(group["name"]): group for group in engine}
     for number, of in enumerate(capture["classes"]):
         rows = [group for group in capture["groups"] if group["class"] == number]
         if number and sum(group["requests"] for group in rows):
             name = str(of["name"])
-            found.append(_of_class(capture, number, name, rows, seen.get(name, {})))
-    return tuple(found)
+            explained.append(_of_class(capture, number, name, rows, seen.get(name, {})))
+    return tuple(explained)
 
 
 def _of_class(

@@ -108,11 +108,11 @@ def read_beneath(root: Path, name: str, limit_bytes: int = FILE_BYTES_MAX) -> by
                 raise _odd(path) from error
             raise
         with os.fdopen(handle, "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise _odd(path)
-            if found.st_size > limit_bytes:
-                size = f"it has {found.st_size} bytes, more than {limit_bytes}"
+            if status.st_size > limit_bytes:
+                size = f"it has {status.st_size} bytes, more than {limit_bytes}"
                 raise SpecError(f"{path}: {size}", "it does not belong in a result folder")
             return file.read(limit_bytes)
 
@@ -125,8 +125,8 @@ def make_beneath(root: Path, name: str) -> Path:
         with _directory_of(path, root) as directory, _explained(path, "make"):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, dir_fd=directory)
-            found = os.stat(part, dir_fd=directory, follow_symlinks=False)
-            if not stat.S_ISDIR(found.st_mode):
+            status = os.stat(part, dir_fd=directory, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode):
                 raise SpecError(f"{path}: is not a directory", f"rm {path}")
     return path
 
@@ -189,8 +189,8 @@ def _directory_of(path: Path, within: Path | None, missing_is_error: bool = True
 
 def _refuse_link(directory: int, path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
-        found = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode):
             raise SpecError(
                 f"{path}: is a link or no regular file; refusing to write there", f"rm {path}"
             )

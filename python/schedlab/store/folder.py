@@ -198,14 +198,14 @@ class Folder:
 
     def raw_of(self, run: Run) -> dict[str, Histogram]:
         """The stored bulk of one run, by name; empty where it has none or it cannot be read."""
-        found: dict[str, Histogram] = {}
+        histograms: dict[str, Histogram] = {}
         for file in dict.fromkeys(run.raw.values()):
             try:
                 data = decode(self._read(f"{RAW}/{file}").removesuffix(b"\n"))
             except (OSError, ValueError, SpecError, RecursionError):
                 continue
-            found |= {name: rows for name, rows in data.items() if run.raw.get(name) == file}
-        return found
+            histograms |= {name: rows for name, rows in data.items() if run.raw.get(name) == file}
+        return histograms
 
     def keep_output(self, run: Run, output: Mapping[str, bytes]) -> None:
         """Store what a command printed in this attempt, by ending: below `raw/output/`."""
@@ -277,7 +277,7 @@ class Folder:
 
     def _series(self, runs: Sequence[Run]) -> dict[tuple[str, str], tuple[RateSeries, ...]]:
         """Rates over time of the analysed runs; a file that cannot be read costs only itself."""
-        found: dict[tuple[str, str], list[RateSeries]] = {}
+        series: dict[tuple[str, str], list[RateSeries]] = {}
         for run in runs:
             names = [name for name in run.raw if name.startswith(SERIES)]
             if run.status != "ok" or not names:
@@ -287,8 +287,8 @@ class Folder:
                 mine = [_rates(run, name, data[name]) for name in names]
             except (OSError, ValueError, TypeError, KeyError, SpecError, RecursionError):
                 continue  # said of the histogram in the same file
-            found.setdefault((run.workload, run.candidate), []).extend(mine)
-        return {key: tuple(each) for key, each in found.items()}
+            series.setdefault((run.workload, run.candidate), []).extend(mine)
+        return {key: tuple(each) for key, each in series.items()}
 
     def write_capture(self, number: int, captured: Mapping[str, Any]) -> str:
         """Store what a capture of the block layer saw; the name of its file."""
@@ -340,13 +340,13 @@ def _rows(histograms: Mapping[str, Any], name: str) -> dict[tuple[int, int], int
     rows = histograms.get(name)
     if not isinstance(rows, list):
         raise ValueError(f"it holds no {name}")
-    found: Counter[tuple[int, int]] = Counter()
+    counts: Counter[tuple[int, int]] = Counter()
     for row in rows:
         whole = isinstance(row, list) and len(row) == 3 and all(type(n) is int for n in row)
         if not whole or row[2] < 0 or row[0] > row[1]:
             raise ValueError(f"{str(row)[:40]} is not a row low, high, count")
-        found[row[0], row[1]] += row[2]
-    return found
+        counts[row[0], row[1]] += row[2]
+    return counts
 
 
 def _without_none(value: Any) -> Any:

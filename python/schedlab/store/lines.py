@@ -55,10 +55,10 @@ class LineFile:
                     f"{place}: damaged: {error}: {line[:60]!r}",
                     f"delete that line (sed -i {number}d {self.path}); resuming measures it again",
                 ) from error
-            found = record.pop("schema", None)
-            if found != self.schema:
+            schema = record.pop("schema", None)
+            if schema != self.schema:
                 raise SpecError(
-                    f"{place}: schema {found!r}, but this version reads {self.schema}",
+                    f"{place}: schema {schema!r}, but this version reads {self.schema}",
                     "use the version of schedlab that wrote it",
                 )
             yield place, record

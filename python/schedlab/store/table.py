@@ -65,8 +65,8 @@ def _share(run: Run) -> float:
 
 def _bound(run: Run, metric: str) -> Bound:
     """Which side the truth is on, where the value is only a bound."""
-    found = run.bounds.get(metric, "")
-    return found if found in ("at-most", "at-least") else ""  # type: ignore[return-value]
+    side = run.bounds.get(metric, "")
+    return side if side in ("at-most", "at-least") else ""  # type: ignore[return-value]
 
 
 def _seconds(runs: Sequence[Run]) -> float:

@@ -211,9 +211,11 @@ class Search:
         entry = self.entries[number]
         if not entry.differences:
             return None
-        found = interval(entry.differences, self.pooled(entry))
+        estimate = interval(entry.differences, self.pooled(entry))
         by = entry.reference
-        return Interval(found.mean + by, found.low + by, found.high + by, found.sure_low + by)
+        return Interval(
+            estimate.mean + by, estimate.low + by, estimate.high + by, estimate.sure_low + by
+        )
 
     def finalists(self) -> list[Entry]:
         """The best three that meet the constraints, the incumbent first.
@@ -244,10 +246,10 @@ class Search:
             return {}
         names = [self._key(scheduler, t.name) for t in self.space.of(scheduler)]
         evaluator = self.optuna.importance.FanovaImportanceEvaluator(seed=self.seed % 2**32)
-        found = self.optuna.importance.get_param_importances(
+        shares = self.optuna.importance.get_param_importances(
             study, evaluator=evaluator, params=names
         )
-        return {name.partition("/")[2]: float(share) for name, share in found.items()}
+        return {name.partition("/")[2]: float(share) for name, share in shares.items()}
 
     def _proposal(self) -> Settings | None:
         """A setting that was not tried yet; None when none is found."""

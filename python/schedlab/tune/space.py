@@ -136,19 +136,19 @@ def table_space(
 
 
 def _tunables(scheduler: str, ranges: Sequence[Range], only: Sequence[str]) -> tuple[Tunable, ...]:
-    found = {t.name: t for t in (*TABLE.get(scheduler, ()), *TABLE[QUEUE])}
-    elsewhere = {t.name for each in TABLE.values() for t in each} - set(found)
+    tunables = {t.name: t for t in (*TABLE.get(scheduler, ()), *TABLE[QUEUE])}
+    elsewhere = {t.name for each in TABLE.values() for t in each} - set(tunables)
     named = {r.name for r in ranges} | set(only)
     for each in ranges:
         if each.name in elsewhere:
             continue
         log = each.low > 0 and each.high / each.low >= LOG_FROM
-        usual = found.get(each.name, Tunable(each.name, 0, 0, log))
+        usual = tunables.get(each.name, Tunable(each.name, 0, 0, log))
         scale = usual.log and each.low > 0
-        found[each.name] = replace(usual, low=each.low, high=each.high, log=scale)
+        tunables[each.name] = replace(usual, low=each.low, high=each.high, log=scale)
     chosen = [
         t
-        for t in found.values()
+        for t in tunables.values()
         if (t.name in only or not only or t.name in {r.name for r in ranges})
         and (not t.unsafe or t.name in named)
     ]

@@ -33,10 +33,10 @@ def extract(archive: Path, directory: Path, repeat: int, as_json: bool, **typed:
     from schedlab.app.extraction import extractions
     from schedlab.cli.show import say, signals_interrupt
 
-    made = (typed["size"], typed["decompressor"]) if typed["make_archive"] else None
+    archive_to_make = (typed["size"], typed["decompressor"]) if typed["make_archive"] else None
     rows = []
     with signals_interrupt():
-        for row in extractions(archive, directory, repeat, made, say):
+        for row in extractions(archive, directory, repeat, archive_to_make, say):
             rows.append(row)
             if not as_json:
                 click.echo(

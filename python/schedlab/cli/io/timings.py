@@ -19,10 +19,10 @@ def timings(devices: tuple[Path, ...], direct: bool, as_json: bool) -> None:
     """
     from schedlab.app.single_load import device_timings, timing_lines
 
-    found = {}
+    results = {}
     for device in devices:
-        found[str(device)] = device_timings(device, direct)
+        results[str(device)] = device_timings(device, direct)
         if not as_json:
-            click.echo("\n".join(timing_lines(device, found[str(device)], direct)))
+            click.echo("\n".join(timing_lines(device, results[str(device)], direct)))
     if as_json:
-        click.echo(json.dumps({"schema": 1, "timings": found}, indent=1))
+        click.echo(json.dumps({"schema": 1, "timings": results}, indent=1))

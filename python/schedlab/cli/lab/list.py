@@ -16,12 +16,15 @@ def list_labs(as_json: bool) -> None:
     from schedlab.app.labs import labs
     from schedlab.cli.show import terminal
 
-    found = labs().values()
+    experiments = labs().values()
     if as_json:
-        rows = [{"name": e.name, "title": e.title, "study": e.study, "kind": e.kind} for e in found]
+        rows = [
+            {"name": e.name, "title": e.title, "study": e.study, "kind": e.kind}
+            for e in experiments
+        ]
         click.echo(json.dumps(rows))
         return
     width = min(terminal()[0], 100)
-    for each in found:
+    for each in experiments:
         click.echo(f"{each.name}: {each.title}")
         click.echo(textwrap.fill(each.study, width, initial_indent="  ", subsequent_indent="  "))

@@ -51,9 +51,9 @@ def warn(warnings: Iterable[str]) -> None:
         click.echo(f"warning: {text}", err=True)
 
 
-def show(found: Shown, as_json: bool) -> None:
+def show(shown: Shown, as_json: bool) -> None:
     """The table or the document on stdout, warnings on stderr."""
     from schedlab.cli.show import tell
 
-    tell([json.dumps(found.document)] if as_json else found.lines)
-    warn(found.warnings)
+    tell([json.dumps(shown.document)] if as_json else shown.lines)
+    warn(shown.warnings)

@@ -32,9 +32,9 @@ def validate(out: Path | None, fail_above: float | None, as_json: bool, **typed:
     """Compare the response times of DEVICE with those recorded in TRACE (demerit)."""
     from schedlab.app.validation import validated, write_page
 
-    found, shown = validated(typed)
+    validation, shown = validated(typed)
     if out is not None:
-        write_page(found, typed, out)
+        write_page(validation, typed, out)
     show(shown, as_json)
-    if fail_above is not None and not found.parts["all"].demerit_share <= fail_above:
+    if fail_above is not None and not validation.parts["all"].demerit_share <= fail_above:
         raise SystemExit(1)

@@ -113,7 +113,7 @@ class RunSession:
         after = gates.snapshot(None)
         for reason in bursts.passed_over:
             self._tell(reason)
-        found = (*gates.findings(before, after, None), *self._knobs(), *_trouble(bursts, rows))
+        findings = (*gates.findings(before, after, None), *self._knobs(), *_trouble(bursts, rows))
         return Outcome(
             _metrics(rows),
             {
@@ -121,7 +121,7 @@ class RunSession:
                 **gates.cpu_facts(before, after),
                 "stolen_s": stolen_s(settings.cpus) - stolen_before,
             },
-            found,
+            findings,
             {
                 "burst_ns": _merged(bursts),
                 "timeline": _timeline(bursts, pids, began_ns),

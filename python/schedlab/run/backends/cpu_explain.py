@@ -56,16 +56,16 @@ class RunQueueWatch:
 
 def waiting_of(classes: Sequence[Mapping[str, Any]]) -> list[Waiting]:
     """The waits of each class: the work first, then the load."""
-    found = []
+    rows = []
     for side, of in zip(("work", "load"), classes, strict=False):
         for after, key in (("wake-up", "woken"), ("preemption", "preempted")):
             waits = of[key]
             if waits["waits"]:
                 mean = waits["sum_ns"] / waits["waits"]
                 p99 = upper_quantile(waits["histogram"], 0.99)
-                found.append(Waiting(side, after, waits["waits"], mean, min(p99, waits["max_ns"]),
+                rows.append(Waiting(side, after, waits["waits"], mean, min(p99, waits["max_ns"]),
                                      waits["max_ns"]))  # fmt: skip
-    return found
+    return rows
 
 
 def upper_quantile(rows: Sequence[Sequence[int]], q: float) -> float:

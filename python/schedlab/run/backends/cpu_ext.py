@@ -102,8 +102,8 @@ def _await(
             f"policy ext: {policy.ext} {why}:\n{lines}".rstrip(":\n"),
             f"run it by hand: {policy.ext} {policy.ext_args}".rstrip(),
         )
-    found = Loaded.read(SCHED_EXT)
-    return found.policy_of(policy), found
+    loaded = Loaded.read(SCHED_EXT)
+    return loaded.policy_of(policy), loaded
 
 
 def _is_enabled(before: str) -> bool:

@@ -56,10 +56,12 @@ class Slices:
         sums = [0, 0, 0, 0]
         for this, following in itertools.pairwise(self.marks):
             granted = this[0]
-            done = [after - before for after, before in zip(following[1:], this[1:], strict=True)]
+            differences = [
+                after - before for after, before in zip(following[1:], this[1:], strict=True)
+            ]
             in_force = from_ns <= granted < to_ns - BEFORE_FLIP_NS
-            if in_force and done[1] <= slice_ns + SLICE_SLACK_NS:
-                sums = [a + b for a, b in zip(sums, done, strict=True)]
+            if in_force and differences[1] <= slice_ns + SLICE_SLACK_NS:
+                sums = [a + b for a, b in zip(sums, differences, strict=True)]
         return sums
 
     def has_one_after(self, at_ns: int) -> bool:

@@ -21,8 +21,8 @@ def host_facts() -> dict[str, str]:
     """Kernel settings that decide how policies act, as they are now; absent where not visible."""
     paths = {name: PROC / name for name in FACTS}
     paths |= {f"fair_server_{name}_ns": FAIR_SERVER / name for name in ("runtime", "period")}
-    found = {name: text_of(path) for name, path in paths.items()}
-    return {name: value for name, value in found.items() if value}
+    facts = {name: text_of(path) for name, path in paths.items()}
+    return {name: value for name, value in facts.items() if value}
 
 
 def notes_of(policies: Sequence[CpuPolicy], kinds: Iterable[WorkloadKind]) -> list[str]:

@@ -115,7 +115,7 @@ class PolicySession:
                 outcome = self._mix(kind, asked, cell.seed)
             after = gates.snapshot(None, self.groups)
             ejected = scheduler.findings() if scheduler else ()
-        found = (
+        findings = (
             *ejected,
             *outcome.gates,
             *self.control.check(),
@@ -130,7 +130,7 @@ class PolicySession:
             "host": host_facts(),
             "requested": dict(candidate.settings),
         }
-        return replace(outcome, gates=found, properties=facts)
+        return replace(outcome, gates=findings, properties=facts)
 
     def _mix(self, kind: CpuMixKind, policy: CpuPolicy, seed: int) -> Outcome:
         result = self._run_mix(kind, policy, seed, kind.ramp_seconds, kind.seconds)
@@ -138,11 +138,11 @@ class PolicySession:
         outcome = kind.outcome(Mixed(result["window_ns"] / 1e9, groups))
         asked = kind.task_groups(len(_cpus(kind)))
         covered = [groups[g.name]["attributes"] for g in asked if policy.covers(g.is_load)]
-        found = [row for rows in covered for row in rows]
-        share = _share_under(policy, found)
+        tasks = [row for rows in covered for row in rows]
+        share = _share_under(policy, tasks)
         gate = _policy_gate(policy, share)
-        effective = dict(zip(("policy", "nice", "priority", "slice_ns"), found[0], strict=True)
-                         ) if found else {}  # fmt: skip
+        effective = dict(zip(("policy", "nice", "priority", "slice_ns"), tasks[0], strict=True)
+                         ) if tasks else {}  # fmt: skip
         return replace(
             outcome,
             gates=(*outcome.gates, *gate),
@@ -204,7 +204,7 @@ class PolicySession:
         """A group of the job, under the candidate where it covers that side."""
         covered = policy.covers(group.is_load)
         tasks = group.tasks * (int(group.role.get("workers", 0)) + 1)
-        made: dict[str, Any] = {
+        spec: dict[str, Any] = {
             "name": group.name,
             "role": {k: v for k, v in group.role.items() if v is not None},
             "tasks": group.tasks,
@@ -212,15 +212,13 @@ class PolicySession:
             "cgroups": list(self._cgroup(group, policy, covered)),
         }
         if covered:
-            made["scheduling"] = policy.attributes(tasks, cpu_count)
-        return made
+            spec["scheduling"] = policy.attributes(tasks, cpu_count)
+        return spec
 
     def _cgroup(self, group: TaskGroup, policy: CpuPolicy, covered: bool) -> Sequence[str]:
         if group.weight:
             if covered and policy.policy in REAL_TIME:
-                raise SpecError(
-                    f"{policy.policy} tasks ignore weights", "compare other and batch"
-                )
+                raise SpecError(f"{policy.policy} tasks ignore weights", "compare other and batch")
             return self.settings.group(group.cgroup, group.weight, policy.max, policy.group_idle)
         if not policy.uses_groups:
             return ()
@@ -353,9 +351,9 @@ class PolicySession:
     @contextmanager
     def _load(self, kind: CpuCommand, policy: CpuPolicy, cpu_count: int) -> Iterator[list[float]]:
         """Hogs beside a command; their work per second is in the list afterwards."""
-        done: list[float] = []
+        work: list[float] = []
         if not kind.load:
-            yield done
+            yield work
             return
         refuse_locked(policy, set(kind.cpus or os.sched_getaffinity(0)), kind.load)
         from schedlab import _core
@@ -372,10 +370,10 @@ class PolicySession:
         mix = _core.CpuMix(json.dumps(job))
         mix.start()
         try:
-            yield done
+            yield work
         finally:
             result = json.loads(mix.finish())
-            done.append(result["groups"][0]["units"] / max(result["window_ns"] / 1e9, 1e-9))
+            work.append(result["groups"][0]["units"] / max(result["window_ns"] / 1e9, 1e-9))
 
 
 def run_mix(
@@ -423,9 +421,9 @@ def _threads(group: launch.WorkGroup) -> Iterator[tuple[int, int, int, int]]:
 
     for pid, _ in group.members():
         for task in Path(f"/proc/{pid}/task").glob("*"):
-            found = _core.scheduling_of(int(task.name))
-            if found is not None:
-                yield found
+            scheduling = _core.scheduling_of(int(task.name))
+            if scheduling is not None:
+                yield scheduling
 
 
 def _share_under(policy: CpuPolicy, rows: Sequence[Sequence[int]]) -> float:

@@ -117,14 +117,14 @@ class IoSession:
         outcome = kind.measure(target, workload.label, cell.seed)
         after = gates.snapshot(self.target.device)
         outcome = bounded(outcome, workload.metric)
-        found = (
+        findings = (
             *outcome.gates,
             *before.findings,
             *(self.control.check() if self.queues else ()),
             *self._watch.findings(before, self._claimed(outcome), self._claimed_cold(outcome)),
         )
         if errors := outcome.properties.get("errors"):
-            found = (*found, GateFinding("io-errors", f"{errors} requests failed"))
+            findings = (*findings, GateFinding("io-errors", f"{errors} requests failed"))
         return dataclasses.replace(
             outcome,
             properties={
@@ -134,7 +134,7 @@ class IoSession:
                 "effective": effective,
                 "caches_dropped": dropped,
             },
-            gates=found,
+            gates=findings,
         )
 
     def _has_cache(self, kind: WorkloadKind) -> bool:
@@ -149,8 +149,8 @@ class IoSession:
         """The target, with the control groups that a run needs, set as it asks."""
         if not kind.groups():
             return self.target
-        made = {each.name: self._groups.directory(each) for each in kind.groups()}
-        return dataclasses.replace(self.target, groups=made)
+        directories = {each.name: self._groups.directory(each) for each in kind.groups()}
+        return dataclasses.replace(self.target, groups=directories)
 
     def set_again(self, candidate: Candidate) -> dict[str, str]:
         """Set what was set in the rehearsal: if it fails now, somebody else meddles."""
@@ -228,8 +228,8 @@ def bounded(outcome: Outcome, metric: str) -> Outcome:
     A run in which somebody was not served is a result, never a failed run: without a request the
     bound is the age of the oldest one, or the window.
     """
-    prefix, found, name = metric.rpartition("latency_ns_")
-    if metric in outcome.metrics or not found or name not in latency.QUANTILES:
+    prefix, separator, name = metric.rpartition("latency_ns_")
+    if metric in outcome.metrics or not separator or name not in latency.QUANTILES:
         return outcome
     rows = outcome.histograms.get("latency_ns", ())
     value = latency.bound(rows, latency.QUANTILES[name])
@@ -292,13 +292,13 @@ def resolve(
     if target.kind == "scratch":
         report(f"filling a temporary device of {size >> 20} MiB with random data")
         home = target.path or "/var/tmp"
-        made = control.scratch(size, home, rotational=says_rotational(target, home))
-        if not made.direct_io:
-            report(f"{made.path}: the file below takes no direct I/O; its page cache takes part")
-        bare = _device(Path(made.path), counts_alone=True)
+        loop = control.scratch(size, home, rotational=says_rotational(target, home))
+        if not loop.direct_io:
+            report(f"{loop.path}: the file below takes no direct I/O; its page cache takes part")
+        bare = _device(Path(loop.path), counts_alone=True)
         if is_bare:
             return _given_up(bare, control, admitted), None
-        mounted = control.filesystem(made, target.filesystem or "ext4")
+        mounted = control.filesystem(loop, target.filesystem or "ext4")
         if all(kind.brings_files for kind in admitted.kinds.values()):
             return dataclasses.replace(bare, counts_alone=False, directory=mounted), None
         return _with_files(bare, mounted), None
@@ -310,24 +310,24 @@ def resolve(
             return _given_up(bare, control, admitted), device
         with device.at_once():
             mounted = control.filesystem(device, target.filesystem or "ext4")
-            found = dataclasses.replace(bare, counts_alone=False, directory=mounted)
+            resolved = dataclasses.replace(bare, counts_alone=False, directory=mounted)
             if not all(kind.brings_files for kind in admitted.kinds.values()):
-                found = _with_files(bare, mounted)
+                resolved = _with_files(bare, mounted)
             syncfs(mounted)
-            return found, device
+            return resolved, device
     if target.kind == "device":
         consent = next((c for c in admitted.permission.consents if c.covers(target.path)), None)
         path = Path(control.write_to(consent) if consent else target.path)
         alone = consent is not None or not devices.reasons_against_writing(target.path)
         if target.rotational not in ("", AS_IS):
             control.set_rotational(target.path, target.rotational == "1")
-        found = _device(Path(target.path), alone)
-        return dataclasses.replace(found, path=path, raw_path=Path(target.path)), None
+        resolved = _device(Path(target.path), alone)
+        return dataclasses.replace(resolved, path=path, raw_path=Path(target.path)), None
     directory = Path(target.path)
     if all(kind.brings_files for kind in admitted.kinds.values()):
         only = admitted.queues[0] if len(admitted.queues) == 1 else None
-        found = ResolvedTarget(directory, size, only, 512, False, directory, size, directory)
-        return found, None
+        resolved = ResolvedTarget(directory, size, only, 512, False, directory, size, directory)
+        return resolved, None
     scratch.check_space(directory, size)
     own = control.directory(directory)
     report(f"filling a file of {size >> 20} MiB in {own} with random data")

@@ -147,19 +147,19 @@ class CommandCells:
             for queue, (read, written) in _moved(self._queues).items()
         }
         servers_read = read_bytes_of(pid for pid, _ in self.standing.members()) - servers_read
-        found = [*self.control.check()] if self.session.queues else []
+        findings = [*self.control.check()] if self.session.queues else []
         left = [name for _, name in self.work.members()]
         if not kind.keep_daemons:
             self.work.end()
         if kind.conclude_run:
             self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
-        found += gates.findings(before, after, None)
-        found += launch.noted(gates.neighbour_findings(before, after))
+        findings += gates.findings(before, after, None)
+        findings += launch.noted(gates.neighbour_findings(before, after))
         own_read = ended.usage.get("own_read_bytes", 0.0) + max(servers_read, 0)
         reads = {queue: read for queue, (read, _) in moved.items()}
         is_complete = not (left or ended.timed_out or ended.output_exceeded)
-        found += [*foreign_reads(reads, own_read, is_complete), *dirty.findings()]
-        outcome = self._outcome(kind, label, ended, synced_s, began, found)
+        findings += [*foreign_reads(reads, own_read, is_complete), *dirty.findings()]
+        outcome = self._outcome(kind, label, ended, synced_s, began, findings)
         self._failures.note(label, candidate.label, kind, ended)
         facts = {
             **gates.cpu_facts(before, after),
@@ -214,10 +214,10 @@ class CommandCells:
         ended: Ended,
         synced_s: float,
         began: float,
-        found: Sequence[GateFinding],
+        findings: Sequence[GateFinding],
     ) -> Outcome:
         """Metrics, bounds and gates of a run that ended in whatever way."""
-        gates_found = [*found]
+        gates_found = [*findings]
         bounds: dict[str, str] = {}
         output = {"out": launch.ends_of(ended.stdout), "err": launch.ends_of(ended.stderr)}
         facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
@@ -257,10 +257,10 @@ class CommandCells:
         if not isinstance(kind, FioJob):
             return values, {}, missing
         try:
-            found, bounds = kind.values_of(ended.stdout)
+            metrics, bounds = kind.values_of(ended.stdout)
         except SpecError as error:
             return values, {}, [*missing, GateFinding("no-value", str(error))]
-        return {**values, **found}, bounds, missing
+        return {**values, **metrics}, bounds, missing
 
     def _rehearse(self, label: str, kind: Command) -> Rehearsal:
         """One run, not measured: does it start, end, print its metrics and use the queues?"""
@@ -399,11 +399,11 @@ def queues_of_all() -> tuple[str, ...]:
 
 
 def _moved(queues: Iterable[str]) -> dict[str, tuple[int, int]]:
-    found = {}
+    moved = {}
     for queue in queues:
         with contextlib.suppress(OSError):  # another's device may go meanwhile
-            found[queue] = gates.device_bytes(queue)
-    return found
+            moved[queue] = gates.device_bytes(queue)
+    return moved
 
 
 def _primary(session: IoSession, label: str) -> str:

@@ -54,8 +54,8 @@ def write(record: Record, out: Path) -> list[Path]:
 
 def _mode(workload: Workload) -> str:
     p = workload.parameters
-    given = str(p.get("rw") or p.get("test") or p.get("pattern") or workload.label)
-    return MODES.get(given, safe_name(given).replace("-", "_"))
+    mode = str(p.get("rw") or p.get("test") or p.get("pattern") or workload.label)
+    return MODES.get(mode, safe_name(mode).replace("-", "_"))
 
 
 def _folder(candidate: str, workload: Workload) -> str:

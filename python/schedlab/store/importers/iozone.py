@@ -220,7 +220,7 @@ def _biff_rows(file: Path) -> Iterator[tuple[str, list[str]]]:
 
 def _from_reports(rows: Iterator[tuple[str, list[str]]]) -> Iterator[_Figure]:
     """Figures of titled reports: a row of record sizes, then rows by file size; 0: not run."""
-    test, records, found = "", list[int](), False
+    test, records, any_report = "", list[int](), False
     for place, cells in rows:
         title = cells[0].lower() if len(cells) == 1 else ""
         if title.endswith(" report"):
@@ -239,7 +239,7 @@ def _from_reports(rows: Iterator[tuple[str, list[str]]]) -> Iterator[_Figure]:
             for record, text in zip(records, cells[1:], strict=False):
                 value = number_at(place, test, text)
                 if value > 0:
-                    found = True
+                    any_report = True
                     yield _Figure(place, test, record, value, "kB/sec", size)
-    if not found:
+    if not any_report:
         raise bad("the reports", "at least one figure above 0", "none")
