@@ -398,8 +398,8 @@ def _doubtful(scope: Scope, best: Sequence[Pair]) -> Headline | None:
         values = {
             "a": pair.a,
             "b": pair.b,
-            "early": scope.fact(_told(pair, early)).values(),
-            "late": scope.fact(_told(pair, late)).values(),
+            "early": scope.fact(_with_ratio(pair, early)).values(),
+            "late": scope.fact(_with_ratio(pair, late)).values(),
         }
         return Headline("unsteady", values)
     for pair in best:
@@ -408,8 +408,8 @@ def _doubtful(scope: Scope, best: Sequence[Pair]) -> Headline | None:
             values = {
                 "a": pair.a,
                 "b": pair.b,
-                "lowest": scope.fact(_told(pair, math.log(lowest))).values(),
-                "highest": scope.fact(_told(pair, math.log(highest))).values(),
+                "lowest": scope.fact(_with_ratio(pair, math.log(lowest))).values(),
+                "highest": scope.fact(_with_ratio(pair, math.log(highest))).values(),
             }
             return Headline("sessions-disagree", values)
     return None
@@ -420,7 +420,7 @@ def _change(scope: Scope, pair: Pair) -> float:
     return abs(early - late)
 
 
-def _told(pair: Pair, log_ratio: float) -> Pair:
+def _with_ratio(pair: Pair, log_ratio: float) -> Pair:
     return Pair(pair.a, pair.b, math.exp(log_ratio), None, None, "undecided")
 
 

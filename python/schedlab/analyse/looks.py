@@ -128,7 +128,7 @@ class Extension:
 
 
 def extension(
-    stopping: Stopping, done: int, blocks: int, *, may_extend: int | None = None
+    stopping: Stopping, blocks_done: int, blocks: int, *, may_extend: int | None = None
 ) -> Extension:
     """What `--resume --blocks N` means after `done` blocks, `may_extend` as announced before.
 
@@ -137,13 +137,13 @@ def extension(
     """
     if stopping.mode != "fixed":
         if blocks <= largest_blocks(stopping):
-            return Extension("continued", done, blocks, alpha=level_at(blocks, stopping))
-        return Extension("refused", done, blocks)
+            return Extension("continued", blocks_done, blocks, alpha=level_at(blocks, stopping))
+        return Extension("refused", blocks_done, blocks)
     if may_extend is not None and may_extend > stopping.blocks:
         if blocks > may_extend:
-            return Extension("refused", done, blocks)
+            return Extension("refused", blocks_done, blocks)
         first, last = boundaries((stopping.blocks, may_extend))
         return Extension("announced", stopping.blocks, blocks, first, last)
-    if done < stopping.blocks or blocks <= done:
-        return Extension("continued", done, blocks)
-    return Extension("unannounced", done, blocks, ALPHA, ALPHA / 2, EXTENDED_ERROR)
+    if blocks_done < stopping.blocks or blocks <= blocks_done:
+        return Extension("continued", blocks_done, blocks)
+    return Extension("unannounced", blocks_done, blocks, ALPHA, ALPHA / 2, EXTENDED_ERROR)

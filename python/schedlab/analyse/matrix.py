@@ -89,14 +89,14 @@ class Table:
 
 
 def candidate_order(
-    samples: Sequence[Samples], baseline: str, twin: str | None, given: Sequence[str]
+    samples: Sequence[Samples], baseline: str, twin: str | None, candidates: Sequence[str]
 ) -> tuple[str, ...]:
-    """All candidates but the A/A arm: as `given`, else the baseline, then as they appear."""
+    """All candidates but the A/A arm: in the order of `candidates`, else the baseline, then as they appear."""
     seen = dict.fromkeys(label for sample in samples for label in sample.candidates)
     if baseline not in seen:
         known = ", ".join(seen) or "none at all"
         raise SpecError(f"baseline {baseline!r} has no run", f"candidates with runs: {known}")
-    order = dict.fromkeys((*given, baseline, *seen))
+    order = dict.fromkeys((*candidates, baseline, *seen))
     return tuple(label for label in order if label != twin and label in seen)
 
 

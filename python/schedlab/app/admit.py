@@ -1,7 +1,7 @@
 """The one door: an experiment is measured only after `admit` has found nothing against it.
 
 `compare`, `run FILE`, `--resume`, `reproduce`, `lab run`, `--dry-run` and the Python API all pass
-here. An experiment says what is asked; a `Permission` says what the user agreed to, and is made
+here. An experiment is the request; a `Permission` is what the user agreed to, and is made
 from the command line, a prompt or a call, never from a file.
 """
 
@@ -168,13 +168,13 @@ def _check_trust(admitted: Admitted) -> None:
     if admitted.permission.trust:
         return
     target = admitted.experiment.target
-    asked = [f"run {line}" for line in admitted.programs]
+    requests = [f"run {line}" for line in admitted.programs]
     if target.kind == "device":
-        asked.append(f"work on the device {target.path}")
-    asked += [f"switch the scheduler of {queue}" for queue in target.switch]
-    if asked:
+        requests.append(f"work on the device {target.path}")
+    requests += [f"switch the scheduler of {queue}" for queue in target.switch]
+    if requests:
         raise SpecError(
-            f"this experiment wants to {_listing(asked)}",
+            f"this experiment wants to {_listing(requests)}",
             "read it, then add --trust to allow this",
         )
 

@@ -137,7 +137,7 @@ def _remove_halves(path: Path) -> None:
 
 
 def store(record: Applied) -> None:
-    """Write a record durably, before what it says becomes lasting."""
+    """Write a record durably, before its settings become lasting."""
     try:
         directory().mkdir(parents=True, exist_ok=True)
         _remove_halves(_path(record.device))

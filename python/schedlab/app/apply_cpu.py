@@ -152,7 +152,7 @@ def _read(path: Path) -> str:
 
 
 def _onto(record: Applied, earlier: Applied | None) -> Applied:
-    """A second apply keeps what was before the first, and what the first set beside it."""
+    """A second apply keeps the originals from before the first, and the first's other settings."""
     if earlier is None:
         return record
     kept = replace(record, files=earlier.files, made=earlier.made)
@@ -182,7 +182,7 @@ def _file_texts(values: Mapping[Path, str], root: Path) -> dict[Path, str]:
 
 
 def undo(record: Applied, report: Report) -> None:
-    """Every setting as it was, unless somebody else set it since; after a reboot only files go."""
+    """Restore each setting unless another program set it since; after a reboot, only files."""
     for name in record.files:
         path = Path(name)
         if applied.is_ours(text_of(path)):

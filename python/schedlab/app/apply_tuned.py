@@ -1,7 +1,7 @@
 """Keep what was applied by a profile of tuned instead of a udev rule, and remove it again.
 
 The profile `schedlab` includes the active one, takes our devices out of its [disk] instance, which
-would own them first, and sets them in instances of its own; see tuned.conf(5).
+would own them first, and sets them in separate instances; see tuned.conf(5).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def profile_text(records: Sequence[Applied]) -> str:
 
 
 def activate(profile: str, root: Path, report: Report) -> None:
-    """Make a profile the active one where tuned runs here, else say how."""
+    """Activate a profile where tuned runs here, else print how."""
     program = shutil.which("tuned-adm", path="/usr/sbin:/sbin:/usr/bin:/bin")
     if program is None or root != Path("/"):
         report(f"note: activate the profile: tuned-adm profile {profile}")

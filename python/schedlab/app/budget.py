@@ -219,7 +219,7 @@ class Extended:
 def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Extended:
     """Blocks appended to the plan of a folder: up to `blocks` in all, or what fits; else as it is.
 
-    Nothing is written. SpecError when more blocks than announced are asked for.
+    Nothing is written. SpecError when the request exceeds the announced number of blocks.
     """
     if not blocks and not budget_s:
         return Extended(folder.experiment, folder.plan, folder.planning)

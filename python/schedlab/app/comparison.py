@@ -123,7 +123,7 @@ class Named:
 
 
 def labelled(candidates: tuple[Candidate, ...], labels: str) -> Named:
-    """The candidates under names of the user's, and a note on each that says what it is."""
+    """The candidates under the user's names, and a note on each that explains it."""
     names = [name.strip() for name in labels.split(",")]
     if len(names) != len(candidates) or len({*names, ""}) <= len(names):
         raise SpecError(

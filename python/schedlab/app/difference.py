@@ -102,7 +102,7 @@ def difference(
 ) -> Difference:
     """Compare two folders and write the page; SpecError unless work and machines are the same.
 
-    `despite` allows other machines; `tell` hears what differs.
+    `despite` allows other machines; `tell` gets the differences.
     """
     from schedlab.report.difference_page import render
     from schedlab.result import Result

@@ -28,7 +28,7 @@ LATENCY_TOLERANCE = 0.15
 DECIDED = 0.10
 USUAL = ("none", "mq-deadline", "kyber", "bfq")
 SIZE_BYTES = 8 << 30
-# Requests that a scheduler may hold above a loop device, whatever the tags are set to.
+# Requests that a scheduler may hold above a loop device, independent of the tags.
 NR_REQUESTS = 256
 
 

@@ -2,7 +2,7 @@
 
     python -m schedlab.app.lab_findings docs/reference/lab-findings.md RESULT…
 
-Each result is told with the machine that it holds for and with how much of its plan was run.
+Each result names the machine that it holds for, and how much of its plan was run.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def simulated(folder: Path) -> str:
     from schedlab.sim.ncq_study import Study, study_sweep
     from schedlab.sim.sweep_run import run_sweep
 
-    asked = json.loads(tomllib.loads((folder / "sweep.toml").read_text("utf-8"))["study"])
-    requests, seeds = int(asked["requests"]), int(asked["seeds"])
+    question = json.loads(tomllib.loads((folder / "sweep.toml").read_text("utf-8"))["study"])
+    requests, seeds = int(question["requests"]), int(question["seeds"])
     # Finished points are read, not simulated again.
     study = Study(run_sweep(study_sweep(requests, seeds), folder, lambda *progress: None))
     lines = ["| result | paper | model | comes out |", "| --- | --- | --- | --- |"]
@@ -58,7 +58,7 @@ def simulated(folder: Path) -> str:
 
 
 def section(result: Result) -> str:
-    """One result: where and when, how much of it, and what it says."""
+    """One result: where and when, how much of its plan, and its verdict."""
     from schedlab import report
 
     record = result.record

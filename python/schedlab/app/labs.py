@@ -146,7 +146,9 @@ def lab_experiment(
         hint = f"schedlab lab run {lab.name}"
         raise SpecError(f"lab {lab.name}: is a simulation study", hint)
     if "sweep" in data:
-        return quantum_experiment(sweep_of(data["sweep"], wishes), _asked(data, wishes, report))
+        return quantum_experiment(
+            sweep_of(data["sweep"], wishes), _effective_slices(data, wishes, report)
+        )
     target = _target(lab, data, wishes)
     content = {k: v for k, v in data.items() if k not in _LAB_KEYS}
     content["target"] = to_json(target)
@@ -178,8 +180,8 @@ def _target(lab: Lab, data: Mapping[str, Any], wishes: Wishes) -> Target:
         "rotational": place.rotational, "filesystem": place.filesystem,
     }  # fmt: skip
     if table["kind"] == "emulated":
-        asked = {"queue_depth": place.queue_depth, "size_bytes": place.size_bytes}
-        changed |= {**asked, "dilate": place.dilate if place.dilate != 1 else 0}
+        overrides = {"queue_depth": place.queue_depth, "size_bytes": place.size_bytes}
+        changed |= {**overrides, "dilate": place.dilate if place.dilate != 1 else 0}
     else:
         check_model_options(place)
         changed["path"] = place.scratch_directory
@@ -242,7 +244,7 @@ def sweep_of(table: Mapping[str, Any], wishes: Wishes) -> Sweep:
     )
 
 
-def _asked(
+def _effective_slices(
     data: Mapping[str, Any], wishes: Wishes, report: Callable[[str], None]
 ) -> dict[float, float | None]:
     return effective_slices(sweep_of(data["sweep"], wishes), report)

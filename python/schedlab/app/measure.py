@@ -3,7 +3,7 @@
     result = schedlab.run(experiment)          # or schedlab.run("experiment.toml")
     print(result.text())
 
-Everything that changes the host does so under `host.control`, which puts it back.
+Everything that changes the host does so under `host.control`, which restores it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Observer:
-    """Who is told between runs: `watch` of the progress, `report` of what a user should know."""
+    """Callbacks between runs: `watch` gets the progress, `report` messages for the user."""
 
     watch: Callable[[Progress], None] = lambda progress: None
     report: Callable[[str], None] = lambda text: None
@@ -156,7 +156,7 @@ def measure(
 
 
 def run_sessions(admitted: Admitted, folder: Folder, executor: Executor, observer: Observer) -> str:
-    """Run what is left, each session on a target of its own; why the last one ended."""
+    """Run the remaining cells, each session on its own target; why the last one ended."""
     several = admitted.experiment.stopping.sessions
     reason = ""
     for number in range(several):
@@ -204,7 +204,7 @@ def rules_of(folder: Folder, observer: Observer) -> Rules:
     def decision(blocks: int) -> Decision:
         from schedlab.result import Result
 
-        if blocks not in looked:  # a resumed experiment is asked before and after it is opened
+        if blocks not in looked:  # a resumed experiment checks before and after it is opened
             looked[blocks] = Result(folder).decision()
         return looked[blocks]
 
@@ -296,7 +296,7 @@ def _session(admitted: Admitted, control: Control | None, observer: Observer) ->
 
 
 def check_resumable(folder: Folder, observer: Observer) -> None:
-    """Refuse to mix two kernels in one experiment; mend a torn line."""
+    """Refuse to mix two kernels in one experiment; repair an incomplete line."""
     check_kernel(folder)
     if folder.mend():
         torn = "the last line of runs.jsonl was incomplete; its run is repeated"

@@ -50,7 +50,7 @@ def usual_user() -> str:
 
 
 def workload_of(work: OwnWork, kind: str = "command") -> Workload:
-    """The workload; its primary metric is the first that was asked for."""
+    """The workload; its primary metric is the first requested one."""
     if work.job_file and work.argv:
         raise SpecError("--fio and a COMMAND exclude each other", "use one of them")
     parameters = {key: value for key, value in work.parameters.items() if value not in (None, ())}
@@ -153,6 +153,6 @@ def comparison_of(
 
 
 def rehearse(admitted: Admitted, observer: Observer = SILENT) -> None:
-    """Open the target and run every command once, unmeasured; `observer` is told what it showed."""
+    """Open the target and run every command once, unmeasured; `observer` gets the findings."""
     with opened(admitted, observer):
         pass

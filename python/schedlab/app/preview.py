@@ -17,7 +17,7 @@ from schedlab.spec.quantities import duration_text
 @dataclass(frozen=True)
 class Preview:
     """`settings` are (candidate, [(path, value)]); `seconds` is the estimated time in all;
-    `is_rest` says that only what is left of a folder is shown."""
+    `is_rest`: only the remaining cells of a folder are shown."""
 
     admitted: Admitted
     plan: Plan

@@ -24,7 +24,7 @@ FLIP_OVERHEAD_S = 0.04
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is asked: quanta in ms, the work, and how it is repeated."""
+    """A request: quanta in ms, the work, and how it is repeated."""
 
     slices: tuple[float, ...]
     processes: int
@@ -124,25 +124,28 @@ def merged_candidates(
     """A candidate per effective quantum, named by the first request; a note per merged one."""
     by_effective: dict[float | None, Candidate] = {}
     notes = []
-    for asked, got in effective.items():
+    for requested, got in effective.items():
         known = by_effective.get(got)
         if known is not None:
             first = known.settings["slice_ms"]
             notes.append(
-                f"{first:g} ms and {asked:g} ms both become {got:g} ms: measured once, as {first:g}"
+                f"{first:g} ms and {requested:g} ms both become {got:g} ms: "
+                f"measured once, as {first:g}"
                 if got is not None
-                else f"{asked:g} ms: this kernel does not report its quantum; measured once"
+                else f"{requested:g} ms: this kernel does not report its quantum; measured once"
             )
             continue
-        settings: dict[str, str | int | float] = {"policy": policy, "slice_ms": asked}
-        settings["effective_ms"] = asked if got is None else got
-        label = f"{asked:g} ms" if got in (asked, None) else f"{asked:g} ms (is {got:g} ms)"
+        settings: dict[str, str | int | float] = {"policy": policy, "slice_ms": requested}
+        settings["effective_ms"] = requested if got is None else got
+        label = (
+            f"{requested:g} ms" if got in (requested, None) else f"{requested:g} ms (is {got:g} ms)"
+        )
         by_effective[got] = Candidate(label, settings)
     return tuple(by_effective.values()), notes
 
 
 def _fairness_note(typed: Sweep, candidates: Sequence[Candidate]) -> list[str]:
-    """Fairness is quantised by the quantum: say so instead of calling it unfair."""
+    """Fairness is quantised by the quantum: explain it instead of calling it unfair."""
     longest_s = max(float(c.settings["effective_ms"]) for c in candidates) / 1e3
     share_s = typed.seconds * len(typed.cpus) / typed.processes
     if typed.precision or longest_s / share_s < 0.005:

@@ -96,7 +96,7 @@ class Costs:
     """Costs of a switch on one CPU, each a mean with its half width, in ns, and what follows.
 
     `ladder` is per size of the memory that is touched, `losses` the share of the CPU per quantum in
-    ms; `real_time` tells whether a yield was sure to switch.
+    ms; `real_time`: a yield was sure to switch.
     """
 
     cpu: int
@@ -149,7 +149,7 @@ class Costs:
 def costs_of(
     cpu: int, batches: int, switches: int, slices_ms: Sequence[float], folder: Path | None
 ) -> Costs:
-    """Measure, predict the loss per quantum, and set the quanta of a sweep's `folder` beside it."""
+    """Measure, predict the loss per quantum, and add the measured quanta of a sweep's `folder`."""
     costs, real_time = measure(cpu, batches, switches)
     ladder = {size: interval(values) for size, values in costs["ladder"]}
     switch_ns, half_ns = ladder[KERNEL_BYTES]

@@ -195,12 +195,12 @@ def _directory(
         scratch.check_space(path, target.size_bytes)
         size = size_text(target.size_bytes)
         writes = (f"a new subdirectory of {path}, {size}, removed at the end",)
-    asked = {str(c.settings.get("scheduler", AS_IS)) for c in experiment.candidates}
+    schedulers = {str(c.settings.get("scheduler", AS_IS)) for c in experiment.candidates}
     tuned = [k for c in experiment.candidates for k in c.settings if not k.startswith("workload.")]
     if target.switch:
         queues, felt = _switched(target)
         return Resolution(queues, writes, felt)
-    if asked != {AS_IS} or any(key != "scheduler" for key in tuned):
+    if schedulers != {AS_IS} or any(key != "scheduler" for key in tuned):
         below = ",".join(devices.disks_below(path)) or "NAME"
         raise SpecError(
             f"{path}: no scheduler would be set, because no request queue is named",

@@ -19,13 +19,13 @@ from schedlab.tune.space import SchedulerSpace, Space, Tunable
 def default_scheduler(target: Target, schedulers: Sequence[str]) -> str:
     """The scheduler that the target has without us; SpecError where none is named to be tuned.
 
-    A target that is made here has none of its own: where one scheduler is tuned, it is that one as
+    A temporary target has no default: where one scheduler is tuned, it is that one as
     the kernel sets it up.
     """
     if target.kind in ("scratch", "emulated"):
         if len(schedulers) == 1:
             return schedulers[0]
-        # An idle loop device keeps what somebody set it to once, so the most common one counts.
+        # An idle loop device keeps an old setting, so the most common one counts.
         idle = [p for p in knobs.SYS_BLOCK.glob("loop*") if not (p / "loop").exists()]
         files = [p / "queue" / "scheduler" for p in idle]
         counts = Counter(knobs.read_value(file) for file in files if file.exists())
@@ -65,8 +65,8 @@ def probe(session: IoSession, space: Space) -> tuple[Space, list[str]]:
         raise SpecError(
             f"nothing can be tuned under {spaces[0].scheduler}", "name others: --scheduler all"
         )
-    for asked, got in zip(space.schedulers, spaces, strict=True):
-        lacking = {t.name for t in asked.tunables} - {t.name for t in got.tunables}
+    for scheduler_space, got in zip(space.schedulers, spaces, strict=True):
+        lacking = {t.name for t in scheduler_space.tunables} - {t.name for t in got.tunables}
         if lacking:
             names = ", ".join(sorted(lacking))
             notes.append(f"not tuned, because the kernel refuses it under {got.scheduler}: {names}")

@@ -88,7 +88,7 @@ def _is_named(tuning: Tuning, best: str) -> bool:
 
 
 def _commands(tuning: Tuning, setting: str, is_named: bool) -> list[str]:
-    """How the winner is applied and undone; by the folder, the record says who decided."""
+    """How to apply and undo the winner; named by the folder, so that the record has the result."""
     if not setting:
         return []
     target = tuning.base.target
@@ -103,7 +103,7 @@ def _commands(tuning: Tuning, setting: str, is_named: bool) -> list[str]:
 
 
 def _chart_metrics(tuning: Tuning) -> tuple[Metric, Metric] | None:
-    """The primary metric of the first workload, and a constrained or slow one beside it."""
+    """The primary metric of the first workload, and a constrained or slow one."""
     work = tuning.base.workloads[0]
     runs = [r for r in _good_runs(tuning) if r.workload == work.label]
     named = [c.metric for c in tuning.asked.constraints if c.metric in work.secondary]

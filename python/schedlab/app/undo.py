@@ -20,7 +20,7 @@ Report = Callable[[str], None]
 def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
     """Restore what was before `apply`; the devices that were undone.
 
-    A value that somebody else set since is left and reported. After a reboot only our files are
+    A value that another program set since is kept and reported. After a reboot only our files are
     removed: the old kernel's values are gone.
     """
     applied.remove_half_records()

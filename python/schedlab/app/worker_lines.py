@@ -1,4 +1,4 @@
-"""What IOzone says of N processes (`-t N`): what children and parent see, and the spread of them.
+"""IOzone's figures for N processes (`-t N`): those of children and parent, and their spread.
 
 Children: the sum of every worker's own bytes over its own time. Parent: all bytes over the time
 from the common start to the end of the slowest. Unlike IOzone's, our workers do not stop when the

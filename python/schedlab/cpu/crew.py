@@ -29,9 +29,9 @@ class Quantum:
 
     def sentence(self) -> str:
         """Both in words."""
-        asked = "the kernel's own" if self.requested_ms is None else f"{self.requested_ms:g} ms"
+        requested = "the kernel's own" if self.requested_ms is None else f"{self.requested_ms:g} ms"
         got = "none" if self.effective_ms is None else f"{self.effective_ms:g} ms"
-        return f"quantum: {asked} requested, {got} effective"
+        return f"quantum: {requested} requested, {got} effective"
 
 
 @contextlib.contextmanager

@@ -31,7 +31,7 @@ LOCK_WAIT_S = 2.0
 
 @dataclass(frozen=True)
 class Identity:
-    """What tells a device from every other; texts are empty where the device has none.
+    """The identity of a device; texts are empty where the device has none.
 
     `sequence` is the kernel's `diskseq`: it is new whenever a medium or a backing file is.
     """
@@ -109,7 +109,7 @@ class Consent:
 
 
 def consent_to(device: str | Path, *, allow_unknown_data: bool = False) -> Consent:
-    """Hold a device for writing, after a user has said so; HostError with every objection.
+    """Hold a device for writing, with a user's consent; HostError with every objection.
 
     `allow_unknown_data` is a second, stronger yes: to data that no signature announces. It does
     not help against a file system, a partition table or anybody who uses the device.
@@ -121,7 +121,7 @@ def consent_to(device: str | Path, *, allow_unknown_data: bool = False) -> Conse
 
 
 def objections(device: str | Path) -> tuple[str, ...]:
-    """Why nobody could consent to writing to a device now; empty when nothing speaks against it."""
+    """Why writing to a device is impossible now; empty when there is no objection."""
     reasons, descriptor = _examine(device, False)
     if descriptor >= 0:
         os.close(descriptor)
@@ -230,7 +230,7 @@ def hold(path: str | Path) -> int:
 
     The engine writes to no device without both (crates/load/src/io/permit.rs); udev leaves a locked
     device alone, also its scheduler, and is waited for while it looks at the device. Reading is
-    enough to hold it: whoever writes opens `/proc/PID/fd/N`.
+    enough to hold it: a writer opens `/proc/PID/fd/N`.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
     deadline = time.monotonic() + LOCK_WAIT_S

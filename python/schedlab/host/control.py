@@ -1,4 +1,4 @@
-"""Control of a host: change settings, make what is needed, and always put everything back.
+"""Control of a host: change settings, make devices and files, and always restore everything.
 
     with Control() as control:
         scratch = control.scratch(1 << 30, Path("/var/tmp"))
@@ -47,8 +47,8 @@ GATE = "knob-changed"
 class Applied:
     """What a device was really set to.
 
-    `tunables` are those asked for, with the values that the kernel took; `queue` is everything
-    under `queue/` afterwards; `notes` say where the kernel or we took something else than typed
+    `tunables` are the requested ones, with the effective values; `queue` is everything
+    under `queue/` afterwards; `notes` say where the effective value differs from the typed one
     (rounding, a legacy name).
     """
 
@@ -63,12 +63,12 @@ class Applied:
 class Control:
     """The only way in which schedlab changes a host.
 
-    Several may be at work at once, each with a journal and a guardian of its own; a device or
+    Several may run at once, each with its own journal and guardian; a device or
     knob belongs to the first one that changes or claims it (`claim`), until that one ends.
     `named_devices` are those that the user typed: only then the scheduler of the disk that holds
     `/` may be changed. `report` gets a sentence for what a user should know. On entering, what a
-    session that died left behind is put back first (`recovered`); RestoreError if that fails.
-    On leaving, `restored` tells what was put back; RestoreError if something was not.
+    dead session left behind is restored first (`recovered`); RestoreError if that fails.
+    On leaving, `restored` lists what was restored; RestoreError if something was not.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Control:
         with journal.HostLock(self.state_directory) as lock:
             lock.acquire(LOCK_WAIT_S)
             self.recovered = recover.settle(self.state_directory)
-            self.recovered.notices.clear()  # sessions at work: only their claims matter
+            self.recovered.notices.clear()  # running sessions: only their claims matter
             for line in self.recovered.lines():
                 self._report(f"left changed by a session that died: {line}")
             self.recovered.raise_if_failed()
@@ -150,7 +150,7 @@ class Control:
     def claim(self, *devices_or_knobs: str | Path) -> None:
         """Have devices and knobs for this session alone until its end.
 
-        A device is claimed as a whole disk, whatever partition is named. Changing one claims it,
+        A device is claimed as a whole disk, even if a partition is named. Changing one claims it,
         too. HostError that names the session which has it.
         """
         wanted = {self._resource(each) for each in devices_or_knobs} - self._claims
@@ -165,7 +165,7 @@ class Control:
         self._claims |= wanted
 
     def _refuse_claimed(self, session: Path, wanted: set[str]) -> None:
-        """HostError if another session has one of `wanted`; one that died is put back first."""
+        """HostError if another session has one of `wanted`; a dead session is restored first."""
         content = journal.read(session)
         taken = sorted(wanted & content.claims)
         if not taken:
@@ -193,7 +193,7 @@ class Control:
         The device is claimed, and what the session leaves there is noted at its end, so that it
         counts as ours next time.
         """
-        self._agreed.append(consent)  # whoever keeps only the path still has the device
+        self._agreed.append(consent)  # the device stays held for callers that keep only the path
         identity = consent.identity
         self.claim(consent.name)
         self._guardian.ensure()
@@ -209,7 +209,7 @@ class Control:
     def hold(self, device: str | Path) -> Path:
         """Have a device of ours for this session; the path under which an engine may write to it.
 
-        HostError when somebody else uses it.
+        HostError when another process uses it.
         """
         try:
             self._held.append(hold(device))
@@ -220,7 +220,7 @@ class Control:
         return Path(f"/proc/{os.getpid()}/fd/{self._held[-1]}")
 
     def set_rotational(self, device: str, rotational: bool) -> str:
-        """Set what a device says of itself (1: it has moving heads); what it said before.
+        """Set what a device reports (1: it has moving heads); returns the old value.
 
         bfq and others decide by it. It stays over changes of the scheduler, until the end.
         """
@@ -248,7 +248,7 @@ class Control:
 
     @property
     def guardian_process_id(self) -> int:
-        """The process that puts everything back should this one die."""
+        """The process that restores everything if this one dies."""
         return self._guardian.process_id
 
     def set_scheduler(
@@ -256,9 +256,9 @@ class Control:
     ) -> Applied:
         """Give a device a fresh scheduler with the kernel's defaults, then these tunables.
 
-        `scheduler` is set anew even if the device has it, so that nothing of a candidate before
+        `scheduler` is set again even if the device has it, so that nothing of the last candidate
         is left. Tunables are files of `queue/iosched/` or `queue/`. HostError for a name or value
-        that the kernel does not take; what was set by then is put back at the end all the same.
+        that the kernel refuses; settings changed by then are restored at the end all the same.
         """
         name = knobs.device_name(device)
         queue = knobs.queue_of(name)
@@ -339,7 +339,7 @@ class Control:
     ) -> scratch_device.Scratch:
         """A scratch device backed by a new file in `directory`; HostError with what is missing.
 
-        It says that it is an SSD unless `rotational`.
+        It reports itself as an SSD unless `rotational`.
         """
         scratch_device.require_root()
         self._guardian.ensure()
@@ -362,7 +362,7 @@ class Control:
         self._guardian.ensure()
         path = Path(parent).resolve() / owned.new_name("files")
         leftovers.own(self._journal, "directory", str(path))
-        _made(path, "name another directory")
+        _make_directory(path, "name another directory")
         return path
 
     def filesystem(self, device: scratch_device.Scratch, kind: str = "ext4") -> Path:
@@ -376,7 +376,7 @@ class Control:
         self._guardian.ensure()
         path = (root or owned.cgroup_root()) / owned.new_name(what)
         self._journal.append("own", what="cgroup", path=str(path))
-        _made(path, "run as root, or have the cgroup delegated to you")
+        _make_directory(path, "run as root, or have the cgroup delegated to you")
         self._cgroups.add(path)
         return path
 
@@ -482,7 +482,7 @@ def _read_or_gone(path: str) -> str:
         return "(gone)"
 
 
-def _made(path: Path, hint: str) -> None:
+def _make_directory(path: Path, hint: str) -> None:
     try:
         path.mkdir(mode=0o700)
     except OSError as error:
@@ -491,7 +491,7 @@ def _made(path: Path, hint: str) -> None:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ctrl-C, TERM and HUP wait until everything is put back."""
+    """Ctrl-C, TERM and HUP wait until everything is restored."""
     came: list[int] = []
     before = {}
     if threading.current_thread() is threading.main_thread():

@@ -18,7 +18,7 @@ _LOOP_GET_STATUS64, _LOOP_INFO_BYTES = 0x4C05, 232  # include/uapi/linux/loop.h
 
 
 def with_queues() -> tuple[str, ...]:
-    """The block devices whose scheduler can be chosen, idle loop devices left out."""
+    """The block devices whose scheduler can be chosen, without idle loop devices."""
     names = []
     for entry in sorted(knobs.SYS_BLOCK.iterdir()):
         idle_loop = entry.name.startswith("loop") and not (entry / "loop").exists()
@@ -58,7 +58,7 @@ def _sources_of(directory: str | Path) -> list[str]:
     link = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     if link.exists():
         return [link.resolve().name]
-    mounted = mount_of(directory)  # btrfs and others have a device number of their own
+    mounted = mount_of(directory)  # btrfs and others have a separate device number
     source = Path(mounted["source"]) if mounted else Path()
     return [source.resolve().name] if source.is_block_device() else []
 
@@ -75,7 +75,7 @@ def _descend(name: str, disks: set[str]) -> None:
 
 
 def mount_of(directory: str | Path) -> dict[str, str]:
-    """The mount that a directory lies on: source, target, kind and options; empty if unknown."""
+    """The mount of a directory: source, target, kind and options; empty if unknown."""
     wanted = Path(directory).resolve()
     best: dict[str, str] = {}
     for mount in mounts():
@@ -114,7 +114,7 @@ def _unescaped(text: str) -> str:
 
 
 def reasons_against_writing(device: str) -> tuple[str, ...]:
-    """Who uses a device, and what signatures it holds; empty when nobody does and there are none.
+    """Users of a device, and the signatures on it; empty when there are none.
 
     For sharing and for messages only. Writing needs `consent.consent_to`, which looks at more.
     """

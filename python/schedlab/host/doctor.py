@@ -1,7 +1,7 @@
 """What this machine can measure: for each fact what was found, what follows, what changes it.
 
 Read only, works without root and on machines that lack half of it: a fact that cannot be found
-out is said to be unknown. One function per fact, listed in `FACTS`.
+out is shown as unknown. One function per fact, listed in `FACTS`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QUANTA_MS = (1, 2, 5, 10, 20, 50, 100, 200)
 _CAPABILITIES = {"SYS_ADMIN": 21, "SYS_NICE": 23, "SYS_RESOURCE": 24, "PERFMON": 38, "BPF": 39}
 _IO_URING_SETUP = 425
 _BPF = {"x86_64": 321, "aarch64": 280, "ppc64le": 361, "s390x": 351, "riscv64": 280}
-# Disks that hold nothing of their own, so that nobody sets a scheduler for them.
+# Disks that hold no data of their own, so that no tool sets a scheduler for them.
 _UNSET = ("loop", "ram", "zram", "dm-", "md")
 
 
@@ -93,7 +93,7 @@ def schedulers() -> Iterator[Fact]:
 
 
 def _queue(name: str) -> Iterator[Fact]:
-    """What a device says of itself, and how many requests its driver takes."""
+    """What a device reports about itself, and how many requests its driver takes."""
     known = facts.queue_facts(name)
     if (doubt := facts.rotational_doubt(name)) or known["rotational"] is not None:
         follows = doubt or (
@@ -114,7 +114,7 @@ def _queue(name: str) -> Iterator[Fact]:
 
 
 def ext() -> Iterator[Fact]:
-    """sched_ext: whether somebody's CPU scheduler is loaded."""
+    """sched_ext: whether such a CPU scheduler is loaded."""
     state = facts.text("/sys/kernel/sched_ext/state")
     if state is None:
         yield Fact("sched_ext", "not in this kernel", "only the built-in CPU policies")
@@ -327,7 +327,7 @@ def tools() -> Iterator[Fact]:
 
 
 def session() -> Iterator[Fact]:
-    """What sessions that died have left to be put back, and who is at work."""
+    """What dead sessions have left to restore, and which sessions are running."""
     directory = journal.state_directory()
     paths = journal.sessions(directory)
     if not paths:
@@ -412,7 +412,7 @@ def _syscall_error(number: int, *arguments: object) -> int:
     return ctypes.get_errno()
 
 
-# topic, said when it cannot be found out -> its examiner
+# topic, shown when the fact is unknown -> its examiner
 FACTS: dict[str, Callable[[], Iterator[Fact]]] = {
     "machine": machine,
     "privileges": privileges,

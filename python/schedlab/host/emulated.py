@@ -2,9 +2,9 @@
 
     program → file system → /dev/loopN (scheduler under test) → FUSE file → server with the model
 
-Everything of a device lies below one directory with a random name, which is in the journal before
+Everything of a device is below one directory with a random name, which is in the journal before
 it exists: `fuse/` with the mounted file `disk`. The server has that directory's name among its
-arguments. So whoever cleans up (emulated_removal.py) finds mount, server and loop device from the
+arguments. So the clean-up (emulated_removal.py) finds mount, server and loop device from the
 journal alone.
 """
 
@@ -248,7 +248,7 @@ class Server:
     def _start(self, fuse: int, control: int, config: str) -> subprocess.Popen[bytes]:
         package = str(Path(__file__).resolve().parents[2])
         program = [sys.executable, "-S", "-m", SERVER_MODULE, str(self.directory)]
-        # A file, not a pipe: nobody need read it while the server lives.
+        # A file, not a pipe: a pipe would fill up if no process read it while the server lives.
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115
         return subprocess.Popen(
             [*program, str(fuse), str(control), config],

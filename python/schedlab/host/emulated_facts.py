@@ -1,4 +1,4 @@
-"""What to say of an emulated device: its line in lists, and the gate of its runs."""
+"""Facts of an emulated device: its line in lists, and the gate of its runs."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ MNT_FORCE, MNT_DETACH = 1, 2
 
 
 def quiesce(things: Iterable[Entry]) -> None:
-    """Before anything is put back: make sure that nothing waits for an emulated device.
+    """Before anything is restored: make sure that nothing waits for an emulated device.
 
     File systems on it are unmounted and the device is flushed, for a few seconds; then its server
     is ended, so that the kernel fails what still waits.
@@ -103,7 +103,7 @@ def end_servers(directory: str | Path) -> None:
 
 
 def mounts_below(directory: str | Path) -> list[str]:
-    """Mount points below a directory, the last mounted first; nothing is asked of them."""
+    """Mount points below a directory, the last mounted first; none of them is accessed."""
     inside = f"{directory}/"
     return [where for _, where in reversed(_mounts()) if where.startswith(inside)]
 

@@ -1,6 +1,6 @@
 """The facts of a machine: `host.json` of a result folder. Read only, works without root.
 
-What cannot be read is left out or null, never guessed.
+What cannot be read is omitted or null, never guessed.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def governors() -> dict[str, str]:
 
 
 def turbo() -> bool | None:
-    """Whether the CPU may exceed its nominal frequency; None when the kernel does not say."""
+    """Whether the CPU may exceed its nominal frequency; None when the kernel does not report it."""
     if (disabled := text(CPU / "intel_pstate/no_turbo")) is not None:
         return disabled == "0"
     if (boost := text(CPU / "cpufreq/boost")) is not None:
@@ -155,7 +155,7 @@ def turbo() -> bool | None:
 
 
 def smt() -> bool | None:
-    """Whether two threads share a core now; None when the kernel does not say."""
+    """Whether two threads share a core now; None when the kernel does not report it."""
     active = text(CPU / "smt/active")
     return None if active is None else active == "1"
 
@@ -206,11 +206,11 @@ def device(name: str) -> dict[str, Any]:
 
 
 def queue_facts(name: str) -> dict[str, Any]:
-    """What decides a comparison of schedulers on a device, whatever its tunables are.
+    """Facts that decide a comparison of schedulers on a device, independent of its tunables.
 
-    `rotational` is what it says of itself (bfq believes it). `driver_tags` is how many requests
+    `rotational` is what it reports (bfq believes it). `driver_tags` is how many requests
     the driver takes at once, over all `hardware_queues`: a scheduler sees a backlog only beyond
-    it. None where the kernel does not say.
+    it. None where the kernel does not report it.
     """
     entry = knobs.SYS_BLOCK / name
     hardware_queues = sorted((entry / "mq").glob("[0-9]*"))
@@ -267,9 +267,9 @@ def random_read_ms(device: str | Path, reads: int = 16) -> float:
 
 
 def rotational_doubt(name: str) -> str:
-    """A sentence when a device says that it has moving heads, but answers as none can.
+    """A sentence when a device reports moving heads, but answers faster than heads can move.
 
-    Empty when it does not say so, is as slow as a disk, or cannot be read. Reads 16 blocks.
+    Empty when it does not report them, is as slow as a disk, or is unreadable. Reads 16 blocks.
     """
     if text(knobs.SYS_BLOCK / name / "queue" / "rotational") != "1":
         return ""

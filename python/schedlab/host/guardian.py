@@ -1,11 +1,11 @@
-"""The guardian: a process of its own session that puts everything back when its owner dies.
+"""The guardian: a process in its own session that restores everything when its owner dies.
 
 `python -m schedlab.host.guardian JOURNAL DESCRIPTOR PIPE ANNOUNCE PIDFD`: it leaves the owner's
 control groups, so that what kills those (a container's stop, `cgroup.kill`) does not take it. It
 ignores INT, HUP and TERM, waits until the owner's end of the pipe is closed or the owner is gone
 (a child of the owner may keep the pipe open), restores what the journal holds and ends. It shares
-the lock on the owner's journal, so nobody else touches what is claimed there before it is done.
-It imports nothing heavy.
+the lock on the owner's journal, so no other session touches what is claimed there before it has
+finished. It imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Guardian:
             )
 
     def dismiss(self) -> None:
-        """End it at once: the owner has put everything back itself, or has said what it could not.
+        """End it at once: the owner has restored everything itself, or reported what it could not.
 
         Closing the pipe would not do, a forked child may hold a copy of our end.
         """
@@ -109,7 +109,7 @@ class Guardian:
 
 
 def main(arguments: list[str]) -> int:
-    """Watch the owner, then restore. 3 when something could not be put back."""
+    """Watch the owner, then restore. 3 when something could not be restored."""
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
     os.chdir("/")
@@ -131,12 +131,12 @@ def main(arguments: list[str]) -> int:
         _say(str(error))
         return 3
     finally:
-        log.release()  # whoever else holds a copy of the descriptor
+        log.release()  # also for other holders of a copy of the descriptor
 
 
 def _restore(log: Journal) -> int:
     if not log.path.exists():
-        return 0  # the owner has put everything back itself
+        return 0  # the owner has restored everything itself
     recovery = settle_session(log)
     if lines := recovery.lines():
         _say("the schedlab that changed this host has died; its guardian reports:")

@@ -46,7 +46,7 @@ Entry = dict[str, Any]
 def state_directory(option: str | Path | None = None) -> Path:
     """Where journals and locks live: the option, else $SCHEDLAB_STATE_DIR, else a place in RAM.
 
-    That place is /run/schedlab for root, and for others a directory of their own.
+    That place is /run/schedlab for root, and a private directory for other users.
     """
     chosen = option or os.environ.get(STATE_VARIABLE)
     return Path(chosen) if chosen else _default_state()
@@ -81,7 +81,7 @@ def lasting_directory(state: Path | None = None) -> Path:
 def prepare(directory: Path) -> None:
     """Make the state directory; HostError unless it is ours alone to write.
 
-    Whoever can write a journal decides what is written to the kernel in our name.
+    A user who can write a journal decides what is written to the kernel in our name.
     """
     hint = f"set {STATE_VARIABLE} to a directory that you own"
     try:
@@ -96,7 +96,7 @@ def prepare(directory: Path) -> None:
 
 
 def boot_id() -> str:
-    """What tells this boot from every other."""
+    """The identity of this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
@@ -111,7 +111,7 @@ class Journal:
 
     @classmethod
     def create(cls, directory: Path) -> Journal:
-        """A new, locked journal that says whose it is. HostError when it cannot be written."""
+        """A new, locked journal that names its owner. HostError when it cannot be written."""
         command = " ".join(Path("/proc/self/cmdline").read_text(errors="replace").split("\0"))
         while True:
             number = time.clock_gettime_ns(_CLOCK_BOOTTIME)
@@ -125,13 +125,13 @@ class Journal:
                 raise _unwritable(path, error) from error
             if journal.lock():
                 break
-            os.close(journal.descriptor)  # somebody took it for a dead session's
+            os.close(journal.descriptor)  # another process took it for a dead session's
         journal.append("session", process=os.getpid(), command=command[:200].strip())
         return journal
 
     @classmethod
     def open_stale(cls, path: Path) -> Journal | None:
-        """The journal of a session that died, locked; None while somebody holds it.
+        """The journal of a dead session, locked; None while another process holds it.
 
         RestoreError when it cannot be opened.
         """
@@ -188,7 +188,7 @@ class Journal:
             os.ftruncate(self.descriptor, len(whole + newline))
 
     def clear(self) -> None:
-        """Forget everything: all was put back."""
+        """Forget everything: all is restored."""
         self.path.unlink(missing_ok=True)
 
     def release(self) -> None:
@@ -296,7 +296,7 @@ def is_alive(process: str) -> bool:
 class HostLock:
     """Held for the moment in which a session is opened, claims something, or is recovered.
 
-    What a session has for itself meanwhile, its journal says.
+    The claims of a session meanwhile are in its journal.
     """
 
     def __init__(self, directory: Path) -> None:

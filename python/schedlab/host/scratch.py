@@ -47,8 +47,8 @@ class Scratch:
 def make(log: Journal, size_bytes: int, directory: Path, rotational: bool = False) -> Scratch:
     """Make file and loop device. The file never has a name, so that no reboot can leave it.
 
-    The loop device says that it is an SSD unless `rotational`; without a word from us it would
-    say what the disk below says, and bfq believes it. HostError when there is no space, no
+    The loop device reports itself as an SSD unless `rotational`; by itself it would
+    report what the disk below reports, and bfq believes it. HostError when there is no space, no
     permission or no loop driver.
     """
     if size_bytes < SMALLEST_BYTES or size_bytes % 4096:
@@ -190,7 +190,7 @@ def make_filesystem(log: Journal, device: str, kind: str, where: Path) -> None:
 
 
 def format_device(device: str, kind: str) -> None:
-    """A new file system on a device of ours, whatever was there; HostError when that fails."""
+    """A new file system on a device of ours, over any old one; HostError when that fails."""
     program = shutil.which(f"mkfs.{kind}", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if program is None:
         raise HostError(f"mkfs.{kind} is not installed", "apt install e2fsprogs xfsprogs")

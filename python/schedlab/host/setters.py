@@ -4,7 +4,7 @@ which they act at boot, so that the last one wins.
 udev rules (udev.py) act when the disk appears and again at every `change` event; tmpfiles.d,
 systemd units and rc.local once while the system starts; TLP and tuned when their service starts,
 after all others. Sources: tmpfiles.d(5), systemd.unit(5), tlp-setting-disks, tuned.conf(5) and the
-options `hardware.block.*` of NixOS. What cannot be told from the files is shown as uncertain.
+options `hardware.block.*` of NixOS. What the files leave open is shown as uncertain.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ INCLUDES_MAX = 8
 
 @dataclass(frozen=True)
 class Setter:
-    """One place that sets the scheduler of the disk; `certain` unless it could not be told.
+    """One place that sets the scheduler of the disk; `certain` unless the files leave it open.
 
     `is_final`: no later udev rule changes it.
     """

@@ -49,7 +49,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Setting:
-    """A rule that sets the scheduler of the disk; `certain` unless a match could not be told."""
+    """A rule that sets the scheduler of the disk; `certain` unless a match is unknown."""
 
     file: Path
     line: int
@@ -62,7 +62,7 @@ class Setting:
 class Disk:
     """What udev knows of a disk: kernel name, properties, and its directory in sysfs.
 
-    `is_known` says that udev has stored its properties, so that a missing one is empty.
+    `is_known`: udev has stored its properties, so that a missing one is empty.
     """
 
     name: str
@@ -185,7 +185,7 @@ def _settings(rule: Rule, holds: bool | None) -> Iterator[Setting]:
 
 
 def _holds(rule: Rule, target: Disk) -> bool | None:
-    """Whether all matches of a rule hold; None where one cannot be told and none is false."""
+    """Whether all matches of a rule hold; None where one is unknown and none is false."""
     unknown = not rule.readable
     for token in rule.tokens:
         if not token.is_match:

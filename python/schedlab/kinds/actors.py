@@ -46,10 +46,10 @@ def regions(span_bytes: int, parts: Sequence[int], shared: bool = False) -> list
     return [(unit * sum(parts[:n]), unit * part) for n, part in enumerate(parts)]
 
 
-def load_depth(asked: int, tags: int, workers: int) -> int:
+def load_depth(requested: int, tags: int, workers: int) -> int:
     """Requests that each worker of a load keeps in flight: as asked, else (0) twice the tags."""
-    if asked or not workers:
-        return asked or 1
+    if requested or not workers:
+        return requested or 1
     total = min(LOAD_PER_TAG * (tags or TAGS_USUAL), LOAD_MAX)
     return -(-total // workers)
 
@@ -188,10 +188,10 @@ def served(
 
 
 def rate_bound(
-    name: str, done: int, rate: float, unit: float, seconds: float
+    name: str, operations: int, rate: float, unit: float, seconds: float
 ) -> tuple[dict[str, float], dict[str, str]]:
     """A rate metric; of a group that got nothing done: less than one `unit` in the window."""
-    if done or not seconds:
+    if operations or not seconds:
         return {name: rate}, {}
     return {name: unit / seconds}, {name: "at-most"}
 

@@ -57,8 +57,8 @@ class Groups(PeriodicKind, frozen=True):
             for n in range(len(self.weights))
         ]
         shares = [each / max(sum(used), 1.0) for each in used]
-        asked = [weight / sum(self.weights) for weight in self.weights]
-        relative = [share / wanted for share, wanted in zip(shares, asked, strict=True)]
+        requested = [weight / sum(self.weights) for weight in self.weights]
+        relative = [share / wanted for share, wanted in zip(shares, requested, strict=True)]
         # R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984, over shares per weight
         jain = sum(relative) ** 2 / (len(relative) * sum(r * r for r in relative))
         rows = latency.merge(
@@ -69,6 +69,6 @@ class Groups(PeriodicKind, frozen=True):
         return Outcome(
             {**response, "weighted_jain": jain, "share_error": max(error, 1e-6),
              "cpu_s": sum(used) / 1e9},
-            {"shares": shares, "asked": asked},
+            {"shares": shares, "asked": requested},
             histograms={"latency_ns": rows},
         )  # fmt: skip

@@ -107,10 +107,10 @@ class Weights(WorkloadKind, frozen=True):
         metrics, bounds = served(actors, "favoured", "reads", "favoured_")
         rates = [actors.rate([name], "reads") for name in NAMES]
         reached = rates[0] / sum(rates) if sum(rates) else 0.5
-        asked = self.asked_share()
-        ratio = max(reached, 1e-6) / asked
+        requested = self.asked_share()
+        ratio = max(reached, 1e-6) / requested
         metrics["share_fulfilment"] = min(ratio, 1 / ratio)
         if sum(rates):
             metrics["throughput_bytes_per_s"] = sum(rates)
         rows = actors.side("favoured", "reads")["latency"]["bins"]
-        return outcome(actors, metrics, bounds, rows, share_asked=asked, share_reached=reached)
+        return outcome(actors, metrics, bounds, rows, share_asked=requested, share_reached=reached)

@@ -63,7 +63,7 @@ def _amount(texts: Texts, of: WorkloadVerdict, pair_text: PairText) -> str:
 
 
 def _sentences(views: Mapping[str, View], texts: Texts) -> str:
-    """What every candidate says on every workload."""
+    """Every candidate on every workload."""
     rows = [
         [of.workload, label, of_workload(view, of)]
         for label, view in views.items()

@@ -16,7 +16,7 @@ SHARES = {
     "change": True, "difference": True, "cpu_share": False, "margin": False, "explained": False,
     "far": False, "reach": False, "share_low": False, "share_high": False, "error": False,
 }  # fmt: skip
-# Values that are told as multiples.
+# Values that are printed as multiples.
 MULTIPLES = ("factor", "widening", "ratio")
 COUNTS = ("rows", "cells", "of", "runs", "block", "most", "first_blocks")
 
@@ -27,7 +27,7 @@ def flag_title(view: View, flag: Flag) -> str:
 
 
 def flag_text(view: View, flag: Flag) -> str:
-    """What a flag says, from its kind and values."""
+    """The sentence of a flag, from its kind and values."""
     texts = view.texts
     variant = next((f"-{name}" for name in ("rowless", "apart") if flag.values.get(name)), "")
     key = f"flag_text.{flag.kind}{variant}"
@@ -166,7 +166,7 @@ _SPECIAL: Mapping[str, Callable[[View, Flag], dict[str, str]]] = {
 
 
 def scope(view: View) -> str:
-    """What the verdict rests on: `21 workloads × 4 schedulers in 8 blocks: …`."""
+    """The basis of the verdict: `21 workloads × 4 schedulers in 8 blocks: …`."""
     texts = view.texts
     unit = "blocks" if view.experiment.blocked else "repetitions"
     return texts(
@@ -204,7 +204,7 @@ def stopping(view: View) -> str:
 
 
 def omitted(view: View) -> list[str]:
-    """What is not in the figures, and why. Runs that were never started are no omission."""
+    """Omissions from the figures, with reasons. Runs that were never started do not count."""
     texts = view.texts
     lines = list(view.record.notices)
     if view.discarded:

@@ -15,7 +15,7 @@ from schedlab.report.screen import candidate_cell
 from schedlab.report.texts import Scale
 from schedlab.report.view import Family, TestMean, View, seen_from, size_text, summary_of
 
-# Beyond these, figures would make the page slow and heavy; the tables go on.
+# Beyond these, figures would make the page slow and heavy; the tables continue.
 FAMILIES_MAX = 12
 ROWS_MAX = 60
 

@@ -21,7 +21,7 @@ from schedlab.report.markup import Cell, Line, details, number, paragraph, table
 from schedlab.report.view import View
 from schedlab.spec import Overall, Pair, WorkloadVerdict
 
-# So many workloads have a table of their own, first those with a dominated candidate.
+# The number of workloads with a separate table, first those with a dominated candidate.
 WHOLE_MAX = 6
 
 

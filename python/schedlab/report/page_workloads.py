@@ -40,7 +40,7 @@ def workloads_section(view: View) -> str:
 
 
 def _one(view: View, index: int, verdict: WorkloadVerdict) -> str:
-    """A workload: what it says, its pairs, candidates, rates, latency, order of running."""
+    """A workload: its sentence, pairs, candidates, rates, latency, order of runs."""
     runs = view.runs_by_workload[verdict.workload]
     with_charts = index < CHARTS_MAX
     if view.nothing_to_order(verdict):
@@ -197,7 +197,7 @@ def _rate_table(
 
 
 def _latency(view: View, verdict: WorkloadVerdict, with_charts: bool) -> str:
-    """The distribution of all requests, and its percentiles; bursts have figures of their own."""
+    """The distribution of all requests, and its percentiles; bursts have separate figures."""
     texts = view.texts
     if view.experiment.kind == "cpu":
         return ""

@@ -1,4 +1,4 @@
-"""The sentences of a headline: one table from the code of a verdict to what is said.
+"""The sentences of a headline: one table from the code of a verdict to its text.
 
 Nothing else in the program makes a sentence about an outcome. Terminal, page, workbook and
 Markdown print what `headline` returns.
@@ -47,7 +47,7 @@ def headline_text(view: View) -> str:
 
 
 def of_workload(view: View, of: WorkloadVerdict | Overall) -> str:
-    """What one workload says by itself, or all of them together."""
+    """The sentence of one workload, or of all of them together."""
     shares = share_lines(view, of.workload) if isinstance(of, WorkloadVerdict) else ()
     return " ".join([*_sentences(view, of.headline, mix=False), *shares])
 

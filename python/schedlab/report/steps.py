@@ -14,7 +14,7 @@ FOLDER = "DIR"
 DEVICE = "/dev/DEVICE"
 # From 6 blocks on a pair can be called equivalent.
 BLOCKS_ENOUGH = 6
-# Beyond so many blocks nobody would go on.
+# More blocks than this are impractical.
 BLOCKS_MAX = 40
 # A difference (a share) that many would like to know of.
 MUCH = 0.1
@@ -107,7 +107,7 @@ def _sharpen(view: View) -> list[Step]:
 
 
 def _needed(view: View) -> list[Step]:
-    """The blocks that the overall verdict, else an undecided workload, says are needed."""
+    """The blocks that the overall verdict, else an undecided workload, still needs."""
     wanted = [view.verdict.overall.needed, *(of.needed for of in view.workloads)]
     measured = view.verdict.population.blocks
     open_ = [need for need in wanted if need and 0 < need.blocks <= BLOCKS_MAX - measured]
@@ -132,7 +132,7 @@ def _more(view: View, blocks: int, remark: str) -> Step:
 
 
 def _longer(view: View) -> Step:
-    """A longer experiment, planned anew from a pilot: the length of a run is fixed here."""
+    """A longer experiment with a new plan from a pilot: the length of a run is fixed here."""
     target = view.experiment.target
     if view.experiment.kind != "io" or str(target.kind) not in ("scratch", "device"):
         return _again(view)

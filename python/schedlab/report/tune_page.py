@@ -1,4 +1,4 @@
-"""What a tuning run found, as text and as a page: the fresh verdict, then how the search went."""
+"""The result of tuning, as text and as a page: the final verdict, then the search."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class View:
 
     @cached_property
     def test_means(self) -> tuple[TestMean, ...]:
-        """One mean per test and candidate; workloads outside families stand for themselves."""
+        """One mean per test and candidate; workloads outside families are their own family."""
         means = [self._family_mean(family) for family in self.families]
         inside = {m.verdict.workload for family in self.families for m in family.members}
         for w in self.workloads:
@@ -156,7 +156,7 @@ class View:
 
     @property
     def machine(self) -> str:
-        """The machine in a few words, from whatever `host.json` says."""
+        """The machine in a few words, from `host.json`."""
         host = dict(flatten(self.record.host))
         wanted = ("hostname", "kernel.release", "kernel", "cpu.model", "device.model")
         facts = [str(host[key]) for key in wanted if host.get(key)]
@@ -164,7 +164,7 @@ class View:
 
     @property
     def medium(self) -> str:
-        """What was measured on where that is no real device: `simulated`, `emulated`, or ""."""
+        """The medium where it is not a real device: `simulated`, `emulated`, or ""."""
         if self.experiment.kind == "sim":
             return "simulated"
         emulated = str(self.experiment.target.kind) == "emulated" or "emulated" in self.record.host
@@ -186,7 +186,7 @@ class View:
 
     @property
     def says_mdd(self) -> bool:
-        """Whether the headline itself says what would have been noticed."""
+        """Whether the headline itself states the minimum detectable difference."""
         codes = {self.verdict.code, self.verdict.headline.values.get("rest")}
         return bool(codes & {"too-early", "no-difference-seen", "too-noisy", "single"})
 

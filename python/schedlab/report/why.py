@@ -23,13 +23,13 @@ FELL = 1.5
 PARTS = ("outside", "tag", "plug", "scheduler", "device")
 # Share of events from which it matters that they were not seen.
 LOST = 0.01
-# Requests per operation from which the two are told apart.
+# Requests per operation from which the two are distinguished.
 SPLIT = 0.1
 
 
 @dataclass(frozen=True)
 class Why:
-    """Waiting of one group of one workload: an explanation per candidate, and what it says."""
+    """Waiting of one group of one workload: an explanation per candidate, and its sentences."""
 
     workload: str
     group: str
@@ -38,7 +38,7 @@ class Why:
 
 
 def explained(view: View) -> list[Why]:
-    """Every workload and group with explanations, the group that is judged first."""
+    """Every workload and group with explanations, the group with the primary metric first."""
     reasons = []
     for of in view.workloads:
         groups: dict[str, list[tuple[str, Explanation]]] = {}
@@ -62,7 +62,7 @@ def _is_judged(of: WorkloadVerdict, group: str) -> bool:
 
 
 def _sentences(view: View, group: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
-    """What the quantities say; one sentence for the candidates of which the same holds."""
+    """The quantities in words; one sentence for all candidates with the same finding."""
     texts = view.texts
     who = group_name(view, group)
     totals = [each.total_s for _, each in rows]
@@ -79,7 +79,7 @@ def _lost(view: View, groups: Mapping[str, Sequence[tuple[str, Explanation]]]) -
     """Events of a workload that the captures missed, where they are more than a few."""
     every = [each for rows in groups.values() for _, each in rows]
     seen = sum(each.requests for each in every)
-    # Each group of a run names what the run lost.
+    # Each group of a run reports the lost events of the whole run.
     lost = max(sum(each.lost for _, each in rows) for rows in groups.values())
     if not lost or lost < LOST * (seen + lost):
         return []
@@ -173,7 +173,7 @@ def part_s(each: Explanation, part: str) -> float:
 
 
 def group_name(view: View, group: str) -> str:
-    """What a group of processes is called in a sentence."""
+    """The name of a group of processes in a sentence."""
     return view.texts.maybe(f"actor_name.{group}", group) if group else view.texts("why.requests")
 
 

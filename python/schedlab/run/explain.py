@@ -1,6 +1,6 @@
 """The explanatory run: one more run per candidate with a capture of the block layer, never scored.
 
-It says where the requests of each actor waited: for the driver's tag, in the scheduler, in the
+It shows where the requests of each actor waited: for the driver's tag, in the scheduler, in the
 device. The capture costs time, so its run is another run than those that were judged, and it is
 stored apart from them, in `explanations.json` and `raw/capture-N.json` of the result folder.
 """
@@ -30,7 +30,7 @@ WORKLOADS_MAX = 3
 class Capture:
     """A capture of one device that begins when the processes of a job are known.
 
-    `problem` says why there is none; `result` is as documented in crates/trace/src/blocks.rs, and
+    `problem` is the reason where there is none; `result` is as in crates/trace/src/blocks.rs, and
     `engine` are the groups of the job, as in crates/load/src/io/result.rs.
     """
 
@@ -55,7 +55,7 @@ class Capture:
             self.problem = str(error)
 
     def see(self, groups: Sequence[Mapping[str, Any]]) -> None:
-        """Stop when the first job has ended, and keep what it says of itself."""
+        """Stop when the first job has ended, and keep its own figures."""
         if self._running is not None and self.result is None:
             self.engine = groups
             self.end()

@@ -1,4 +1,4 @@
-"""Conditions that a run must have held, looked at without knowing its outcome.
+"""Conditions that every run must meet, checked without knowing its outcome.
 
     watch = Watch(devices=("sdb",), groups=(group,))
     before = watch.before()              # waits until writeback and the devices are quiet
@@ -33,7 +33,7 @@ SECTOR_BYTES = 512
 # edges, file system metadata.
 BYTES_TOLERANCE = 0.02
 BYTES_TOLERANCE_FLOOR = 1 << 20
-# Of the CPU time of all CPUs; the floor is two ticks, below which the counter says nothing.
+# Of the CPU time of all CPUs; the floor is two ticks, the resolution of the counter.
 STEAL_SHARE, STEAL_FLOOR_S = 0.01, 0.02
 # Of one CPU.
 OTHERS_SHARE, OTHERS_FLOOR_S = 0.05, 0.02
@@ -60,7 +60,7 @@ class Snapshot:
 
     `others` are the user processes that are not ours: (process id, start time) -> CPU time.
     `frequency_khz` is the mean of all CPUs now, `cycles_khz_s` the time in each state times its
-    frequency, summed; both empty where the kernel does not say.
+    frequency, summed; both empty where the kernel does not report it.
     """
 
     at_s: float
@@ -81,7 +81,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Before:
-    """What was seen before a run: the counters, how long it took to settle, and findings."""
+    """The state before a run: the counters, the time until it was idle, and findings."""
 
     snapshot: Snapshot
     settled_after_s: float
@@ -103,7 +103,7 @@ class Watch:
         self._frequencies_khz: list[float] = []
 
     def before(self, settle_s: float = SETTLE_S_MAX) -> Before:
-        """Wait until nothing is being written, at most `settle_s` seconds, then look."""
+        """Wait until nothing is being written, at most `settle_s` seconds, then read the counters."""
         waited_s, finding = settle(self._devices, settle_s) if settle_s else (0.0, None)
         now = snapshot(self._counted, self._groups)
         if now.frequency_khz:
@@ -128,7 +128,7 @@ class Watch:
 def settle(
     devices: Iterable[str], settle_s: float = SETTLE_S_MAX
 ) -> tuple[float, GateFinding | None]:
-    """Wait until devices have nothing in flight and hardly a page is dirty, five looks in a row.
+    """Wait until devices have nothing in flight and hardly a page is dirty, five times in a row.
 
     Seconds waited, and a finding that is not fatal when it took too long.
     """
@@ -146,7 +146,7 @@ def settle(
 
 
 def _unquiet(devices: Iterable[str]) -> str:
-    """What is still going on, in words; empty when nothing is."""
+    """The remaining activity, in words; empty when there is none."""
     counts = _vmstat()
     page = os.sysconf("SC_PAGE_SIZE")
     for name, word in (("nr_writeback", "being written back"), ("nr_dirty", "dirty")):
@@ -198,7 +198,7 @@ def findings(
 ) -> tuple[GateFinding, ...]:
     """What did not hold between two snapshots.
 
-    `claimed` are the (read, written) bytes that the workload says it moved past the page cache,
+    `claimed` are the (read, written) bytes that the workload moved past the page cache,
     or None where the cache may answer (buffered I/O). `cold_bytes` were read through a cold cache:
     the device must have read them, and may have read ahead.
     """

@@ -1,4 +1,4 @@
-"""Starting commands for a measurement: a cgroup of their own, a limit, what they printed and left.
+"""Start commands for a measurement: in a separate cgroup, with a limit; keep their output.
 
 The start itself is the compiled module's (crates/load/src/launch.rs): the clock is read directly
 before the exec. Output goes to memory, so that logging does not write to the measured disk.
@@ -33,7 +33,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Launch:
-    """What is started; `scheduling` as `Attributes` of crates/load/src/cpu/attributes.rs."""
+    """A command to start; `scheduling` as `Attributes` of crates/load/src/cpu/attributes.rs."""
 
     argv: Sequence[str]
     directory: Path
@@ -100,7 +100,7 @@ class WorkGroup:
         return (*own, *self._joined)
 
     def started(self, pid: int) -> None:
-        """A command was started in a session of its own."""
+        """Note that a command was started in its own session."""
         self._sessions.add(pid)
 
     def members(self) -> list[tuple[int, str]]:
@@ -115,7 +115,7 @@ class WorkGroup:
         return [(pid, _name(pid)) for pid in _pids() if _session(pid) in self._sessions]
 
     def end(self) -> list[str]:
-        """End what is left: TERM, then KILL; the names of what there was."""
+        """End the remaining processes: TERM, then KILL; returns their names."""
         left = self.members()
         for number, patience_s in ((signal.SIGTERM, TERM_PATIENCE_S), (signal.SIGKILL, 10.0)):
             for pid, _ in self.members():
@@ -132,7 +132,7 @@ def paths_of(*groups: WorkGroup) -> tuple[Path, ...]:
 
 
 def noted(findings: Sequence[GateFinding]) -> list[GateFinding]:
-    """Findings that are told and discard no run: a machine with daemons is what is measured."""
+    """Findings that are only noted: the machine is measured together with its daemons."""
     return [replace(each, fatal=False) for each in findings]
 
 
@@ -152,7 +152,7 @@ def hierarchy() -> Path | None:
 def run(launch: Launch, group: WorkGroup, look: Callable[[], None] = lambda: None) -> Ended:
     """Start a command and await its end, or end it at its limit.
 
-    `look` is called ten times a second meanwhile, and at the end. HostError naming the step when
+    `look` is called ten times a second, and at the end. HostError naming the step when
     the kernel does not start it so. Ctrl-C ends the command.
     """
     with _streams(launch.stdin) as streams:
@@ -169,7 +169,7 @@ def run(launch: Launch, group: WorkGroup, look: Callable[[], None] = lambda: Non
 
 
 class Running:
-    """A program at work in the background, whose end is looked for now and then."""
+    """A program that runs in the background, and is polled for its end."""
 
     def __init__(self, child: Any, launch: Launch, streams: Sequence[int]) -> None:
         self._child = child
@@ -187,14 +187,14 @@ class Running:
             os.kill(self._child.pid(), number)
 
     def last_lines(self, count: int) -> str:
-        """What it printed last."""
+        """Its last output."""
         ended = _ended(None, self._launch, self._streams)
         return ended.last_lines(count)
 
 
 @contextlib.contextmanager
 def background(launch: Launch, group: WorkGroup) -> Iterator[Running]:
-    """A program that runs meanwhile; HostError as of `run`. Whoever asks for it ends it."""
+    """A program that runs in the background; HostError as of `run`. The caller ends it."""
     with _streams(launch.stdin) as streams:
         yield Running(_started(launch, group, streams), launch, streams)
 
@@ -358,7 +358,7 @@ def _usage(usage: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _refused(error: OSError, launch: Launch) -> HostError | GateError:
-    """What the kernel said no to, and what helps."""
+    """What the kernel refused, and what helps."""
     step, who = str(error.filename), f" as {launch.user}" if launch.user else ""
     what = {
         "program": (f"cannot execute {launch.argv[0]}{who}", "is it executable by that user?"),

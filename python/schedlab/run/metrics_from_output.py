@@ -1,4 +1,4 @@
-"""Numbers out of what a command printed: by regular expression, or by a path into JSON."""
+"""Numbers from the output of a command: by regular expression, or by a path into JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STEP = re.compile(
 
 
 class Missing(Exception):
-    """A number is not there, or is none; the text says why."""
+    """A number is missing or invalid; the text is the reason."""
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Reader:
     def read(
         self, stdout: bytes, stderr: bytes, files: Callable[[str], bytes | None]
     ) -> tuple[dict[str, float], list[GateFinding]]:
-        """(value by metric, gates that did not hold). `files` gives what a run wrote, or None."""
+        """(value by metric, failed gates). `files` returns the text of a file of the run, or None."""
         values: dict[str, float] = {}
         findings: list[GateFinding] = []
         for metric in self.metrics:
@@ -122,7 +122,7 @@ def number_of(value: Any) -> float:
 
 
 def json_values(text: bytes, path: str) -> list[Any]:
-    """What a path leads to in the first JSON value of a text; Missing naming the step."""
+    """The values at a path in the first JSON value of a text; Missing naming the step."""
     start = min((at for at in (text.find(b"{"), text.find(b"[")) if at >= 0), default=-1)
     if start < 0:
         raise Missing("the output has no JSON")

@@ -52,12 +52,12 @@ def sweep(**typed: Any) -> None:
     if typed["resume"]:
         resume_and_present(typed, Permission(), present_quanta)
         return
-    asked = sweep_of(typed)
+    request = sweep_of(typed)
     # A dry run sets nothing, so it cannot know what the kernel makes of a quantum.
-    known: dict[float, float | None] = {ms: ms for ms in asked.slices}
+    known: dict[float, float | None] = {ms: ms for ms in request.slices}
     if not typed["dry_run"]:
-        known = effective_slices(asked, say)
-    experiment = quantum_experiment(asked, known)
+        known = effective_slices(request, say)
+    experiment = quantum_experiment(request, known)
     run_and_present(experiment, Permission(), "cpu-sweep", typed, present_quanta)
 
 

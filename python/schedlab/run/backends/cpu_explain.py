@@ -32,7 +32,7 @@ class Waiting:
 
 
 class RunQueueWatch:
-    """A capture over the tasks of a mix; `problem` says why there is none."""
+    """A capture over the tasks of a mix; `problem` is the reason where there is none."""
 
     def __init__(self, pids: Sequence[tuple[int, int]], is_load: Sequence[bool]) -> None:
         """`pids` are (number of the group, process id); `is_load` is by group."""
@@ -47,7 +47,7 @@ class RunQueueWatch:
             self.problem = str(error)
 
     def finish(self) -> list[Waiting]:
-        """End the capture; what the work and the load waited."""
+        """End the capture; the waiting times of the work and the load."""
         if self._capture is None:
             return []
         result = json.loads(self._capture.finish())

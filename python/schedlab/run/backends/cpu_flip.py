@@ -5,12 +5,12 @@ cell sets its quantum, waits until every worker has been granted it, holds it as
 quantum of the experiment would take for one round, and goes back to the shortest; the slices that
 were granted meanwhile are the cell. Nothing of the time between is thrown away.
 
-What a machine shares with others (a core's other thread, caches, the clock) makes it faster and
-slower by tens of per cent within a tenth of a second, and cells of that length cannot tell this
-from the quantum. Calculations in the middle of a tick's period can: no switch is near them whatever
+Resources shared with others (a core's other thread, caches, the clock) make a machine faster and
+slower by tens of per cent within a tenth of a second, and cells of that length cannot separate this
+from the quantum. Calculations in the middle of a tick's period can: no switch is near them under any
 the quantum, so their speed is the machine's. Each cell's rate is given at one speed of the machine,
 that of the first cell. This takes the effect of a switch to be over 1.5 ms (of a tick of 4) after
-it, which holds where the working sets fit the caches; the rate as counted is stored beside it.
+it, which holds where the working sets fit the caches; the rate as counted is stored as well.
 """
 
 from __future__ import annotations

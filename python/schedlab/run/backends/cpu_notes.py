@@ -1,6 +1,6 @@
-"""What the kernel's own settings mean for a comparison of CPU policies: autogroup, RT throttling.
+"""Effects of the kernel's own settings on a comparison of CPU policies: autogroup, throttling.
 
-Said only where a candidate or a workload is touched by them.
+Reported only where they affect a candidate or a workload.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def host_facts() -> dict[str, str]:
 
 
 def notes_of(policies: Sequence[CpuPolicy], kinds: Iterable[WorkloadKind]) -> list[str]:
-    """Sentences for whoever reads the result."""
+    """Sentences for readers of the result."""
     commands = [kind for kind in kinds if isinstance(kind, CpuCommand)]
     return [*_autogroup(policies, commands), *_real_time(policies)]
 

@@ -1,6 +1,6 @@
 """Cells of a comparison of CPU policies: tasks of a built-in workload, or a command, beside a load.
 
-The candidate's policy is given to the work, the load or both; what the kernel made of it is read
+The candidate's policy is set on the work, the load or both; the effective policy is read
 back from every task. All knobs and cgroups are journalled.
 """
 
@@ -102,17 +102,17 @@ class PolicySession:
         """One run of a workload under a candidate."""
         kind, policy = self.admitted.kind(workload, candidate), self.policies[candidate.label]
         knobs = self.settings.apply(policy)
-        with loaded(self.schedulers, policy) as (asked, scheduler):
+        with loaded(self.schedulers, policy) as (effective_policy, scheduler):
             before = gates.snapshot(None, self.groups)
             if isinstance(kind, CpuCommand):
-                outcome = self._command(workload, kind, asked, cell.seed, candidate.label)
+                outcome = self._command(workload, kind, effective_policy, cell.seed, candidate.label)
             else:
                 assert isinstance(kind, CpuMixKind)
                 if cell.seconds and not kind.is_finite:
                     import msgspec
 
                     kind = msgspec.structs.replace(kind, seconds=cell.seconds)
-                outcome = self._mix(kind, asked, cell.seed)
+                outcome = self._mix(kind, effective_policy, cell.seed)
             after = gates.snapshot(None, self.groups)
             ejected = scheduler.findings() if scheduler else ()
         findings = (
@@ -136,8 +136,8 @@ class PolicySession:
         result = self._run_mix(kind, policy, seed, kind.ramp_seconds, kind.seconds)
         groups = {group["name"]: group for group in result["groups"]}
         outcome = kind.outcome(Mixed(result["window_ns"] / 1e9, groups))
-        asked = kind.task_groups(len(_cpus(kind)))
-        covered = [groups[g.name]["attributes"] for g in asked if policy.covers(g.is_load)]
+        roles = kind.task_groups(len(_cpus(kind)))
+        covered = [groups[g.name]["attributes"] for g in roles if policy.covers(g.is_load)]
         tasks = [row for rows in covered for row in rows]
         share = _share_under(policy, tasks)
         gate = _policy_gate(policy, share)
@@ -161,20 +161,20 @@ class PolicySession:
         def watch(pids: Sequence[tuple[int, int]]) -> None:
             watches.append(RunQueueWatch(pids, is_load))
 
-        with loaded(self.schedulers, policy) as (asked, _):
-            self._run_mix(kind, asked, 1, kind.ramp_seconds, kind.seconds, watch)
+        with loaded(self.schedulers, policy) as (effective_policy, _):
+            self._run_mix(kind, effective_policy, 1, kind.ramp_seconds, kind.seconds, watch)
         return watches[0].finish(), watches[0].problem
 
     def _probe(self, kind: CpuMixKind, policy: CpuPolicy) -> None:
-        """HostError now for what the kernel refuses, instead of in the first run."""
+        """HostError now for a refused policy, instead of in the first run."""
         cpus = set(_cpus(kind))
         hogs = sum(g.tasks for g in kind.task_groups(len(cpus)) if g.is_load)
         refuse_locked(policy, cpus, hogs)
         if policy.policy == "deadline" and kind.forks:
             raise SpecError("deadline: the kernel lets no DEADLINE task fork", "use fifo or rr")
         self.settings.apply(policy)
-        with loaded(self.schedulers, policy) as (asked, _):
-            self._run_mix(kind, asked, 1, 0.0, PROBE_S)
+        with loaded(self.schedulers, policy) as (effective_policy, _):
+            self._run_mix(kind, effective_policy, 1, 0.0, PROBE_S)
 
     def _run_mix(
         self,
@@ -309,9 +309,9 @@ class PolicySession:
         for candidate in arms(self.admitted.experiment) if kind.warm_up else ():
             policy = self.policies[candidate.label]
             self.settings.apply(policy)
-            with loaded(self.schedulers, policy) as (asked, _):
+            with loaded(self.schedulers, policy) as (effective_policy, _):
                 for _ in range(kind.warm_up):
-                    self._command(workload, kind, asked, 0, candidate.label)
+                    self._command(workload, kind, effective_policy, 0, candidate.label)
 
     def _rehearse(self, label: str, kind: CpuCommand) -> None:
         """Set up, then one run that is not measured."""
@@ -427,7 +427,7 @@ def _threads(group: launch.WorkGroup) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _share_under(policy: CpuPolicy, rows: Sequence[Sequence[int]]) -> float:
-    """The share of tasks whose policy, and nice value or priority, are those asked for."""
+    """The share of tasks with the requested policy and nice value or priority."""
     if not rows:
         return 1.0
     number = POLICIES[policy.policy]

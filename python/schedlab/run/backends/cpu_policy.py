@@ -1,4 +1,4 @@
-"""What a CPU candidate sets: policy, nice value, slice, weight, quota, autogroup, kernel knobs.
+"""The settings of a CPU candidate: policy, nice, slice, weight, quota, autogroup, kernel knobs.
 
 Settings are typed once here, for the command line, experiment files and the session alike.
 """
@@ -47,7 +47,7 @@ class CpuPolicy:
     """One candidate's settings, checked. `weight` 0 and `max` "" leave the cgroups alone.
 
     `autogroup` is `shared` (one session with schedlab), `own` (one each), `off`, or empty: a
-    command gets a session of its own, built-in work stays in the shared one. `ext` is the program
+    command gets its own session, built-in work stays in the shared one. `ext` is the program
     that loads a sched_ext scheduler, with its arguments in `ext_args`.
     """
 
@@ -91,7 +91,7 @@ class CpuPolicy:
 
 
 def policy_of(candidate: Candidate) -> CpuPolicy:
-    """The candidate's settings; SpecError naming the key and what it takes."""
+    """The candidate's settings; SpecError naming the key and its valid values."""
     where = f"candidate {candidate.label!r}"
     settings = {k: v for k, v in candidate.settings.items() if not k.startswith("workload.")}
     knobs = {k.removeprefix("knob."): str(v) for k, v in settings.items() if k.startswith("knob.")}
@@ -199,7 +199,7 @@ def refuse_locked(policy: CpuPolicy, cpus: set[int], hogs: int) -> None:
 
 
 def parse_policies(text: str) -> tuple[Candidate, ...]:
-    """Candidates of `other,rr:10ms,other:slice=3ms,nice=5`; a word with = and no : goes on.
+    """Candidates of `other,rr:10ms,other:slice=3ms,nice=5`; a word with = and no : continues.
 
     Slices that the kernel clamps or rounds to one value are one candidate.
     """
@@ -250,7 +250,7 @@ def _merged(
 
 
 def effective_slice_ms(policy: str, slice_ms: float) -> float:
-    """What the kernel makes of a slice: rr rounds up to jiffies, EEVDF clamps to 0.1–100 ms."""
+    """The slice that the kernel applies: rr rounds up to jiffies, EEVDF clamps to 0.1–100 ms."""
     if policy == "rr":
         hz = ticks_per_second()
         return math.ceil(slice_ms * hz / 1000) * 1000 / hz

@@ -1,7 +1,7 @@
 """Cells of block I/O whose workload is a command: the order of its phases, its checks, its numbers.
 
 One run: prepare under the scheduler as found → wait for quiet queues → switch → cache → start,
-wait, sync → read back → end what was left → conclude → numbers out of the output.
+wait, sync → read back → end leftover processes → conclude → numbers out of the output.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TIMEOUT_FACTOR, TIMEOUT_LEAST_S = 20.0, 60.0
 PHASE_TIMEOUT_S = 3600.0
 SHORT_OF_LAUNCHES = 20
-# Less than this share of what the command itself says it moved: the work goes elsewhere.
+# Below this share of the command's own bytes, the work goes to another disk.
 SHARE_ON_QUEUES = 0.05
 IGNORED_BYTES = 1 << 20
 CPU_BOUND = 0.9
@@ -49,7 +49,7 @@ class Rehearsal:
     values: Mapping[str, float] = field(default_factory=dict)
 
     def lines(self, label: str) -> list[str]:
-        """What a user should know of it."""
+        """Notes for the user."""
         moved = ", ".join(f"{n >> 10} KiB on {queue}" for queue, n in self.queue_bytes.items())
         values = "".join(f", {name} {value:g}" for name, value in self.values.items())
         lines = [
@@ -181,7 +181,7 @@ class CommandCells:
         return replace(outcome, metrics={**outcome.metrics, **bytes_moved}, properties=facts)
 
     def _first_facts(self, label: str, kind: Command) -> dict[str, Any]:
-        """What is stored with the first run of a command alone."""
+        """Facts that are stored only with the first run of a command."""
         if label in self._described:
             return {}
         self._described.add(label)
@@ -216,7 +216,7 @@ class CommandCells:
         began: float,
         findings: Sequence[GateFinding],
     ) -> Outcome:
-        """Metrics, bounds and gates of a run that ended in whatever way."""
+        """Metrics, bounds and gates of a run, however it ended."""
         gates_found = [*findings]
         bounds: dict[str, str] = {}
         output = {"out": launch.ends_of(ended.stdout), "err": launch.ends_of(ended.stderr)}
@@ -301,7 +301,7 @@ class CommandCells:
         return Rehearsal(synced_s, share, moved, timeout_s, values)
 
     def _rehearsal_failed(self, kind: Command, label: str, failure: str, ended: Ended) -> None:
-        """A command that fails now and then may go on; one that fails twice cannot be measured."""
+        """One failure is tolerated; a command that fails twice cannot be measured."""
         if kind.ignore_exit:
             return
         again, _ = self._run(kind, self._tokens(0), kind.timeout_s or None)
@@ -381,7 +381,7 @@ class CommandCells:
 
 
 class _Standing(WorkGroup):
-    """What a phase starts may go on: a time limit ends the phase, not the servers before it."""
+    """Servers that a phase starts may keep running: a time limit ends only the phase itself."""
 
     def __init__(self, group: WorkGroup) -> None:
         self._group = group
@@ -389,7 +389,7 @@ class _Standing(WorkGroup):
         self._sessions, self._joined = set(), ()
 
     def started(self, pid: int) -> None:
-        """The phase belongs to the group that stands."""
+        """The phase belongs to the permanent group."""
         self._group.started(pid)
 
 
