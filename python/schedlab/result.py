@@ -1,4 +1,4 @@
-"""One result folder, opened: what was measured, what it says, and the files made from it."""
+"""One result folder, opened: the measurements, the verdict, and the files made from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """A result folder with its verdict; nothing is computed before it is asked for.
+    """A result folder with its verdict; everything is computed on first use.
 
     `schedlab.load(DIR)` gives one, for notebooks.
     """
@@ -34,7 +34,7 @@ class Result:
 
     @classmethod
     def load(cls, path: str | Path, goal: Objective | None = None) -> Result:
-        """The result in `path`, judged for `goal`; SpecError when there is none.
+        """The result in `path`, analysed for `goal`; SpecError when there is none.
 
         Without a goal the metrics decide that were chosen before the first run.
         """
@@ -50,7 +50,7 @@ class Result:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """What the measurements say, by the procedure of docs/concepts/statistics.md."""
+        """The verdict on the measurements, by the procedure of docs/concepts/statistics.md."""
         return judge(self.record, self.asked_goal)
 
     def decision(self) -> Decision:
@@ -114,7 +114,7 @@ class Result:
         write_atomic(path, report.xlsx(self.record, self.verdict, lang, self.folder.path))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the report, in a frame so that its style stays inside."""
+        """The report for a notebook, in a frame so that its style stays inside."""
         from html import escape
 
         from schedlab import report
@@ -141,7 +141,7 @@ class Result:
 
 
 def judge(record: Record, goal: Objective | None = None) -> Verdict:
-    """The verdict of a record; a `goal` chooses the metrics anew, else they are as frozen."""
+    """The verdict of a record; a `goal` chooses other metrics than the frozen ones."""
     from schedlab.analyse import analyse, call_costs, knees
 
     experiment = record.experiment

@@ -1,4 +1,4 @@
-"""What all workloads say together: weighted means inside each block, claims over workloads."""
+"""All workloads together: weighted means inside each block, claims over workloads."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Joint:
 def counted(tables: Sequence[Table]) -> list[Table]:
     """The workloads that bear on the question: not controls, zeros, or single candidates.
 
-    Where all are of one such kind, they are all there is to say.
+    Where all are of one such kind, there is nothing else to say.
     """
     sound = [table for table in tables if not table.zero]
     sound = [table for table in sound if len(table.candidates) > 1] or sound

@@ -1,4 +1,4 @@
-"""What the data of a comparison say against its own verdicts: time, sessions, wild runs, bounds."""
+"""Doubts that the data raise about their own verdicts: time, sessions, outliers, bounds."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class AaInterval:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that the residuals of one comparison told; flags are made of it."""
+    """The findings from the residuals of one comparison; the flags come from them."""
 
     aa: AaInterval | None = None
     outliers: tuple[Outlier, ...] = ()
@@ -90,9 +90,9 @@ def aa_interval(
 
 
 def examine(comparison: Comparison, twin_of: int | None, table: Table | None) -> Findings:
-    """All that one comparison of blocks tells of itself; `table` where it is of one workload.
+    """All findings from one comparison of blocks; `table` where it is of one workload.
 
-    `comparison` in sessions as units says nothing of time.
+    `comparison` with sessions as units has no findings about time.
     """
     fit = comparison.fit
     if fit is None or comparison.units < 2:

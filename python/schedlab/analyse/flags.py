@@ -1,4 +1,4 @@
-"""What a careful reader must know before believing a figure: codes and numbers."""
+"""Limits that a careful reader must know before trusting a figure: codes and numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def table_flags(
 
 
 def _missing(table: Table) -> Iterator[Flag]:
-    """Cells without a run: filled, candidates left out, unequal numbers of runs."""
+    """Cells without a run: filled cells, omitted candidates, unequal numbers of runs."""
     name = table.samples.workload
     for label in table.left_out:
         rows = zip(table.samples.candidates, table.samples.values, strict=True)
@@ -211,7 +211,7 @@ def finding_flags(
     findings: Findings,
     margin: float,
 ) -> Iterator[Flag]:
-    """What the residuals of one workload tell."""
+    """The flags from the residuals of one workload."""
     name, labels = table.samples.workload, (*table.candidates, "A/A")
     values: dict[str, Any]
     if findings.aa is not None and findings.aa.far_end(margin):

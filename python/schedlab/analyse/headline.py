@@ -60,7 +60,7 @@ class Scope:
     unfinished: tuple[Unfinished, ...] = ()
 
     def fact(self, pair: Pair, *, typical: bool = False) -> Fact:
-        """A pair of this scope told from its better side."""
+        """A pair of this scope, seen from its better side."""
         return fact_of(
             pair,
             self.metric,
@@ -118,7 +118,7 @@ def _finished(
             "losers": losers(scope),
         }
         return Headline("tied", values)
-    # What holds on single workloads is said before a doubt about their mean.
+    # Claims on single workloads come before a doubt about their mean.
     headline = _best_on(scope, workloads, secondary) if len(workloads) > 1 else None
     return headline or _doubtful(scope, best) or _open(scope)
 
@@ -128,7 +128,7 @@ def _best_on(
     workloads: Sequence[WorkloadVerdict],
     secondary: Mapping[str, Sequence[WorkloadVerdict]],
 ) -> Headline | None:
-    """A candidate that claims on some workloads and loses on none, where the mean says nothing.
+    """A candidate that claims on some workloads and loses on none, where the mean is undecided.
 
     Of several the one with the largest gain on a workload where it is in the best set.
     """
@@ -238,7 +238,7 @@ def price_of(
     secondary: Mapping[str, Sequence[WorkloadVerdict]],
     only: str = "",
 ) -> dict[str, Any] | None:
-    """What the best one costs beside `other`: the largest loss of the first kind that has any.
+    """The price of the best one against `other`: the largest loss of the first kind with one.
 
     Kinds in order: claims on other workloads, other actors of the same runs, workloads where a
     third candidate beats it, further metrics. `only` restricts actors and metrics to one

@@ -29,8 +29,8 @@ FEWEST_VALUES = 4
 class Knee:
     """The bend of y over x: `knee` in the unit of x, inside [`low`, `high`] with 95 % confidence.
 
-    `reason` says why there is none: "too few values", "straight" (one line fits as well) or
-    "edge" (the interval reaches the smallest or largest value tried: look further). Slopes are
+    `reason` is why there is none: "too few values", "straight" (one line fits as well) or
+    "edge" (the interval reaches the smallest or largest value: test further ones). Slopes are
     exponents: y grows as x to that power before and after the knee.
     """
 

@@ -30,7 +30,7 @@ from schedlab.spec import CandidateSummary, Headline, Metric, Overall, Pair, Wor
 
 
 def freeze(joint: Joint, question: Question) -> tuple[Joint, int | None]:
-    """The joint data at the look that decided; all of it where none did, or nothing is early."""
+    """The joint data of the analysis that decided; all of it where none did, or none is early."""
     early_end = question.stopping.mode == "until-decided"
     if not question.blocked or not early_end or not len(joint.arms):
         return joint, None
@@ -59,7 +59,7 @@ def is_settled(candidates: Sequence[str], pairs: Sequence[Pair]) -> bool:
 def joint_pairs(
     joint: Joint, comparison: Comparison, question: Question
 ) -> tuple[tuple[Pair, ...], Findings]:
-    """The pairs over all workloads, and what their residuals tell."""
+    """The pairs over all workloads, and the findings from their residuals."""
     alone = joint.tables[0] if len(joint.tables) == 1 else None
     if alone is not None and len(alone.arms) != len(joint.arms):
         alone = None

@@ -1,4 +1,4 @@
-"""What the residuals of a fit tell: wild runs, two modes, uneven noise, aging, carry-over."""
+"""Findings from the residuals of a fit: outliers, two modes, uneven noise, aging, carry-over."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ UNEVEN_RATIO = 4.0
 TWO_MODES_GAP = 5.0
 TWO_MODES_SHARE = 0.15
 TWO_MODES_LEAST = 20
-#: Blocks from which a slope and a carry-over can be told from noise.
+#: Blocks from which a slope and a carry-over can be separated from noise.
 FEWEST_TO_AGE = 6
 
 
 @dataclass(frozen=True)
 class Outlier:
-    """A run far off the fit: row and column of `arms`, log distance from what was expected."""
+    """A run far from the fit: row and column of `arms`, log distance from its expected value."""
 
     row: int
     column: int
@@ -158,7 +158,7 @@ def carry_over(
 
 
 def _previous(position: NDArray[np.intp], name: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The candidate that ran just before each run of a block; k stands for none."""
+    """The candidate that ran just before each run of a block; k means none."""
     none = int(name.max()) + 1
     result = np.full(position.shape, none)
     for row, places in enumerate(position):

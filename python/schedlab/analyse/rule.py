@@ -172,7 +172,7 @@ def wandering(
 ) -> Floats:
     """φ of neighbouring differences with a dead zone of one standard error, 0 to `PHI_MAX`.
 
-    Where some candidates scatter far more, they alone tell: the dead zone counts as many
+    Where some candidates vary far more, only they count: the dead zone counts as many
     candidates as have a share in the variance.
     """
     n = residuals.shape[-2]

@@ -1,4 +1,4 @@
-"""What the rates inside the runs tell: runs that did not settle, and runs with two levels."""
+"""Flags from the rates inside the runs: runs that never became steady, or have two levels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Bins = Sequence[float]
 def run_flags(workload: str, runs: Mapping[str, Sequence[Sequence[Bins]]]) -> tuple[Flag, ...]:
     """Flags of one workload; `runs` are, by candidate and run, the bins of each group.
 
-    The bins are those of the measured window, the ramp left out.
+    The bins are those of the measured window, without the ramp.
     """
     flags = []
     judged = {

@@ -13,7 +13,7 @@ from schedlab.analyse.call_cost import fit_call_cost
 from schedlab.analyse.knee import find_knee
 from schedlab.spec import Candidate, Flag, KneeFigure, Metric, Samples, Workload
 
-#: Parameters and settings that are an ordered size, and what a sentence calls them.
+#: Parameters and settings that are an ordered size, and their names in a sentence.
 SIZES: Mapping[str, str] = {
     "record_bytes": "record size",
     "block_bytes": "block size",

@@ -89,7 +89,7 @@ def session_headline(
     workload: str,
     margin: float,
 ) -> Headline:
-    """What a difference of two folders says: no verdict with one session on a side."""
+    """The difference of two folders: no verdict with one session on a side."""
     if min(difference.sessions) < FEWEST_SESSIONS:
         return one_session(pair, metric, workload)
     better = {"better": names[:1], "worse": names[1:]}.get(pair.verdict, names)

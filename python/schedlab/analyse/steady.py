@@ -26,7 +26,7 @@ SLOPE_LEVEL, SLOPE_SHARE = 0.01, 0.10
 
 @dataclass(frozen=True)
 class Steadiness:
-    """What the bins of one run tell.
+    """The findings from the bins of one run.
 
     `cut` is how many bins belong to the ramp (0: none was accepted), `mean` that of the rest and
     `before` that of the ramp. `steady` is false where half was cut or the rest still slopes.

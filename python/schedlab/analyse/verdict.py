@@ -159,7 +159,7 @@ def _table(sample: Samples, question: Question) -> Table:
 
 
 def _judge(table: Table, question: Question, *, warning: bool = False) -> Judged:
-    """One metric of one workload; a `warning` (a further metric) is always judged at 0.05."""
+    """One metric of one workload; a `warning` (a further metric) always has the level 0.05."""
     alpha = ALPHA if warning else question.workload_level(len(table.blocks))
     comparison = compare_table(table, alpha)
     if comparison is None:
@@ -177,7 +177,7 @@ def _judge(table: Table, question: Question, *, warning: bool = False) -> Judged
 
 
 def _first_blocks(table: Table, count: int) -> Samples:
-    """The samples of the first blocks, as a first look saw them."""
+    """The samples of the first blocks, as the first analysis had them."""
     sample, kept = table.samples, set(table.blocks[:count])
     rows = [i for i, block in enumerate(sample.blocks) if block in kept]
     columns: dict[str, Any] = {
@@ -303,7 +303,7 @@ def _segments(table: Table, splits: Sequence[int], question: Question) -> tuple[
 def _secondary(
     samples: Sequence[Samples], question: Question, primary: Mapping[str, str]
 ) -> dict[str, tuple[WorkloadVerdict, ...]]:
-    """The other metrics of each workload; those that no run reported are left out."""
+    """The other metrics of each workload, without those that no run reported."""
     result: dict[str, tuple[WorkloadVerdict, ...]] = {}
     for sample in samples:
         if any(math.isfinite(value) for value in sample.values):
@@ -367,7 +367,7 @@ def _joint_flags(joint: Joint, tables: Sequence[Table]) -> Iterator[Flag]:
 
 
 def _design_flags(question: Question) -> tuple[Flag, ...]:
-    """What the design itself forbids to conclude, and a second look that was not announced."""
+    """Limits from the design itself, and a second analysis that was not announced."""
     if not question.blocked:
         return (Flag("unblocked"),)
     added = question.extension

@@ -1,5 +1,5 @@
 """Charts of measured bursts as SVG: a Gantt of the first seconds, burst lengths over time, and
-their histogram. Drawn from what the runs stored, so they can be drawn again.
+their histogram. Drawn from the stored runs, so they can be drawn again.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ PATIENCE_S = 10.0
 
 @dataclass(frozen=True)
 class Quantum:
-    """The quantum asked for and the one that the kernel uses; None where there is none."""
+    """The requested quantum and the one that the kernel uses; None where there is none."""
 
     requested_ms: float | None
     effective_ms: float | None

@@ -1,6 +1,6 @@
 """Why the kernel refused a policy, a pinning or a process, and what helps.
 
-An errno alone says little: EPERM for a real-time policy is a missing privilege, a resource limit
+An errno alone is ambiguous: EPERM for a real-time policy is a missing privilege, a resource limit
 or a cgroup without real-time bandwidth (sched(7), kernel/sched/syscalls.c). This finds out which.
 """
 

@@ -21,7 +21,7 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|)")
 
 @dataclass(frozen=True)
 class Settings:
-    """A crew of workers. `slice_ms` is the quantum asked for, None for the kernel's own;
+    """A group of workers. `slice_ms` is the requested quantum, None for the kernel's own;
     `duration_ns` None runs until stopped; `cpus` empty leaves the workers unpinned.
     """
 

@@ -47,7 +47,7 @@ class PilotRun:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A workload that does not fit, why, and what a run of it costs and scatters."""
+    """A workload that does not fit, why, and the cost and variance of a run of it."""
 
     workload: str
     reason: Reason
@@ -57,7 +57,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class BudgetPlan:
-    """What the budget is spent on.
+    """The use of the budget.
 
     `run_s` is the measured time of a run per workload; `blocks` include the pilot block. `mdd` is
     the smallest difference (a share) that shows with the plan. `ask`: so few blocks fit that the
@@ -82,7 +82,7 @@ class BudgetPlan:
 
 @dataclass(frozen=True)
 class _Cost:
-    """What the pilot tells of one workload, per run."""
+    """The pilot's figures of one workload, per run."""
 
     workload: str
     runs: int
@@ -135,7 +135,7 @@ def plan_budget(
     """The plan for `budget_s` seconds in all, the pilot block among them.
 
     In this order: six blocks; the best time of a run that they allow; all workloads that fit,
-    the rest left out by name, those with the largest variance per second first; what remains
+    the rest omitted by name, those with the largest variance per second first; what remains
     goes to more blocks, at most 40. If six blocks of one workload do not fit: four.
     """
     costs = _costs(pilot)
@@ -172,7 +172,7 @@ def plan_budget(
 def _costs(pilot: Sequence[PilotRun]) -> list[_Cost]:
     """Per workload: runs, seconds, and the variance of a run split by its own bins.
 
-    One pilot block cannot tell a workload's own variance from its candidates' differences, so
+    One pilot block cannot separate a workload's own variance from its candidates' differences, so
     σ² comes from the residuals of candidates × workloads (all of them pooled), and what the bins
     explain within a run is taken out of it. The two runs of the baseline are among them.
     """
@@ -260,7 +260,7 @@ def _caution(freedom: int) -> float:
 
 
 def _worth(cost: _Cost) -> float:
-    """Variance per second: those with the largest are left out first."""
+    """Variance per second: those with the largest are omitted first."""
     return cost.variance * cost.block_s(_shortest(cost))
 
 

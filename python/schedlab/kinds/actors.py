@@ -19,10 +19,10 @@ from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 # Regions begin at whole MiB, so that they are aligned for every record size in use.
 ALIGNMENT_BYTES = 1 << 20
-# The load that lets a scheduler order something: so many times what the driver takes at once.
+# The load that lets a scheduler order something: a multiple of the driver's tags.
 LOAD_PER_TAG = 2
 TAGS_USUAL = 128
-# A load of more requests than this tells nothing more, and its end must be awaited.
+# A load of more requests than this shows nothing more, and its end must be awaited.
 LOAD_MAX = 2048
 CLOSED_ONE: dict[str, Any] = {"kind": "closed", "depth": 1}
 RANDOM_ENDLESS: dict[str, Any] = {"kind": "random", "replacement": True}
@@ -47,7 +47,7 @@ def regions(span_bytes: int, parts: Sequence[int], shared: bool = False) -> list
 
 
 def load_depth(requested: int, tags: int, workers: int) -> int:
-    """Requests that each worker of a load keeps in flight: as asked, else (0) twice the tags."""
+    """Requests in flight of each worker of a load: as requested, else (0) twice the tags."""
     if requested or not workers:
         return requested or 1
     total = min(LOAD_PER_TAG * (tags or TAGS_USUAL), LOAD_MAX)
@@ -65,12 +65,12 @@ def actor(
 
 @dataclass(frozen=True)
 class Actors:
-    """What a job of several processes gave: the engine's result."""
+    """The engine's result of a job of several processes."""
 
     result: Mapping[str, Any]
     depth: int = 0
     tags: int = 0
-    seconds: float = 0.0  # the window that was asked for
+    seconds: float = 0.0  # the requested window
 
     @cached_property
     def groups(self) -> dict[str, dict[str, Any]]:

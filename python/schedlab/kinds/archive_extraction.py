@@ -93,7 +93,7 @@ def extraction(archive: Path, directory: Path) -> tuple[float, float, float, int
 
 
 def timed(command: list[str], written: Path) -> tuple[float, float, float, int, str]:
-    """(real s, user s, system s, exit status, stderr) of a command and of syncing what it wrote."""
+    """(real s, user s, system s, exit status, stderr) of a command and of syncing its writes."""
     began = time.monotonic()
     try:
         child = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)

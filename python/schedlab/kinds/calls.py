@@ -17,7 +17,7 @@ from schedlab.kinds.file_test import Positive
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 # mode -> options of the engine's group; a write is on the device when the call returns only in
-# the modes that say so.
+# the modes that request it.
 MODES: dict[str, dict[str, Any]] = {
     "buffered": {"engine": "psync"},
     "buffered+fsync": {"engine": "psync", "fsync_at_end": True},

@@ -50,12 +50,12 @@ class Command(Launching, frozen=True):
     anyway: bool = False
 
     def programs(self) -> tuple[str, ...]:
-        """The command, its phases, and what is copied to the target."""
+        """The command, its phases, and the files copied to the target."""
         copied = (f"copy {self.copy_in} to the target",) if self.copy_in else ()
         return (*super().programs(), *copied)
 
     def check(self, label: str) -> None:
-        """The command can be started; what is copied is there."""
+        """Check that the command can be started and the files to copy exist."""
         super().check(label)
         if self.copy_in and not Path(self.copy_in).exists():
             raise SpecError(f"{label}: {self.copy_in} does not exist", "name a file or directory")

@@ -70,5 +70,5 @@ class CopyBesideDesktop(WorkloadKind, frozen=True):
         metrics, bounds = first_requests(actors, self.requests)
         metrics["copy_bytes_per_s"] = actors.rate(["copy"], "writes")
         rows = actors.side("newcomer", "reads")["latency"]["bins"]
-        # The page cache stands between the copy and the device.
+        # The page cache is between the copy and the device.
         return outcome(actors, metrics, bounds, rows, requests=self.requests, claimed_bytes=None)

@@ -119,7 +119,7 @@ def answered(
 
 
 def with_load(mixed: Mixed, metrics: Mapping[str, float]) -> dict[str, float]:
-    """The metrics, and what the load got done meanwhile: pieces of 100 µs per second."""
+    """The metrics, and the work of the load meanwhile: pieces of 100 µs per second."""
     load = mixed.groups.get("load")
     if load is None or not load["units"]:
         return dict(metrics)

@@ -27,5 +27,5 @@ class DeviceQueue(RandomReads, frozen=True):
     depth: Annotated[int, Meta(ge=0, le=32767)] = 32
 
     def device_commands(self) -> int:
-        """What the device holds meanwhile."""
+        """The queue depth of the device meanwhile."""
         return self.commands

@@ -39,7 +39,7 @@ TESTS: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
 IOZONE_SEVEN = (
     "write", "rewrite", "read", "re-read", "reverse-read", "random-read", "random-write",
 )  # fmt: skip
-# Of the free space of a file system, for a new file beside what is on it.
+# Share of a file system's free space that a new file may use.
 FRESH_SHARE = 0.8
 # A pass that leaves no part of a region unwritten; not measured.
 FILL = {"engine": "psync", "workers": 1, "direct": True, "sync": "none"}
@@ -117,7 +117,7 @@ class FileTest(WorkloadKind, frozen=True):
     def _first_write(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
         """Write where nothing is: a new file, or a region of a device that was discarded.
 
-        A device that offers no discard can only be written over, and the run says so.
+        A device that offers no discard can only be overwritten, and the run records it.
         """
         span = self.used_bytes(target.size_bytes)
         if target.directory is not None:
@@ -136,7 +136,7 @@ class FileTest(WorkloadKind, frozen=True):
         read, written = claimed_bytes(groups)
         prepared = groups[label]["prepared"]
         if prepared["discarded"]:
-            # What was not written again would be answered without media from now on.
+            # Ranges that are not written again would be answered without media from now on.
             fill = {**self._job(target, "fill", seed, span), **FILL}
             if span % FILL_RECORD_BYTES == 0:
                 fill["workload"] = {**fill["workload"], "record": FILL_RECORD_BYTES}

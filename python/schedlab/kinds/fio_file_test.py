@@ -131,7 +131,7 @@ def command(test: FileTest, target: ResolvedTarget, seed: int) -> list[str]:
 
 
 def _run(words: Sequence[str], label: str, limit_s: float) -> Done:
-    """Run fio and read what it says; HostError with its first complaint when it fails."""
+    """Run fio and read its output; HostError with its first message when it fails."""
     folder = Path(tempfile.mkdtemp(prefix="schedlab-fio-"))
     out = folder / "fio.json"
     try:

@@ -21,7 +21,7 @@ from schedlab.spec.reading import read_text
 
 DIRECTIONS = ("read", "write", "trim")
 QUANTILES = ("p50", "p90", "p99", "p99_9")
-# What a direction gives: unit and whether more is better.
+# The metrics of a direction: unit and whether more is better.
 GIVEN: Mapping[str, tuple[str, bool]] = {
     "bw_bytes": ("B/s", True),
     "iops": ("1/s", True),
@@ -29,7 +29,7 @@ GIVEN: Mapping[str, tuple[str, bool]] = {
     "lat_ns_max": ("ns", False),
     **{f"lat_ns_{word}": ("ns", False) for word in QUANTILES},
 }
-# Options that would do what is ours to do, and what to use instead.
+# Options that would do schedlab's part, and what to use instead.
 _REFUSED = {
     "ioscheduler": "fio would switch the scheduler itself: use --schedulers",
     "exec_prerun": "use --prepare",
@@ -51,7 +51,7 @@ class FioJob(Command, frozen=True):
     job_sha256: str = ""
 
     def command(self) -> tuple[str, ...]:
-        """What is executed."""
+        """The commands that are executed."""
         return ("fio", "--output-format=json+", self.job_file)
 
     def programs(self) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class FioJob(Command, frozen=True):
         return metrics
 
     def check(self, label: str) -> None:
-        """fio is installed and accepts the file, which does only what it may."""
+        """Check that fio is installed and accepts the file, and that its options are allowed."""
         path = Path(self.job_file)
         if self.argv or self.shell:
             raise SpecError(f"{label}: a fio job has no command", "omit argv and shell")
@@ -153,7 +153,7 @@ def _sections(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _check_options(where: str, options: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """SpecError for what is ours to do, and for files elsewhere; fio replaces ${NAME} itself."""
+    """SpecError for schedlab's options, and for files elsewhere; fio replaces ${NAME} itself."""
 
     def value_of(match: re.Match[str]) -> str:
         if match[1] in ("SCHEDLAB_DEVICE", "SCHEDLAB_DIRECTORY"):

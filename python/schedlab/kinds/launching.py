@@ -23,7 +23,7 @@ from schedlab.spec.output_metrics import OutputMetric, parse_output_metric
 
 PHASES = ("setup", "prepare", "conclude", "cleanup")
 SHELL = "/bin/sh"
-# What a shell would have understood; a program gets it as it is.
+# Shell characters; a program gets them unchanged.
 _SHELL_ONLY = re.compile(r"[|&;<>()$`*?#~]|\s")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OUTPUT_LIMIT_BYTES = 64 << 20
@@ -65,7 +65,7 @@ class Launching(WorkloadKind, frozen=True):
     program_sha256: str = ""
 
     def command(self) -> tuple[str, ...]:
-        """What is executed."""
+        """The commands that are executed."""
         return (SHELL, "-c", self.shell) if self.shell else self.argv
 
     def phases(self) -> Mapping[str, str]:
@@ -80,7 +80,7 @@ class Launching(WorkloadKind, frozen=True):
         return (*lines, *(f"{line}{user} ({name})" for name, line in self.phases().items()))
 
     def used_bytes(self, target_bytes: int) -> int:
-        """What a command uses is its own affair."""
+        """Unknown: a command uses what it wants."""
         return 0
 
     def output_metrics(self) -> tuple[OutputMetric, ...]:
@@ -92,7 +92,7 @@ class Launching(WorkloadKind, frozen=True):
         return {each.name: each.metric() for each in self.output_metrics()}
 
     def check(self, label: str) -> None:
-        """The command can be started as it stands; what is read from its output makes sense."""
+        """Check that the command can be started, and that its metrics make sense."""
         if bool(self.argv) == bool(self.shell):
             raise SpecError(
                 f"{label}: needs either argv or shell", 'argv = ["program", "argument"]'
@@ -122,7 +122,7 @@ class Launching(WorkloadKind, frozen=True):
         return {**kept, "LC_ALL": "C.UTF-8", **self.environment, **facts}
 
     def environment_facts(self) -> dict[str, object]:
-        """What is stored of the environment: all names, values only of what changes speed."""
+        """The stored environment: all names, but values only of variables that change speed."""
         environment = self.environment_of({})
         shown = {
             k: v for k, v in environment.items() if k in self.environment or _TOLD.fullmatch(k)

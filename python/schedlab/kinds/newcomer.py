@@ -60,7 +60,7 @@ class Newcomer(WorkloadKind, frozen=True):
         return min(self.span_bytes or target_bytes, target_bytes)
 
     def estimate_s(self) -> float:
-        """The writers' lead, and what the requests take where each waits its turn."""
+        """The writers' lead, and the time of the requests where each waits its turn."""
         return self.lead_seconds + min(self.requests * USUAL_WAIT_S, self.limit_seconds)
 
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:

@@ -170,7 +170,7 @@ class Startup(WorkloadKind, frozen=True):
 
 
 def shared_libraries(program: str) -> list[Path]:
-    """What ldd says that an executable is linked with; empty for scripts and static programs."""
+    """The libraries of an executable, from ldd; empty for scripts and static programs."""
     process = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
     paths = (line.partition("=>")[2].split("(")[0].strip() for line in process.stdout.splitlines())
     return [Path(path) for path in paths if path.startswith("/")]
@@ -179,7 +179,7 @@ def shared_libraries(program: str) -> list[Path]:
 def beside(
     groups: Sequence[Mapping[str, Any]], program: Program, ramp_s: float
 ) -> tuple[Start, dict[str, dict[str, Any]]]:
-    """The program's start after the ramp of the load, and what the load's groups did beside it.
+    """The program's start after the ramp of the load, and the work of the load's groups.
 
     The load runs in this thread, which hears Ctrl-C, and ends when the program does.
     """

@@ -26,7 +26,7 @@ from schedlab.kinds.file_test import READ, Positive, Seconds
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 
 NAMES = ("favoured", "other")
-# A priority names no share: what is asked of it is that the favoured comes first.
+# A priority requests no share, only that the favoured group comes first.
 PRIORITIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rt-be": ({"class": "rt", "level": 4}, {"class": "be", "level": 4}),
     "be0-be7": ({"class": "be", "level": 0}, {"class": "be", "level": 7}),

@@ -103,7 +103,7 @@ class Watch:
         self._frequencies_khz: list[float] = []
 
     def before(self, settle_s: float = SETTLE_S_MAX) -> Before:
-        """Wait until nothing is being written, at most `settle_s` seconds, then read the counters."""
+        """Wait until nothing is being written, at most `settle_s` seconds; read the counters."""
         waited_s, finding = settle(self._devices, settle_s) if settle_s else (0.0, None)
         now = snapshot(self._counted, self._groups)
         if now.frequency_khz:

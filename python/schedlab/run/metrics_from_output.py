@@ -41,7 +41,7 @@ class Reader:
     def read(
         self, stdout: bytes, stderr: bytes, files: Callable[[str], bytes | None]
     ) -> tuple[dict[str, float], list[GateFinding]]:
-        """(value by metric, failed gates). `files` returns the text of a file of the run, or None."""
+        """(value by metric, failed gates). `files` returns the text of a run's file, or None."""
         values: dict[str, float] = {}
         findings: list[GateFinding] = []
         for metric in self.metrics:

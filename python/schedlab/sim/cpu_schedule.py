@@ -171,7 +171,7 @@ def simulate(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) ->
 
 
 def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
-    """The schedule drawn as asked."""
+    """The schedule, drawn as the options request."""
     from schedlab._core import draw_cpu_gantt
     from schedlab.sim.cpu_bursts import read_bursts
 

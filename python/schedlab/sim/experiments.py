@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from schedlab._core import SimStop
 
 SSD_SECONDARY = ("mean_write_ms", "max_read_ms", "max_write_ms", "mean_read_ncq_ms", "iops")
-# What arrives whatever is served is judged by its latency, else by the rate.
+# An open loop is compared by its response time, a closed loop by its rate.
 DISK_METRICS = ("iops", "latency_ns_mean", "latency_ns_p99", "latency_ns_max")
 
 
@@ -88,7 +88,7 @@ def policy_candidates(text: str) -> tuple[Candidate, ...]:
         settings = dict(candidate.settings)
         return Candidate(candidate.label, {"policy": settings.pop("scheduler"), **settings})
 
-    # A policy file has a colon of its own.
+    # The name of a policy file contains a colon.
     names = split_policies(text)
     files = [
         Candidate(name.rpartition(".py:")[2].partition(",")[0], {"policy": name})

@@ -45,7 +45,7 @@ class Wish:
         return host_experiment(self.first, self.schedulers, self.processes, self.seeds)
 
     def run(self) -> dict[str, list[dict[str, Any]]]:
-        """The figures by file of processes; writes the log and the chart that were asked for."""
+        """The figures by file of processes; writes the requested log and chart."""
         names = split_schedulers(self.schedulers)
         files = self.processes if self.first.trace is None else (str(self.first.trace),)
         seeds = range(self.first.seed, self.first.seed + self.seeds)

@@ -35,7 +35,7 @@ TESTS: Mapping[str, tuple[str, int]] = {
 }
 RECORDS = tuple(kib << 10 for kib in (8, 16, 32, 64, 128, 256, 512, 8192, 16384))
 FILE_BYTES = 1 << 30
-# What a kernel of that time sent at most in one request.
+# The largest request of a kernel of that time.
 MAX_SECTORS_KB = 512
 # Two-sided 95 % of Student's t for two samples of five.
 T_8 = 2.306
@@ -107,7 +107,7 @@ def spread(rates: Mapping[Key, Sequence[float]]) -> list[float]:
 
 def margins(rates: Mapping[Key, Sequence[float]]) -> list[float]:
     """For each test and record size: the difference of two means, relative, below which the
-    repetitions of the study cannot tell two schedulers apart (95 %, the widest of the three pairs).
+    repetitions of the study cannot separate two schedulers (95 %, the widest of the three pairs).
     """
     shares = []
     for test, record in itertools.product(TESTS, RECORDS):

@@ -25,7 +25,7 @@ def verdict_of(steady: Mapping[str, Any]) -> str:
 
 
 def warnings_of(name: str, report: Mapping[str, Any]) -> list[str]:
-    """What the reader must know about one run; `report` has `steady`, `iops` and `requests`."""
+    """Warnings about one run; `report` has `steady`, `iops` and `requests`."""
     steady = report["steady"]
     judgement = verdict_of(steady)
     if judgement == "overloaded":

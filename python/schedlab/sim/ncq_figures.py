@@ -16,7 +16,7 @@ USUAL_BUFFER_MIB = 64
 
 @dataclass(frozen=True)
 class Figure:
-    """One chart: rows, what is on its axes, and a caption. `kind` is `bar` or `line`."""
+    """One chart: rows, the columns on its axes, and a caption. `kind` is `bar` or `line`."""
 
     title: str
     note: str

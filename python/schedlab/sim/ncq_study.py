@@ -1,4 +1,4 @@
-"""The NCQ study again: the points to simulate, and what the paper says beside what comes out."""
+"""The NCQ study again: the points to simulate, and the paper's statements beside the results."""
 
 from __future__ import annotations
 
@@ -135,11 +135,11 @@ class Study:
     def best_buffer(
         self, metric: str, workload: str, relative: bool
     ) -> tuple[int | None, str, tuple[int, ...]]:
-        """The buffer at which TSB gains most, a sentence about it, and the buffers left out.
+        """The buffer at which TSB gains most, a sentence about it, and the omitted buffers.
 
         It must beat the next one by the half-width of the 95 % interval of their paired
         difference over the seeds, else it is too close to call. From arrival, overloaded cells
-        are left out: their means grow with the length of the run.
+        are omitted: their means grow with the length of the run.
         """
         left_out = tuple(
             buffer
@@ -165,7 +165,7 @@ class Study:
         return best, f"{best} MiB, {shown}", left_out
 
     def statements(self) -> Sequence[Statement]:
-        """What the paper states, one by one, beside what this model gives."""
+        """The statements of the paper, one by one, beside the results of this model."""
         return [*self._reads_of_a(), *self._others(), *self._best_buffers(), *self._small_buffers()]
 
     def _reads_of_a(self) -> list[Statement]:
@@ -282,7 +282,7 @@ class Study:
         ]
 
     def lines(self, width: int = 80) -> list[str]:
-        """What a terminal shows: how much comes out, each judged statement, and what does not."""
+        """The terminal output: the number of agreeing statements, each checked one, the others."""
         judged = [row for row in self.rows() if row["comes out"]]
         good = sum(row["comes out"] == "yes" for row in judged)
         lines = [f"Simulated: {good} of {len(judged)} statements of the paper come out.", ""]
@@ -298,7 +298,7 @@ class Study:
         return [*lines, f"{others} more figures without a number in the paper are on the page."]
 
     def basis(self, requests: int, seeds: int) -> str:
-        """What the figures are means of, and which cells are overloaded."""
+        """The basis of the figures, and the overloaded cells."""
         cells = [
             (workload, buffer)
             for workload in WORKLOADS

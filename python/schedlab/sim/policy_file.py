@@ -58,7 +58,7 @@ def split_policies(text: str) -> list[str]:
 
 
 def load_policy(policy: str) -> Any:
-    """An object of the class; SpecError names file and line of what is wrong with it."""
+    """An object of the class; SpecError names the file and line of an error in it."""
     where, _, name = policy.partition(".py:")
     path = Path(f"{where}.py")
     name, *settings = name.split(",")

@@ -83,7 +83,7 @@ def as_spec_error(error: ValueError, hint: str) -> SchedlabError:
 
 
 def replay_warnings(trace: Mapping[str, Any] | None) -> list[str]:
-    """What the reader of a result must know about the trace: skipped lines, changed requests."""
+    """Warnings about the trace: skipped lines, changed requests."""
     if not trace:
         return []
     warnings = []

@@ -1,4 +1,4 @@
-"""What a block-layer capture says about each class of processes: its JSON as explanations.
+"""A block-layer capture, by class of processes: its JSON as explanations.
 
 The format is documented in `crates/trace/src/blocks.rs`.
 """
@@ -22,7 +22,7 @@ SINGLE = 0.02
 def explanations(
     capture: Mapping[str, Any], engine: Sequence[Mapping[str, Any]] = ()
 ) -> tuple[Explanation, ...]:
-    """One explanation per class that had requests, `other` (everybody else) left out.
+    """One explanation per class that had requests, without `other` (all other processes).
 
     `engine` are the groups of the job that was captured, as in crates/load/src/io/result.rs: by
     their latency the time before and after the block layer is known.

@@ -1,4 +1,4 @@
-"""Metrics: what is measured, its unit and which direction is better, each stated once."""
+"""Metrics: name, unit and which direction is better, each stated once."""
 
 from __future__ import annotations
 

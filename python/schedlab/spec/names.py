@@ -10,7 +10,7 @@ from schedlab.errors import SpecError
 
 NAME_LENGTH_MAX = 200
 _FILE_NAME_BYTES_MAX = 100
-# They turn the direction of what is shown after them.
+# They turn the direction of the text after them.
 _DIRECTION_MARKS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 

@@ -57,7 +57,7 @@ class OutputMetric:
 
 
 def parse_output_metric(text: str) -> OutputMetric:
-    """The metric that a specification means; SpecError naming what is wrong in it."""
+    """The metric of a specification; SpecError naming an error in it."""
     body, take = text, "last"
     if source := _TAKE.search(text):
         body, take = text[: source.start()], source[1]
@@ -85,7 +85,7 @@ def parse_output_metric(text: str) -> OutputMetric:
 
 
 def direction_of(unit: str) -> str:
-    """`higher` or `lower` where the unit says it, else nothing."""
+    """`higher` or `lower` where the unit implies it, else nothing."""
     base = dimension(unit)
     if base is None:
         return ""

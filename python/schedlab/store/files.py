@@ -24,7 +24,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 def write_atomic(
     path: Path, content: str | bytes, within: Path | None = None, mode: int = 0o644
 ) -> None:
-    """Replace `path` by `content`: temporary file beside it, fsync, rename, fsync the directory.
+    """Replace `path` by `content`: temporary file in its folder, fsync, rename, fsync the folder.
 
     `within` is the folder that the user named; directories between it and `path` must be real
     ones. SpecError for a link or a path outside of it, HostError when the disk does not take it.
@@ -52,7 +52,7 @@ def write_atomic(
 def append_line(path: Path, line: str, within: Path | None = None) -> None:
     """Append one line to a file and return only when it is on the disk.
 
-    What a kill left of a line before is cut off first. If the disk does not take the whole line,
+    The rest of a line that a kill cut short is removed first. If the disk does not take the line,
     nothing of it stays. One writer at a time. HostError with the cause.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

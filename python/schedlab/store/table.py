@@ -70,7 +70,7 @@ def _bound(run: Run, metric: str) -> Bound:
 
 
 def _seconds(runs: Sequence[Run]) -> float:
-    """The measured time of a run; 0 where no run tells it."""
+    """The measured time of a run; 0 where no run has it."""
     known = [run.properties.get("window_s") for run in runs]
     numbers = [float(each) for each in known if isinstance(each, int | float)]
     return median(numbers) if numbers else 0.0

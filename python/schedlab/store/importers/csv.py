@@ -62,7 +62,7 @@ class _Group:
 def read(path: Path, columns: Columns, options: Options, means: Path | None = None) -> Imported:
     """The import of one file, with the means that a second one has of its rows, if there are any.
 
-    SpecError naming file, line, what was expected and found.
+    SpecError naming file, line, the expected and the actual text.
     """
     metrics: dict[str, Metric] = dict(options.metrics)
     notes: dict[str, None] = {}
@@ -217,7 +217,7 @@ def typed(text: str) -> str | int | float:
 
 
 def _shown(column: str, text: str) -> str:
-    """A size in its largest whole unit when the column says that it is one in bytes."""
+    """A size in its largest whole unit when the column's name means bytes."""
     size = typed(text)
     if not column.endswith("_bytes") or not isinstance(size, int) or size <= 0:
         return text

@@ -1,9 +1,9 @@
-"""Kernel logs of a kernel patched to tell every CPU burst: a line at each `sched_info_depart()`.
+"""Logs of a kernel patched to print every CPU burst: a line at each `sched_info_depart()`.
 
     [71725.470964] [Pid: 4129], CPUBurst: 100214270, rt_priority:10
 
 Bursts are in ns; `CPUburst` is the same. Other lines of the log are passed over. The log is a ring
-that loses its oldest lines: what the lines cover of the time between them is told.
+that loses its oldest lines, so a note states how much of the time the lines cover.
 """
 
 from __future__ import annotations

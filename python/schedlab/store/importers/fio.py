@@ -30,7 +30,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
 
 
 def load(file: Path) -> dict[str, Any]:
-    """The JSON object of an output, whatever text stands before it."""
+    """The JSON object of an output, after any text before it."""
     data = read_bytes(file, BYTES_MAX)
     start = data.find(b"{")
     if start < 0:
@@ -123,7 +123,7 @@ def _rate(place: str, part: Mapping[str, Any]) -> float:
 
 
 def _latencies(place: str, part: Mapping[str, Any]) -> dict[str, float]:
-    """Latency metrics in ns: `lat` where fio has it, percentiles from where they stand."""
+    """Latency metrics in ns: `lat` where fio has it, percentiles from the block that has them."""
     metrics: dict[str, float] = {}
     for name in ("lat", "clat"):
         for key, factor in ((f"{name}_ns", 1.0), (name, 1e3)):

@@ -52,7 +52,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Options:
-    """What the user says about foreign data: `controls` are workloads that cannot depend on the
+    """The user's options for imported data: `controls` are workloads that cannot depend on the
     candidate, `blocked` whether block by block every candidate was run.
     """
 
@@ -85,7 +85,7 @@ class Imported:
     source: Mapping[str, Any]
 
     def as_json(self, folder: Path) -> dict[str, Any]:
-        """What was imported to `folder`, as plain JSON types."""
+        """A summary of the import to `folder`, as plain JSON types."""
         experiment = self.experiment
         return {
             "schema": 1,
@@ -257,7 +257,7 @@ def _workloads(rows: list[Reading], controls: tuple[str, ...]) -> tuple[Workload
 
 
 def _notes(rows: list[Reading]) -> list[str]:
-    """What the order of the rows says about the design."""
+    """The design that the order of the rows implies."""
     notes = []
     orders: dict[str, list[str]] = {}
     for row in rows:

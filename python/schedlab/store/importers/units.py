@@ -33,7 +33,7 @@ _AMBIGUOUS = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a column of figures is: `metric` in its own unit is `factor` times the figure."""
+    """The meaning of a column of figures: `metric` in its own unit is `factor` times the figure."""
 
     metric: Metric
     factor: float = 1.0
@@ -45,8 +45,8 @@ def quantity(
 ) -> Quantity:
     """The quantity of a column in `unit`; `name` forces the metric, `column` names an own one.
 
-    A known unit knows its metric and direction; a unit that nobody knows makes a metric of its
-    own, named after the column, and needs its direction told. `binary` reads kB, MB, GB as powers
+    A known unit implies its metric and direction; an unknown unit makes a new metric, named after
+    the column, and needs an explicit direction. `binary` reads kB, MB, GB as powers
     of 1024. SpecError on a direction that contradicts the metric, or where it is missing.
     """
     known, factor, note = _known(unit, binary)
