@@ -18,7 +18,7 @@
 //!                      "record": "4k", "span": "1g",
 //!                      "arrivals": {"kind": "closed", "depth": 32}, "seed": 1}}]}"#,
 //! )?;
-//! let result = io::run(&job, &mut || io::Wish::Continue)?;
+//! let result = io::run(&job, &mut || io::Decision::Continue)?;
 //! println!("{} reads", result.groups[0].reads.operations);
 //! # Ok::<(), io::IoError>(())
 //! ```
@@ -49,4 +49,4 @@ mod worker;
 pub use error::IoError;
 pub use job::{Group, Job};
 pub use result::JobResult;
-pub use run::{run, run_watched, Crewmates, Wish};
+pub use run::{run, run_watched, Decision, ReadyGroup};

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::Cpu;
 use super::error::IoError;
-use super::run::{Berth, Message, Report, Voice};
+use super::run::{Message, Report, Voice, WorkerSetup};
 
 /// What goes through the pipe.
 #[derive(Serialize, Deserialize)]
@@ -32,16 +32,16 @@ enum Word {
     },
 }
 
-/// Forks the worker of `berth` and a thread that hears it; gives a hold on the worker's process
+/// Forks the worker of `setup` and a thread that listens to it; returns a hold on the worker's process
 /// that stays its own after it ended.
-pub(crate) fn start(berth: Berth, ear: Sender<Message>) -> Result<OwnedFd, IoError> {
+pub(crate) fn start(setup: WorkerSetup, sender: Sender<Message>) -> Result<OwnedFd, IoError> {
     let failed = |what: &str, errno: Errno| IoError::Thread(format!("{what}: {errno}"));
     let (reading, writing) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed("pipe", e))?;
-    let (group, parent) = (berth.index, std::process::id());
+    let (group, parent) = (setup.index, std::process::id());
     // SAFETY: see the module's description; the child never returns.
     let pid = match unsafe { libc::fork() } {
         -1 => return Err(failed("fork", last_errno())),
-        0 => live(berth, writing, parent),
+        0 => live(setup, writing, parent),
         pid => pid,
     };
     drop(writing);
@@ -59,7 +59,7 @@ pub(crate) fn start(berth: Berth, ear: Sender<Message>) -> Result<OwnedFd, IoErr
     };
     let listener = std::thread::Builder::new().name("schedlab-io-ear".into());
     let spawned = listener.spawn(move || {
-        let last = listen(File::from(reading), pid as u32, group, &ear);
+        let last = listen(File::from(reading), pid as u32, group, &sender);
         let cpu = reap(pid);
         let message = match (last, cpu) {
             (Some(Word::Done(report)), Ok(cpu)) => Message::Done(report, cpu),
@@ -80,7 +80,7 @@ pub(crate) fn start(berth: Berth, ear: Sender<Message>) -> Result<OwnedFd, IoErr
             (_, Err(how)) => Message::Failed(IoError::Thread(format!("a worker process {how}"))),
         };
         // Nobody listens any more when an interrupted job left this worker behind.
-        let _ = ear.send(message);
+        let _ = sender.send(message);
     });
     if let Err(error) = spawned {
         kill(&hold);
@@ -97,7 +97,7 @@ pub(crate) fn kill(process: &OwnedFd) {
 }
 
 /// Passes on that the worker is ready; gives its last word.
-fn listen(mut pipe: File, pid: u32, group: usize, ear: &Sender<Message>) -> Option<Word> {
+fn listen(mut pipe: File, pid: u32, group: usize, sender: &Sender<Message>) -> Option<Word> {
     loop {
         let mut length = [0; 8];
         pipe.read_exact(&mut length).ok()?;
@@ -105,7 +105,7 @@ fn listen(mut pipe: File, pid: u32, group: usize, ear: &Sender<Message>) -> Opti
         pipe.read_exact(&mut text).ok()?;
         match serde_json::from_slice(&text).ok()? {
             Word::Ready => {
-                let _ = ear.send(Message::Ready { group, id: pid });
+                let _ = sender.send(Message::Ready { group, id: pid });
             }
             last => return Some(last),
         }
@@ -133,12 +133,12 @@ fn reap(pid: i32) -> Result<Cpu, String> {
 }
 
 /// The life of a worker process.
-fn live(mut berth: Berth, pipe: OwnedFd, parent: u32) -> ! {
+fn live(mut setup: WorkerSetup, pipe: OwnedFd, parent: u32) -> ! {
     detach(parent);
     std::panic::set_hook(Box::new(|_| {}));
-    keep_only(&mut berth.descriptors(pipe.as_raw_fd()));
-    berth.voice = Voice::Pipe(File::from(pipe));
-    berth.work();
+    keep_only(&mut setup.descriptors(pipe.as_raw_fd()));
+    setup.voice = Voice::Pipe(File::from(pipe));
+    setup.work();
     // SAFETY: ends the process without running anything else.
     unsafe { libc::_exit(0) }
 }

@@ -21,7 +21,7 @@ use super::buffer::Region;
 use super::clock;
 use super::error::IoError;
 use super::prepare::drop_cache_of;
-use super::run::Wish;
+use super::run::Decision;
 
 const BLOCK: usize = 2 << 20;
 const CACHED_NS: u64 = 2_000_000_000;
@@ -59,7 +59,7 @@ pub struct Timings {
 pub fn measure(
     path: &Path,
     direct: bool,
-    poll: &mut dyn FnMut() -> Wish,
+    poll: &mut dyn FnMut() -> Decision,
 ) -> Result<Timings, IoError> {
     let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, direct);
@@ -110,12 +110,12 @@ pub fn measure(
 }
 
 /// Lets all devices finish what they were given; gives whether the caller stopped it.
-fn rest(length_ns: u64, poll: &mut dyn FnMut() -> Wish) -> bool {
+fn rest(length_ns: u64, poll: &mut dyn FnMut() -> Decision) -> bool {
     rustix::fs::sync();
     let end = clock::now() + length_ns;
     loop {
         let now = clock::now();
-        if poll() == Wish::Stop {
+        if poll() == Decision::Abort {
             return true;
         }
         if now >= end {
@@ -129,7 +129,7 @@ fn rest(length_ns: u64, poll: &mut dyn FnMut() -> Wish) -> bool {
 /// the caller stopped it.
 fn window(
     length_ns: u64,
-    poll: &mut dyn FnMut() -> Wish,
+    poll: &mut dyn FnMut() -> Decision,
     timing: &mut Timing,
     read: &mut dyn FnMut(u64) -> Result<usize, IoError>,
 ) -> Result<bool, IoError> {
@@ -145,7 +145,7 @@ fn window(
         }
         if now - asked >= POLL_NS {
             asked = now;
-            if poll() == Wish::Stop {
+            if poll() == Decision::Abort {
                 return Ok(true);
             }
         }

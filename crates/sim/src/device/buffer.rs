@@ -105,7 +105,7 @@ impl Buffer {
 
     /// Fetches a page's entry ahead of its use.
     #[inline]
-    pub fn expect(&self, page: u64) {
+    pub fn prefetch(&self, page: u64) {
         black_box(self.index.find(page));
     }
 

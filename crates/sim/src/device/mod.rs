@@ -66,7 +66,7 @@ pub trait Device: View {
 
     /// Looks up what a request at this page will need, to no other end than that it is in the
     /// cache of the processor then; the page may lie beyond the device.
-    fn expect(&self, page: u64, is_write: bool);
+    fn prefetch(&self, page: u64, is_write: bool);
 
     /// The same for the pages that so many requests will push out of the buffer.
     fn expect_leaving(&self, _requests: usize) {}

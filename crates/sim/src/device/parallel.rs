@@ -347,11 +347,11 @@ impl Device for Parallel {
     }
 
     #[inline]
-    fn expect(&self, page: u64, is_write: bool) {
-        self.buffer.expect(page);
+    fn prefetch(&self, page: u64, is_write: bool) {
+        self.buffer.prefetch(page);
         // What a buffered write needs of the flash is what it pushes out.
         if !is_write || self.buffer.capacity() == 0 {
-            self.ftl.expect(page);
+            self.ftl.prefetch(page);
         }
     }
 

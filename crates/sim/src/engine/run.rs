@@ -212,7 +212,7 @@ impl<D: Device> Simulation<D> {
             }
             for incoming in &self.ahead {
                 let page = incoming.request.offset.0 / self.page_bytes;
-                self.device.expect(page, incoming.request.is_write);
+                self.device.prefetch(page, incoming.request.is_write);
             }
             self.device.expect_leaving(self.ahead.len());
         }

@@ -212,7 +212,7 @@ impl Ftl {
 
     /// Fetches a page's entries ahead of their use: large tables are not in the cache.
     #[inline]
-    pub fn expect(&self, page: u64) {
+    pub fn prefetch(&self, page: u64) {
         if page >= u64::from(self.logical) {
             return;
         }
@@ -232,7 +232,7 @@ impl Ftl {
         }
         for block in pages {
             black_box(self.valid[*block as usize]);
-            self.buckets.expect(*block);
+            self.buckets.prefetch(*block);
         }
     }
 
