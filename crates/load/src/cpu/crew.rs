@@ -36,7 +36,7 @@ pub struct Job {
     /// Epochs on a fixed grid with missed ones counted, or each from the end of the last.
     #[serde(default)]
     pub epoch_grid: bool,
-    /// Whether the workers tell of every preemption ([`WorkerGroup::take_preemptions`]).
+    /// Whether the workers report every preemption ([`WorkerGroup::take_preemptions`]).
     #[serde(default)]
     pub slices: bool,
 }
@@ -292,7 +292,7 @@ impl WorkerGroup {
         epochs
     }
 
-    /// Preemptions told since the last call, in order for each worker.
+    /// Preemptions reported since the last call, in order for each worker.
     pub fn take_preemptions(&mut self) -> Vec<Preemption> {
         let mut preemptions = Vec::new();
         for (process, member) in self.members.iter_mut().enumerate() {
@@ -318,7 +318,7 @@ impl WorkerGroup {
         self.lost_events
     }
 
-    /// The account of every worker, complete once [`WorkerGroup::wait`] said so.
+    /// The account of every worker, complete once [`WorkerGroup::wait`] returns true.
     pub fn totals(&self) -> Vec<Totals> {
         let slots = self.shared.parts();
         self.members

@@ -72,7 +72,7 @@ impl Group {
         Ok(())
     }
 
-    /// How the group begins, goes on and ends.
+    /// How the group starts, continues and ends.
     fn check_course(&self) -> Result<(), IoError> {
         let writes = self.workload.direction != Direction::Read;
         if self.path.as_os_str().is_empty() {

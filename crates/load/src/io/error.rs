@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use schedlab_model::{Bytes, WorkloadError};
 
-/// A job that cannot be carried out as asked.
+/// A job that cannot run as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum IoError {
     /// The JSON is not a job.
@@ -97,7 +97,7 @@ pub enum IoError {
         /// `EPERM` (seccomp or `kernel.io_uring_disabled`), `ENOSYS` (too old), …
         errno: Errno,
     },
-    /// A ring could not be set up as asked.
+    /// A ring could not be set up as requested.
     #[error("io_uring: {operation}: {}", describe(*errno))]
     Ring {
         /// Which step.
@@ -141,7 +141,7 @@ impl IoError {
         )
     }
 
-    /// A change or a command that helps; empty when nobody knows one.
+    /// A change or a command that helps; empty when none is known.
     pub fn hint(&self) -> String {
         match self {
             IoError::Misaligned { block, .. } => {

@@ -1,6 +1,6 @@
 //! The block-I/O load engine: real reads and writes, counted and timed exactly.
 //!
-//! The way of a job: [`job`] says what is asked (its JSON is documented there) → [`run`] starts
+//! The way of a job: [`job`] is the request (its JSON is documented there) → [`run`] starts
 //! one thread or [`process`] per worker and opens the gate ([`shared`]) when all are ready → each
 //! worker ([`worker`]) enters its [`place`], lets its region be made ready ([`prepare`]) and walks
 //! its order ([`schedlab_model::Steps`], [`schedlab_model::Schedule`]) through one engine of

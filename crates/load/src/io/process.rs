@@ -1,8 +1,8 @@
-//! A worker as a process of its own: forked, held at the gate, heard through a pipe, reaped.
+//! A worker as a separate process: forked, held at the gate, read through a pipe, reaped.
 //!
 //! The caller may have other threads (Python has). Between fork and exit the child runs only code
 //! of this crate: it allocates, which glibc and musl keep possible after a fork, and takes no lock
-//! that another thread could have held. It dies with its parent, has a process group of its own (so
+//! that another thread could have held. It dies with its parent, has its own process group (so
 //! the terminal's Ctrl-C is the parent's alone) and closes every descriptor that it has no use for.
 
 use std::fs::File;
@@ -32,8 +32,8 @@ enum Word {
     },
 }
 
-/// Forks the worker of `setup` and a thread that listens to it; returns a hold on the worker's process
-/// that stays its own after it ended.
+/// Forks the worker of `setup` and a thread that listens to it; returns a descriptor of the
+/// worker's process, which stays valid after its end.
 pub(crate) fn start(setup: WorkerSetup, sender: Sender<Message>) -> Result<OwnedFd, IoError> {
     let failed = |what: &str, errno: Errno| IoError::Thread(format!("{what}: {errno}"));
     let (reading, writing) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed("pipe", e))?;
@@ -51,7 +51,7 @@ pub(crate) fn start(setup: WorkerSetup, sender: Sender<Message>) -> Result<Owned
     let hold = match hold {
         Ok(hold) => hold,
         Err(errno) => {
-            // SAFETY: a signal to a child of ours that nobody has reaped.
+            // SAFETY: a signal to a child of ours that is not yet reaped.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             let _ = reap(pid);
             return Err(failed("pidfd_open", errno));
@@ -79,7 +79,7 @@ pub(crate) fn start(setup: WorkerSetup, sender: Sender<Message>) -> Result<Owned
             (_, Ok(_)) => Message::Failed(IoError::Thread("a worker process fell silent".into())),
             (_, Err(how)) => Message::Failed(IoError::Thread(format!("a worker process {how}"))),
         };
-        // Nobody listens any more when an interrupted job left this worker behind.
+        // The receiver is gone when an interrupted job abandoned this worker.
         let _ = sender.send(message);
     });
     if let Err(error) = spawned {
@@ -143,7 +143,7 @@ fn live(mut setup: WorkerSetup, pipe: OwnedFd, parent: u32) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Makes the child nobody's but its parent's.
+/// Ties the child to its parent.
 fn detach(parent: u32) {
     // SAFETY: system calls on the child's own state.
     unsafe {
@@ -189,7 +189,7 @@ fn close_range(first: libc::c_uint, end: libc::c_uint) {
     }
 }
 
-/// Says something to the parent.
+/// Sends a message to the parent.
 pub(crate) fn say(mut pipe: &File, message: Message) {
     let word = match message {
         Message::Ready { .. } => Word::Ready,

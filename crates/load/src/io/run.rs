@@ -130,7 +130,7 @@ pub fn run_watched(
     Ok(result)
 }
 
-/// Refuses jobs whose buffers and orders would fill the memory: the kernel would kill somebody.
+/// Refuses jobs whose buffers and orders would fill the memory: the kernel would kill a process.
 fn check_memory(job: &Job) -> Result<(), IoError> {
     let system = rustix::system::sysinfo();
     let limit = system.totalram / 2 * u64::from(system.mem_unit.max(1));
@@ -459,7 +459,7 @@ fn leave_signals_to_the_main_thread() {
     }
 }
 
-/// Gives this thread a file table of its own that holds nothing but the standard streams and the
+/// Gives this thread its own file table that holds only the standard streams and the
 /// wake-up: no contended reference counts, and a worker left behind keeps no lock file open.
 fn own_file_table(wake: RawFd) {
     // SAFETY: this thread uses no descriptor that was opened before, except `wake`.

@@ -1,7 +1,7 @@
 //! hdparm's two timings, by its definitions, so that the numbers agree with `hdparm -tT`.
 //!
 //! * cached reads (`-T`): the first 2 MiB of the device are read again and again from the page
-//!   cache for 2 s (hdparm subtracts what seeking and the clock cost; here nobody seeks);
+//!   cache for 2 s (hdparm subtracts the cost of seeking and of the clock; there is no seek here);
 //! * buffered device reads (`-t`): consecutive 2 MiB reads from the start of the device for 3 s,
 //!   its cache dropped before (`BLKFLSBUF`).
 //!
@@ -30,7 +30,7 @@ const DEVICE_NS: u64 = 3_000_000_000;
 const REST_BEFORE_CACHED_NS: u64 = 1_000_000_000;
 const REST_BEFORE_DEVICE_NS: u64 = 3_000_000_000;
 const SECTOR: usize = 512;
-/// How often the caller is asked whether to go on.
+/// How often the caller decides whether to continue.
 const POLL_NS: u64 = 20_000_000;
 
 /// What was read in how long.

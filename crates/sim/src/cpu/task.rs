@@ -188,7 +188,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// `time` as the kernel's tick can tell it: rounded up to whole jiffies where `hz` is set.
+    /// `time` at the resolution of the tick: rounded up to whole jiffies where `hz` is set.
     pub(super) fn in_jiffies(&self, time_ns: u64) -> u64 {
         match self.hz {
             Some(hz) => {

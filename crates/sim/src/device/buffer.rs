@@ -130,7 +130,7 @@ impl Buffer {
         met
     }
 
-    /// Uses pages in ascending order; `meet` is told what each of them met.
+    /// Uses pages in ascending order; `meet` gets the result for each of them.
     #[inline]
     pub fn touch_run(
         &mut self,
@@ -162,7 +162,7 @@ impl Buffer {
         }
     }
 
-    /// Lets a page in, whose part of the index lies at `place`.
+    /// Lets a page in, whose part of the index is at `place`.
     #[inline(always)] // the innermost loop of a simulation with a buffer
     fn bring_in(&mut self, page: u32, place: u32, mark: u8) -> Option<Evicted> {
         self.changed.came(page);

@@ -86,7 +86,7 @@ pub enum StreamBy {
     Recency,
 }
 
-/// Writes kept apart in blocks of their own.
+/// Writes kept apart in separate blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamsSpec {

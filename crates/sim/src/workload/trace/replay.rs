@@ -50,7 +50,7 @@ pub struct ReplayOptions {
     pub time_scale: Option<Real>,
     /// Requests per second that times are stretched to.
     pub rate: Option<Real>,
-    /// So many requests are always outstanding, whatever their times.
+    /// The number of requests that are always outstanding, independent of their times.
     pub closed: Option<u32>,
     /// Each request follows the completion before it after the measured think time.
     pub think: bool,
