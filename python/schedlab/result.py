@@ -227,13 +227,13 @@ def _frozen_goal(experiment: Experiment) -> Objective | None:
 def _question(record: Record) -> dict[str, Any]:
     """What verdict and decision are both asked."""
     experiment = record.experiment
-    twin = experiment.baseline + AA_SUFFIX
+    aa_label = experiment.baseline + AA_SUFFIX
     seconds = [run.elapsed_s for run in record.runs]
     blocks = len({run.block for run in record.runs})
     return {
         "baseline": experiment.baseline,
         "margin": experiment.margin,
-        "aa": (experiment.baseline, twin) if experiment.aa_arm else None,
+        "aa": (experiment.baseline, aa_label) if experiment.aa_arm else None,
         "stopping": experiment.stopping,
         "seed": experiment.seed,
         "candidates": [candidate.label for candidate in experiment.candidates],

@@ -364,7 +364,7 @@ def test_a_control_that_differs_accuses_the_machine():
     assert "control-passed" in kinds(calm)
 
 
-def test_a_twin_that_differs_forbids_smaller_claims():
+def test_an_aa_arm_that_differs_forbids_smaller_claims():
     columns = {
         "none": noisy(1, 12, 1),
         "none (A/A)": noisy(1.06, 12, 2),

@@ -114,7 +114,7 @@ def compare_table(table: Table, alpha: float = rule.ALPHA) -> Comparison | None:
     return compare_blocks(
         table.arms,
         table.candidates,
-        baseline=table.twin_of,
+        baseline=table.aa_baseline,
         session=table.session,
         alpha=alpha,
         steps=table.steps,

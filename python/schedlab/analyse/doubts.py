@@ -74,13 +74,13 @@ class Findings:
 
 
 def aa_interval(
-    arms: Floats, twin_of: int | None, session: NDArray[np.intp], alpha: float
+    arms: Floats, aa_baseline: int | None, session: NDArray[np.intp], alpha: float
 ) -> AaInterval | None:
     """The rule on the baseline and its A/A arm alone."""
-    if twin_of is None or len(arms) < 2:
+    if aa_baseline is None or len(arms) < 2:
         return None
     comparison = compare_blocks(
-        arms[:, [arms.shape[1] - 1, twin_of]],
+        arms[:, [arms.shape[1] - 1, aa_baseline]],
         ("A/A", "baseline"),
         baseline=None,
         session=session,
@@ -89,7 +89,7 @@ def aa_interval(
     return AaInterval(float(comparison.mean[0]), float(comparison.half_width[0]), comparison.spread)
 
 
-def examine(comparison: Comparison, twin_of: int | None, table: Table | None) -> Findings:
+def examine(comparison: Comparison, aa_baseline: int | None, table: Table | None) -> Findings:
     """All findings from one comparison of blocks; `table` where it is of one workload.
 
     `comparison` with sessions as units has no findings about time.
@@ -103,12 +103,12 @@ def examine(comparison: Comparison, twin_of: int | None, table: Table | None) ->
     steady = comparison.unit == "sessions" or comparison.units < UNITS_TO_WANDER
     pairs = max(len(comparison.mean), 1)
     k = fit.candidates
-    wild = () if comparison.unit == "sessions" else outliers(fit, twin_of)
+    wild = () if comparison.unit == "sessions" else outliers(fit, aa_baseline)
     if table is not None:
         wild = tuple(w for w in wild if not _starved(table, w))
     carried = None
     if table is not None and len(table.arms) == comparison.units:
-        carried = carry_over(table.arms, table.observed, table.position, twin_of)
+        carried = carry_over(table.arms, table.observed, table.position, aa_baseline)
     phi = float(fit.phi)
     return Findings(
         outliers=wild,
@@ -117,10 +117,10 @@ def examine(comparison: Comparison, twin_of: int | None, table: Table | None) ->
         phi=phi,
         widening=float(widening(fit.phi, comparison.units, comparison.alpha, pairs)),
         unsteady=not steady and bool(is_unsteady(fit.residuals, k, segments)),
-        aging=None if comparison.unit == "sessions" else aging(fit, twin_of),
+        aging=None if comparison.unit == "sessions" else aging(fit, aa_baseline),
         carry_over=carried,
-        modes=_modes(fit.residuals, twin_of, k),
-        stalls=_stalls(wild, twin_of, k),
+        modes=_modes(fit.residuals, aa_baseline, k),
+        stalls=_stalls(wild, aa_baseline, k),
         session_p=_session_p(comparison),
         session_spread=_session_spread(comparison),
     )
@@ -130,22 +130,24 @@ def _starved(table: Table, wild: Outlier) -> bool:
     return bool(table.bounds[wild.row, wild.column]) if table.bounds.size else False
 
 
-def _modes(residuals: Floats, twin_of: int | None, k: int) -> dict[int, TwoModes]:
+def _modes(residuals: Floats, aa_baseline: int | None, k: int) -> dict[int, TwoModes]:
     by_candidate = {}
     for i in range(k):
         own = residuals[:, i]
-        if twin_of == i:
+        if aa_baseline == i:
             own = np.concatenate([own, residuals[:, -1]])
         if (modes := two_modes(own)) is not None:
             by_candidate[i] = modes
     return by_candidate
 
 
-def _stalls(wild: tuple[Outlier, ...], twin_of: int | None, k: int) -> dict[int, tuple[int, float]]:
+def _stalls(
+    wild: tuple[Outlier, ...], aa_baseline: int | None, k: int
+) -> dict[int, tuple[int, float]]:
     """Candidates with wild runs in two blocks or more: how many, and the median factor."""
     sizes: dict[int, list[float]] = {}
     for each in wild:
-        column = each.column if each.column < k else twin_of or 0
+        column = each.column if each.column < k else aa_baseline or 0
         sizes.setdefault(column, []).append(abs(each.distance))
     return {
         column: (len(own), math.exp(float(np.median(own))))
@@ -203,10 +205,10 @@ def doubts_of(
         own[i].add("rare-stalls")
     wild = {w.column if w.column < k else -1 for w in findings.outliers}
     bounded = plain.bounded
-    twin = -1
+    baseline = -1
     if table is not None and len(table.arms):
         bounded = tuple(bool(table.bounded(label).any()) for label in table.candidates)
-        twin = table.baseline if table.baseline is not None else -1
+        baseline = table.baseline if table.baseline is not None else -1
     adjusted: tuple[float | None, ...] = ()
     if findings.carry_over is not None and findings.carry_over.p < LEVEL:
         pairs = zip(first, second, strict=True)
@@ -215,7 +217,7 @@ def doubts_of(
         pairs=tuple(frozenset(codes) for codes in against),
         candidates=tuple(frozenset(codes) for codes in own),
         bounded=bounded,
-        wild=tuple(i in wild or (i == twin and -1 in wild) for i in range(k)),
+        wild=tuple(i in wild or (i == baseline and -1 in wild) for i in range(k)),
         adjusted=adjusted,
         aa_far=findings.aa.far_end(margin) if findings.aa else 0.0,
     )

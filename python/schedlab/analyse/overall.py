@@ -63,8 +63,8 @@ def joint_pairs(
     alone = joint.tables[0] if len(joint.tables) == 1 else None
     if alone is not None and len(alone.arms) != len(joint.arms):
         alone = None
-    findings = examine(comparison, joint.twin_of, alone)
-    aa = aa_interval(joint.arms, joint.twin_of, joint.session, comparison.alpha)
+    findings = examine(comparison, joint.aa_baseline, alone)
+    aa = aa_interval(joint.arms, joint.aa_baseline, joint.session, comparison.alpha)
     findings = replace(findings, aa=aa)
     doubts = doubts_of(comparison, findings, alone, question.delta)
     if alone is None:
@@ -142,7 +142,7 @@ def _wild_overall(findings: Findings, joint: Joint) -> dict[str, Wild]:
     sizes: dict[str, list[float]] = {}
     for each in findings.outliers:
         k = len(joint.candidates)
-        column = each.column if each.column < k else joint.twin_of or 0
+        column = each.column if each.column < k else joint.aa_baseline or 0
         sizes.setdefault(joint.candidates[column], []).append(abs(each.distance))
     n = len(joint.arms)
     return {c: Wild(len(s), n, math.exp(float(np.median(s)))) for c, s in sizes.items()}
@@ -222,7 +222,7 @@ def _overall_summaries(
 
 
 def _column(joint: Joint, i: int) -> Floats:
-    if joint.twin_of == i:
+    if joint.aa_baseline == i:
         return np.asarray((joint.arms[:, i] + joint.arms[:, -1]) / 2)
     return joint.arms[:, i]
 

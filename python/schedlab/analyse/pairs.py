@@ -306,8 +306,8 @@ def summaries(
     result = []
     for i, label in enumerate(table.candidates):
         logs = table.groups[i]
-        if label == baseline and table.twin and len(table.twin_runs):
-            logs = np.concatenate([logs, table.twin_runs])
+        if label == baseline and table.has_aa and len(table.aa_runs):
+            logs = np.concatenate([logs, table.aa_runs])
         row = summary(label, logs, seen_from(pairs, label, baseline), confidence)
         starved = table.starved[i] if table.starved else 0
         result.append(replace(row, starved=starved))

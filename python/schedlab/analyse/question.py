@@ -27,7 +27,7 @@ class Question:
 
     order: tuple[str, ...]
     baseline: str
-    twin: str | None
+    aa_label: str | None
     margin: float
     blocked: bool
     stopping: Stopping

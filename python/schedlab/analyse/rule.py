@@ -105,7 +105,7 @@ def fit(
         y = y.copy()
         y[..., baseline] = (arms[..., baseline] + arms[..., k]) / 2
     means = y.mean(axis=-2)
-    per_arm = means if baseline is None else _with_twin(means, baseline)
+    per_arm = means if baseline is None else _with_aa(means, baseline)
     blocks = arms.mean(axis=-1, keepdims=True)
     grand = per_arm.mean(axis=-1)[..., None, None]
     residuals = (arms - blocks) - (per_arm[..., None, :] - grand)
@@ -137,7 +137,7 @@ def fit(
     )
 
 
-def _with_twin(means: Floats, baseline: int) -> Floats:
+def _with_aa(means: Floats, baseline: int) -> Floats:
     return np.concatenate([means, means[..., baseline, None]], axis=-1)
 
 

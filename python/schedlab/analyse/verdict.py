@@ -88,15 +88,15 @@ def analyse(
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
     _check(samples)
-    twin = aa[1] if aa else None
+    aa_label = aa[1] if aa else None
     flags: list[Flag] = []
     wrong_means = check_means(samples, published)
     if goal is not None:
         samples, secondary, flags = choose(samples, secondary, goal, frozen=frozen)
-    order = candidate_order(samples, baseline, twin, candidates)
+    order = candidate_order(samples, baseline, aa_label, candidates)
     controls = sum(sample.negative_control for sample in samples)
     question = Question(
-        order, baseline, twin, margin, blocked, stopping, seed, seconds_per_block,
+        order, baseline, aa_label, margin, blocked, stopping, seed, seconds_per_block,
         max(1, len(samples) - controls), extension,
     )  # fmt: skip
     tables = [_table(sample, question) for sample in samples]
@@ -154,7 +154,7 @@ def _pareto(
 
 
 def _table(sample: Samples, question: Question) -> Table:
-    aa = (question.baseline, question.twin) if question.twin else None
+    aa = (question.baseline, question.aa_label) if question.aa_label else None
     return arrange(sample, question.order, aa, blocked=question.blocked)
 
 
@@ -164,9 +164,9 @@ def _judge(table: Table, question: Question, *, warning: bool = False) -> Judged
     comparison = compare_table(table, alpha)
     if comparison is None:
         return Judged(table, None, Findings(), ())
-    findings = examine(comparison, table.twin_of, table)
+    findings = examine(comparison, table.aa_baseline, table)
     aa_alpha = alpha / (1 if warning else question.workloads)
-    aa = aa_interval(table.arms, table.twin_of, table.session, aa_alpha)
+    aa = aa_interval(table.arms, table.aa_baseline, table.session, aa_alpha)
     findings = replace(findings, aa=aa)
     doubts = doubts_of(comparison, findings, table, question.delta)
     pairs = pairs_of(comparison, question.delta, table.sign, doubts)
@@ -291,7 +291,7 @@ def _segments(table: Table, splits: Sequence[int], question: Question) -> tuple[
         part = compare_blocks(
             table.arms[start:stop],
             table.candidates,
-            baseline=table.twin_of,
+            baseline=table.aa_baseline,
             session=np.zeros(stop - start, np.intp),
             steps=table.steps,
         )

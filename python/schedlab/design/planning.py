@@ -209,14 +209,14 @@ def _pooled_variance(pilot: Sequence[PilotRun], names: Sequence[str]) -> float:
     writers one scheduler may be 50 times better, elsewhere not at all. So A/A pairs come first.
     """
     if any(run.candidate.endswith(AA_SUFFIX) for run in pilot):
-        return _twin_variance(pilot)
+        return _aa_variance(pilot)
     arms = list(dict.fromkeys(run.candidate for run in pilot))
     values = {(run.workload, run.candidate): run.log_value for run in pilot}
     full = [[values.get((w, c)) for c in arms] for w in names]
     rows = [row for row in full if all(v is not None for v in row)]
     table = [[float(v) for v in row if v is not None] for row in rows]
     if len(table) < 2 or len(arms) < 2:
-        return _twin_variance(pilot)
+        return _aa_variance(pilot)
     total = [sum(row) / len(row) for row in table]
     columns = [sum(row[c] for row in table) / len(table) for c in range(len(arms))]
     grand = sum(total) / len(total)
@@ -228,7 +228,7 @@ def _pooled_variance(pilot: Sequence[PilotRun], names: Sequence[str]) -> float:
     return residual / ((len(table) - 1) * (len(arms) - 1))
 
 
-def _twin_variance(pilot: Sequence[PilotRun]) -> float:
+def _aa_variance(pilot: Sequence[PilotRun]) -> float:
     """From the baseline and its A/A arm alone, where there is nothing else."""
     values = {(run.workload, run.candidate): run.log_value for run in pilot}
     squares = [
@@ -241,9 +241,9 @@ def _twin_variance(pilot: Sequence[PilotRun]) -> float:
 
 def _pairs_of(pilot: Sequence[PilotRun]) -> int:
     """How many differences the variance of the pilot comes from."""
-    twins = sum(run.candidate.endswith(AA_SUFFIX) for run in pilot)
-    if twins:
-        return twins
+    aa_runs = sum(run.candidate.endswith(AA_SUFFIX) for run in pilot)
+    if aa_runs:
+        return aa_runs
     arms, works = ({getattr(run, key) for run in pilot} for key in ("candidate", "workload"))
     return max(1, (len(arms) - 1) * (len(works) - 1))
 

@@ -125,8 +125,8 @@ def _title_under(view: View, of: WorkloadVerdict) -> str:
         return view.texts.metric(of.metric)
     known = view.texts.maybe(f"actor_row.{of.actor}", "")
     title = known or view.texts("actor_row.other", actor=of.actor)
-    twins = [w for w in view.verdict.secondary.get(of.workload, ()) if w.actor == of.actor]
-    return title if len(twins) < 2 else f"{title}: {view.texts.metric(of.metric)}"
+    of_actor = [w for w in view.verdict.secondary.get(of.workload, ()) if w.actor == of.actor]
+    return title if len(of_actor) < 2 else f"{title}: {view.texts.metric(of.metric)}"
 
 
 def _row(view: View, of: WorkloadVerdict, title: str, indent: bool) -> Row:

@@ -164,13 +164,15 @@ def observed(
     base = score(experiment, incumbent)
     if base is None:
         return None
-    twin = score(experiment, again) if ask.has_aa else None
+    again_score = score(experiment, again) if ask.has_aa else None
     value = score(experiment, challenger)
     if value is None and not has_failed:
         return None
     return Observation(
-        difference=None if value is None else value - (base if twin is None else (base + twin) / 2),
+        difference=None
+        if value is None
+        else value - (base if again_score is None else (base + again_score) / 2),
         violation=violation(constraints, challenger.values()),
         incumbent_violation=violation(constraints, incumbent.values()),
-        aa=None if twin is None else twin - base,
+        aa=None if again_score is None else again_score - base,
     )

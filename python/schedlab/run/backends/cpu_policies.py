@@ -105,7 +105,9 @@ class PolicySession:
         with loaded(self.schedulers, policy) as (effective_policy, scheduler):
             before = gates.snapshot(None, self.groups)
             if isinstance(kind, CpuCommand):
-                outcome = self._command(workload, kind, effective_policy, cell.seed, candidate.label)
+                outcome = self._command(
+                    workload, kind, effective_policy, cell.seed, candidate.label
+                )
             else:
                 assert isinstance(kind, CpuMixKind)
                 if cell.seconds and not kind.is_finite:
