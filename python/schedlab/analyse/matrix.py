@@ -91,7 +91,7 @@ class Table:
 def candidate_order(
     samples: Sequence[Samples], baseline: str, aa_label: str | None, candidates: Sequence[str]
 ) -> tuple[str, ...]:
-    """All candidates but the A/A arm: in the order of `candidates`, else the baseline, then as they appear."""
+    """All candidates but the A/A arm: first `candidates`, then the baseline, then the others."""
     seen = dict.fromkeys(label for sample in samples for label in sample.candidates)
     if baseline not in seen:
         known = ", ".join(seen) or "none at all"

@@ -98,11 +98,11 @@ class Difference:
 
 
 def difference(
-    first: Path, second: Path, despite: bool, page: Path | None, tell: Callable[[str], None]
+    first: Path, second: Path, despite: bool, page: Path | None, report: Callable[[str], None]
 ) -> Difference:
     """Compare two folders and write the page; SpecError unless work and machines are the same.
 
-    `despite` allows other machines; `tell` gets the differences.
+    `despite` allows other machines; `report` gets the differences.
     """
     from schedlab.report.difference_page import render
     from schedlab.result import Result
@@ -111,7 +111,7 @@ def difference(
     before, after = Result.load(first).record, Result.load(second).record
     machines = environment_differences(before.host, after.host)
     for name, (was, now) in machines.items():
-        tell(f"differs: {name}: {was} -> {now}")
+        report(f"differs: {name}: {was} -> {now}")
     refused = [name for name in machines if name not in REPORTED]
     if refused and not despite:
         raise SpecError(

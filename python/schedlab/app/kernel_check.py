@@ -170,7 +170,7 @@ def measure(
     check: Check,
     seconds: float,
     blocks: int,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """Rows of a cell: scheduler, process, and what kernel and model gave, means over the blocks."""
     from schedlab.host.emulated import Emulation
@@ -193,7 +193,7 @@ def measure(
             control.set_scheduler(device.path, name, settings)
             device.reset()
             seed = 1 + block
-            tell(f"cell {check.number}, block {block + 1}: {scheduler}")
+            report(f"cell {check.number}, block {block + 1}: {scheduler}")
             kernel = real_run(device, check, seconds, seed)
             model = model_run(check, scheduler, seconds, seed)
             for number, (real, simulated) in enumerate(zip(kernel, model, strict=True)):
@@ -214,7 +214,7 @@ def measure(
 
 
 def run_cells(
-    cells: str, seconds: float, blocks: int, as_json: bool, tell: Callable[[str], None]
+    cells: str, seconds: float, blocks: int, as_json: bool, report: Callable[[str], None]
 ) -> Iterator[str]:
     """The text of each cell when it is measured, or one JSON document of all."""
     from schedlab.host.control import Control
@@ -222,7 +222,7 @@ def run_cells(
     checks, results = checks_of(cells), []
     with Control() as control:
         for check in checks:
-            rows = measure(control, check, seconds, blocks, tell)
+            rows = measure(control, check, seconds, blocks, report)
             results += [judged(row) for row in rows]
             if not as_json:
                 yield "\n".join(table(check, rows))

@@ -37,11 +37,13 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
     """
     from schedlab.app.apply import Request, choice_of
     from schedlab.app.apply import apply as apply_choice
-    from schedlab.cli.show import say
+    from schedlab.cli.show import print_message
     from schedlab.spec import to_json
 
     choice = choice_of(what, changes, anyway)
-    records = apply_choice(choice, Request(**typed), click.echo if typed["dry_run"] else say)
+    records = apply_choice(
+        choice, Request(**typed), click.echo if typed["dry_run"] else print_message
+    )
     if as_json:
         click.echo(json.dumps({"schema": 1, "applied": to_json(records)}, indent=1))
         return
@@ -58,12 +60,12 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
 def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
     """Restore what was set before `schedlab apply` on DEVICES."""
     from schedlab.app.undo import undo as undo_applied
-    from schedlab.cli.show import say
+    from schedlab.cli.show import print_message
     from schedlab.errors import SpecError
 
     if bool(devices) == everything:
         raise SpecError("name devices, or --all", "schedlab status shows what is applied")
-    undone = undo_applied(devices, everything, say)
+    undone = undo_applied(devices, everything, print_message)
     if as_json:
         click.echo(json.dumps({"schema": 1, "undone": undone}))
         return
@@ -91,9 +93,11 @@ def status(root: Path, as_json: bool) -> None:
 def watch(device: str, seconds: float) -> None:
     """Report every change of the settings of DEVICE (or cpu), and which programs ran then."""
     from schedlab.app.watch import watch as changes_of
-    from schedlab.cli.show import say
+    from schedlab.cli.show import print_message
 
-    say("the kernel does not report who writes a setting: the processes that run then are named")
+    print_message(
+        "the kernel does not report who writes a setting: the processes that run then are named"
+    )
     for change in changes_of(device, seconds):
         click.echo(f"{change.at_s:8.1f} s  {change.setting}: {change.before} -> {change.after}")
         for line in change.suspects:

@@ -37,11 +37,13 @@ def compare(command: tuple[str, ...], **typed: Any) -> None:
     With `-- COMMAND ARG…` your own program is the workload; it starts in the target's directory.
     """
     from schedlab.app import asked
-    from schedlab.cli.show import resume_and_present, run_and_present, say
+    from schedlab.cli.show import print_message, resume_and_present, run_and_present
 
     place = asked.place_of(typed)
     permission = asked.permission_of(place)
     if typed["resume"]:
         resume_and_present(typed, permission)
         return
-    run_and_present(asked.comparison(place, command, typed, say), permission, "compare", typed)
+    run_and_present(
+        asked.comparison(place, command, typed, print_message), permission, "compare", typed
+    )

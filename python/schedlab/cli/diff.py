@@ -23,7 +23,7 @@ def diff(first: Path, second: Path, despite: bool, html: Path | None, as_json: b
     side, the difference has no verdict. For a verdict, measure with --sessions, or merge.
     """
     from schedlab.app.difference import difference
-    from schedlab.cli.show import say
+    from schedlab.cli.show import print_message
 
-    changes = difference(first, second, despite, html, say)
+    changes = difference(first, second, despite, html, print_message)
     click.echo(json.dumps(changes.as_json()) if as_json else "\n".join(changes.lines()))

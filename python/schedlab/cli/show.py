@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from schedlab.spec import Experiment
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Print a message on stderr."""
     click.echo(text, err=True)
 
 
-def tell(lines: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str]) -> None:
     """Print lines on stdout; those that begin with `note: ` or `warning: ` on stderr."""
     for line in lines:
         click.echo(line, err=line.startswith(("note: ", "warning: ")))
@@ -65,7 +65,7 @@ def progress() -> Iterator[Callable[[Progress], None]]:
         if now.last is not None and now.last.status == "discarded":
             why = "; ".join(f"{gate.gate}: {gate.detail}" for gate in now.last.gates if gate.fatal)
             end = "\r\033[K" if live else ""
-            say(f"{end}repeated: {now.last.candidate} on {now.last.workload}: {why}")
+            print_message(f"{end}repeated: {now.last.candidate} on {now.last.workload}: {why}")
         line = f"block {now.block}/{now.blocks}, run {now.done}/{now.total}"
         if now.last is not None:  # before the first run the time left is unknown
             line += f", {duration_text(now.eta_s)} left"
@@ -73,7 +73,7 @@ def progress() -> Iterator[Callable[[Progress], None]]:
             click.echo(f"\r\033[K{line}", nl=False, err=True)
         elif now.last is None or now.done * 10 // max(now.total, 1) > tenths:
             tenths = now.done * 10 // max(now.total, 1)
-            say(line)
+            print_message(line)
 
     try:
         yield watch
@@ -88,7 +88,7 @@ def measuring() -> Iterator[Observer]:
     from schedlab.app.measure import Observer
 
     with signals_interrupt(), progress() as watch:
-        yield Observer(watch, say)
+        yield Observer(watch, print_message)
 
 
 Shown: TypeAlias = "Callable[[Result, bool], None]"
@@ -119,7 +119,7 @@ def run_and_present(
             rehearse(admitted, observer)
         return None
     for note in (*experiment.notes, *admitted.notes):
-        say(f"note: {note}")
+        print_message(f"note: {note}")
     folder = measure.create(admitted, typed["out"] or measure.default_folder(name))
     with measuring() as observer:
         result = measure.measure(admitted, folder, observer=observer)

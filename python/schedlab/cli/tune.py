@@ -60,7 +60,7 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     """  # fmt: skip
     from schedlab.app import asked, measure, tune_question, tune_view
     from schedlab.app import tune as tuning_of
-    from schedlab.cli.show import measuring, say
+    from schedlab.cli.show import measuring, print_message
     from schedlab.spec import to_json
 
     place = asked.place_of(typed)
@@ -69,7 +69,7 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
         tuning, admitted = tuning_of.load(typed["resume"], permission)
         base, question = tuning.base, tuning.asked
     else:
-        base, question = tune_question.asked_question(place, command, typed, say)
+        base, question = tune_question.asked_question(place, command, typed, print_message)
     if typed["dry_run"]:
         lines = tune_question.preview_lines(base, question, permission)
         document = {"schema": 1, "experiment": to_json(base), "asked": to_json(question)}

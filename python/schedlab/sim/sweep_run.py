@@ -24,22 +24,22 @@ Report = Callable[[int, int], None]
 def run_sweep(
     sweep: Sweep, folder: Path, report: Report | None = None, executor: Executor | None = None
 ) -> list[dict[str, Any]]:
-    """Run what is left of a sweep and give all rows (`settings`, `seed`, `metrics`) in order.
+    """Run the remaining points of a sweep; all rows (`settings`, `seed`, `metrics`) in order.
 
-    `report` is told how many points are done and how many there are. `executor` defaults to one
+    `report` gets the number of finished points and of all points. `executor` defaults to one
     thread per core. SpecError when the folder holds another sweep; Interrupted on Ctrl-C, and
-    what is done stays.
+    the finished points stay.
     """
     finished = _open_folder(sweep, folder)
-    tell = report or (lambda _done, _total: None)
+    show_progress = report or (lambda _done, _total: None)
     left = [point for point in sweep.points if point.key not in finished]
-    tell(len(finished), len(sweep.points))
+    show_progress(len(finished), len(sweep.points))
     with _open_lines(folder / "done.jsonl") as out, _results(left, executor) as results:
         for key, line in results:
             out.write(line.encode() + b"\n")
             os.fsync(out.fileno())
             finished[key] = line
-            tell(len(finished), len(sweep.points))
+            show_progress(len(finished), len(sweep.points))
     lines = [finished[point.key] for point in sweep.points]
     partial = folder / "results.jsonl.partial"
     _write_durably(partial, "".join(line + "\n" for line in lines))

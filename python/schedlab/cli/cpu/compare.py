@@ -50,13 +50,13 @@ def compare(command: tuple[str, ...], **typed: Any) -> None:
     """  # fmt: skip
     from schedlab.app import asked
     from schedlab.app.cpu_comparison import explain
-    from schedlab.cli.show import measuring, resume_and_present, run_and_present, say
+    from schedlab.cli.show import measuring, print_message, resume_and_present, run_and_present
     from schedlab.run.admitted import Permission
 
     if typed["resume"]:
         resume_and_present(typed, Permission())
         return
-    experiment = asked.policy_comparison(command, typed, say)
+    experiment = asked.policy_comparison(command, typed, print_message)
     measured = run_and_present(experiment, Permission(), "cpu-compare", typed)
     if typed["explain"] and measured is not None:
         with measuring() as observer:

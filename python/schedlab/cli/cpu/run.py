@@ -33,7 +33,7 @@ def run(ctx: click.Context, /, as_json: bool, **typed: Any) -> None:
     The kernel's own account of CPU time and switches follows on stderr.
     """
     from schedlab.app.count import count_typed
-    from schedlab.cli.show import say
+    from schedlab.cli.show import print_message
 
-    if count_typed(typed, as_json, click.echo, say):
+    if count_typed(typed, as_json, click.echo, print_message):
         ctx.exit(130)

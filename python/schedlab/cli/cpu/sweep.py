@@ -46,7 +46,7 @@ def sweep(**typed: Any) -> None:
     The host's setting is restored at the end.
     """
     from schedlab.app.quanta import effective_slices, quantum_experiment, sweep_of
-    from schedlab.cli.show import resume_and_present, run_and_present, say
+    from schedlab.cli.show import print_message, resume_and_present, run_and_present
     from schedlab.run.admitted import Permission
 
     if typed["resume"]:
@@ -56,7 +56,7 @@ def sweep(**typed: Any) -> None:
     # A dry run sets nothing, so it cannot know what the kernel makes of a quantum.
     known: dict[float, float | None] = {ms: ms for ms in request.slices}
     if not typed["dry_run"]:
-        known = effective_slices(request, say)
+        known = effective_slices(request, print_message)
     experiment = quantum_experiment(request, known)
     run_and_present(experiment, Permission(), "cpu-sweep", typed, present_quanta)
 

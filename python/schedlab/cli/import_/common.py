@@ -35,7 +35,7 @@ def imports(command: Callable[..., Imported]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def run(out: Path, as_json: bool, **own: Any) -> None:
-        from schedlab.cli.show import tell
+        from schedlab.cli.show import print_lines
         from schedlab.store.importers.imported import Options
 
         common = {name: own.pop(name) for name in ("title", "baseline", "blocked", "controls")}
@@ -44,7 +44,7 @@ def imports(command: Callable[..., Imported]) -> Callable[..., None]:
         if as_json:
             click.echo(json.dumps(imported.as_json(out), indent=1))
             return
-        tell(imported.lines(out))
+        print_lines(imported.lines(out))
         click.echo(f"next: schedlab analyse {out}", err=True)
 
     return _import_options(run)

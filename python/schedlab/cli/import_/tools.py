@@ -64,8 +64,8 @@ def time(files: tuple[str, ...], workload: str, options: Options) -> Imported:
 @click.argument("file", type=PATH)
 def fio_job(file: Path) -> None:
     """Print a fio job FILE as a job of our load engine; an unsupported option is an error."""
-    from schedlab.cli.show import tell
+    from schedlab.cli.show import print_lines
     from schedlab.store.importers import fio_job as importer
 
     read = importer.read(file)
-    tell([json.dumps(read.job, indent=1), *(f"note: {note}" for note in read.notes)])
+    print_lines([json.dumps(read.job, indent=1), *(f"note: {note}" for note in read.notes)])

@@ -31,12 +31,12 @@ def extract(archive: Path, directory: Path, repeat: int, as_json: bool, **typed:
     The time includes writing everything to the disk. Caches are dropped before every repetition.
     """  # fmt: skip
     from schedlab.app.extraction import extractions
-    from schedlab.cli.show import say, signals_interrupt
+    from schedlab.cli.show import print_message, signals_interrupt
 
     archive_to_make = (typed["size"], typed["decompressor"]) if typed["make_archive"] else None
     rows = []
     with signals_interrupt():
-        for row in extractions(archive, directory, repeat, archive_to_make, say):
+        for row in extractions(archive, directory, repeat, archive_to_make, print_message):
             rows.append(row)
             if not as_json:
                 click.echo(
@@ -46,4 +46,4 @@ def extract(archive: Path, directory: Path, repeat: int, as_json: bool, **typed:
     if as_json:
         click.echo(json.dumps({"schema": 1, "runs": rows}))
     elif min(row["cpu_share"] for row in rows) >= 0.9:
-        say("note: limited by the CPU: this extraction cannot tell schedulers apart")
+        print_message("note: limited by the CPU: this extraction cannot separate schedulers")

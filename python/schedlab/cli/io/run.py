@@ -55,7 +55,7 @@ def run(as_json: bool, **typed: Any) -> None:
     from schedlab.app.load_lines import load_lines
     from schedlab.app.single_load import run_load
     from schedlab.app.worker_lines import as_iozone, worker_lines
-    from schedlab.cli.show import tell
+    from schedlab.cli.show import print_lines
 
     result = run_load(typed, permission(typed["destroy_data"], trust=True).consents)
     group = result["groups"][0]
@@ -63,7 +63,7 @@ def run(as_json: bool, **typed: Any) -> None:
     if as_json:
         click.echo(json.dumps({"schema": 1, **result, "iozone": lines}))
     else:
-        tell(load_lines(group))
+        print_lines(load_lines(group))
         if typed["workers"] > 1:
             click.echo(as_iozone(lines, group["name"], typed["workers"]))
     failed = group["reads"]["errors"] + group["writes"]["errors"] + group["mismatches"]

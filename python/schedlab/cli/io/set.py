@@ -18,9 +18,9 @@ def set_(scheduler: str, devices: tuple[str, ...], as_json: bool) -> None:
     If one device refuses, or the command is killed half-way, all are restored.
     """
     from schedlab.app.set_scheduler import set_scheduler
-    from schedlab.cli.show import say
+    from schedlab.cli.show import print_message
 
-    changes = set_scheduler(scheduler, devices, say)
+    changes = set_scheduler(scheduler, devices, print_message)
     if as_json:
         click.echo(json.dumps({"schema": 1, "devices": changes}, indent=2))
         return

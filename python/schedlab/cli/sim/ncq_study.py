@@ -25,8 +25,8 @@ def ncq_study(requests: int, seeds: int, out: Path | None, as_json: bool) -> Non
     from schedlab.sim.sweep_run import run_sweep
 
     folder = out or default_folder("ncq")
-    with progress() as tell:
-        study = Study(run_sweep(study_sweep(requests, seeds), folder, tell))
+    with progress() as update:
+        study = Study(run_sweep(study_sweep(requests, seeds), folder, update))
     rows = study.rows()
     page = folder / "report.html"
     basis = study.basis(requests, seeds)

@@ -53,7 +53,7 @@ def warn(warnings: Iterable[str]) -> None:
 
 def show(shown: Shown, as_json: bool) -> None:
     """The table or the document on stdout, warnings on stderr."""
-    from schedlab.cli.show import tell
+    from schedlab.cli.show import print_lines
 
-    tell([json.dumps(shown.document)] if as_json else shown.lines)
+    print_lines([json.dumps(shown.document)] if as_json else shown.lines)
     warn(shown.warnings)

@@ -31,12 +31,12 @@ def cpu(
     Write `--` before the command. Exits with the command's own status.
     """  # fmt: skip
     from schedlab.app import trace_command
-    from schedlab.cli.show import tell
+    from schedlab.cli.show import print_lines
 
     sys.stdout.flush()
     traced = trace_command.trace_command(command, method, ring_bytes)
     if out:
         trace_command.write_bursts(out, traced.bursts)
     document = trace_command.as_json(traced)
-    tell([json.dumps(document)] if as_json else trace_command.lines(traced))
+    print_lines([json.dumps(document)] if as_json else trace_command.lines(traced))
     ctx.exit(traced.account["exit_status"])

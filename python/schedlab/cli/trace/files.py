@@ -29,10 +29,10 @@ def stats(file: str, as_json: bool, **options: Any) -> None:
     FILE may be compressed (gzip, zstd, bzip2, xz). `sda` means all files `sda.blktrace.*`.
     """
     from schedlab.app import trace_files
-    from schedlab.cli.show import tell
+    from schedlab.cli.show import print_lines
 
     figures = trace_files.stats(file, options)
-    tell([json.dumps(figures, indent=1)] if as_json else trace_files.stats_lines(figures))
+    print_lines([json.dumps(figures, indent=1)] if as_json else trace_files.stats_lines(figures))
 
 
 @click.command()
@@ -43,7 +43,9 @@ def stats(file: str, as_json: bool, **options: Any) -> None:
 def convert(file: str, out: Path, to: str, as_json: bool, **options: Any) -> None:
     """Write the requests of a block trace to OUT in another format, in order of arrival."""
     from schedlab.app import trace_files
-    from schedlab.cli.show import tell
+    from schedlab.cli.show import print_lines
 
     counts = trace_files.convert(file, out, to, options)
-    tell([json.dumps(counts, indent=1)] if as_json else trace_files.converted_lines(counts, to))
+    print_lines(
+        [json.dumps(counts, indent=1)] if as_json else trace_files.converted_lines(counts, to)
+    )
