@@ -156,7 +156,7 @@ def test_kill_9_of_the_whole_session_leaves_nothing(tmp_path, environment):
 
 
 @needs_root
-def test_a_scheduler_changed_by_somebody_else_is_noticed(tmp_path, environment):
+def test_a_scheduler_changed_by_another_program_is_noticed(tmp_path, environment):
     process = schedlab(
         "compare", "--scratch", "32M", "--scratch-directory", tmp_path, "--tests", "read",
         "--records", "64k", "--workloads", "file-tests", "--seconds", "500ms", "--blocks", 2,
@@ -289,7 +289,7 @@ def test_without_root_it_says_so(tmp_path, environment):
     for parent in [tmp_path, *tmp_path.parents][:3]:
         parent.chmod(parent.stat().st_mode | 0o055)
     environment["SCHEDLAB_STATE_DIR"] = str(tmp_path / "nobody")
-    # The project may lie where only root may look: nobody may read everything, and write nothing.
+    # The project may be where only root may look: user nobody may read everything, and write nothing.
     read = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *read]
     code, _, err = run("compare", *SMALL, env=environment, cwd=tmp_path, prefix=nobody)

@@ -60,7 +60,7 @@ def device(tmp_path):
 
 @pytest.fixture
 def lasting(monkeypatch):
-    """Loop devices get no lasting rule; here they stand for disks."""
+    """Loop devices get no lasting rule; here they represent disks."""
     monkeypatch.setattr("schedlab.app.apply.UNLASTING", ())
 
 
@@ -183,7 +183,7 @@ def test_what_cannot_be_applied_changes_nothing(root, device):
 
 
 @needs_root
-def test_a_rule_file_of_somebody_else_is_not_touched(root, device, lasting):
+def test_a_rule_file_of_another_program_is_not_touched(root, device, lasting):
     file = root / "etc/udev/rules.d/90-schedlab.rules"
     file.write_text('# mine\nKERNEL=="sda"\n')
     before = knobs.snapshot(knobs.queue_of(device))
@@ -275,7 +275,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("source", OTHERS)
-def test_whoever_acts_after_udev_wins_at_boot_and_is_named(root, tmp_path, source):
+def test_a_program_that_acts_after_udev_wins_at_boot_and_is_named(root, tmp_path, source):
     name, text, line = OTHERS[source]
     file = root / name
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -436,7 +436,7 @@ def test_a_rule_that_cannot_be_written_leaves_no_record(root, device, lasting):
 
 @pytest.fixture
 def slice_kept():
-    """The machine's own slice is there again after the test, whatever happens in it."""
+    """The machine's own slice is restored after the test, also after a failure."""
     before = SLICE.read_text()
     yield before.strip()
     SLICE.write_text(before)
@@ -500,7 +500,7 @@ def test_doctor_names_who_sets_each_disk_and_who_wins(root, tmp_path, monkeypatc
 
 @needs_root
 def test_watch_reports_a_change_of_a_setting(device):
-    """The writer goes on until the change is seen: there is no telling when the watch began."""
+    """The writer writes until the change is seen: the start of the watch is unknown."""
     seen = threading.Event()
 
     def write():
@@ -523,7 +523,7 @@ def test_watch_reports_a_change_of_a_setting(device):
 
 @needs_root
 def test_settings_of_eevdf_are_kept_by_tmpfiles(root, tmp_path, monkeypatch, slice_kept):
-    """Plain files stand for debugfs, which a locked-down kernel does not open."""
+    """Plain files represent debugfs, which a locked-down kernel does not open."""
     debug = tmp_path / "debug/sched"
     monkeypatch.setattr(apply_cpu, "DEBUG", debug)
     one = choice_of("base_slice_ns=2000000", ["sched_rr_timeslice_ms=20"])

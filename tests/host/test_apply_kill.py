@@ -42,7 +42,7 @@ else:
 
 
 class Scene:
-    """A device with settings of its own, a tree of rules, and the CPU's slice."""
+    """A device with its own settings, a tree of rules, and the CPU's slice."""
 
     def __init__(self, device, root):
         self.device, self.root = device, root

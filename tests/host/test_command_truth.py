@@ -161,7 +161,7 @@ def test_a_device_is_given_to_a_command_only_with_a_consent(tmp_path, new_loop):
     assert Path(f"/sys/block/{Path(device).name}/queue/scheduler").read_text() == before
 
 
-def test_reads_of_somebody_else_are_noticed(tmp_path, new_loop):
+def test_reads_of_another_program_are_noticed(tmp_path, new_loop):
     device, where = new_loop(64 << 20), tmp_path / "mounted"
     where.mkdir()
     subprocess.run(["mkfs.ext4", "-q", device], check=True)

@@ -59,7 +59,7 @@ MADE: list[str] = []
 
 @pytest.fixture(autouse=True)
 def names_that_are_made(monkeypatch):
-    """Other sessions may be at work: only what this process made must go."""
+    """Other sessions may be running: only the things of this process must go."""
     MADE.clear()
     new_name = owned.new_name
 
@@ -131,7 +131,7 @@ def test_a_hang_is_an_observation_and_its_children_end(tmp_path):
 
 
 def test_what_is_left_behind_is_named_and_ended(tmp_path):
-    # A daemon in a session of its own, whose parent has ended, does not escape either.
+    # A daemon in its own session, whose parent has ended, does not escape either.
     line = "sleep 1001 & setsid sh -c 'setsid sleep 1001 & exit' & wait $!; true"
     runs, told = measured(tmp_path, line, blocks=1)
     assert all(run.properties["left_behind"] == ["sleep", "sleep"] for run in runs)

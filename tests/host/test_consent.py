@@ -60,7 +60,7 @@ def test_no_sector_is_written_without_consent(
         assert (digest(loop) != before) == allowed
 
 
-def test_while_it_is_held_nobody_else_formats_or_mounts_it(
+def test_while_it_is_held_no_program_formats_or_mounts_it(
     state: Path, loop: str, tmp_path: Path
 ) -> None:
     program = shutil.which("mkfs.ext4", path=os.environ["PATH"] + ":/usr/sbin:/sbin")

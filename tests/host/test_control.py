@@ -1,4 +1,4 @@
-"""Control on a real loop device: settings, errors, gates, what is made, and all put back."""
+"""Control on a real loop device: settings, errors, gates, created things, and their restoration."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_rounding_is_reported_and_the_effective_value_returned(state: Path, loop
         assert "read_expire=1 was rounded" in applied.notes[0]
 
 
-def test_legacy_names_are_mapped_and_said(state: Path, loop: str) -> None:
+def test_legacy_names_are_mapped_and_reported(state: Path, loop: str) -> None:
     with Control() as control:
         applied = control.set_scheduler(loop, "deadline")
         assert (applied.requested, applied.scheduler) == ("deadline", "mq-deadline")
@@ -102,7 +102,7 @@ def test_what_the_kernel_does_not_take_is_named(
     assert queue_values(loop) == before
 
 
-def test_a_knob_changed_by_somebody_else_is_a_finding_and_left(state: Path, loop: str) -> None:
+def test_a_knob_changed_by_another_program_is_a_finding_and_kept(state: Path, loop: str) -> None:
     said: list[str] = []
     with Control(report=said.append) as control:
         control.set_scheduler(loop, "mq-deadline")

@@ -65,7 +65,7 @@ def fixed(directory: Path, service: str) -> str:
 
 
 def server_of(state: Path) -> list[int]:
-    """The server of whatever emulated device lies below this directory."""
+    """The server of the emulated device below this directory."""
     return [
         process
         for directory in state.glob("schedlab-emulated-*")

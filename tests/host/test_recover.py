@@ -1,4 +1,4 @@
-"""Recovering from a journal: what is put back, what is left, what is refused."""
+"""Recovering from a journal: what is restored, what is kept, what is refused."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_a_value_that_is_none_of_ours_is_left_and_reported(state: Path, loop: st
     assert f"{queue}/nr_requests: left at 60" in done.stdout
     assert knobs.read_value(queue / "scheduler") == "none"
     assert knobs.read_value(queue / "read_ahead_kb") == "40"
-    assert knobs.read_value(queue / "nr_requests") == "60"  # though the scheduler was put back
+    assert knobs.read_value(queue / "nr_requests") == "60"  # although the scheduler was restored
 
 
 def test_a_foreign_scheduler_is_left_with_its_tunables(state: Path, loop: str) -> None:
@@ -321,7 +321,7 @@ def _knob_journal(place: Path) -> Iterator[tuple[Path, bytes, list[Path]]]:
 
 
 def recovered(path: Path, content: bytes, changed: list[Path]) -> tuple[recover.Recovery, set[str]]:
-    """What recovering from that journal does; the knobs that were put back."""
+    """Recover from that journal; the knobs that were restored."""
     for knob in changed:
         knob.write_text("1", encoding="ascii")
     path.write_bytes(content)
@@ -360,7 +360,7 @@ def test_a_journal_damaged_at_any_byte_loses_only_that_line(
             assert recovery.failed == [], at
         else:
             assert recovery.failed or at >= whole.rstrip().rfind(b"\n"), at
-        # A write whose `after` is damaged is put back as well, and so is one known by that alone.
+        # A write whose `after` is damaged is restored as well, and so is one known by that alone.
         assert restored >= written, at
         assert all(k.read_text("ascii") in ("0", "1") for k in changed)
 

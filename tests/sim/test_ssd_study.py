@@ -60,7 +60,7 @@ def test_no_sentence_survives_when_the_figures_are_turned_round() -> None:
             assert (one["model"], one["remark"]) != (other["model"], other["remark"]), one["result"]
 
 
-def test_close_calls_are_said_to_be_close() -> None:
+def test_close_calls_are_reported_as_close() -> None:
     from schedlab.sim.ncq_study import Study
 
     rows = synthetic(True)

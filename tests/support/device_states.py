@@ -124,7 +124,7 @@ def filesystem(offset: int) -> Callable[[str], None]:
 
 
 def elsewhere(program: str) -> Callable[[str, Path], AbstractContextManager[None]]:
-    """A process of its own that has the device open, until the end."""
+    """A separate process that has the device open, until the end."""
 
     @contextmanager
     def hold(device: str, directory: Path) -> Iterator[None]:

@@ -90,7 +90,7 @@ def test_parts_of_one_run_are_added_up_before_the_ratio(tmp_path):
     assert imported.experiment.candidates[0].settings == {"timeslice_ms": 1}
 
 
-def test_a_unit_that_nobody_knows_needs_its_direction(tmp_path):
+def test_an_unknown_unit_needs_a_direction(tmp_path):
     text = "who,speed\na,1\nb,2\n"
     columns = csv.Columns(candidate=("who",), value="speed", unit="furlongs")
     with pytest.raises(SpecError, match="furlongs") as caught:

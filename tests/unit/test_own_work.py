@@ -205,7 +205,7 @@ def test_requests_that_were_not_finished_make_a_quantile_a_bound():
     assert taken([3.0], "only") == 3.0
 
 
-def test_another_program_or_tree_than_was_measured_is_said(tmp_path):
+def test_another_program_or_tree_than_was_measured_is_reported(tmp_path):
     program, tree = tmp_path / "program", tmp_path / "tree"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)

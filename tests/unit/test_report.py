@@ -442,7 +442,7 @@ FLAGS: tuple[tuple[Flag, str], ...] = (
 
 @pytest.mark.parametrize("language", report.LANGUAGES)
 @pytest.mark.parametrize(("flag", "shown"), FLAGS, ids=[flag.kind for flag, _ in FLAGS])
-def test_flags_are_told_by_their_values(language: str, flag: Flag, shown: str) -> None:
+def test_flag_sentences_have_their_values(language: str, flag: Flag, shown: str) -> None:
     text = notes.flag_text(View(*made.first_screen(), Texts(language)), flag)
     assert text and "{" not in text and "None" not in text
     assert shown in text.replace("\u00a0", " ")

@@ -37,7 +37,7 @@ def test_requests_behind_others_in_the_device_are_out_of_reach() -> None:
     ]
 
 
-def test_the_fast_one_is_not_said_to_be_out_of_reach() -> None:
+def test_the_fast_one_is_not_reported_out_of_reach() -> None:
     said = sentences(none=waiting(2500, 0, 3700, 110), bfq=waiting(5, 20, 281, 110))
     assert not any("no scheduler" in line for line in said)
     assert said[0].startswith("With bfq a request of the readers took 306 µs instead of 6.2 ms")
@@ -70,7 +70,7 @@ def test_time_outside_the_block_layer_is_a_part_of_its_own() -> None:
     )
 
 
-def test_operations_that_are_several_requests_are_said_to_be() -> None:
+def test_operations_of_several_requests_are_reported() -> None:
     said = sentences(
         none=waiting(0, 0, 100, requests_per_operation=4.0),
         bfq=waiting(0, 0, 100, requests_per_operation=3.5),
@@ -86,7 +86,7 @@ def test_a_scheduler_that_holds_back_is_named() -> None:
     ]
 
 
-def test_the_fast_one_is_not_said_to_wait() -> None:
+def test_the_fast_one_is_not_reported_as_waiting() -> None:
     said = sentences(none=waiting(400, 0, 400), bfq=waiting(0, 60, 90))
     assert not any("In the scheduler" in line for line in said)
 
@@ -99,7 +99,7 @@ def test_what_fell_is_named_with_both_figures() -> None:
     )
 
 
-def test_a_weight_that_bfq_raised_for_a_while_is_said() -> None:
+def test_a_weight_that_bfq_raised_for_a_while_is_reported() -> None:
     bfq = waiting(1, 14, 165, 68, raised=30.0, raised_s=0.7, raised_bytes=61e6)
     said = sentences(none=waiting(440, 0, 3825, 88), bfq=bfq)
     assert said[1] == (
@@ -113,7 +113,7 @@ def test_where_nothing_stands_out_nothing_is_claimed(lang: str) -> None:
     assert said == [Texts(lang)("why.unknown")]
 
 
-def test_lost_events_are_said() -> None:
+def test_lost_events_are_reported() -> None:
     none, bfq = waiting(20, 20, 60, requests=990, lost=20), waiting(20, 20, 61, requests=990)
     assert sentences(none=none, bfq=bfq)[-1] == "The captures missed 1 % of the events."
     few = replace(none, lost=9)
@@ -149,7 +149,7 @@ def test_a_capture_becomes_explanations() -> None:
         "lost": {"arrivals_unseen": 1, "events": 2, "classes": None},
         "cost": None,
     }  # fmt: skip
-    (found,) = explanations(capture)  # the writers had no request, "other" is nobody's
+    (found,) = explanations(capture)  # the writers had no request, "other" belongs to no group
     assert found.group == "readers" and found.requests == 40
     assert found.tag_s == pytest.approx(0.25e-6)
     assert found.device_s == pytest.approx(40e-6)
@@ -180,7 +180,7 @@ def test_the_engine_says_what_was_outside_the_block_layer() -> None:
     assert explanations(capture)[0].outside_s == 0
 
 
-def test_weights_that_did_nothing_are_said_to_have_done_nothing() -> None:
+def test_weights_without_effect_are_reported() -> None:
     record, verdict = made.first_screen()
     runs = tuple(
         replace(run, properties={"share_asked": 8 / 9, "share_reached": reached})
