@@ -289,7 +289,7 @@ def test_without_root_it_says_so(tmp_path, environment):
     for parent in [tmp_path, *tmp_path.parents][:3]:
         parent.chmod(parent.stat().st_mode | 0o055)
     environment["SCHEDLAB_STATE_DIR"] = str(tmp_path / "nobody")
-    # The project may be where only root may look: user nobody may read everything, and write nothing.
+    # Only root may read the project's folder; user nobody may read everything here, write nothing.
     read = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *read]
     code, _, err = run("compare", *SMALL, env=environment, cwd=tmp_path, prefix=nobody)

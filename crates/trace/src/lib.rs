@@ -151,7 +151,7 @@ impl Capture {
                 Err(error) => passed_over.push(error.to_string()),
             }
         }
-        Err(TraceError::new(Method::Schedstat, "no source is left"))
+        Err(TraceError::new(Method::Schedstat, "no source works"))
     }
 
     /// The source that was taken.

@@ -1,8 +1,8 @@
-"""What `schedlab apply` left behind on purpose, and what it was before: one record per device.
+"""The settings that `schedlab apply` made, and their originals: one record per device.
 
-Records outlive a reboot: `applied/NAME.json` below the lasting directory (journal.py). They hold
-the whole `queue/` as it was, every value that was set, and the files that keep it after a reboot
-with their former content, so that `undo` restores rule directories byte by byte.
+Records outlive a reboot: `applied/NAME.json` below the lasting directory (journal.py). A record has
+the original `queue/`, every value that was set, and the files that keep it after a reboot. It also
+has the former content of these files, so that `undo` restores rule directories byte by byte.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Tune the settings of schedulers: search block by block, then measure the best ones again.
 
-A tune folder holds `tune.json` (what was asked, and the space as it was probed), `trials.jsonl`
-(one line per block before it is run), `search/` (a result folder that grows with the search) and
-`verdict/` (the fresh comparison of the best settings with the kernel's default). A search is
-resumed by replaying the results of its blocks. What the search measured was selected, so it
-never enters the verdict.
+A tune folder has `tune.json` (the question, and the probed space), `trials.jsonl` (one line per
+block before it is run) and `search/` (a result folder that grows with the search). `verdict/` is
+the final comparison of the best settings with the kernel's default. A search is resumed by
+replaying the results of its blocks. The search selects what it measures, so its blocks never
+enter the verdict.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a block device holds: signatures, and data that no signature announces.
+"""The content of a block device: signatures, and data without a known signature.
 
-A device counts as empty when libblkid finds nothing on it, nothing at the places where a file
-system would begin if its partition table were lost, and all sampled blocks are zero or are what
-a session of ours left there (`remember`). Everything is read through a descriptor, so that the
-device that was looked at is the device that is written to.
+A device counts as empty under three conditions. libblkid finds nothing on it. It finds nothing at
+the places where a file system would begin if its partition table were lost. All sampled blocks
+are zero or are what a session of ours left there (`remember`). Everything is read through a
+descriptor, so that the device that was checked is the device that is written to.
 """
 
 from __future__ import annotations

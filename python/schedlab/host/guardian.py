@@ -1,11 +1,11 @@
 """The guardian: a process in its own session that restores everything when its owner dies.
 
 `python -m schedlab.host.guardian JOURNAL DESCRIPTOR PIPE ANNOUNCE PIDFD`: it leaves the owner's
-control groups, so that what kills those (a container's stop, `cgroup.kill`) does not take it. It
-ignores INT, HUP and TERM, waits until the owner's end of the pipe is closed or the owner is gone
-(a child of the owner may keep the pipe open), restores what the journal holds and ends. It shares
-the lock on the owner's journal, so no other session touches what is claimed there before it has
-finished. It imports nothing heavy.
+control groups, so that killing those (a container's stop, `cgroup.kill`) does not end it. It
+ignores INT, HUP and TERM. It waits until the owner's end of the pipe is closed or the owner is
+gone, because a child of the owner may keep the pipe open. Then it restores everything in the
+journal and ends. It shares the lock on the owner's journal, so no other session touches what is
+claimed there before it has finished. It imports nothing heavy.
 """
 
 from __future__ import annotations

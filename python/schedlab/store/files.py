@@ -1,8 +1,8 @@
 """Reading and writing files so that neither a kill nor a hostile folder does harm.
 
 A file is replaced as a whole or not at all; it is never written through a symbolic link. With
-`within`, a path below a folder that came from elsewhere is walked step by step, each step opened
-relative to the one before and never through a link, so that no name leads outside.
+`within`, a path below an untrusted folder is walked step by step. Each step is opened relative to
+the one before and never through a link, so that no name leads outside.
 """
 
 from __future__ import annotations

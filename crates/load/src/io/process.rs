@@ -76,7 +76,7 @@ pub(crate) fn start(setup: WorkerSetup, sender: Sender<Message>) -> Result<Owned
                 hint,
                 description,
             }),
-            (_, Ok(_)) => Message::Failed(IoError::Thread("a worker process fell silent".into())),
+            (_, Ok(_)) => Message::Failed(IoError::Thread("a worker process went silent".into())),
             (_, Err(how)) => Message::Failed(IoError::Thread(format!("a worker process {how}"))),
         };
         // The receiver is gone when an interrupted job abandoned this worker.
@@ -123,7 +123,7 @@ fn reap(pid: i32) -> Result<Cpu, String> {
             break;
         }
         if last_errno() != Errno::INTR {
-            return Err("was reaped by somebody else".into());
+            return Err("was reaped by another process".into());
         }
     }
     if libc::WIFSIGNALED(status) {

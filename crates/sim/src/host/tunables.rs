@@ -180,7 +180,7 @@ impl Settings {
         let row = rows.find(|row| row.scheduler == self.scheduler && row.name == name);
         debug_assert!(
             row.is_some(),
-            "{name} stands in no row of {}",
+            "{name} is in no row of {}",
             self.scheduler
         );
         row.map_or(0, |row| row.default)

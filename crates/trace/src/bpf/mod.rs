@@ -165,7 +165,7 @@ fn load(pids: u32, options: &Options) -> Result<Object, TraceError> {
 fn map(object: &Object, name: &str) -> Result<MapHandle, TraceError> {
     let found = object.maps().find(|m| m.name() == name);
     let map = found.ok_or_else(|| TraceError::new(Method::Bpf, format!("no map {name}")))?;
-    MapHandle::try_from(&map).map_err(failed("take hold of a map"))
+    MapHandle::try_from(&map).map_err(failed("open a map"))
 }
 
 /// Starts the thread that takes bursts out of the ring until `stop`.

@@ -1,16 +1,17 @@
 """Cells of a quantum experiment inside one run: one group of workers, its quantum flipped.
 
-A worker's slice is granted when its last one expires, with the current quantum. So a
-cell sets its quantum, waits until every worker has been granted it, holds it as long as the longest
-quantum of the experiment would take for one round, and goes back to the shortest; the slices that
-were granted meanwhile are the cell. Nothing of the time between is thrown away.
+The kernel grants a worker's slice when its last one expires, with the current quantum. So a cell
+sets its quantum and waits until every worker has a slice of it. It holds the quantum as long as
+the longest one of the experiment would take for one round, and returns to the shortest. The
+slices granted meanwhile are the cell. No part of the time between is discarded.
 
 Resources shared with others (a core's other thread, caches, the clock) make a machine faster and
-slower by tens of per cent within a tenth of a second, and cells of that length cannot separate this
+slower by tens of per cent within a tenth of a second. Cells of that length cannot separate this
 from the quantum. Calculations in the middle of a tick's period can: no switch is near them under
-any quantum, so their speed is the machine's. Each cell's rate is given at one speed of the machine,
-that of the first cell. This takes the effect of a switch to be over 1.5 ms (of a tick of 4) after
-it, which holds where the working sets fit the caches; the rate as counted is stored as well.
+any quantum, so their speed is the machine's. Each cell's rate is stated at one speed of the
+machine, that of the first cell. This assumes that the effect of a switch is over 1.5 ms (of a
+tick of 4) after it, which holds where the working sets fit the caches. The rate as counted is
+stored as well.
 """
 
 from __future__ import annotations
