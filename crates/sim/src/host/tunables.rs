@@ -178,11 +178,7 @@ impl Settings {
         }
         let mut rows = TUNABLES.iter();
         let row = rows.find(|row| row.scheduler == self.scheduler && row.name == name);
-        debug_assert!(
-            row.is_some(),
-            "{name} is in no row of {}",
-            self.scheduler
-        );
+        debug_assert!(row.is_some(), "{name} is in no row of {}", self.scheduler);
         row.map_or(0, |row| row.default)
     }
 
