@@ -97,7 +97,7 @@ def beats(verdict: Verdict, label: str) -> str:
         return f"{label} beats {verdict.baseline}."
     factor = near if higher else 1 / near
     if factor >= 2:
-        return f"{label} beats {verdict.baseline} at least {TEXTS.figure(factor, 2)}-fold."
+        return f"{label} beats {verdict.baseline} by at least {TEXTS.figure(factor, 2)}×."
     least = TEXTS.percent(gain(near, higher) or 0.0, False)
     return f"{label} beats {verdict.baseline} by at least {least}."
 
