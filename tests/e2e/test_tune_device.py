@@ -90,7 +90,7 @@ def test_a_setting_that_truly_matters_is_found_and_confirmed(tmp_path, environme
     assert code == 0, err
     result = json.loads(out)
     assert result["winner"]["read_ahead_kb"] > 4, result["headline"]
-    assert any("beats none at least" in line for line in result["lines"]), result["lines"]
+    assert any("beats none by at least" in line for line in result["lines"]), result["lines"]
     assert result["commands"][0].startswith("apply: schedlab apply")
     assert queue(device) == before
     page = (tmp_path / "r/tune.html").read_text()
