@@ -223,7 +223,7 @@ BAD = {
     "unknown test": (["--tests", "sideways"], "sideways"),
     "no such device": (["--device", "/dev/nothing"], "/dev/nothing"),
     "no such directory": (["--directory", "/nowhere"], "/nowhere"),
-    "two targets": (["--device", "/dev/loop0", "--directory", "/"], "exclude"),
+    "two targets": (["--device", "/dev/loop0", "--directory", "/"], "cannot be used together"),
     "read-only without a device": (["--read-only"], "--read-only"),
     "no space": (["--scratch", "900T"], "free"),
     "record larger than target": (["--tests", "read", "--records", "64M"], "64 MiB"),

@@ -61,14 +61,16 @@ def target_of(place: Place) -> Target:
     if "--model" in named and "--scratch" in named:
         named.remove("--scratch")  # the size of the emulated device
     if len(named) > 1:
-        raise SpecError(f"{' and '.join(named)} exclude each other", "use one of them")
+        raise SpecError(f"{' and '.join(named)} cannot be used together", "use one of them")
     if place.destroy_data and place.destroy_data != place.device:
         raise SpecError(
             f"--destroy-data {place.destroy_data}: is not the device of --device",
             "name the same device in both",
         )
     if place.read_only and (place.destroy_data or not place.device):
-        other = "--destroy-data excludes it" if place.destroy_data else "it belongs to --device"
+        other = (
+            "it cannot be used with --destroy-data" if place.destroy_data else "it needs --device"
+        )
         raise SpecError(f"--read-only: {other}", "omit it")
     check_model_options(place)
     facts = {"rotational": place.rotational}
@@ -94,7 +96,7 @@ def check_model_options(place: Place) -> None:
         "--dilate": place.dilate != 1,
     }.items():
         if is_given and place.model is None:
-            raise SpecError(f"{option}: belongs to an emulated device", "--model disk7200")
+            raise SpecError(f"{option}: works only with an emulated device", "--model disk7200")
 
 
 def candidates_of(schedulers: str | None, labels: str | None, target: Target) -> Named:
@@ -220,7 +222,9 @@ def stopping_of(
 ) -> Stopping:
     """When to stop. `--quick` is a budget, too. Blocks and budget are of each session."""
     if until_decided and precision:
-        raise SpecError("--until-decided and --precision exclude each other", "use one of them")
+        raise SpecError(
+            "--until-decided and --precision cannot be used together", "use one of them"
+        )
     if quick and not (blocks or until_decided or precision):
         budget_s = budget_s or QUICK_BUDGET_S
     if sessions > 1 and (until_decided or precision or may_extend):

@@ -121,7 +121,9 @@ def _workloads(load: CpuLoad) -> tuple[Workload, ...]:
         shared["load"] = load.load
     if load.work is not None:
         if load.workloads:
-            raise SpecError("--workloads excludes a COMMAND", "write both into an experiment file")
+            raise SpecError(
+                "--workloads cannot be used with a COMMAND", "write both into an experiment file"
+            )
         parameters: Mapping[str, Any] = {**load.work.parameters, **shared}
         if load.directory:
             parameters = {**parameters, "directory": load.directory}

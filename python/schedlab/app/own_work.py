@@ -52,7 +52,7 @@ def usual_user() -> str:
 def workload_of(work: OwnWork, kind: str = "command") -> Workload:
     """The workload; its primary metric is the first requested one."""
     if work.job_file and work.argv:
-        raise SpecError("--fio and a COMMAND exclude each other", "use one of them")
+        raise SpecError("--fio and a COMMAND cannot be used together", "use one of them")
     parameters = {key: value for key, value in work.parameters.items() if value not in (None, ())}
     names, extract = metrics_of(work.metrics)
     if extract:

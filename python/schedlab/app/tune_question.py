@@ -41,7 +41,7 @@ def question_of(
 ) -> tuple[Experiment, Asked]:
     """The experiment and the question; `make` gives the experiment of a scheduler, the default."""
     if options.maximise and options.minimise:
-        raise SpecError("--maximise and --minimise exclude each other", "use one of them")
+        raise SpecError("--maximise and --minimise cannot be used together", "use one of them")
     target = target_of(place)
     schedulers = schedulers_of(target, options.schedulers)
     default = default_scheduler(target, schedulers)

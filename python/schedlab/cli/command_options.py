@@ -16,7 +16,7 @@ started_options = together(
     click.option("--prepare", metavar="LINE", help="Shell line before every run."),
     click.option("--conclude", metavar="LINE", help="Shell line after every run."),
     click.option("--user", metavar="NAME", help="User of the program (under sudo: its caller)."),
-    click.option("--timeout", type=Duration(), help="End a run after (default: 20 × rehearsal)."),
+    click.option("--timeout", type=Duration(), help="Longest run (default: 20 × rehearsal)."),
     click.option("--env", "environment", multiple=True, metavar="NAME[=VALUE]",
                  help="Set or inherit a variable."),
     click.option("--clear-env", is_flag=True, help="Inherit no other variables."),

@@ -29,7 +29,7 @@ def report(directory: str, lang: str, goal: Objective | None, **typed: Any) -> N
     """  # fmt: skip
     html, xlsx = typed["html"], typed["xlsx"]
     if typed["markdown"] + typed["as_csv"] + typed["as_json"] > 1:
-        raise click.UsageError("--markdown, --csv and --json exclude each other")
+        raise click.UsageError("--markdown, --csv and --json cannot be used together")
     from schedlab import report as reporting
     from schedlab.result import Result
 

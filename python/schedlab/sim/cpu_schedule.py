@@ -118,7 +118,7 @@ def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, Any]]:
 
     text, processes = options["tasks"], options["processes"]
     if (text is None) + (processes is None) == 0:
-        raise SpecError("--tasks and --processes exclude each other", "omit one of them")
+        raise SpecError("--tasks and --processes cannot be used together", "omit one of them")
     if processes is not None:
         if options["time"] is None:
             raise SpecError("--processes runs until a time", "add --time 30s")

@@ -153,7 +153,7 @@ class DiskSimulation:
                 raise SpecError(f"depth = {self.depth}: expected at least 1", HINT)
             return {"kind": "closed", "depth": self.depth or 1}
         if self.depth is not None:
-            raise SpecError("--depth and --rate exclude each other", "omit one of them")
+            raise SpecError("--depth and --rate cannot be used together", "omit one of them")
         if not math.isfinite(self.rate):
             raise SpecError(f"rate = {self.rate}: expected a positive number", HINT)
         return {"kind": "poisson", "rate_per_s": self.rate}

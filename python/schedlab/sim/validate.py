@@ -202,7 +202,9 @@ def simulation_of(
     form = replay.format or trace_format(replay.path)
     think = closed or (form == "disksim-validate" and arrivals == "trace")
     if closed and arrivals == "measured":
-        raise SpecError("--closed and --arrivals measured exclude each other", "omit one of them")
+        raise SpecError(
+            "--closed and --arrivals measured cannot be used together", "omit one of them"
+        )
     replay = dataclasses.replace(replay, think=think)
     return DiskSimulation.of_trace(
         replay, device=device, policy=policy, device_set=dict(device_set), requests=requests

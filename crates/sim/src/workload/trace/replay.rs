@@ -89,7 +89,7 @@ impl ReplayOptions {
             }
         }
         if self.time_scale.is_some() && self.rate.is_some() {
-            let detail = "time_scale and rate exclude each other";
+            let detail = "time_scale and rate cannot be used together";
             return Err(SimError::Workload(detail.into()));
         }
         match self.closed {
@@ -97,7 +97,7 @@ impl ReplayOptions {
                 Err(SimError::range("closed", depth, "1 to 1000000"))
             }
             Some(_) if self.think => {
-                let detail = "closed with a depth and think times exclude each other";
+                let detail = "closed with a depth and think times cannot be used together";
                 Err(SimError::Workload(detail.into()))
             }
             _ => Ok(()),
