@@ -47,11 +47,11 @@ def simulated(folder: Path) -> str:
     requests, seeds = int(question["requests"]), int(question["seeds"])
     # Finished points are read, not simulated again.
     study = Study(run_sweep(study_sweep(requests, seeds), folder, lambda *progress: None))
-    lines = ["| result | paper | model | comes out |", "| --- | --- | --- | --- |"]
+    lines = ["| result | paper | model | reproduced |", "| --- | --- | --- | --- |"]
     for row in study.rows():
         cells = [row["result"], row["paper"] or "–", row["model"], row["comes out"]]
         lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
-    missing = [f"* Does not come out: {text}" for text in study.cannot()]
+    missing = [f"* Not reproduced: {text}" for text in study.cannot()]
     title = lab_named("ncq-ssd").title
     basis = study.basis(requests, seeds)
     return "\n\n".join([f"## {title}", basis, "\n".join(lines), "\n".join(missing)]) + "\n"

@@ -20,7 +20,7 @@ USUAL_ALPHA = 0.9
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence of the paper with its number, and the number that comes out here.
+    """A sentence of the paper with its number, and the number of this model.
 
     `published` is empty where the paper says it in words only; `comes_out` is None where there is
     nothing to compare with.
@@ -274,7 +274,7 @@ class Study:
         ]
 
     def cannot(self) -> Sequence[str]:
-        """What does not come out, with the figures of this run."""
+        """The statements that are not reproduced, with the figures of this run."""
         return [
             f"{each.result}: the paper has {each.published}, here it is {each.found:.2f}."
             for each in self.statements()
@@ -285,7 +285,7 @@ class Study:
         """The terminal output: the number of agreeing statements, each checked one, the others."""
         judged = [row for row in self.rows() if row["comes out"]]
         good = sum(row["comes out"] == "yes" for row in judged)
-        lines = [f"Simulated: {good} of {len(judged)} statements of the paper come out.", ""]
+        lines = [f"Simulated: {good} of {len(judged)} statements of the paper are reproduced.", ""]
         wide = max(len(row["paper"]) for row in judged)
         lines.append(f"{'':5}{'paper':>{wide}} {'model':>6}  statement")
         for row in judged:
