@@ -478,7 +478,7 @@ def test_a_foreign_slice_and_a_foreign_file_are_left(root, slice_kept):
     said = []
     undo([], True, said.append)
     assert SLICE.read_text().strip() == "30"
-    assert "somebody else" in said[0]
+    assert "another program" in said[0]
     with pytest.raises(SpecError, match="no device"):
         apply(one, Request(("sda",), root=root), quiet)
     for wrong in ("0", "-1", "2.5", "x"):

@@ -103,7 +103,7 @@ def each_kill(scene, what, call, prepare=lambda: None):
         scene.recover()
         said = []
         undo([], True, said.append)
-        assert not any("somebody else" in line for line in said), f"{call} {number}: {said}"
+        assert not any("another program" in line for line in said), f"{call} {number}: {said}"
         assert scene.now() == scene.before, f"{call} {number}"
         if ended:
             break
