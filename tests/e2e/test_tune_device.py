@@ -156,7 +156,7 @@ def test_a_dry_run_changes_nothing_and_what_cannot_be_is_refused(tmp_path, envir
     for words, message in (
         (("--maximise", "latency_ns_p99"), "--minimise"),
         (("--maximise", "startup_s"), "less is better"),
-        (("--subject-to", "latency_ns_p99<5"), "which unit"),
+        (("--subject-to", "latency_ns_p99<5"), "has no unit"),
         (("--subject-to", "startup_s<5s"), "no workload measures startup_s"),
         (("--tunables", "nonsense"), "--space nonsense=LOW..HIGH"),
         (("--space", "x=9..1"), "not understood"),

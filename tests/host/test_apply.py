@@ -187,7 +187,7 @@ def test_a_rule_file_of_another_program_is_not_touched(root, device, lasting):
     file = root / "etc/udev/rules.d/90-schedlab.rules"
     file.write_text('# mine\nKERNEL=="sda"\n')
     before = knobs.snapshot(knobs.queue_of(device))
-    with pytest.raises(HostError, match="not ours"):
+    with pytest.raises(HostError, match="schedlab did not write it"):
         apply(choice("bfq"), Request((device,), persist=True, root=root), quiet)
     assert knobs.snapshot(knobs.queue_of(device)) == before
     assert file.read_text().startswith("# mine")
@@ -470,7 +470,7 @@ def test_a_foreign_slice_and_a_foreign_file_are_left(root, slice_kept):
     file.parent.mkdir(parents=True)
     file.write_text("# mine\n")
     one = choice_of("sched_rr_timeslice_ms=20", [])
-    with pytest.raises(HostError, match="not ours"):
+    with pytest.raises(HostError, match="schedlab did not write it"):
         apply(one, Request((), persist=True, root=root), quiet)
     assert SLICE.read_text().strip() == slice_kept
     apply(one, Request((), root=root), quiet)

@@ -135,7 +135,7 @@ def test_what_is_left_behind_is_named_and_ended(tmp_path):
     line = "sleep 1001 & setsid sh -c 'setsid sleep 1001 & exit' & wait $!; true"
     runs, told = measured(tmp_path, line, blocks=1)
     assert all(run.properties["left_behind"] == ["sleep", "sleep"] for run in runs)
-    assert any("left behind" in text for text in told)
+    assert any("still running and ended" in text for text in told)
     running = [p for p in Path("/proc").glob("[0-9]*/cmdline") if b"1001" in _bytes(p)]
     assert running == []
 

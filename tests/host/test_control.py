@@ -221,9 +221,9 @@ def test_two_sessions_share_a_host_but_not_a_device(
         with pytest.raises(HostError, match=message) as caught:
             other.set_scheduler(mine, "kyber")
         assert "Ctrl-C" in caught.value.hint
-        with pytest.raises(HostError, match=f"{mine} belongs"):
+        with pytest.raises(HostError, match=f"{mine} is in use"):
             other.claim(mine)
-        with pytest.raises(HostError, match=f"{knob} belongs"):
+        with pytest.raises(HostError, match=f"{knob} is in use"):
             other.write_knob(knob, 6)
         assert one.check() == other.check() == ()
         assert knob.read_text(encoding="ascii") == "5\n" or knob.read_text("ascii") == "5"

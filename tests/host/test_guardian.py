@@ -261,6 +261,6 @@ def test_the_guardian_ignores_signals_and_restores_alone(scene: Scene) -> None:
         scene.assert_as_before("the guardian restores alone")
     finally:
         os.kill(child, signal.SIGKILL)
-    assert "its guardian says" in process.stderr.read()
+    assert "its guardian reports" in process.stderr.read()
     with journal.held(scene.state, wait_s=5.0) as got:
         assert got
