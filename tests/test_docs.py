@@ -11,7 +11,7 @@ from schedlab.cli import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-# Words of a page that stand for something of the reader's.
+# Placeholders on a page.
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*\b|…|\.\.\.")
 
 

@@ -1,6 +1,6 @@
 """Holds the house together: who may import whom, how long things may be, what every file says.
 
-The ratchet: what is over a limit today stands in `OVER` with its size and may shrink, not grow.
+The ratchet: what is over a limit today is in `OVER` with its size and may shrink, not grow.
 """
 
 import ast

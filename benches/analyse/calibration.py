@@ -528,7 +528,7 @@ def jobs(*, quick: bool) -> list[tuple[str, Cell]]:
 def table(lines: list[Line]) -> str:
     """Per scenario and question: cells, the worst and the mean rate, cells beyond the bound."""
     rows = [
-        "| scenario | asked | cells | mean | worst | bound | missed |",
+        "| scenario | rate | cells | mean | worst | bound | missed |",
         "|---|---|---|---|---|---|---|",
     ]
     groups: dict[tuple[str, str], list[Line]] = {}

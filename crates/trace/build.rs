@@ -1,4 +1,4 @@
-//! Compiles the BPF programs with clang. Without clang the crate is built without BPF and says so.
+//! Compiles the BPF programs with clang. Without clang it builds without BPF, with a warning.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

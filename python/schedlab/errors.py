@@ -1,4 +1,4 @@
-"""The errors that a user can meet. Each says what was wrong where, and how to go on."""
+"""The errors that a user can meet. Each says what is wrong and where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ class SchedlabError(Exception):
     """Something that the user can act on; `hint` is a command or a change that helps.
 
     `exit_code` is what the command line exits with: 2 for usage and environment, 3 when a host
-    setting could not be put back.
+    setting could not be restored.
     """
 
     exit_code = 2
@@ -18,15 +18,15 @@ class SchedlabError(Exception):
 
 
 class SpecError(SchedlabError):
-    """An experiment, option or input file says something that cannot be."""
+    """An experiment, option or input file is invalid."""
 
 
 class HostError(SchedlabError):
-    """The machine does not have or does not allow what was asked."""
+    """The machine does not have or does not allow what was requested."""
 
 
 class RestoreError(HostError):
-    """A host setting could not be put back."""
+    """A host setting could not be restored."""
 
     exit_code = 3
 
@@ -40,6 +40,6 @@ class GateError(SchedlabError):
 
 
 class Interrupted(SchedlabError):
-    """The user stopped the work; everything was restored and what is done is kept."""
+    """The user stopped the work; everything was restored and finished points are kept."""
 
     exit_code = 130

@@ -1,4 +1,4 @@
-"""One result folder, opened: what was measured, what it says, and the files made from it."""
+"""One result folder, opened: the measurements, the verdict, and the files made from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """A result folder with its verdict; nothing is computed before it is asked for.
+    """A result folder with its verdict; everything is computed on first use.
 
     `schedlab.load(DIR)` gives one, for notebooks.
     """
@@ -34,7 +34,7 @@ class Result:
 
     @classmethod
     def load(cls, path: str | Path, goal: Objective | None = None) -> Result:
-        """The result in `path`, judged for `goal`; SpecError when there is none.
+        """The result in `path`, analysed for `goal`; SpecError when there is none.
 
         Without a goal the metrics decide that were chosen before the first run.
         """
@@ -50,7 +50,7 @@ class Result:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """What the measurements say, by the procedure of docs/concepts/statistics.md."""
+        """The verdict on the measurements, by the procedure of docs/concepts/statistics.md."""
         return judge(self.record, self.asked_goal)
 
     def decision(self) -> Decision:
@@ -114,7 +114,7 @@ class Result:
         write_atomic(path, report.xlsx(self.record, self.verdict, lang, self.folder.path))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the report, in a frame so that its style stays inside."""
+        """The report for a notebook, in a frame so that its style stays inside."""
         from html import escape
 
         from schedlab import report
@@ -141,7 +141,7 @@ class Result:
 
 
 def judge(record: Record, goal: Objective | None = None) -> Verdict:
-    """The verdict of a record; a `goal` chooses the metrics anew, else they are as frozen."""
+    """The verdict of a record; a `goal` chooses other metrics than the frozen ones."""
     from schedlab.analyse import analyse, call_costs, knees
 
     experiment = record.experiment
@@ -184,7 +184,7 @@ def _run_flags(record: Record) -> list[Flag]:
 
 def _bins(record: Record, workload: str) -> dict[str, list[list[tuple[float, ...]]]]:
     """By candidate and run: the rates of each group in the bins of its window."""
-    found: dict[str, list[list[tuple[float, ...]]]] = {}
+    bins: dict[str, list[list[tuple[float, ...]]]] = {}
     for (label, candidate), series in record.series.items():
         if label != workload:
             continue
@@ -193,8 +193,8 @@ def _bins(record: Record, workload: str) -> dict[str, list[list[tuple[float, ...
             # The last bin is cut short by the end of the run.
             window = each.values[round(each.measured_from_s / each.bin_s) : -1]
             runs.setdefault(each.block, []).append(window)
-        found[candidate] = list(runs.values())
-    return found
+        bins[candidate] = list(runs.values())
+    return bins
 
 
 def _extension(record: Record) -> Extension | None:
@@ -227,13 +227,13 @@ def _frozen_goal(experiment: Experiment) -> Objective | None:
 def _question(record: Record) -> dict[str, Any]:
     """What verdict and decision are both asked."""
     experiment = record.experiment
-    twin = experiment.baseline + AA_SUFFIX
+    aa_label = experiment.baseline + AA_SUFFIX
     seconds = [run.elapsed_s for run in record.runs]
     blocks = len({run.block for run in record.runs})
     return {
         "baseline": experiment.baseline,
         "margin": experiment.margin,
-        "aa": (experiment.baseline, twin) if experiment.aa_arm else None,
+        "aa": (experiment.baseline, aa_label) if experiment.aa_arm else None,
         "stopping": experiment.stopping,
         "seed": experiment.seed,
         "candidates": [candidate.label for candidate in experiment.candidates],

@@ -156,7 +156,7 @@ def test_kill_9_of_the_whole_session_leaves_nothing(tmp_path, environment):
 
 
 @needs_root
-def test_a_scheduler_changed_by_somebody_else_is_noticed(tmp_path, environment):
+def test_a_scheduler_changed_by_another_program_is_noticed(tmp_path, environment):
     process = schedlab(
         "compare", "--scratch", "32M", "--scratch-directory", tmp_path, "--tests", "read",
         "--records", "64k", "--workloads", "file-tests", "--seconds", "500ms", "--blocks", 2,
@@ -209,7 +209,7 @@ def test_a_dry_run_touches_nothing(tmp_path, environment):
     )
     assert code == 0, err
     assert "low_latency = 0" in out
-    assert "noop is the name of older kernels: measured as none" in out
+    assert "noop is its name in older kernels: measured as none" in out
     assert host() == before
     assert not (tmp_path / "results").exists()
 
@@ -223,7 +223,7 @@ BAD = {
     "unknown test": (["--tests", "sideways"], "sideways"),
     "no such device": (["--device", "/dev/nothing"], "/dev/nothing"),
     "no such directory": (["--directory", "/nowhere"], "/nowhere"),
-    "two targets": (["--device", "/dev/loop0", "--directory", "/"], "exclude"),
+    "two targets": (["--device", "/dev/loop0", "--directory", "/"], "cannot be used together"),
     "read-only without a device": (["--read-only"], "--read-only"),
     "no space": (["--scratch", "900T"], "free"),
     "record larger than target": (["--tests", "read", "--records", "64M"], "64 MiB"),
@@ -289,7 +289,7 @@ def test_without_root_it_says_so(tmp_path, environment):
     for parent in [tmp_path, *tmp_path.parents][:3]:
         parent.chmod(parent.stat().st_mode | 0o055)
     environment["SCHEDLAB_STATE_DIR"] = str(tmp_path / "nobody")
-    # The project may lie where only root may look: nobody may read everything, and write nothing.
+    # Only root may read the project's folder; user nobody may read everything here, write nothing.
     read = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
     nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *read]
     code, _, err = run("compare", *SMALL, env=environment, cwd=tmp_path, prefix=nobody)

@@ -84,7 +84,9 @@ def test_without_fio_the_hint_says_how_to_get_it(tmp_path, schedlab):
     "words, named",
     [(["--tests", "read,stride-read"], "stride-read"), (["--workloads", "timings"], "timings")],
 )
-def test_what_fio_cannot_do_is_said_before_anything_is_made(tmp_path, schedlab, words, named):
+def test_unsupported_fio_options_are_reported_before_anything_is_made(
+    tmp_path, schedlab, words, named
+):
     code, _, err = schedlab(*compare(tmp_path, "--engine", "fio", *words))
     assert code == 2
     assert named in err
@@ -154,7 +156,7 @@ def test_a_sweep_ends_in_a_knee_and_a_report(tmp_path, schedlab):
 
 @needs_root
 def test_a_sweep_finds_what_a_call_costs(tmp_path, schedlab):
-    """On a device that takes 2 ms for each request, whatever its size."""
+    """On a device that takes 2 ms for each request of any size."""
     model = tmp_path / "fixed.toml"
     model.write_text("model = 'fixed'\nservice = '2ms'\nservers = 1\nsize = '64m'\n")
     code, out, err = schedlab(

@@ -43,7 +43,7 @@ def test_one_flipped_byte_is_found(tmp_path, io_run):
     file.write_bytes(data)
     code, out, err = io_run("--test", "randread", *words)
     assert code == 1
-    assert "1 records were not what was written" in err
+    assert "1 records do not match" in err
     assert str(5 * 4096) in err
     code, out, _ = io_run("--test", "read", *words, "--json")
     assert code == 1

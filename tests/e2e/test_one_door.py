@@ -395,7 +395,7 @@ def test_with_consent_a_blank_device_is_measured(tmp_path, device):
         code, text = call("run", file, "--trust", "--destroy-data", device, *out)
         assert code == 0, text
         assert digest(device) != before
-    with pytest.raises(SpecError, match="have not agreed"):
+    with pytest.raises(SpecError, match="have not allowed"):
         admit(read_experiment(file), Permission(trust=True))
 
 

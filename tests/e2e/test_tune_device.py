@@ -2,7 +2,7 @@
 
 The device of the first test comes with a read-ahead of one page: the median of buffered reads in
 order then waits for the device, and with a larger read-ahead it finds its pages in memory. That is
-tenfold and more, whatever else the machine does.
+tenfold and more, under any other load of the machine.
 """
 
 import json
@@ -51,7 +51,7 @@ def device(tmp_path):
         file.truncate(2 << 30)
     command = ["/usr/sbin/losetup", "--find", "--show", image]
     path = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    # A loop device keeps its queue's settings when its file goes, so they are put back.
+    # A loop device keeps its queue's settings when its file goes, so they are restored.
     settings = Path("/sys/block") / Path(path).name / "queue"
     usual = (settings / "read_ahead_kb").read_text()
     scheduler = (settings / "scheduler").read_text().partition("[")[2].partition("]")[0]
@@ -79,7 +79,7 @@ def lines(path):
 
 
 @needs_root
-def test_a_setting_that_truly_matters_is_found_and_confirmed_afresh(tmp_path, environment, device):
+def test_a_setting_that_truly_matters_is_found_and_confirmed(tmp_path, environment, device):
     before = queue(device)
     code, out, err = tune(
         "--device", device, "--scheduler", "none", "--tunables", "read_ahead_kb", "--tests", "read",
@@ -90,7 +90,7 @@ def test_a_setting_that_truly_matters_is_found_and_confirmed_afresh(tmp_path, en
     assert code == 0, err
     result = json.loads(out)
     assert result["winner"]["read_ahead_kb"] > 4, result["headline"]
-    assert any("beats none at least" in line for line in result["lines"]), result["lines"]
+    assert any("beats none by at least" in line for line in result["lines"]), result["lines"]
     assert result["commands"][0].startswith("apply: schedlab apply")
     assert queue(device) == before
     page = (tmp_path / "r/tune.html").read_text()
@@ -156,7 +156,7 @@ def test_a_dry_run_changes_nothing_and_what_cannot_be_is_refused(tmp_path, envir
     for words, message in (
         (("--maximise", "latency_ns_p99"), "--minimise"),
         (("--maximise", "startup_s"), "less is better"),
-        (("--subject-to", "latency_ns_p99<5"), "which unit"),
+        (("--subject-to", "latency_ns_p99<5"), "has no unit"),
         (("--subject-to", "startup_s<5s"), "no workload measures startup_s"),
         (("--tunables", "nonsense"), "--space nonsense=LOW..HIGH"),
         (("--space", "x=9..1"), "not understood"),

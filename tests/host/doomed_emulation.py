@@ -1,6 +1,6 @@
 """A session with an emulated device, a mounted file system and writers on it, to be killed.
 
-`doomed_emulation.py`: prints `ready` once everything runs, and then goes on until it is killed.
+`doomed_emulation.py`: prints `ready` once everything runs, and then runs until it is killed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
 
-# The owner hands the directory over, so that it never writes into what lies below the mount.
+# The owner hands the directory over, so that it never writes below the mount.
 WRITER = """
 import os, sys
 where = int(sys.argv[1])

@@ -1,8 +1,8 @@
-"""A session that is killed at a chosen step; run by the kill tests as a process of its own.
+"""A session that is killed at a chosen step; the kill tests run it as a separate process.
 
 `doomed_owner.py DEVICE DIRECTORY WHO STEP`: a step is a line of schedlab/host that is executed.
-At step STEP it sends SIGKILL to the owner (itself), the guardian, or both. Step 0 kills nobody and
-prints how many steps there are.
+At step STEP it sends SIGKILL to the owner (itself), the guardian, or both. Step 0 kills no process
+and prints how many steps there are.
 """
 
 from __future__ import annotations

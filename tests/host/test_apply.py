@@ -60,7 +60,7 @@ def device(tmp_path):
 
 @pytest.fixture
 def lasting(monkeypatch):
-    """Loop devices get no lasting rule; here they stand for disks."""
+    """Loop devices get no lasting rule; here they represent disks."""
     monkeypatch.setattr("schedlab.app.apply.UNLASTING", ())
 
 
@@ -168,7 +168,7 @@ def test_two_devices_share_one_rule_file(root, device, lasting, tmp_path):
 def test_what_cannot_be_applied_changes_nothing(root, device):
     before = knobs.snapshot(knobs.queue_of(device))
     request = Request((device,), persist=True, root=root)
-    with pytest.raises(SpecError, match="no rule that lasts"):
+    with pytest.raises(SpecError, match="no lasting rule"):
         apply(choice("bfq"), request, quiet)
     with pytest.raises(HostError, match="cfs"):
         apply(choice("cfs"), Request((device,), root=root), quiet)
@@ -178,16 +178,16 @@ def test_what_cannot_be_applied_changes_nothing(root, device):
     assert applied.load_all() == []
     assert apply(choice("bfq"), Request((device,), root=root, dry_run=True), quiet) == []
     assert knobs.snapshot(knobs.queue_of(device)) == before
-    with pytest.raises(SpecError, match="nothing of ours"):
+    with pytest.raises(SpecError, match="schedlab applied nothing"):
         undo([device], False, quiet)
 
 
 @needs_root
-def test_a_rule_file_of_somebody_else_is_not_touched(root, device, lasting):
+def test_a_rule_file_of_another_program_is_not_touched(root, device, lasting):
     file = root / "etc/udev/rules.d/90-schedlab.rules"
     file.write_text('# mine\nKERNEL=="sda"\n')
     before = knobs.snapshot(knobs.queue_of(device))
-    with pytest.raises(HostError, match="not ours"):
+    with pytest.raises(HostError, match="schedlab did not write it"):
         apply(choice("bfq"), Request((device,), persist=True, root=root), quiet)
     assert knobs.snapshot(knobs.queue_of(device)) == before
     assert file.read_text().startswith("# mine")
@@ -275,7 +275,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("source", OTHERS)
-def test_whoever_acts_after_udev_wins_at_boot_and_is_named(root, tmp_path, source):
+def test_a_program_that_acts_after_udev_wins_at_boot_and_is_named(root, tmp_path, source):
     name, text, line = OTHERS[source]
     file = root / name
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -436,7 +436,7 @@ def test_a_rule_that_cannot_be_written_leaves_no_record(root, device, lasting):
 
 @pytest.fixture
 def slice_kept():
-    """The machine's own slice is there again after the test, whatever happens in it."""
+    """The machine's own slice is restored after the test, also after a failure."""
     before = SLICE.read_text()
     yield before.strip()
     SLICE.write_text(before)
@@ -470,7 +470,7 @@ def test_a_foreign_slice_and_a_foreign_file_are_left(root, slice_kept):
     file.parent.mkdir(parents=True)
     file.write_text("# mine\n")
     one = choice_of("sched_rr_timeslice_ms=20", [])
-    with pytest.raises(HostError, match="not ours"):
+    with pytest.raises(HostError, match="schedlab did not write it"):
         apply(one, Request((), persist=True, root=root), quiet)
     assert SLICE.read_text().strip() == slice_kept
     apply(one, Request((), root=root), quiet)
@@ -478,7 +478,7 @@ def test_a_foreign_slice_and_a_foreign_file_are_left(root, slice_kept):
     said = []
     undo([], True, said.append)
     assert SLICE.read_text().strip() == "30"
-    assert "somebody else" in said[0]
+    assert "another program" in said[0]
     with pytest.raises(SpecError, match="no device"):
         apply(one, Request(("sda",), root=root), quiet)
     for wrong in ("0", "-1", "2.5", "x"):
@@ -500,7 +500,7 @@ def test_doctor_names_who_sets_each_disk_and_who_wins(root, tmp_path, monkeypatc
 
 @needs_root
 def test_watch_reports_a_change_of_a_setting(device):
-    """The writer goes on until the change is seen: there is no telling when the watch began."""
+    """The writer writes until the change is seen: the start of the watch is unknown."""
     seen = threading.Event()
 
     def write():
@@ -523,7 +523,7 @@ def test_watch_reports_a_change_of_a_setting(device):
 
 @needs_root
 def test_settings_of_eevdf_are_kept_by_tmpfiles(root, tmp_path, monkeypatch, slice_kept):
-    """Plain files stand for debugfs, which a locked-down kernel does not open."""
+    """Plain files represent debugfs, which a locked-down kernel does not open."""
     debug = tmp_path / "debug/sched"
     monkeypatch.setattr(apply_cpu, "DEBUG", debug)
     one = choice_of("base_slice_ns=2000000", ["sched_rr_timeslice_ms=20"])

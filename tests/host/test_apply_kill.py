@@ -42,7 +42,7 @@ else:
 
 
 class Scene:
-    """A device with settings of its own, a tree of rules, and the CPU's slice."""
+    """A device with its own settings, a tree of rules, and the CPU's slice."""
 
     def __init__(self, device, root):
         self.device, self.root = device, root
@@ -103,7 +103,7 @@ def each_kill(scene, what, call, prepare=lambda: None):
         scene.recover()
         said = []
         undo([], True, said.append)
-        assert not any("somebody else" in line for line in said), f"{call} {number}: {said}"
+        assert not any("another program" in line for line in said), f"{call} {number}: {said}"
         assert scene.now() == scene.before, f"{call} {number}"
         if ended:
             break

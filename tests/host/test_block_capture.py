@@ -243,7 +243,7 @@ def test_a_limit_shows_up_before_the_request(device: str, cgroup: Path) -> None:
     assert free.limits_depth.max == 0
 
 
-def test_classes_are_told_apart_by_cgroup_and_by_process(device: str, cgroup: Path) -> None:
+def test_classes_are_separated_by_cgroup_and_by_process(device: str, cgroup: Path) -> None:
     with BlockCapture(device, [BlockClass("inside", cgroup=cgroup)]) as capture:
         loads = [group(device, cgroup=str(cgroup), requests=40), group(device, "b", requests=30)]
         _core.run_io_job(json.dumps({"process": True, "groups": loads}))
@@ -304,7 +304,7 @@ def test_what_cannot_be_captured_says_why(device: str) -> None:
 
 
 def test_issued_requests_are_those_of_the_devices_statistics(device: str) -> None:
-    """`stat` counts completed requests, whoever made them."""
+    """`stat` counts completed requests of all processes."""
     stat = Path(f"/sys/block/{Path(device).name}/stat")
 
     def finished() -> int:

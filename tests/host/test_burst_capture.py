@@ -62,7 +62,7 @@ def switches_of(crew):
 def test_a_tiny_ring_counts_what_it_lost(method):
     usable(method)
     with held_crew(Settings(2, None, cpus=(last_cpu(),)), None) as (crew, _):
-        options = {"method": method, "ring_bytes": 4096, "drain_ms": 60_000}  # nobody reads
+        options = {"method": method, "ring_bytes": 4096, "drain_ms": 60_000}  # no process reads
         capture = BurstCapture(crew.pids(), json.dumps(options))
         crew.start()
         deadline = time.monotonic() + 20
@@ -81,7 +81,7 @@ def test_a_tiny_ring_counts_what_it_lost(method):
         assert abs(sum(task["bursts"] for task in data["tasks"]) - switches) <= 2
 
 
-def test_kept_records_have_a_limit_that_is_told():
+def test_kept_records_have_a_limit_that_is_reported():
     bursts, _ = capture_two_workers(0.3, None, records_max=3)
     if not bursts.has_bursts:
         pytest.skip("no source of bursts here: " + "; ".join(UNUSABLE.values()))

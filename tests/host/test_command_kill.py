@@ -21,11 +21,11 @@ from schedlab.host import owned
 pytestmark = pytest.mark.usefixtures("root_with_loop")
 WAIT_S = 60.0
 KILLS = int(os.environ.get("KILLS", "4"))
-SLEEPER = 86_399  # seconds that nobody else sleeps
+SLEEPER = 86_399  # seconds that no other process sleeps
 
 
 class Comparison:
-    """`schedlab compare` of a command whose phases report themselves, in a process of its own."""
+    """`schedlab compare` of a command whose phases report themselves, in a separate process."""
 
     def __init__(self, home: Path, device: Path, number: int) -> None:
         self.home, self.marker = home, f"{SLEEPER}.{number}"
@@ -40,7 +40,7 @@ class Comparison:
         self.environment = {**os.environ, "SCHEDLAB_STATE_DIR": str(home / "state")}
 
     def start(self, hangs_in: str, group: str = "") -> subprocess.Popen[str]:
-        """Run it until the phase that hangs, with a daemon of its own beside it.
+        """Run it until the phase that hangs, with a separate daemon.
 
         It joins the control group `group` first, if there is one.
         """
@@ -190,7 +190,7 @@ def test_a_command_that_forks_without_end_is_ended(comparison):
         capture_output=True, timeout=WAIT_S,
     )  # fmt: skip
     assert done.returncode == 2
-    assert "had not ended after its --timeout of 1 s" in done.stderr
+    assert "was still running after its --timeout of 1 s" in done.stderr
     comparison.assert_restored()
 
 

@@ -147,12 +147,12 @@ def test_a_bare_device_is_worked_on_without_a_file_system(tmp_path):
 
 def test_a_device_is_given_to_a_command_only_with_a_consent(tmp_path, new_loop):
     device = new_loop()
-    with pytest.raises(SpecError, match="nobody can hold a command to reading it"):
+    with pytest.raises(SpecError, match="nothing can stop a command from writing to it"):
         comparison_of(Place(device=device), OwnWork(["true"]))
     place = Place(device=device, destroy_data=device)
     line = "dd if=/dev/urandom of=$SCHEDLAB_DEVICE bs=64k count=64 conv=notrunc 2>&1"
     asked = comparison_of(place, OwnWork([line], True), schedulers="none,bfq")
-    with pytest.raises(SpecError, match="you have not agreed"):
+    with pytest.raises(SpecError, match="you have not allowed"):
         admit(asked, Permission(trust=True))
     before = Path(f"/sys/block/{Path(device).name}/queue/scheduler").read_text()
     with consent_to(device, allow_unknown_data=True) as consent:
@@ -161,7 +161,7 @@ def test_a_device_is_given_to_a_command_only_with_a_consent(tmp_path, new_loop):
     assert Path(f"/sys/block/{Path(device).name}/queue/scheduler").read_text() == before
 
 
-def test_reads_of_somebody_else_are_noticed(tmp_path, new_loop):
+def test_reads_of_another_program_are_noticed(tmp_path, new_loop):
     device, where = new_loop(64 << 20), tmp_path / "mounted"
     where.mkdir()
     subprocess.run(["mkfs.ext4", "-q", device], check=True)

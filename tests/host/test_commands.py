@@ -59,7 +59,7 @@ MADE: list[str] = []
 
 @pytest.fixture(autouse=True)
 def names_that_are_made(monkeypatch):
-    """Other sessions may be at work: only what this process made must go."""
+    """Other sessions may be running: only the things of this process must go."""
     MADE.clear()
     new_name = owned.new_name
 
@@ -131,11 +131,11 @@ def test_a_hang_is_an_observation_and_its_children_end(tmp_path):
 
 
 def test_what_is_left_behind_is_named_and_ended(tmp_path):
-    # A daemon in a session of its own, whose parent has ended, does not escape either.
+    # A daemon in its own session, whose parent has ended, does not escape either.
     line = "sleep 1001 & setsid sh -c 'setsid sleep 1001 & exit' & wait $!; true"
     runs, told = measured(tmp_path, line, blocks=1)
     assert all(run.properties["left_behind"] == ["sleep", "sleep"] for run in runs)
-    assert any("left behind" in text for text in told)
+    assert any("still running and ended" in text for text in told)
     running = [p for p in Path("/proc").glob("[0-9]*/cmdline") if b"1001" in _bytes(p)]
     assert running == []
 
@@ -283,7 +283,7 @@ def test_draining_gives_up_on_a_queue_that_never_rests(tmp_path, loop):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        with pytest.raises(GateError, match="still at work"):
+        with pytest.raises(GateError, match="still busy"):
             drain(tmp_path, (Path(loop).name,), 1.0)
     finally:
         busy.set()
@@ -328,10 +328,10 @@ def test_a_fio_job_file_gives_fios_own_numbers(tmp_path):
     ("line", "why"),
     [
         ("ioscheduler=bfq", "ioscheduler is refused"),
-        ("filename=/dev/sda", "is outside of the target"),
+        ("filename=/dev/sda", "is outside the target"),
         ("exec_prerun=rm", "exec_prerun is refused"),
         ("include other.fio", "include is refused"),
-        ("filename=${DISK_OF_MINE}", "is outside of the target"),
+        ("filename=${DISK_OF_MINE}", "is outside the target"),
         ("rw=nonsense", "fio does not accept"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Control on a real loop device: settings, errors, gates, what is made, and all put back."""
+"""Control on a real loop device: settings, errors, gates, created things, and their restoration."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_rounding_is_reported_and_the_effective_value_returned(state: Path, loop
         assert "read_expire=1 was rounded" in applied.notes[0]
 
 
-def test_legacy_names_are_mapped_and_said(state: Path, loop: str) -> None:
+def test_legacy_names_are_mapped_and_reported(state: Path, loop: str) -> None:
     with Control() as control:
         applied = control.set_scheduler(loop, "deadline")
         assert (applied.requested, applied.scheduler) == ("deadline", "mq-deadline")
@@ -86,8 +86,8 @@ def test_legacy_names_are_mapped_and_said(state: Path, loop: str) -> None:
         ("mq-deadline", {"../scheduler": 1}, "no tunable", "fifo_batch=16"),
         ("mq-deadline", {"front_merges": 5}, "front_merges: 5 was written, but it reads 1", "cat"),
         ("mq-deadline", {"fifo_batch": -1}, "-1 was written, but it reads 0", "cat"),
-        ("none", {"nr_requests": "many"}, "nr_requests does not take many", "range"),
-        ("none", {"nr_requests": 1 << 30}, "nr_requests does not take 1073741824", "range"),
+        ("none", {"nr_requests": "many"}, "nr_requests refuses many", "range"),
+        ("none", {"nr_requests": 1 << 30}, "nr_requests refuses 1073741824", "range"),
     ],
 )
 def test_what_the_kernel_does_not_take_is_named(
@@ -102,7 +102,7 @@ def test_what_the_kernel_does_not_take_is_named(
     assert queue_values(loop) == before
 
 
-def test_a_knob_changed_by_somebody_else_is_a_finding_and_left(state: Path, loop: str) -> None:
+def test_a_knob_changed_by_another_program_is_a_finding_and_kept(state: Path, loop: str) -> None:
     said: list[str] = []
     with Control(report=said.append) as control:
         control.set_scheduler(loop, "mq-deadline")
@@ -217,13 +217,13 @@ def test_two_sessions_share_a_host_but_not_a_device(
         one.set_scheduler(mine, "bfq")
         other.set_scheduler(yours, "bfq")
         one.write_knob(knob, 5)
-        message = f"{mine} belongs to another schedlab at work: process {os.getpid()} "
+        message = f"{mine} is in use by another schedlab: process {os.getpid()} "
         with pytest.raises(HostError, match=message) as caught:
             other.set_scheduler(mine, "kyber")
         assert "Ctrl-C" in caught.value.hint
-        with pytest.raises(HostError, match=f"{mine} belongs"):
+        with pytest.raises(HostError, match=f"{mine} is in use"):
             other.claim(mine)
-        with pytest.raises(HostError, match=f"{knob} belongs"):
+        with pytest.raises(HostError, match=f"{knob} is in use"):
             other.write_knob(knob, 6)
         assert one.check() == other.check() == ()
         assert knob.read_text(encoding="ascii") == "5\n" or knob.read_text("ascii") == "5"
@@ -311,7 +311,7 @@ def test_what_is_written_with_a_consent_counts_as_ours_next_time(state: Path, lo
         target = control.write_to(consent)
         with Path(target).open("r+b") as file:
             file.write(os.urandom(1 << 20))
-        with Control() as other, pytest.raises(HostError, match="belongs to another"):
+        with Control() as other, pytest.raises(HostError, match="in use by another"):
             other.claim(loop)
     consent_to(loop).close()
 
@@ -393,6 +393,6 @@ def test_names_that_are_not_ours_are_never_removed(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     for remove in (owned.remove_directory, owned.remove_file, owned.remove_cgroup):
-        with pytest.raises(OSError, match="not one that schedlab gives"):
+        with pytest.raises(OSError, match="did not choose its name"):
             remove(str(precious))
     assert precious.is_dir()

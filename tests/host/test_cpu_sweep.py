@@ -86,9 +86,9 @@ def test_a_slice_belongs_to_the_quantum_in_force_when_it_was_granted():
     marks = [[at * ms, 20 * i, 4 * ms * i, 8 * i, 2 * ms * i] for i, at in enumerate(granted)]
     one = Slices(marks)
     assert one.between(100 * ms, 120 * ms, 4e6) == [60, 12 * ms, 24, 6 * ms]
-    # Granted so near to the end of the cell that the flip may have come first: left out.
+    # Granted so near to the end of the cell that the flip may have come first: omitted.
     assert one.between(100 * ms, 117.5 * ms, 4e6) == [40, 8 * ms, 16, 4 * ms]
-    # The last slice of the longer quantum goes on after the flip and is nobody's.
+    # The last slice of the longer quantum continues after the flip and belongs to no cell.
     marks[2:] = [[at, count + 500, cpu + 96 * ms, *rest] for at, count, cpu, *rest in marks[2:]]
     assert one.between(100 * ms, 120 * ms, 4e6) == [40, 8 * ms, 16, 4 * ms]
     assert one.between(100 * ms, 120 * ms, 100e6) == [560, 108 * ms, 24, 6 * ms]

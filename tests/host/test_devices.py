@@ -71,7 +71,7 @@ def test_a_device_in_use_is_refused(loop: str, tmp_path: Path) -> None:
     with read_only(loop):
         assert "it is read-only" in reasons()
     with claimed(loop):
-        assert "the kernel has it in use" in reasons()
+        assert "the kernel is using it" in reasons()
     assert reasons() == ""
     with mounted(loop, tmp_path):
         assert f"it is mounted on {tmp_path}" in reasons()
@@ -81,7 +81,7 @@ def test_a_device_in_use_is_refused(loop: str, tmp_path: Path) -> None:
 
 def test_an_empty_device_needs_the_explicit_word(loop: str) -> None:
     assert objections(loop) == ()
-    with pytest.raises(HostError, match="nobody agreed"):
+    with pytest.raises(HostError, match="not allowed the loss"):
         writable_path(loop)
 
 
@@ -119,7 +119,7 @@ def test_a_partition_is_found_to_lie_on_its_disk(
     assert knobs.queue_of("sda1") == block / "queue"
     with pytest.raises(HostError, match="no such block device"):
         knobs.device_name("sdb")
-    with pytest.raises(HostError, match="takes no scheduler"):
+    with pytest.raises(HostError, match="has no scheduler"):
         knobs.scheduler_file("sda")
 
 

@@ -60,7 +60,7 @@ def test_a_device_that_says_it_is_a_disk_but_is_faster_is_flagged(state: Path, l
     assert 0 < measured_ms < 1000
     doubt = facts.rotational_doubt(name)
     if measured_ms < facts.DISK_MS_MIN / 2:  # this machine's disk is fast, and so is the loop
-        assert f"{name} says that it is rotational, but answers random reads in" in doubt
+        assert f"{name} reports itself as rotational, but answers random reads in" in doubt
     known = facts.queue_facts(name)
     assert (known["rotational"], known["hardware_queues"], known["driver_tags"]) == (True, 1, 128)
 

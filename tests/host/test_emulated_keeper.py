@@ -107,7 +107,7 @@ def test_a_killed_keeper_leaves_nothing(state: Path, with_guardian: bool) -> Non
     os.kill(kept.keeper, signal.SIGKILL)
     assert owned.wait_until(lambda: keeper.kept(state) == [], 30.0)
     backing = owned.SYS_BLOCK / Path(kept.path).name / "loop" / "backing_file"
-    # Somebody else may have the number by now.
+    # Another process may have the number by now.
     assert not backing.exists() or str(state) not in backing.read_text()
 
 

@@ -58,7 +58,7 @@ def servers_of(state: Path) -> list[int]:
 
 
 def left_over(state: Path) -> list[str]:
-    """What is still there of a session, by whatever sign."""
+    """The remains of a session, by any sign."""
     found = [f"process {p}" for p in with_argument(f"{state}/")]
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     found += [f"mount {line}" for line in mounts if str(state) in line]

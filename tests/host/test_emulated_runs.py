@@ -65,7 +65,7 @@ def fixed(directory: Path, service: str) -> str:
 
 
 def server_of(state: Path) -> list[int]:
-    """The server of whatever emulated device lies below this directory."""
+    """The server of the emulated device below this directory."""
     return [
         process
         for directory in state.glob("schedlab-emulated-*")
@@ -187,7 +187,7 @@ def test_what_belongs_to_a_model_is_refused_elsewhere() -> None:
 
     elsewhere = lab_experiment(lab, "small", Wishes(Place(scratch_bytes=64 * MIB)))
     kinds = [typed(work) for work in elsewhere.workloads]
-    with pytest.raises(SpecError, match="only a model"):
+    with pytest.raises(SpecError, match="only on a model"):
         resolve(elsewhere, kinds, Permission())
 
 

@@ -1,4 +1,4 @@
-"""The load engine's own wall: it writes to no block device that was not given up."""
+"""The load engine's own wall: it writes to a block device only with a consent."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def used_by(process: int, before: gates.Snapshot, after: gates.Snapshot) -> floa
     return gates.other_s(*mine)
 
 
-def test_a_busy_process_of_somebody_else_is_found() -> None:
+def test_a_busy_process_of_another_program_is_found() -> None:
     with detached(BUSY.format(30)) as process:
         before = gates.snapshot(None)
         assert owned.wait_until(lambda: used_by(process, before, gates.snapshot(None)) > 0.2, 20)

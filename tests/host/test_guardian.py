@@ -33,7 +33,7 @@ def start(device: str, directory: Path, who: str, step: int) -> subprocess.Popen
 
 
 def recover_now(state: Path) -> recover.Recovery:
-    """What `schedlab recover` does: wait for a guardian at work, then put back the rest."""
+    """What `schedlab recover` does: wait for a running guardian, then restore the rest."""
     journal.prepare(state)
     with journal.held(state, wait_s=30.0) as got:
         assert got, "the lock is still held"
@@ -261,6 +261,6 @@ def test_the_guardian_ignores_signals_and_restores_alone(scene: Scene) -> None:
         scene.assert_as_before("the guardian restores alone")
     finally:
         os.kill(child, signal.SIGKILL)
-    assert "its guardian says" in process.stderr.read()
+    assert "its guardian reports" in process.stderr.read()
     with journal.held(scene.state, wait_s=5.0) as got:
         assert got

@@ -1,4 +1,4 @@
-"""Recovering from a journal: what is put back, what is left, what is refused."""
+"""Recovering from a journal: what is restored, what is kept, what is refused."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_recover_shows_puts_back_and_is_then_done(state: Path, loop: str, tmp_pa
     )
     shown = schedlab("recover", "--dry-run")
     assert shown.returncode == 0
-    assert f"{knobs.scheduler_file(loop)}: bfq -> none (would be put back)" in shown.stdout
+    assert f"{knobs.scheduler_file(loop)}: bfq -> none (would be restored)" in shown.stdout
     assert shown.stdout.count("would be removed") == 1  # the loop device; its file has no name
     assert knobs.read_value(knobs.scheduler_file(loop)) == "bfq"
     done = json.loads(schedlab("recover", "--json").stdout)
@@ -86,14 +86,14 @@ def test_recover_shows_puts_back_and_is_then_done(state: Path, loop: str, tmp_pa
     assert len(done["removed"]) == 1
     assert knobs.snapshot(knobs.queue_of(loop)) == before
     assert list(tmp_path.glob("schedlab-*")) == []
-    assert schedlab("recover").stdout == "nothing to put back\n"
+    assert schedlab("recover").stdout == "nothing to restore\n"
 
 
 def test_any_command_that_touches_the_host_puts_back_first(state: Path, loop: str) -> None:
     die(state, loop, "control.set_scheduler(device, 'bfq')")
     done = schedlab("io", "get", loop)
     assert done.stdout == f"{Path(loop).name}:\tnone\n"
-    assert "left by a session that died" in done.stderr
+    assert "left changed by a session that died" in done.stderr
     die(state, loop, "control.set_scheduler(device, 'bfq')")
     with Control() as control:
         assert [c.found for c in control.recovered.restored if "scheduler" in c.path] == ["bfq"]
@@ -110,11 +110,11 @@ def test_a_value_that_is_none_of_ours_is_left_and_reported(state: Path, loop: st
     knobs.write_value(queue / "read_ahead_kb", "40")
     done = schedlab("recover")
     assert done.returncode == 0
-    assert f"{queue}/read_ahead_kb: left at 40, which somebody else set" in done.stdout
+    assert f"{queue}/read_ahead_kb: left at 40, which another program set" in done.stdout
     assert f"{queue}/nr_requests: left at 60" in done.stdout
     assert knobs.read_value(queue / "scheduler") == "none"
     assert knobs.read_value(queue / "read_ahead_kb") == "40"
-    assert knobs.read_value(queue / "nr_requests") == "60"  # though the scheduler was put back
+    assert knobs.read_value(queue / "nr_requests") == "60"  # although the scheduler was restored
 
 
 def test_a_foreign_scheduler_is_left_with_its_tunables(state: Path, loop: str) -> None:
@@ -230,7 +230,7 @@ def test_a_session_at_work_is_not_disturbed(state: Path, loop: str) -> None:
         control.set_scheduler(loop, "bfq")
         done = schedlab("recover")
         assert done.returncode == 0
-        assert f"a session at work is left alone: process {os.getpid()}" in done.stdout
+        assert f"a running session is not touched: process {os.getpid()}" in done.stdout
         got = schedlab("io", "get", loop)
         assert got.stdout == f"{Path(loop).name}:\tbfq\n"
         assert control.check() == ()
@@ -321,7 +321,7 @@ def _knob_journal(place: Path) -> Iterator[tuple[Path, bytes, list[Path]]]:
 
 
 def recovered(path: Path, content: bytes, changed: list[Path]) -> tuple[recover.Recovery, set[str]]:
-    """What recovering from that journal does; the knobs that were put back."""
+    """Recover from that journal; the knobs that were restored."""
     for knob in changed:
         knob.write_text("1", encoding="ascii")
     path.write_bytes(content)
@@ -360,7 +360,7 @@ def test_a_journal_damaged_at_any_byte_loses_only_that_line(
             assert recovery.failed == [], at
         else:
             assert recovery.failed or at >= whole.rstrip().rfind(b"\n"), at
-        # A write whose `after` is damaged is put back as well, and so is one known by that alone.
+        # A write whose `after` is damaged is restored as well, and so is one known by that alone.
         assert restored >= written, at
         assert all(k.read_text("ascii") in ("0", "1") for k in changed)
 

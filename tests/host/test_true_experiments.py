@@ -1,7 +1,7 @@
 """What is built on the load engine is true on the real kernel: new and steady readers, what the
 device says of itself, starved runs, cold and first writes, and a limit that must be found.
 
-Other programs may be at work on the machine of the tests, so the gates against them are off here;
+Other programs may run on the machine of the tests, so the gates against them are off here;
 comparisons are of alternating runs, and the largest differences are far above that noise.
 """
 
@@ -88,7 +88,7 @@ STEADY = Workload("steady", "reader-beside-writers", "reader_latency_ns_mean", {
 
 @pytest.mark.parametrize("rotational", ["0", "1"])
 def test_bfq_favours_a_new_process_and_not_for_long(rotational: str) -> None:
-    """The first second is a workload of its own; a steady reader does not see it. The run says
+    """The first second is a separate workload; a steady reader does not see it. The run says
     what the device says of itself, also after the scheduler was switched."""
     with opened(NEWCOMER, STEADY, rotational=rotational) as run:
         bfq_is_there()
@@ -107,7 +107,7 @@ def test_bfq_favours_a_new_process_and_not_for_long(rotational: str) -> None:
         assert each.properties["in_driver_max"] >= each.properties["driver_tags"] / 2
 
 
-def test_an_open_loop_reader_asks_at_its_rate_whoever_serves_it() -> None:
+def test_an_open_loop_reader_keeps_its_rate_under_any_scheduler() -> None:
     """Latency counts from the planned arrivals, so slow service cannot thin the sample out."""
     with opened(STEADY) as run:
         found = [run(STEADY, candidate) for candidate in (NONE, BFQ)]

@@ -1,4 +1,4 @@
-"""`apply --persist` with a real udev daemon, in a mount and a network namespace of its own.
+"""`apply --persist` with a real udev daemon, in separate mount and network namespaces.
 
 Kernel events reach every network namespace, so the daemon acts on the real loop device; its rules
 and its state are on a tmpfs that only it sees. Where udev is not installed, one is unpacked for the

@@ -1,4 +1,4 @@
-"""What test_udev.py runs inside namespaces of its own: a real udev daemon, apply, reboot, undo.
+"""The part of test_udev.py inside the namespaces: a real udev daemon, apply, reboot, undo.
 
 python udev_reboot.py DEVICE UDEVADM            prints what was seen as JSON
 """
@@ -22,7 +22,7 @@ WAIT_S = 10
 
 
 def private_directories() -> None:
-    """Rules and state of a udev that nobody else on this machine sees."""
+    """Rules and state of a udev that is invisible to the rest of this machine."""
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
     for name in ("/etc/udev", "/run/udev"):
         subprocess.run(["mount", "-t", "tmpfs", "none", name], check=True)
@@ -56,7 +56,7 @@ def booted(udevadm: str, queue: Path) -> dict[str, str]:
 
 def main(device: str, udevadm: str) -> None:
     os.environ["PATH"] = f"{Path(udevadm).parent}:{os.environ['PATH']}"
-    applying.UNLASTING = ()  # the loop device stands for a disk
+    applying.UNLASTING = ()  # the loop device represents a disk
     private_directories()
     process = daemon(udevadm)
     try:

@@ -150,7 +150,7 @@ def test_measured_bursts_in_every_form_that_is_written(tmp_path):
         (["--tasks", "A:0:1", "--hz", "0"], "hz = 0: expected 1 to 1000000"),
         (["--tasks", "A:0:1", "--from", "9ms"], "from = 9000000: expected less than"),
         (["--tasks", "A:0:1", "--width", "3"], "width = 3: expected 40"),
-        (["--tasks", "A:0:1", "--processes", "2"], "exclude each other"),
+        (["--tasks", "A:0:1", "--processes", "2"], "cannot be used together"),
         (["--processes", "2"], "runs until a time"),
         (["--tasks", "no-such-file.toml"], "no-such-file.toml: No such file"),
         (["--tasks", "A:0:1", "--gantt", "svg", "--policy", "rr,sjf"], "draws one schedule"),

@@ -106,7 +106,7 @@ def test_a_running_simulation_stops_within_100_ms() -> None:
 def test_ctrl_c_ends_a_run_with_130() -> None:
     command = [sys.executable, "-m", "schedlab", "sim", "run", "--seeds", "1"]
     command += ["--workload", "randread4k", "--requests", "1000000000000"]
-    # Whoever runs the tests may ignore SIGINT, and children inherit that.
+    # The caller of the tests may ignore SIGINT, and children inherit that.
     process = subprocess.Popen(
         command,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509

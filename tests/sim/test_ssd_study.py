@@ -1,4 +1,4 @@
-"""The NCQ study as a lab: a page with charts, their tables, and what does not come out."""
+"""The NCQ study as a lab: a page with charts, their tables, and what is not reproduced."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ def test_the_study_writes_its_page(tmp_path: Path) -> None:
     document = json.loads(done.stdout)
     page = Path(document["page"]).read_text()
     assert page.count("<figure") == 7
-    assert "What does not come out" in page and "Paper and model side by side" in page
+    assert "Not reproduced" in page and "Paper and model side by side" in page
     assert all(row["result"] in page.replace("&quot;", '"') for row in document["statements"])
     assert "https://" not in page.replace('xmlns="http', "")
 
@@ -60,7 +60,7 @@ def test_no_sentence_survives_when_the_figures_are_turned_round() -> None:
             assert (one["model"], one["remark"]) != (other["model"], other["remark"]), one["result"]
 
 
-def test_close_calls_are_said_to_be_close() -> None:
+def test_close_calls_are_reported_as_close() -> None:
     from schedlab.sim.ncq_study import Study
 
     rows = synthetic(True)

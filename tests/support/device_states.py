@@ -124,7 +124,7 @@ def filesystem(offset: int) -> Callable[[str], None]:
 
 
 def elsewhere(program: str) -> Callable[[str, Path], AbstractContextManager[None]]:
-    """A process of its own that has the device open, until the end."""
+    """A separate process that has the device open, until the end."""
 
     @contextmanager
     def hold(device: str, directory: Path) -> Iterator[None]:
@@ -244,7 +244,7 @@ STATES = {
     "mounted-elsewhere": (hidden_mount, "in the mount namespace of process"),
     "partition-mounted": (partition_mounted, "it has partition loop"),
     "mapped": (mapped, "it is held by dm-"),
-    "held": (used(claimed), "the kernel has it in use"),
+    "held": (used(claimed), "the kernel is using it"),
     "swap": (used(swapping), "it is swap space in use"),
     "read-only": (used(read_only), "it is read-only"),
     "opened": (OPENED, "(sh) has it open"),

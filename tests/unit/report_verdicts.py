@@ -228,7 +228,7 @@ def rates(name: str, blocks: int = 8) -> tuple[RateSeries, ...]:
 
 
 def simple(headline: Headline, **more: Any) -> tuple[Record, Verdict]:
-    """One workload with a headline of its own."""
+    """One workload with its own headline."""
     work = of_workload("random reads", "throughput_bytes_per_s", 1e9, others(), code=None)
     verdict = verdict_of(headline, [dataclasses.replace(work, headline=headline)], **more)
     return record_of(verdict), verdict

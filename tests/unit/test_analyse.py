@@ -14,15 +14,15 @@ from schedlab.spec import METRICS, Fact, Samples, Verdict, from_json, to_json
 
 THROUGHPUT = METRICS["throughput_bytes_per_s"]
 ELAPSED = METRICS["elapsed_s"]
-TWIN = ("none", "none (A/A)")
+AA = ("none", "none (A/A)")
 
 
 def simulated(
-    n=12, effects=None, noise=0.005, seed=1, metric=THROUGHPUT, workload="w", twin=True, **more
+    n=12, effects=None, noise=0.005, seed=1, metric=THROUGHPUT, workload="w", aa=True, **more
 ):
     """n random blocks; `effects` maps candidates to shares beside the baseline `none`."""
     rng = np.random.default_rng(seed)
-    effects = {"none": 0.0, **(effects or {})} | ({TWIN[1]: 0.0} if twin else {})
+    effects = {"none": 0.0, **(effects or {})} | ({AA[1]: 0.0} if aa else {})
     rows = []
     for block in range(n):
         for label in rng.permutation(list(effects)):
@@ -34,7 +34,7 @@ def simulated(
 
 def verdict_of(*samples, **more):
     order = ("none", "kyber", "bfq")
-    return analyse(samples, baseline="none", aa=TWIN, candidates=order, **more)
+    return analyse(samples, baseline="none", aa=AA, candidates=order, **more)
 
 
 def pair(verdict, a, b):
@@ -67,7 +67,7 @@ def test_lower_is_better_turns_the_words_but_not_the_ratio():
     assert loss.ratio == pytest.approx(1.2, rel=0.01) and 1 < loss.low < loss.ratio < loss.high
 
 
-def test_equal_candidates_are_tied_and_the_twin_is_no_candidate():
+def test_equal_candidates_are_tied_and_the_aa_arm_is_no_candidate():
     verdict = verdict_of(simulated(effects={"kyber": 0.0, "bfq": 0.0}, n=16))
     assert verdict.code == "tied" and verdict.decided
     assert verdict.headline.values["names"] == ["none", "kyber", "bfq"]

@@ -1,4 +1,4 @@
-"""Whatever an experiment looks like, there is a verdict, and it survives JSON."""
+"""Every experiment has a verdict, and it survives JSON."""
 
 import json
 import typing

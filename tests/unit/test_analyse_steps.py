@@ -227,7 +227,7 @@ def test_claims_of_an_unannounced_extension_are_marked():
     assert [flag.kind for flag in verdict.flags] == ["extension"]
 
 
-def test_best_set_is_whom_nobody_beats():
+def test_the_best_set_are_the_unbeaten_candidates():
     pairs = [
         Pair("a", "b", 1.1, 1.05, 1.15, "better"),
         Pair("a", "c", 1.0, 0.99, 1.01, "equivalent"),
@@ -236,7 +236,7 @@ def test_best_set_is_whom_nobody_beats():
     assert best_set(("a", "b", "c"), pairs) == ("a", "c")
 
 
-def test_a_fact_is_told_from_the_better_side():
+def test_a_fact_is_seen_from_the_better_side():
     pair = Pair("none", "bfq", 82.0, 61.0, 110.0, "worse")
     fact = fact_of(pair, "latency", higher_is_better=False)
     assert (fact.better, fact.worse, fact.ratio) == ("bfq", "none", 82.0)
@@ -364,7 +364,7 @@ def test_a_control_that_differs_accuses_the_machine():
     assert "control-passed" in kinds(calm)
 
 
-def test_a_twin_that_differs_forbids_smaller_claims():
+def test_an_aa_arm_that_differs_forbids_smaller_claims():
     columns = {
         "none": noisy(1, 12, 1),
         "none (A/A)": noisy(1.06, 12, 2),

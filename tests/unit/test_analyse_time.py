@@ -24,7 +24,7 @@ def test_differences_that_wander_give_no_verdict():
     assert flag_of(verdict, "unsteady").values["phi"] >= 0.5
 
 
-def test_a_candidate_that_ages_is_told_early_and_late():
+def test_a_candidate_that_ages_has_early_and_late_differences():
     n, rng = 16, np.random.default_rng(4)
     slope = np.linspace(-0.5, 0.5, n)
     columns = {

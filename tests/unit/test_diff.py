@@ -92,7 +92,7 @@ def test_other_machines_and_other_work_are_refused(tmp_path):
     assert "cpu.model" in str(refused.exception)
     assert run(first, other, "--despite").exception is None
     changed = run(first, result(tmp_path / "c", {}, record_bytes=8192))
-    assert "'w' is not the same" in str(changed.exception)
+    assert "'w' differs between the two" in str(changed.exception)
 
 
 def test_a_result_loads_into_a_notebook(tmp_path):

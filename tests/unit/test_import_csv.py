@@ -90,7 +90,7 @@ def test_parts_of_one_run_are_added_up_before_the_ratio(tmp_path):
     assert imported.experiment.candidates[0].settings == {"timeslice_ms": 1}
 
 
-def test_a_unit_that_nobody_knows_needs_its_direction(tmp_path):
+def test_an_unknown_unit_needs_a_direction(tmp_path):
     text = "who,speed\na,1\nb,2\n"
     columns = csv.Columns(candidate=("who",), value="speed", unit="furlongs")
     with pytest.raises(SpecError, match="furlongs") as caught:
@@ -134,7 +134,7 @@ def test_a_time_can_be_a_latency(tmp_path):
     ("text", "message"),
     [
         ("", r"in\.csv, line 1: expected a header"),
-        ("who,speed,n\n", r"holds no measurement"),
+        ("who,speed,n\n", r"has no measurement"),
         ("who,speed,n\na,1,1\nb,fast,1\n", r"line 3: expected a number as speed, found 'fast'"),
         ("who,speed,n\na,1\n", r"line 2: expected 3 fields, found '2 fields"),
         ("who,speed,n\na,nan,1\n", r"line 2: expected a finite number"),
@@ -142,7 +142,7 @@ def test_a_time_can_be_a_latency(tmp_path):
         ("who,speed,n\na,0,1\n", r"line 2: expected a speed above 0"),
         ("who,pace,n\na,1,1\n", r"line 1: has no column 'speed'"),
         ("who,who,n\na,1,1\n", r"line 1: expected a different name"),
-        ("who,speed,n\na,1,1\na,2,1\n", r"line 3: a, speed, repetition '1' was given before .*2"),
+        ("who,speed,n\na,1,1\na,2,1\n", r"line 3: a, speed, repetition '1' is already in .*2"),
         (b"who,speed,n\na,\xff,1\n", r"line 2: expected UTF-8 text, found 'byte 0xff'"),
         (b"\x7fELF\0\0", r"line 1: expected text, found 'a NUL byte'"),
         (b"who,speed,n\n" + b"a" * (1 << 20) + b"b", r"line 2: is longer than 1 MiB"),
@@ -205,5 +205,5 @@ def test_published_means_that_do_not_follow_from_the_rows_are_noted(tmp_path):
         "--published-means", means, "--out", tmp_path / "out", "--json",
     )  # fmt: skip
     notes = [note for note in json.loads(result.stdout)["notes"] if "published" in note]
-    assert notes[0] == "1 of 2 published means do not follow from their rows"
+    assert notes[0] == "1 of 2 published means do not match their rows"
     assert len(notes) == 1

@@ -33,7 +33,7 @@ def test_bursts_are_added_up_per_process(tmp_path):
     assert not any("lost" in note for note in imported.experiment.notes)
 
 
-def test_a_log_that_lost_lines_is_told(tmp_path):
+def test_a_log_that_lost_lines_is_reported(tmp_path):
     log = tmp_path / "holes.log"
     log.write_text(LOG + "[71735.671000] [Pid: 4129], CPUBurst: 100000000, rt_priority:10\n")
     notes = read([("x", log)], Options()).experiment.notes

@@ -77,7 +77,7 @@ def group(name="reader", *, bins=(), responses=(), pending_ns=0, elapsed_ns=2_00
 
 
 def test_a_reader_that_was_not_served_has_waited_at_least_the_window():
-    """A starved run is a result in favour of nobody: the bound is what is known."""
+    """A starved run is a result that favours no candidate: its value is a bound."""
     starved = Actors({"groups": [group(pending_ns=1_400_000_000)]})
     metrics, bounds = served(starved, "reader", "reads", "reader_")
     assert metrics["reader_latency_ns_mean"] == 2e9
@@ -236,7 +236,7 @@ def test_a_program_that_does_not_end_is_killed_at_its_limit():
     assert 0.2 <= done.elapsed_s < 60
 
 
-def test_a_program_that_is_not_there_is_said():
+def test_a_missing_program_is_an_error():
     done = Program(["/nowhere/program"], {}, 1.0).run()
     assert done.status
     assert "/nowhere/program" in done.message

@@ -1,4 +1,4 @@
-"""What the labs found is told with the machine, and no figure of it is typed by hand."""
+"""The findings of the labs name the machine, and no figure is typed by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schedlab.app.lab_findings import machine, page, section
 from schedlab.result import Result
 
 
-def test_a_result_is_told_with_its_machine_and_how_much_was_run() -> None:
+def test_a_result_names_its_machine_and_how_much_was_run() -> None:
     record, verdict = made.first_screen()
     text = section(cast(Result, SimpleNamespace(record=record, verdict=verdict)))
     assert text.startswith(f"## {record.experiment.title}\n")

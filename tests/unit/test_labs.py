@@ -63,7 +63,7 @@ def test_interference_tells_a_new_reader_from_a_steady_one():
 
 
 def test_no_lab_says_what_comes_out():
-    """An outcome is computed from the runs; a study's own figures may be told."""
+    """An outcome is computed from the runs; a study's own figures may be printed."""
     words = re.compile(r"\b(faster|slower|best|worse|wins?|better|cannot|reduces|cut)\b", re.I)
     for lab in labs().values():
         assert not words.search(lab.study), lab.name

@@ -61,7 +61,7 @@ def test_merged_folders_are_sessions_of_one_experiment(tmp_path):
     verdict = merged.verdict
     assert verdict.population.sessions == 4 and verdict.population.claims_sessions
     assert verdict.workloads["w"].unit == "sessions" and verdict.overall.best_set == ("bfq",)
-    for n in range(4):  # every value is still there, in a block of its own
+    for n in range(4):  # every value is still there, in its own block
         own = {run.metrics["iops"] for run in record.runs if run.session == f"s{n}"}
         assert own == {run.metrics["iops"] for run in Folder.open(paths[n]).runs()}
 

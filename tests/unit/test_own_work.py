@@ -38,8 +38,8 @@ def test_metrics_are_read_as_typed(text, expected):
     ("text", "why"),
     [
         ("tps", "not understood"),
-        ("tps=stdout~(.*)", "does not say whether"),
-        ("x:furlong=stdout~(.*)", "'furlong' does not say whether"),
+        ("tps=stdout~(.*)", "does not define whether"),
+        ("x:furlong=stdout~(.*)", "'furlong' does not define whether"),
         ("x:s=stderr@a.b", "JSON is read from stdout"),
         ("=stdout~(.*)", "not understood"),
     ],
@@ -182,7 +182,7 @@ def test_slices_that_become_one_are_one_candidate():
         ({"policy": "fifo", "priority": 100}, "priority = 100"),
         ({"policy": "idle", "nice": 5}, "nice has no effect"),
         ({"policy": "fifo", "weight": 50}, "not subject to weights"),
-        ({"policy": "other", "wieght": 50}, "is no setting"),
+        ({"policy": "other", "wieght": 50}, "is not a setting"),
         ({"policy": "other", "max": "half"}, "QUOTA/PERIOD"),
         ({"policy": "other", "knob.sched_nonsense": "1"}, "knob"),
         ({"policy": "other", "autogroup": "maybe"}, "autogroup"),
@@ -205,7 +205,7 @@ def test_requests_that_were_not_finished_make_a_quantile_a_bound():
     assert taken([3.0], "only") == 3.0
 
 
-def test_another_program_or_tree_than_was_measured_is_said(tmp_path):
+def test_another_program_or_tree_than_was_measured_is_reported(tmp_path):
     program, tree = tmp_path / "program", tmp_path / "tree"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
@@ -217,7 +217,7 @@ def test_another_program_or_tree_than_was_measured_is_said(tmp_path):
     (tree / "a").write_text("2")
     program.write_text("#!/bin/sh\ntrue\n")
     assert [note.split(" ", 2)[2] for note in kind.notes("w")] == [
-        "is not the program that was measured at first", "is not what was measured at first",
+        "is not the program measured first", "differs from the one measured first",
     ]  # fmt: skip
 
 

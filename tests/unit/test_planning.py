@@ -87,7 +87,7 @@ def test_runs_without_bins_keep_their_time():
 
 
 def test_what_a_pilot_promises_holds_four_times_in_five():
-    """One block shows σ from a few A/A pairs only, so the plan is told a careful one."""
+    """One block shows σ from a few A/A pairs only, so the plan uses a careful one."""
     true = 0.1 / math.sqrt(3)
     works = dict.fromkeys("abc", 0.0)
     kept = 0

@@ -112,7 +112,7 @@ sequential readers, three     1.1 GB/s  same          same   same
 random reads, depth 32        212 k/s   3 % slower ▼  same   11 % slower ▼
 commits (database)            5.1 k/s   same          ?      same
 one file, one process         1.2 GB/s  nothing to order: one request at a time
-▲ better, ▼ worse, ? not decided (against none)
+▲ better, ▼ worse, ? undecided (against none)
 
 Why    With bfq a request of the readers took 80 µs instead of 4.3 ms: the wait
        in the device fell from 3.8 ms to 65 µs.
@@ -442,7 +442,7 @@ FLAGS: tuple[tuple[Flag, str], ...] = (
 
 @pytest.mark.parametrize("language", report.LANGUAGES)
 @pytest.mark.parametrize(("flag", "shown"), FLAGS, ids=[flag.kind for flag, _ in FLAGS])
-def test_flags_are_told_by_their_values(language: str, flag: Flag, shown: str) -> None:
+def test_flag_sentences_have_their_values(language: str, flag: Flag, shown: str) -> None:
     text = notes.flag_text(View(*made.first_screen(), Texts(language)), flag)
     assert text and "{" not in text and "None" not in text
     assert shown in text.replace("\u00a0", " ")

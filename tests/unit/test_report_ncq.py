@@ -35,5 +35,5 @@ def test_the_ncq_page_marks_what_the_paper_says(tmp_path: Path) -> None:
     ncq_page.write_page(path, statements, ["B does not come out."], [figure, chart], "8 seeds.")
     page = path.read_text("utf-8")
     stands_alone(page)
-    assert "Simulated: 1 of 2 statements of the paper come out." in page
+    assert "Simulated: 1 of 2 statements of the paper are reproduced." in page
     assert "B does not come out." in page

@@ -1,4 +1,4 @@
-"""The HTML page: whole, small, without script, and in the language that was asked for."""
+"""The HTML page: whole, small, without script, and in the requested language."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def dot_and_zero(svg: str) -> tuple[float, float]:
     return float(dot[1]), float(zero[1])
 
 
-def test_right_is_better_whatever_the_metric() -> None:
+def test_right_is_better_for_every_metric() -> None:
     record, verdict = made.first_screen()
     view = View(record, verdict, Texts("en"))
     from schedlab.report.page_first import _row

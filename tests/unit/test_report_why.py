@@ -44,7 +44,7 @@ def test_requests_behind_others_in_the_device_are_out_of_reach() -> None:
     ]
 
 
-def test_the_fast_one_is_not_said_to_be_out_of_reach() -> None:
+def test_the_fast_one_is_not_reported_out_of_reach() -> None:
     said = sentences(none=waiting(2500, 0, 3700, 110), bfq=waiting(5, 20, 281, 110))
     assert not any("no scheduler" in line for line in said)
     assert said[0].startswith("With bfq a request of the readers took 306 µs instead of 6.2 ms")
@@ -77,7 +77,7 @@ def test_time_outside_the_block_layer_is_a_part_of_its_own() -> None:
     )
 
 
-def test_operations_that_are_several_requests_are_said_to_be() -> None:
+def test_operations_of_several_requests_are_reported() -> None:
     said = sentences(
         none=waiting(0, 0, 100, requests_per_operation=4.0),
         bfq=waiting(0, 0, 100, requests_per_operation=3.5),
@@ -93,7 +93,7 @@ def test_a_scheduler_that_holds_back_is_named() -> None:
     ]
 
 
-def test_the_fast_one_is_not_said_to_wait() -> None:
+def test_the_fast_one_is_not_reported_as_waiting() -> None:
     said = sentences(none=waiting(400, 0, 400), bfq=waiting(0, 60, 90))
     assert not any("In the scheduler" in line for line in said)
 
@@ -106,7 +106,7 @@ def test_what_fell_is_named_with_both_figures() -> None:
     )
 
 
-def test_a_weight_that_bfq_raised_for_a_while_is_said() -> None:
+def test_a_weight_that_bfq_raised_for_a_while_is_reported() -> None:
     bfq = waiting(1, 14, 165, 68, raised=30.0, raised_s=0.7, raised_bytes=61e6)
     said = sentences(none=waiting(440, 0, 3825, 88), bfq=bfq)
     assert said[1] == (
@@ -129,7 +129,7 @@ def test_an_extra_run_that_was_unlike_the_scored_ones_is_said() -> None:
     assert not any("unlike" in line for line in sentences(none=none, bfq=bfq))
 
 
-def test_lost_events_are_said() -> None:
+def test_lost_events_are_reported() -> None:
     none, bfq = waiting(20, 20, 60, requests=990, lost=20), waiting(20, 20, 61, requests=990)
     assert sentences(none=none, bfq=bfq)[-1] == "The captures missed 1 % of the events."
     few = replace(none, lost=9)
@@ -165,7 +165,7 @@ def test_a_capture_becomes_explanations() -> None:
         "lost": {"arrivals_unseen": 1, "events": 2, "classes": None},
         "cost": None,
     }  # fmt: skip
-    (found,) = explanations(capture)  # the writers had no request, "other" is nobody's
+    (found,) = explanations(capture)  # the writers had no request, "other" belongs to no group
     assert found.group == "readers" and found.requests == 40
     assert found.tag_s == pytest.approx(0.25e-6)
     assert found.device_s == pytest.approx(40e-6)
@@ -224,7 +224,7 @@ def test_only_the_measured_window_is_explained() -> None:
     assert explanations(late, [engine], lead_s=0.1)[0].tag_s == found.tag_s
 
 
-def test_weights_that_did_nothing_are_said_to_have_done_nothing() -> None:
+def test_weights_without_effect_are_reported() -> None:
     record, verdict = made.first_screen()
     runs = tuple(
         replace(run, properties={"share_asked": 8 / 9, "share_reached": reached})
@@ -236,8 +236,8 @@ def test_weights_that_did_nothing_are_said_to_have_done_nothing() -> None:
     of = verdict.workloads[READER]
     said = of_workload(view, of).replace("\u00a0", " ")
     assert (
-        "With none the weights did nothing: the favoured group got 51 % of the throughput; "
-        "it asked for 89 %."
+        "With none the weights had no effect: the favoured group got 51 % of the throughput; "
+        "it requested 89 %."
     ) in said
     assert "With bfq the favoured group got 86 % of the throughput" in said
     assert "favoured" not in of_workload(View(record, verdict, Texts("en")), of)

@@ -21,7 +21,7 @@ from schedlab.spec import METRICS, Headline, Metric, StoppingState, Target, from
 
 RATE, TIME = METRICS["throughput_bytes_per_s"], METRICS["reader_latency_ns_mean"]
 EN = Texts("en")
-# What must never be said of an outcome in English.
+# Words that no English sentence about an outcome may have.
 NEVER = ("performance", "bound", "separate", "equivalent within", "noise floor", "−", "{", "}")
 
 
@@ -83,7 +83,7 @@ def test_intervals_have_the_form_of_their_ratio(
         (TIME, "shorter", "longer"),
         (METRICS["elapsed_s"], "shorter", "longer"),
         (METRICS["fairness_jain"], "more even", "less even"),
-        (Metric("cpu_ns_per_request", "ns", False), "cheaper", "dearer"),
+        (Metric("cpu_ns_per_request", "ns", False), "cheaper", "more expensive"),
         (Metric("tps", "", True), "higher", "lower"),
         (Metric("errors", "", False), "lower", "higher"),
         (METRICS["calculations_per_cpu_s"], "faster", "slower"),
@@ -218,7 +218,7 @@ CASES: list[tuple[str, dict[str, object], str]] = [
     ("no-difference-seen", {"names": ["none", "bfq"], "mdd": 0.034, "losers": []},
      "We saw no difference between none and bfq. We would have noticed 3.4 % or more."),
     ("too-noisy", {"names": ["none", "bfq"], "mdd": 1.5, "losers": [], "blocks": None},
-     "The figures jump too much: even a twofold difference could hide. Longer runs help more than "
+     "Too noisy to tell: even a twofold difference could hide. Longer runs help more than "
      "more blocks."),
     ("one-session", {"a": "none", "b": "bfq", "gain": WAIT.values(), "aa": 0.16},
      "Here bfq has 82× shorter mean reader latency than none (61 to 110×), but each was measured "
@@ -241,7 +241,7 @@ def test_each_code_has_its_sentence(code: str, values: dict[str, object], said: 
 
 @pytest.mark.parametrize("lang", ["ko", "ru"])
 @pytest.mark.parametrize(("code", "values", "said"), CASES, ids=[code for code, _, _ in CASES])
-def test_each_code_is_said_in_every_language(
+def test_each_code_has_a_sentence_in_every_language(
     lang: str, code: str, values: dict[str, object], said: str
 ) -> None:
     text = plain(headline_text(view_of(code, values, lang)))
@@ -345,7 +345,7 @@ def test_a_model_is_named_with_its_dilation_and_its_facts_are_on_the_page() -> N
         assert "lateness_p99_ns, median of the runs" in page
 
 
-def test_of_what_it_is_true_is_said() -> None:
+def test_the_population_is_stated() -> None:
     record, verdict = made.first_screen()
     text = flat(report.text(record, verdict, width=300))
     assert (

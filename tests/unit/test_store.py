@@ -134,7 +134,7 @@ def figures_of(record):
     "name", ["experiment.toml", "plan.jsonl", "runs.jsonl", "host.json", "raw"]
 )
 def test_a_file_cut_at_any_byte_never_changes_a_figure_silently(folder, name):
-    """A run whose line is cut is missing, and said so; anything else is an error with a place."""
+    """A run whose line is cut is missing, with a notice; other damage is an error with a place."""
     keys, histograms = figures_of(filled(folder, 9 if name != "runs.jsonl" else 2).record())
     file = next((folder.path / "raw").iterdir()) if name == "raw" else folder.path / name
     whole = file.read_bytes()

@@ -90,7 +90,7 @@ def test_bad_lines_are_counted_when_asked(tmp_path):
     assert (told["summary"]["requests"], told["skipped"]["bad"]) == (2, 1)
 
 
-def test_what_cannot_be_told_or_written_is_said(tmp_path):
+def test_ambiguous_or_unwritable_formats_are_errors(tmp_path):
     file = tmp_path / "t"
     file.write_bytes(b"\x00\x01binary")
     with pytest.raises(SpecError, match="cannot be told") as caught:

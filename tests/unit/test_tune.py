@@ -69,7 +69,7 @@ def test_the_tunable_that_matters_is_the_important_one():
 
 
 def test_without_effect_the_fresh_measurement_says_so():
-    """The search may be fooled; what is measured afresh must not be: at least 19 of 20."""
+    """The search may be fooled; the final measurement must not be: at least 19 of 20."""
     from schedlab.analyse import analyse
     from schedlab.spec import Samples
 
@@ -112,21 +112,21 @@ def test_a_block_that_was_torn_off_is_asked_again():
     again = Search(small_space(), {"scheduler": "mq-deadline"}, 1)
     again.skip(ask)
     assert again.ask() == replace(ask, block=1, has_aa=False)
-    with pytest.raises(SpecError, match="does not follow"):
+    with pytest.raises(SpecError, match="does not continue"):
         again.tell(replace(ask, challenger=7), Observation(0.1))
 
 
 def test_a_bad_challenger_gets_one_block_and_a_good_one_several():
     quiet = Noise(40 * 0.02**2, 40)
     assert decide([-0.5], quiet, 0.02) == "drop"
-    assert decide([0.5], quiet, 0.02) == "more"  # a single block promotes nobody
+    assert decide([0.5], quiet, 0.02) == "more"  # a single block promotes no setting
     assert decide([0.5, 0.52, 0.49, 0.51], quiet, 0.02) == "promote"
     assert decide([0.06, 0.08], Noise(40 * 0.1**2, 40), 0.02) == "more"
     # Most settings change nothing: one that does not clearly lead goes.
     assert decide([0.03, 0.05], Noise(40 * 0.1**2, 40), 0.02) == "drop"
     assert decide([0.0] * BLOCKS_MOST, Noise(4.0, 40), 0.02) == "drop"
     assert interval([0.1], Noise()).high == math.inf
-    # Two wild blocks of its own keep a challenger from winning by the quiet of the others.
+    # Two noisy blocks of its own keep a challenger from winning by the quiet of the others.
     assert decide([0.05, 0.95], quiet, 0.02) == "more"
 
 

@@ -5,7 +5,7 @@
 //! if that is in the line), `bypass` answers everything at
 //! once while it is `on`, `lead` sends replies so many `ns` early, `watch` names the file with the
 //! block device's requests in flight, `quit` ends the server. The end of the channel is a bypass:
-//! the owner is gone, and whoever cleans up should not wait for a slow disk.
+//! the owner is gone, and the clean-up should not wait for a slow disk.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -29,10 +29,10 @@ use crate::inbox::Inbox;
 use crate::serve::{Arrival, Worker};
 use crate::{DeviceConfig, EmulateError, Model};
 
-/// How often requests in flight are sampled within a window, and the channel is looked at.
+/// How often requests in flight are sampled within a window, and the channel is read.
 const SAMPLE: Duration = Duration::from_millis(3);
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a device without an owner waits for somebody to remove it.
+/// How long a device without an owner waits to be removed.
 const ORPHAN_PATIENCE_NS: u64 = 60_000_000_000;
 /// The worker wakes too late from sleep by what 19 of 20 sleeps stay below, and sleeps so much
 /// shorter; the rest it spins, at most this long.
@@ -321,7 +321,7 @@ struct Server {
 }
 
 impl Server {
-    /// Until the connection ends or somebody says so.
+    /// Until the connection ends or a command ends it.
     fn run(&mut self, session: &BackgroundSession) {
         while !session.guard.is_finished() {
             let now_ns = self.shared.clock.now_ns();
@@ -367,7 +367,7 @@ impl Server {
         self.shared.inbox.put(Message::Bypass(true));
     }
 
-    /// Does what a line says; false when that is to end.
+    /// Executes a command line; false for the command to end.
     fn obey(&mut self, line: &str) -> bool {
         let command: Command = match serde_json::from_str(line) {
             Ok(command) => command,

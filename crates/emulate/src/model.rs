@@ -17,7 +17,7 @@ use fixed::{Fixed, FixedSpec};
 
 const SECTOR_BYTES: u64 = 4096;
 
-/// A device as asked for.
+/// A device as requested.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceConfig {
@@ -37,7 +37,7 @@ pub struct DeviceConfig {
     /// Order in which it serves them; nothing is the default of its kind.
     #[serde(default)]
     pub policy: Option<String>,
-    /// Service model of an SSD; nothing is what the file says, or `serial`.
+    /// Service model of an SSD; `None`: the one of the file, or `serial`.
     #[serde(default)]
     pub service: Option<Service>,
     /// Fixes the preconditioning of an SSD.
@@ -209,7 +209,7 @@ fn changed(
     Ok(tree)
 }
 
-/// A disk of the size asked for: every zone loses the same share of its cylinders, and the three
+/// A disk of the requested size: every zone loses the same share of its cylinders, and the three
 /// seek times hold for what is left, so that a small device still has seeks over the whole stroke.
 fn disk(tree: Value, config: &DeviceConfig) -> Result<DiskSpec, SimError> {
     let wrong = |detail: String| SimError::DeviceFile {
@@ -237,7 +237,7 @@ fn disk(tree: Value, config: &DeviceConfig) -> Result<DiskSpec, SimError> {
     Ok(spec)
 }
 
-/// An SSD of the size asked for: fewer blocks in every plane.
+/// An SSD of the requested size: fewer blocks in every plane.
 fn pages(config: &DeviceConfig) -> Result<DeviceSpec, SimError> {
     let text = format!("{}\n", config.device);
     let mut spec = DeviceSpec::read(&text, &config.set)?;

@@ -12,11 +12,11 @@ use crate::account::{Account, Report, Served};
 use crate::clock::Scale;
 use crate::Model;
 
-/// The way back to whoever sent a request.
+/// The way back to the sender of a request.
 pub trait Reply {
-    /// Says that the request is done.
+    /// Reports that the request is complete.
     fn done(self);
-    /// Says that the device could not do it.
+    /// Reports that the device failed.
     fn failed(self);
 }
 
@@ -41,7 +41,7 @@ struct Pending<R> {
     reply: R,
 }
 
-/// A model in real time. It reads no clock: the caller says what time it is.
+/// A model in real time. It reads no clock: the caller passes the time.
 pub struct Worker<R> {
     model: Model,
     device: Box<dyn Stepped>,
@@ -89,7 +89,7 @@ impl<R: Reply> Worker<R> {
         })
     }
 
-    /// Feeds arrivals, replies to what is due at `now_ns`, and says when to come back. `clock` is
+    /// Feeds arrivals, sends replies due at `now_ns`, and returns when to call again. `clock` is
     /// asked when a reply was sent.
     pub fn step(
         &mut self,

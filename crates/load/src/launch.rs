@@ -1,8 +1,8 @@
-//! Starting somebody else's program for a measurement, and awaiting its end.
+//! Starts a user's program for a measurement, and awaits its end.
 //!
 //! The child puts itself into its cgroups, takes its scheduling, its user and its directory, and
 //! executes. The clock is read by the child, directly before that: a fork takes the longer the more
-//! memory its parent has. The time and whatever the kernel refuses come back through a pipe that a
+//! memory its parent has. The time and each refusal of the kernel come back through a pipe that a
 //! successful `exec` closes, so a start either happens as ordered or is an error that names the
 //! step. Between fork and exec only system calls are made on memory that was
 //! prepared before: the caller may have other threads.
@@ -30,7 +30,7 @@ const STEPS: [&str; 6] = [
 
 const STARTS: u32 = STEPS.len() as u32;
 
-/// What the child says: the step that failed and its errno, or `STARTS` and the time.
+/// The child's message: the step that failed and its errno, or `STARTS` and the time.
 #[derive(Clone, Copy)]
 struct Word {
     step: u32,
@@ -131,7 +131,7 @@ struct Prepared {
 }
 
 impl Launched {
-    /// Starts the program, in a session of its own unless the order says otherwise.
+    /// Starts the program, in its own session unless the order requests otherwise.
     pub fn start(order: &Order) -> Result<Self, Refusal> {
         let prepared = prepare(order)?;
         let argv = pointers(&prepared.argv);
@@ -180,7 +180,7 @@ impl Launched {
                 events: libc::POLLIN,
                 revents: 0,
             };
-            // SAFETY: one valid pollfd; an interrupted call is asked again by the caller.
+            // SAFETY: one valid pollfd; the caller repeats an interrupted call.
             let ready = unsafe { libc::poll(&raw mut polled, 1, timeout.as_millis() as i32) };
             if ready > 0 {
                 self.ending = self.reap();
@@ -360,7 +360,7 @@ fn settle(prepared: &Prepared) -> Result<(), (u32, i32)> {
         attributes.apply(0).map_err(|errno| (1, errno))?;
     }
     if let Some(set) = &prepared.cpus {
-        // SAFETY: a valid set of its own size.
+        // SAFETY: a valid set with its size.
         if unsafe { libc::sched_setaffinity(0, std::mem::size_of_val(set), set) } != 0 {
             return Err(failed(2));
         }

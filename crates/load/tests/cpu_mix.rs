@@ -1,4 +1,4 @@
-//! Mixes on the running kernel: counts that must add up, whatever the machine does meanwhile.
+//! Mixes on the running kernel: counts that must add up under any load of the machine.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;

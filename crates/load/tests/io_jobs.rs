@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use schedlab_load::io::{run, IoError, Job, JobResult, Wish};
+use schedlab_load::io::{run, Decision, IoError, Job, JobResult};
 use serde_json::{json, Value};
 
 const SPAN: u64 = 1 << 20;
@@ -36,7 +36,7 @@ fn group(path: &Path, changes: Value) -> Value {
 
 fn carry_out(seconds: Option<f64>, groups: Vec<Value>) -> Result<JobResult, IoError> {
     let job = Job::from_json(&json!({"seconds": seconds, "groups": groups}).to_string())?;
-    run(&job, &mut || Wish::Continue)
+    run(&job, &mut || Decision::Continue)
 }
 
 fn pass(path: &Path, changes: Value) -> JobResult {
@@ -282,9 +282,9 @@ fn a_stopped_job_returns_within_a_second() {
         let result = run(&job, &mut || {
             asked += 1;
             if asked < 3 {
-                Wish::Continue
+                Decision::Continue
             } else {
-                Wish::Stop
+                Decision::Abort
             }
         });
         let result = result.unwrap();
@@ -305,9 +305,9 @@ fn a_job_that_was_long_enough_ends_as_if_its_time_were_over() {
         let begun = Instant::now();
         let result = run(&job, &mut || {
             if begun.elapsed() < Duration::from_millis(100) {
-                Wish::Continue
+                Decision::Continue
             } else {
-                Wish::Enough
+                Decision::Stop
             }
         });
         let result = result.unwrap();
@@ -329,7 +329,7 @@ fn a_file_that_shrinks_under_the_load_is_counted_and_ends_it() {
         let file = OpenOptions::new().write(true).open(&path).unwrap();
         let result = run(&job, &mut || {
             file.set_len(0).unwrap();
-            Wish::Continue
+            Decision::Continue
         });
         let group = &result.unwrap().groups[0];
         assert_eq!(group.workers[0].stopped_by, "errors", "{engine}");

@@ -7,7 +7,7 @@ use crate::{Direction, Pattern, Rng, Workload};
 /// Stream of the workload's seed; the orders use stream 0, the arrivals stream 1.
 const STREAM_MIX: u64 = 2;
 
-/// Draws records, without end or as many as asked.
+/// Draws records, without end or the requested number.
 pub struct Steps {
     order: Order,
     mix: Mix,

@@ -1,4 +1,4 @@
-//! What is asked of a device, described once for the kernel and for the simulator.
+//! The work of a device, described once for the kernel and for the simulator.
 
 use serde::{Deserialize, Serialize};
 

@@ -7,7 +7,7 @@ use schedlab_load::cpu::{measure_costs, CostJob};
 
 use crate::cpu_crew::{bad_json, refused};
 
-/// Measures switch costs; Ctrl-C is looked for between two measurements.
+/// Measures switch costs; Ctrl-C is checked between two measurements.
 #[pyfunction]
 pub(crate) fn measure_cpu_costs(py: Python<'_>, job_json: &str) -> PyResult<String> {
     let job: CostJob = serde_json::from_str(job_json).map_err(bad_json)?;

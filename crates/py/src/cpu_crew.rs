@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
-use schedlab_load::cpu::{self, Crew, Job, Kernel, Refusal};
+use schedlab_load::cpu::{self, Job, Kernel, Refusal, WorkerGroup};
 
 pub(crate) fn refused(refusal: Refusal) -> PyErr {
     let errno = refusal.source.raw_os_error().unwrap_or(0);
@@ -15,16 +15,16 @@ pub(crate) fn bad_json(error: serde_json::Error) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Forked workers; see `schedlab_load::cpu::Crew`.
+/// Forked workers; see `schedlab_load::cpu::WorkerGroup`.
 #[pyclass]
-pub(crate) struct CpuCrew(Crew);
+pub(crate) struct CpuCrew(WorkerGroup);
 
 #[pymethods]
 impl CpuCrew {
     #[new]
     fn launch(py: Python<'_>, job_json: &str) -> PyResult<Self> {
         let job: Job = serde_json::from_str(job_json).map_err(bad_json)?;
-        py.detach(|| Crew::launch(job))
+        py.detach(|| WorkerGroup::launch(job))
             .map(CpuCrew)
             .map_err(refused)
     }

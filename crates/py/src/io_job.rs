@@ -6,14 +6,14 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
-use schedlab_load::io::{self, nop, timings, Crewmates, IoError, Job, Wish};
+use schedlab_load::io::{self, nop, timings, Decision, IoError, Job, ReadyGroup};
 
-/// Carries out a job and gives its result as JSON.
+/// Runs a job and returns its result as JSON.
 ///
-/// The GIL is released; signals are looked at every 20 ms. Ctrl-C ends the job, whose result then
-/// says `interrupted`. `should_end`, if given, is called as often; by giving true it ends the
+/// The GIL is released; signals are checked every 20 ms. Ctrl-C ends the job, whose result then
+/// has `interrupted`. `should_end`, if given, is called as often; by giving true it ends the
 /// measured window, as if its time were over. `on_ready`, if given, is called once with the JSON of
-/// the workers, `[{"name": "reader", "ids": [4711]}]`, before the first of them begins.
+/// the workers, `[{"name": "reader", "ids": [4711]}]`, before the first of them starts.
 #[pyfunction]
 #[pyo3(signature = (job_json, should_end=None, on_ready=None))]
 pub fn run_io_job(
@@ -22,31 +22,31 @@ pub fn run_io_job(
     should_end: Option<Py<PyAny>>,
     on_ready: Option<Py<PyAny>>,
 ) -> PyResult<String> {
-    let ear = Mutex::new(Ear::new(should_end));
-    let listen = || match ear.lock() {
-        Ok(mut ear) => ear.listen(),
-        Err(_) => Wish::Stop,
+    let cancel = Mutex::new(CancelPoll::new(should_end));
+    let poll = || match cancel.lock() {
+        Ok(mut cancel) => cancel.poll(),
+        Err(_) => Decision::Abort,
     };
-    let introduce = |mates: &[Crewmates]| {
-        if let (Some(callable), Ok(mut ear)) = (&on_ready, ear.lock()) {
-            ear.introduce(callable, mates);
+    let introduce = |groups: &[ReadyGroup]| {
+        if let (Some(callable), Ok(mut cancel)) = (&on_ready, cancel.lock()) {
+            cancel.introduce(callable, groups);
         }
     };
     let done = py.detach(|| {
         let job = Job::from_json(job_json)?;
-        io::run_watched(&job, &mut |mates| introduce(mates), &mut || listen())
+        io::run_watched(&job, &mut |groups| introduce(groups), &mut || poll())
     });
-    let ear = ear.into_inner().unwrap_or_else(PoisonError::into_inner);
-    ear.answer(py, done)
+    let cancel = cancel.into_inner().unwrap_or_else(PoisonError::into_inner);
+    cancel.answer(py, done)
 }
 
 /// hdparm's cached and buffered timings of a device or file, as JSON; about 9 s.
 #[pyfunction]
 #[pyo3(signature = (path, direct=false))]
 pub fn io_timings(py: Python<'_>, path: PathBuf, direct: bool) -> PyResult<String> {
-    let mut ear = Ear::new(None);
-    let done = py.detach(|| timings::measure(&path, direct, &mut || ear.listen()));
-    ear.answer(py, done)
+    let mut cancel = CancelPoll::new(None);
+    let done = py.detach(|| timings::measure(&path, direct, &mut || cancel.poll()));
+    cancel.answer(py, done)
 }
 
 /// The engine's own cost per request over io_uring NOPs, as JSON; about 0.4 s.
@@ -54,33 +54,33 @@ pub fn io_timings(py: Python<'_>, path: PathBuf, direct: bool) -> PyResult<Strin
 #[pyo3(signature = (depth=32, batch=32))]
 pub fn io_nop_calibration(py: Python<'_>, depth: u32, batch: u32) -> PyResult<String> {
     let done = py.detach(|| nop::calibrate(depth, batch));
-    Ear::new(None).answer(py, done)
+    CancelPoll::new(None).answer(py, done)
 }
 
-/// Listens to signals and to the caller while Rust works.
-struct Ear {
+/// Checks signals and the caller's `should_end` while Rust works.
+struct CancelPoll {
     should_end: Option<Py<PyAny>>,
     raised: Option<PyErr>,
 }
 
-impl Ear {
-    fn new(should_end: Option<Py<PyAny>>) -> Ear {
-        Ear {
+impl CancelPoll {
+    fn new(should_end: Option<Py<PyAny>>) -> CancelPoll {
+        CancelPoll {
             should_end,
             raised: None,
         }
     }
 
-    /// Tells the caller who the workers are; what it raises ends the job.
-    fn introduce(&mut self, callable: &Py<PyAny>, mates: &[Crewmates]) {
-        let text = serde_json::to_string(mates).unwrap_or_default();
-        let told = Python::attach(|py| callable.call1(py, (text,)).map(drop));
-        self.raised = self.raised.take().or(told.err());
+    /// Passes the workers to the caller; an exception that it raises ends the job.
+    fn introduce(&mut self, callable: &Py<PyAny>, groups: &[ReadyGroup]) {
+        let text = serde_json::to_string(groups).unwrap_or_default();
+        let answer = Python::attach(|py| callable.call1(py, (text,)).map(drop));
+        self.raised = self.raised.take().or(answer.err());
     }
 
-    fn listen(&mut self) -> Wish {
+    fn poll(&mut self) -> Decision {
         if self.raised.is_some() {
-            return Wish::Stop;
+            return Decision::Abort;
         }
         let end = Python::attach(|py| {
             py.check_signals()?;
@@ -90,16 +90,16 @@ impl Ear {
             }
         });
         match end {
-            Ok(false) => Wish::Continue,
-            Ok(true) => Wish::Enough,
+            Ok(false) => Decision::Continue,
+            Ok(true) => Decision::Stop,
             Err(error) => {
                 self.raised = Some(error);
-                Wish::Stop
+                Decision::Abort
             }
         }
     }
 
-    /// The result as JSON. Ctrl-C is part of it; anything else that was raised goes on.
+    /// The result as JSON. Ctrl-C is part of it; any other exception is passed on.
     fn answer<T: serde::Serialize>(
         self,
         py: Python<'_>,

@@ -11,7 +11,7 @@ use schedlab_sim::{SimError, Stop};
 /// How long Ctrl-C may go unnoticed.
 const SIGNAL_POLL: Duration = Duration::from_millis(50);
 
-/// The outcome of `work`, which runs on a thread of its own and looks at `stop`. A refused input
+/// The outcome of `work`, which runs on a separate thread and checks `stop`. A refused input
 /// is a `ValueError`, being stopped a `RuntimeError`, a signal what its Python handler raised.
 pub fn stoppable<T: Send + 'static>(
     py: Python<'_>,

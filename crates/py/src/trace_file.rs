@@ -48,7 +48,7 @@ pub fn trace_stats(
     })
 }
 
-/// Writes a trace in another format and says as JSON what was done.
+/// Writes a trace in another format; returns the counts as JSON.
 #[pyfunction]
 #[pyo3(signature = (path, out, to, format=None, options_json="{}"))]
 pub fn trace_convert(

@@ -96,7 +96,7 @@ impl Config {
         let source = match (given, &mut own) {
             (Some(source), _) => source,
             (None, Some(source)) => &mut **source,
-            (None, None) => unreachable!("either given or own"),
+            (None, None) => unreachable!("either passed or own"),
         };
         match self.service {
             Service::Serial => self.simulate(Serial::new(&spec), &spec, policy, source, stop),

@@ -28,7 +28,7 @@ pub enum SimError {
     DeviceFile {
         /// Name or path of the file.
         place: String,
-        /// What the TOML reader said.
+        /// The message of the TOML reader.
         detail: String,
     },
     /// A workload with a key that is unknown or of the wrong type.

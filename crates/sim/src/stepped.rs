@@ -1,4 +1,4 @@
-//! A device that is advanced event by event from outside, for whoever has a clock. The batch runs
+//! A device that is advanced event by event from outside, by a caller with a clock. The batch runs
 //! and this interface use the same model: equal arrivals give equal completions.
 
 use crate::SimError;

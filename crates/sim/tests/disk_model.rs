@@ -415,7 +415,7 @@ fn the_same_seed_gives_the_same_run_under_every_policy() {
 
 #[test]
 fn fcfs_completes_in_order_of_arrival() {
-    // In order means: the sum of services is the makespan of a backlog, whatever the addresses.
+    // In order means: the sum of services is the makespan of a backlog, for any addresses.
     let spec = uncached(disk());
     let backlog: Vec<Request> = (0..500u64)
         .map(|i| read(0, (i * 104_729_000) % 900_000_000, 8))

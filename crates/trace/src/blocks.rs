@@ -2,7 +2,7 @@
 //!
 //! ```json
 //! {"device": "/dev/loop0",     // or a partition: its whole disk is captured
-//!  "classes": [                // whose requests are told apart; class 0 is "other", all else
+//!  "classes": [                // whose requests are counted apart; class 0 is "other", all else
 //!    {"name": "reader", "pids": [4711], "cgroup": null}], // processes or threads, or a directory
 //!  "find_classes": false,      // every other process gets its own class, as long as there are
 //!  "seconds_max": 120,         // of the counts over time
@@ -39,7 +39,7 @@
 //! ```
 //! **Parts.** tag: from submission to having a request; plug: until it leaves the submitter's plug;
 //! scheduler: from insertion to issue (0 where it was issued directly); device: from issue to
-//! completion. Merged bios have no times of their own: they share those of their request.
+//! completion. Merged bios have no separate times: they share those of their request.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ use crate::bpf::Blocks;
 pub(crate) const CLASSES_MAX: usize = 16;
 const INTERVAL_MS: u64 = 100;
 const SAMPLE: Duration = Duration::from_millis(10);
-/// Whose requests are told apart.
+/// The processes whose requests are counted apart.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[allow(missing_docs)]
@@ -162,7 +162,7 @@ impl BlockCapture {
         Ok(capture)
     }
 
-    /// Looks at the depths every 10 ms.
+    /// Samples the depths every 10 ms.
     fn sample(&mut self) -> Result<(), BlockError> {
         let (blocks, samples) = (Arc::clone(&self.blocks), Arc::clone(&self.samples));
         let stop = Arc::clone(&self.stop);

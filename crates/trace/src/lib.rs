@@ -3,9 +3,9 @@
 //! ([`RunQueueCapture`]).
 //!
 //! CPU bursts of chosen processes, from the running kernel: how long each stayed on a CPU each
-//! time, and whether it left of its own accord.
+//! time, and whether it left voluntarily.
 //!
-//! [`Capture::start`] takes the best source that this kernel and user allow and says why it took
+//! [`Capture::start`] takes the best source that this kernel and user allow and reports why it took
 //! no better one:
 //!
 //! 1. **BPF** at `sched_switch`: totals per task that cannot be lost, plus a record per burst;
@@ -55,7 +55,7 @@ pub struct Options {
     pub method: Option<Method>,
     /// Size of the kernel's ring in bytes, rounded up to a power of two of whole pages.
     pub ring_bytes: usize,
-    /// Time between two looks into the ring.
+    /// Time between two readings of the ring.
     pub drain_ms: u64,
     /// The most bursts kept one by one; later ones are counted as lost.
     pub records_max: usize,
@@ -151,7 +151,7 @@ impl Capture {
                 Err(error) => passed_over.push(error.to_string()),
             }
         }
-        Err(TraceError::new(Method::Schedstat, "no source is left"))
+        Err(TraceError::new(Method::Schedstat, "no source works"))
     }
 
     /// The source that was taken.

@@ -87,7 +87,7 @@ impl PerfCapture {
         let joined = self.reader.join();
         let (collector, told) =
             joined.map_err(|_| TraceError::new(Method::Perf, "the reader of the ring failed"))?;
-        // The kernel tells of a loss with the next record that fits; its counters know all.
+        // The kernel reports a loss with the next record that fits; its counters have all of them.
         let counted = if self.has_lost_format {
             self.events.iter().map(lost_of).sum()
         } else {
@@ -134,7 +134,7 @@ fn open(pid: i32, cpu: i32, has_lost_format: bool) -> Result<File, TraceError> {
             "perf_event_open (perf_event_paranoid must be 2 or less)",
         ));
     }
-    // SAFETY: a descriptor that nobody else owns.
+    // SAFETY: a descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) }.into())
 }
 
@@ -237,7 +237,7 @@ fn half_word(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// What the records of one ring say.
+/// The contents of the records of one ring.
 #[derive(Default)]
 struct Reading {
     /// Start of the burst in progress, by task.
@@ -292,7 +292,7 @@ impl Reading {
                 task,
                 preempted,
             })),
-            // After a loss nobody can tell.
+            // Unknown after a loss.
             None if kind == PERF_RECORD_SWITCH && self.lost == 0 => {
                 Some(Ended::Untraced { task, preempted })
             }
@@ -301,7 +301,7 @@ impl Reading {
     }
 }
 
-/// Starts the thread that empties the rings until `stop`; bursts, and losses it was told of.
+/// Starts the thread that empties the rings until `stop`; bursts, and the reported losses.
 fn spawn_reader(
     rings: Vec<Ring>,
     options: &Options,

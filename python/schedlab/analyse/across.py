@@ -1,4 +1,4 @@
-"""What all workloads say together: weighted means inside each block, claims over workloads."""
+"""All workloads together: weighted means inside each block, claims over workloads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Joint:
     weights: tuple[float, ...]
     sign: float
     arms: Floats
-    twin_of: int | None
+    aa_baseline: int | None
     session: NDArray[np.intp]
     blocks: tuple[int, ...]
     steps: Floats
@@ -58,7 +58,7 @@ class Joint:
 def counted(tables: Sequence[Table]) -> list[Table]:
     """The workloads that bear on the question: not controls, zeros, or single candidates.
 
-    Where all are of one such kind, they are all there is to say.
+    Where all are of one such kind, there is nothing else to say.
     """
     sound = [table for table in tables if not table.zero]
     sound = [table for table in sound if len(table.candidates) > 1] or sound
@@ -73,10 +73,10 @@ def join(tables: Sequence[Table], order: Sequence[str]) -> Joint:
     raw = np.array([t.samples.weight * t.sign * sign for t in tables])
     weights = raw / np.abs(raw).sum() if len(raw) else raw
     common = sorted(set.intersection(*(set(t.blocks) for t in tables))) if tables else []
-    twin = bool(tables) and all(table.twin for table in tables)
-    baseline = tables[0].candidates[tables[0].baseline or 0] if twin else ""
-    twin = twin and baseline in candidates
-    arms = np.zeros((len(common), len(candidates) + twin))
+    has_aa = bool(tables) and all(table.has_aa for table in tables)
+    baseline = tables[0].candidates[tables[0].baseline or 0] if has_aa else ""
+    has_aa = has_aa and baseline in candidates
+    arms = np.zeros((len(common), len(candidates) + has_aa))
     steps, missing, filled = np.zeros(len(candidates)), 0.0, 0
     session = np.zeros(len(common), np.intp)
     for table, weight in zip(tables, weights, strict=True):
@@ -85,7 +85,7 @@ def join(tables: Sequence[Table], order: Sequence[str]) -> Joint:
         if not len(table.arms):
             continue
         rows = np.flatnonzero(np.isin(table.blocks, common))
-        columns += [table.arms.shape[1] - 1] * twin
+        columns += [table.arms.shape[1] - 1] * has_aa
         arms += weight * table.arms[rows][:, columns]
         gaps = ~table.observed[rows][:, columns]
         missing += abs(float(weight)) * float(gaps.mean()) if gaps.size else 0.0
@@ -97,7 +97,7 @@ def join(tables: Sequence[Table], order: Sequence[str]) -> Joint:
         weights=tuple(weights.tolist()),
         sign=sign,
         arms=arms,
-        twin_of=candidates.index(baseline) if twin else None,
+        aa_baseline=candidates.index(baseline) if has_aa else None,
         session=session,
         blocks=tuple(common),
         steps=steps,
@@ -114,7 +114,7 @@ def compare_joint(joint: Joint, *, blocked: bool, alpha: float = rule.ALPHA) -> 
         return compare_blocks(
             joint.arms,
             joint.candidates,
-            baseline=joint.twin_of,
+            baseline=joint.aa_baseline,
             session=joint.session,
             alpha=alpha,
             steps=joint.steps,

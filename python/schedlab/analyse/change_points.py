@@ -28,15 +28,15 @@ def change_points(level: Floats, seed: int = 0) -> tuple[int, ...]:
     Binary segmentation: the largest standardised CUSUM against its permutations at 0.01, at least
     5 blocks on either side, and only where a step fits better than a straight line.
     """
-    found: list[int] = []
+    points: list[int] = []
     stack = [(0, len(level))]
     while stack:
         start, stop = stack.pop()
         split = _split(level[start:stop], seed)
         if split is not None:
-            found.append(start + split)
+            points.append(start + split)
             stack += [(start, start + split), (start + split, stop)]
-    return tuple(sorted(found))
+    return tuple(sorted(points))
 
 
 def _split(level: Floats, seed: int) -> int | None:

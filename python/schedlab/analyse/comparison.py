@@ -79,11 +79,11 @@ def compare_blocks(
         session, filled = names, 0
     floor = 0.0 if steps is None else rule.resolution_floor(steps, len(arms))
     segments = session if 1 < len(names) < SESSIONS_AS_UNITS else None
-    found = rule.fit(
+    fit = rule.fit(
         arms, baseline=baseline, floor=floor, missing=missing, filled=filled, segments=segments
     )
     if as_units:
-        found = found.steady
+        fit = fit.steady
     k = len(candidates)
     y = arms[:, :k].copy()
     if baseline is not None:
@@ -94,11 +94,11 @@ def compare_blocks(
         alpha=alpha,
         unit="sessions" if as_units else "blocks",
         units=len(arms),
-        mean=found.mean,
-        error=found.own,
-        half_width=rule.half_width(found, alpha),
-        spread=float(found.spread),
-        fit=found,
+        mean=fit.mean,
+        error=fit.own,
+        half_width=rule.half_width(fit, alpha),
+        spread=float(fit.spread),
+        fit=fit,
         arms=arms,
         differences=y[:, first] - y[:, second],
         session=session,
@@ -114,7 +114,7 @@ def compare_table(table: Table, alpha: float = rule.ALPHA) -> Comparison | None:
     return compare_blocks(
         table.arms,
         table.candidates,
-        baseline=table.twin_of,
+        baseline=table.aa_baseline,
         session=table.session,
         alpha=alpha,
         steps=table.steps,
@@ -140,16 +140,16 @@ def compare_runs(
     for own, weight, groups in zip(steps, weights, workloads, strict=False):
         fewest = min(len(group) for group in groups)
         floor = np.hypot(floor, rule.resolution_floor(own, max(fewest, 1), weight))
-    found = compare_unpaired(workloads, weights, floor)
+    pairs = compare_unpaired(workloads, weights, floor)
     units = min((len(runs) for groups in workloads for runs in groups), default=0)
     return Comparison(
         candidates=tuple(candidates),
         alpha=alpha,
         unit="runs",
-        units=found.runs if units > 1 else units,
-        mean=found.mean,
-        error=found.error,
-        half_width=found.half_width(alpha),
-        spread=found.spread,
-        unpaired=found,
+        units=pairs.runs if units > 1 else units,
+        mean=pairs.mean,
+        error=pairs.error,
+        half_width=pairs.half_width(alpha),
+        spread=pairs.spread,
+        unpaired=pairs,
     )

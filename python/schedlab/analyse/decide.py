@@ -15,7 +15,7 @@ from schedlab.spec import Objective, Samples, Stopping, Verdict, WorkloadVerdict
 
 @dataclass(frozen=True)
 class Decision:
-    """Stop or go on: `next_look` is the number of blocks at which to ask again.
+    """Stop or continue: `next_look` is the number of blocks of the next interim analysis.
 
     `workloads` are those that still get runs: all, until the overall verdict is decided and
     frozen; from then on those that are not decided themselves. `verdict` is what was concluded at

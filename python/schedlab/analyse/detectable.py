@@ -25,7 +25,7 @@ FACTORS = (
 )
 #: A pilot of 8 blocks predicts the blocks that are needed within these factors.
 PILOT_RANGE = (0.6, 2.6)
-#: Nobody would run more blocks than this.
+#: More blocks than this are impractical.
 BLOCKS_MAX = 400
 POWER_QUANTILE = 0.8416
 
@@ -114,7 +114,7 @@ def needed(
     margin: float,
     seconds_per_block: float,
 ) -> Needed | None:
-    """What decides all pairs that are open; `None` where nobody would run so many blocks."""
+    """The blocks that decide all open pairs; `None` where that number is impractical."""
     known = [total for total in totals if total is not None]
     if not known or len(known) < len(totals):
         return None

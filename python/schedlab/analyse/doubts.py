@@ -1,4 +1,4 @@
-"""What the data of a comparison say against its own verdicts: time, sessions, wild runs, bounds."""
+"""Doubts that the data raise about their own verdicts: time, sessions, outliers, bounds."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class AaInterval:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that the residuals of one comparison told; flags are made of it."""
+    """The findings from the residuals of one comparison; the flags come from them."""
 
     aa: AaInterval | None = None
     outliers: tuple[Outlier, ...] = ()
@@ -74,53 +74,53 @@ class Findings:
 
 
 def aa_interval(
-    arms: Floats, twin_of: int | None, session: NDArray[np.intp], alpha: float
+    arms: Floats, aa_baseline: int | None, session: NDArray[np.intp], alpha: float
 ) -> AaInterval | None:
     """The rule on the baseline and its A/A arm alone."""
-    if twin_of is None or len(arms) < 2:
+    if aa_baseline is None or len(arms) < 2:
         return None
-    found = compare_blocks(
-        arms[:, [arms.shape[1] - 1, twin_of]],
+    comparison = compare_blocks(
+        arms[:, [arms.shape[1] - 1, aa_baseline]],
         ("A/A", "baseline"),
         baseline=None,
         session=session,
         alpha=alpha,
     )
-    return AaInterval(float(found.mean[0]), float(found.half_width[0]), found.spread)
+    return AaInterval(float(comparison.mean[0]), float(comparison.half_width[0]), comparison.spread)
 
 
-def examine(comparison: Comparison, twin_of: int | None, table: Table | None) -> Findings:
-    """All that one comparison of blocks tells of itself; `table` where it is of one workload.
+def examine(comparison: Comparison, aa_baseline: int | None, table: Table | None) -> Findings:
+    """All findings from one comparison of blocks; `table` where it is of one workload.
 
-    `comparison` in sessions as units says nothing of time.
+    `comparison` with sessions as units has no findings about time.
     """
-    found = comparison.fit
-    if found is None or comparison.units < 2:
+    fit = comparison.fit
+    if fit is None or comparison.units < 2:
         return Findings()
     session = comparison.session
     several = len(np.unique(session)) > 1
     segments = session if several and comparison.unit == "blocks" else None
     steady = comparison.unit == "sessions" or comparison.units < UNITS_TO_WANDER
     pairs = max(len(comparison.mean), 1)
-    k = found.candidates
-    wild = () if comparison.unit == "sessions" else outliers(found, twin_of)
+    k = fit.candidates
+    wild = () if comparison.unit == "sessions" else outliers(fit, aa_baseline)
     if table is not None:
         wild = tuple(w for w in wild if not _starved(table, w))
     carried = None
     if table is not None and len(table.arms) == comparison.units:
-        carried = carry_over(table.arms, table.observed, table.position, twin_of)
-    phi = float(found.phi)
+        carried = carry_over(table.arms, table.observed, table.position, aa_baseline)
+    phi = float(fit.phi)
     return Findings(
         outliers=wild,
-        uneven=uneven_noise(found) if comparison.units <= FEW_UNITS else None,
-        autocorrelation=None if steady else float(autocorrelation(found.residuals, segments)),
+        uneven=uneven_noise(fit) if comparison.units <= FEW_UNITS else None,
+        autocorrelation=None if steady else float(autocorrelation(fit.residuals, segments)),
         phi=phi,
-        widening=float(widening(found.phi, comparison.units, comparison.alpha, pairs)),
-        unsteady=not steady and bool(is_unsteady(found.residuals, k, segments)),
-        aging=None if comparison.unit == "sessions" else aging(found, twin_of),
+        widening=float(widening(fit.phi, comparison.units, comparison.alpha, pairs)),
+        unsteady=not steady and bool(is_unsteady(fit.residuals, k, segments)),
+        aging=None if comparison.unit == "sessions" else aging(fit, aa_baseline),
         carry_over=carried,
-        modes=_modes(found.residuals, twin_of, k),
-        stalls=_stalls(wild, twin_of, k),
+        modes=_modes(fit.residuals, aa_baseline, k),
+        stalls=_stalls(wild, aa_baseline, k),
         session_p=_session_p(comparison),
         session_spread=_session_spread(comparison),
     )
@@ -130,22 +130,24 @@ def _starved(table: Table, wild: Outlier) -> bool:
     return bool(table.bounds[wild.row, wild.column]) if table.bounds.size else False
 
 
-def _modes(residuals: Floats, twin_of: int | None, k: int) -> dict[int, TwoModes]:
-    found = {}
+def _modes(residuals: Floats, aa_baseline: int | None, k: int) -> dict[int, TwoModes]:
+    by_candidate = {}
     for i in range(k):
         own = residuals[:, i]
-        if twin_of == i:
+        if aa_baseline == i:
             own = np.concatenate([own, residuals[:, -1]])
         if (modes := two_modes(own)) is not None:
-            found[i] = modes
-    return found
+            by_candidate[i] = modes
+    return by_candidate
 
 
-def _stalls(wild: tuple[Outlier, ...], twin_of: int | None, k: int) -> dict[int, tuple[int, float]]:
+def _stalls(
+    wild: tuple[Outlier, ...], aa_baseline: int | None, k: int
+) -> dict[int, tuple[int, float]]:
     """Candidates with wild runs in two blocks or more: how many, and the median factor."""
     sizes: dict[int, list[float]] = {}
     for each in wild:
-        column = each.column if each.column < k else twin_of or 0
+        column = each.column if each.column < k else aa_baseline or 0
         sizes.setdefault(column, []).append(abs(each.distance))
     return {
         column: (len(own), math.exp(float(np.median(own))))
@@ -203,10 +205,10 @@ def doubts_of(
         own[i].add("rare-stalls")
     wild = {w.column if w.column < k else -1 for w in findings.outliers}
     bounded = plain.bounded
-    twin = -1
+    baseline = -1
     if table is not None and len(table.arms):
         bounded = tuple(bool(table.bounded(label).any()) for label in table.candidates)
-        twin = table.baseline if table.baseline is not None else -1
+        baseline = table.baseline if table.baseline is not None else -1
     adjusted: tuple[float | None, ...] = ()
     if findings.carry_over is not None and findings.carry_over.p < LEVEL:
         pairs = zip(first, second, strict=True)
@@ -215,7 +217,7 @@ def doubts_of(
         pairs=tuple(frozenset(codes) for codes in against),
         candidates=tuple(frozenset(codes) for codes in own),
         bounded=bounded,
-        wild=tuple(i in wild or (i == twin and -1 in wild) for i in range(k)),
+        wild=tuple(i in wild or (i == baseline and -1 in wild) for i in range(k)),
         adjusted=adjusted,
         aa_far=findings.aa.far_end(margin) if findings.aa else 0.0,
     )

@@ -1,4 +1,4 @@
-"""What a careful reader must know before believing a figure: codes and numbers."""
+"""Limits that a careful reader must know before trusting a figure: codes and numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def table_flags(
 
 
 def _missing(table: Table) -> Iterator[Flag]:
-    """Cells without a run: filled, candidates left out, unequal numbers of runs."""
+    """Cells without a run: filled cells, omitted candidates, unequal numbers of runs."""
     name = table.samples.workload
     for label in table.left_out:
         rows = zip(table.samples.candidates, table.samples.values, strict=True)
@@ -161,9 +161,9 @@ def _changes(table: Table, splits: Sequence[int]) -> Iterator[Flag]:
 
 def _drift(table: Table, margin: float) -> Iterator[Flag]:
     """The level of the whole block drifts; differences inside blocks stay valid."""
-    found = trend(table.arms.mean(axis=1)) if len(table.arms) else None
-    if found and found.p < LEVEL and abs(found.change) > margin:
-        values = {"change": math.expm1(found.change), "p": found.p}
+    drift = trend(table.arms.mean(axis=1)) if len(table.arms) else None
+    if drift and drift.p < LEVEL and abs(drift.change) > margin:
+        values = {"change": math.expm1(drift.change), "p": drift.p}
         yield Flag("drift", table.samples.workload, values=values)
 
 
@@ -211,7 +211,7 @@ def finding_flags(
     findings: Findings,
     margin: float,
 ) -> Iterator[Flag]:
-    """What the residuals of one workload tell."""
+    """The flags from the residuals of one workload."""
     name, labels = table.samples.workload, (*table.candidates, "A/A")
     values: dict[str, Any]
     if findings.aa is not None and findings.aa.far_end(margin):
@@ -312,9 +312,9 @@ def changing_facts(
     higher = table.samples.metric.higher_is_better
     halves = []
     for mean in early_and_late(comparison, index):
-        told = Pair(pair.a, pair.b, math.exp(mean), None, None, "undecided")
+        changed_pair = Pair(pair.a, pair.b, math.exp(mean), None, None, "undecided")
         fact = fact_of(
-            told,
+            changed_pair,
             table.samples.metric.name,
             higher_is_better=higher,
             workload=table.samples.workload,
@@ -357,12 +357,12 @@ def check_means(samples: Sequence[Samples], published: Sequence[PublishedMean]) 
 def _wrong_mean(published: PublishedMean, values: Sequence[float]) -> Flag | None:
     """A flag unless `published` is the mean of `values` (in the metric's unit)."""
     name, group, unit = published.candidate, published.group, published.unit
-    told: dict[str, Any] = {"published": published.mean, "unit": unit}
+    facts: dict[str, Any] = {"published": published.mean, "unit": unit}
     if not values:
-        return Flag("wrong-mean", group, (name,), {**told, "rowless": True})
+        return Flag("wrong-mean", group, (name,), {**facts, "rowless": True})
     mean = math.fsum(values) / len(values) / published.factor
     if abs(published.mean - mean) <= max(published.last_digit, ROUNDED * mean):
         return None
     difference = published.mean / mean - 1
-    told |= {"mean": mean, "rows": len(values), "difference": difference}
-    return Flag("wrong-mean", group, (name,), told)
+    facts |= {"mean": mean, "rows": len(values), "difference": difference}
+    return Flag("wrong-mean", group, (name,), facts)

@@ -60,7 +60,7 @@ class Scope:
     unfinished: tuple[Unfinished, ...] = ()
 
     def fact(self, pair: Pair, *, typical: bool = False) -> Fact:
-        """A pair of this scope told from its better side."""
+        """A pair of this scope, seen from its better side."""
         return fact_of(
             pair,
             self.metric,
@@ -106,8 +106,8 @@ def _finished(
     if scope.units == 1:
         values = {"candidates": list(scope.candidates), "blocks": BLOCKS_TO_START - 1}
         return Headline("single", values)
-    if len(workloads) > 1 and (found := _depends(scope, workloads, secondary)) is not None:
-        return found
+    if len(workloads) > 1 and (headline := _depends(scope, workloads, secondary)) is not None:
+        return headline
     if len(scope.best_set) == 1:
         return _one_best(scope, workloads, secondary)
     best = between(scope.pairs, scope.best_set)
@@ -118,9 +118,9 @@ def _finished(
             "losers": losers(scope),
         }
         return Headline("tied", values)
-    # What holds on single workloads is said before a doubt about their mean.
-    found = _best_on(scope, workloads, secondary) if len(workloads) > 1 else None
-    return found or _doubtful(scope, best) or _open(scope)
+    # Claims on single workloads come before a doubt about their mean.
+    headline = _best_on(scope, workloads, secondary) if len(workloads) > 1 else None
+    return headline or _doubtful(scope, best) or _open(scope)
 
 
 def _best_on(
@@ -128,11 +128,11 @@ def _best_on(
     workloads: Sequence[WorkloadVerdict],
     secondary: Mapping[str, Sequence[WorkloadVerdict]],
 ) -> Headline | None:
-    """A candidate that claims on some workloads and loses on none, where the mean says nothing.
+    """A candidate that claims on some workloads and loses on none, where the mean is undecided.
 
     Of several the one with the largest gain on a workload where it is in the best set.
     """
-    found: list[tuple[Fact, str, list[Fact]]] = []
+    winners: list[tuple[Fact, str, list[Fact]]] = []
     best_of = {work.workload: work.best_set for work in workloads}
     for label in scope.candidates:
         if label == scope.baseline:
@@ -140,15 +140,15 @@ def _best_on(
         won, lost = _claims(workloads, label, scope.baseline)
         leading = [fact for fact in won if label in best_of[fact.workload]]
         if leading and not lost:
-            found.append((max(leading, key=lambda fact: fact.ratio), label, won))
-    if not found:
+            winners.append((max(leading, key=lambda fact: fact.ratio), label, won))
+    if not winners:
         return None
-    best, name, won = max(found, key=lambda entry: entry[0].ratio)
+    best, name, won = max(winners, key=lambda entry: entry[0].ratio)
     left = [w for w in workloads if w.workload not in {f.workload for f in won}]
     also = [fact for w in left if (fact := _leader(w, scope)) is not None]
     same = [w for w in left if _all_equivalent(w)]
-    said = {fact.workload for fact in also} | {w.workload for w in same}
-    others = [w for w in left if w.workload not in said]
+    named = {fact.workload for fact in also} | {w.workload for w in same}
+    others = [w for w in left if w.workload not in named]
     seen = [w.mdd for w in others]
     values = {
         "name": name,
@@ -178,15 +178,15 @@ def _leader(work: WorkloadVerdict, scope: Scope) -> Fact | None:
 
 def losers(scope: Scope) -> list[dict[str, Any]]:
     """Facts of those that are not in the best set, nearest first, each against its best rival."""
-    found = []
+    facts = []
     for label in scope.candidates:
         if label in scope.best_set:
             continue
         beaten = [pair for b in scope.best_set if (pair := seen_from(scope.pairs, b, label))]
         beaten = [pair for pair in beaten if pair.verdict == "better"] or beaten
         if beaten:
-            found.append(min((scope.fact(pair) for pair in beaten), key=lambda f: f.ratio))
-    return [fact.values() for fact in sorted(found, key=lambda f: f.ratio)]
+            facts.append(min((scope.fact(pair) for pair in beaten), key=lambda f: f.ratio))
+    return [fact.values() for fact in sorted(facts, key=lambda f: f.ratio)]
 
 
 def _one_best(
@@ -238,29 +238,29 @@ def price_of(
     secondary: Mapping[str, Sequence[WorkloadVerdict]],
     only: str = "",
 ) -> dict[str, Any] | None:
-    """What the best one costs beside `other`: the largest loss of the first kind that has any.
+    """The price of the best one against `other`: the largest loss of the first kind with one.
 
     Kinds in order: claims on other workloads, other actors of the same runs, workloads where a
     third candidate beats it, further metrics. `only` restricts actors and metrics to one
     workload, and leaves the workloads out.
     """
-    found: dict[str, list[tuple[Fact, str]]] = {kind: [] for kind in PRICE_KINDS}
+    prices: dict[str, list[tuple[Fact, str]]] = {kind: [] for kind in PRICE_KINDS}
     for work in workloads if not only else ():
-        _note(found["workload"], work, best, other)
+        _note(prices["workload"], work, best, other)
         rivals: list[tuple[Fact, str]] = []
         for row in work.candidates:
             if row.candidate not in (best, other):
                 _note(rivals, work, best, row.candidate)
         if rivals:
-            found["rival"].append(max(rivals, key=lambda entry: entry[0].ratio))
+            prices["rival"].append(max(rivals, key=lambda entry: entry[0].ratio))
     for label, verdicts in secondary.items():
         for work in verdicts:
             if not only or label == only:
-                _note(found["actor" if work.actor else "metric"], work, best, other)
+                _note(prices["actor" if work.actor else "metric"], work, best, other)
     for kind in PRICE_KINDS:
-        if found[kind]:
-            fact, actor = max(found[kind], key=lambda entry: entry[0].ratio)
-            more = sum(len(entries) for entries in found.values()) - 1
+        if prices[kind]:
+            fact, actor = max(prices[kind], key=lambda entry: entry[0].ratio)
+            more = sum(len(entries) for entries in prices.values()) - 1
             return {"kind": kind, "fact": fact.values(), "actor": actor, "more": more}
     return None
 
@@ -293,7 +293,7 @@ def unseen_loss(
     return {"fact": fact.values(), "actor": actor}
 
 
-def _note(found: list[tuple[Fact, str]], work: WorkloadVerdict, best: str, other: str) -> None:
+def _note(facts: list[tuple[Fact, str]], work: WorkloadVerdict, best: str, other: str) -> None:
     pair = seen_from(work.pairs, best, other)
     if pair is not None and pair.verdict == "worse":
         fact = fact_of(
@@ -302,7 +302,7 @@ def _note(found: list[tuple[Fact, str]], work: WorkloadVerdict, best: str, other
             higher_is_better=work.metric.higher_is_better,
             workload=work.workload,
         )
-        found.append((fact, work.actor))
+        facts.append((fact, work.actor))
 
 
 def _depends(
@@ -398,8 +398,8 @@ def _doubtful(scope: Scope, best: Sequence[Pair]) -> Headline | None:
         values = {
             "a": pair.a,
             "b": pair.b,
-            "early": scope.fact(_told(pair, early)).values(),
-            "late": scope.fact(_told(pair, late)).values(),
+            "early": scope.fact(_with_ratio(pair, early)).values(),
+            "late": scope.fact(_with_ratio(pair, late)).values(),
         }
         return Headline("unsteady", values)
     for pair in best:
@@ -408,8 +408,8 @@ def _doubtful(scope: Scope, best: Sequence[Pair]) -> Headline | None:
             values = {
                 "a": pair.a,
                 "b": pair.b,
-                "lowest": scope.fact(_told(pair, math.log(lowest))).values(),
-                "highest": scope.fact(_told(pair, math.log(highest))).values(),
+                "lowest": scope.fact(_with_ratio(pair, math.log(lowest))).values(),
+                "highest": scope.fact(_with_ratio(pair, math.log(highest))).values(),
             }
             return Headline("sessions-disagree", values)
     return None
@@ -420,7 +420,7 @@ def _change(scope: Scope, pair: Pair) -> float:
     return abs(early - late)
 
 
-def _told(pair: Pair, log_ratio: float) -> Pair:
+def _with_ratio(pair: Pair, log_ratio: float) -> Pair:
     return Pair(pair.a, pair.b, math.exp(log_ratio), None, None, "undecided")
 
 

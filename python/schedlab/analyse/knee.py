@@ -29,8 +29,8 @@ FEWEST_VALUES = 4
 class Knee:
     """The bend of y over x: `knee` in the unit of x, inside [`low`, `high`] with 95 % confidence.
 
-    `reason` says why there is none: "too few values", "straight" (one line fits as well) or
-    "edge" (the interval reaches the smallest or largest value tried: look further). Slopes are
+    `reason` is why there is none: "too few values", "straight" (one line fits as well) or
+    "edge" (the interval reaches the smallest or largest value: test further ones). Slopes are
     exponents: y grows as x to that power before and after the knee.
     """
 
@@ -71,10 +71,10 @@ def find_knee(x: Sequence[float], y: Sequence[float]) -> Knee:
 
 def _logs(x: Sequence[float], y: Sequence[float]) -> tuple[Floats, Floats]:
     if len(x) != len(y):
-        raise SpecError(f"{len(x)} values of x and {len(y)} of y", "give one y for each x")
+        raise SpecError(f"{len(x)} values of x and {len(y)} of y", "pass one y for each x")
     u, v = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if not ((u > 0) & (v > 0)).all():
-        raise SpecError("a knee needs positive values", "leave out runs without a result")
+        raise SpecError("a knee needs positive values", "omit runs without a result")
     return np.log(u), np.log(v)
 
 

@@ -30,7 +30,7 @@ NODES = 200
 
 @lru_cache(maxsize=128)
 def looks_of(blocks_max: int) -> tuple[int, ...]:
-    """The numbers of blocks at which an experiment of at most `blocks_max` is looked at."""
+    """The numbers of blocks with an interim analysis, for at most `blocks_max` blocks."""
     largest = max(blocks_max, FEWEST_BLOCKS)
     model = LOOKS_20 if abs(math.log(largest / 20)) <= abs(math.log(largest / 40)) else LOOKS_40
     scaled = {max(FEWEST_BLOCKS, round(look * largest / model[-1])) for look in model}
@@ -44,7 +44,7 @@ def spent(fraction: float, alpha: float = ALPHA) -> float:
 
 @lru_cache(maxsize=512)
 def boundaries(looks: tuple[int, ...], alpha: float = ALPHA) -> tuple[float, ...]:
-    """The two-sided nominal level of each look; together they spend `alpha`."""
+    """The two-sided nominal level of each interim analysis; together they spend `alpha`."""
     times = np.array(looks, dtype=np.float64) / looks[-1]
     x, weights = np.polynomial.legendre.leggauss(NODES)
     levels: list[float] = []
@@ -78,7 +78,7 @@ def largest_blocks(stopping: Stopping) -> int:
 
 
 def looks_for(stopping: Stopping) -> tuple[int, ...]:
-    """All looks of a stopping rule: one at the end where the number of blocks is fixed."""
+    """All analyses of a stopping rule: one at the end where the number of blocks is fixed."""
     if stopping.mode == "fixed":
         return (stopping.blocks,)
     return looks_of(largest_blocks(stopping))
@@ -111,7 +111,7 @@ def is_look(blocks: int, stopping: Stopping) -> bool:
 
 @dataclass(frozen=True)
 class Extension:
-    """How a finished experiment may go on, and at which level it is then judged.
+    """How a finished experiment may continue, and the level of its next verdict.
 
     `code`: "continued" (within the plan, costs nothing), "announced" (two looks of the
     recursion), "unannounced" (the first verdict stays; new claims at half the level, `error`
@@ -128,7 +128,7 @@ class Extension:
 
 
 def extension(
-    stopping: Stopping, done: int, blocks: int, *, may_extend: int | None = None
+    stopping: Stopping, blocks_done: int, blocks: int, *, may_extend: int | None = None
 ) -> Extension:
     """What `--resume --blocks N` means after `done` blocks, `may_extend` as announced before.
 
@@ -137,13 +137,13 @@ def extension(
     """
     if stopping.mode != "fixed":
         if blocks <= largest_blocks(stopping):
-            return Extension("continued", done, blocks, alpha=level_at(blocks, stopping))
-        return Extension("refused", done, blocks)
+            return Extension("continued", blocks_done, blocks, alpha=level_at(blocks, stopping))
+        return Extension("refused", blocks_done, blocks)
     if may_extend is not None and may_extend > stopping.blocks:
         if blocks > may_extend:
-            return Extension("refused", done, blocks)
+            return Extension("refused", blocks_done, blocks)
         first, last = boundaries((stopping.blocks, may_extend))
         return Extension("announced", stopping.blocks, blocks, first, last)
-    if done < stopping.blocks or blocks <= done:
-        return Extension("continued", done, blocks)
-    return Extension("unannounced", done, blocks, ALPHA, ALPHA / 2, EXTENDED_ERROR)
+    if blocks_done < stopping.blocks or blocks <= blocks_done:
+        return Extension("continued", blocks_done, blocks)
+    return Extension("unannounced", blocks_done, blocks, ALPHA, ALPHA / 2, EXTENDED_ERROR)

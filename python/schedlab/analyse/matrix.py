@@ -26,10 +26,10 @@ class Table:
 
     `candidates` (k) are those compared. `groups[i]` holds the runs of candidate i in the order of
     running. For blocked data `arms` (n × a) holds the candidates in columns, then the A/A arm
-    where there is one (`twin`); missing cells are filled, `observed` (n × a) says which are not.
+    where there is one (`has_aa`); missing cells are filled, `observed` (n × a) says which are not.
     `bounds` (n × a) are runs that starved. `position` (n × a) is the place of a run in its block
     (−1: missing), `session` (n) numbers the sessions, `blocks` (n) names the rows.
-    For unblocked data `arms` is empty and `twin_runs` holds the runs of the A/A arm.
+    For unblocked data `arms` is empty and `aa_runs` holds the runs of the A/A arm.
     `left_out` are candidates with too few runs to compare; `zero` those with a value that has no
     logarithm; `steps` (k) is the resolution as a share of the candidates' values.
     """
@@ -44,9 +44,9 @@ class Table:
     session: NDArray[np.intp]
     blocks: tuple[int, ...]
     baseline: int | None
-    twin: bool
+    has_aa: bool
     steps: Floats
-    twin_runs: Floats = field(default_factory=lambda: np.empty(0))
+    aa_runs: Floats = field(default_factory=lambda: np.empty(0))
     left_out: tuple[str, ...] = ()
     zero: tuple[str, ...] = ()
     starved: tuple[int, ...] = ()
@@ -77,27 +77,27 @@ class Table:
         return int((~self.observed).sum())
 
     @property
-    def twin_of(self) -> int | None:
+    def aa_baseline(self) -> int | None:
         """The column that the last column is the A/A arm of, if it is."""
-        return self.baseline if self.twin else None
+        return self.baseline if self.has_aa else None
 
     def bounded(self, label: str) -> Booleans:
         """Which blocks of a candidate (either run of the baseline) are bounds."""
         column = self.candidates.index(label)
-        found = self.bounds[:, column]
-        return found | self.bounds[:, -1] if self.twin_of == column else found
+        bounds = self.bounds[:, column]
+        return bounds | self.bounds[:, -1] if self.aa_baseline == column else bounds
 
 
 def candidate_order(
-    samples: Sequence[Samples], baseline: str, twin: str | None, given: Sequence[str]
+    samples: Sequence[Samples], baseline: str, aa_label: str | None, candidates: Sequence[str]
 ) -> tuple[str, ...]:
-    """All candidates but the A/A arm: as `given`, else the baseline, then as they appear."""
+    """All candidates but the A/A arm: first `candidates`, then the baseline, then the others."""
     seen = dict.fromkeys(label for sample in samples for label in sample.candidates)
     if baseline not in seen:
         known = ", ".join(seen) or "none at all"
         raise SpecError(f"baseline {baseline!r} has no run", f"candidates with runs: {known}")
-    order = dict.fromkeys((*given, baseline, *seen))
-    return tuple(label for label in order if label != twin and label in seen)
+    order = dict.fromkeys((*candidates, baseline, *seen))
+    return tuple(label for label in order if label != aa_label and label in seen)
 
 
 def arrange(
@@ -116,21 +116,23 @@ def arrange(
             f"workload {samples.workload!r} has no run with a value of {samples.metric.name}",
             "run the missing cells again: schedlab compare --resume DIR",
         )
-    twin = aa[1] if aa and aa[0] in present and (rows.there & (rows.names == aa[1])).any() else ""
+    aa_label = (
+        aa[1] if aa and aa[0] in present and (rows.there & (rows.names == aa[1])).any() else ""
+    )
     bad = rows.there & ~rows.positive
     zero = tuple(c for c in present if (bad & (rows.names == c)).any())
-    arms = _Arms.of(rows, [*present, *([twin] if twin else [])])
-    left_out = _too_few(arms, present, twin) if blocked and not zero else ()
+    arms = _Arms.of(rows, [*present, *([aa_label] if aa_label else [])])
+    left_out = _too_few(arms, present, aa_label) if blocked and not zero else ()
     kept = [
         i
-        for i, label in enumerate((*present, *([twin] if twin else [])))
-        if label not in left_out and not (label == twin and aa and aa[0] in left_out)
+        for i, label in enumerate((*present, *([aa_label] if aa_label else [])))
+        if label not in left_out and not (label == aa_label and aa and aa[0] in left_out)
     ]
     arms = arms.columns(kept) if blocked else arms
     candidates = tuple(label for label in present if label not in left_out)
     baseline = candidates.index(aa[0]) if aa and aa[0] in candidates else None
-    has_twin = bool(twin) and twin not in left_out and baseline is not None
-    tie = baseline if has_twin else None
+    has_aa = bool(aa_label) and aa_label not in left_out and baseline is not None
+    tie = baseline if has_aa else None
     return Table(
         samples=samples,
         candidates=candidates,
@@ -142,9 +144,9 @@ def arrange(
         session=arms.session,
         blocks=tuple(arms.blocks.tolist()) if blocked and not zero else (),
         baseline=baseline,
-        twin=has_twin,
+        has_aa=has_aa,
         steps=_steps(rows, candidates),
-        twin_runs=rows.logs[rows.positive & (rows.names == twin)] if twin else np.empty(0),
+        aa_runs=rows.logs[rows.positive & (rows.names == aa_label)] if aa_label else np.empty(0),
         left_out=left_out,
         zero=zero,
         starved=tuple(int((rows.bound & (rows.names == c)).sum()) for c in candidates),
@@ -176,7 +178,7 @@ class _Rows:
             raise SpecError(
                 f"workload {samples.workload!r}: {len(values)} values, {len(names)} candidates and "
                 f"{len(blocks)} blocks",
-                "give the three columns the same length",
+                "pass three columns of the same length",
             )
         bound = np.array([bool(b) for b in samples.bounds] or [False] * len(values), dtype=bool)
         if samples.metric.higher_is_better and samples.step > 0:
@@ -245,12 +247,12 @@ class _Arms:
         )
 
 
-def _too_few(arms: _Arms, present: Sequence[str], twin: str) -> tuple[str, ...]:
+def _too_few(arms: _Arms, present: Sequence[str], aa_label: str) -> tuple[str, ...]:
     """Candidates missing in more than half of their cells."""
     share = np.isfinite(arms.logs).mean(axis=0) if len(arms.logs) else np.ones(len(present))
-    labels = (*present, *([twin] if twin else []))
+    labels = (*present, *([aa_label] if aa_label else []))
     few = tuple(label for label, part in zip(labels, share, strict=False) if part < 0.5)
-    return few if len(set(few) - {twin}) < len(present) else ()
+    return few if len(set(few) - {aa_label}) < len(present) else ()
 
 
 def _filled(logs: Floats, baseline: int | None) -> Floats:

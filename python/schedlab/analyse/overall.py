@@ -30,7 +30,7 @@ from schedlab.spec import CandidateSummary, Headline, Metric, Overall, Pair, Wor
 
 
 def freeze(joint: Joint, question: Question) -> tuple[Joint, int | None]:
-    """The joint data at the look that decided; all of it where none did, or nothing is early."""
+    """The joint data of the analysis that decided; all of it where none did, or none is early."""
     early_end = question.stopping.mode == "until-decided"
     if not question.blocked or not early_end or not len(joint.arms):
         return joint, None
@@ -59,12 +59,12 @@ def is_settled(candidates: Sequence[str], pairs: Sequence[Pair]) -> bool:
 def joint_pairs(
     joint: Joint, comparison: Comparison, question: Question
 ) -> tuple[tuple[Pair, ...], Findings]:
-    """The pairs over all workloads, and what their residuals tell."""
+    """The pairs over all workloads, and the findings from their residuals."""
     alone = joint.tables[0] if len(joint.tables) == 1 else None
     if alone is not None and len(alone.arms) != len(joint.arms):
         alone = None
-    findings = examine(comparison, joint.twin_of, alone)
-    aa = aa_interval(joint.arms, joint.twin_of, joint.session, comparison.alpha)
+    findings = examine(comparison, joint.aa_baseline, alone)
+    aa = aa_interval(joint.arms, joint.aa_baseline, joint.session, comparison.alpha)
     findings = replace(findings, aa=aa)
     doubts = doubts_of(comparison, findings, alone, question.delta)
     if alone is None:
@@ -142,7 +142,7 @@ def _wild_overall(findings: Findings, joint: Joint) -> dict[str, Wild]:
     sizes: dict[str, list[float]] = {}
     for each in findings.outliers:
         k = len(joint.candidates)
-        column = each.column if each.column < k else joint.twin_of or 0
+        column = each.column if each.column < k else joint.aa_baseline or 0
         sizes.setdefault(joint.candidates[column], []).append(abs(each.distance))
     n = len(joint.arms)
     return {c: Wild(len(s), n, math.exp(float(np.median(s)))) for c, s in sizes.items()}
@@ -174,8 +174,8 @@ def _partial_pairs(joint: Joint, question: Question) -> tuple[Pair, ...]:
             comparison = compare_joint(part, blocked=question.blocked, alpha=level)
             if comparison is None:
                 continue
-            found = seen_from(joint_pairs(part, comparison, question)[0], other, label)
-            result += [found] if found else []
+            pair = seen_from(joint_pairs(part, comparison, question)[0], other, label)
+            result += [pair] if pair else []
     return tuple(result)
 
 
@@ -192,8 +192,8 @@ def _everywhere(
     mine = [j for j in judged if any(j.table is table for table in joint.tables)]
     tested = [(j.comparison, j.table.sign) for j in mine if j.comparison is not None]
     complete = len(tested) == len(joint.tables)
-    found = complete and best_everywhere(best[0], tested, question.delta, alpha)
-    return best[0] if found else ""
+    holds = complete and best_everywhere(best[0], tested, question.delta, alpha)
+    return best[0] if holds else ""
 
 
 def _overall_summaries(
@@ -205,14 +205,14 @@ def _overall_summaries(
         beside = seen_from(pairs, label, question.baseline)
         if label not in joint.candidates:
             nothing = np.empty(0)
-            made = summary(label, nothing, beside, mean=False)
-            result.append(replace(made, codes=(*made.codes, "lacks-workload")))
+            row = summary(label, nothing, beside, mean=False)
+            result.append(replace(row, codes=(*row.codes, "lacks-workload")))
             continue
         i = joint.candidates.index(label)
         starved = sum(_starved_runs(table, label) for table in joint.tables)
         if question.blocked:
-            made = summary(label, _column(joint, i), beside, mean=False)
-            result.append(replace(made, starved=starved))
+            row = summary(label, _column(joint, i), beside, mean=False)
+            result.append(replace(row, starved=starved))
             continue
         means = [groups[i].mean() for groups in joint.groups]
         runs = sum(len(groups[i]) for groups in joint.groups)
@@ -222,7 +222,7 @@ def _overall_summaries(
 
 
 def _column(joint: Joint, i: int) -> Floats:
-    if joint.twin_of == i:
+    if joint.aa_baseline == i:
         return np.asarray((joint.arms[:, i] + joint.arms[:, -1]) / 2)
     return joint.arms[:, i]
 

@@ -40,7 +40,7 @@ NOT_EQUIVALENT = ("unsteady", "two-modes", "rare-stalls")
 
 @dataclass(frozen=True)
 class Doubts:
-    """What is known against the candidates and pairs of a comparison.
+    """Objections to the candidates and pairs of a comparison.
 
     `pairs[p]` are codes against pair p, `candidates[i]` against candidate i. `bounded[i]`: some
     runs of it starved. `wild[i]`: it has an outlier. `adjusted[p]`: the difference without
@@ -92,7 +92,7 @@ def pairs_of(
 
 @dataclass(frozen=True)
 class _Ranks:
-    """Second opinions per pair: estimates, directions, equality; `ask`: whether they can tell."""
+    """Second opinions per pair: estimates, directions, equality; `ask`: whether they apply."""
 
     estimate: Floats
     direction: Floats
@@ -249,7 +249,7 @@ def between(pairs: Sequence[Pair], labels: Sequence[str]) -> tuple[Pair, ...]:
 
 
 def seen_from(pairs: Sequence[Pair], candidate: str, other: str) -> Pair | None:
-    """The pair of the two with `candidate` as a, mirrored where it stands the other way round."""
+    """The pair of the two with `candidate` as a, mirrored where it is b."""
     for pair in pairs:
         if (pair.a, pair.b) == (candidate, other):
             return pair
@@ -259,7 +259,7 @@ def seen_from(pairs: Sequence[Pair], candidate: str, other: str) -> Pair | None:
 
 
 def mirrored(pair: Pair) -> Pair:
-    """The same comparison told from the other side."""
+    """The same comparison, seen from the other side."""
     return replace(
         pair,
         a=pair.b,
@@ -277,18 +277,18 @@ def mirrored(pair: Pair) -> Pair:
 def fact_of(
     pair: Pair, metric: str, *, higher_is_better: bool, workload: str = "", typical: bool = False
 ) -> Fact:
-    """The pair told from the better side; `typical` takes the Hodges–Lehmann estimate."""
+    """The pair from its better side; `typical` takes the Hodges–Lehmann estimate."""
     ratio = pair.hodges_lehmann if typical and pair.hodges_lehmann else pair.ratio
     ahead = (ratio >= 1) == higher_is_better
-    told, ratio = (pair, ratio) if ahead else (mirrored(pair), 1 / ratio)
-    low, high, open_end = told.low, told.high, told.open_end
+    ahead_pair, ratio = (pair, ratio) if ahead else (mirrored(pair), 1 / ratio)
+    low, high, open_end = ahead_pair.low, ahead_pair.high, ahead_pair.open_end
     if not higher_is_better:
         ratio = 1 / ratio
-        low, high = (None if end is None else 1 / end for end in (told.high, told.low))
-        open_end = TURNED[told.open_end]
+        low, high = (None if end is None else 1 / end for end in (ahead_pair.high, ahead_pair.low))
+        open_end = TURNED[ahead_pair.open_end]
     return Fact(
-        better=told.a,
-        worse=told.b,
+        better=ahead_pair.a,
+        worse=ahead_pair.b,
         ratio=ratio,
         low=None if typical else low,
         high=None if typical else high,
@@ -306,11 +306,11 @@ def summaries(
     result = []
     for i, label in enumerate(table.candidates):
         logs = table.groups[i]
-        if label == baseline and table.twin and len(table.twin_runs):
-            logs = np.concatenate([logs, table.twin_runs])
-        made = summary(label, logs, seen_from(pairs, label, baseline), confidence)
+        if label == baseline and table.has_aa and len(table.aa_runs):
+            logs = np.concatenate([logs, table.aa_runs])
+        row = summary(label, logs, seen_from(pairs, label, baseline), confidence)
         starved = table.starved[i] if table.starved else 0
-        result.append(replace(made, starved=starved))
+        result.append(replace(row, starved=starved))
     return tuple(result)
 
 

@@ -14,7 +14,7 @@ def pareto(verdicts: Sequence[WorkloadVerdict]) -> tuple[ParetoPoint, ...]:
     """The table of one workload from the verdicts on its metrics; empty without both kinds.
 
     A candidate is dominated by one that is better on one of the two and not worse on the other,
-    as the verdicts on the pairs say: noise dominates nobody.
+    by the verdicts on the pairs.
     """
     speed = next((v for v in verdicts if _is_speed(v)), None)
     latency = next((v for name in LATENCIES for v in verdicts if v.metric.name == name), None)

@@ -1,4 +1,4 @@
-"""What is asked of an analysis, and figures that every part of it needs."""
+"""The question of an analysis, and figures that every part of it needs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ MANY_BLOCKS = 40
 
 @dataclass(frozen=True)
 class Question:
-    """What is the same for every workload of an analysis; `margin` is a share."""
+    """Parameters of an analysis that all workloads share; `margin` is a share."""
 
     order: tuple[str, ...]
     baseline: str
-    twin: str | None
+    aa_label: str | None
     margin: float
     blocked: bool
     stopping: Stopping
@@ -52,7 +52,7 @@ class Question:
 
     @property
     def looked_at(self) -> int:
-        """The blocks of a first look that was not announced, else 0."""
+        """The blocks of a first analysis before an unannounced extension, else 0."""
         added = self.extension
         return added.first_blocks if added and added.code == "unannounced" else 0
 
@@ -64,7 +64,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Judged:
-    """One metric of one workload, with what the verdict was made of."""
+    """One metric of one workload, with the basis of its verdict."""
 
     table: Table
     comparison: Comparison | None

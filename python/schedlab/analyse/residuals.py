@@ -1,4 +1,4 @@
-"""What the residuals of a fit tell: wild runs, two modes, uneven noise, aging, carry-over."""
+"""Findings from the residuals of a fit: outliers, two modes, uneven noise, aging, carry-over."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ UNEVEN_RATIO = 4.0
 TWO_MODES_GAP = 5.0
 TWO_MODES_SHARE = 0.15
 TWO_MODES_LEAST = 20
-#: Blocks from which a slope and a carry-over can be told from noise.
+#: Blocks from which a slope and a carry-over can be separated from noise.
 FEWEST_TO_AGE = 6
 
 
 @dataclass(frozen=True)
 class Outlier:
-    """A run far off the fit: row and column of `arms`, log distance from what was expected."""
+    """A run far from the fit: row and column of `arms`, log distance from its expected value."""
 
     row: int
     column: int
     distance: float
 
 
-def outliers(found: Fit, baseline: int | None) -> tuple[Outlier, ...]:
+def outliers(fit: Fit, baseline: int | None) -> tuple[Outlier, ...]:
     """Externally studentised residuals beyond the 1 % point of the largest, and a factor 1.5."""
-    e = found.residuals
+    e = fit.residuals
     n, a = e.shape
-    if n < 3 or found.freedom < 3:
+    if n < 3 or fit.freedom < 3:
         return ()
     runs = np.ones(a)
     if baseline is not None:
@@ -43,9 +43,9 @@ def outliers(found: Fit, baseline: int | None) -> tuple[Outlier, ...]:
     free = 1 - 1 / a - 1 / (n * runs) + 1 / (n * a)
     total = (e**2).sum()
     with np.errstate(invalid="ignore", divide="ignore"):
-        others = np.maximum(total - e**2 / free, 0) / (found.freedom - 1)
+        others = np.maximum(total - e**2 / free, 0) / (fit.freedom - 1)
         t = np.abs(e) / np.sqrt(others * free)
-    limit = t_quantile(LEVEL / (n * a), found.freedom - 1)
+    limit = t_quantile(LEVEL / (n * a), fit.freedom - 1)
     wild = (t > limit) & (np.abs(e) / free > OUTLIER_FACTOR)
     return tuple(Outlier(i, j, float(e[i, j] / free[j])) for i, j in np.argwhere(wild).tolist())
 
@@ -60,9 +60,9 @@ class UnevenNoise:
     p: float
 
 
-def uneven_noise(found: Fit) -> UnevenNoise | None:
+def uneven_noise(fit: Fit) -> UnevenNoise | None:
     """Candidates that scatter very differently (Levene 1960, on residuals)."""
-    e = found.residuals[:, : found.candidates]
+    e = fit.residuals[:, : fit.candidates]
     n, k = e.shape
     if n < 3 or k < 2:
         return None
@@ -91,11 +91,11 @@ class Aging:
     last: float
 
 
-def aging(found: Fit, baseline: int | None) -> Aging | None:
+def aging(fit: Fit, baseline: int | None) -> Aging | None:
     """Candidate × time: do the differences change steadily?"""
-    e = found.residuals
-    n, k = len(e), found.candidates
-    if n < FEWEST_TO_AGE or k < 2 or found.freedom <= k:
+    e = fit.residuals
+    n, k = len(e), fit.candidates
+    if n < FEWEST_TO_AGE or k < 2 or fit.freedom <= k:
         return None
     x = np.arange(n) - (n - 1) / 2
     per_arm = x @ e / (x @ x)
@@ -106,8 +106,8 @@ def aging(found: Fit, baseline: int | None) -> Aging | None:
     total = float((e**2).sum())
     if total <= ROUNDING**2:
         return None
-    rest = max(total - explained, 1e-300) / (found.freedom - (k - 1))
-    p = float(fdtrc(k - 1, found.freedom - (k - 1), explained / (k - 1) / rest))
+    rest = max(total - explained, 1e-300) / (fit.freedom - (k - 1))
+    p = float(fdtrc(k - 1, fit.freedom - (k - 1), explained / (k - 1) / rest))
     return Aging(slopes, p, float(x[0]), float(x[-1]))
 
 
@@ -158,7 +158,7 @@ def carry_over(
 
 
 def _previous(position: NDArray[np.intp], name: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The candidate that ran just before each run of a block; k stands for none."""
+    """The candidate that ran just before each run of a block; k means none."""
     none = int(name.max()) + 1
     result = np.full(position.shape, none)
     for row, places in enumerate(position):

@@ -105,7 +105,7 @@ def fit(
         y = y.copy()
         y[..., baseline] = (arms[..., baseline] + arms[..., k]) / 2
     means = y.mean(axis=-2)
-    per_arm = means if baseline is None else _with_twin(means, baseline)
+    per_arm = means if baseline is None else _with_aa(means, baseline)
     blocks = arms.mean(axis=-1, keepdims=True)
     grand = per_arm.mean(axis=-1)[..., None, None]
     residuals = (arms - blocks) - (per_arm[..., None, :] - grand)
@@ -137,7 +137,7 @@ def fit(
     )
 
 
-def _with_twin(means: Floats, baseline: int) -> Floats:
+def _with_aa(means: Floats, baseline: int) -> Floats:
     return np.concatenate([means, means[..., baseline, None]], axis=-1)
 
 
@@ -172,7 +172,7 @@ def wandering(
 ) -> Floats:
     """φ of neighbouring differences with a dead zone of one standard error, 0 to `PHI_MAX`.
 
-    Where some candidates scatter far more, they alone tell: the dead zone counts as many
+    Where some candidates vary far more, only they count: the dead zone counts as many
     candidates as have a share in the variance.
     """
     n = residuals.shape[-2]
@@ -207,65 +207,65 @@ def widening(phi: Floats, units: int, alpha: Floats | float, pairs: int) -> Floa
     return np.asarray(np.where(phi > 0, factor, 1.0))
 
 
-def half_width(found: Fit, alpha: Floats | float = ALPHA) -> Floats:
+def half_width(fit: Fit, alpha: Floats | float = ALPHA) -> Floats:
     """Half-width of the simultaneous intervals (…, P) at the family-wise level `alpha`.
 
     Infinite where no interval can be given: one unit, or nothing to estimate a variance from.
     """
-    n, k = found.units, found.candidates
+    n, k = fit.units, fit.candidates
     pairs = k * (k - 1) // 2
-    if n < 2 or found.freedom < 1:
-        return np.full_like(found.mean, np.inf)
+    if n < 2 or fit.freedom < 1:
+        return np.full_like(fit.mean, np.inf)
     if n <= FEW_UNITS:
-        return _guarded(found, alpha)
-    own = t_quantile(OWN_SHARE * np.asarray(alpha) / pairs, n - 1) * found.own
-    half = np.minimum(_guarded(found, GUARDED_SHARE * np.asarray(alpha)), own)
-    if not found.phi.any():
+        return _guarded(fit, alpha)
+    own = t_quantile(OWN_SHARE * np.asarray(alpha) / pairs, n - 1) * fit.own
+    half = np.minimum(_guarded(fit, GUARDED_SHARE * np.asarray(alpha)), own)
+    if not fit.phi.any():
         return half
-    return np.asarray(half * widening(found.phi[..., None], n, alpha, pairs))
+    return np.asarray(half * widening(fit.phi[..., None], n, alpha, pairs))
 
 
-def _guarded(found: Fit, alpha: Floats | float) -> Floats:
-    k = found.candidates
-    tukey = range_quantile(alpha, k, found.freedom) / np.sqrt(2) * found.pooled
-    student = t_quantile(np.asarray(alpha) / max(k - 1, 1), found.units - 1) * found.own
+def _guarded(fit: Fit, alpha: Floats | float) -> Floats:
+    k = fit.candidates
+    tukey = range_quantile(alpha, k, fit.freedom) / np.sqrt(2) * fit.pooled
+    student = t_quantile(np.asarray(alpha) / max(k - 1, 1), fit.units - 1) * fit.own
     return np.asarray(np.maximum(tukey, student))
 
 
-def p_value(found: Fit, margin: float = 0.0) -> Floats:
+def p_value(fit: Fit, margin: float = 0.0) -> Floats:
     """Family-wise p-value (…, P): the smallest level at which the interval excludes ± `margin`."""
-    n, k = found.units, found.candidates
+    n, k = fit.units, fit.candidates
     pairs = k * (k - 1) // 2
-    beyond = np.abs(found.mean) - margin
-    if n < 2 or found.freedom < 1:
+    beyond = np.abs(fit.mean) - margin
+    if n < 2 or fit.freedom < 1:
         return np.ones_like(beyond)
-    tukey, own = _ratio(beyond, found.pooled), _ratio(beyond, found.own)
+    tukey, own = _ratio(beyond, fit.pooled), _ratio(beyond, fit.own)
     guarded = np.maximum(
-        range_tail(np.sqrt(2) * tukey, k, found.freedom), (k - 1) * t_tail(own, n - 1)
+        range_tail(np.sqrt(2) * tukey, k, fit.freedom), (k - 1) * t_tail(own, n - 1)
     )
     if n <= FEW_UNITS:
         p = guarded
     else:
         p = np.minimum(guarded / GUARDED_SHARE, pairs * t_tail(own, n - 1) / OWN_SHARE)
     p = np.where(beyond > 0, np.minimum(p, 1.0), 1.0)
-    return p if not found.phi.any() else np.maximum(p, _widened_p(found, beyond, p))
+    return p if not fit.phi.any() else np.maximum(p, _widened_p(fit, beyond, p))
 
 
-def _widened_p(found: Fit, beyond: Floats, plain: Floats) -> Floats:
+def _widened_p(fit: Fit, beyond: Floats, plain: Floats) -> Floats:
     """By bisection of log level, where the widening depends on the level, too.
 
     Only for p-values below `WORTH_WIDENING`: widening makes them larger still.
     """
-    phi = np.broadcast_to(found.phi[..., None], plain.shape)
+    phi = np.broadcast_to(fit.phi[..., None], plain.shape)
     rows = (phi > 0) & (plain < WORTH_WIDENING) & (beyond > 0)
-    few = replace(found, mean=beyond[rows], pooled=found.pooled[rows], own=found.own[rows])
+    few = replace(fit, mean=beyond[rows], pooled=fit.pooled[rows], own=fit.own[rows])
     few = replace(few, phi=np.zeros(1))
     low, high = np.log(np.maximum(plain[rows], 1e-15)), np.zeros(rows.sum())
-    pairs = found.candidates * (found.candidates - 1) // 2
+    pairs = fit.candidates * (fit.candidates - 1) // 2
     for _ in range(32):
         middle = (low + high) / 2
         level = np.exp(middle)
-        half = half_width(few, level) * widening(phi[rows], found.units, level, pairs)
+        half = half_width(few, level) * widening(phi[rows], fit.units, level, pairs)
         excludes = half < few.mean
         low, high = np.where(excludes, low, middle), np.where(excludes, middle, high)
     result = plain.copy()

@@ -1,4 +1,4 @@
-"""What the rates inside the runs tell: runs that did not settle, and runs with two levels."""
+"""Flags from the rates inside the runs: runs that never became steady, or have two levels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Bins = Sequence[float]
 def run_flags(workload: str, runs: Mapping[str, Sequence[Sequence[Bins]]]) -> tuple[Flag, ...]:
     """Flags of one workload; `runs` are, by candidate and run, the bins of each group.
 
-    The bins are those of the measured window, the ramp left out.
+    The bins are those of the measured window, without the ramp.
     """
     flags = []
     judged = {
@@ -43,8 +43,8 @@ def run_flags(workload: str, runs: Mapping[str, Sequence[Sequence[Bins]]]) -> tu
 
 def _two_levels(runs: Sequence[Sequence[Steadiness]]) -> tuple[float, float] | None:
     """The median levels where most runs of a candidate jump between two; 1/s."""
-    found = [next((g.modes for g in run if g.modes), None) for run in runs]
-    modes = [each for each in found if each is not None]
+    firsts = [next((g.modes for g in run if g.modes), None) for run in runs]
+    modes = [each for each in firsts if each is not None]
     if len(modes) < 2 or len(modes) < TWO_LEVELS_SHARE * len(runs):
         return None
     return (

@@ -13,7 +13,7 @@ from schedlab.analyse.call_cost import fit_call_cost
 from schedlab.analyse.knee import find_knee
 from schedlab.spec import Candidate, Flag, KneeFigure, Metric, Samples, Workload
 
-#: Parameters and settings that are an ordered size, and what a sentence calls them.
+#: Parameters and settings that are an ordered size, and their names in a sentence.
 SIZES: Mapping[str, str] = {
     "record_bytes": "record size",
     "block_bytes": "block size",
@@ -51,18 +51,18 @@ def knees(
 
 
 def _knee(curve: Curve) -> KneeFigure:
-    found = find_knee(curve.sizes, curve.values)
+    knee = find_knee(curve.sizes, curve.values)
     return KneeFigure(
         family=curve.family,
         size=curve.size,
         candidate=curve.candidate,
         metric=curve.metric,
-        reason=found.reason,
-        knee=found.knee,
-        low=found.low,
-        high=found.high,
-        slope_before=found.slope_before,
-        slope_after=found.slope_after,
+        reason=knee.reason,
+        knee=knee.knee,
+        low=knee.low,
+        high=knee.high,
+        slope_before=knee.slope_before,
+        slope_after=knee.slope_after,
     )
 
 

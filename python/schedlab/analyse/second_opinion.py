@@ -1,4 +1,4 @@
-"""What ranks say of the same pairs: Hodges–Lehmann estimates and exact signed ranks.
+"""Ranks of the same pairs: Hodges–Lehmann estimates and exact signed ranks.
 
 They see the typical run where means see all of them: their disagreement is worth a word.
 Hodges and Lehmann (1963), Wilcoxon (1945).

@@ -44,10 +44,10 @@ def session_means(
     for value, session, block in zip(values, sessions, blocks, strict=True):
         if math.isfinite(value) and value > 0:
             cells.setdefault((session, block), []).append(math.log(value))
-    found: dict[str, list[float]] = {}
+    by_session: dict[str, list[float]] = {}
     for (session, _), logs in cells.items():
-        found.setdefault(session, []).append(float(np.mean(logs)))
-    return {session: float(np.mean(means)) for session, means in found.items()}
+        by_session.setdefault(session, []).append(float(np.mean(logs)))
+    return {session: float(np.mean(means)) for session, means in by_session.items()}
 
 
 def diff_sessions(
@@ -68,14 +68,14 @@ def diff_sessions(
     one, other = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if baseline is not None:
         one, other = one - np.asarray(baseline[0]), other - np.asarray(baseline[1])
-    found = compare_unpaired([[one, other]], (1.0,))
+    comparison = compare_unpaired([[one, other]], (1.0,))
     half, known = math.inf, min(len(one), len(other)) >= FEWEST_SESSIONS
     verdict: PairVerdict = "undecided"
-    difference = float(found.mean[0])
+    difference = float(comparison.mean[0])
     if known:
-        half = float(found.half_width(alpha / comparisons)[0])
-        told = difference if higher_is_better else -difference
-        verdict = classify(told - half, told + half, math.log1p(margin))
+        half = float(comparison.half_width(alpha / comparisons)[0])
+        gain = difference if higher_is_better else -difference
+        verdict = classify(gain - half, gain + half, math.log1p(margin))
     return SessionDifference(
         difference, half, verdict, baseline is not None, (len(one), len(other))
     )
@@ -89,7 +89,7 @@ def session_headline(
     workload: str,
     margin: float,
 ) -> Headline:
-    """What a difference of two folders says: no verdict with one session on a side."""
+    """The difference of two folders: no verdict with one session on a side."""
     if min(difference.sessions) < FEWEST_SESSIONS:
         return one_session(pair, metric, workload)
     better = {"better": names[:1], "worse": names[1:]}.get(pair.verdict, names)

@@ -26,7 +26,7 @@ SLOPE_LEVEL, SLOPE_SHARE = 0.01, 0.10
 
 @dataclass(frozen=True)
 class Steadiness:
-    """What the bins of one run tell.
+    """The findings from the bins of one run.
 
     `cut` is how many bins belong to the ramp (0: none was accepted), `mean` that of the rest and
     `before` that of the ramp. `steady` is false where half was cut or the rest still slopes.
@@ -99,5 +99,5 @@ def common_ramp(pilot: Sequence[Sequence[float]]) -> tuple[int, bool]:
     One number for all candidates: the largest accepted cut of the pilot block's runs. Where a run
     is not steady the pilot doubles its time.
     """
-    found = [steadiness(bins) for bins in pilot]
-    return max((each.cut for each in found), default=0), all(each.steady for each in found)
+    results = [steadiness(bins) for bins in pilot]
+    return max((each.cut for each in results), default=0), all(each.steady for each in results)

@@ -88,15 +88,15 @@ def analyse(
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
     _check(samples)
-    twin = aa[1] if aa else None
+    aa_label = aa[1] if aa else None
     flags: list[Flag] = []
     wrong_means = check_means(samples, published)
     if goal is not None:
         samples, secondary, flags = choose(samples, secondary, goal, frozen=frozen)
-    order = candidate_order(samples, baseline, twin, candidates)
+    order = candidate_order(samples, baseline, aa_label, candidates)
     controls = sum(sample.negative_control for sample in samples)
     question = Question(
-        order, baseline, twin, margin, blocked, stopping, seed, seconds_per_block,
+        order, baseline, aa_label, margin, blocked, stopping, seed, seconds_per_block,
         max(1, len(samples) - controls), extension,
     )  # fmt: skip
     tables = [_table(sample, question) for sample in samples]
@@ -142,31 +142,31 @@ def _check(samples: Sequence[Samples]) -> None:
     labels = [sample.workload for sample in samples]
     if len(set(labels)) < len(labels):
         twice = next(label for label in labels if labels.count(label) > 1)
-        raise SpecError(f"workload {twice!r} is given twice", "give one primary metric of each")
+        raise SpecError(f"workload {twice!r} is named twice", "name one primary metric of each")
 
 
 def _pareto(
     verdicts: Mapping[str, WorkloadVerdict], others: Mapping[str, Sequence[WorkloadVerdict]]
 ) -> dict[str, tuple[ParetoPoint, ...]]:
     """Throughput beside latency of the workloads that measure both."""
-    found = {label: pareto((own, *others.get(label, ()))) for label, own in verdicts.items()}
-    return {label: points for label, points in found.items() if points}
+    tables = {label: pareto((own, *others.get(label, ()))) for label, own in verdicts.items()}
+    return {label: points for label, points in tables.items() if points}
 
 
 def _table(sample: Samples, question: Question) -> Table:
-    aa = (question.baseline, question.twin) if question.twin else None
+    aa = (question.baseline, question.aa_label) if question.aa_label else None
     return arrange(sample, question.order, aa, blocked=question.blocked)
 
 
 def _judge(table: Table, question: Question, *, warning: bool = False) -> Judged:
-    """One metric of one workload; a `warning` (a further metric) is always judged at 0.05."""
+    """One metric of one workload; a `warning` (a further metric) always has the level 0.05."""
     alpha = ALPHA if warning else question.workload_level(len(table.blocks))
     comparison = compare_table(table, alpha)
     if comparison is None:
         return Judged(table, None, Findings(), ())
-    findings = examine(comparison, table.twin_of, table)
+    findings = examine(comparison, table.aa_baseline, table)
     aa_alpha = alpha / (1 if warning else question.workloads)
-    aa = aa_interval(table.arms, table.twin_of, table.session, aa_alpha)
+    aa = aa_interval(table.arms, table.aa_baseline, table.session, aa_alpha)
     findings = replace(findings, aa=aa)
     doubts = doubts_of(comparison, findings, table, question.delta)
     pairs = pairs_of(comparison, question.delta, table.sign, doubts)
@@ -177,7 +177,7 @@ def _judge(table: Table, question: Question, *, warning: bool = False) -> Judged
 
 
 def _first_blocks(table: Table, count: int) -> Samples:
-    """The samples of the first blocks, as a first look saw them."""
+    """The samples of the first blocks, as the first analysis had them."""
     sample, kept = table.samples, set(table.blocks[:count])
     rows = [i for i, block in enumerate(sample.blocks) if block in kept]
     columns: dict[str, Any] = {
@@ -269,9 +269,9 @@ def _workload_verdict(
 
 def _wild(judged: Judged) -> dict[str, Wild]:
     """Wild runs by candidate; those of the A/A arm are the baseline's."""
-    table, found = judged.table, judged.findings.outliers
+    table, outliers = judged.table, judged.findings.outliers
     result: dict[str, list[float]] = {}
-    for each in found:
+    for each in outliers:
         k = len(table.candidates)
         column = each.column if each.column < k else table.baseline or 0
         result.setdefault(table.candidates[column], []).append(abs(each.distance))
@@ -291,7 +291,7 @@ def _segments(table: Table, splits: Sequence[int], question: Question) -> tuple[
         part = compare_blocks(
             table.arms[start:stop],
             table.candidates,
-            baseline=table.twin_of,
+            baseline=table.aa_baseline,
             session=np.zeros(stop - start, np.intp),
             steps=table.steps,
         )
@@ -303,15 +303,15 @@ def _segments(table: Table, splits: Sequence[int], question: Question) -> tuple[
 def _secondary(
     samples: Sequence[Samples], question: Question, primary: Mapping[str, str]
 ) -> dict[str, tuple[WorkloadVerdict, ...]]:
-    """The other metrics of each workload; those that no run reported are left out."""
+    """The other metrics of each workload, without those that no run reported."""
     result: dict[str, tuple[WorkloadVerdict, ...]] = {}
     for sample in samples:
         if any(math.isfinite(value) for value in sample.values):
             of = primary.get(sample.workload, "")
             named = replace(sample, actor=sample.actor or actor_of(sample.metric.name, of))
             judged = _judge(_table(named, question), question, warning=True)
-            made = _workload_verdict(judged, question, {})
-            result[sample.workload] = (*result.get(sample.workload, ()), made)
+            secondary = _workload_verdict(judged, question, {})
+            result[sample.workload] = (*result.get(sample.workload, ()), secondary)
     return result
 
 
@@ -367,7 +367,7 @@ def _joint_flags(joint: Joint, tables: Sequence[Table]) -> Iterator[Flag]:
 
 
 def _design_flags(question: Question) -> tuple[Flag, ...]:
-    """What the design itself forbids to conclude, and a second look that was not announced."""
+    """Limits from the design itself, and a second analysis that was not announced."""
     if not question.blocked:
         return (Flag("unblocked"),)
     added = question.extension

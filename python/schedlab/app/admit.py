@@ -1,7 +1,7 @@
 """The one door: an experiment is measured only after `admit` has found nothing against it.
 
 `compare`, `run FILE`, `--resume`, `reproduce`, `lab run`, `--dry-run` and the Python API all pass
-here. An experiment says what is asked; a `Permission` says what the user agreed to, and is made
+here. An experiment is the request; a `Permission` is what the user agreed to, and is made
 from the command line, a prompt or a call, never from a file.
 """
 
@@ -76,7 +76,7 @@ def _check_head(experiment: Experiment) -> None:
     if experiment.schema != SCHEMA_VERSION:
         raise SpecError(
             f"schema = {experiment.schema}: this schedlab reads schema {SCHEMA_VERSION}",
-            "write the file anew with `schedlab init`, or use the schedlab that wrote it",
+            "write a new file with `schedlab init`, or use the schedlab that wrote it",
         )
     check_name(experiment.title, "title")
     for note in experiment.notes:
@@ -96,7 +96,7 @@ def _check_labels(what: str, labels: list[str]) -> None:
         check_name(label, f"{what} label")
     twice = [label for label, count in Counter(labels).items() if count > 1]
     if twice:
-        raise SpecError(f"two {what}s are labelled {twice[0]!r}", "give each a label of its own")
+        raise SpecError(f"two {what}s are labelled {twice[0]!r}", "give each a unique label")
 
 
 def _check_stopping(experiment: Experiment) -> None:
@@ -112,7 +112,7 @@ def _check_stopping(experiment: Experiment) -> None:
             "stopping.precision = 0.01",
         )
     if stopping.budget_s < 0:
-        raise SpecError(f"stopping.budget_s = {stopping.budget_s}", "give a time, such as 90s")
+        raise SpecError(f"stopping.budget_s = {stopping.budget_s}", "use a time, such as 90s")
 
 
 def _typed_kinds(experiment: Experiment) -> dict[tuple[str, str], WorkloadKind]:
@@ -168,13 +168,13 @@ def _check_trust(admitted: Admitted) -> None:
     if admitted.permission.trust:
         return
     target = admitted.experiment.target
-    asked = [f"run {line}" for line in admitted.programs]
+    requests = [f"run {line}" for line in admitted.programs]
     if target.kind == "device":
-        asked.append(f"work on the device {target.path}")
-    asked += [f"switch the scheduler of {queue}" for queue in target.switch]
-    if asked:
+        requests.append(f"work on the device {target.path}")
+    requests += [f"switch the scheduler of {queue}" for queue in target.switch]
+    if requests:
         raise SpecError(
-            f"this experiment asks to {_listing(asked)}",
+            f"this experiment wants to {_listing(requests)}",
             "read it, then add --trust to allow this",
         )
 

@@ -1,8 +1,8 @@
-"""What `schedlab apply` left behind on purpose, and what it was before: one record per device.
+"""The settings that `schedlab apply` made, and their originals: one record per device.
 
-Records outlive a reboot: `applied/NAME.json` below the lasting directory (journal.py). They hold
-the whole `queue/` as it was, every value that was set, and the files that keep it after a reboot
-with their former content, so that `undo` restores rule directories byte by byte.
+Records outlive a reboot: `applied/NAME.json` below the lasting directory (journal.py). A record has
+the original `queue/`, every value that was set, and the files that keep it after a reboot. It also
+has the former content of these files, so that `undo` restores rule directories byte by byte.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def is_ours(text: str) -> bool:
 
 def refuse_foreign(path: Path, hint: str = "") -> None:
     """HostError where there is a file of that name that is not ours."""
-    found = text_of(path)
-    if found and not is_ours(found):
+    text = text_of(path)
+    if text and not is_ours(text):
         away = f"move it away, then try again: mv {path} {path}.old"
-        raise HostError(f"{path}: is not ours", hint or away)
+        raise HostError(f"{path}: schedlab did not write it", hint or away)
 
 
 def boot_id() -> str:
@@ -101,8 +101,8 @@ def with_file(record: Applied, path: Path) -> Applied:
     """The record that names a file before it is written, and the directories it needs."""
     missing = [str(d) for d in path.parents if not d.exists()]
     shared = [d for r in load_all() if str(path) in r.files for d in r.made]
-    made = tuple(dict.fromkeys((*record.made, *shared, *missing)))
-    return replace(record, files={**record.files, str(path): None}, made=made)
+    created = tuple(dict.fromkeys((*record.made, *shared, *missing)))
+    return replace(record, files={**record.files, str(path): None}, made=created)
 
 
 def write_file(path: Path, text: str) -> None:
@@ -137,7 +137,7 @@ def _remove_halves(path: Path) -> None:
 
 
 def store(record: Applied) -> None:
-    """Write a record durably, before what it says becomes lasting."""
+    """Write a record durably, before its settings become lasting."""
     try:
         directory().mkdir(parents=True, exist_ok=True)
         _remove_halves(_path(record.device))
@@ -148,14 +148,14 @@ def store(record: Applied) -> None:
 
 def load_all() -> list[Applied]:
     """Every record; a damaged one is a SpecError that names its file."""
-    found = []
+    records = []
     for path in sorted(directory().glob("*.json")):
         try:
             data: Any = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise SpecError(f"{path}: {error}", f"look at it, then remove it: rm {path}") from error
-        found.append(from_json(Applied, data, str(path)))
-    return found
+            raise SpecError(f"{path}: {error}", f"read it, then remove it: rm {path}") from error
+        records.append(from_json(Applied, data, str(path)))
+    return records
 
 
 def find(device: str) -> Applied | None:

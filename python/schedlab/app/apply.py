@@ -133,10 +133,10 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
             before = knobs.snapshot(queue)
             settings = choice.candidate.settings
             tunables = {k: v for k, v in settings.items() if k != "scheduler"}
-            done = control.set_scheduler(name, str(settings["scheduler"]), tunables)
-            for note in done.notes:
+            change = control.set_scheduler(name, str(settings["scheduler"]), tunables)
+            for note in change.notes:
                 report(f"note: {name}: {note}")
-            records.append(_record(name, choice, before, done.queue))
+            records.append(_record(name, choice, before, change.queue))
         earlier = {name: applied.find(name) for name in names}
         records = [_onto(record, earlier[record.device]) for record in records]
         _keep_after_reboot(records, earlier, request, report)
@@ -211,20 +211,20 @@ def _check(name: str, choice: Choice, request: Request) -> None:
         )
     if request.persist and setters.is_nixos(request.root):
         raise SpecError(
-            "NixOS makes its udev rules from its configuration: no rule can be added",
+            "NixOS makes its udev rules from its configuration: schedlab cannot add a rule",
             f'hardware.block.scheduler = {{ "{name}" = "{scheduler}"; }}; in configuration.nix',
         )
     if (request.persist or request.tuned) and name.startswith(UNLASTING):
         raise SpecError(
-            f"{name}: a device of this kind gets no rule that lasts",
+            f"{name}: schedlab writes no lasting rule for a device of this kind",
             "omit --persist, or apply it to the disk below",
         )
 
 
 def _record(name: str, choice: Choice, before: dict[str, str], after: object) -> Applied:
-    found = dict(after) if isinstance(after, dict) else knobs.snapshot(knobs.queue_of(name))
+    values = dict(after) if isinstance(after, dict) else knobs.snapshot(knobs.queue_of(name))
     queue = knobs.queue_of(name)
-    changed = {k for k in {*before, *found} if before.get(k) != found.get(k)}
+    changed = {k for k in {*before, *values} if before.get(k) != values.get(k)}
     return Applied(
         device=name,
         identity=applied.identity(name),
@@ -235,7 +235,7 @@ def _record(name: str, choice: Choice, before: dict[str, str], after: object) ->
         boot_id=applied.boot_id(),
         command=shlex.join(["schedlab", *sys.argv[1:]]),
         originals={str(queue / k): before[k] for k in sorted(changed) if k in before},
-        values={str(queue / k): found[k] for k in sorted(changed) if k in found},
+        values={str(queue / k): values[k] for k in sorted(changed) if k in values},
     )
 
 
@@ -309,10 +309,10 @@ def _write_rules(records: list[Applied], request: Request, report: Report) -> No
 
 def warnings(name: str, scheduler: str, request: Request) -> list[str]:
     """Who else sets the scheduler of this device, and who wins after a reboot."""
-    found = setters.of(udev.disk(name), request.root)
+    settings = setters.of(udev.disk(name), request.root)
     ours = (request.root / RULES, apply_tuned.profile_path(request.root))
     lines = []
-    for each in found:
+    for each in settings:
         if each.file in ours:
             continue
         if each.source == "boot parameter":
@@ -320,7 +320,7 @@ def warnings(name: str, scheduler: str, request: Request) -> list[str]:
             continue
         unsure = "" if each.certain else " (perhaps)"
         lines.append(f"also sets it{unsure}: {each.place} ({each.value})")
-    last, plugged = setters.winner_at_boot(found), setters.winner_of_udev(found)
+    last, plugged = setters.winner_at_boot(settings), setters.winner_of_udev(settings)
     if last is not None and last.file not in ours and last.value != scheduler:
         when = "at the next boot or hot-plug" if last is plugged else "at the next boot"
         lines.append(f"{last.place} wins {when} and sets {last.value}")

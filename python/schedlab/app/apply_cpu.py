@@ -48,7 +48,7 @@ def values_of(candidate: Candidate) -> dict[str, int]:
     settings = dict(candidate.settings)
     if settings.get("policy") == "rr" and "slice_ms" in settings:
         settings = {SLICE: settings["slice_ms"]}
-    found = {}
+    values = {}
     for name, value in settings.items():
         if not is_name(name):
             continue
@@ -56,11 +56,11 @@ def values_of(candidate: Candidate) -> dict[str, int]:
         if not re.fullmatch(r"-?\d+(\.0)?", str(value)) or float(value) < least:
             unit = "whole milliseconds from 1" if name == SLICE else "a whole number"
             raise SpecError(f"{name}={value}: not {unit}", f"write {name}=20")
-        found[name] = int(float(value))
-    if found and len(found) < len(settings):
-        other = next(name for name in settings if name not in found)
+        values[name] = int(float(value))
+    if values and len(values) < len(settings):
+        other = next(name for name in settings if name not in values)
         raise SpecError(f"{other} is no setting of the CPU scheduler", "apply it to a disk alone")
-    return found
+    return values
 
 
 def path_of(name: str) -> Path:
@@ -136,7 +136,7 @@ def apply(
             if file not in texts:
                 report(f"also sets it: {file} ({value}); the last file by name wins")
     if any(path.parent == DEBUG for path in paths.values()) and not persist:
-        report("no sysctl.d file can keep a setting in debugfs; --persist uses tmpfiles.d")
+        report("sysctl.d cannot keep a setting in debugfs; --persist uses tmpfiles.d")
     return record
 
 
@@ -152,7 +152,7 @@ def _read(path: Path) -> str:
 
 
 def _onto(record: Applied, earlier: Applied | None) -> Applied:
-    """A second apply keeps what was before the first, and what the first set beside it."""
+    """A second apply keeps the originals from before the first, and the first's other settings."""
     if earlier is None:
         return record
     kept = replace(record, files=earlier.files, made=earlier.made)
@@ -182,13 +182,13 @@ def _file_texts(values: Mapping[Path, str], root: Path) -> dict[Path, str]:
 
 
 def undo(record: Applied, report: Report) -> None:
-    """Every setting as it was, unless somebody else set it since; after a reboot only files go."""
+    """Restore each setting unless another program set it since; after a reboot, only files."""
     for name in record.files:
         path = Path(name)
         if applied.is_ours(text_of(path)):
             path.unlink()
         elif path.exists():
-            report(f"note: {path} was changed by somebody else and is left")
+            report(f"note: {path} was changed by another program; it is kept")
     if record.boot_id != applied.boot_id():
         return
     with Control(report=report) as control:
@@ -197,7 +197,7 @@ def undo(record: Applied, report: Report) -> None:
             if knobs.same(now, wanted):
                 continue
             if not knobs.same(now, record.values[knob]):
-                report(f"{knob} is {now}, which somebody else set: it is left")
+                report(f"{knob} is {now}, which another program set: it is kept")
                 continue
             control.write_knob(knob, wanted)
         control.keep()
@@ -216,9 +216,9 @@ def settings_in(root: Path, knob: Path) -> list[tuple[Path, str]]:
     for directory in DIRECTORIES:  # a later directory overrides files of the same name
         for path in (root / directory.format(kind)).glob("*.conf"):
             files[path.name] = path
-    found = []
+    settings = []
     for name in sorted(files):
         for line in text_of(files[name]).splitlines():
             if match := re.match(pattern, line):
-                found.append((files[name], match[1]))
-    return found
+                settings.append((files[name], match[1]))
+    return settings

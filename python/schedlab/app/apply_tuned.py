@@ -1,7 +1,7 @@
 """Keep what was applied by a profile of tuned instead of a udev rule, and remove it again.
 
 The profile `schedlab` includes the active one, takes our devices out of its [disk] instance, which
-would own them first, and sets them in instances of its own; see tuned.conf(5).
+would own them first, and sets them in separate instances; see tuned.conf(5).
 """
 
 from __future__ import annotations
@@ -84,22 +84,22 @@ def profile_text(records: Sequence[Applied]) -> str:
 
 
 def activate(profile: str, root: Path, report: Report) -> None:
-    """Make a profile the active one where tuned runs here, else say how."""
+    """Activate a profile where tuned runs here, else print how."""
     program = shutil.which("tuned-adm", path="/usr/sbin:/sbin:/usr/bin:/bin")
     if program is None or root != Path("/"):
         report(f"note: activate the profile: tuned-adm profile {profile}")
         return
     words = [program, "profile", *profile.split()]
-    done = subprocess.run(words, check=False, capture_output=True, text=True)
-    if done.returncode:
-        report(f"note: tuned-adm profile {profile}: {done.stderr.strip()}")
+    process = subprocess.run(words, check=False, capture_output=True, text=True)
+    if process.returncode:
+        report(f"note: tuned-adm profile {profile}: {process.stderr.strip()}")
 
 
 def remove(record: Applied, path: Path, report: Report) -> None:
     """Our profile without this device; without any device it goes, and the one before is active."""
-    found = text_of(path)
-    if not applied.is_ours(found):
-        state = "changed by somebody else and is left" if found else "removed by somebody else"
+    text = text_of(path)
+    if not applied.is_ours(text):
+        state = "changed by another program; it is kept" if text else "removed by another program"
         report(f"note: {path} was {state}")
         return
     others = [

@@ -176,7 +176,8 @@ def _io_comparison(
         return io_comparison.comparison(place, load_of(typed), families=families, **design)
     if typed["workloads"] or typed["tests"]:
         raise SpecError(
-            "--workloads and --tests exclude a COMMAND", "write both into an experiment file"
+            "--workloads and --tests cannot be used with a COMMAND",
+            "write both into an experiment file",
         )
     return own_work.comparison_of(place, work, **design)
 

@@ -88,7 +88,7 @@ def plan_rest(folder: Folder) -> Planning:
     pilot = pilot_runs(record)
     if not pilot:
         raise SpecError(
-            f"{folder.path}: no run of the first block gave a value", "see the messages above"
+            f"{folder.path}: no run of the first block gave a value", "read the messages above"
         )
     delta = experiment.margin
     ramp_s = ramps(record)
@@ -100,18 +100,18 @@ def plan_rest(folder: Folder) -> Planning:
         return detectable(spread, blocks, candidates, delta)
 
     weights = {work.label: work.weight for work in experiment.workloads}
-    found = plan_budget(pilot, experiment.stopping.budget_s, visible, weights=weights)
-    omitted = {each.workload: each.reason for each in found.left_out}
+    planned = plan_budget(pilot, experiment.stopping.budget_s, visible, weights=weights)
+    omitted = {each.workload: each.reason for each in planned.left_out}
     never = [w.label for w in experiment.workloads if w.label not in {p.workload for p in pilot}]
     planning = Planning(
-        blocks=min(found.blocks * experiment.stopping.sessions, experiment.stopping.blocks),
-        run_s={w: s for w, s in found.run_s.items() if _is_free(experiment, w)},
+        blocks=min(planned.blocks * experiment.stopping.sessions, experiment.stopping.blocks),
+        run_s={w: s for w, s in planned.run_s.items() if _is_free(experiment, w)},
         ramp_s=ramp_s,
         omitted={**omitted, **dict.fromkeys(never, "no-value")},
-        seconds_per_block=found.seconds_per_block,
-        mdd=found.mdd,
-        target_s=found.target_s,
-        fits=found.fits,
+        seconds_per_block=planned.seconds_per_block,
+        mdd=planned.mdd,
+        target_s=planned.target_s,
+        fits=planned.fits,
     )
     folder.write_plan(whole_plan(experiment, folder.plan, planning))
     folder.write_planning(planning)
@@ -124,15 +124,15 @@ def _is_free(experiment: Experiment, workload: str) -> bool:
 
 def whole_plan(experiment: Experiment, so_far: Plan, planning: Planning) -> Plan:
     """The cells that there are, then those of the further blocks with what was planned."""
-    done = max((cell.block for cell in so_far.cells), default=-1) + 1
+    blocks_planned = max((cell.block for cell in so_far.cells), default=-1) + 1
     further = [
         replace(
             cell,
             seconds=planning.run_s.get(cell.workload, 0.0),
             ramp_seconds=planning.ramp_s.get(cell.workload, 0.0),
         )
-        for cell in make_plan(experiment, blocks=max(planning.blocks, done)).cells
-        if cell.block >= done and cell.workload not in planning.omitted
+        for cell in make_plan(experiment, blocks=max(planning.blocks, blocks_planned)).cells
+        if cell.block >= blocks_planned and cell.workload not in planning.omitted
     ]
     return Plan((*so_far.cells, *further))
 
@@ -155,7 +155,7 @@ def ramps(record: Record) -> dict[str, float]:
     """
     from schedlab.analyse import common_ramp
 
-    found = {}
+    lengths = {}
     for work in record.experiment.workloads:
         declared_s = _declared_ramp_s(work)
         pilot = [
@@ -169,8 +169,8 @@ def ramps(record: Record) -> dict[str, float]:
             continue
         needed_s = common_ramp([each.values for each in pilot])[0] * pilot[0].bin_s
         if needed_s > declared_s:
-            found[work.label] = needed_s
-    return found
+            lengths[work.label] = needed_s
+    return lengths
 
 
 def pilot_runs(record: Record) -> list[PilotRun]:
@@ -219,29 +219,30 @@ class Extended:
 def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Extended:
     """Blocks appended to the plan of a folder: up to `blocks` in all, or what fits; else as it is.
 
-    Nothing is written. SpecError when more blocks than announced are asked for.
+    Nothing is written. SpecError when the request exceeds the announced number of blocks.
     """
     if not blocks and not budget_s:
         return Extended(folder.experiment, folder.plan, folder.planning)
     record = folder.record()
     experiment, planning = record.experiment, record.planning
-    done = len({run.block for run in record.analysed_runs})
+    blocks_measured = len({run.block for run in record.analysed_runs})
     planned = max((cell.block for cell in record.plan.cells), default=-1) + 1
     if not blocks:
-        per_block = sum(run.elapsed_s for run in record.runs) / max(done, 1)
-        blocks = done + max(1, int((budget_s or 0.0) / per_block)) if per_block else done + 1
+        per_block = sum(run.elapsed_s for run in record.runs) / max(blocks_measured, 1)
+        more = max(1, int((budget_s or 0.0) / per_block)) if per_block else 1
+        blocks = blocks_measured + more
     stopping = experiment.stopping
     announced = stopping.may_extend or None
-    first = replace(stopping, blocks=done if stopping.budget_s else stopping.blocks)
-    found = extension(first, done, blocks, may_extend=announced)
-    if found.code == "refused":
+    first = replace(stopping, blocks=blocks_measured if stopping.budget_s else stopping.blocks)
+    addition = extension(first, blocks_measured, blocks, may_extend=announced)
+    if addition.code == "refused":
         raise SpecError(
-            f"{folder.path}: was planned for at most {announced or first.blocks} blocks",
+            f"{folder.path}: the plan has at most {announced or first.blocks} blocks",
             "start a new folder: schedlab reproduce DIR",
         )
     planning = planning or Planning(blocks=planned)
-    if found.code in ("unannounced", "announced"):
-        planning = replace(planning, first_blocks=planning.first_blocks or done)
+    if addition.code in ("unannounced", "announced"):
+        planning = replace(planning, first_blocks=planning.first_blocks or blocks_measured)
     planning = replace(planning, blocks=blocks)
     if stopping.mode == "fixed" and not stopping.budget_s:
         larger = replace(stopping, blocks=max(blocks, stopping.blocks))
@@ -251,15 +252,15 @@ def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Exte
     return Extended(experiment, whole, planning)
 
 
-def extend(folder: Folder, found: Extended) -> None:
+def extend(folder: Folder, addition: Extended) -> None:
     """Write down the blocks that are added, where there are any."""
-    if found.plan == folder.plan:
+    if addition.plan == folder.plan:
         return
-    folder.write_plan(found.plan)
-    if found.planning is not None:
-        folder.write_planning(found.planning)
-    if found.experiment != folder.experiment:
-        folder.write_experiment(found.experiment)
+    folder.write_plan(addition.plan)
+    if addition.planning is not None:
+        folder.write_planning(addition.planning)
+    if addition.experiment != folder.experiment:
+        folder.write_experiment(addition.experiment)
 
 
 def is_planned(folder: Folder) -> bool:

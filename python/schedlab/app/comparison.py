@@ -61,14 +61,16 @@ def target_of(place: Place) -> Target:
     if "--model" in named and "--scratch" in named:
         named.remove("--scratch")  # the size of the emulated device
     if len(named) > 1:
-        raise SpecError(f"{' and '.join(named)} exclude each other", "give one of them")
+        raise SpecError(f"{' and '.join(named)} cannot be used together", "use one of them")
     if place.destroy_data and place.destroy_data != place.device:
         raise SpecError(
             f"--destroy-data {place.destroy_data}: is not the device of --device",
-            "name the same device in both, to be sure",
+            "name the same device in both",
         )
     if place.read_only and (place.destroy_data or not place.device):
-        other = "--destroy-data excludes it" if place.destroy_data else "it belongs to --device"
+        other = (
+            "it cannot be used with --destroy-data" if place.destroy_data else "it needs --device"
+        )
         raise SpecError(f"--read-only: {other}", "omit it")
     check_model_options(place)
     facts = {"rotational": place.rotational}
@@ -78,13 +80,13 @@ def target_of(place: Place) -> Target:
     if place.directory:
         size = place.size_bytes or FILE_BYTES
         return Target("directory", place.directory, size, switch=place.switch)
-    made = {**facts, "filesystem": place.filesystem}
+    common = {**facts, "filesystem": place.filesystem}
     size = place.scratch_bytes or SCRATCH_BYTES
     if place.model:
         size = place.scratch_bytes or place.size_bytes or SCRATCH_BYTES
         how = {"queue_depth": place.queue_depth, "dilate": place.dilate}
-        return Target("emulated", "", size, model=place.model, **made, **how)  # type: ignore[arg-type]
-    return Target("scratch", place.scratch_directory, size, **made)  # type: ignore[arg-type]
+        return Target("emulated", "", size, model=place.model, **common, **how)  # type: ignore[arg-type]
+    return Target("scratch", place.scratch_directory, size, **common)  # type: ignore[arg-type]
 
 
 def check_model_options(place: Place) -> None:
@@ -94,7 +96,7 @@ def check_model_options(place: Place) -> None:
         "--dilate": place.dilate != 1,
     }.items():
         if is_given and place.model is None:
-            raise SpecError(f"{option}: belongs to an emulated device", "--model disk7200")
+            raise SpecError(f"{option}: works only with an emulated device", "--model disk7200")
 
 
 def candidates_of(schedulers: str | None, labels: str | None, target: Target) -> Named:
@@ -123,7 +125,7 @@ class Named:
 
 
 def labelled(candidates: tuple[Candidate, ...], labels: str) -> Named:
-    """The candidates under names of the user's, and a note on each that says what it is."""
+    """The candidates under the user's names, and a note on each that explains it."""
     names = [name.strip() for name in labels.split(",")]
     if len(names) != len(candidates) or len({*names, ""}) <= len(names):
         raise SpecError(
@@ -140,14 +142,14 @@ def families_of(names: Sequence[str] | None, tests: Sequence[str] | None, fio: b
     if fio and names and list(names) != ["file-tests"]:
         other = next((name for name in names if name != "file-tests"), names[0])
         raise SpecError(
-            f"--engine fio: fio runs only the file tests, not {other}",
+            f"--engine fio runs only the file tests, not {other}",
             "use --workloads file-tests with it",
         )
-    found = list(names or (["file-tests"] if tests or fio else USUAL_FAMILIES))
-    for name in found:
+    families = list(names or (["file-tests"] if tests or fio else USUAL_FAMILIES))
+    for name in families:
         if name not in FAMILIES:
             raise SpecError(f"workloads {name!r} are not known", nearest(name, FAMILIES))
-    return found
+    return families
 
 
 def comparison(
@@ -179,7 +181,7 @@ def comparison(
     if target.kind == "device" and not target.destroy_data:
         reading = tuple(work for work in works if not typed(work).writes())
         if len(reading) < len(works) and not place.read_only:
-            notes.append(f"omitted: workloads that write; {target.path} is only read")
+            notes.append(f"omitted: workloads that write; {target.path} is read-only here")
         works = reading
     stopping = stopping or Stopping(blocks=12)
     if stopping.budget_s and works:
@@ -187,7 +189,7 @@ def comparison(
         works, omitted = budget.fitting(works, count, stopping.budget_s)
         if omitted:
             time = duration_text(stopping.budget_s)
-            notes.append(f"omitted, as six blocks do not fit into {time}: {', '.join(omitted)}")
+            notes.append(f"omitted: six blocks do not fit into {time}: {', '.join(omitted)}")
     if not works:
         raise SpecError(
             "no workload is left", f"name tests that read, or --destroy-data {target.path}"
@@ -220,12 +222,14 @@ def stopping_of(
 ) -> Stopping:
     """When to stop. `--quick` is a budget, too. Blocks and budget are of each session."""
     if until_decided and precision:
-        raise SpecError("--until-decided and --precision exclude each other", "give one of them")
+        raise SpecError(
+            "--until-decided and --precision cannot be used together", "use one of them"
+        )
     if quick and not (blocks or until_decided or precision):
         budget_s = budget_s or QUICK_BUDGET_S
     if sessions > 1 and (until_decided or precision or may_extend):
         raise SpecError(
-            "--sessions repeats a plan that is fixed",
+            "--sessions repeats a fixed plan",
             "omit --until-decided, --precision and --may-extend",
         )
     if until_decided or precision:

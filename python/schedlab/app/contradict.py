@@ -10,14 +10,14 @@ OPPOSITE |= {(again, first) for first, again in OPPOSITE}
 
 def contradictions(first: Verdict, again: Verdict) -> list[str]:
     """Pairs that were better and are now worse or equivalent, or the other way round."""
-    found = []
+    lines = []
     for label, work in first.workloads.items():
         now = again.workloads.get(label)
         pairs = {(p.a, p.b): p for p in now.pairs} if now else {}
         for pair in work.pairs:
             other = pairs.get((pair.a, pair.b))
             if other and (pair.verdict, other.verdict) in OPPOSITE:
-                found.append(
+                lines.append(
                     f"{label}: {pair.a} was {pair.verdict}, now {other.verdict}, than {pair.b}"
                 )
-    return found
+    return lines

@@ -23,7 +23,7 @@ STOP_PATIENCE_S = 2.0
 def count_typed(
     typed: Mapping[str, Any], as_json: bool, write: Callable[[str], None], report: Report
 ) -> bool:
-    """Count as the options of `schedlab cpu run` say, a line per `write`; whether Ctrl-C ended it.
+    """Count by the options of `schedlab cpu run`, a line per `write`; whether Ctrl-C ended it.
 
     A bare number is milliseconds under `--compat spec`, seconds under `sample`.
     """
@@ -44,7 +44,7 @@ def count_typed(
 
 
 def settings_of(typed: Mapping[str, Any], report: Report) -> Settings:
-    """The options as settings; says how a bare number was read."""
+    """The options as settings; reports how a bare number was read."""
     from schedlab.cpu.crew import last_cpu
 
     time, compat = typed["time"], typed["compat"]
@@ -92,7 +92,7 @@ def count(crew: CpuCrew, printer: Printer, quantum: Quantum, report: Report) -> 
         rows = totals(crew)
         printer.finished(rows, quantum)
     if lost := crew.lost_events():
-        report(f"warning: {lost} epochs were not printed: this process was held up")
+        report(f"warning: {lost} epochs were not printed: this process was delayed")
     _account(rows, report)
     return bool(interrupts)
 

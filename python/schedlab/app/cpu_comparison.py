@@ -1,4 +1,4 @@
-"""CPU policies compared: candidates, built-in workloads or a command, and the load beside them."""
+"""Comparisons of CPU policies: candidates, built-in workloads or a command, and the load."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SECONDARY = {
 
 @dataclass(frozen=True)
 class CpuLoad:
-    """What is run: names of built-in workloads or a command; hogs beside it; CPUs; seconds."""
+    """The work: names of built-in workloads or a command; hogs beside it; CPUs; seconds."""
 
     workloads: Sequence[str] = ()
     work: OwnWork | None = None
@@ -60,8 +60,10 @@ def policy_comparison(
     """The experiment; SpecError naming what cannot be."""
     candidates = tuple(_applied(each, apply_to) for each in parse_policies(policies))
     works = _workloads(load)
-    asked = policies.count(",") + 1
-    merged = len(candidates) < asked and not any("=" in word for word in policies.split(","))
+    requested_count = policies.count(",") + 1
+    merged = len(candidates) < requested_count and not any(
+        "=" in word for word in policies.split(",")
+    )
     notes = ["policies with the same effective quantum are measured once"] if merged else []
     typed_works = [typed(work) for work in works]
     notes += notes_of([policy_of(each) for each in candidates], typed_works)
@@ -96,7 +98,7 @@ def explain(result: Result, observer: Observer = SILENT) -> list[str]:
             for candidate in experiment.candidates:
                 waits, problem = session.explain(workload, candidate)
                 if problem:
-                    return [f"nothing can be said about waiting: {problem}"]
+                    return [f"the waiting times are unknown: {problem}"]
                 for each in waits:
                     lines.append(f"{workload.label} under {candidate.label}: {each.line()}")
                     rows.append({"workload": workload.label, "candidate": candidate.label,
@@ -107,7 +109,7 @@ def explain(result: Result, observer: Observer = SILENT) -> list[str]:
 
 
 def _applied(candidate: Candidate, apply_to: str) -> Candidate:
-    """The candidate with the side that it is given to, unless it says so itself."""
+    """The candidate with the side that gets it, unless it names one itself."""
     if apply_to == "work" or "apply_to" in candidate.settings:
         return candidate
     return replace(candidate, settings={**candidate.settings, "apply_to": apply_to})
@@ -119,11 +121,13 @@ def _workloads(load: CpuLoad) -> tuple[Workload, ...]:
         shared["load"] = load.load
     if load.work is not None:
         if load.workloads:
-            raise SpecError("--workloads excludes a COMMAND", "write both into an experiment file")
-        given: Mapping[str, Any] = {**load.work.parameters, **shared}
+            raise SpecError(
+                "--workloads cannot be used with a COMMAND", "write both into an experiment file"
+            )
+        parameters: Mapping[str, Any] = {**load.work.parameters, **shared}
         if load.directory:
-            given = {**given, "directory": load.directory}
-        return (workload_of(replace(load.work, parameters=given), "cpu-command"),)
+            parameters = {**parameters, "directory": load.directory}
+        return (workload_of(replace(load.work, parameters=parameters), "cpu-command"),)
     return tuple(_built_in(name, load, shared) for name in load.workloads or USUAL_WORKLOADS)
 
 

@@ -54,11 +54,11 @@ def _assignments(option: str, texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def _with_count(imported: Imported) -> Imported:
-    """With a note on how many published means do not follow; `analyse` tells which."""
+    """With a note on how many published means do not match; `analyse` names them."""
     experiment = imported.experiment
     primary, _ = samples(Record(experiment, imported.plan, imported.runs))
     wrong, of = len(check_means(primary, experiment.published)), len(experiment.published)
     if not wrong:
         return imported
-    note = f"{wrong} of {of} published means do not follow from their rows"
+    note = f"{wrong} of {of} published means do not match their rows"
     return replace(imported, experiment=replace(experiment, notes=(*experiment.notes, note)))

@@ -48,7 +48,7 @@ def _at(host: Mapping[str, Any], name: str) -> Any:
 
 
 def require_same_work(first: Record, second: Record) -> None:
-    """SpecError naming the first workload or target that is not the same in both."""
+    """SpecError naming the first workload or target that differs between the two."""
     a, b = first.experiment, second.experiment
     for key in ("kind", "size_bytes"):
         was, now = getattr(a.target, key), getattr(b.target, key)
@@ -59,7 +59,7 @@ def require_same_work(first: Record, second: Record) -> None:
         other = theirs.get(work.label)
         if other and (other.parameters, other.metric) != (work.parameters, work.metric):
             raise SpecError(
-                f"workload {work.label!r} is not the same in both", "repeat it: schedlab reproduce"
+                f"workload {work.label!r} differs between the two", "repeat it: schedlab reproduce"
             )
     if not {work.label for work in a.workloads} & set(theirs):
         raise SpecError("the two have no workload in common", "name results of the same work")
@@ -83,26 +83,26 @@ class Difference:
     def as_json(self) -> dict[str, Any]:
         """As plain JSON types."""
         data = {name: to_json(verdict) for name, verdict in self.verdicts.items()}
-        told = {"schema": 1, "differences": self.machines, "candidates": data}
-        return {**told, "html": str(self.page)}
+        document = {"schema": 1, "differences": self.machines, "candidates": data}
+        return {**document, "html": str(self.page)}
 
     def lines(self) -> list[str]:
         """A headline and the pairs of every candidate, then where the page is."""
         from schedlab import report
 
-        found = []
+        rows = []
         for name, verdict in self.verdicts.items():
             first_line, *pairs = report.changes(self.record, verdict)
-            found += [f"{name}: {first_line}", *pairs]
-        return [*found, f"Report {self.page}"]
+            rows += [f"{name}: {first_line}", *pairs]
+        return [*rows, f"Report {self.page}"]
 
 
 def difference(
-    first: Path, second: Path, despite: bool, page: Path | None, tell: Callable[[str], None]
+    first: Path, second: Path, despite: bool, page: Path | None, report: Callable[[str], None]
 ) -> Difference:
     """Compare two folders and write the page; SpecError unless work and machines are the same.
 
-    `despite` allows other machines; `tell` hears what differs.
+    `despite` allows other machines; `report` gets the differences.
     """
     from schedlab.report.difference_page import render
     from schedlab.result import Result
@@ -111,7 +111,7 @@ def difference(
     before, after = Result.load(first).record, Result.load(second).record
     machines = environment_differences(before.host, after.host)
     for name, (was, now) in machines.items():
-        tell(f"differs: {name}: {was} -> {now}")
+        report(f"differs: {name}: {was} -> {now}")
     refused = [name for name in machines if name not in REPORTED]
     if refused and not despite:
         raise SpecError(
@@ -162,15 +162,15 @@ def _means(first: Record, second: Record) -> dict[str, tuple[Metric, Means, Mean
 
     def of(sample: Samples) -> Means:
         sessions = sample.sessions or ("",) * len(sample.values)
-        found: Means = {}
+        means: Means = {}
         for label in dict.fromkeys(sample.candidates):
             rows = [i for i, own in enumerate(sample.candidates) if own == label]
-            found[label] = session_means(
+            means[label] = session_means(
                 [sample.values[i] for i in rows],
                 [sessions[i] for i in rows],
                 [sample.blocks[i] for i in rows],
             )
-        return found
+        return means
 
     theirs = {sample.workload: sample for sample in samples(second)[0]}
     return {
@@ -192,21 +192,21 @@ class _About:
         self, label: str, works: Mapping[str, tuple[Metric, Means, Means]], baseline: str
     ) -> Verdict:
         """One candidate on all workloads; beside `baseline` unless it is that itself."""
-        found = {
+        overall = {
             workload: self._workload(workload, metric, label, one, other, baseline)
             for workload, (metric, one, other) in works.items()
             if one.get(label) and other.get(label)
         }
-        if not found:
-            raise SpecError(f"{label} has no value in one of the two", "omit it from both")
-        loudest = max(found.values(), key=lambda of: abs(math.log(of.pairs[0].ratio)))
+        if not overall:
+            raise SpecError(f"{label} has no value in one of the two", "omit it in both")
+        loudest = max(overall.values(), key=lambda of: abs(math.log(of.pairs[0].ratio)))
         return Verdict(
             headline=loudest.headline,
             baseline=self.names[0],
             design="unblocked",
             stopping=StoppingState(mode="none"),
-            population=Population(len(found), 0, sessions=sum(self._sessions(works, label))),
-            workloads=found,
+            population=Population(len(overall), 0, sessions=sum(self._sessions(works, label))),
+            workloads=overall,
             overall=Overall(
                 candidates=loudest.candidates,
                 pairs=loudest.pairs,
@@ -237,7 +237,7 @@ class _About:
         beside = None
         if baseline != label and all(set(s[label]) <= set(s.get(baseline, {})) for s in sides):
             beside = tuple([side[baseline][s] for s in side[label]] for side in sides)
-        found = diff_sessions(
+        pairs = diff_sessions(
             own[0],
             own[1],
             margin=self.experiment.margin,
@@ -245,31 +245,31 @@ class _About:
             baseline=None if beside is None else (beside[0], beside[1]),
             comparisons=self.comparisons,
         )
-        known = min(found.sessions) >= FEWEST_SESSIONS and math.isfinite(found.half_width)
-        ends = (found.difference - found.half_width, found.difference + found.half_width)
+        known = min(pairs.sessions) >= FEWEST_SESSIONS and math.isfinite(pairs.half_width)
+        ends = (pairs.difference - pairs.half_width, pairs.difference + pairs.half_width)
         pair = Pair(
             *self.names,
-            math.exp(found.difference),
+            math.exp(pairs.difference),
             math.exp(ends[0]) if known else None,
             math.exp(ends[1]) if known else None,
-            found.verdict,
+            pairs.verdict,
         )
         means = [math.exp(sum(logs) / len(logs)) for logs in own]
-        better = {"better": self.names[:1], "worse": self.names[1:]}.get(found.verdict, self.names)
+        better = {"better": self.names[:1], "worse": self.names[1:]}.get(pairs.verdict, self.names)
         return WorkloadVerdict(
             workload=workload,
             metric=metric,
             blocks=0,
             candidates=tuple(
                 CandidateSummary(name, count, mean, mean, None, None)
-                for name, count, mean in zip(self.names, found.sessions, means, strict=True)
+                for name, count, mean in zip(self.names, pairs.sessions, means, strict=True)
             ),
             pairs=(pair,),
             best_set=better,
             headline=session_headline(
-                self.names, found, pair, metric, workload, self.experiment.margin
+                self.names, pairs, pair, metric, workload, self.experiment.margin
             ),
             unit="sessions",
-            units=min(found.sessions),
+            units=min(pairs.sessions),
             margin=self.experiment.margin,
         )

@@ -15,7 +15,7 @@ def extractions(
     archive: Path,
     directory: Path,
     repeat: int,
-    made: tuple[int, str] | None,
+    archive_spec: tuple[int, str] | None,
     report: Callable[[str], None],
 ) -> Iterator[dict[str, float]]:
     """Real, user and system seconds and the CPU share of each extraction.
@@ -23,10 +23,10 @@ def extractions(
     `made` (size in bytes, compressor) generates the archive first. SpecError when it exists
     already, or when the archive is none.
     """
-    if made and archive.exists():
+    if archive_spec and archive.exists():
         raise SpecError(f"{archive}: exists", "omit --make-archive, or name another file")
-    if made:
-        size_bytes, compressor = made
+    if archive_spec:
+        size_bytes, compressor = archive_spec
         files = source_tree.write_archive(archive, size_bytes, compressor, seed=1)
         report(f"generated {archive}: {files} files")
     if not archive.is_file():

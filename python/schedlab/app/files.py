@@ -52,10 +52,10 @@ def experiment_of(data: Mapping[str, Any], where: str) -> Experiment:
 
 
 def _list(data: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    found = data.get(key, [])
-    if not isinstance(found, list | tuple):
-        raise SpecError(f"{where}.{key} = {found!r}", "expected a list")
-    return list(found)
+    values = data.get(key, [])
+    if not isinstance(values, list | tuple):
+        raise SpecError(f"{where}.{key} = {values!r}", "expected a list")
+    return list(values)
 
 
 def _workload(data: Any, where: str) -> Any:

@@ -81,6 +81,6 @@ def _without_none(value: object) -> dict[str, object]:
             return {k: clean(v) for k, v in item.items() if v is not None}
         return [clean(v) for v in item] if isinstance(item, list) else item
 
-    found = clean(value)
-    assert isinstance(found, dict)
-    return found
+    table = clean(value)
+    assert isinstance(table, dict)
+    return table

@@ -28,7 +28,7 @@ LATENCY_TOLERANCE = 0.15
 DECIDED = 0.10
 USUAL = ("none", "mq-deadline", "kyber", "bfq")
 SIZE_BYTES = 8 << 30
-# Requests that a scheduler may hold above a loop device, whatever the tags are set to.
+# Requests that a scheduler may hold above a loop device, independent of the tags.
 NR_REQUESTS = 256
 
 
@@ -76,7 +76,7 @@ def checks_of(text: str) -> list[Check]:
         try:
             wanted |= set(range(int(first), int(last or first) + 1))
         except ValueError:
-            raise SpecError(f"--cells {text}: {part!r} is no number", "--cells 1-4,7") from None
+            raise SpecError(f"--cells {text}: {part!r} is not a number", "--cells 1-4,7") from None
     known = {check.number for check in CHECKS}
     if unknown := sorted(wanted - known):
         raise SpecError(f"--cells {text}: there is no cell {unknown[0]}", "1 to 12")
@@ -90,7 +90,7 @@ def real_run(device: Emulated, check: Check, seconds: float, seed: int) -> list[
     groups = groups_of(check.processes, device.path, device.size_bytes, seed)
     job = {"seconds": seconds * check.dilate, "ramp_seconds": 0.0, "groups": groups}
     answer = json.loads(_core.run_io_job(json.dumps(job)))
-    found = []
+    rows = []
     for group, sent in zip(answer["groups"], groups, strict=True):
         latencies = [group[kind]["latency"] for kind in ("reads", "writes") if group.get(kind)]
         answered = count = sum(each["count"] for each in latencies)
@@ -98,13 +98,13 @@ def real_run(device: Emulated, check: Check, seconds: float, seed: int) -> list[
         # Those in flight at the end are answered and counted, but after the time.
         count = max(count - sent["workload"]["arrivals"]["depth"], 0)
         elapsed_s = group["elapsed_ns"] / 1e9 / check.dilate
-        found.append(
+        rows.append(
             {
                 "throughput_bytes_per_s": count * sent["workload"]["record"] / elapsed_s,
                 "latency_ns_mean": total_ns / max(answered, 1) / check.dilate,
             }
         )
-    return found
+    return rows
 
 
 def groups_of(processes: str, path: str, size_bytes: int, seed: int) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def groups_of(processes: str, path: str, size_bytes: int, seed: int) -> list[dic
     groups = []
     for number, process in enumerate(specs):
         if process.get("background") or process.get("direct") is False or "weight" in process:
-            raise SpecError(f"{processes} has a process that only the simulator has", "--cells 1-8")
+            raise SpecError(f"{processes} has a process only for the simulator", "--cells 1-8")
         record = int(str(parse_quantity("record_bytes", process.get("record", "4KiB"))))
         span = size_bytes // len(specs) // record * record
         random = process.get("pattern", "random") == "random"
@@ -170,7 +170,7 @@ def measure(
     check: Check,
     seconds: float,
     blocks: int,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """Rows of a cell: scheduler, process, and what kernel and model gave, means over the blocks."""
     from schedlab.host.emulated import Emulation
@@ -189,11 +189,11 @@ def measure(
         order = check.schedulers if block % 2 == 0 else check.schedulers[::-1]
         for scheduler in order:
             name, _, tunables = scheduler.partition(":")
-            given = dict(part.split("=") for part in tunables.split(",") if part)
-            control.set_scheduler(device.path, name, given)
+            settings = dict(part.split("=") for part in tunables.split(",") if part)
+            control.set_scheduler(device.path, name, settings)
             device.reset()
             seed = 1 + block
-            tell(f"cell {check.number}, block {block + 1}: {scheduler}")
+            report(f"cell {check.number}, block {block + 1}: {scheduler}")
             kernel = real_run(device, check, seconds, seed)
             model = model_run(check, scheduler, seconds, seed)
             for number, (real, simulated) in enumerate(zip(kernel, model, strict=True)):
@@ -214,35 +214,35 @@ def measure(
 
 
 def run_cells(
-    cells: str, seconds: float, blocks: int, as_json: bool, tell: Callable[[str], None]
+    cells: str, seconds: float, blocks: int, as_json: bool, report: Callable[[str], None]
 ) -> Iterator[str]:
     """The text of each cell when it is measured, or one JSON document of all."""
     from schedlab.host.control import Control
 
-    checks, found = checks_of(cells), []
+    checks, results = checks_of(cells), []
     with Control() as control:
         for check in checks:
-            rows = measure(control, check, seconds, blocks, tell)
-            found += [judged(row) for row in rows]
+            rows = measure(control, check, seconds, blocks, report)
+            results += [judged(row) for row in rows]
             if not as_json:
                 yield "\n".join(table(check, rows))
     if as_json:
-        yield json.dumps({"schema": 1, "rows": found})
+        yield json.dumps({"schema": 1, "rows": results})
 
 
 def judged(row: Mapping[str, Any]) -> dict[str, Any]:
     """The row with its deviations, and whether both are within the tolerance."""
-    found = dict(row)
-    found["passes"] = True
+    judged_row = dict(row)
+    judged_row["passes"] = True
     for key, tolerance in (
         ("throughput_bytes_per_s", THROUGHPUT_TOLERANCE),
         ("latency_ns_mean", LATENCY_TOLERANCE),
     ):
         kernel, model = row[f"kernel_{key}"], row[f"model_{key}"]
         deviation = (model - kernel) / kernel if kernel else math.inf
-        found[f"deviation_{key}"] = deviation
-        found["passes"] &= abs(deviation) <= tolerance
-    return found
+        judged_row[f"deviation_{key}"] = deviation
+        judged_row["passes"] &= abs(deviation) <= tolerance
+    return judged_row
 
 
 def misordered(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
     python -m schedlab.app.lab_findings docs/reference/lab-findings.md RESULT…
 
-Each result is told with the machine that it holds for and with how much of its plan was run.
+Each result names the machine that it holds for, and how much of its plan was run.
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ def simulated(folder: Path) -> str:
     from schedlab.sim.ncq_study import Study, study_sweep
     from schedlab.sim.sweep_run import run_sweep
 
-    asked = json.loads(tomllib.loads((folder / "sweep.toml").read_text("utf-8"))["study"])
-    requests, seeds = int(asked["requests"]), int(asked["seeds"])
+    question = json.loads(tomllib.loads((folder / "sweep.toml").read_text("utf-8"))["study"])
+    requests, seeds = int(question["requests"]), int(question["seeds"])
     # Finished points are read, not simulated again.
     study = Study(run_sweep(study_sweep(requests, seeds), folder, lambda *progress: None))
-    lines = ["| result | paper | model | comes out |", "| --- | --- | --- | --- |"]
+    lines = ["| result | paper | model | reproduced |", "| --- | --- | --- | --- |"]
     for row in study.rows():
         cells = [row["result"], row["paper"] or "–", row["model"], row["comes out"]]
         lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
-    missing = [f"* Does not come out: {text}" for text in study.cannot()]
+    missing = [f"* Not reproduced: {text}" for text in study.cannot()]
     title = lab_named("ncq-ssd").title
     basis = study.basis(requests, seeds)
     return "\n\n".join([f"## {title}", basis, "\n".join(lines), "\n".join(missing)]) + "\n"
 
 
 def section(result: Result) -> str:
-    """One result: where and when, how much of it, and what it says."""
+    """One result: where and when, how much of its plan, and its verdict."""
     from schedlab import report
 
     record = result.record
     planned = {cell.key for cell in record.plan.cells}
-    done = {run.key for run in record.analysed_runs} & planned
+    analysed = {run.key for run in record.analysed_runs} & planned
     repeated = sum(run.status == "discarded" for run in record.runs)
     began = min((run.started_at for run in record.runs), default="")[:10]
     lines = [
         f"## {record.experiment.title}",
-        f"{began}, {machine(record.host)}; {place(result)}. {len(done)} of {len(planned)} planned "
-        f"runs; {repeated} were repeated because of what happened around them.",
+        f"{began}, {machine(record.host)}; {place(result)}. {len(analysed)} of {len(planned)} "
+        f"planned runs; {repeated} were repeated after a failed check.",
         "\n".join(f"* {note}" for note in record.experiment.notes),
         report.findings(record, result.verdict),
     ]

@@ -75,25 +75,25 @@ class Lab:
         if is_emulated and scale == "small":
             changes = merged(changes, scales.get("small-emulated", {}))
         tables = {key: changes.pop(key, {}) for key in ("parameters", "grid")}
-        found = merged({k: v for k, v in self.data.items() if k != "scale"}, changes)
-        works = found.get("workloads", [])
+        data = merged({k: v for k, v in self.data.items() if k != "scale"}, changes)
+        works = data.get("workloads", [])
         labels = [work["label"] for work in works]
         if unknown := [label for of in tables.values() for label in of if label not in labels]:
             raise SpecError(
-                f"lab {self.name}: scale.{scale} changes {unknown[0]!r}, which is no workload",
+                f"lab {self.name}: scale.{scale} changes {unknown[0]!r}, which is not a workload",
                 nearest(unknown[0], labels),
             )
-        found["workloads"] = [
+        data["workloads"] = [
             merged(work, {key: of.get(work["label"], {}) for key, of in tables.items()})
             for work in works
         ]
-        return found
+        return data
 
 
 @cache
 def labs() -> Mapping[str, Lab]:
     """All labs by name; SpecError naming the file and what is wrong in it."""
-    found = {}
+    by_name = {}
     folder = resources.files("schedlab") / "labs"
     for file in sorted(folder.iterdir(), key=lambda each: each.name):
         if not file.name.endswith(".toml"):
@@ -104,10 +104,10 @@ def labs() -> Mapping[str, Lab]:
             raise SpecError(f"{file}: is not TOML: {error}", "reinstall schedlab") from error
         if missing := [key for key in ("title", "study") if not data.get(key)]:
             raise SpecError(f"{file}: has no {missing[0]}", "see the labs beside it")
-        found[file.name.removesuffix(".toml")] = Lab(file.name.removesuffix(".toml"), data)
-    if not found:
+        by_name[file.name.removesuffix(".toml")] = Lab(file.name.removesuffix(".toml"), data)
+    if not by_name:
         raise SpecError(f"{folder}: holds no labs", "reinstall schedlab")
-    return found
+    return by_name
 
 
 def lab_named(name: str) -> Lab:
@@ -141,12 +141,14 @@ def lab_experiment(
     wishes = wishes or Wishes()
     data = lab.scaled(scale, bool(wishes.place and wishes.place.model))
     if "ncq_study" in data:
-        raise SpecError(f"lab {lab.name}: is a study of simulations", "schedlab sim ncq-study")
+        raise SpecError(f"lab {lab.name}: is a simulation study", "schedlab sim ncq-study")
     if "iozone_model" in data:
         hint = f"schedlab lab run {lab.name}"
-        raise SpecError(f"lab {lab.name}: is a study of simulations", hint)
+        raise SpecError(f"lab {lab.name}: is a simulation study", hint)
     if "sweep" in data:
-        return quantum_experiment(sweep_of(data["sweep"], wishes), _asked(data, wishes, report))
+        return quantum_experiment(
+            sweep_of(data["sweep"], wishes), _effective_slices(data, wishes, report)
+        )
     target = _target(lab, data, wishes)
     content = {k: v for k, v in data.items() if k not in _LAB_KEYS}
     content["target"] = to_json(target)
@@ -178,8 +180,8 @@ def _target(lab: Lab, data: Mapping[str, Any], wishes: Wishes) -> Target:
         "rotational": place.rotational, "filesystem": place.filesystem,
     }  # fmt: skip
     if table["kind"] == "emulated":
-        asked = {"queue_depth": place.queue_depth, "size_bytes": place.size_bytes}
-        changed |= {**asked, "dilate": place.dilate if place.dilate != 1 else 0}
+        overrides = {"queue_depth": place.queue_depth, "size_bytes": place.size_bytes}
+        changed |= {**overrides, "dilate": place.dilate if place.dilate != 1 else 0}
     else:
         check_model_options(place)
         changed["path"] = place.scratch_directory
@@ -193,14 +195,14 @@ def expanded(work: Mapping[str, Any]) -> list[dict[str, Any]]:
     usual = {key: value for key, value in work.items() if key != "grid"}
     if not grid:
         return [usual]
-    found = []
+    tables = []
     for values in itertools.product(*grid.values()):
         point = dict(zip(grid, values, strict=True))
         shown = {key: _text(key, value) for key, value in point.items()}
         label = str(usual["label"]).format(**shown)
         parameters = {**usual.get("parameters", {}), **point}
-        found.append({**usual, "label": label, "parameters": parameters})
-    return found
+        tables.append({**usual, "label": label, "parameters": parameters})
+    return tables
 
 
 def _text(key: str, value: Any) -> str:
@@ -211,12 +213,12 @@ def _text(key: str, value: Any) -> str:
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with the changes; tables are merged, everything else is replaced."""
-    found = dict(base)
+    result = dict(base)
     for key, value in changes.items():
-        old = found.get(key)
+        old = result.get(key)
         both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        found[key] = merged(old, value) if both else value  # type: ignore[arg-type]
-    return found
+        result[key] = merged(old, value) if both else value  # type: ignore[arg-type]
+    return result
 
 
 def sweep_of(table: Mapping[str, Any], wishes: Wishes) -> Sweep:
@@ -242,7 +244,7 @@ def sweep_of(table: Mapping[str, Any], wishes: Wishes) -> Sweep:
     )
 
 
-def _asked(
+def _effective_slices(
     data: Mapping[str, Any], wishes: Wishes, report: Callable[[str], None]
 ) -> dict[float, float | None]:
     return effective_slices(sweep_of(data["sweep"], wishes), report)

@@ -3,7 +3,7 @@
     result = schedlab.run(experiment)          # or schedlab.run("experiment.toml")
     print(result.text())
 
-Everything that changes the host does so under `host.control`, which puts it back.
+Everything that changes the host does so under `host.control`, which restores it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Observer:
-    """Who is told between runs: `watch` of the progress, `report` of what a user should know."""
+    """Callbacks between runs: `watch` gets the progress, `report` messages for the user."""
 
     watch: Callable[[Progress], None] = lambda progress: None
     report: Callable[[str], None] = lambda text: None
@@ -120,8 +120,8 @@ def preview_of_rest(
     folder = Folder.open(Path(path))
     check_kernel(folder)
     more = budget.extended(folder, blocks, budget_s)
-    done = {(run.block, run.position) for run in folder.record().analysed_runs}
-    left = tuple(cell for cell in more.plan.cells if (cell.block, cell.position) not in done)
+    finished = {(run.block, run.position) for run in folder.record().analysed_runs}
+    left = tuple(cell for cell in more.plan.cells if (cell.block, cell.position) not in finished)
     admitted = admit(more.experiment, permission)
     return preview(admitted, replace(more.plan, cells=left))
 
@@ -138,7 +138,7 @@ def measure(
 
     executor = Executor(admitted, folder, rules_of(folder, observer))
     if reason := executor.over():
-        observer.report(f"nothing is left to measure: {reason}")
+        observer.report(f"nothing left to measure: {reason}")
         return Result(folder)
     try:
         reason = run_sessions(admitted, folder, executor, observer)
@@ -148,7 +148,7 @@ def measure(
         raise
     except (KeyboardInterrupt, Interrupted) as error:
         raise Interrupted(
-            "interrupted; every setting is as before, and what was measured is kept",
+            "interrupted; all settings are restored, and all finished runs are kept",
             f"schedlab run --resume {folder.path}",
         ) from error
     observer.report(f"measured: {reason}")
@@ -156,7 +156,7 @@ def measure(
 
 
 def run_sessions(admitted: Admitted, folder: Folder, executor: Executor, observer: Observer) -> str:
-    """Run what is left, each session on a target of its own; why the last one ended."""
+    """Run the remaining cells, each session on its own target; why the last one ended."""
     several = admitted.experiment.stopping.sessions
     reason = ""
     for number in range(several):
@@ -185,15 +185,15 @@ def explain(admitted: Admitted, folder: Folder, session: Session, observer: Obse
     # A command's processes are not ours to name, and one more run of it may have effects.
     own = {label for (label, _), kind in admitted.kinds.items() if kind.brings_files}
     if admitted.experiment.explain:
-        found = tuple(work.label for work in admitted.experiment.workloads)
+        labels = tuple(work.label for work in admitted.experiment.workloads)
     else:
-        found = explaining.worth_explaining(Result(folder).verdict)
-    workloads = tuple(label for label in found if label not in own)
+        labels = explaining.worth_explaining(Result(folder).verdict)
+    workloads = tuple(label for label in labels if label not in own)
     if not workloads:
         return
-    observer.report(f"one more run each, to see where requests wait: {', '.join(workloads)}")
+    observer.report(f"one more run each, to show where requests wait: {', '.join(workloads)}")
     if problem := explaining.explain(admitted, folder, session, workloads):
-        observer.report(f"nothing can be said about why: {problem}")
+        observer.report(f"the reason is unknown: {problem}")
 
 
 def rules_of(folder: Folder, observer: Observer) -> Rules:
@@ -204,7 +204,7 @@ def rules_of(folder: Folder, observer: Observer) -> Rules:
     def decision(blocks: int) -> Decision:
         from schedlab.result import Result
 
-        if blocks not in looked:  # a resumed experiment is asked before and after it is opened
+        if blocks not in looked:  # a resumed experiment checks before and after it is opened
             looked[blocks] = Result(folder).decision()
         return looked[blocks]
 
@@ -236,7 +236,7 @@ def planned_lines(planning: Planning) -> list[str]:
     planned = f"planned: {planning.blocks} blocks"
     if planning.mdd:
         share = f"{100 * planning.mdd:.0f} %" if planning.mdd < 1 else f"{1 + planning.mdd:.1f}×"
-        planned += f"; differences of {share} or more should show (estimated from one block)"
+        planned += f"; differences of {share} or more should be detected (estimated from one block)"
     lines.append(planned)
     if not planning.fits or planning.blocks < BLOCKS_WANTED:
         needed = (
@@ -296,10 +296,10 @@ def _session(admitted: Admitted, control: Control | None, observer: Observer) ->
 
 
 def check_resumable(folder: Folder, observer: Observer) -> None:
-    """Refuse to mix two kernels in one experiment; mend a torn line."""
+    """Refuse to mix two kernels in one experiment; repair an incomplete line."""
     check_kernel(folder)
     if folder.mend():
-        torn = "the last line of runs.jsonl was torn off and is measured again"
+        torn = "the last line of runs.jsonl was incomplete; its run is repeated"
         observer.report(f"{folder.path}: {torn}")
     folder.runs()
 

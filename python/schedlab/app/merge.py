@@ -45,8 +45,8 @@ def _require_whole_plan(path: Path, record: Record) -> None:
     mode = record.experiment.stopping.mode
     if mode != "fixed":
         raise SpecError(
-            f"{path}: was measured until a rule said stop ({mode})",
-            "merge folders with a fixed number of blocks: its level holds for one folder alone",
+            f"{path}: was measured until its stopping rule ended it ({mode})",
+            "merge folders with a fixed number of blocks: its level holds for one folder only",
         )
     if not record.analysed_runs:
         raise SpecError(f"{path}: has no runs", "omit it")
@@ -64,7 +64,7 @@ def _require_same(first: Path, one: Record, path: Path, other: Record) -> None:
     }
     for name, (was, now) in differs.items():
         raise SpecError(
-            f"{path}: is another experiment than {first}: {name} is {now!r}, there {was!r}",
+            f"{path}: is not the same experiment as {first}: {name} is {now!r}, there {was!r}",
             "merge repetitions of one experiment: schedlab reproduce DIR",
         )
 
@@ -86,15 +86,15 @@ def _stated(record: Record) -> dict[str, Any]:
 def _differences(one: Any, other: Any, name: str = "") -> dict[str, tuple[Any, Any]]:
     """The places where two JSON values differ, and what is there."""
     if isinstance(one, dict) and isinstance(other, dict):
-        found: dict[str, tuple[Any, Any]] = {}
+        differences: dict[str, tuple[Any, Any]] = {}
         for key in dict.fromkeys([*one, *other]):
-            found |= _differences(one.get(key), other.get(key), f"{name}.{key}".strip("."))
-        return found
+            differences |= _differences(one.get(key), other.get(key), f"{name}.{key}".strip("."))
+        return differences
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        found = {}
+        differences = {}
         for number, (a, b) in enumerate(zip(one, other, strict=True)):
-            found |= _differences(a, b, f"{name}[{number}]")
-        return found
+            differences |= _differences(a, b, f"{name}[{number}]")
+        return differences
     return {} if one == other else {name: (one, other)}
 
 
@@ -104,7 +104,7 @@ def _require_own_sessions(paths: Sequence[Path], records: Sequence[Record]) -> N
         for session in {run.session for run in record.runs if run.session}:
             if session in seen:
                 raise SpecError(
-                    f"{path} and {seen[session]} hold the same session", "name each folder once"
+                    f"{path} and {seen[session]} have the same session", "name each folder once"
                 )
             seen[session] = path
 
@@ -115,10 +115,12 @@ def _joined(records: Sequence[Record]) -> tuple[Experiment, tuple[Cell, ...], li
     moved: list[int] = []
     sessions = 0
     for record in records:
-        done = {run.block for run in record.analysed_runs}
+        blocks_done = {run.block for run in record.analysed_runs}
         offset = max((cell.block for cell in cells), default=-1) + 1
         moved.append(offset)
-        kept = (cell for cell in record.plan.cells if cell.block in done or _is_fixed(record))
+        kept = (
+            cell for cell in record.plan.cells if cell.block in blocks_done or _is_fixed(record)
+        )
         cells += [replace(cell, block=cell.block + offset) for cell in kept]
         sessions += len({run.session for run in record.analysed_runs})
     blocks = max(cell.block for cell in cells) + 1

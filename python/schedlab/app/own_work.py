@@ -50,9 +50,9 @@ def usual_user() -> str:
 
 
 def workload_of(work: OwnWork, kind: str = "command") -> Workload:
-    """The workload; its primary metric is the first that was asked for."""
+    """The workload; its primary metric is the first requested one."""
     if work.job_file and work.argv:
-        raise SpecError("--fio and a COMMAND exclude each other", "give one of them")
+        raise SpecError("--fio and a COMMAND cannot be used together", "use one of them")
     parameters = {key: value for key, value in work.parameters.items() if value not in (None, ())}
     names, extract = metrics_of(work.metrics)
     if extract:
@@ -89,15 +89,15 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
 
 def _fio_metric(path: Path, names: Sequence[str]) -> str:
     """The metric of a job file with one job and direction; SpecError when one must be named."""
-    found = [f"{job}.{way}" for job, ways in jobs_of(path).items() for way in ways]
-    if not found:
-        raise SpecError(f"{path}: holds no job", "add a [job] section")
-    if len(found) > 1 and not names:
+    metrics = [f"{job}.{way}" for job, ways in jobs_of(path).items() for way in ways]
+    if not metrics:
+        raise SpecError(f"{path}: has no job", "add a [job] section")
+    if len(metrics) > 1 and not names:
         raise SpecError(
             f"{path}: several jobs: name the metric that decides",
-            f"--metric {found[0]}.lat_ns_p99 (or of {', '.join(found[1:])})",
+            f"--metric {metrics[0]}.lat_ns_p99 (or of {', '.join(metrics[1:])})",
         )
-    return f"{found[0]}.iops"
+    return f"{metrics[0]}.iops"
 
 
 def metrics_of(typed: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -129,8 +129,8 @@ def comparison_of(
     """The experiment; SpecError or HostError naming what cannot be."""
     if place.device and not place.destroy_data:
         raise SpecError(
-            f"--device {place.device}: nobody can hold a command to reading it",
-            f"--destroy-data {place.device} gives its data up; --directory DIR works on files",
+            f"--device {place.device}: nothing can stop a command from writing to it",
+            f"--destroy-data {place.device} lets its data be lost; --directory DIR works on files",
         )
     target = target_of(place)
     named = candidates_of(schedulers, labels, target)
@@ -153,6 +153,6 @@ def comparison_of(
 
 
 def rehearse(admitted: Admitted, observer: Observer = SILENT) -> None:
-    """Open the target and run every command once, unmeasured; `observer` is told what it showed."""
+    """Open the target and run every command once, unmeasured; `observer` gets the findings."""
     with opened(admitted, observer):
         pass

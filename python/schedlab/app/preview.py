@@ -17,7 +17,7 @@ from schedlab.spec.quantities import duration_text
 @dataclass(frozen=True)
 class Preview:
     """`settings` are (candidate, [(path, value)]); `seconds` is the estimated time in all;
-    `is_rest` says that only what is left of a folder is shown."""
+    `is_rest`: only the remaining cells of a folder are shown."""
 
     admitted: Admitted
     plan: Plan
@@ -30,7 +30,7 @@ class Preview:
         admitted, experiment = self.admitted, self.admitted.experiment
         stopping = experiment.stopping
         if stopping.budget_s and not self.is_rest:
-            size = f"a pilot block of {len(self.plan.cells)} runs, then what fits"
+            size = f"a pilot block of {len(self.plan.cells)} runs, then as many runs as fit"
             time = duration_text(stopping.budget_s)
         else:
             count = len({cell.block for cell in self.plan.cells})

@@ -24,7 +24,7 @@ FLIP_OVERHEAD_S = 0.04
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is asked: quanta in ms, the work, and how it is repeated."""
+    """A request: quanta in ms, the work, and how it is repeated."""
 
     slices: tuple[float, ...]
     processes: int
@@ -56,21 +56,21 @@ def effective_slices(typed: Sweep, report: Callable[[str], None]) -> dict[float,
     from schedlab.cpu.crew import held_crew
     from schedlab.host.control import Control
 
-    found: dict[float, float | None] = {}
+    effective: dict[float, float | None] = {}
     with Control(report=report) as control:
         for slice_ms in typed.slices:
             settings = Settings(
                 1, 1, typed.policy, typed.priority, slice_ms, typed.cpus, kernel=typed.kernel
             )
             with held_crew(settings, control) as (_, quantum):
-                found[slice_ms] = quantum.effective_ms
-    return found
+                effective[slice_ms] = quantum.effective_ms
+    return effective
 
 
 def quantum_experiment(typed: Sweep, effective: dict[float, float | None]) -> Experiment:
     """Quanta are candidates, repetitions are blocks; equal effective quanta are merged."""
     if typed.precision and typed.processes <= len(typed.cpus):
-        raise SpecError("--precision needs a shared CPU", "ask for more --processes than CPUs")
+        raise SpecError("--precision needs a shared CPU", "use more --processes than CPUs")
     candidates, notes = merged_candidates(typed.policy, effective)
     if len(candidates) < 2:
         raise SpecError(
@@ -124,32 +124,35 @@ def merged_candidates(
     """A candidate per effective quantum, named by the first request; a note per merged one."""
     by_effective: dict[float | None, Candidate] = {}
     notes = []
-    for asked, got in effective.items():
+    for requested, got in effective.items():
         known = by_effective.get(got)
         if known is not None:
             first = known.settings["slice_ms"]
             notes.append(
-                f"{first:g} ms and {asked:g} ms both become {got:g} ms: measured once, as {first:g}"
+                f"{first:g} ms and {requested:g} ms both become {got:g} ms: "
+                f"measured once, as {first:g}"
                 if got is not None
-                else f"{asked:g} ms: this kernel does not tell its quantum, measured once"
+                else f"{requested:g} ms: this kernel does not report its quantum; measured once"
             )
             continue
-        settings: dict[str, str | int | float] = {"policy": policy, "slice_ms": asked}
-        settings["effective_ms"] = asked if got is None else got
-        label = f"{asked:g} ms" if got in (asked, None) else f"{asked:g} ms (is {got:g} ms)"
+        settings: dict[str, str | int | float] = {"policy": policy, "slice_ms": requested}
+        settings["effective_ms"] = requested if got is None else got
+        label = (
+            f"{requested:g} ms" if got in (requested, None) else f"{requested:g} ms (is {got:g} ms)"
+        )
         by_effective[got] = Candidate(label, settings)
     return tuple(by_effective.values()), notes
 
 
 def _fairness_note(typed: Sweep, candidates: Sequence[Candidate]) -> list[str]:
-    """Fairness is quantised by the quantum: say so instead of calling it unfair."""
+    """Fairness is quantised by the quantum: explain it instead of calling it unfair."""
     longest_s = max(float(c.settings["effective_ms"]) for c in candidates) / 1e3
     share_s = typed.seconds * len(typed.cpus) / typed.processes
     if typed.precision or longest_s / share_s < 0.005:
         return []
     return [
         f"one quantum of {longest_s * 1e3:g} ms is {longest_s / share_s:.1%} of a worker's share: "
-        "counts of the workers differ by that much without any unfairness"
+        "the counts of the workers can differ by that much although the scheduler is fair"
     ]
 
 

@@ -8,7 +8,7 @@ from schedlab.host import journal, keeper, recover
 def recover_all(state_directory: str | None, dry_run: bool) -> recover.Recovery:
     """What was restored, or (`dry_run`) would be; also what a reboot left behind.
 
-    Sessions at work are left alone. RestoreError is up to the caller: `raise_if_failed`.
+    Running sessions are not touched. RestoreError is up to the caller: `raise_if_failed`.
     """
     directory = journal.state_directory(state_directory)
     if dry_run and not directory.exists():
@@ -16,7 +16,7 @@ def recover_all(state_directory: str | None, dry_run: bool) -> recover.Recovery:
     journal.prepare(directory)
     with journal.HostLock(directory) as lock:
         lock.acquire(30.0)
-        done = recover.settle(directory, dry_run)
+        recovery = recover.settle(directory, dry_run)
     for left in [] if dry_run else keeper.settle_stale(directory):
-        done.add(left)
-    return done
+        recovery.add(left)
+    return recovery

@@ -22,24 +22,24 @@ def set_scheduler(
     candidates = parse_candidates(scheduler)
     if len(candidates) != 1:
         raise SpecError(f"{scheduler!r} names {len(candidates)} schedulers", "name one")
-    done = {}
+    changes = {}
     with Control(named_devices=devices, report=report) as control:
         for name in dict.fromkeys(map(knobs.device_name, devices)):
-            done[name] = _set_one(control, name, candidates[0])
+            changes[name] = _set_one(control, name, candidates[0])
         control.keep()
-    return done
+    return changes
 
 
 def _set_one(control: Control, device: str, candidate: Candidate) -> dict[str, Any]:
     """Set one device: what was, what is, what undoes it."""
     queue = knobs.queue_of(device)
     before = knobs.read_value(knobs.scheduler_file(device))
-    found = knobs.snapshot(queue)
+    original = knobs.snapshot(queue)
     # The same scheduler with the kernel's defaults shows what had been tuned by hand.
     defaults = control.set_scheduler(device, before).queue
     tuned = [
         f"{name.removeprefix('iosched/')}={value}"
-        for name, value in found.items()
+        for name, value in original.items()
         if knobs.writable(queue / name) and defaults.get(name) != value
     ]
     tunables = {k: v for k, v in candidate.settings.items() if k != "scheduler"}

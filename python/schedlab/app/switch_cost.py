@@ -96,7 +96,7 @@ class Costs:
     """Costs of a switch on one CPU, each a mean with its half width, in ns, and what follows.
 
     `ladder` is per size of the memory that is touched, `losses` the share of the CPU per quantum in
-    ms; `real_time` tells whether a yield was sure to switch.
+    ms; `real_time`: a yield was sure to switch.
     """
 
     cpu: int
@@ -129,13 +129,13 @@ class Costs:
         """The costs and what they predict, as text."""
         lines = [f"context switches on CPU {self.cpu}, mean of {self.batches} batches and 95 % "
                  "interval"]  # fmt: skip
-        named = {f"{name} ping-pong": found for name, found in self.direct.items()}
-        named |= {f"yield, {_kib(size)} touched": found for size, found in self.ladder.items()}
+        named = {f"{name} ping-pong": costs for name, costs in self.direct.items()}
+        named |= {f"yield, {_kib(size)} touched": costs for size, costs in self.ladder.items()}
         for name, (mean, half) in named.items():
             lines.append(f"  {name:<28} {mean / 1e3:7.3f} ± {half / 1e3:.3f} µs")
         if not self.real_time:
             lines.append(
-                "  without real-time priority a yield need not switch: too low; run as root"
+                "  without real-time priority a yield may not switch: too low; run as root"
             )
         switch_ns, half_ns = self.ladder[KERNEL_BYTES]
         what = f"switches of {switch_ns / 1e3:.3f} µs ({_kib(KERNEL_BYTES)})"
@@ -149,7 +149,7 @@ class Costs:
 def costs_of(
     cpu: int, batches: int, switches: int, slices_ms: Sequence[float], folder: Path | None
 ) -> Costs:
-    """Measure, predict the loss per quantum, and set the quanta of a sweep's `folder` beside it."""
+    """Measure, predict the loss per quantum, and add the measured quanta of a sweep's `folder`."""
     costs, real_time = measure(cpu, batches, switches)
     ladder = {size: interval(values) for size, values in costs["ladder"]}
     switch_ns, half_ns = ladder[KERNEL_BYTES]

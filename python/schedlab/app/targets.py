@@ -47,16 +47,16 @@ def resolve(
         raise SpecError("target.kind = 'none': block I/O needs a target", 'kind = "scratch"')
     _check_keys(target)
     _check_sizes(target, used)
-    found = {
+    resolved = {
         "scratch": _scratch,
         "emulated": _emulated,
         "device": _device,
         "directory": _directory,
     }[target.kind](experiment, used, permission)
-    if target.kind not in ("directory", "device") or found.queues:
-        notes = check_offered(experiment.candidates, target, found.queues)
-        return Resolution(found.queues, found.writes, (*found.notes, *notes))
-    return found
+    if target.kind not in ("directory", "device") or resolved.queues:
+        notes = check_offered(experiment.candidates, target, resolved.queues)
+        return Resolution(resolved.queues, resolved.writes, (*resolved.notes, *notes))
+    return resolved
 
 
 def _check_keys(target: Target) -> None:
@@ -88,7 +88,7 @@ def _check_sizes(target: Target, kinds: Iterable[WorkloadKind]) -> None:
     for kind in kinds:
         if kind.device_commands() and target.kind != "emulated":
             raise SpecError(
-                f"{kind.kind}: sets the commands of the device, which only a model lets it do",
+                f"{kind.kind}: sets the queue depth of the device, which works only on a model",
                 'kind = "emulated", or --model disk7200',
             )
         used = kind.used_bytes(size)
@@ -169,7 +169,7 @@ def _device(
         )
     if not any(consent.covers(path) for consent in permission.consents):
         raise SpecError(
-            f"{path}: writing would destroy its data, and you have not agreed to that",
+            f"{path}: writing would destroy its data, and you have not allowed it",
             f"confirm it: --destroy-data {path}",
         )
     return Resolution((name,), (f"everything on {path} is overwritten",))
@@ -188,19 +188,19 @@ def _directory(
             if isinstance(kind, Command) and kind.fresh != "never" and not kind.copy_in:
                 raise SpecError(
                     f"{path}: fresh = {kind.fresh!r} has nothing to copy there",
-                    "name it: --copy-in DIR; a file system of yours is never made again",
+                    "name it: --copy-in DIR; schedlab never recreates your own file system",
                 )
-        writes: tuple[str, ...] = (f"whatever the commands write in {path}",)
+        writes: tuple[str, ...] = (f"whatever files the commands write in {path}",)
     else:
         scratch.check_space(path, target.size_bytes)
         size = size_text(target.size_bytes)
         writes = (f"a new subdirectory of {path}, {size}, removed at the end",)
-    asked = {str(c.settings.get("scheduler", AS_IS)) for c in experiment.candidates}
+    schedulers = {str(c.settings.get("scheduler", AS_IS)) for c in experiment.candidates}
     tuned = [k for c in experiment.candidates for k in c.settings if not k.startswith("workload.")]
     if target.switch:
         queues, felt = _switched(target)
         return Resolution(queues, writes, felt)
-    if asked != {AS_IS} or any(key != "scheduler" for key in tuned):
+    if schedulers != {AS_IS} or any(key != "scheduler" for key in tuned):
         below = ",".join(devices.disks_below(path)) or "NAME"
         raise SpecError(
             f"{path}: no scheduler would be set, because no request queue is named",
@@ -225,7 +225,7 @@ def _switched(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
             f"--switch {foreign[0]}: no file of {target.path} is on it",
             f"--switch {','.join(below.queues)}",
         )
-    return names, tuple(f"also felt by {mount}" for mount in below.mounts)
+    return names, tuple(f"it also affects {mount}" for mount in below.mounts)
 
 
 def describe(target: Target) -> str:
@@ -266,5 +266,5 @@ def check_offered(
                 close if "mean" in close else f"use some of: {','.join(names)}",
             )
         if today != name:
-            notes.append(f"{name} is the name of older kernels: measured as {today}")
+            notes.append(f"{name} is its name in older kernels: measured as {today}")
     return tuple(notes)

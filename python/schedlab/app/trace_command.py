@@ -103,6 +103,6 @@ def lines(traced: Traced) -> Iterator[str]:
     if bursts.untraced_starts:
         charged = bursts.method == "bpf"
         what = "count with the CPU time that it charged" if charged else "add no time"
-        yield (f"{bursts.untraced_starts} bursts whose beginning the kernel did not trace {what}")
+        yield (f"{bursts.untraced_starts} bursts whose start the kernel did not trace {what}")
     if bursts.lost_tasks:
         yield (f"{bursts.lost_tasks} forked tasks could not be followed")

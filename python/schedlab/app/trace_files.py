@@ -57,23 +57,25 @@ def convert(file: str, out: Path, to: str, options: Mapping[str, Any]) -> dict[s
     return {"schema": 1, "file": path, "out": str(out), **json.loads(text)}
 
 
-def converted_lines(told: Mapping[str, Any], to: str) -> list[str]:
+def converted_lines(document: Mapping[str, Any], to: str) -> list[str]:
     """What was converted, then warnings."""
-    done = told["done"]
-    lines = [f"{done['requests']:,} requests from {told['format']} to {to}: {told['out']}"]
-    for key, words in (("trims_left_out", "trims left out"), ("bad", "bad lines passed over")):
-        count = done.get(key, done["skipped"].get(key, 0))
+    counts = document["done"]
+    lines = [
+        f"{counts['requests']:,} requests from {document['format']} to {to}: {document['out']}"
+    ]
+    for key, words in (("trims_left_out", "trims omitted"), ("bad", "malformed lines skipped")):
+        count = counts.get(key, counts["skipped"].get(key, 0))
         if count:
             lines.append(f"warning: {count:,} {words}")
     return lines
 
 
-def stats_lines(told: Mapping[str, Any]) -> list[str]:
+def stats_lines(document: Mapping[str, Any]) -> list[str]:
     """A line per fact, then warnings."""
-    s = told["summary"]
+    s = document["summary"]
     lower = "at least " if s["footprint_is_lower_bound"] else ""
     rows = {
-        "format": told["format"],
+        "format": document["format"],
         "requests": f"{s['requests']:,} ({s['reads']:,} reads, {s['writes']:,} writes)",
         "read share": f"{s['read_share']:.1%}",
         "bytes": f"{s['bytes']:,} ({s['read_bytes']:,} read, {s['write_bytes']:,} written)",
@@ -91,10 +93,10 @@ def stats_lines(told: Mapping[str, Any]) -> list[str]:
         rows["trims"] = f"{s['trims']:,} ({s['trim_bytes']:,} bytes)"
     if s["latency_ns"]["count"]:
         rows["response time"] = _times(s["latency_ns"])
-    rows["lines without I/O"] = f"{told['skipped']['without_io']:,}"
+    rows["lines without I/O"] = f"{document['skipped']['without_io']:,}"
     lines = [f"{label:<22} {value}" for label, value in rows.items()]
-    if bad := told["skipped"]["bad"]:
-        lines.append(f"warning: {bad:,} bad lines were passed over")
+    if bad := document["skipped"]["bad"]:
+        lines.append(f"warning: {bad:,} malformed lines were skipped")
     return lines
 
 

@@ -81,8 +81,8 @@ def second_line(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> str
     passed_s = (now["elapsed_ns"] - (before["elapsed_ns"] if before else 0)) / 1e9
     counts = {}
     for operation in ("read", "write"):
-        done = _requests(now, operation) - (_requests(before, operation) if before else 0)
-        counts[operation] = done / max(passed_s, 1e-3)
+        completed = _requests(now, operation) - (_requests(before, operation) if before else 0)
+        counts[operation] = completed / max(passed_s, 1e-3)
     depth = {k: (now["depth"][k]["series"] or [[0, 0.0]])[-1][1] for k in ("driver", "scheduler")}
     return (
         f"{now['elapsed_ns'] / 1e9:5.1f} s  {counts['read']:9,.0f} reads/s "
@@ -120,4 +120,4 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
                     + "".join(f"{wait:11,.1f}" for wait in waits)
                 )
     if lost := sum(result["lost"].values()):
-        yield f"note: {lost:,} events were lost, the figures lack them"
+        yield f"note: {lost:,} events were lost and are missing from the figures"

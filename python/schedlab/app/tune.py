@@ -1,10 +1,10 @@
-"""Tune the settings of schedulers: search block by block, then measure the best ones afresh.
+"""Tune the settings of schedulers: search block by block, then measure the best ones again.
 
-A tune folder holds `tune.json` (what was asked, and the space as it was probed), `trials.jsonl`
-(one line per block before it is run), `search/` (a result folder that grows with the search) and
-`verdict/` (the fresh comparison of the best settings with the kernel's default). A search is
-resumed by telling it again what its blocks showed. What the search measured was selected, so it
-never enters the verdict.
+A tune folder has `tune.json` (the question, and the probed space), `trials.jsonl` (one line per
+block before it is run) and `search/` (a result folder that grows with the search). `verdict/` is
+the final comparison of the best settings with the kernel's default. A search is resumed by
+replaying the results of its blocks. The search selects what it measures, so its blocks never
+enter the verdict.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class State:
 
 @dataclass(frozen=True)
 class Watcher:
-    """Who is told: `watch` after every block of the search, `observer` as everywhere."""
+    """Callbacks: `watch` after every block of the search, `observer` as everywhere."""
 
     watch: Callable[[State], None] = lambda state: None
     observer: measure.Observer = measure.SILENT
@@ -92,7 +92,7 @@ class Watcher:
 
 @dataclass
 class Tuning:
-    """One tune folder: what was asked, the blocks so far, and the search that was told of them."""
+    """One tune folder: the question, the blocks so far, and the search that has seen them."""
 
     path: Path
     base: Experiment
@@ -117,14 +117,14 @@ class Tuning:
 
     def candidates(self, asks: Sequence[Ask]) -> tuple[Candidate, ...]:
         """All candidates of these blocks, the default first."""
-        found = {self.base.baseline: self.base.candidates[0].settings}
+        by_label = {self.base.baseline: self.base.candidates[0].settings}
         for ask in asks:
             challenger, incumbent, again = self.labels(ask)
-            found[challenger] = ask.settings
-            found[incumbent] = self.search.entries[ask.incumbent].settings
+            by_label[challenger] = ask.settings
+            by_label[incumbent] = self.search.entries[ask.incumbent].settings
             if ask.has_aa:
-                found[again] = found[incumbent]
-        return tuple(Candidate(label, settings) for label, settings in found.items())
+                by_label[again] = by_label[incumbent]
+        return tuple(Candidate(label, settings) for label, settings in by_label.items())
 
     def cells(self, ask: Ask) -> list[Cell]:
         """The runs of a block: workloads, and the arms on each, in random order."""
@@ -148,7 +148,7 @@ def entry_label(entry: Entry, default: str) -> str:
 
 
 def start(
-    base: Experiment, asked: Asked, out: Path, permission: Permission
+    base: Experiment, question: Asked, out: Path, permission: Permission
 ) -> tuple[Tuning, Admitted]:
     """A new tune folder; SpecError or HostError before anything is changed."""
     require_optuna()
@@ -159,8 +159,8 @@ def start(
         raise SpecError(f"{out}: is not empty", f"name another folder, or --resume {out}")
     _create(admitted, out / SEARCH)
     # It comes last: a folder that has it can be resumed.
-    _write_asked(out, asked)
-    return _tuning(out, base, asked), admitted
+    _write_asked(out, question)
+    return _tuning(out, base, question), admitted
 
 
 def _create(admitted: Admitted, path: Path) -> None:
@@ -174,17 +174,17 @@ def _create(admitted: Admitted, path: Path) -> None:
 
 
 def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
-    """A tune folder that was begun, its search told all complete blocks."""
+    """An existing tune folder; its search has all complete blocks."""
     require_optuna()
     if not (path / ASKED).is_file():
         raise SpecError(f"{path}: is not a tune folder (no {ASKED})", "name what `tune` printed")
     data: Any = json.loads((path / ASKED).read_text(encoding="utf-8"))
-    asked = from_json(Asked, data, str(path / ASKED))
+    question = from_json(Asked, data, str(path / ASKED))
     folder = Folder.open(path / SEARCH)
     measure.check_resumable(folder, measure.SILENT)
     grown = folder.experiment
     base = replace(grown, candidates=grown.candidates[:1])
-    tuning = _tuning(path, base, asked)
+    tuning = _tuning(path, base, question)
     runs = folder.runs()
     tuning.lines.mend()
     for place, record in tuning.lines.places():
@@ -196,13 +196,15 @@ def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
     return tuning, admit(base, permission)
 
 
-def _tuning(path: Path, base: Experiment, asked: Asked) -> Tuning:
+def _tuning(path: Path, base: Experiment, question: Asked) -> Tuning:
     default: Settings = dict(base.candidates[0].settings)
-    return Tuning(path, base, asked, Search(asked.space, default, asked.seed, asked.margin))
+    return Tuning(
+        path, base, question, Search(question.space, default, question.seed, question.margin)
+    )
 
 
-def _write_asked(path: Path, asked: Asked) -> None:
-    write_atomic(path / ASKED, json.dumps(to_json(asked), indent=1) + "\n")
+def _write_asked(path: Path, question: Asked) -> None:
+    write_atomic(path / ASKED, json.dumps(to_json(question), indent=1) + "\n")
 
 
 def _is_complete(tuning: Tuning, ask: Ask, runs: Sequence[Any]) -> bool:
@@ -215,7 +217,7 @@ def _is_complete(tuning: Tuning, ask: Ask, runs: Sequence[Any]) -> bool:
 
 
 def _tell(tuning: Tuning, ask: Ask, runs: Sequence[Any], is_complete: bool) -> None:
-    """Tell the search of a block; one that says nothing only uses up its number."""
+    """Add a block to the search; one without a value only uses up its number."""
     seen = None
     if is_complete:
         constraints = tuning.asked.constraints
@@ -228,7 +230,7 @@ def _tell(tuning: Tuning, ask: Ask, runs: Sequence[Any], is_complete: bool) -> N
 
 
 def run(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> Path:
-    """Search, then measure the best afresh; the folder of the verdict. Resumes where it was.
+    """Search, then measure the best again; the folder of the verdict. Resumes where it stopped.
 
     Interrupted after Ctrl-C, everything restored.
     """
@@ -240,7 +242,7 @@ def run(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> Path:
         _finish_verdict(tuning, admitted, watcher)
     except (KeyboardInterrupt, Interrupted) as error:
         raise Interrupted(
-            "interrupted; every setting is as before, and what was measured is kept",
+            "interrupted; all settings are restored, and all finished runs are kept",
             f"schedlab tune --resume {tuning.path}",
         ) from error
     return tuning.path / VERDICT
@@ -248,18 +250,18 @@ def run(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> Path:
 
 def _is_searched(tuning: Tuning, runs: Sequence[Run]) -> bool:
     """Whether the search is over, or the rest of the time is for the fresh comparison."""
-    asked = tuning.asked
-    left_s = asked.budget_s - BLOCKS_LEAST * _verdict_block_s(tuning, runs, 1)
-    ends_s = min(asked.budget_s * SEARCH_SHARE, max(asked.budget_s * SEARCH_LEAST, left_s))
+    question = tuning.asked
+    left_s = question.budget_s - BLOCKS_LEAST * _verdict_block_s(tuning, runs, 1)
+    ends_s = min(question.budget_s * SEARCH_SHARE, max(question.budget_s * SEARCH_LEAST, left_s))
     if not tuning.asks:  # without a block there is nothing to compare
-        ends_s = asked.budget_s
+        ends_s = question.budget_s
     return tuning.search.is_over or tuning.spent_s >= ends_s
 
 
 def _verdict_block_s(tuning: Tuning, runs: Sequence[Run], finalists: int) -> float:
     """Time of a block of the fresh comparison, repeated runs included; the default runs twice.
 
-    By the median of the runs: what a bad setting took says nothing of the best ones.
+    By the median of the runs: the time of a bad setting does not predict that of the best ones.
     """
     if not runs:
         return 0.0
@@ -309,12 +311,12 @@ def _state(tuning: Tuning, ask: Ask) -> State:
 
 
 def _begin_verdict(tuning: Tuning, admitted: Admitted) -> None:
-    """The folder of the fresh comparison, with a seed of its own."""
+    """The folder of the final comparison, with its own seed."""
     entries = tuning.search.finalists()
     if not entries:
         raise SpecError(
-            "no setting could be measured within the constraints and the time",
-            "a longer --budget, or a looser --subject-to",
+            "no setting met the constraints within the time",
+            "use a longer --budget, or a looser --subject-to",
         )
     runs = Folder.open(tuning.path / SEARCH).runs()
     left_s = tuning.asked.budget_s - tuning.spent_s

@@ -41,7 +41,7 @@ def question_of(
 ) -> tuple[Experiment, Asked]:
     """The experiment and the question; `make` gives the experiment of a scheduler, the default."""
     if options.maximise and options.minimise:
-        raise SpecError("--maximise and --minimise exclude each other", "give one of them")
+        raise SpecError("--maximise and --minimise cannot be used together", "use one of them")
     target = target_of(place)
     schedulers = schedulers_of(target, options.schedulers)
     default = default_scheduler(target, schedulers)
@@ -65,39 +65,42 @@ def question_of(
 
 
 def asked_question(
-    place: Place, command: tuple[str, ...], given: Mapping[str, Any], report: Callable[[str], None]
+    place: Place,
+    command: tuple[str, ...],
+    parameters: Mapping[str, Any],
+    report: Callable[[str], None],
 ) -> tuple[Experiment, Asked]:
     """The same from the options of `schedlab tune`; without any work it is the usual one."""
-    if not (command or given["job_file"] or given["workloads"] or given["tests"]):
-        given = {**given, "workloads": USUAL_WORKLOADS}
+    if not (command or parameters["job_file"] or parameters["workloads"] or parameters["tests"]):
+        parameters = {**parameters, "workloads": USUAL_WORKLOADS}
     options = Options(
-        schedulers=given["scheduler"],
-        budget_s=given["budget"],
-        tunables=given["tunables"] or (),
-        **{name: given[name] for name in ("maximise", "minimise", "constraints", "ranges",
+        schedulers=parameters["scheduler"],
+        budget_s=parameters["budget"],
+        tunables=parameters["tunables"] or (),
+        **{name: parameters[name] for name in ("maximise", "minimise", "constraints", "ranges",
                                           "margin")},
     )  # fmt: skip
-    return question_of(place, tuned_work(place, command, given, report), options)
+    return question_of(place, tuned_work(place, command, parameters, report), options)
 
 
-def preview_lines(base: Experiment, asked: Asked, permission: Permission) -> list[str]:
-    """What would be searched; the kernel is asked what it takes only when the search begins."""
+def preview_lines(base: Experiment, question: Asked, permission: Permission) -> list[str]:
+    """The search space; the kernel's limits are read only when the search starts."""
     admitted = admit(base, permission)
     pair_s = 2 * sum(admitted.estimate_s(work.label) for work in base.workloads)
-    blocks = int(asked.budget_s * SEARCH_SHARE / pair_s)
+    blocks = int(question.budget_s * SEARCH_SHARE / pair_s)
     lines = [
         base.title,
-        f"{duration_text(asked.budget_s)}: about {blocks} blocks of search, then the best three "
+        f"{duration_text(question.budget_s)}: about {blocks} blocks of search, then the best three "
         f"and {base.baseline} afresh",
         "",
         "tunables, where the kernel offers them:",
     ]
-    for each in asked.space.schedulers:
+    for each in question.space.schedulers:
         ranges = [f"{t.name} {t.low}..{t.high}{' ' + t.unit if t.unit else ''}"
                   for t in each.tunables]  # fmt: skip
         lines.append(f"  {each.scheduler}: {', '.join(ranges) or 'none'}")
     lines += ["", "workloads (primary metric):"]
     lines += [f"  {w.label}: {base.metric(w).title or w.metric}" for w in base.workloads]
-    lines += [f"subject to: {each.text}" for each in asked.constraints]
+    lines += [f"subject to: {each.text}" for each in question.constraints]
     lines += ["", "writes:", *(f"  {line}" for line in admitted.writes or ("nothing",))]
     return [*lines, *(f"note: {note}" for note in (*base.notes, *admitted.notes))]

@@ -19,21 +19,21 @@ from schedlab.tune.space import SchedulerSpace, Space, Tunable
 def default_scheduler(target: Target, schedulers: Sequence[str]) -> str:
     """The scheduler that the target has without us; SpecError where none is named to be tuned.
 
-    A target that is made here has none of its own: where one scheduler is tuned, it is that one as
+    A temporary target has no default: where one scheduler is tuned, it is that one as
     the kernel sets it up.
     """
     if target.kind in ("scratch", "emulated"):
         if len(schedulers) == 1:
             return schedulers[0]
-        # An idle loop device keeps what somebody set it to once, so the most common one counts.
+        # An idle loop device keeps an old setting, so the most common one counts.
         idle = [p for p in knobs.SYS_BLOCK.glob("loop*") if not (p / "loop").exists()]
         files = [p / "queue" / "scheduler" for p in idle]
-        found = Counter(knobs.read_value(file) for file in files if file.exists())
-        return found.most_common(1)[0][0] if found else "none"
+        counts = Counter(knobs.read_value(file) for file in files if file.exists())
+        return counts.most_common(1)[0][0] if counts else "none"
     queues = queues_of(target)
     if not queues:
         raise SpecError(
-            f"{target.path}: no request queue is named that may be tuned",
+            f"{target.path}: no request queue to tune is named",
             "name it: --switch NAME",
         )
     return knobs.read_value(knobs.scheduler_file(queues[0]))
@@ -55,23 +55,21 @@ def probe(session: IoSession, space: Space) -> tuple[Space, list[str]]:
     queue = session.queues[0]
     spaces = []
     for each in space.schedulers:
-        found = []
+        offered = []
         for tunable in each.tunables:
             usable = _probed(session.control, queue, each.scheduler, tunable)
             if usable is not None:
-                found.append(usable)
-        spaces.append(SchedulerSpace(each.scheduler, tuple(found)))
+                offered.append(usable)
+        spaces.append(SchedulerSpace(each.scheduler, tuple(offered)))
     if not any(each.tunables for each in spaces) and len(spaces) < 2:
         raise SpecError(
             f"nothing can be tuned under {spaces[0].scheduler}", "name others: --scheduler all"
         )
-    for asked, got in zip(space.schedulers, spaces, strict=True):
-        lacking = {t.name for t in asked.tunables} - {t.name for t in got.tunables}
+    for scheduler_space, got in zip(space.schedulers, spaces, strict=True):
+        lacking = {t.name for t in scheduler_space.tunables} - {t.name for t in got.tunables}
         if lacking:
             names = ", ".join(sorted(lacking))
-            notes.append(
-                f"not tuned, as the kernel does not take it under {got.scheduler}: {names}"
-            )
+            notes.append(f"not tuned, because the kernel refuses it under {got.scheduler}: {names}")
     return Space(tuple(spaces)), notes
 
 

@@ -45,7 +45,7 @@ def missed(tuning: Tuning, label: str) -> list[str]:
         elif each.violation(mean) > 0:
             metric = tuning.base.metric_named(each.metric)
             shown = tune_page.TEXTS.quantity(mean, metric.unit)
-            lines.append(f"{label} misses {each.text}: {shown} when measured afresh.")
+            lines.append(f"{label} misses {each.text}: {shown} in the final measurement.")
     return lines
 
 
@@ -88,7 +88,7 @@ def _is_named(tuning: Tuning, best: str) -> bool:
 
 
 def _commands(tuning: Tuning, setting: str, is_named: bool) -> list[str]:
-    """How the winner is applied and undone; by the folder, the record says who decided."""
+    """How to apply and undo the winner; named by the folder, so that the record has the result."""
     if not setting:
         return []
     target = tuning.base.target
@@ -103,7 +103,7 @@ def _commands(tuning: Tuning, setting: str, is_named: bool) -> list[str]:
 
 
 def _chart_metrics(tuning: Tuning) -> tuple[Metric, Metric] | None:
-    """The primary metric of the first workload, and a constrained or slow one beside it."""
+    """The primary metric of the first workload, and a constrained or slow one."""
     work = tuning.base.workloads[0]
     runs = [r for r in _good_runs(tuning) if r.workload == work.label]
     named = [c.metric for c in tuning.asked.constraints if c.metric in work.secondary]
@@ -128,8 +128,8 @@ def _trials(
     trials = []
     for entry in tuning.search.entries:
         label = tuning.label(entry.number)
-        found = tuning.search.interval_of(entry.number)
-        known = found is not None and math.isfinite(found.high)
+        interval = tuning.search.interval_of(entry.number)
+        known = interval is not None and math.isfinite(interval.high)
         values = [
             _mean([r.metrics[m.name] for r in mine.get(label, []) if r.metrics.get(m.name, 0) > 0])
             for m in chart or ()
@@ -139,9 +139,9 @@ def _trials(
                 label=label,
                 setting=setting_text(entry.settings),
                 blocks=len(entry.differences),
-                mean=found.mean if found else None,
-                low=found.low if found and known else None,
-                high=found.high if found and known else None,
+                mean=interval.mean if interval else None,
+                low=interval.low if interval and known else None,
+                high=interval.high if interval and known else None,
                 is_feasible=entry.feasible,
                 is_finalist=label in finalists,
                 first=values[0],
@@ -202,11 +202,11 @@ def state_line(state: State) -> str:
     )
 
 
-def _change(found: Interval | None) -> str:
+def _change(interval: Interval | None) -> str:
     """An interval of log ratios to the default, in percent."""
-    if found is None:
+    if interval is None:
         return ""
-    mean = f" {math.expm1(found.mean):+.0%}"
-    if not math.isfinite(found.high):
+    mean = f" {math.expm1(interval.mean):+.0%}"
+    if not math.isfinite(interval.high):
         return mean
-    return f"{mean} ({math.expm1(found.low):+.0%} to {math.expm1(found.high):+.0%})"
+    return f"{mean} ({math.expm1(interval.low):+.0%} to {math.expm1(interval.high):+.0%})"

@@ -20,7 +20,7 @@ Report = Callable[[str], None]
 def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
     """Restore what was before `apply`; the devices that were undone.
 
-    A value that somebody else set since is left and reported. After a reboot only our files are
+    A value that another program set since is kept and reported. After a reboot only our files are
     removed: the old kernel's values are gone.
     """
     applied.remove_half_records()
@@ -31,7 +31,7 @@ def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
         names = [knobs.device_name(device) if "/" in device else device for device in devices]
         chosen = [record for record in records if record.device in names]
         if missing := [name for name in names if name not in {r.device for r in chosen}]:
-            raise SpecError(f"{missing[0]}: nothing of ours is applied there", "schedlab status")
+            raise SpecError(f"{missing[0]}: schedlab applied nothing there", "schedlab status")
     for record in chosen:
         _undo(record, report)
         applied.remove_traces(record)
@@ -48,7 +48,7 @@ def _undo(record: Applied, report: Report) -> None:
     if udev_service.runs() and any(Path(name).name == RULES.name for name in record.files):
         udev_service.reload((), report)
     if not (knobs.SYS_BLOCK / record.device).exists():
-        report(f"note: {record.device} is not there: only our files were removed")
+        report(f"note: {record.device} is not present: only the files of schedlab were removed")
     elif record.boot_id == applied.boot_id():
         _restore(record, report)
 
@@ -63,12 +63,12 @@ def _remove_files(record: Applied, report: Report) -> None:
             continue
         others = [r for r in applied.load_all() if name in r.files and r.device != record.device]
         try:
-            found = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            report(f"note: {path} is not there any more")
+            report(f"note: {path} no longer exists")
             continue
-        if not applied.is_ours(found):
-            report(f"note: {path} was changed by somebody else and is left")
+        if not applied.is_ours(text):
+            report(f"note: {path} was changed by another program; it is kept")
         elif others:
             write_atomic(path, HEADER + "\n".join(map(rule_text, others)) + "\n")
         else:
@@ -83,10 +83,10 @@ def _restore(record: Applied, report: Report) -> None:
     foreign = [p for p in paths if _is_foreign(record, p, current.get(str(paths[p]), ""))]
     scheduler = str(queue / "scheduler")
     if scheduler in foreign:
-        report(f"{scheduler} is {current['scheduler']}, which somebody else set: it is left")
+        report(f"{scheduler} is {current['scheduler']}, which another program set: it is kept")
         return
     for path in foreign:
-        report(f"{path} was changed by somebody else since: it is left")
+        report(f"{path} was changed by another program since: it is kept")
     with Control(named_devices=(record.device,), report=report) as control:
         if scheduler in record.originals:
             control.set_scheduler(record.device, record.originals[scheduler])
@@ -134,12 +134,12 @@ def status(root: Path = Path("/")) -> list[Status]:
     return [_status(record, root) for record in applied.load_all()]
 
 
-def status_lines(found: Sequence[Status]) -> list[str]:
+def status_lines(statuses: Sequence[Status]) -> list[str]:
     """What `schedlab status` prints."""
     lines = []
-    for each in found:
+    for each in statuses:
         record = each.record
-        state = "holds" if each.holds else f"does not hold: now {each.now}"
+        state = "holds" if each.holds else f"changed: it is now {each.now}"
         lines.append(f"{record.device}: {record.setting} since {record.applied_at}, {state}")
         lines.append(f"  after a reboot: {each.after_reboot}")
         if record.result:
@@ -157,7 +157,7 @@ def _status(record: Applied, root: Path) -> Status:
         current = knobs.snapshot(queue)
         now = current["scheduler"]
     except (HostError, OSError, KeyError):
-        return Status(record, "device is not there", False, "unknown")
+        return Status(record, "the device is not present", False, "unknown")
     same_boot = record.boot_id == applied.boot_id()
     checked = {path.partition("/queue/")[2]: value for path, value in record.values.items()}
     holds = now == wanted and (
@@ -173,10 +173,10 @@ def _cpu_status(record: Applied, root: Path) -> Status:
     now, after, holds = [], [], True
     for path, value in record.values.items():
         name = Path(path).name
-        found = knobs.read_value(path) if Path(path).exists() else "absent"
-        holds = holds and knobs.same(found, value)
+        current = knobs.read_value(path) if Path(path).exists() else "absent"
+        holds = holds and knobs.same(current, value)
         settings = apply_cpu.settings_in(root, Path(path))
         then = f"{settings[-1][1]} ({settings[-1][0].name})" if settings else "the kernel's default"
-        now.append(f"{name}={found}")
+        now.append(f"{name}={current}")
         after.append(then if len(record.values) == 1 else f"{name}: {then}")
     return Status(record, ", ".join(now), holds, ", ".join(after))

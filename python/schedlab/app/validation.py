@@ -18,14 +18,14 @@ def validated(typed: Mapping[str, Any]) -> tuple[rules.Validation, Shown]:
     """The comparison that the options mean, and how it is shown."""
     options = dict(typed)
     changes = device_changes(options.pop("changes"))
-    found = rules.validate(rules.simulation_of(device_set=changes, **options))
-    document = {"schema": SCHEMA_VERSION, "device": typed["device"], **found.to_json()}
-    warnings = replay_warnings(found.figures.get("trace"))
-    return found, Shown(rules.show(found), document, warnings)
+    validation = rules.validate(rules.simulation_of(device_set=changes, **options))
+    document = {"schema": SCHEMA_VERSION, "device": typed["device"], **validation.to_json()}
+    warnings = replay_warnings(validation.figures.get("trace"))
+    return validation, Shown(rules.show(validation), document, warnings)
 
 
-def write_page(found: rules.Validation, typed: Mapping[str, Any], folder: Path) -> None:
+def write_page(validation: rules.Validation, typed: Mapping[str, Any], folder: Path) -> None:
     """Figures and report.html in `folder`."""
     title = f"{Path(typed['device']).name} and {Path(typed['trace']).name}"
-    measured, simulated = found.measured_ms.tolist(), found.simulated_ms.tolist()
-    write_validation(folder, found.to_json(), measured, simulated, title)
+    measured, simulated = validation.measured_ms.tolist(), validation.simulated_ms.tolist()
+    write_validation(folder, validation.to_json(), measured, simulated, title)

@@ -62,16 +62,16 @@ def watch(
 def _settings_of_cpu() -> dict[str, str]:
     paths = [*apply_cpu.SYSCTLS.glob("sched_*")]
     paths += [apply_cpu.DEBUG / name for name in apply_cpu.debug_settings()]
-    found = {}
+    settings = {}
     for path in paths:
         with contextlib.suppress(OSError):
-            found[path.name] = knobs.read_value(path)
-    return found
+            settings[path.name] = knobs.read_value(path)
+    return settings
 
 
 def running_suspects(most: int = 5) -> tuple[str, ...]:
     """Command lines of running processes that are known to set schedulers, newest first."""
-    found = []
+    suspects = []
     for directory in Path("/proc").iterdir():
         if not directory.name.isdigit():
             continue
@@ -82,5 +82,5 @@ def running_suspects(most: int = 5) -> tuple[str, ...]:
             continue
         if any(name.startswith(suspect) for suspect in SUSPECTS):
             line = b" ".join(words).decode(errors="replace").strip() or name
-            found.append((int(directory.name), f"{directory.name} {line}"))
-    return tuple(line for _, line in sorted(found, reverse=True)[:most])
+            suspects.append((int(directory.name), f"{directory.name} {line}"))
+    return tuple(line for _, line in sorted(suspects, reverse=True)[:most])

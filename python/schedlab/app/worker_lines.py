@@ -1,4 +1,4 @@
-"""What IOzone says of N processes (`-t N`): what children and parent see, and the spread of them.
+"""IOzone's figures for N processes (`-t N`): those of children and parent, and their spread.
 
 Children: the sum of every worker's own bytes over its own time. Parent: all bytes over the time
 from the common start to the end of the slowest. Unlike IOzone's, our workers do not stop when the
@@ -26,15 +26,15 @@ NAMES = {
 }
 
 
-def worker_lines(done: Mapping[str, Any]) -> dict[str, float]:
+def worker_lines(group: Mapping[str, Any]) -> dict[str, float]:
     """The six figures of a finished group of the engine, in kB/s and kB of 1024 bytes.
 
     `done` is a group of crates/load/src/io/result.rs.
     """
-    workers = done["workers"]
+    workers = group["workers"]
     rates = [w["bytes"] / KIB / w["elapsed_ns"] * 1e9 if w["elapsed_ns"] else 0.0 for w in workers]
     moved = sum(w["bytes"] for w in workers)
-    elapsed_ns = done["elapsed_ns"]
+    elapsed_ns = group["elapsed_ns"]
     return {
         "children_kib_per_s": sum(rates),
         "parent_kib_per_s": moved / KIB / elapsed_ns * 1e9 if elapsed_ns else 0.0,

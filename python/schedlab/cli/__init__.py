@@ -16,26 +16,26 @@ from schedlab.errors import SchedlabError, SpecError
 
 # name -> (module:attribute, one-line help); the modules are imported when the command runs.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "doctor": ("schedlab.cli.doctor:doctor", "Say what this machine can measure, and why not."),
+    "doctor": ("schedlab.cli.doctor:doctor", "Show what this machine can measure, and why not."),
     "io": ("schedlab.cli.io:io", "I/O schedulers and block I/O."),
     "recover": ("schedlab.cli.recover:recover", "Restore what a killed run left changed."),
-    "analyse": ("schedlab.cli.analyse:analyse", "Give the verdict of a result folder."),
+    "analyse": ("schedlab.cli.analyse:analyse", "Print the verdict of a result folder."),
     "docs": ("schedlab.cli.docs:docs", "Print the guides and references."),
-    "export": ("schedlab.cli.export:export", "Write a result folder for fio-plot or as IOzone."),
+    "export": ("schedlab.cli.export:export", "Write a result in fio's or IOzone's format."),
     "import": ("schedlab.cli.import_:import_", "Import existing measurements."),
     "cpu": ("schedlab.cli.cpu:cpu", "Count calculations of processes under a CPU scheduler."),
     "sim": ("schedlab.cli.sim:sim", "Simulate schedulers of CPUs and storage devices."),
-    "apply": ("schedlab.cli.apply:apply", "Set what was decided, and leave it set."),
-    "undo": ("schedlab.cli.apply:undo", "Restore what was before `apply`."),
+    "apply": ("schedlab.cli.apply:apply", "Set the winner of a result, and keep it set."),
+    "undo": ("schedlab.cli.apply:undo", "Restore the settings from before `apply`."),
     "status": ("schedlab.cli.apply:status", "Show what is applied."),
-    "watch": ("schedlab.cli.apply:watch", "Report who changes a device's settings."),
-    "compare": ("schedlab.cli.compare:compare", "Compare I/O schedulers: the main job."),
+    "watch": ("schedlab.cli.apply:watch", "Report changes of a device's settings."),
+    "compare": ("schedlab.cli.compare:compare", "Compare I/O schedulers: the main command."),
     "completion": ("schedlab.cli.completion:completion", "Print shell completion."),
     "device": ("schedlab.cli.device:device", "Emulate disks and SSDs behind real block devices."),
-    "diff": ("schedlab.cli.diff:diff", "What changed between two results."),
+    "diff": ("schedlab.cli.diff:diff", "Show what changed between two results."),
     "merge": ("schedlab.cli.merge:merge", "Join repetitions of one experiment as sessions."),
     "init": ("schedlab.cli.init:init", "Write a commented experiment file."),
-    "lab": ("schedlab.cli.lab:lab", "Ready-made experiments, one per published study."),
+    "lab": ("schedlab.cli.lab:lab", "Run ready-made experiments, one per published study."),
     "report": ("schedlab.cli.report:report", "Write the report of a result folder."),
     "run": ("schedlab.cli.run:run", "Measure an experiment file."),
     "reproduce": ("schedlab.cli.reproduce:reproduce", "Measure a stored experiment again."),
@@ -80,7 +80,7 @@ class LazyGroup(click.Group):
 )
 @click.version_option(schedlab.__version__, prog_name="schedlab")
 def cli() -> None:
-    """Compare Linux schedulers on this machine, and get an answer that holds.
+    """Compare Linux schedulers on this machine, and get an answer that you can rely on.
 
     Start with `schedlab doctor`, then `schedlab compare --quick`.
     """
@@ -91,7 +91,7 @@ def main() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         if sys.argv[-1:] == ["--"]:
-            raise SpecError("there is no command after --", "write it there: -- COMMAND ARG…")
+            raise SpecError("there is no command after --", "add it: -- COMMAND ARG…")
         code = cli(standalone_mode=False)
     except SchedlabError as error:
         fail(str(error), error.hint, error.exit_code)

@@ -1,4 +1,4 @@
-"""`schedlab analyse`: the verdict of what was measured, again and any time."""
+"""`schedlab analyse`: the verdict of a stored result, at any time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schedlab.spec import Objective
 @goal_option
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 def analyse(directory: Path, goal: Objective | None, as_json: bool) -> None:
-    """Give the verdict of the result folder DIRECTORY; its measurements are not touched."""
+    """Print the verdict of the result folder DIRECTORY; its measurements stay as they are."""
     import json
 
     from schedlab.cli.show import terminal

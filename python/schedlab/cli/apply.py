@@ -1,4 +1,4 @@
-"""`schedlab apply`, `undo`, `status`, `watch`: keep what was decided, and take it back."""
+"""`schedlab apply`, `undo`, `status`, `watch`: set the winner, keep it, undo it."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ root_option = click.option(
 @click.argument("devices", nargs=-1)
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A tunable as well.")
 @click.option(
-    "--persist", is_flag=True, help="Keep it after a reboot: a udev rule; for the CPU sysctl.d."
+    "--persist", is_flag=True, help="Keep it after a reboot, by a udev rule (CPU: sysctl.d)."
 )
 @click.option("--tuned", is_flag=True, help="Keep it by a profile of tuned instead.")
 @click.option("--anyway", is_flag=True, help="Apply a result that names no winner for this host.")
-@click.option("--dry-run", is_flag=True, help="Print what would be written.")
+@click.option("--dry-run", is_flag=True, help="Print the changes; write nothing.")
 @root_option
 @json_option
 def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **typed: Any) -> None:
-    """Set the winner of RESULT, or a SCHEDULER[:TUNABLE=VALUE,…], on DEVICES and leave it set.
+    """Set the winner of RESULT, or a SCHEDULER[:TUNABLE=VALUE,…], on DEVICES and keep it set.
 
-    KNOB is one of the CPU scheduler: sched_rr_timeslice_ms, base_slice_ns, … (no DEVICES).
+    KNOB is a setting of the CPU scheduler: sched_rr_timeslice_ms, base_slice_ns, … (no DEVICES).
 
-    `schedlab undo` restores what was before, byte by byte; `schedlab status` shows what is applied.
+    `schedlab undo` restores the old settings byte by byte; `schedlab status` shows what is applied.
     """
     from schedlab.app.apply import Request, choice_of
     from schedlab.app.apply import apply as apply_choice
-    from schedlab.cli.show import say
+    from schedlab.cli.show import print_message
     from schedlab.spec import to_json
 
     choice = choice_of(what, changes, anyway)
-    records = apply_choice(choice, Request(**typed), click.echo if typed["dry_run"] else say)
+    records = apply_choice(
+        choice, Request(**typed), click.echo if typed["dry_run"] else print_message
+    )
     if as_json:
         click.echo(json.dumps({"schema": 1, "applied": to_json(records)}, indent=1))
         return
@@ -58,16 +60,16 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
 def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
     """Restore what was set before `schedlab apply` on DEVICES."""
     from schedlab.app.undo import undo as undo_applied
-    from schedlab.cli.show import say
+    from schedlab.cli.show import print_message
     from schedlab.errors import SpecError
 
     if bool(devices) == everything:
         raise SpecError("name devices, or --all", "schedlab status shows what is applied")
-    done = undo_applied(devices, everything, say)
+    undone = undo_applied(devices, everything, print_message)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "undone": done}))
+        click.echo(json.dumps({"schema": 1, "undone": undone}))
         return
-    for name in done or ["nothing"]:
+    for name in undone or ["nothing"]:
         click.echo(f"undone: {name}")
 
 
@@ -75,25 +77,27 @@ def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
 @root_option
 @json_option
 def status(root: Path, as_json: bool) -> None:
-    """Show what is applied, since when, by which result, and whether it still holds."""
+    """Show what is applied, since when, by which result, and whether it is still set."""
     from schedlab.app.undo import status as status_of
     from schedlab.app.undo import status_lines
     from schedlab.spec import to_json
 
-    found = status_of(root)
-    told = {"schema": 1, "applied": to_json(found)}
-    click.echo(json.dumps(told, indent=1) if as_json else "\n".join(status_lines(found)))
+    applied = status_of(root)
+    document = {"schema": 1, "applied": to_json(applied)}
+    click.echo(json.dumps(document, indent=1) if as_json else "\n".join(status_lines(applied)))
 
 
 @click.command()
 @click.argument("device")
 @click.option("--seconds", type=Duration(), default=0.0, help="How long (default: until Ctrl-C).")
 def watch(device: str, seconds: float) -> None:
-    """Report every change of the settings of DEVICE (or cpu), and who may have done it."""
+    """Report every change of the settings of DEVICE (or cpu), and which programs ran then."""
     from schedlab.app.watch import watch as changes_of
-    from schedlab.cli.show import say
+    from schedlab.cli.show import print_message
 
-    say("the kernel does not tell who writes a setting: processes are named by what runs then")
+    print_message(
+        "the kernel does not report who writes a setting: the processes that run then are named"
+    )
     for change in changes_of(device, seconds):
         click.echo(f"{change.at_s:8.1f} s  {change.setting}: {change.before} -> {change.after}")
         for line in change.suspects:

@@ -1,4 +1,4 @@
-"""`schedlab compare`: the main job. Which I/O scheduler, with which settings, for this work?"""
+"""`schedlab compare`: which I/O scheduler, with which settings, for this work?"""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ from schedlab.cli.options import (
 @resume_option
 @command_argument
 def compare(command: tuple[str, ...], **typed: Any) -> None:
-    """Compare I/O schedulers on this machine, and say which is better for what, at what price.
+    """Compare I/O schedulers on this machine: which is better, for what, at what price.
 
     Your disks are never written to unless you name one: by default the work goes to a temporary
     loop device. All settings are restored, also after Ctrl-C and kill -9.
 
-    With `-- COMMAND ARG…` your own program is the work, started in the target's directory.
+    With `-- COMMAND ARG…` your own program is the workload; it starts in the target's directory.
     """
     from schedlab.app import asked
-    from schedlab.cli.show import resume_and_present, run_and_present, say
+    from schedlab.cli.show import print_message, resume_and_present, run_and_present
 
     place = asked.place_of(typed)
     permission = asked.permission_of(place)
     if typed["resume"]:
         resume_and_present(typed, permission)
         return
-    run_and_present(asked.comparison(place, command, typed, say), permission, "compare", typed)
+    run_and_present(
+        asked.comparison(place, command, typed, print_message), permission, "compare", typed
+    )

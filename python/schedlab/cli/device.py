@@ -1,4 +1,4 @@
-"""`schedlab device up|list|down`: emulated devices that stay until they are taken down."""
+"""`schedlab device up|list|down`: emulated devices that stay until they are removed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _model_options = together(
     click.option("--policy", help="Order in which the device serves its queue (sptf, fcfs, …)."),
     click.option("--service", type=click.Choice(["serial", "parallel"]), help="How an SSD works."),
     click.option("--dilate", type=click.FloatRange(min=1), default=1.0, show_default=True,
-                 help="Let modelled time pass so many times slower."),
+                 help="Slow modelled time down by this factor."),
     click.option("--data", default="memory", show_default=True,
-                 help="Where data are kept: memory, none (reads give zeros), or a file."),
+                 help="Where to keep data: memory, none (reads give zeros), or a file."),
     click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
                  help="Change a model key."),
 )  # fmt: skip
@@ -30,9 +30,9 @@ _model_options = together(
 def device() -> None:
     """Emulate disks and SSDs: a model behind a real block device.
 
-    The kernel's own schedulers, file systems and programs run on /dev/loopN, whose requests are
-    answered when the model of a disk or SSD says so. Figures from it are marked emulated: they
-    show what the kernel does on such a device, not how fast a real one is.
+    The kernel's own schedulers, file systems and programs run on /dev/loopN. A model of a disk or
+    SSD decides when each request completes. Figures from it are marked emulated: they show what
+    the kernel does on such a device, not how fast a real one is.
     """
 
 
@@ -43,7 +43,7 @@ def device() -> None:
 @json_option
 @state_option
 def up(name: str, as_json: bool, state_directory: str | None, **options: Any) -> None:
-    """Make a block device on MODEL, a shipped model or a device file.
+    """Make a block device from MODEL, a shipped model or a device file.
 
     `schedlab device models` lists the shipped ones.
     """
@@ -58,7 +58,7 @@ def up(name: str, as_json: bool, state_directory: str | None, **options: Any) ->
 @json_option
 @state_option
 def list_(as_json: bool, state_directory: str | None) -> None:
-    """Show the emulated devices that are up, and what they have served."""
+    """Show the emulated devices that are up, and how many requests they served."""
     from schedlab.app.emulated_devices import kept_lines
     from schedlab.host import keeper
 
@@ -71,7 +71,7 @@ def list_(as_json: bool, state_directory: str | None) -> None:
 
 @device.command()
 @click.argument("name", required=False)
-@click.option("--all", "everything", is_flag=True, help="Take down every emulated device.")
+@click.option("--all", "everything", is_flag=True, help="Remove every emulated device.")
 @state_option
 def down(name: str | None, everything: bool, state_directory: str | None) -> None:
     """Remove a device. File systems on it are unmounted first; data in memory are lost."""

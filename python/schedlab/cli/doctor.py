@@ -1,4 +1,4 @@
-"""`schedlab doctor`: a line per fact of this machine, what follows, and what changes it."""
+"""`schedlab doctor`: a line per fact of this machine: its effect, and what changes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from schedlab.cli.options import PATH
 @click.option("--quanta", default="", help="Round-robin quanta in ms to look up, e.g. 1,5,10.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(directory: Path, path: Path | None, quanta: str, as_json: bool) -> None:
-    """Say what this machine can measure: what was found, what follows, what changes it.
+    """Show what this machine can measure: each fact, its effect, and what changes it.
 
     Changes nothing, and works without root.
     """
@@ -36,10 +36,10 @@ def doctor(directory: Path, path: Path | None, quanta: str, as_json: bool) -> No
             raise ValueError(quanta)
     except ValueError as error:
         raise SpecError(f"--quanta {quanta!r} is not understood", "use --quanta 1,5,10") from error
-    found = examine(directory.resolve(), wanted)
+    facts = examine(directory.resolve(), wanted)
     if as_json:
-        facts = {"schema": 1, "facts": [dataclasses.asdict(fact) for fact in found]}
-        return click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
-    for fact in found:
+        document = {"schema": 1, "facts": [dataclasses.asdict(fact) for fact in facts]}
+        return click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    for fact in facts:
         command = f"  [{fact.command}]" if fact.command else ""
         click.echo(f"{fact.topic}: {fact.found}; {fact.follows}{command}")

@@ -17,10 +17,10 @@ from schedlab.errors import SpecError
     "form",
     type=click.Choice(["fio", "iozone"]),
     required=True,
-    help="fio: json+ with bins, named as fio-plot wants; iozone: text of -R.",
+    help="fio: json+ with bins, named for fio-plot; iozone: text of -R.",
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write.")
-@click.option("--json", "as_json", is_flag=True, help="Tell the files as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the file names as JSON.")
 def export(folder: Path, form: str, out: Path, as_json: bool) -> None:
     """Write the runs of the result FOLDER for other tools."""
     from schedlab.store.exporters import fio, iozone
@@ -32,7 +32,7 @@ def export(folder: Path, form: str, out: Path, as_json: bool) -> None:
     except OSError as error:
         raise SpecError(f"{out}: {error.strerror}", "name a writable folder") from error
     if not written:
-        raise SpecError(f"{folder}: holds no run with a throughput", "look at runs.jsonl")
+        raise SpecError(f"{folder}: has no run with a throughput", "look at runs.jsonl")
     if as_json:
         click.echo(json.dumps({"schema": 1, "files": [str(path) for path in written]}, indent=1))
         return

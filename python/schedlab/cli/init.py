@@ -15,7 +15,7 @@ from schedlab.cli.options import PATH
 @click.option("--lab", metavar="NAME", help="Start from a ready-made experiment.")
 @click.option("--scale", type=click.Choice(["small", "full"]), default="small", show_default=True)
 def init(file: Path, lab: str | None, scale: Literal["small", "full"]) -> None:
-    """Write a commented experiment to FILE, to be changed and measured with `schedlab run`."""
+    """Write a commented experiment to FILE. Edit it, then measure it with `schedlab run`."""
     from schedlab.app.initial import write_initial
 
     experiment = None
@@ -24,4 +24,4 @@ def init(file: Path, lab: str | None, scale: Literal["small", "full"]) -> None:
 
         experiment = lab_experiment(lab_named(lab), scale)
     write_initial(file, experiment)
-    click.echo(f"{file}: change it, then `schedlab run {file}`")
+    click.echo(f"{file}: edit it, then run `schedlab run {file}`")

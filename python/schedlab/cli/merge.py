@@ -14,7 +14,7 @@ from schedlab.cli.options import PATH, json_option, out_option
 @out_option
 @json_option
 def merge(folders: tuple[Path, ...], out: Path | None, as_json: bool) -> None:
-    """Join result FOLDERS that differ in nothing but the seed; each is a session of the whole."""
+    """Join result FOLDERS that differ only in the seed; each becomes a session of one result."""
     from schedlab.app.measure import default_folder
     from schedlab.app.merge import merge as join
     from schedlab.cli.show import present

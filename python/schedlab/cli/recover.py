@@ -1,4 +1,4 @@
-"""`schedlab recover`: put back by hand what a killed session left changed."""
+"""`schedlab recover`: restore on request what a killed session left changed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Only show what would be put back.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be restored.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--state-directory",
@@ -17,21 +17,21 @@ import click
     help="Where the journal is.  [default: /run/schedlab]",
 )
 def recover(dry_run: bool, as_json: bool, state_directory: str | None) -> int:
-    """Put back every setting and remove everything that a session which died left behind.
+    """Restore every setting, and remove everything, that a dead session left behind.
 
     Any schedlab command that changes this host does the same before it starts. A value that
-    somebody else set since is left alone and shown. Exit code 3: something could not be put back.
+    another program set since is kept and shown. Exit code 3: something could not be restored.
     """
     import dataclasses
 
     from schedlab.app.recovering import recover_all
 
-    done = recover_all(state_directory, dry_run)
+    recovery = recover_all(state_directory, dry_run)
     if as_json:
-        click.echo(json.dumps({"schema": 1, **dataclasses.asdict(done)}, indent=2))
+        click.echo(json.dumps({"schema": 1, **dataclasses.asdict(recovery)}, indent=2))
     else:
-        for line in done.lines() or ["nothing to put back"]:
+        for line in recovery.lines() or ["nothing to restore"]:
             click.echo(line)
     if not dry_run:
-        done.raise_if_failed()
+        recovery.raise_if_failed()
     return 0

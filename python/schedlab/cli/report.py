@@ -29,7 +29,7 @@ def report(directory: str, lang: str, goal: Objective | None, **typed: Any) -> N
     """  # fmt: skip
     html, xlsx = typed["html"], typed["xlsx"]
     if typed["markdown"] + typed["as_csv"] + typed["as_json"] > 1:
-        raise click.UsageError("--markdown, --csv and --json exclude each other")
+        raise click.UsageError("--markdown, --csv and --json cannot be used together")
     from schedlab import report as reporting
     from schedlab.result import Result
 
@@ -49,8 +49,8 @@ def report(directory: str, lang: str, goal: Objective | None, **typed: Any) -> N
 
         from schedlab.spec import to_json
 
-        told = {"schema": verdict.schema, "headline": reporting.headline(record, verdict, lang)}
-        told |= {"files": written, "verdict": to_json(verdict)}
-        click.echo(json.dumps(told, indent=1))
+        document = {"schema": verdict.schema, "headline": reporting.headline(record, verdict, lang)}
+        document |= {"files": written, "verdict": to_json(verdict)}
+        click.echo(json.dumps(document, indent=1))
     for name, path in written.items():
         click.echo(f"{name}: {path}", err=True)

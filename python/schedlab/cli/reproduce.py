@@ -1,4 +1,4 @@
-"""`schedlab reproduce`: measure a stored experiment again, and say whether it still holds."""
+"""`schedlab reproduce`: measure a stored experiment again, and check that it still holds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def reproduce(ctx: click.Context, /, directory: Path, as_json: bool, **typed: An
     from schedlab.app.asked import permission
     from schedlab.app.contradict import contradictions
     from schedlab.app.measure import reproduce as measure_again
-    from schedlab.cli.show import measuring, present, say
+    from schedlab.cli.show import measuring, present, print_message
 
     trust = typed["trust"]
     allowed = permission(typed["destroy_data"], trust=trust, in_use=trust)
@@ -39,7 +39,7 @@ def reproduce(ctx: click.Context, /, directory: Path, as_json: bool, **typed: An
     else:
         present(again, as_json=False)
     for line in lines:
-        say(f"not reproduced: {line}")
+        print_message(f"not reproduced: {line}")
     if not lines:
-        say(f"nothing contradicts {directory}")
+        print_message(f"nothing contradicts {directory}")
     ctx.exit(1 if lines else 0)

@@ -25,8 +25,10 @@ from schedlab.errors import SpecError
 @trust_option
 @destroy_option
 @resume_option
-@click.option("--blocks", type=click.IntRange(1, 10_000), help="With --resume: so many blocks.")
-@click.option("--budget", type=Duration(), help="With --resume: so much more time.")
+@click.option(
+    "--blocks", type=click.IntRange(1, 10_000), help="With --resume: the new number of blocks."
+)
+@click.option("--budget", type=Duration(), help="With --resume: additional time.")
 @out_option
 @dry_run_option
 @json_option

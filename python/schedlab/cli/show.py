@@ -1,4 +1,4 @@
-"""How commands talk to a person: messages, progress, the verdict, a preview."""
+"""What commands print: messages, progress, the verdict, a preview."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from schedlab.spec import Experiment
 
 
-def say(text: str) -> None:
-    """A line for the person, on stderr."""
+def print_message(text: str) -> None:
+    """Print a message on stderr."""
     click.echo(text, err=True)
 
 
-def tell(lines: Iterable[str]) -> None:
-    """Lines on stdout; those that begin with `note: ` or `warning: ` on stderr."""
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines on stdout; those that begin with `note: ` or `warning: ` on stderr."""
     for line in lines:
         click.echo(line, err=line.startswith(("note: ", "warning: ")))
 
@@ -65,15 +65,15 @@ def progress() -> Iterator[Callable[[Progress], None]]:
         if now.last is not None and now.last.status == "discarded":
             why = "; ".join(f"{gate.gate}: {gate.detail}" for gate in now.last.gates if gate.fatal)
             end = "\r\033[K" if live else ""
-            say(f"{end}repeated: {now.last.candidate} on {now.last.workload}: {why}")
+            print_message(f"{end}repeated: {now.last.candidate} on {now.last.workload}: {why}")
         line = f"block {now.block}/{now.blocks}, run {now.done}/{now.total}"
-        if now.last is not None:  # before the first run nothing is known of the time
+        if now.last is not None:  # before the first run the time left is unknown
             line += f", {duration_text(now.eta_s)} left"
         if live:
             click.echo(f"\r\033[K{line}", nl=False, err=True)
         elif now.last is None or now.done * 10 // max(now.total, 1) > tenths:
             tenths = now.done * 10 // max(now.total, 1)
-            say(line)
+            print_message(line)
 
     try:
         yield watch
@@ -84,11 +84,11 @@ def progress() -> Iterator[Callable[[Progress], None]]:
 
 @contextmanager
 def measuring() -> Iterator[Observer]:
-    """Who is told of a measurement in front of a person; TERM and HUP interrupt it."""
+    """An observer that prints messages and progress; TERM and HUP interrupt the measurement."""
     from schedlab.app.measure import Observer
 
     with signals_interrupt(), progress() as watch:
-        yield Observer(watch, say)
+        yield Observer(watch, print_message)
 
 
 Shown: TypeAlias = "Callable[[Result, bool], None]"
@@ -119,7 +119,7 @@ def run_and_present(
             rehearse(admitted, observer)
         return None
     for note in (*experiment.notes, *admitted.notes):
-        say(f"note: {note}")
+        print_message(f"note: {note}")
     folder = measure.create(admitted, typed["out"] or measure.default_folder(name))
     with measuring() as observer:
         result = measure.measure(admitted, folder, observer=observer)
@@ -130,7 +130,7 @@ def run_and_present(
 def resume_and_present(
     typed: Mapping[str, Any], permission: Permission, shown_by: Shown | None = None
 ) -> None:
-    """Measure what is left of the folder `resume`, extended by `blocks` or `budget`; show it."""
+    """Measure the rest of the folder `resume`, extended by `blocks` or `budget`; show it."""
     from schedlab.app.measure import preview_of_rest, resume
 
     more = {"blocks": typed.get("blocks"), "budget_s": typed.get("budget")}
@@ -153,9 +153,9 @@ def present(result: Result, as_json: bool) -> None:
     click.echo(result.text(width=width, colour=colour, reports=paths))
 
 
-def show_preview(found: Preview, typed: Mapping[str, Any]) -> None:
-    """What would be measured, written, run and set, and how long it takes."""
-    click.echo(json.dumps(found.as_json()) if typed["as_json"] else "\n".join(found.lines()))
+def show_preview(preview: Preview, typed: Mapping[str, Any]) -> None:
+    """Print what would be measured, written, run and set, and how long it takes."""
+    click.echo(json.dumps(preview.as_json()) if typed["as_json"] else "\n".join(preview.lines()))
 
 
 def terminal() -> tuple[int, bool]:

@@ -1,4 +1,4 @@
-"""`schedlab tune`: search the settings of I/O schedulers, then measure the best ones afresh."""
+"""`schedlab tune`: search the settings of I/O schedulers, then measure the best ones again."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 _search_options = together(
     click.option("--scheduler", default="all", show_default=True, metavar="NAMES|all",
-                 help="Whose settings are searched: bfq,kyber."),
+                 help="Schedulers to tune: bfq,kyber."),
     click.option("--goal", type=GOALS, default="throughput", show_default=True,
                  help="What the primary metrics are."),
-    click.option("--maximise", metavar="METRIC", help="This metric decides instead."),
-    click.option("--minimise", metavar="METRIC", help="This metric decides instead."),
+    click.option("--maximise", metavar="METRIC", help="Maximise this, instead of --goal."),
+    click.option("--minimise", metavar="METRIC", help="Minimise this, instead of --goal."),
     click.option("--subject-to", "constraints", multiple=True, metavar="METRIC<VALUE",
                  help="A constraint, such as 'latency_ns_p99<5ms'."),
     click.option("--budget", type=Duration(), default="30m", show_default=True,
-                 help="Time for the search and the fresh measurement."),
+                 help="Time for the search and the final measurement."),
     click.option("--space", "ranges", multiple=True, metavar="NAME=LOW..HIGH",
-                 help="Range of a tunable, also of one that is not in our table."),
+                 help="Range of a tunable, also of one outside the built-in table."),
     click.option("--tunables", type=Words(), help="Search only these tunables."),
     margin_option,
 )  # fmt: skip
@@ -53,14 +53,14 @@ _search_options = together(
 @resume_option
 @command_argument
 def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
-    """Search the settings of I/O schedulers for this work, and say whether any is worth setting.
+    """Search the settings of I/O schedulers for this work, and show whether any is worth setting.
 
-    Every setting is measured in one block with the best one so far, beginning with the kernel's
-    default. At the end the best three and the default are measured afresh; only that decides.
+    Every setting is measured in one block with the best one so far, starting with the kernel's
+    default. At the end the best three and the default are measured again; only that decides.
     """  # fmt: skip
     from schedlab.app import asked, measure, tune_question, tune_view
     from schedlab.app import tune as tuning_of
-    from schedlab.cli.show import measuring, say
+    from schedlab.cli.show import measuring, print_message
     from schedlab.spec import to_json
 
     place = asked.place_of(typed)
@@ -69,11 +69,11 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
         tuning, admitted = tuning_of.load(typed["resume"], permission)
         base, question = tuning.base, tuning.asked
     else:
-        base, question = tune_question.asked_question(place, command, typed, say)
+        base, question = tune_question.asked_question(place, command, typed, print_message)
     if typed["dry_run"]:
         lines = tune_question.preview_lines(base, question, permission)
-        told = {"schema": 1, "experiment": to_json(base), "asked": to_json(question)}
-        click.echo(json.dumps(told) if as_json else "\n".join(lines))
+        document = {"schema": 1, "experiment": to_json(base), "asked": to_json(question)}
+        click.echo(json.dumps(document) if as_json else "\n".join(lines))
         return
     if not typed["resume"]:
         folder = typed["out"] or measure.default_folder("tune")

@@ -1,6 +1,6 @@
 """CPU bursts of processes: captured by the best source there is, and checked.
 
-Three things must hold whatever the source: the bursts add up to the CPU time that the kernel
+Three things must hold for every source: the bursts add up to the CPU time that the kernel
 charged, there are as many as context switches, and every burst was either kept or counted as lost.
 """
 
@@ -19,7 +19,7 @@ RECORDS_MAX = 1_000_000
 
 @dataclass(frozen=True)
 class Check:
-    """One invariant: what was found beside what should be."""
+    """One invariant: the actual and the expected value."""
 
     name: str
     found: float
@@ -43,7 +43,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Bursts:
-    """What was captured: per task totals, and records (end_ns, duration_ns, task, preempted)."""
+    """A capture: totals per task, and records (end_ns, duration_ns, task, preempted)."""
 
     method: str
     passed_over: tuple[str, ...]
@@ -86,7 +86,7 @@ class Capture:
             self._capture = BurstCapture(list(pids), json.dumps(options))
         except OSError as error:
             raise HostError(
-                str(error), "leave the method out to get the best that works"
+                str(error), "omit --method to get the best source that works"
             ) from error
 
     def finish(self) -> Bursts:
@@ -107,13 +107,13 @@ def check(bursts: Bursts, cpu_ns: int, switches: int) -> tuple[Check, ...]:
     """The three invariants over all tasks; none for the floor, which has no bursts.
 
     `cpu_ns` is the CPU time charged to the tasks, `switches` their voluntary and involuntary ones.
-    Under a hypervisor that steals time, bursts are longer than the CPU time by what was stolen.
+    Under a hypervisor that steals time, bursts are longer than the CPU time by the stolen time.
     """
     if not bursts.has_bursts:
         return ()
     count = sum(task["bursts"] for task in bursts.tasks)
     total_ms = sum(task["total_ns"] for task in bursts.tasks) / 1e6
-    # perf loses records of single switches, two of which make a burst: it cannot say more.
+    # perf loses records of single switches, two of which make a burst: no closer check is possible.
     kept = len(bursts.records) + (bursts.lost if bursts.method == "bpf" else 0)
     return (
         Check("sum of bursts and CPU time", round(total_ms, 3), round(cpu_ns / 1e6, 3), "ms"),

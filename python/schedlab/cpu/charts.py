@@ -1,5 +1,5 @@
 """Charts of measured bursts as SVG: a Gantt of the first seconds, burst lengths over time, and
-their histogram. Drawn from what the runs stored, so they can be drawn again.
+their histogram. Drawn from the stored runs, so they can be drawn again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Row = Sequence[int]
 
 def charts(folder: Path, record: Record) -> dict[str, str]:
     """SVG by file name, one per candidate of a result folder, from its first analysed run."""
-    found = {}
+    paths = {}
     for number, candidate in enumerate(record.experiment.candidates):
         runs = [r for r in record.runs if r.status == "ok" and r.candidate == candidate.label]
         run = next((r for r in runs if "timeline" in r.raw), None)
         if run is None:
             continue
-        found[f"bursts-{number}.svg"] = chart(folder, run)
-    return found
+        paths[f"bursts-{number}.svg"] = chart(folder, run)
+    return paths
 
 
 def chart(folder: Path, run: Run) -> str:

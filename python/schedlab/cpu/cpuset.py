@@ -1,7 +1,7 @@
 """A cpuset cgroup for the workers: v1 where the controller is mounted there, else v2.
 
 Hybrid hosts mount both; a controller belongs to one of them only. DEADLINE tasks need the whole
-of a root domain, so for them the cpuset is made a domain of its own: exclusive with load balancing
+of a root domain, so for them the cpuset is made a separate domain: exclusive with load balancing
 off above it (v1), or a partition root (v2).
 """
 

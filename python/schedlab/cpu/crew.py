@@ -22,16 +22,16 @@ PATIENCE_S = 10.0
 
 @dataclass(frozen=True)
 class Quantum:
-    """The quantum asked for and the one that the kernel uses; None where there is none."""
+    """The requested quantum and the one that the kernel uses; None where there is none."""
 
     requested_ms: float | None
     effective_ms: float | None
 
     def sentence(self) -> str:
         """Both in words."""
-        asked = "the kernel's own" if self.requested_ms is None else f"{self.requested_ms:g} ms"
+        requested = "the kernel's own" if self.requested_ms is None else f"{self.requested_ms:g} ms"
         got = "none" if self.effective_ms is None else f"{self.effective_ms:g} ms"
-        return f"quantum: {asked} requested, {got} effective"
+        return f"quantum: {requested} requested, {got} effective"
 
 
 @contextlib.contextmanager
@@ -72,13 +72,13 @@ def set_quantum(settings: Settings, control: Control | None) -> None:
     if settings.policy != "rr" or settings.slice_ms is None:
         return
     if control is None:
-        raise HostError(f"{RR_KNOB} is not under control", "run as root")
+        raise HostError(f"{RR_KNOB} is not under schedlab's control", "run as root")
     control.write_knob(RR_KNOB, int(settings.slice_ms))
 
 
 def _join_cpuset(crew: CpuCrew, settings: Settings, control: Control | None) -> None:
     if control is None:
-        raise HostError("a cpuset needs control of the host", "run as root")
+        raise HostError("a cpuset needs root", "run as root")
     from schedlab.cpu.cpuset import join_cpuset
 
     join_cpuset(control, crew.pids(), settings)

@@ -1,6 +1,6 @@
 """Why the kernel refused a policy, a pinning or a process, and what helps.
 
-An errno alone says little: EPERM for a real-time policy is a missing privilege, a resource limit
+An errno alone is ambiguous: EPERM for a real-time policy is a missing privilege, a resource limit
 or a cgroup without real-time bandwidth (sched(7), kernel/sched/syscalls.c). This finds out which.
 """
 
@@ -46,7 +46,7 @@ def _reason(step: str, code: int, settings: Settings) -> tuple[str, str]:
     if step == "deadline":
         return _no_deadline(code, settings)
     if step == "slice" and code in (errno.EINVAL, errno.EPERM):
-        return "this kernel takes no slice here", "Linux 6.12 or newer is needed; leave --slice out"
+        return "this kernel accepts no slice here", "Linux 6.12 or newer is needed; omit --slice"
     if step == "affinity":
         allowed = ",".join(map(str, sorted(os.sched_getaffinity(0))))
         return "no such CPU, or it is not allowed here", f"choose from CPU {allowed} with --cpu"
@@ -54,8 +54,8 @@ def _reason(step: str, code: int, settings: Settings) -> tuple[str, str]:
         return _no_process()
     if step == "worker":
         return (
-            "the workers did not get ready in time",
-            "something with a higher priority holds their CPU: see top, or choose another --cpu",
+            "the workers did not start in time",
+            "a task with a higher priority holds their CPU: see top, or choose another --cpu",
         )
     return os.strerror(code), "run as root, or use --policy other"
 
@@ -112,22 +112,22 @@ def _cpu_cgroup_without_bandwidth() -> Path | None:
 def _no_deadline(code: int, settings: Settings) -> tuple[str, str]:
     if code == errno.EBUSY:
         return (
-            "the admission test failed: the workers together ask for more than the CPUs have left",
+            "the admission test failed: the workers together need more than the CPUs have left",
             "use fewer processes, or a shorter --slice",
         )
     if code == errno.EPERM and settings.cpus:
         return (
             "a DEADLINE task may not be pinned to a part of its root domain",
-            "leave --cpu out, or use --cpuset, which makes an exclusive cpuset",
+            "omit --cpu, or use --cpuset, which makes an exclusive cpuset",
         )
     if code == errno.EPERM:
         return (
             "it needs CAP_SYS_NICE, and all CPUs of the root domain",
-            "run as root and outside of a cpuset that leaves CPUs out",
+            "run as root and outside of a cpuset that excludes CPUs",
         )
     if code == errno.EINVAL:
         return (
-            "the kernel takes a run time from 1 µs and a period within its limits",
+            "the kernel accepts a run time from 1 µs and a period within its limits",
             "choose another --slice; see sysctl kernel.sched_deadline_period_max_us",
         )
     return os.strerror(code), "use --policy rr or other"
@@ -138,5 +138,5 @@ def _no_process() -> tuple[str, str]:
     shown = "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
     return (
         f"a limit of processes is reached (ulimit -u: {shown}; or pids.max of the cgroup)",
-        "ask for fewer processes, or raise the limit",
+        "use fewer processes, or raise the limit",
     )

@@ -21,7 +21,7 @@ _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|)")
 
 @dataclass(frozen=True)
 class Settings:
-    """A crew of workers. `slice_ms` is the quantum asked for, None for the kernel's own;
+    """A group of workers. `slice_ms` is the requested quantum, None for the kernel's own;
     `duration_ns` None runs until stopped; `cpus` empty leaves the workers unpinned.
     """
 
@@ -38,7 +38,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not 1 <= self.processes <= 1000:
-            raise SpecError(f"{self.processes} processes", "ask for 1 to 1000")
+            raise SpecError(f"{self.processes} processes", "use 1 to 1000")
         if self.policy in ("fifo", "rr") and not 1 <= self.priority <= 99:
             raise SpecError(f"priority {self.priority} for {self.policy}", "choose 1 to 99")
         if self.slice_ms is not None:
@@ -52,7 +52,7 @@ class Settings:
             )
         if self.policy == "rr" and (slice_ms != int(slice_ms) or slice_ms < 1):
             raise SpecError(
-                f"a slice of {slice_ms:g} ms for rr", "the sysctl takes whole milliseconds from 1"
+                f"a slice of {slice_ms:g} ms for rr", "the sysctl accepts whole milliseconds from 1"
             )
         if slice_ms <= 0:
             raise SpecError(f"a slice of {slice_ms:g} ms", "choose one above 0")

@@ -35,7 +35,7 @@ def parse_candidates(text: str) -> tuple[Candidate, ...]:
 def label_candidates(
     named: Sequence[tuple[str, Mapping[str, str | int | float]]],
 ) -> tuple[Candidate, ...]:
-    """Candidates with labels that are unique and say what is set."""
+    """Candidates with unique labels that name their settings."""
     seen: dict[str, int] = {}
     candidates = []
     for name, tunables in named:

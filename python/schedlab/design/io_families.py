@@ -25,7 +25,7 @@ FILE_TEST_METRICS = ("throughput_bytes_per_s", "latency_ns_p50", "latency_ns_p99
 
 @dataclass(frozen=True)
 class Load:
-    """What the workloads are made of.
+    """The parameters of the workloads.
 
     `seconds` is the measured window of one run; 0: what each workload usually has.
     """
@@ -45,11 +45,11 @@ class Load:
     by_fio: bool = False  # the file tests, by an installed fio instead of our engine
 
     def window(self) -> dict[str, Any]:
-        """The parameter `seconds`, where it was asked for."""
+        """The parameter `seconds`, where it was requested."""
         return {"seconds": self.seconds} if self.seconds else {}
 
     def span(self) -> dict[str, Any]:
-        """The parameter `span_bytes`, where it was asked for."""
+        """The parameter `span_bytes`, where it was requested."""
         return {"span_bytes": self.span_bytes} if self.span_bytes else {}
 
 

@@ -12,7 +12,7 @@ import random
 def williams_square(n: int) -> list[list[int]]:
     """Rows of a carry-over balanced design of 0..n-1: n rows for even n, 2n rows for odd n.
 
-    Over all rows each item stands equally often at each position and directly after each other.
+    Over all rows each item is equally often at each position and directly after each other item.
     """
     if n < 1:
         return []
@@ -29,7 +29,7 @@ def williams_square(n: int) -> list[list[int]]:
 
 
 class Orders:
-    """Orders of 0..n-1, as many as are asked for: whole squares under fresh random names."""
+    """The requested number of orders of 0..n-1: whole squares under new random names."""
 
     def __init__(self, n: int, rng: random.Random) -> None:
         self._n = n
@@ -37,7 +37,7 @@ class Orders:
         self._orders: list[list[int]] = []
 
     def of_block(self, block: int) -> list[int]:
-        """The order of a block; the same however many blocks are asked for."""
+        """The order of a block; the same for any number of blocks."""
         while len(self._orders) <= block:
             names = self._rng.sample(range(self._n), self._n)
             square = [[names[item] for item in row] for row in williams_square(self._n)]

@@ -25,7 +25,7 @@ def make_plan(experiment: Experiment, blocks: int | None = None) -> Plan:
     `blocks` plans only the first ones; they are the same as in the whole plan.
 
     Each workload walks through its own sequence of balanced orders. All candidates of a block and
-    workload get the same seed, so they are asked for the same records in the same order.
+    workload get the same seed, so they access the same records in the same order.
     """
     rng = random.Random(experiment.seed)
     names = [arm.label for arm in arms(experiment)]

@@ -47,7 +47,7 @@ class PilotRun:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A workload that does not fit, why, and what a run of it costs and scatters."""
+    """A workload that does not fit, why, and the cost and variance of a run of it."""
 
     workload: str
     reason: Reason
@@ -57,7 +57,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class BudgetPlan:
-    """What the budget is spent on.
+    """The use of the budget.
 
     `run_s` is the measured time of a run per workload; `blocks` include the pilot block. `mdd` is
     the smallest difference (a share) that shows with the plan. `ask`: so few blocks fit that the
@@ -82,7 +82,7 @@ class BudgetPlan:
 
 @dataclass(frozen=True)
 class _Cost:
-    """What the pilot tells of one workload, per run."""
+    """The pilot's figures of one workload, per run."""
 
     workload: str
     runs: int
@@ -135,7 +135,7 @@ def plan_budget(
     """The plan for `budget_s` seconds in all, the pilot block among them.
 
     In this order: six blocks; the best time of a run that they allow; all workloads that fit,
-    the rest left out by name, those with the largest variance per second first; what remains
+    the rest omitted by name, those with the largest variance per second first; what remains
     goes to more blocks, at most 40. If six blocks of one workload do not fit: four.
     """
     costs = _costs(pilot)
@@ -172,7 +172,7 @@ def plan_budget(
 def _costs(pilot: Sequence[PilotRun]) -> list[_Cost]:
     """Per workload: runs, seconds, and the variance of a run split by its own bins.
 
-    One pilot block cannot tell a workload's own variance from its candidates' differences, so
+    One pilot block cannot separate a workload's own variance from its candidates' differences, so
     σ² comes from the residuals of candidates × workloads (all of them pooled), and what the bins
     explain within a run is taken out of it. The two runs of the baseline are among them.
     """
@@ -209,14 +209,14 @@ def _pooled_variance(pilot: Sequence[PilotRun], names: Sequence[str]) -> float:
     writers one scheduler may be 50 times better, elsewhere not at all. So A/A pairs come first.
     """
     if any(run.candidate.endswith(AA_SUFFIX) for run in pilot):
-        return _twin_variance(pilot)
+        return _aa_variance(pilot)
     arms = list(dict.fromkeys(run.candidate for run in pilot))
     values = {(run.workload, run.candidate): run.log_value for run in pilot}
     full = [[values.get((w, c)) for c in arms] for w in names]
     rows = [row for row in full if all(v is not None for v in row)]
     table = [[float(v) for v in row if v is not None] for row in rows]
     if len(table) < 2 or len(arms) < 2:
-        return _twin_variance(pilot)
+        return _aa_variance(pilot)
     total = [sum(row) / len(row) for row in table]
     columns = [sum(row[c] for row in table) / len(table) for c in range(len(arms))]
     grand = sum(total) / len(total)
@@ -228,7 +228,7 @@ def _pooled_variance(pilot: Sequence[PilotRun], names: Sequence[str]) -> float:
     return residual / ((len(table) - 1) * (len(arms) - 1))
 
 
-def _twin_variance(pilot: Sequence[PilotRun]) -> float:
+def _aa_variance(pilot: Sequence[PilotRun]) -> float:
     """From the baseline and its A/A arm alone, where there is nothing else."""
     values = {(run.workload, run.candidate): run.log_value for run in pilot}
     squares = [
@@ -241,9 +241,9 @@ def _twin_variance(pilot: Sequence[PilotRun]) -> float:
 
 def _pairs_of(pilot: Sequence[PilotRun]) -> int:
     """How many differences the variance of the pilot comes from."""
-    twins = sum(run.candidate.endswith(AA_SUFFIX) for run in pilot)
-    if twins:
-        return twins
+    aa_runs = sum(run.candidate.endswith(AA_SUFFIX) for run in pilot)
+    if aa_runs:
+        return aa_runs
     arms, works = ({getattr(run, key) for run in pilot} for key in ("candidate", "workload"))
     return max(1, (len(arms) - 1) * (len(works) - 1))
 
@@ -260,7 +260,7 @@ def _caution(freedom: int) -> float:
 
 
 def _worth(cost: _Cost) -> float:
-    """Variance per second: those with the largest are left out first."""
+    """Variance per second: those with the largest are omitted first."""
     return cost.variance * cost.block_s(_shortest(cost))
 
 

@@ -1,1 +1,1 @@
-"""Facts of this machine, and its settings: changed with a journal and always put back."""
+"""Facts of this machine, and its settings: changed with a journal and always restored."""

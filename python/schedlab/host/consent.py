@@ -31,7 +31,7 @@ LOCK_WAIT_S = 2.0
 
 @dataclass(frozen=True)
 class Identity:
-    """What tells a device from every other; texts are empty where the device has none.
+    """The identity of a device; texts are empty where the device has none.
 
     `sequence` is the kernel's `diskseq`: it is new whenever a medium or a backing file is.
     """
@@ -69,7 +69,7 @@ class Consent:
     def descriptor(self) -> int:
         """The exclusive descriptor; HostError after closing."""
         if self._descriptor < 0:
-            raise HostError(f"the consent to write to {self.path} has ended")
+            raise HostError(f"your consent to write to {self.path} has ended")
         return self._descriptor
 
     @property
@@ -109,7 +109,7 @@ class Consent:
 
 
 def consent_to(device: str | Path, *, allow_unknown_data: bool = False) -> Consent:
-    """Hold a device for writing, after a user has said so; HostError with every objection.
+    """Hold a device for writing, with a user's consent; HostError with every objection.
 
     `allow_unknown_data` is a second, stronger yes: to data that no signature announces. It does
     not help against a file system, a partition table or anybody who uses the device.
@@ -121,7 +121,7 @@ def consent_to(device: str | Path, *, allow_unknown_data: bool = False) -> Conse
 
 
 def objections(device: str | Path) -> tuple[str, ...]:
-    """Why nobody could consent to writing to a device now; empty when nothing speaks against it."""
+    """Why writing to a device is impossible now; empty when there is no objection."""
     reasons, descriptor = _examine(device, False)
     if descriptor >= 0:
         os.close(descriptor)
@@ -139,7 +139,7 @@ def open_device(path: str | Path, consent: Consent | None = None) -> int:
         if not consent.covers(path):
             raise HostError(
                 f"{path} is not the device that you agreed to ({consent.path})",
-                f"--destroy-data {path} if that one is meant",
+                f"--destroy-data {path} if you mean that one",
             )
         return os.open(consent.target, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
@@ -156,7 +156,7 @@ def writable_path(path: str | Path, consents: Iterable[Consent] = ()) -> str:
     except FileNotFoundError:
         return str(path)
     except OSError as error:
-        raise HostError(f"cannot look at {path}: {error.strerror}") from error
+        raise HostError(f"cannot examine {path}: {error.strerror}") from error
     if stat.S_ISREG(mode):
         return str(path)
     if not stat.S_ISBLK(mode):
@@ -165,7 +165,7 @@ def writable_path(path: str | Path, consents: Iterable[Consent] = ()) -> str:
         if consent.covers(path):
             return consent.target
     raise HostError(
-        f"refusing to write to {path}: nobody agreed to lose what is on it",
+        f"refusing to write to {path}: you have not allowed the loss of what is on it",
         f"add --destroy-data {path}",
     )
 
@@ -206,9 +206,9 @@ def _examine(device: str | Path, allow_unknown_data: bool) -> tuple[list[str], i
         # Seen all the same, so that the user learns every reason at once.
         reasons += [f"it holds {each}" for each in _named_content(path)]
         if error.errno == errno.EWOULDBLOCK:
-            reasons.append("somebody else has it locked (flock)")
+            reasons.append("another process has locked it (flock)")
         elif error.errno == errno.EBUSY:
-            reasons += [] if reasons else ["the kernel has it in use (RAID, swap or mapped)"]
+            reasons += [] if reasons else ["the kernel is using it (RAID, swap or a mapping)"]
         else:
             reasons.append(f"it cannot be opened ({error.strerror}); run as root")
         return reasons, -1
@@ -230,7 +230,7 @@ def hold(path: str | Path) -> int:
 
     The engine writes to no device without both (crates/load/src/io/permit.rs); udev leaves a locked
     device alone, also its scheduler, and is waited for while it looks at the device. Reading is
-    enough to hold it: whoever writes opens `/proc/PID/fd/N`.
+    enough to hold it: a writer opens `/proc/PID/fd/N`.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
     deadline = time.monotonic() + LOCK_WAIT_S
@@ -249,14 +249,14 @@ def _content(descriptor: int, allow_unknown_data: bool, in_use: bool) -> list[st
     identity = identity_of(descriptor)
     if not identity.size_bytes:
         return ["it has no medium (size 0)"]
-    found = content.signatures(descriptor, identity.size_bytes)
-    if not found and not in_use and not allow_unknown_data:
+    findings = content.signatures(descriptor, identity.size_bytes)
+    if not findings and not in_use and not allow_unknown_data:
         known = content.remembered(
             journal.lasting_directory(), identity.lasting_key, identity.size_bytes
         )
         unknown = content.unknown_data(descriptor, identity.size_bytes, known)
-        found = [unknown] if unknown else []
-    return [f"it holds {each}" for each in found]
+        findings = [unknown] if unknown else []
+    return [f"it holds {each}" for each in findings]
 
 
 def _named_content(path: Path) -> list[str]:
@@ -271,23 +271,23 @@ def _named_content(path: Path) -> list[str]:
 
 def refusal(device: str, reasons: Sequence[str]) -> HostError:
     """The error that names every objection, with the hint that fits them."""
-    hint = "use a device without content, --scratch SIZE, or --directory DIR"
+    hint = "use an empty device, --scratch SIZE, or --directory DIR"
     if all("data of unknown origin" in reason for reason in reasons):
         hint = (
-            f"--allow-unknown-data if nobody needs what is on {device}; "
+            f"--allow-unknown-data if you do not need the data on {device}; "
             f"`blkdiscard -z {device}` empties it"
         )
     elif all(reason.startswith("it holds") for reason in reasons):
-        hint = f"if nobody needs it: wipefs -a {device}; otherwise --scratch SIZE"
+        hint = f"if you do not need it: wipefs -a {device}; otherwise --scratch SIZE"
     return HostError(f"Refusing to write to {device}: {'; '.join(reasons)}.", hint)
 
 
 def _number_of(path: str | Path) -> str | None:
     """`major:minor` of a block device; None for anything else."""
     with contextlib.suppress(OSError):
-        found = os.stat(path)  # noqa: PTH116
-        if stat.S_ISBLK(found.st_mode):
-            return f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}"
+        status = os.stat(path)  # noqa: PTH116
+        if stat.S_ISBLK(status.st_mode):
+            return f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
     return None
 
 

@@ -1,9 +1,9 @@
-"""What a block device holds: signatures, and data that no signature announces.
+"""The content of a block device: signatures, and data without a known signature.
 
-A device counts as empty when libblkid finds nothing on it, nothing at the places where a file
-system would begin if its partition table were lost, and all sampled blocks are zero or are what
-a session of ours left there (`remember`). Everything is read through a descriptor, so that the
-device that was looked at is the device that is written to.
+A device counts as empty under three conditions. libblkid finds nothing on it. It finds nothing at
+the places where a file system would begin if its partition table were lost. All sampled blocks
+are zero or are what a session of ours left there (`remember`). Everything is read through a
+descriptor, so that the device that was checked is the device that is written to.
 """
 
 from __future__ import annotations
@@ -34,14 +34,16 @@ def signatures(descriptor: int, size_bytes: int) -> list[str]:
     """What libblkid names on an open device, at its start and where partitions usually begin."""
     program = shutil.which("blkid", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if program is None:
-        return ["blkid is missing, so it cannot be told whether the device is empty"]
-    found = _probe(program, descriptor, 0)
-    if found:
-        return found
+        return ["blkid is missing, so schedlab cannot check whether the device is empty"]
+    findings = _probe(program, descriptor, 0)
+    if findings:
+        return findings
     for offset in (o for o in PARTITION_STARTS_BYTES if o < size_bytes):
         if not _is_zero(os.pread(descriptor, 256 << 10, offset)):
-            found += [f"{each} at {_place(offset)}" for each in _probe(program, descriptor, offset)]
-    return found + _backup_table(descriptor, size_bytes)
+            findings += [
+                f"{each} at {_place(offset)}" for each in _probe(program, descriptor, offset)
+            ]
+    return findings + _backup_table(descriptor, size_bytes)
 
 
 def _probe(program: str, descriptor: int, offset: int) -> list[str]:
@@ -53,16 +55,16 @@ def _probe(program: str, descriptor: int, offset: int) -> list[str]:
     if probe.returncode == _BLKID_NOTHING and not probe.stdout.strip():
         return []
     if probe.returncode not in (_BLKID_FOUND, _BLKID_NOTHING):
-        return [f"content that blkid cannot name ({probe.stderr.strip() or 'ambivalent'})"]
+        return [f"content that blkid cannot identify ({probe.stderr.strip() or 'ambivalent'})"]
     keys = dict(line.split("=", 1) for line in probe.stdout.splitlines() if "=" in line)
-    found = []
+    findings = []
     if "PTTYPE" in keys:
-        found.append(f"a {keys['PTTYPE']} partition table")
+        findings.append(f"a {keys['PTTYPE']} partition table")
     if "TYPE" in keys:
-        found.append(f"a {keys['TYPE']} signature ({keys.get('USAGE', 'unknown')})")
-    if "PART_ENTRY_SCHEME" in keys and not found:
+        findings.append(f"a {keys['TYPE']} signature ({keys.get('USAGE', 'unknown')})")
+    if "PART_ENTRY_SCHEME" in keys and not findings:
         return []  # an empty partition: only its place in the parent's table is known
-    return found or ["content that blkid finds but does not name"]
+    return findings or ["content that blkid detects but does not identify"]
 
 
 def _backup_table(descriptor: int, size_bytes: int) -> list[str]:
@@ -116,9 +118,9 @@ def unknown_data(descriptor: int, size_bytes: int, known_digest: str = "") -> st
     start = os.pread(descriptor, BLOCK_BYTES, first)
     at = next((i for i, byte in enumerate(start) if byte), 0)
     text = re.search(rb"[\x20-\x7e]{4,40}", start[at:])
-    sample = f", beginning {text.group().decode()!r}" if text else ""
+    sample = f", starting with {text.group().decode()!r}" if text else ""
     return (
-        f"data of unknown origin ({used} of {seen} sampled places hold bytes other than zero, "
+        f"data of unknown origin ({used} of {seen} sampled places are not zero, "
         f"the first at {_place(first + at)}{sample})"
     )
 

@@ -1,4 +1,4 @@
-"""Control of a host: change settings, make what is needed, and always put everything back.
+"""Control of a host: change settings, make devices and files, and always restore everything.
 
     with Control() as control:
         scratch = control.scratch(1 << 30, Path("/var/tmp"))
@@ -47,8 +47,8 @@ GATE = "knob-changed"
 class Applied:
     """What a device was really set to.
 
-    `tunables` are those asked for, with the values that the kernel took; `queue` is everything
-    under `queue/` afterwards; `notes` say where the kernel or we took something else than typed
+    `tunables` are the requested ones, with the effective values; `queue` is everything
+    under `queue/` afterwards; `notes` say where the effective value differs from the typed one
     (rounding, a legacy name).
     """
 
@@ -63,12 +63,12 @@ class Applied:
 class Control:
     """The only way in which schedlab changes a host.
 
-    Several may be at work at once, each with a journal and a guardian of its own; a device or
+    Several may run at once, each with its own journal and guardian; a device or
     knob belongs to the first one that changes or claims it (`claim`), until that one ends.
     `named_devices` are those that the user typed: only then the scheduler of the disk that holds
     `/` may be changed. `report` gets a sentence for what a user should know. On entering, what a
-    session that died left behind is put back first (`recovered`); RestoreError if that fails.
-    On leaving, `restored` tells what was put back; RestoreError if something was not.
+    dead session left behind is restored first (`recovered`); RestoreError if that fails.
+    On leaving, `restored` lists what was restored; RestoreError if something was not.
     """
 
     def __init__(
@@ -100,9 +100,9 @@ class Control:
         with journal.HostLock(self.state_directory) as lock:
             lock.acquire(LOCK_WAIT_S)
             self.recovered = recover.settle(self.state_directory)
-            self.recovered.notices.clear()  # sessions at work: only their claims matter
+            self.recovered.notices.clear()  # running sessions: only their claims matter
             for line in self.recovered.lines():
-                self._report(f"left by a session that died: {line}")
+                self._report(f"left changed by a session that died: {line}")
             self.recovered.raise_if_failed()
             self._journal = journal.Journal.create(self.state_directory)
         self._guardian = Guardian(self._journal)
@@ -139,7 +139,7 @@ class Control:
                 self._guardian.dismiss()
                 self._journal.release()
         for change in self.restored.foreign:
-            self._report(f"{change.path} was left at {change.found}, which somebody else set")
+            self._report(f"{change.path} was left at {change.found}, which another program set")
         self.restored.raise_if_failed()
 
     @property
@@ -150,7 +150,7 @@ class Control:
     def claim(self, *devices_or_knobs: str | Path) -> None:
         """Have devices and knobs for this session alone until its end.
 
-        A device is claimed as a whole disk, whatever partition is named. Changing one claims it,
+        A device is claimed as a whole disk, even if a partition is named. Changing one claims it,
         too. HostError that names the session which has it.
         """
         wanted = {self._resource(each) for each in devices_or_knobs} - self._claims
@@ -165,7 +165,7 @@ class Control:
         self._claims |= wanted
 
     def _refuse_claimed(self, session: Path, wanted: set[str]) -> None:
-        """HostError if another session has one of `wanted`; one that died is put back first."""
+        """HostError if another session has one of `wanted`; a dead session is restored first."""
         content = journal.read(session)
         taken = sorted(wanted & content.claims)
         if not taken:
@@ -175,8 +175,8 @@ class Control:
             recovery.raise_if_failed()
             return
         raise HostError(
-            f"{', '.join(taken)} belongs to another schedlab at work: process {content.owner}",
-            "wait until it is done, or stop it with Ctrl-C; it puts its settings back",
+            f"{', '.join(taken)} is in use by another schedlab: process {content.owner}",
+            "wait until it has finished, or stop it with Ctrl-C; it restores its settings",
         )
 
     @staticmethod
@@ -193,7 +193,7 @@ class Control:
         The device is claimed, and what the session leaves there is noted at its end, so that it
         counts as ours next time.
         """
-        self._agreed.append(consent)  # whoever keeps only the path still has the device
+        self._agreed.append(consent)  # the device stays held for callers that keep only the path
         identity = consent.identity
         self.claim(consent.name)
         self._guardian.ensure()
@@ -209,7 +209,7 @@ class Control:
     def hold(self, device: str | Path) -> Path:
         """Have a device of ours for this session; the path under which an engine may write to it.
 
-        HostError when somebody else uses it.
+        HostError when another process uses it.
         """
         try:
             self._held.append(hold(device))
@@ -220,7 +220,7 @@ class Control:
         return Path(f"/proc/{os.getpid()}/fd/{self._held[-1]}")
 
     def set_rotational(self, device: str, rotational: bool) -> str:
-        """Set what a device says of itself (1: it has moving heads); what it said before.
+        """Set what a device reports (1: it has moving heads); returns the old value.
 
         bfq and others decide by it. It stays over changes of the scheduler, until the end.
         """
@@ -248,7 +248,7 @@ class Control:
 
     @property
     def guardian_process_id(self) -> int:
-        """The process that puts everything back should this one die."""
+        """The process that restores everything if this one dies."""
         return self._guardian.process_id
 
     def set_scheduler(
@@ -256,9 +256,9 @@ class Control:
     ) -> Applied:
         """Give a device a fresh scheduler with the kernel's defaults, then these tunables.
 
-        `scheduler` is set anew even if the device has it, so that nothing of a candidate before
+        `scheduler` is set again even if the device has it, so that nothing of the last candidate
         is left. Tunables are files of `queue/iosched/` or `queue/`. HostError for a name or value
-        that the kernel does not take; what was set by then is put back at the end all the same.
+        that the kernel refuses; settings changed by then are restored at the end all the same.
         """
         name = knobs.device_name(device)
         queue = knobs.queue_of(name)
@@ -280,9 +280,9 @@ class Control:
             if not knobs.same(got, knobs.as_text(value)):
                 notes.append(f"{key}={knobs.as_text(value)} was rounded to {got} by the kernel")
             effective[key] = got
-        found = knobs.snapshot(queue)
-        self._expect(queue, found)
-        return Applied(name, scheduler, found["scheduler"], effective, found, tuple(notes))
+        before = knobs.snapshot(queue)
+        self._expect(queue, before)
+        return Applied(name, scheduler, before["scheduler"], effective, before, tuple(notes))
 
     def write_knob(self, path: str | Path, value: Setting) -> str:
         """Set any other knob, journalled and read back; what it reads now.
@@ -316,15 +316,15 @@ class Control:
         The whole `queue/` of each device is compared. A dead guardian is replaced and reported.
         """
         if self._guardian.ensure():
-            self._report("the guardian had died and was started again")
-        found: dict[str, str] = {}
+            self._report("the guardian had died and was restarted")
+        values: dict[str, str] = {}
         for queue in self._queues:
-            found |= {str(queue / name): value for name, value in knobs.snapshot(queue).items()}
+            values |= {str(queue / name): value for name, value in knobs.snapshot(queue).items()}
         findings = []
         for path, expected in self._expected.items():
-            now = found.get(path) or _read_or_gone(path)
+            now = values.get(path) or _read_or_gone(path)
             if now != expected:
-                detail = f"{path} is {now} instead of {expected}: somebody else changed it"
+                detail = f"{path} is {now} instead of {expected}: another program changed it"
                 findings.append(GateFinding(GATE, detail))
         return tuple(findings)
 
@@ -339,13 +339,13 @@ class Control:
     ) -> scratch_device.Scratch:
         """A scratch device backed by a new file in `directory`; HostError with what is missing.
 
-        It says that it is an SSD unless `rotational`.
+        It reports itself as an SSD unless `rotational`.
         """
         scratch_device.require_root()
         self._guardian.ensure()
-        made = scratch_device.make(self._journal, size_bytes, Path(directory), rotational)
-        self.claim(made.path)
-        return made
+        device = scratch_device.make(self._journal, size_bytes, Path(directory), rotational)
+        self.claim(device.path)
+        return device
 
     def emulated(self, emulation: emulated.Emulation) -> emulated.Emulated:
         """An emulated device; HostError with what is missing, SpecError for what cannot be."""
@@ -362,7 +362,7 @@ class Control:
         self._guardian.ensure()
         path = Path(parent).resolve() / owned.new_name("files")
         leftovers.own(self._journal, "directory", str(path))
-        _made(path, "name another directory")
+        _make_directory(path, "name another directory")
         return path
 
     def filesystem(self, device: scratch_device.Scratch, kind: str = "ext4") -> Path:
@@ -376,7 +376,7 @@ class Control:
         self._guardian.ensure()
         path = (root or owned.cgroup_root()) / owned.new_name(what)
         self._journal.append("own", what="cgroup", path=str(path))
-        _made(path, "run as root, or have the cgroup delegated to you")
+        _make_directory(path, "run as root, or have the cgroup delegated to you")
         self._cgroups.add(path)
         return path
 
@@ -400,7 +400,7 @@ class Control:
     def _guard(self, queue: Path | None) -> None:
         """Before a write: the guardian lives, and the whole queue is in the journal."""
         if self._guardian.ensure():
-            self._report("the guardian had died and was started again")
+            self._report("the guardian had died and was restarted")
         if queue is None or queue in self._queues:
             return
         self.claim(queue.parent.name)
@@ -436,18 +436,18 @@ class Control:
             got = knobs.read_value(path)
         if not knobs.same(got, text) and not knobs.is_rounding(path, text, got):
             if path.name == "scheduler":
-                raise HostError(f"{path} took {text} without an error, but it reads {got}")
+                raise HostError(f"{path} accepted {text} without an error, but reads {got}")
             raise HostError(
                 f"{path}: {text} was written, but it reads {got}: the value is out of range",
                 f"cat {path} shows what it accepts; its default is {original}",
             )
         return got
 
-    def _expect(self, queue: Path, found: Mapping[str, str]) -> None:
+    def _expect(self, queue: Path, values: Mapping[str, str]) -> None:
         """From now on every file of that queue shall read as it does now."""
         inside = f"{queue}/"
         self._expected = {k: v for k, v in self._expected.items() if not k.startswith(inside)}
-        self._expected |= {str(queue / name): value for name, value in found.items()}
+        self._expected |= {str(queue / name): value for name, value in values.items()}
 
 
 @contextlib.contextmanager
@@ -463,7 +463,7 @@ def _refusals_explained(path: Path, text: str) -> Iterator[None]:
             raise knobs.unknown_scheduler(path.parents[1].name, text) from error
         now = _read_or_gone(str(path))
         raise HostError(
-            f"{path} does not take {text} ({error.strerror}); it reads {now}",
+            f"{path} refuses {text} ({error.strerror}); it reads {now}",
             f"choose a value in its range: see cat {path} and the kernel's documentation",
         ) from error
 
@@ -482,7 +482,7 @@ def _read_or_gone(path: str) -> str:
         return "(gone)"
 
 
-def _made(path: Path, hint: str) -> None:
+def _make_directory(path: Path, hint: str) -> None:
     try:
         path.mkdir(mode=0o700)
     except OSError as error:
@@ -491,7 +491,7 @@ def _made(path: Path, hint: str) -> None:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Ctrl-C, TERM and HUP wait until everything is put back."""
+    """Ctrl-C, TERM and HUP wait until everything is restored."""
     came: list[int] = []
     before = {}
     if threading.current_thread() is threading.main_thread():

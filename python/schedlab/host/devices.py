@@ -18,7 +18,7 @@ _LOOP_GET_STATUS64, _LOOP_INFO_BYTES = 0x4C05, 232  # include/uapi/linux/loop.h
 
 
 def with_queues() -> tuple[str, ...]:
-    """The block devices whose scheduler can be chosen, idle loop devices left out."""
+    """The block devices whose scheduler can be chosen, without idle loop devices."""
     names = []
     for entry in sorted(knobs.SYS_BLOCK.iterdir()):
         idle_loop = entry.name.startswith("loop") and not (entry / "loop").exists()
@@ -46,10 +46,10 @@ def disks_below(directory: str | Path) -> tuple[str, ...]:
 
     Empty where that cannot be seen (network and overlay file systems, containers).
     """
-    found: set[str] = set()
+    disks: set[str] = set()
     for source in _sources_of(directory):
-        _descend(source, found)
-    return tuple(sorted(found))
+        _descend(source, disks)
+    return tuple(sorted(disks))
 
 
 def _sources_of(directory: str | Path) -> list[str]:
@@ -58,24 +58,24 @@ def _sources_of(directory: str | Path) -> list[str]:
     link = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     if link.exists():
         return [link.resolve().name]
-    mounted = mount_of(directory)  # btrfs and others have a device number of their own
+    mounted = mount_of(directory)  # btrfs and others have a separate device number
     source = Path(mounted["source"]) if mounted else Path()
     return [source.resolve().name] if source.is_block_device() else []
 
 
-def _descend(name: str, found: set[str]) -> None:
+def _descend(name: str, disks: set[str]) -> None:
     entry = knobs.CLASS_BLOCK / name
     if (entry / "partition").exists():
         entry = entry.resolve().parent
     below = list((entry / "slaves").glob("*")) if (entry / "slaves").is_dir() else []
     for lower in below:
-        _descend(lower.name, found)
+        _descend(lower.name, disks)
     if not below and entry.exists():
-        found.add(entry.name)
+        disks.add(entry.name)
 
 
 def mount_of(directory: str | Path) -> dict[str, str]:
-    """The mount that a directory lies on: source, target, kind and options; empty if unknown."""
+    """The mount of a directory: source, target, kind and options; empty if unknown."""
     wanted = Path(directory).resolve()
     best: dict[str, str] = {}
     for mount in mounts():
@@ -88,13 +88,13 @@ def mount_of(directory: str | Path) -> dict[str, str]:
 
 def mounts(process: int | str = "self") -> list[dict[str, str]]:
     """Every mount that a process sees: device number, source, target, kind and options."""
-    found = []
+    rows = []
     text = Path(f"/proc/{process}/mountinfo").read_text(encoding="utf-8", errors="replace")
     for line in text.splitlines():
         first, _, second = line.partition(" - ")
         _, _, number, _, target, options, *_ = first.split()
         kind, source, *more = second.split()
-        found.append(
+        rows.append(
             {
                 "number": number,
                 "source": _unescaped(source),
@@ -104,7 +104,7 @@ def mounts(process: int | str = "self") -> list[dict[str, str]]:
                 "super_options": _unescaped(more[0]) if more else "",
             }
         )
-    return found
+    return rows
 
 
 def _unescaped(text: str) -> str:
@@ -114,7 +114,7 @@ def _unescaped(text: str) -> str:
 
 
 def reasons_against_writing(device: str) -> tuple[str, ...]:
-    """Who uses a device, and what signatures it holds; empty when nobody does and there are none.
+    """Users of a device, and the signatures on it; empty when there are none.
 
     For sharing and for messages only. Writing needs `consent.consent_to`, which looks at more.
     """
@@ -131,7 +131,7 @@ def reasons_against_writing(device: str) -> tuple[str, ...]:
         if error.errno != errno.EBUSY:
             return (*reasons, f"it cannot be opened ({error.strerror}); run as root")
         if not reasons:
-            reasons.append("the kernel has it in use (RAID, swap or mapped)")
+            reasons.append("the kernel is using it (RAID, swap or a mapping)")
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.lseek(descriptor, 0, os.SEEK_END)
@@ -160,7 +160,7 @@ def reasons_in_use(entry: Path) -> list[str]:
 
 def _mounted(numbers: dict[str, str]) -> list[str]:
     """Mounts of these devices, in this and every other mount namespace."""
-    found: dict[tuple[str, str], str] = {}
+    targets: dict[tuple[str, str], str] = {}
     seen: set[str] = set()
     for process in ("self", *(p.name for p in Path("/proc").glob("[0-9]*"))):
         with contextlib.suppress(OSError):  # gone meanwhile, or not ours to see
@@ -174,8 +174,8 @@ def _mounted(numbers: dict[str, str]) -> list[str]:
                 number = mount["number"]
                 name = numbers.get(number) or (source if source in numbers.values() else "")
                 if name:
-                    found.setdefault((name, mount["target"]), where)
-    return [f"it is mounted on {target} ({name}{w})" for (name, target), w in found.items()]
+                    targets.setdefault((name, mount["target"]), where)
+    return [f"it is mounted on {target} ({name}{w})" for (name, target), w in targets.items()]
 
 
 def _swap_and_holders(family: list[Path]) -> list[str]:
@@ -196,7 +196,7 @@ def _loops_beside(numbers: dict[str, str]) -> list[str]:
 
     The kernel lets both write, so what one of them holds is lost by writing to the other.
     """
-    found = []
+    reasons = []
     known = {
         entry.parents[1].name: _backing_of(entry.parents[1].name)
         for entry in sorted(knobs.SYS_BLOCK.glob("loop*/loop/backing_file"))
@@ -204,10 +204,10 @@ def _loops_beside(numbers: dict[str, str]) -> list[str]:
     files = {known[name][0]: name for name in numbers.values() if name in known}
     for loop, (file, number) in known.items():
         if number in numbers:
-            found.append(f"it is below {loop} ({numbers[number]})")
+            reasons.append(f"it is below {loop} ({numbers[number]})")
         if file in files and loop not in numbers.values():
-            found.append(f"its file is behind {loop} as well ({files[file]})")
-    return found
+            reasons.append(f"its file is behind {loop} as well ({files[file]})")
+    return reasons
 
 
 def _backing_of(loop: str) -> tuple[str, str]:
@@ -227,13 +227,13 @@ def _backing_of(loop: str) -> tuple[str, str]:
 def _opened(numbers: dict[str, str], patience_s: float = 1.0) -> list[str]:
     """Other processes that have one of these devices open; those of a moment (udev) may finish."""
     deadline = time.monotonic() + patience_s
-    while (found := _openers(numbers)) and time.monotonic() < deadline:
+    while (openers := _openers(numbers)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return found
+    return openers
 
 
 def _openers(numbers: dict[str, str]) -> list[str]:
-    found: dict[str, str] = {}
+    processes: dict[str, str] = {}
     for process in Path("/proc").glob("[0-9]*"):
         if process.name == str(os.getpid()):
             continue
@@ -243,8 +243,8 @@ def _openers(numbers: dict[str, str]) -> list[str]:
                     device = link.stat()
                     number = f"{os.major(device.st_rdev)}:{os.minor(device.st_rdev)}"
                     if stat.S_ISBLK(device.st_mode) and number in numbers:
-                        found[process.name] = text_of(process / "comm")
-    return [f"process {number} ({name}) has it open" for number, name in sorted(found.items())]
+                        processes[process.name] = text_of(process / "comm")
+    return [f"process {number} ({name}) has it open" for number, name in sorted(processes.items())]
 
 
 def text_of(path: Path) -> str:

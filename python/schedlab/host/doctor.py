@@ -1,7 +1,7 @@
 """What this machine can measure: for each fact what was found, what follows, what changes it.
 
 Read only, works without root and on machines that lack half of it: a fact that cannot be found
-out is said to be unknown. One function per fact, listed in `FACTS`.
+out is shown as unknown. One function per fact, listed in `FACTS`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ QUANTA_MS = (1, 2, 5, 10, 20, 50, 100, 200)
 _CAPABILITIES = {"SYS_ADMIN": 21, "SYS_NICE": 23, "SYS_RESOURCE": 24, "PERFMON": 38, "BPF": 39}
 _IO_URING_SETUP = 425
 _BPF = {"x86_64": 321, "aarch64": 280, "ppc64le": 361, "s390x": 351, "riscv64": 280}
-# Disks that hold nothing of their own, so that nobody sets a scheduler for them.
+# Disks that hold no data of their own, so that no tool sets a scheduler for them.
 _UNSET = ("loop", "ram", "zram", "dm-", "md")
 
 
@@ -43,7 +43,7 @@ def examine(directory: Path, quanta_ms: Sequence[int] = QUANTA_MS) -> list[Fact]
         try:
             facts_found += examiner()
         except (HostError, OSError, ValueError, LookupError, AttributeError) as error:
-            facts_found.append(Fact(topic, f"unknown ({error})", "nothing can be said about it"))
+            facts_found.append(Fact(topic, f"unknown ({error})", "it is unknown"))
     return [*facts_found, *quanta(quanta_ms), *space(directory)]
 
 
@@ -53,12 +53,12 @@ def privileges() -> Iterator[Fact]:
     mask = int(re.findall(r"^CapEff:\s*(\w+)", status, re.MULTILINE)[0], 16)
     missing = [name for name, bit in _CAPABILITIES.items() if not mask >> bit & 1]
     who = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
-    found = f"{who}, without {', '.join(missing)}" if missing else f"{who}, all capabilities"
+    state = f"{who}, without {', '.join(missing)}" if missing else f"{who}, all capabilities"
     if os.geteuid() == 0:
-        yield Fact("privileges", found, "schedulers can be set and scratch devices made")
+        yield Fact("privileges", state, "schedlab can set schedulers and make scratch devices")
     else:
-        follows = "file tests under the scheduler as it is, and simulations; no scheduler is set"
-        yield Fact("privileges", found, follows, "sudo schedlab ...")
+        follows = "only file tests under the current scheduler, and simulations"
+        yield Fact("privileges", state, follows, "sudo schedlab ...")
 
 
 def schedulers() -> Iterator[Fact]:
@@ -69,16 +69,16 @@ def schedulers() -> Iterator[Fact]:
         queue = knobs.queue_of(name)
         chosen, choices = knobs.read_value(queue / "scheduler"), knobs.offered(name)
         tunables = " ".join(f"{k}={v}" for k, v in knobs.tunables(queue).items())
-        found = f"{chosen}, of {' '.join(choices)}; tunables: {tunables or 'none'}"
+        state = f"{chosen}, of {' '.join(choices)}; tunables: {tunables or 'none'}"
         follows = f"{len(choices)} schedulers can be compared"
         if len(choices) == 1:
-            follows = "nothing to choose: the scheduler lies on the device below, or in a module"
+            follows = "nothing to choose: the scheduler is on the device below, or in a module"
         if name in root_disks:
-            follows += "; it holds /, so it is changed only when named"
-        yield Fact(f"scheduler of {name}", found, follows, f"schedlab io set NAME {name}")
+            follows += "; it holds /, so it changes only when you name it"
+        yield Fact(f"scheduler of {name}", state, follows, f"schedlab io set NAME {name}")
         yield from _queue(name)
     if not names:
-        follows = "only a scratch device can be compared on"
+        follows = "you can compare only on a scratch device"
         yield Fact("schedulers", "no block device has a scheduler", follows)
     modules = Path("/lib/modules") / os.uname().release
     loadable = sorted(
@@ -87,17 +87,17 @@ def schedulers() -> Iterator[Fact]:
         if "iosched" in path.name or path.name.startswith(("bfq", "mq-deadline"))
     )
     if loadable:
-        follows = "they appear in the list of a device once loaded"
+        follows = "they appear in the list of a device when they are loaded"
         commands = "; ".join(f"modprobe {name}" for name in loadable)
         yield Fact("scheduler modules", " ".join(loadable), follows, commands)
 
 
 def _queue(name: str) -> Iterator[Fact]:
-    """What a device says of itself, and how many requests its driver takes."""
+    """What a device reports about itself, and how many requests its driver takes."""
     known = facts.queue_facts(name)
     if (doubt := facts.rotational_doubt(name)) or known["rotational"] is not None:
         follows = doubt or (
-            "bfq waits for the next request of a process, as seeks are dear"
+            "bfq waits for the next request of a process, because seeks are expensive"
             if known["rotational"]
             else "bfq and others treat it as an SSD"
         )
@@ -105,16 +105,16 @@ def _queue(name: str) -> Iterator[Fact]:
         yield Fact(f"rotational of {name}", str(int(known["rotational"])), follows, command)
     tags, narrowed = known["driver_tags"], known["driver_tags_in_use"]
     if tags:
-        found = f"{tags} in {known['hardware_queues']} hardware queues"
-        found += f", narrowed to {narrowed}" if narrowed not in (None, tags) else ""
+        state = f"{tags} in {known['hardware_queues']} hardware queues"
+        state += f", narrowed to {narrowed}" if narrowed not in (None, tags) else ""
         steps = knobs.tag_steps(knobs.queue_of(name)) if narrowed not in (None, tags) else None
         command = f"echo {steps[0]}, then {steps[1]} > nr_requests under none" if steps else ""
         follows = f"schedulers see a backlog only beyond {narrowed or tags} requests in flight"
-        yield Fact(f"tags of {name}", found, follows, command)
+        yield Fact(f"tags of {name}", state, follows, command)
 
 
 def ext() -> Iterator[Fact]:
-    """sched_ext: whether somebody's CPU scheduler is loaded."""
+    """sched_ext: whether such a CPU scheduler is loaded."""
     state = facts.text("/sys/kernel/sched_ext/state")
     if state is None:
         yield Fact("sched_ext", "not in this kernel", "only the built-in CPU policies")
@@ -122,7 +122,7 @@ def ext() -> Iterator[Fact]:
         yield Fact("sched_ext", "disabled", "CPU schedulers in BPF can be loaded")
     else:
         name = facts.text("/sys/kernel/sched_ext/root/ops") or "unnamed"
-        follows = "CPU results are those of that scheduler"
+        follows = "CPU results are for that scheduler"
         yield Fact("sched_ext", f"{state}: {name}", follows, "systemctl stop scx.service")
 
 
@@ -148,9 +148,9 @@ def emulated_devices() -> Iterator[Fact]:
             yield Fact(topic, "CAP_SYS_RESOURCE is missing", follows, command)
         for each in keeper.kept(clear=False):
             ceiling_per_s, way_us = each.facts["ceiling_per_s"], each.facts["overhead_ns"] / 1e3
-            found = f"{each.line()}; ceiling {ceiling_per_s:,}/s, overhead {way_us:.0f} µs"
+            state = f"{each.line()}; ceiling {ceiling_per_s:,}/s, overhead {way_us:.0f} µs"
             follows = f"models up to {ceiling_per_s // 2:,}/s can be emulated"
-            yield Fact(topic, found, follows, f"schedlab device down {each.name}")
+            yield Fact(topic, state, follows, f"schedlab device down {each.name}")
         if not Path("/dev/ublk-control").exists():
             yield Fact("ublk", "no", "emulated devices use FUSE and loop; nothing is lost")
 
@@ -160,11 +160,11 @@ def loop() -> Iterator[Fact]:
     if not owned.LOOP_CONTROL.exists():
         yield Fact("loop devices", "none", "no scratch device", "modprobe loop")
     elif not os.access(owned.LOOP_CONTROL, os.W_OK):
-        yield Fact("loop devices", "not for this user", "no scratch device", "sudo schedlab ...")
+        yield Fact("loop devices", "not permitted here", "no scratch device", "sudo schedlab ...")
     else:
         depth = facts.text("/sys/module/loop/parameters/hw_queue_depth") or "128"
-        found = f"available, hardware queue {depth} deep"
-        yield Fact("loop devices", found, f"schedulers see a backlog beyond {depth} in flight")
+        state = f"available, hardware queue {depth} deep"
+        yield Fact("loop devices", state, f"schedulers see a backlog beyond {depth} in flight")
 
 
 def set_by(root: Path = Path("/")) -> Iterator[Fact]:
@@ -172,10 +172,10 @@ def set_by(root: Path = Path("/")) -> Iterator[Fact]:
     names = sorted(p.name for p in knobs.SYS_BLOCK.iterdir() if not p.name.startswith(_UNSET))
     count = 0
     for name in names:
-        found = setters.of(udev.disk(name), root)
-        count += len(found)
-        last = setters.winner_at_boot(found)
-        for each in found:
+        settings = setters.of(udev.disk(name), root)
+        count += len(settings)
+        last = setters.winner_at_boot(settings)
+        for each in settings:
             follows = "it acts before others and loses"
             if each is last:
                 follows = "it wins at boot, and may act during a run"
@@ -189,8 +189,8 @@ def set_by(root: Path = Path("/")) -> Iterator[Fact]:
             "set by", f"tuned, profile {profile}", "it may set CPU settings too", "tuned-adm off"
         )
     elif not count:
-        found_none = "nobody (udev, tmpfiles, systemd, TLP, tuned)"
-        yield Fact("set by others", found_none, "settings should stay")
+        found_none = "nothing (udev, tmpfiles, systemd, TLP, tuned)"
+        yield Fact("set by others", found_none, "settings should not change by themselves")
 
 
 def io_uring() -> Iterator[Fact]:
@@ -203,11 +203,11 @@ def io_uring() -> Iterator[Fact]:
         follows = "only psync and mmap: one request in flight per worker"
         yield Fact("io_uring", "not in this kernel (or hidden by seccomp)", follows)
     else:
-        found = f"refused ({os.strerror(code)}; io_uring_disabled={setting or 'absent'})"
+        state = f"refused ({os.strerror(code)}; io_uring_disabled={setting or 'absent'})"
         follows = "only psync and mmap: one request in flight per worker"
         command = "sysctl kernel.io_uring_disabled=0" if setting not in (None, "0") else ""
         command = command or "allow io_uring in the container's seccomp profile"
-        yield Fact("io_uring", found, follows, command)
+        yield Fact("io_uring", state, follows, command)
 
 
 def tracing() -> Iterator[Fact]:
@@ -231,13 +231,13 @@ def tracing() -> Iterator[Fact]:
     else:
         command = "mount -t tracefs tracefs /sys/kernel/tracing"
         follows = "trace points cannot be looked up by name"
-        yield Fact("tracefs", "not mounted, or not for this user", follows, command)
+        yield Fact("tracefs", "not mounted, or not permitted here", follows, command)
     level = facts.text("/proc/sys/kernel/perf_event_paranoid")
     if level is None:
         yield Fact("perf events", "not in this kernel", "no fallback for BPF but schedstat")
         return
     own = int(level) <= 2 or os.geteuid() == 0
-    follows = "context switches of own processes can be recorded" if own else "no perf fallback"
+    follows = "context switches of your processes can be recorded" if own else "no perf fallback"
     command = "" if own else "sysctl kernel.perf_event_paranoid=2"
     yield Fact("perf events", f"perf_event_paranoid={level}", follows, command)
 
@@ -247,21 +247,21 @@ def real_time() -> Iterator[Fact]:
     runtime = facts.text("/proc/sys/kernel/sched_rt_runtime_us")
     period = facts.text("/proc/sys/kernel/sched_rt_period_us")
     share = "no limit" if runtime == "-1" else f"{runtime} of {period} us"
-    follows = "real-time workers beside ordinary ones get at most that share of a CPU"
+    follows = "beside ordinary tasks, real-time workers get at most that share of a CPU"
     command = "sysctl kernel.sched_rt_runtime_us=-1"
     yield Fact("RT throttling", share, follows, "" if runtime == "-1" else command)
     server = Path("/sys/kernel/debug/sched/fair_server/cpu0/runtime")
     release = tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2])
     if value := facts.text(server):
-        found = f"{value} ns a second for ordinary tasks"
+        state = f"{value} ns a second for ordinary tasks"
         command = "echo 0 > /sys/kernel/debug/sched/fair_server/cpu*/runtime"
-        yield Fact("fair server", found, "sched_rt_runtime_us does not change it", command)
+        yield Fact("fair server", state, "sched_rt_runtime_us does not change it", command)
     elif release >= (6, 12):
-        found = "in this kernel (Linux >= 6.12); its share is not visible"
+        state = "in this kernel (Linux >= 6.12); its share is not visible"
         command = "mount -t debugfs debugfs /sys/kernel/debug"
-        yield Fact("fair server", found, "divide by CPU time, never by wall time", command)
+        yield Fact("fair server", state, "divide by CPU time, never by wall time", command)
     else:
-        yield Fact("fair server", "not in this kernel", "RT throttling alone decides")
+        yield Fact("fair server", "not in this kernel", "only RT throttling limits real-time tasks")
     configured = facts.config().get("CONFIG_RT_GROUP_SCHED") == "y"
     if configured or list(Path("/sys/fs/cgroup").glob("cpu*/cpu.rt_runtime_us")):
         follows = "a new cpu cgroup (v1) has no real-time: SCHED_FIFO and RR fail with EPERM in it"
@@ -275,23 +275,21 @@ def processor() -> Iterator[Fact]:
     """Frequency governor, SMT, turbo."""
     chosen = sorted(set(facts.governors().values()))
     steady = chosen in ([], ["performance"])
-    follows = (
-        "frequency follows the load, and so do results" if not steady else "as steady as it is"
-    )
+    follows = "frequency and results follow the load" if not steady else "nothing to change"
     command = "" if steady else "cpupower frequency-set -g performance"
-    found = ", ".join(chosen) or "none visible (a virtual machine, or no cpufreq driver)"
-    yield Fact("CPU governor", found, follows, command)
+    state = ", ".join(chosen) or "none visible (a virtual machine, or no cpufreq driver)"
+    yield Fact("CPU governor", state, follows, command)
     smt = facts.smt()
     command = "echo off > /sys/devices/system/cpu/smt/control" if smt else ""
-    follows = "two workers may share a core" if smt else "a CPU is a core, as far as it shows"
+    follows = "two workers may share a core" if smt else "each CPU seems to be a core"
     yield Fact("SMT", {True: "on", False: "off", None: "unknown"}[smt], follows, command)
     turbo = facts.turbo()
     intel = (facts.CPU / "intel_pstate/no_turbo").exists()
     switch = "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo"
     switch = switch if intel else "echo 0 > /sys/devices/system/cpu/cpufreq/boost"
-    follows = "speed depends on how many cores work and on heat" if turbo else "nothing to switch"
-    found = {True: "on", False: "off", None: "unknown (the kernel does not say)"}[turbo]
-    yield Fact("turbo", found, follows, switch if turbo else "")
+    follows = "speed depends on how many cores work and on heat" if turbo else "nothing to change"
+    state = {True: "on", False: "off", None: "unknown (the kernel does not report it)"}[turbo]
+    yield Fact("turbo", state, follows, switch if turbo else "")
 
 
 def clock() -> Iterator[Fact]:
@@ -307,14 +305,14 @@ def clock() -> Iterator[Fact]:
 
 def machine() -> Iterator[Fact]:
     """Virtual machine or not, container or not."""
-    found = facts.virtualisation()
-    product = f" ({found['product']})" if found["product"] else ""
-    if found["virtual_machine"]:
-        follows = "the host below schedules too: results hold for this guest, at this time"
+    platform = facts.virtualisation()
+    product = f" ({platform['product']})" if platform["product"] else ""
+    if platform["virtual_machine"]:
+        follows = "the host schedules too: results hold only for this guest, at this time"
         yield Fact("machine", f"virtual{product}", follows)
     else:
-        yield Fact("machine", f"physical{product}, as far as it shows", "no hypervisor in between")
-    if found["container"]:
+        yield Fact("machine", f"physical{product}, as far as visible", "no hypervisor takes part")
+    if platform["container"]:
         follows = "devices, sysfs and system calls may be hidden or refused"
         yield Fact("container", "yes", follows)
 
@@ -323,23 +321,23 @@ def tools() -> Iterator[Fact]:
     """Programs that schedlab asks."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     if shutil.which("blkid", path=path):
-        yield Fact("blkid", "present", "raw devices can be checked for content before writing")
+        yield Fact("blkid", "present", "schedlab checks raw devices for content before writing")
     else:
-        yield Fact("blkid", "missing", "raw writes are refused", "apt install util-linux")
+        yield Fact("blkid", "missing", "schedlab refuses raw writes", "apt install util-linux")
 
 
 def session() -> Iterator[Fact]:
-    """What sessions that died have left to be put back, and who is at work."""
+    """What dead sessions have left to restore, and which sessions are running."""
     directory = journal.state_directory()
     paths = journal.sessions(directory)
     if not paths:
-        yield Fact("journal", f"none in {directory}", "nothing is to be put back")
+        yield Fact("journal", f"none in {directory}", "nothing to restore")
     for path in paths:
         owner = journal.read(path).owner
         if journal.is_alive(owner.partition(" ")[0]):
-            yield Fact("journal", f"{path} of process {owner}", "wait for its end")
+            yield Fact("journal", f"{path} of process {owner}", "wait until it ends")
         else:
-            follows = "the next command that touches the host puts it back"
+            follows = "the next command that changes the host restores it"
             yield Fact("journal", f"{path} of a session that died", follows, "schedlab recover")
 
 
@@ -359,18 +357,18 @@ def effective_quantum_ms(requested_ms: int, ticks_per_second: int) -> float:
 def space(directory: Path) -> Iterator[Fact]:
     """Room for scratch files, and on what."""
     try:
-        found = os.statvfs(directory)
+        status = os.statvfs(directory)
     except OSError as error:
         text = f"{directory}: {error.strerror}"
-        yield Fact("free space", text, "nothing can be written here", "cd to a directory of yours")
+        yield Fact("free space", text, "it is not writable", "cd to a writable directory")
         return
-    free = found.f_bavail * found.f_frsize
+    free = status.f_bavail * status.f_frsize
     kind = devices.mount_of(directory).get("kind", "unknown")
-    disks = ", ".join(devices.disks_below(directory)) or "no visible disk"
-    follows = "the scheduler and cache of what lies below take part in scratch devices there"
+    disks = ", ".join(devices.disks_below(directory)) or "no disk visible"
+    follows = "scratch devices there also use the scheduler and cache of the disk below"
     command = "schedlab compare --scratch 1G"
     if kind in ("tmpfs", "ramfs", "overlay"):
-        follows = f"{kind} is no place to measure storage"
+        follows = f"{kind} is not a place to measure storage"
         command = "name a directory on a disk"
     text = f"{free >> 20} MiB free in {directory} ({kind} on {disks})"
     yield Fact("free space", text, follows, command)
@@ -380,9 +378,9 @@ def guardian() -> Iterator[Fact]:
     """Whether what kills this command's control group would take the guardian along."""
     stuck = shelter.confining_groups()
     if not stuck:
-        yield Fact("guardian", "leaves the control groups", "it outlives `cgroup.kill`")
+        yield Fact("guardian", "it leaves the control groups", "it outlives `cgroup.kill`")
     elif shelter.has_systemd():
-        yield Fact("guardian", "asks systemd for a scope", "it should outlive `cgroup.kill`")
+        yield Fact("guardian", "it asks systemd for a scope", "it should outlive `cgroup.kill`")
     else:
         follows = "killing that group ends both; the next schedlab command restores"
         yield Fact("guardian", f"stays in {', '.join(stuck)}", follows, "sudo schedlab ...")
@@ -392,7 +390,7 @@ def left_over() -> Iterator[Fact]:
     """Files of ours that outlived their session, after a power failure for example."""
     for left in leftovers.stale(journal.state_directory()):
         if Path(left.path).exists():
-            follows = "a session that is gone left it, after a power failure for example"
+            follows = "a session left it when it ended, for example by a power failure"
             yield Fact(f"left-over {left.what}", left.path, follows, "schedlab recover")
 
 
@@ -414,7 +412,7 @@ def _syscall_error(number: int, *arguments: object) -> int:
     return ctypes.get_errno()
 
 
-# topic, said when it cannot be found out -> its examiner
+# topic, shown when the fact is unknown -> its examiner
 FACTS: dict[str, Callable[[], Iterator[Fact]]] = {
     "machine": machine,
     "privileges": privileges,

@@ -2,9 +2,9 @@
 
     program → file system → /dev/loopN (scheduler under test) → FUSE file → server with the model
 
-Everything of a device lies below one directory with a random name, which is in the journal before
+Everything of a device is below one directory with a random name, which is in the journal before
 it exists: `fuse/` with the mounted file `disk`. The server has that directory's name among its
-arguments. So whoever cleans up (emulated_removal.py) finds mount, server and loop device from the
+arguments. So the clean-up (emulated_removal.py) finds mount, server and loop device from the
 journal alone.
 """
 
@@ -213,7 +213,7 @@ class Emulated(Scratch):
 
     def _server(self) -> Server:
         if self.server is None:
-            raise HostError(f"{self.path} has no server here", "ask the process that made it")
+            raise HostError(f"{self.path} has no server", "ask the process that made it")
         return self.server
 
 
@@ -248,7 +248,7 @@ class Server:
     def _start(self, fuse: int, control: int, config: str) -> subprocess.Popen[bytes]:
         package = str(Path(__file__).resolve().parents[2])
         program = [sys.executable, "-S", "-m", SERVER_MODULE, str(self.directory)]
-        # A file, not a pipe: nobody need read it while the server lives.
+        # A file, not a pipe: a pipe would fill up if no process read it while the server lives.
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115
         return subprocess.Popen(
             [*program, str(fuse), str(control), config],
@@ -300,10 +300,10 @@ class Server:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         self._messages.seek(0)
-        said = self._messages.read().decode(errors="replace").strip()
+        message = self._messages.read().decode(errors="replace").strip()
         return HostError(
-            f"the server of the emulated device does not answer ({reason}){': ' + said[-500:]}"
-            if said
+            f"the server of the emulated device does not answer ({reason}){': ' + message[-500:]}"
+            if message
             else f"the server of the emulated device does not answer ({reason})",
             "start the run again",
         )
@@ -391,7 +391,7 @@ def _check_memory(emulation: Emulation, size_bytes: int) -> bool:
         raise HostError(
             f"the data of {size_bytes >> 20} MiB would take more than half of the free memory, "
             f"{free_bytes >> 20} MiB",
-            "ask for less (--size), or keep the data in a file (--data FILE)",
+            "use less (--size), or keep the data in a file (--data FILE)",
         )
     return size_bytes <= free_bytes // 4
 
@@ -419,7 +419,7 @@ def _attach(journal: Journal, backing: Path) -> tuple[str, bool]:
         if owned.add_loop(index):
             return path, owned.attach_loop(index, backing)
         journal.append("disown", path=path)
-    raise HostError("every loop device number is taken", "losetup -l shows who has them")
+    raise HostError("every loop device number is taken", "losetup -l shows their users")
 
 
 def dilated(queue: Path, dilate: float) -> dict[str, int]:
@@ -457,4 +457,4 @@ def _set_queue(queue: Path, facts: dict[str, Any]) -> None:
     (queue / "nr_requests").write_text(str(tags))
     taken = int((queue / "nr_requests").read_text())
     if taken != tags:
-        raise HostError(f"the kernel gives the device {taken} tags instead of {tags}")
+        raise HostError(f"the kernel gave the device {taken} tags instead of {tags}")

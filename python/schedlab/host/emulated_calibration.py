@@ -64,8 +64,8 @@ def predict(emulation: Emulation, depth: int) -> dict[str, float]:
 
     job = {"requests": 2000, "depth": depth, "record_bytes": 4096}
     config = json.dumps(emulation.device_config())
-    found: dict[str, float] = json.loads(_core.emulated_prediction(config, json.dumps(job)))
-    return found
+    prediction: dict[str, float] = json.loads(_core.emulated_prediction(config, json.dumps(job)))
+    return prediction
 
 
 def measured_way_ns(path: str, server: Server, requests: int) -> int:

@@ -1,4 +1,4 @@
-"""What to say of an emulated device: its line in lists, and the gate of its runs."""
+"""Facts of an emulated device: its line in lists, and the gate of its runs."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def findings(account: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[Gate
     requests may come in out of order, none may be refused, and there may never be more of them in
     the model than the device has tags.
     """
-    found = []
+    failed = []
 
     def late(detail: str) -> None:
-        hint = "use a slower model, fewer requests at a time, or --dilate K; leave the host idle"
-        found.append(GateFinding("model-on-time", f"{detail}; {hint}"))
+        hint = "use a slower model, fewer requests at a time, or --dilate K; keep the host idle"
+        failed.append(GateFinding("model-on-time", f"{detail}; {hint}"))
 
     if account["errors"]:
         detail = f"{account['errors']} requests failed: no memory for the data"
-        found.append(GateFinding("device-alive", detail))
+        failed.append(GateFinding("device-alive", detail))
     if account["reads"] + account["writes"] == 0:
-        return tuple(found)
+        return tuple(failed)
     error, sampling = mean_error(account)
     if abs(error) > MEAN_LIMIT + 2 * sampling:
         limit = f"limit {MEAN_LIMIT:.0%}, sampling ±{2 * sampling:.1%}"
@@ -57,8 +57,8 @@ def findings(account: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[Gate
         late(f"{share} came in out of order (limit {REORDERED_LIMIT:.1%})")
     if account["depth_max"] > facts["tags"]:
         detail = f"{account['depth_max']} commands were in the device, which has {facts['tags']}"
-        found.append(GateFinding("device-tags", detail))
-    return tuple(found)
+        failed.append(GateFinding("device-tags", detail))
+    return tuple(failed)
 
 
 def mean_error(account: Mapping[str, Any]) -> tuple[float, float]:

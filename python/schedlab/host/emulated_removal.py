@@ -28,7 +28,7 @@ MNT_FORCE, MNT_DETACH = 1, 2
 
 
 def quiesce(things: Iterable[Entry]) -> None:
-    """Before anything is put back: make sure that nothing waits for an emulated device.
+    """Before anything is restored: make sure that nothing waits for an emulated device.
 
     File systems on it are unmounted and the device is flushed, for a few seconds; then its server
     is ended, so that the kernel fails what still waits.
@@ -60,7 +60,7 @@ def quiesce(things: Iterable[Entry]) -> None:
 def remove(path: str) -> bool:
     """Remove what is below a device's directory; whether it was there."""
     if not Path(path).name.startswith(f"{owned.PREFIX}{KIND}-"):
-        raise OSError(errno.EPERM, "its name is not one that schedlab gives")
+        raise OSError(errno.EPERM, "schedlab did not choose its name")
     end_servers(path)
     for where in mounts_below(path):
         _unmount(where, MNT_FORCE | MNT_DETACH)
@@ -74,15 +74,15 @@ def remove(path: str) -> bool:
 
 def servers(directory: str | Path) -> list[int]:
     """Process ids of servers of that directory, found by their arguments."""
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
         with contextlib.suppress(OSError):
             arguments = (entry / "cmdline").read_bytes().split(b"\0")
             if SERVER_MODULE.encode() in arguments and os.fsencode(directory) in arguments:
-                found.append(int(entry.name))
-    return found
+                processes.append(int(entry.name))
+    return processes
 
 
 def end_servers(directory: str | Path) -> None:
@@ -103,7 +103,7 @@ def end_servers(directory: str | Path) -> None:
 
 
 def mounts_below(directory: str | Path) -> list[str]:
-    """Mount points below a directory, the last mounted first; nothing is asked of them."""
+    """Mount points below a directory, the last mounted first; none of them is accessed."""
     inside = f"{directory}/"
     return [where for _, where in reversed(_mounts()) if where.startswith(inside)]
 

@@ -2,8 +2,8 @@
 
 `python -S -m schedlab.host.emulator DIRECTORY FUSE CONTROL CONFIG`: takes itself out of the way of
 what is measured (own cgroup membership, memory locked, short timer slack, real-time priority),
-then serves until the connection ends. Its death is the end of the connection: whoever waits for
-the device then gets an I/O error and does not hang. It imports nothing heavy.
+then serves until the connection ends. Its death is the end of the connection: a process that waits
+for the device then gets an I/O error and does not hang. It imports nothing heavy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The facts of a machine: `host.json` of a result folder. Read only, works without root.
 
-What cannot be read is left out or null, never guessed.
+What cannot be read is omitted or null, never guessed.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def governors() -> dict[str, str]:
 
 
 def turbo() -> bool | None:
-    """Whether the CPU may exceed its nominal frequency; None when the kernel does not say."""
+    """Whether the CPU may exceed its nominal frequency; None when the kernel does not report it."""
     if (disabled := text(CPU / "intel_pstate/no_turbo")) is not None:
         return disabled == "0"
     if (boost := text(CPU / "cpufreq/boost")) is not None:
@@ -155,7 +155,7 @@ def turbo() -> bool | None:
 
 
 def smt() -> bool | None:
-    """Whether two threads share a core now; None when the kernel does not say."""
+    """Whether two threads share a core now; None when the kernel does not report it."""
     active = text(CPU / "smt/active")
     return None if active is None else active == "1"
 
@@ -172,7 +172,7 @@ def memory() -> dict[str, Any]:
 
 
 def virtualisation() -> dict[str, Any]:
-    """Whether this is a virtual machine or a container, and which as far as it shows."""
+    """Whether this is a virtual machine or a container, and which as far as visible."""
     flags = text("/proc/cpuinfo") or ""
     vendor = text("/sys/class/dmi/id/sys_vendor")
     hypervisor = text("/sys/hypervisor/type")
@@ -206,11 +206,11 @@ def device(name: str) -> dict[str, Any]:
 
 
 def queue_facts(name: str) -> dict[str, Any]:
-    """What decides a comparison of schedulers on a device, whatever its tunables are.
+    """Facts that decide a comparison of schedulers on a device, independent of its tunables.
 
-    `rotational` is what it says of itself (bfq believes it). `driver_tags` is how many requests
+    `rotational` is what it reports (bfq believes it). `driver_tags` is how many requests
     the driver takes at once, over all `hardware_queues`: a scheduler sees a backlog only beyond
-    it. None where the kernel does not say.
+    it. None where the kernel does not report it.
     """
     entry = knobs.SYS_BLOCK / name
     hardware_queues = sorted((entry / "mq").glob("[0-9]*"))
@@ -267,9 +267,9 @@ def random_read_ms(device: str | Path, reads: int = 16) -> float:
 
 
 def rotational_doubt(name: str) -> str:
-    """A sentence when a device says that it has moving heads, but answers as none can.
+    """A sentence when a device reports moving heads, but answers faster than heads can move.
 
-    Empty when it does not say so, is as slow as a disk, or cannot be read. Reads 16 blocks.
+    Empty when it does not report them, is as slow as a disk, or is unreadable. Reads 16 blocks.
     """
     if text(knobs.SYS_BLOCK / name / "queue" / "rotational") != "1":
         return ""
@@ -280,7 +280,7 @@ def rotational_doubt(name: str) -> str:
     if measured_ms >= DISK_MS_MIN:
         return ""
     return (
-        f"{name} says that it is rotational, but answers random reads in {measured_ms:.2f} ms: "
+        f"{name} reports itself as rotational, but answers random reads in {measured_ms:.2f} ms: "
         "bfq treats it as a disk with moving heads"
     )
 
@@ -290,25 +290,25 @@ def describe_target(target: str | Path) -> dict[str, Any]:
     path = Path(target)
     if path.is_block_device():
         return {"device": path.resolve().name}
-    found = os.statvfs(path)
+    status = os.statvfs(path)
     return {
         "directory": str(path.resolve()),
         "mount": devices.mount_of(path),
         "disks": list(devices.disks_below(path)),
-        "free_bytes": found.f_bavail * found.f_frsize,
+        "free_bytes": status.f_bavail * status.f_frsize,
     }
 
 
 def versions() -> dict[str, str | None]:
     """schedlab, Python and the libraries that results pass through."""
-    found: dict[str, str | None] = {
+    facts: dict[str, str | None] = {
         "schedlab": schedlab.__version__,
         "python": sys.version.split()[0],
         "libc": " ".join(platform.libc_ver()),
     }
     for library in _LIBRARIES:
         try:
-            found[library] = metadata.version(library)
+            facts[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
-            found[library] = None
-    return found
+            facts[library] = None
+    return facts

@@ -1,11 +1,11 @@
-"""The guardian: a process of its own session that puts everything back when its owner dies.
+"""The guardian: a process in its own session that restores everything when its owner dies.
 
 `python -m schedlab.host.guardian JOURNAL DESCRIPTOR PIPE ANNOUNCE PIDFD`: it leaves the owner's
-control groups, so that what kills those (a container's stop, `cgroup.kill`) does not take it. It
-ignores INT, HUP and TERM, waits until the owner's end of the pipe is closed or the owner is gone
-(a child of the owner may keep the pipe open), restores what the journal holds and ends. It shares
-the lock on the owner's journal, so nobody else touches what is claimed there before it is done.
-It imports nothing heavy.
+control groups, so that killing those (a container's stop, `cgroup.kill`) does not end it. It
+ignores INT, HUP and TERM. It waits until the owner's end of the pipe is closed or the owner is
+gone, because a child of the owner may keep the pipe open. Then it restores everything in the
+journal and ends. It shares the lock on the owner's journal, so no other session touches what is
+claimed there before it has finished. It imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Guardian:
             os.close(ready)
             raise HostError(
                 f"the guardian cannot be started: {error.filename or ''}: {error.strerror}",
-                "let this user run that Python, or install schedlab for all users",
+                "allow this user to run that Python, or install schedlab for all users",
             ) from error
         finally:
             for descriptor in {*passed} - {self._log.descriptor, -1}:
@@ -87,12 +87,12 @@ class Guardian:
         self.is_confined = answer == CONFINED
         if answer not in (READY, CONFINED):
             raise HostError(
-                "the guardian that puts settings back did not start; nothing was changed",
-                f"look at its message above, or try {' '.join(program)}",
+                "the guardian, which restores settings, did not start; nothing was changed",
+                f"read its message above, or try {' '.join(program)}",
             )
 
     def dismiss(self) -> None:
-        """End it at once: the owner has put everything back itself, or has said what it could not.
+        """End it at once: the owner has restored everything itself, or reported what it could not.
 
         Closing the pipe would not do, a forked child may hold a copy of our end.
         """
@@ -109,7 +109,7 @@ class Guardian:
 
 
 def main(arguments: list[str]) -> int:
-    """Watch the owner, then restore. 3 when something could not be put back."""
+    """Watch the owner, then restore. 3 when something could not be restored."""
     for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
     os.chdir("/")
@@ -131,15 +131,15 @@ def main(arguments: list[str]) -> int:
         _say(str(error))
         return 3
     finally:
-        log.release()  # whoever else holds a copy of the descriptor
+        log.release()  # also for other holders of a copy of the descriptor
 
 
 def _restore(log: Journal) -> int:
     if not log.path.exists():
-        return 0  # the owner has put everything back itself
+        return 0  # the owner has restored everything itself
     recovery = settle_session(log)
     if lines := recovery.lines():
-        _say("the schedlab that changed this host has died; its guardian says:")
+        _say("the schedlab that changed this host has died; its guardian reports:")
         for line in lines:
             _say(f"  {line}")
     for failure in recovery.failed:

@@ -46,7 +46,7 @@ Entry = dict[str, Any]
 def state_directory(option: str | Path | None = None) -> Path:
     """Where journals and locks live: the option, else $SCHEDLAB_STATE_DIR, else a place in RAM.
 
-    That place is /run/schedlab for root, and for others a directory of their own.
+    That place is /run/schedlab for root, and a private directory for other users.
     """
     chosen = option or os.environ.get(STATE_VARIABLE)
     return Path(chosen) if chosen else _default_state()
@@ -81,22 +81,22 @@ def lasting_directory(state: Path | None = None) -> Path:
 def prepare(directory: Path) -> None:
     """Make the state directory; HostError unless it is ours alone to write.
 
-    Whoever can write a journal decides what is written to the kernel in our name.
+    A user who can write a journal decides what is written to the kernel in our name.
     """
     hint = f"set {STATE_VARIABLE} to a directory that you own"
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = directory.stat()
+        status = directory.stat()
     except OSError as error:
         raise HostError(f"cannot make {directory}: {error.strerror}", hint) from error
-    if found.st_uid != os.geteuid():
-        raise HostError(f"{directory} belongs to user {found.st_uid}", hint)
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_uid != os.geteuid():
+        raise HostError(f"{directory} belongs to user {status.st_uid}", hint)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise HostError(f"{directory} can be written to by others", f"chmod go-w {directory}")
 
 
 def boot_id() -> str:
-    """What tells this boot from every other."""
+    """The identity of this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
@@ -111,7 +111,7 @@ class Journal:
 
     @classmethod
     def create(cls, directory: Path) -> Journal:
-        """A new, locked journal that says whose it is. HostError when it cannot be written."""
+        """A new, locked journal that names its owner. HostError when it cannot be written."""
         command = " ".join(Path("/proc/self/cmdline").read_text(errors="replace").split("\0"))
         while True:
             number = time.clock_gettime_ns(_CLOCK_BOOTTIME)
@@ -125,13 +125,13 @@ class Journal:
                 raise _unwritable(path, error) from error
             if journal.lock():
                 break
-            os.close(journal.descriptor)  # somebody took it for a dead session's
+            os.close(journal.descriptor)  # another process took it for a dead session's
         journal.append("session", process=os.getpid(), command=command[:200].strip())
         return journal
 
     @classmethod
     def open_stale(cls, path: Path) -> Journal | None:
-        """The journal of a session that died, locked; None while somebody holds it.
+        """The journal of a dead session, locked; None while another process holds it.
 
         RestoreError when it cannot be opened.
         """
@@ -140,7 +140,7 @@ class Journal:
         except FileNotFoundError:
             return None
         except OSError as error:
-            message = f"cannot read {path}: {error.strerror}; what it holds is not put back"
+            message = f"cannot read {path}: {error.strerror}; its settings are not restored"
             raise RestoreError(message, "run it as root") from error
         journal = cls(path, descriptor)
         if not journal.lock():
@@ -188,7 +188,7 @@ class Journal:
             os.ftruncate(self.descriptor, len(whole + newline))
 
     def clear(self) -> None:
-        """Forget everything: all was put back."""
+        """Forget everything: all is restored."""
         self.path.unlink(missing_ok=True)
 
     def release(self) -> None:
@@ -226,8 +226,8 @@ class Content:
     @property
     def claims(self) -> frozenset[str]:
         """The devices and knobs that this session has for itself."""
-        found = (e.get("resources") for e in self.entries if e["kind"] == "claim")
-        return frozenset(r for each in found if isinstance(each, list) for r in each)
+        resources = (e.get("resources") for e in self.entries if e["kind"] == "claim")
+        return frozenset(r for each in resources if isinstance(each, list) for r in each)
 
 
 def sessions(directory: Path) -> list[Path]:
@@ -253,7 +253,7 @@ def read(path: Path) -> Content:
     except FileNotFoundError:
         return Content((), False, ())
     except OSError as error:
-        message = f"cannot read {path}: {error.strerror}; what it holds is not put back"
+        message = f"cannot read {path}: {error.strerror}; its settings are not restored"
         raise RestoreError(message, "run it as root") from error
     entries: list[Entry] = []
     damaged: list[int] = []
@@ -296,7 +296,7 @@ def is_alive(process: str) -> bool:
 class HostLock:
     """Held for the moment in which a session is opened, claims something, or is recovered.
 
-    What a session has for itself meanwhile, its journal says.
+    The claims of a session meanwhile are in its journal.
     """
 
     def __init__(self, directory: Path) -> None:

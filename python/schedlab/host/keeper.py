@@ -1,6 +1,6 @@
 """Emulated devices that outlive the command which made them: `schedlab device up|list|down`.
 
-Each has a keeper, a process of its own session that owns it: `python -m schedlab.host.keeper
+Each has a keeper, a process in its own session that owns it: `python -m schedlab.host.keeper
 DIRECTORY EMULATION ANNOUNCE`. The keeper is a session like any other, with its own state directory
 (`devices/NAME` below the host's), journal and guardian; so its death ends its device and nothing
 else. It answers on a socket in that directory: `account`, `down`.
@@ -38,7 +38,7 @@ _SOCKET = "control"
 
 @dataclass(frozen=True)
 class Kept:
-    """A device that somebody keeps: its name, path, facts, start, and account since then."""
+    """A kept device: its name, path, facts, start, and account since then."""
 
     name: str
     path: str
@@ -81,7 +81,7 @@ def up(emulation: Emulation, name: str = "", state_directory: str | Path | None 
     with os.fdopen(ready, "rb") as pipe:
         text = pipe.read()
     if not text:
-        raise HostError(f"the keeper of {name} ended without a word (status {process.wait()})")
+        raise HostError(f"the keeper of {name} ended without a message (status {process.wait()})")
     answer = json.loads(text)
     if "error" in answer:
         process.wait()
@@ -92,14 +92,14 @@ def up(emulation: Emulation, name: str = "", state_directory: str | Path | None 
 
 def kept(state_directory: str | Path | None = None, clear: bool = True) -> list[Kept]:
     """The devices that are up; what is left of those whose keeper died is removed (`clear`)."""
-    found = []
+    devices = []
     for directory in _directories(journal.state_directory(state_directory)):
         answer = _ask(directory, "account")
         if answer is not None:
-            found.append(Kept(**answer))
+            devices.append(Kept(**answer))
         elif clear:
             _clear(directory)
-    return found
+    return devices
 
 
 def down(name: str, state_directory: str | Path | None = None) -> None:
@@ -134,7 +134,7 @@ def _free_name(root: Path, model: str) -> str:
 
 
 def _clear(directory: Path) -> recover.Recovery:
-    """Put back what a keeper that died left, and remove its directory unless one lives."""
+    """Restore what a dead keeper left, and remove its directory unless one lives."""
     recovery = recover.Recovery()
     with journal.held(directory, wait_s=DOWN_PATIENCE_S) as got:
         if not got:
@@ -186,7 +186,7 @@ def _ask(directory: Path, command: str) -> dict[str, Any] | None:
 
 
 def main(arguments: list[str]) -> int:
-    """Make the device, say so, and keep it until told to end."""
+    """Make the device, report it, and keep it until it is asked to end."""
     from schedlab.host.control import Control
 
     directory, config, announce = Path(arguments[0]), json.loads(arguments[1]), int(arguments[2])

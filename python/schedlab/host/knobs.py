@@ -71,11 +71,11 @@ def rounding_of(path: str | Path) -> int:
     return 1
 
 
-def is_rounding(path: str | Path, asked: str, got: str) -> bool:
+def is_rounding(path: str | Path, requested: str, got: str) -> bool:
     """Whether `got` is `asked` as the kernel rounds that knob, and not another value."""
     try:
-        difference = abs(int(got) - int(asked))
-        return int(asked) > 0 and int(got) > 0 and difference < rounding_of(path)
+        difference = abs(int(got) - int(requested))
+        return int(requested) > 0 and int(got) > 0 and difference < rounding_of(path)
     except ValueError:
         return False
 
@@ -111,7 +111,7 @@ def queue_of(device: str) -> Path:
 
 
 def queue_above(path: str | Path) -> Path | None:
-    """The `queue/` directory that a knob lies in, or None for a knob elsewhere."""
+    """The `queue/` directory of a knob, or None for a knob elsewhere."""
     for parent in Path(path).parents:
         if parent.name == "queue" and parent.parent.parent == SYS_BLOCK:
             return parent
@@ -131,7 +131,7 @@ def scheduler_file(device: str) -> Path:
         return path
     below = sorted(p.name for p in (path.parent.parent / "slaves").glob("*"))
     hint = f"set it on the device below: {', '.join(below)}" if below else ""
-    raise HostError(f"{device} takes no scheduler ({path} does not exist)", hint)
+    raise HostError(f"{device} has no scheduler ({path} does not exist)", hint)
 
 
 def snapshot(queue: Path) -> dict[str, str]:
@@ -166,7 +166,7 @@ def tag_steps(queue: Path) -> tuple[str, str] | None:
 
 
 def writable(path: str | Path) -> bool:
-    """Whether the kernel takes a new value there (by its mode, whoever asks)."""
+    """Whether the kernel accepts a new value there (by its mode, for any user)."""
     try:
         return bool(Path(path).stat().st_mode & 0o200)
     except OSError:
@@ -175,8 +175,8 @@ def writable(path: str | Path) -> bool:
 
 def tunables(queue: Path) -> dict[str, str]:
     """The tunables of the scheduler that is set now: name -> value."""
-    found = snapshot(queue)
-    return {k.removeprefix("iosched/"): v for k, v in found.items() if k.startswith("iosched/")}
+    values = snapshot(queue)
+    return {k.removeprefix("iosched/"): v for k, v in values.items() if k.startswith("iosched/")}
 
 
 def canonical(device: str, scheduler: str) -> str:

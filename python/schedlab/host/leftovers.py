@@ -68,18 +68,18 @@ def forget(state: Path, path: str) -> None:
 
 def stale(state: Path) -> list[Leftover]:
     """What sessions of this state directory have left behind that are gone, oldest path first."""
-    found: list[Leftover] = []
+    leftovers: list[Leftover] = []
     try:
         files = sorted(_directory(state).iterdir())
     except OSError:  # none, or of another user
-        return found
+        return leftovers
     for file in files:
         with contextlib.suppress(OSError, ValueError, KeyError):
             record = checked_line.decode(file.read_bytes().removesuffix(b"\n"))
             at_work = record["boot"] == journal.boot_id() and Path(record["session"]).exists()
             if not at_work:
-                found.append(Leftover(str(record["what"]), str(record["path"])))
-    return sorted(found, key=lambda each: each.path)
+                leftovers.append(Leftover(str(record["what"]), str(record["path"])))
+    return sorted(leftovers, key=lambda each: each.path)
 
 
 def _directory(state: Path) -> Path:

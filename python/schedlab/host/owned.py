@@ -2,7 +2,7 @@
 mounts and cgroups.
 
 Removing is written so that the guardian, or a later command, can do it from the journal alone:
-each function takes what the journal says, finds out whether the thing is there and still ours,
+each function takes the journal's entry, checks that the thing exists and is still ours,
 and raises OSError only when it is ours and will not go. Loop devices are added under a number of
 their own and removed again, so no setting of a device that was there before is touched.
 """
@@ -33,7 +33,7 @@ SYS_BLOCK = Path("/sys/block")
 
 
 def new_name(what: str) -> str:
-    """A name that nobody has, by which we know our own things: `schedlab-WHAT-RANDOM`."""
+    """An unused name that marks a thing as ours: `schedlab-WHAT-RANDOM`."""
     return f"{PREFIX}{what}-{os.urandom(6).hex()}"
 
 
@@ -56,7 +56,7 @@ def attach_loop(index: int, backing: Path | int) -> bool:
     """Attach a file to the idle /dev/loopINDEX with direct I/O; whether that took.
 
     `backing` is a path, or the descriptor of a file that may have no name. LOOP_CONFIGURE
-    (Linux >= 5.8) does it in one step, so that nobody sees a half-made device.
+    (Linux >= 5.8) does it in one step, so that no process sees a half-made device.
     """
     device = Path(f"/dev/loop{index}")
     wait_until(device.exists, PATIENCE_S)
@@ -95,7 +95,7 @@ def remove_loop(index: int, backing: str) -> bool:
     with contextlib.suppress(OSError):
         attached = (entry / "loop" / "backing_file").read_text().strip()
     if attached and attached.removesuffix(" (deleted)") != backing:
-        return False  # somebody else's by now
+        return False  # another program's by now
     if attached:
         with _opened(Path(f"/dev/loop{index}"), os.O_RDONLY) as loop:
             try:
@@ -160,7 +160,7 @@ def remove_mount(path: str) -> bool:
         return True
 
     if not wait_until(unmounted, PATIENCE_S):
-        raise OSError(errno.EBUSY, "a process still works in it")
+        raise OSError(errno.EBUSY, "a process still uses it as its directory")
     return True
 
 
@@ -205,13 +205,13 @@ def _remove_one_cgroup(group: Path) -> None:
         return True
 
     if not wait_until(emptied, PATIENCE_S):
-        raise OSError(errno.EBUSY, "a process in it does not end")
+        raise OSError(errno.EBUSY, "a process in it does not exit")
 
 
-def wait_until(done: Callable[[], bool], patience_s: float) -> bool:
+def wait_until(is_done: Callable[[], bool], patience_s: float) -> bool:
     """Ask until it is so, or until `patience_s` seconds have passed; the last answer."""
     deadline = time.monotonic() + patience_s
-    while not done():
+    while not is_done():
         if time.monotonic() > deadline:
             return False
         time.sleep(0.005)
@@ -221,7 +221,7 @@ def wait_until(done: Callable[[], bool], patience_s: float) -> bool:
 def _refuse_foreign_name(path: str) -> None:
     """A journal may name anything; only what bears our name is ever removed."""
     if not Path(path).name.startswith(PREFIX):
-        raise OSError(errno.EPERM, "its name is not one that schedlab gives")
+        raise OSError(errno.EPERM, "schedlab did not choose its name")
 
 
 def _libc_call(name: str, *arguments: object) -> None:

@@ -83,7 +83,7 @@ class QueueSet:
     def lines(self) -> list[str]:
         """The tree, then the other mounts and what must be named; for `doctor --path`."""
         lines = list(self.tree.lines())
-        lines += [f"also felt by {mount}" for mount in self.mounts]
+        lines += [f"it also affects {mount}" for mount in self.mounts]
         for name, reasons in self.reasons.items():
             lines.append(f"{name} is switched only when named: {'; '.join(reasons)}")
         return lines
@@ -143,7 +143,7 @@ def _mount(path: Path, mount: Mapping[str, str], below: bool, depth: int) -> Nod
         raise HostError(f"{path}: too many layers", "name a directory on a disk")
     nodes = tuple(_below_mount(path, mount, below, depth))
     if not any(True for node in nodes for _ in node.walk()):
-        why = _WITHOUT_QUEUE.get(kind, "its devices cannot be seen from here")
+        why = _WITHOUT_QUEUE.get(kind, "its devices are not visible from here")
         if kind.startswith("fuse") and kind != "fuseblk":
             why = "a program serves it (FUSE)"
         raise HostError(
@@ -253,15 +253,15 @@ def _below_loop(entry: Path, below: bool, depth: int) -> tuple[Node, ...]:
 
 def _parts(entry: Path) -> tuple[str, ...]:
     """What a device is made of: slaves, the cache of bcache, the paths of NVMe multipath."""
-    found = [path.name for path in entry.glob("slaves/*")]
-    found += [p.resolve().parent.name for p in entry.glob("bcache/cache/cache[0-9]*")]
+    names = [path.name for path in entry.glob("slaves/*")]
+    names += [p.resolve().parent.name for p in entry.glob("bcache/cache/cache[0-9]*")]
     head = re.fullmatch(r"(nvme\d+)(n\d+)", entry.name)
     if head and not (entry / "queue" / "scheduler").exists():
-        found += [path.name for path in entry.glob("multipath/*")]
+        names += [path.name for path in entry.glob("multipath/*")]
         hidden = entry.resolve().parent.glob(f"nvme*/{head[1]}c*{head[2]}")
-        found += [path.name for path in hidden]
-        found += [p.name for p in knobs.SYS_BLOCK.glob(f"{head[1]}c*{head[2]}")]
-    return tuple(sorted(dict.fromkeys(found)))
+        names += [path.name for path in hidden]
+        names += [p.name for p in knobs.SYS_BLOCK.glob(f"{head[1]}c*{head[2]}")]
+    return tuple(sorted(dict.fromkeys(names)))
 
 
 def _kind(name: str) -> str:

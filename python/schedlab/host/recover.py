@@ -1,9 +1,9 @@
-"""Put everything back from the journal: the same code at a normal end, in the guardian, in
+"""Restore everything from the journal: the same code at a normal end, in the guardian, in
 `schedlab recover`, and before any command that finds the journal of a session that died.
 
 Rules: a scheduler comes before what switching it resets. A value that is none of those that we
-ever wrote, or saw our writes cause, was set by somebody else: it is left alone and reported. What
-was put back is read again; what will not go back is reported with the shell line to do it by hand.
+ever wrote, or saw our writes cause, was set by another program: it is kept and reported. What
+was restored is read again; each failure is reported with the shell line that does it by hand.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SHAPES: dict[str, dict[str, type]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """A knob: what it was set to, and what it should be or was put back to."""
+    """A knob: its changed value, and the original that it should get or got back."""
 
     path: str
     found: str
@@ -61,7 +61,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that could not be put back, why, and the shell line that does it by hand."""
+    """Something that could not be restored, why, and the shell line that does it by hand."""
 
     what: str
     reason: str
@@ -70,7 +70,7 @@ class Failure:
 
 @dataclass
 class Recovery:
-    """What putting back did (or would do): `dry_run` says which."""
+    """What the restoration did (or would do, with `dry_run`)."""
 
     restored: list[Change] = field(default_factory=list)
     foreign: list[Change] = field(default_factory=list)
@@ -81,12 +81,12 @@ class Recovery:
 
     def lines(self) -> list[str]:
         """A sentence for each thing done, left or failed."""
-        done = "would be put back" if self.dry_run else "put back"
+        state = "would be restored" if self.dry_run else "restored"
         gone = "would be removed" if self.dry_run else "removed"
-        lines = [f"{c.path}: {c.found} -> {c.original} ({done})" for c in self.restored]
+        lines = [f"{c.path}: {c.found} -> {c.original} ({state})" for c in self.restored]
         lines += [f"{what} ({gone})" for what in self.removed]
         lines += [
-            f"{c.path}: left at {c.found}, which somebody else set (it was {c.original})"
+            f"{c.path}: left at {c.found}, which another program set (it was {c.original})"
             for c in self.foreign
         ]
         return lines + self.notices + [f"{f.what}: {f.reason}" for f in self.failed]
@@ -97,19 +97,19 @@ class Recovery:
             getattr(self, each).extend(getattr(other, each))
 
     def raise_if_failed(self) -> None:
-        """RestoreError with the shell lines when something could not be put back."""
+        """RestoreError with the shell lines when something could not be restored."""
         if not self.failed:
             return
         what = "; ".join(f"{f.what}: {f.reason}" for f in self.failed)
         commands = "\n".join(f"  {f.command}" for f in self.failed)
-        raise RestoreError(f"could not put back {what}", f"as root:\n{commands}")
+        raise RestoreError(f"could not restore {what}", f"as root:\n{commands}")
 
 
 class _Knowledge:
-    """What the journal tells about each knob: its original, and every value that is ours.
+    """The journal's knowledge of each knob: its original, and every value that is ours.
 
     `unconfirmed` is the path of a write whose outcome is not in the journal: the session died
-    in that instant, so whatever lies beside that knob now is our doing.
+    in that instant, so the current values of its neighbours are our doing.
     """
 
     def __init__(self, log: Journal, entries: Iterable[Entry]) -> None:
@@ -166,18 +166,18 @@ class _Knowledge:
         return any(knobs.same(value, ours) for ours in self._ours.get(path, ()))
 
     def confirm(self, dry_run: bool) -> None:
-        """Note, in the journal too, what the last write made of its neighbours, if nobody has."""
+        """Note, in the journal too, the side effects of the last write, if not yet noted."""
         path, self.unconfirmed = self.unconfirmed, ""
         if not path:
             return
         queue = knobs.queue_above(path)
-        found = {str(queue / k): v for k, v in knobs.snapshot(queue).items()} if queue else {}
+        values = {str(queue / k): v for k, v in knobs.snapshot(queue).items()} if queue else {}
         if (value := _read(path)) is not None:
-            found[path] = value
-        self.caused(found)
+            values[path] = value
+        self.caused(values)
         if not dry_run:
             with contextlib.suppress(HostError):
-                self.journal.append("after", path=path, values=found)
+                self.journal.append("after", path=path, values=values)
 
     def knobs_elsewhere(self) -> list[str]:
         """Knobs that are not in the `queue/` of a device, last written first."""
@@ -200,9 +200,9 @@ def _is_whole(entry: Entry) -> bool:
 
 
 def settle(directory: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATIENCE_S) -> Recovery:
-    """Put back what every session of a state directory left that died, and what a reboot left.
+    """Restore what every dead session of a state directory left, and what a reboot left.
 
-    The caller holds the host lock. A session at work is left alone, with a notice. A guardian at
+    The caller holds the host lock. A running session is not touched, with a notice. A guardian at
     work is waited for; HostError when it takes longer than `wait_s`.
     """
     recovery = Recovery(dry_run=dry_run)
@@ -212,7 +212,7 @@ def settle(directory: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATI
             recovery.add(settled)
         elif path.exists():
             owner = journal.read(path).owner
-            recovery.notices.append(f"a session at work is left alone: process {owner}")
+            recovery.notices.append(f"a running session is not touched: process {owner}")
     for left in leftovers.stale(directory):
         _remove({"what": left.what, "path": left.path}, recovery, directory)
     return recovery
@@ -221,7 +221,7 @@ def settle(directory: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATI
 def settle_stale_session(
     path: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATIENCE_S
 ) -> Recovery | None:
-    """`settle_session` for one that died; None for one at work, or one that is gone."""
+    """`settle_session` for a dead one; None for a running one, or one that is gone."""
     log = _stale(path, wait_s)
     if log is None:
         return None
@@ -232,7 +232,7 @@ def settle_stale_session(
 
 
 def _stale(path: Path, wait_s: float) -> Journal | None:
-    """The journal of a session that died, locked; None for one at work or one that is gone."""
+    """The journal of a dead session, locked; None for a running one or one that is gone."""
     deadline = time.monotonic() + wait_s
     while True:
         log = Journal.open_stale(path)
@@ -243,26 +243,26 @@ def _stale(path: Path, wait_s: float) -> Journal | None:
             return None
         if time.monotonic() > deadline:
             raise HostError(
-                f"the guardian of a session that died is still at work: {path}", "try again later"
+                f"the guardian of a session that died is still running: {path}", "try again later"
             )
         time.sleep(0.02)
 
 
 def settle_session(log: Journal, dry_run: bool = False) -> Recovery:
-    """Put back what one session changed; the caller holds its lock. Then its journal is removed.
+    """Restore what one session changed; the caller holds its lock. Then its journal is removed.
 
     Of another boot, settings are not replayed and only files are removed. The journal is kept as
-    long as something could not be put back; a damaged one is set aside under another name.
+    long as something could not be restored; a damaged one is renamed.
     """
     recovery = Recovery(dry_run=dry_run)
-    found = journal.read(log.path)
+    content = journal.read(log.path)
     if not dry_run:
         with contextlib.suppress(OSError):
             log.end_last_line()
-    known = _Knowledge(log, found.entries)
-    if found.other_boot:
+    known = _Knowledge(log, content.entries)
+    if content.other_boot:
         if known.originals:
-            recovery.notices.append("the journal is of another boot: its settings died with it")
+            recovery.notices.append("the journal is of another boot: its settings ended with it")
         known.things = [t for t in known.things if t["what"] in ("file", "directory")]
     else:
         if not dry_run:
@@ -276,14 +276,14 @@ def settle_session(log: Journal, dry_run: bool = False) -> Recovery:
             _remember(entry, log.path.parent, recovery)
     for thing in reversed(known.things):
         _remove(thing, recovery, log.path.parent)
-    _finish(log.path, found, known.odd, recovery)
+    _finish(log.path, content, known.odd, recovery)
     return recovery
 
 
 def settle_if_stale(directory: Path) -> Recovery:
-    """Put back what sessions that died left, unless another command is doing so.
+    """Restore what dead sessions left, unless another command is doing so.
 
-    RestoreError when something could not be put back.
+    RestoreError when something could not be restored.
     """
     if not journal.exists(directory) and not leftovers.stale(directory):
         return Recovery()
@@ -295,10 +295,10 @@ def settle_if_stale(directory: Path) -> Recovery:
     return recovery
 
 
-def _finish(path: Path, found: journal.Content, odd: int, recovery: Recovery) -> None:
+def _finish(path: Path, content: journal.Content, odd: int, recovery: Recovery) -> None:
     aside = path.with_suffix(".damaged")
-    reasons = [f"line {number} is damaged" for number in found.damaged_lines]
-    reasons += [f"{odd} lines are of a form that this version does not know"] if odd else []
+    reasons = [f"line {number} is damaged" for number in content.damaged_lines]
+    reasons += [f"{odd} lines have a format that this version does not know"] if odd else []
     for reason in reasons:
         command = f"less {shlex.quote(str(aside))}"
         recovery.failed.append(Failure(str(path), reason, command))
@@ -325,20 +325,20 @@ def _remember(entry: Entry, state: Path, recovery: Recovery) -> None:
         finally:
             os.close(descriptor)
     except (OSError, KeyError, TypeError) as error:
-        recovery.notices.append(f"what was written to a device could not be noted: {error}")
+        recovery.notices.append(f"the record of a write to a device could not be stored: {error}")
 
 
 def _restore_queue(queue: Path, known: _Knowledge, recovery: Recovery) -> None:
-    """Put back the scheduler of a device, then all that lies beside and below it."""
+    """Restore the scheduler of a device, then its other settings and tunables."""
     if not queue.is_dir():
         return  # the device is gone and its settings with it
     scheduler = str(queue / "scheduler")
     paths = [p for p in known.originals if p.startswith(f"{queue}/") and p != scheduler]
-    found = _read(scheduler)
+    current = _read(scheduler)
     original = known.originals.get(scheduler)
-    if found is not None and original is not None and found != original:
-        if not known.is_ours(scheduler, found):
-            recovery.foreign.append(Change(scheduler, found, original))
+    if current is not None and original is not None and current != original:
+        if not known.is_ours(scheduler, current):
+            recovery.foreign.append(Change(scheduler, current, original))
             paths = [p for p in paths if "/iosched/" not in p]
         else:
             foreign = _foreign_beside(paths, known)
@@ -363,7 +363,7 @@ def _widen_tags(queue: Path, known: _Knowledge) -> None:
         return
     number = str(queue / "nr_requests")
     if not known.is_ours(number, _read(number) or ""):
-        return  # somebody else's value by now
+        return  # another program's value by now
     beside = [str(queue / name) for name in knobs.snapshot(queue) if name != "scheduler"]
     before = {path: _read(path) for path in beside}
     if now != "none":
@@ -378,9 +378,9 @@ def _widen_tags(queue: Path, known: _Knowledge) -> None:
 
 
 def _foreign_beside(paths: list[str], known: _Knowledge) -> list[Change]:
-    """What somebody else set beside a scheduler of ours, before our switch resets it.
+    """Settings of another program beside our scheduler, before our switch resets them.
 
-    The tunables of the scheduler that is set now go with it, whoever set them.
+    The tunables of the current scheduler end with it, independent of who set them.
     """
     beside = [path for path in paths if "/iosched/" not in path]
     changes = _differing(beside, known.originals)
@@ -388,7 +388,7 @@ def _foreign_beside(paths: list[str], known: _Knowledge) -> list[Change]:
 
 
 def _restore_knobs(paths: list[str], known: _Knowledge, recovery: Recovery) -> None:
-    """Put back each path that differs, again if one resets another, and read them once more.
+    """Restore each path that differs, again if one resets another, and read them once more.
 
     A path that is gone died with its scheduler or device.
     """
@@ -419,10 +419,10 @@ def _restore_knobs(paths: list[str], known: _Knowledge, recovery: Recovery) -> N
 
 
 def _differing(paths: Iterable[str], originals: dict[str, str]) -> list[Change]:
-    found = [(path, _read(path)) for path in paths]
+    values = [(path, _read(path)) for path in paths]
     return [
         Change(path, value, originals[path])
-        for path, value in found
+        for path, value in values
         if value is not None and value != originals[path] and knobs.writable(path)
     ]
 

@@ -47,8 +47,8 @@ class Scratch:
 def make(log: Journal, size_bytes: int, directory: Path, rotational: bool = False) -> Scratch:
     """Make file and loop device. The file never has a name, so that no reboot can leave it.
 
-    The loop device says that it is an SSD unless `rotational`; without a word from us it would
-    say what the disk below says, and bfq believes it. HostError when there is no space, no
+    The loop device reports itself as an SSD unless `rotational`; by itself it would
+    report what the disk below reports, and bfq believes it. HostError when there is no space, no
     permission or no loop driver.
     """
     if size_bytes < SMALLEST_BYTES or size_bytes % 4096:
@@ -106,7 +106,7 @@ def _new_loop(log: Journal, backing: str) -> int:
         if owned.add_loop(index):
             return index
         log.append("disown", path=path)
-    raise HostError("every loop device number is taken", "losetup -l shows who has them")
+    raise HostError("every loop device number is taken", "losetup -l shows their users")
 
 
 def require_root() -> None:
@@ -114,7 +114,7 @@ def require_root() -> None:
     if os.geteuid() != 0:
         raise HostError(
             "a scratch device needs root (loop devices and schedulers are the kernel's)",
-            "sudo schedlab …, or --directory DIR for file tests under the scheduler as it is",
+            "sudo schedlab …, or --directory DIR for file tests under the current scheduler",
         )
 
 
@@ -135,7 +135,7 @@ def check_space(directory: Path, size_bytes: int) -> None:
 def _no_space(directory: Path, size_bytes: int, free: int) -> HostError:
     return HostError(
         f"{directory} has {free >> 20} MiB free, {size_bytes >> 20} MiB are needed",
-        "ask for less, or name a directory on a larger file system",
+        "use less, or name a directory on a larger file system",
     )
 
 
@@ -190,11 +190,11 @@ def make_filesystem(log: Journal, device: str, kind: str, where: Path) -> None:
 
 
 def format_device(device: str, kind: str) -> None:
-    """A new file system on a device of ours, whatever was there; HostError when that fails."""
+    """A new file system on a device of ours, over any old one; HostError when that fails."""
     program = shutil.which(f"mkfs.{kind}", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if program is None:
         raise HostError(f"mkfs.{kind} is not installed", "apt install e2fsprogs xfsprogs")
     command = [program, "-q", *_MKFS_OPTIONS.get(kind, ()), device]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise HostError(f"{program} {device}: {done.stderr.strip()}")
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode != 0:
+        raise HostError(f"{program} {device}: {process.stderr.strip()}")

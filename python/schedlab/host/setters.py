@@ -4,7 +4,7 @@ which they act at boot, so that the last one wins.
 udev rules (udev.py) act when the disk appears and again at every `change` event; tmpfiles.d,
 systemd units and rc.local once while the system starts; TLP and tuned when their service starts,
 after all others. Sources: tmpfiles.d(5), systemd.unit(5), tlp-setting-disks, tuned.conf(5) and the
-options `hardware.block.*` of NixOS. What cannot be told from the files is shown as uncertain.
+options `hardware.block.*` of NixOS. What the files leave open is shown as uncertain.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ INCLUDES_MAX = 8
 
 @dataclass(frozen=True)
 class Setter:
-    """One place that sets the scheduler of the disk; `certain` unless it could not be told.
+    """One place that sets the scheduler of the disk; `certain` unless the files leave it open.
 
     `is_final`: no later udev rule changes it.
     """
@@ -60,7 +60,7 @@ class Setter:
 
 def of(disk: udev.Disk, root: Path) -> list[Setter]:
     """Everything below `root` that sets the scheduler of the disk, in order of acting."""
-    found = [
+    settings = [
         *_boot_parameter(root),
         *_nixos(disk.name, root),
         *(
@@ -73,7 +73,7 @@ def of(disk: udev.Disk, root: Path) -> list[Setter]:
         *_tlp(disk.name, root),
         *_tuned(disk.name, root),
     ]
-    return sorted(found, key=lambda s: SOURCES.index(s.source))
+    return sorted(settings, key=lambda s: SOURCES.index(s.source))
 
 
 def winner_at_boot(setters: Iterable[Setter]) -> Setter | None:
@@ -113,8 +113,8 @@ def _nixos(name: str, root: Path) -> Iterator[Setter]:
                     by_pattern = Setter("NixOS", file, number, match[2])
             elif match := re.search(r'defaultScheduler\w*\s*=\s*"([\w-]+)";', line):
                 usual = Setter("NixOS", file, number, match[1], certain=False)
-    if found := by_pattern or usual:
-        yield found
+    if value := by_pattern or usual:
+        yield value
 
 
 def _tmpfiles(name: str, root: Path) -> Iterator[Setter]:
@@ -237,11 +237,11 @@ def _aims_at(path: str, name: str) -> bool | None:
 
 def _overriding(root: Path, directories: Iterable[str], pattern: str) -> list[Path]:
     """Files by name; of one name only that of the first directory counts, and /dev/null none."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for directory in directories:
         for path in (root / directory).glob(pattern):
-            found.setdefault(path.name, path)
-    return [found[name] for name in sorted(found)]
+            files.setdefault(path.name, path)
+    return [files[name] for name in sorted(files)]
 
 
 def _lines(file: Path) -> Iterator[tuple[int, str]]:

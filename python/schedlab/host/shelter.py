@@ -1,8 +1,8 @@
 """Leaving the control groups of the process that started us.
 
 A group is killed as a whole (`cgroup.kill`, a container's stop, systemd's KillMode), on hosts with
-cgroup v1 by killing each process that any hierarchy lists. Whoever must outlive that goes to the
-root of every hierarchy; where that is not allowed, systemd is asked for a unit of its own.
+cgroup v1 by killing each process that any hierarchy lists. To outlive that, a process goes to the
+root of every hierarchy; where that is not allowed, it asks systemd for a separate unit.
 """
 
 from __future__ import annotations

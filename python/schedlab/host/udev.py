@@ -49,7 +49,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Setting:
-    """A rule that sets the scheduler of the disk; `certain` unless a match could not be told."""
+    """A rule that sets the scheduler of the disk; `certain` unless a match is unknown."""
 
     file: Path
     line: int
@@ -62,7 +62,7 @@ class Setting:
 class Disk:
     """What udev knows of a disk: kernel name, properties, and its directory in sysfs.
 
-    `is_known` says that udev has stored its properties, so that a missing one is empty.
+    `is_known`: udev has stored its properties, so that a missing one is empty.
     """
 
     name: str
@@ -92,11 +92,11 @@ def disk(name: str, sysfs: Path = Path("/sys"), run: Path = Path("/run")) -> Dis
 
 def rule_files(root: Path) -> list[Path]:
     """The rule files that count, in the order in which udev reads them."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for directory in DIRECTORIES:
         for path in (root / directory).glob("*.rules"):
-            found.setdefault(path.name, path)
-    return [found[name] for name in sorted(found)]
+            files.setdefault(path.name, path)
+    return [files[name] for name in sorted(files)]
 
 
 def rules(file: Path) -> Iterator[Rule]:
@@ -122,7 +122,7 @@ def scheduler_settings(target: Disk, root: Path) -> list[Setting]:
     What rules before set as properties counts. After a GOTO of which it is not known whether it is
     taken, everything up to its label is uncertain.
     """
-    found: list[Setting] = []
+    settings: list[Setting] = []
     properties: dict[str, str | None] = dict(target.properties)
     here = replace(target, properties=properties)
     for file in rule_files(root):
@@ -136,14 +136,14 @@ def scheduler_settings(target: Disk, root: Path) -> list[Setting]:
                 continue
             if unsure_to:
                 holds = None
-            found += _settings(rule, holds)
+            settings += _settings(rule, holds)
             _set_properties(rule, holds, properties, root)
             gotos = [t.value for t in rule.tokens if t.key == "GOTO"]
             if gotos and holds is True:
                 skip_to = gotos[0]
             elif gotos:
                 unsure_to = gotos[0]
-    return found
+    return settings
 
 
 def _set_properties(
@@ -185,16 +185,16 @@ def _settings(rule: Rule, holds: bool | None) -> Iterator[Setting]:
 
 
 def _holds(rule: Rule, target: Disk) -> bool | None:
-    """Whether all matches of a rule hold; None where one cannot be told and none is false."""
+    """Whether all matches of a rule hold; None where one is unknown and none is false."""
     unknown = not rule.readable
     for token in rule.tokens:
         if not token.is_match:
             continue
-        found = _values(token, target)
-        if found is None:
+        values = _values(token, target)
+        if values is None:
             unknown = True
             continue
-        matches = any(_matches(value, token.value) for value in found)
+        matches = any(_matches(value, token.value) for value in values)
         if matches != (token.operator == "=="):
             return False
     return None if unknown else True

@@ -30,32 +30,34 @@ def runs() -> bool:
 
 def objections(path: Path) -> list[str]:
     """What is wrong with a rule file: by `udevadm verify` where it exists, else by our parser."""
-    found = program()
-    if found and _version(found) >= VERIFIES_FROM:
-        done = _run([found, "verify", "--no-summary", str(path)])
-        return done.stderr.strip().splitlines() if done.returncode else []
+    program_path = program()
+    if program_path and _version(program_path) >= VERIFIES_FROM:
+        process = _run([program_path, "verify", "--no-summary", str(path)])
+        return process.stderr.strip().splitlines() if process.returncode else []
     wrong = (rule for rule in udev.rules(path) if not rule.readable)
     return [f"{path}:{rule.line}: not understood" for rule in wrong]
 
 
-def _version(found: str) -> int:
-    text = _run([found, "--version"]).stdout.split(maxsplit=1)
+def _version(program_path: str) -> int:
+    text = _run([program_path, "--version"]).stdout.split(maxsplit=1)
     return int(text[0]) if text and text[0].isdigit() else 0
 
 
 def reload(names: Sequence[str], report: Callable[[str], None]) -> None:
     """Have udev read its rules again and trigger only these disks; a note where none runs."""
-    found = program()
-    if found is None or not CONTROL.exists():
+    program_path = program()
+    if program_path is None or not CONTROL.exists():
         report("note: udev does not run here: the rule acts when it does")
         return
-    commands = [[found, "control", "--reload"]]
-    commands += [[found, "trigger", "--action=change", f"/sys/block/{name}"] for name in names]
-    commands.append([found, "settle", f"--timeout={WAIT_S}"])
+    commands = [[program_path, "control", "--reload"]]
+    commands += [
+        [program_path, "trigger", "--action=change", f"/sys/block/{name}"] for name in names
+    ]
+    commands.append([program_path, "settle", f"--timeout={WAIT_S}"])
     for command in commands:
-        done = _run(command)
-        if done.returncode:
-            report(f"note: {shlex.join(command)}: {done.stderr.strip()}")
+        process = _run(command)
+        if process.returncode:
+            report(f"note: {shlex.join(command)}: {process.stderr.strip()}")
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

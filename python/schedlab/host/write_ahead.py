@@ -1,5 +1,5 @@
 """One write to a knob, in the journal before and after: when settings are made, and when they
-are put back, so that a kill at any step of either can be told from somebody else's change.
+are restored, so that a kill at any step of either differs from another program's change.
 """
 
 from __future__ import annotations

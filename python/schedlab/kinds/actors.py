@@ -1,7 +1,8 @@
-"""Actors of one run: processes with regions of their own, and what each got done.
+"""Actors of one run: processes, each with its own region, and the work of each.
 
-bfq, I/O priorities and cgroups tell processes apart, and merge the queues of processes that work on
-the same region. So every actor is a process, and two share a region only where a workload says so.
+bfq, I/O priorities and cgroups distinguish processes, and bfq merges the queues of processes that
+work on the same region. So every actor is a process, and two share a region only where a workload
+asks for it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 # Regions begin at whole MiB, so that they are aligned for every record size in use.
 ALIGNMENT_BYTES = 1 << 20
-# The load that lets a scheduler order something: so many times what the driver takes at once.
+# The load that lets a scheduler order something: a multiple of the driver's tags.
 LOAD_PER_TAG = 2
 TAGS_USUAL = 128
-# A load of more requests than this tells nothing more, and its end must be awaited.
+# A load of more requests than this shows nothing more, and its end must be awaited.
 LOAD_MAX = 2048
 CLOSED_ONE: dict[str, Any] = {"kind": "closed", "depth": 1}
 RANDOM_ENDLESS: dict[str, Any] = {"kind": "random", "replacement": True}
@@ -39,16 +40,16 @@ def regions(span_bytes: int, parts: Sequence[int], shared: bool = False) -> list
     unit = span_bytes // sum(parts) & -ALIGNMENT_BYTES
     if unit < ALIGNMENT_BYTES:
         raise SpecError(
-            f"{span_bytes} bytes are too few for {sum(parts)} processes with regions of their own",
+            f"{span_bytes} bytes are too few for {sum(parts)} processes, each with its own region",
             f"use a target of at least {sum(parts)} MiB",
         )
     return [(unit * sum(parts[:n]), unit * part) for n, part in enumerate(parts)]
 
 
-def load_depth(asked: int, tags: int, workers: int) -> int:
-    """Requests that each worker of a load keeps in flight: as asked, else (0) twice the tags."""
-    if asked or not workers:
-        return asked or 1
+def load_depth(requested: int, tags: int, workers: int) -> int:
+    """Requests in flight of each worker of a load: as requested, else (0) twice the tags."""
+    if requested or not workers:
+        return requested or 1
     total = min(LOAD_PER_TAG * (tags or TAGS_USUAL), LOAD_MAX)
     return -(-total // workers)
 
@@ -64,12 +65,12 @@ def actor(
 
 @dataclass(frozen=True)
 class Actors:
-    """What a job of several processes gave: the engine's result."""
+    """The engine's result of a job of several processes."""
 
     result: Mapping[str, Any]
     depth: int = 0
     tags: int = 0
-    seconds: float = 0.0  # the window that was asked for
+    seconds: float = 0.0  # the requested window
 
     @cached_property
     def groups(self) -> dict[str, dict[str, Any]]:
@@ -87,8 +88,8 @@ class Actors:
 
     def side(self, name: str, direction: str) -> dict[str, Any]:
         """`reads` or `writes` of a group."""
-        found: dict[str, Any] = self.groups[name][direction]
-        return found
+        stats: dict[str, Any] = self.groups[name][direction]
+        return stats
 
     def rate(self, names: Sequence[str], direction: str, unit: str = "bytes") -> float:
         """Bytes (or operations) per second of several groups in their windows."""
@@ -179,18 +180,18 @@ def served(
     """
     stats = actors.side(name, direction)["latency"]
     if stats["count"]:
-        found = latency.metrics(stats["bins"], prefix)
-        return {f"{prefix}latency_ns_mean": float(stats["mean"]), **found}, {}
+        metrics = latency.metrics(stats["bins"], prefix)
+        return {f"{prefix}latency_ns_mean": float(stats["mean"]), **metrics}, {}
     names = [f"{prefix}latency_ns_{q}" for q in ("mean", *latency.QUANTILES)]
     waited = max(actors.waiting_ns(name), actors.window_s(name) * 1e9)
     return dict.fromkeys(names, waited), dict.fromkeys(names, "at-least")
 
 
 def rate_bound(
-    name: str, done: int, rate: float, unit: float, seconds: float
+    name: str, operations: int, rate: float, unit: float, seconds: float
 ) -> tuple[dict[str, float], dict[str, str]]:
     """A rate metric; of a group that got nothing done: less than one `unit` in the window."""
-    if done or not seconds:
+    if operations or not seconds:
         return {name: rate}, {}
     return {name: unit / seconds}, {name: "at-most"}
 

@@ -22,7 +22,7 @@ from schedlab.spec import GateFinding
 
 
 class ArchiveExtraction(WorkloadKind, frozen=True):
-    """One extraction; without `archive` one like a source tree of `size_bytes` is generated."""
+    """One extraction; without `archive`, a generated archive like a source tree of `size_bytes`."""
 
     kind: ClassVar[str] = "archive-extraction"
     metrics: ClassVar[tuple[str, ...]] = ("elapsed_s", "user_s", "system_s", "cpu_s")
@@ -93,7 +93,7 @@ def extraction(archive: Path, directory: Path) -> tuple[float, float, float, int
 
 
 def timed(command: list[str], written: Path) -> tuple[float, float, float, int, str]:
-    """(real s, user s, system s, exit status, stderr) of a command and of syncing what it wrote."""
+    """(real s, user s, system s, exit status, stderr) of a command and of syncing its writes."""
     began = time.monotonic()
     try:
         child = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""What every workload kind has: typed parameters, what it needs and writes, and how it is run."""
+"""The base of workload kinds: typed parameters, needs, what a kind writes, and how it runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     # Metrics that are the figures of another actor of the run, such as its writers.
     actors: ClassVar[Mapping[str, str]] = MappingProxyType({})
     needs_files: ClassVar[bool] = False
-    # Works on files of its own below the target's directory: nothing is filled for it.
+    # Works on its own files below the target's directory: nothing is filled for it.
     brings_files: ClassVar[bool] = False
     # Only direct I/O: on a bare device no page cache takes part, warm or cold.
     bypasses_cache: ClassVar[bool] = False
@@ -50,7 +50,7 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return target_bytes
 
     def device_commands(self) -> int:
-        """Commands that the emulated device is to hold meanwhile; 0: as its target says."""
+        """Commands that the emulated device holds meanwhile; 0: the target's queue depth."""
         return 0
 
     def own_metrics(self) -> Mapping[str, Metric]:
@@ -61,7 +61,7 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """SpecError or HostError for parameters that do not fit together, or programs missing."""
 
     def notes(self, label: str) -> tuple[str, ...]:
-        """What a user should know first: a program that is not the one that was measured."""
+        """Notes for the user before the first run: a program that is not the one measured first."""
         return ()
 
     def estimate_s(self) -> float:
@@ -69,7 +69,7 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return 1.0
 
     def prepare(self, target: ResolvedTarget, label: str) -> None:
-        """Put what the runs need onto the target, once."""
+        """Put the files of the runs onto the target, once."""
 
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
         """One run."""

@@ -1,4 +1,4 @@
-"""A negative control: reads that the page cache answers, so that no scheduler takes part."""
+"""A negative control: reads from the page cache, which no scheduler can affect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schedlab.spec import GateFinding
 
 
 class CachedReads(WorkloadKind, frozen=True):
-    """Random reads of `cached_bytes` that were all read once directly before."""
+    """Random reads of `cached_bytes` that were all read once immediately before."""
 
     kind: ClassVar[str] = "cached-reads"
     metrics: ClassVar[tuple[str, ...]] = METRICS
@@ -43,11 +43,13 @@ class CachedReads(WorkloadKind, frozen=True):
         region = (0, self.used_bytes(target.size_bytes))
         load = actor("readers", target, region, read, engine="psync", direct=False, prime="read")
         actors = run_actors(target, [load], self.seconds)
-        found = outcome_of_equals(actors, "readers", self.record_bytes)
+        outcome = outcome_of_equals(actors, "readers", self.record_bytes)
         gates: tuple[GateFinding, ...] = ()
         seen = (actors.result.get("inflight") or {}).get("reads_mean", 0.0)
         if target.counts_alone and seen > 0.1:
             text = f"the page cache did not answer: {seen:.1f} reads were at the device on average"
             gates = (GateFinding("not-cached", text),)
-        facts = {**found.properties, "claimed_bytes": None}
-        return Outcome(found.metrics, facts, gates, found.histograms, found.bounds, found.series)
+        facts = {**outcome.properties, "claimed_bytes": None}
+        return Outcome(
+            outcome.metrics, facts, gates, outcome.histograms, outcome.bounds, outcome.series
+        )

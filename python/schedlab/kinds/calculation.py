@@ -14,7 +14,7 @@ from schedlab.spec import Kind
 
 
 class Calculation(WorkloadKind, frozen=True):
-    """`processes` workers; with `flip` one group lives on while its quantum is changed."""
+    """`processes` workers; with `flip` one group runs on while its quantum changes."""
 
     kind: ClassVar[str] = "calculation"
     family: ClassVar[Kind] = "cpu"

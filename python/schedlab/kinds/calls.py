@@ -1,4 +1,4 @@
-"""What one call costs: blocks of one size through one open mode.
+"""The cost of one call: blocks of one size through one open mode.
 
 The study of block sizes wrote the same bytes with ever larger calls, and the same number of calls
 with ever more bytes: `total_bytes` is the first half of it, `calls` the second.
@@ -17,7 +17,7 @@ from schedlab.kinds.file_test import Positive
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 
 # mode -> options of the engine's group; a write is on the device when the call returns only in
-# the modes that say so.
+# the modes that request it.
 MODES: dict[str, dict[str, Any]] = {
     "buffered": {"engine": "psync"},
     "buffered+fsync": {"engine": "psync", "fsync_at_end": True},
@@ -92,9 +92,9 @@ class Calls(WorkloadKind, frozen=True):
             },
             **MODES[self.mode],
         )
-        done = run_job([job], None)["calls"]
-        elapsed_s = done["elapsed_ns"] / 1e9
-        cpu_s = (done["cpu_user_ns"] + done["cpu_system_ns"]) / 1e9
+        result = run_job([job], None)["calls"]
+        elapsed_s = result["elapsed_ns"] / 1e9
+        cpu_s = (result["cpu_user_ns"] + result["cpu_system_ns"]) / 1e9
         return Outcome(
             metrics={
                 "elapsed_s": elapsed_s,
@@ -104,8 +104,8 @@ class Calls(WorkloadKind, frozen=True):
             },
             properties={
                 "calls": calls,
-                "engine": done["engine"],
-                "errors": done["reads"]["errors"] + done["writes"]["errors"],
+                "engine": result["engine"],
+                "errors": result["reads"]["errors"] + result["writes"]["errors"],
                 "cpu_share": cpu_s / elapsed_s if elapsed_s else None,
             },
         )

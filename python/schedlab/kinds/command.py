@@ -1,4 +1,4 @@
-"""A command of the user's under every I/O scheduler.
+"""A user's command under every I/O scheduler.
 
 Run by `run/backends/io_commands.py`, which knows the order of its phases.
 """
@@ -28,13 +28,13 @@ class Command(Launching, frozen=True):
     """One run of a command, in the target's directory.
 
     `cache` is the state of the page cache at the start: `cold` empties it for the target alone,
-    `drop` for the whole machine, `warm` reads the files of the target. `sync` says whether writing
-    out what the command left dirty is inside its time. `copy_in` is copied to the target once, or
-    as often as `fresh` says: before every run, or the first run of every block. A temporary or
-    emulated device then gets a new file system, too; what `setup` wrote there is lost. `settle_s`
-    is how long the queues may take to fall silent before a run. `anyway` measures a command that
-    moves nothing on the switched queues. On a bare device (`filesystem = "none"`, or a device that
-    may be overwritten) the command finds it as `@device@` and `SCHEDLAB_DEVICE`.
+    `drop` for the whole machine, `warm` reads the files of the target. `sync` selects whether the
+    time includes writing back the command's dirty pages. `copy_in` is copied to the target once,
+    or as often as `fresh` requests: before every run, or before the first run of every block. A
+    temporary or emulated device then gets a new file system, too; files that `setup` wrote there
+    are lost. `settle_s` is the longest wait for idle queues before a run. `anyway` measures a
+    command that moves no data on the switched queues. On a bare device (`filesystem = "none"`, or
+    a device that may be overwritten) the command finds it as `@device@` and `SCHEDLAB_DEVICE`.
     """
 
     kind: ClassVar[str] = "command"
@@ -50,22 +50,22 @@ class Command(Launching, frozen=True):
     anyway: bool = False
 
     def programs(self) -> tuple[str, ...]:
-        """The command, its phases, and what is copied to the target."""
+        """The command, its phases, and the files copied to the target."""
         copied = (f"copy {self.copy_in} to the target",) if self.copy_in else ()
         return (*super().programs(), *copied)
 
     def check(self, label: str) -> None:
-        """The command can be started; what is copied is there."""
+        """Check that the command can be started and the files to copy exist."""
         super().check(label)
         if self.copy_in and not Path(self.copy_in).exists():
             raise SpecError(f"{label}: {self.copy_in} does not exist", "name a file or directory")
 
     def notes(self, label: str) -> tuple[str, ...]:
         """Whether program or copied files are others than were measured."""
-        found = super().notes(label)
+        lines = super().notes(label)
         if self.copy_in_sha256 and self.copy_in_sha256 != sha256_of_tree(Path(self.copy_in)):
-            found = (*found, f"{label}: {self.copy_in} is not what was measured at first")
-        return found
+            lines = (*lines, f"{label}: {self.copy_in} differs from the one measured first")
+        return lines
 
     def check_room(self, label: str, size_bytes: int) -> None:
         """SpecError when `copy_in` does not fit into a target of that size."""

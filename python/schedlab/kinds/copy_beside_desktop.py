@@ -1,7 +1,8 @@
-"""A big copy beside a desktop: what a new process waits for while files are copied.
+"""A big copy beside a desktop: how long a new process waits while files are copied.
 
-The copy is two processes, as `tar | tar` has them: one reads in order, one writes in order, both
-through the page cache, so that the kernel reads ahead and writes back. The newcomer reads cold.
+The copy is two processes, like `tar | tar`: one reads in order, one writes in order, both
+through the page cache, so that the kernel reads ahead and writes back. The newcomer reads from a
+cold cache.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from schedlab.kinds.resolved import Outcome, ResolvedTarget
 class CopyBesideDesktop(WorkloadKind, frozen=True):
     """The first `requests` of a new process, `lead_seconds` after a copy began.
 
-    After each eighth of the span that it has filled, the copy waits until it is written back, as
-    the kernel makes it wait where memory is small compared with the copy.
+    After each eighth of the span the copy waits until its data is written back. The kernel makes it
+    wait in the same way when memory is small compared with the copy.
     """
 
     kind: ClassVar[str] = "copy-beside-desktop"
@@ -69,5 +70,5 @@ class CopyBesideDesktop(WorkloadKind, frozen=True):
         metrics, bounds = first_requests(actors, self.requests)
         metrics["copy_bytes_per_s"] = actors.rate(["copy"], "writes")
         rows = actors.side("newcomer", "reads")["latency"]["bins"]
-        # The page cache stands between the copy and the device.
+        # The page cache is between the copy and the device.
         return outcome(actors, metrics, bounds, rows, requests=self.requests, claimed_bytes=None)

@@ -1,4 +1,4 @@
-"""A command of the user's under every CPU policy, beside hogs if asked."""
+"""A user's command under every CPU policy, optionally beside hogs."""
 
 from __future__ import annotations
 

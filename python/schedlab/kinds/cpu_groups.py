@@ -38,17 +38,17 @@ class Groups(PeriodicKind, frozen=True):
     def check(self, label: str) -> None:
         """There are groups to compare."""
         if len(self.weights) < 2:
-            raise SpecError(f"{label}: one group has no share to reach", "weights = [100, 300]")
+            raise SpecError(f"{label}: weights need two or more groups", "weights = [100, 300]")
 
     def work(self, cpu_count: int) -> list[TaskGroup]:
         """Hogs and a sleeper of each group."""
         hog = {"kind": "hog", "work_ns": 100_000}
-        made = []
+        groups = []
         for number, weight in enumerate(self.weights):
             place = {"weight": weight, "cgroup": f"group{number}"}
-            made.append(TaskGroup(f"hogs {number}", hog, cpu_count, **place))  # type: ignore[arg-type]
-            made.append(TaskGroup(f"sleepers {number}", self.periodic(), 1, **place))  # type: ignore[arg-type]
-        return made
+            groups.append(TaskGroup(f"hogs {number}", hog, cpu_count, **place))  # type: ignore[arg-type]
+            groups.append(TaskGroup(f"sleepers {number}", self.periodic(), 1, **place))  # type: ignore[arg-type]
+        return groups
 
     def outcome(self, mixed: Mixed) -> Outcome:
         """Shares of the CPU time that was used, and the sleepers' response time."""
@@ -57,8 +57,8 @@ class Groups(PeriodicKind, frozen=True):
             for n in range(len(self.weights))
         ]
         shares = [each / max(sum(used), 1.0) for each in used]
-        asked = [weight / sum(self.weights) for weight in self.weights]
-        relative = [share / wanted for share, wanted in zip(shares, asked, strict=True)]
+        requested = [weight / sum(self.weights) for weight in self.weights]
+        relative = [share / wanted for share, wanted in zip(shares, requested, strict=True)]
         # R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984, over shares per weight
         jain = sum(relative) ** 2 / (len(relative) * sum(r * r for r in relative))
         rows = latency.merge(
@@ -69,6 +69,6 @@ class Groups(PeriodicKind, frozen=True):
         return Outcome(
             {**response, "weighted_jain": jain, "share_error": max(error, 1e-6),
              "cpu_s": sum(used) / 1e9},
-            {"shares": shares, "asked": asked},
+            {"shares": shares, "asked": requested},
             histograms={"latency_ns": rows},
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Messages between processes: many senders and receivers, or one pair to and fro."""
+"""Messages between processes: many senders and receivers, or one pair in turn."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Messaging(CpuMixKind, frozen=True):
 
 
 class Pipe(CpuMixKind, frozen=True):
-    """Two tasks that hand a byte to and fro `rounds` times; `seconds` is the limit."""
+    """Two tasks that pass a byte back and forth `rounds` times; `seconds` is the limit."""
 
     kind: ClassVar[str] = "pipe"
     is_finite: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""What the CPU workloads share: tasks in groups, a load of hogs beside them, numbers from bins.
+"""Shared by the CPU workloads: tasks in groups, a load of hogs, numbers from bins.
 
 Run by `run/backends/cpu_policies.py`: candidates set policy, nice value, slice, weights.
 """
@@ -24,9 +24,9 @@ Micros = Annotated[float, Meta(gt=0, le=1e6)]
 
 @dataclass(frozen=True)
 class TaskGroup:
-    """Tasks of one role (crates/load/src/cpu/mix/job.rs); `is_load` says on whose side they are.
+    """Tasks of one role (crates/load/src/cpu/mix/job.rs); `is_load`: they are the load.
 
-    `weight` above 0 puts them into a cpu cgroup of their own with that weight; groups of one
+    `weight` above 0 puts them into a separate cpu cgroup with that weight; groups of one
     `cgroup` name share it.
     """
 
@@ -40,7 +40,7 @@ class TaskGroup:
 
 @dataclass(frozen=True)
 class Mixed:
-    """What a mix gave: `groups` by name, as `GroupResult` of crates/load/src/cpu/mix/job.rs."""
+    """The result of a mix: `groups` by name, as `GroupResult` of crates/load/src/cpu/mix/job.rs."""
 
     window_s: float
     groups: Mapping[str, Mapping[str, Any]]
@@ -119,7 +119,7 @@ def answered(
 
 
 def with_load(mixed: Mixed, metrics: Mapping[str, float]) -> dict[str, float]:
-    """The metrics, and what the load got done meanwhile: pieces of 100 µs per second."""
+    """The metrics, and the work of the load meanwhile: pieces of 100 µs per second."""
     load = mixed.groups.get("load")
     if load is None or not load["units"]:
         return dict(metrics)
@@ -135,31 +135,31 @@ def quantiles(
     `unfinished` values are of requests that were still waiting at the end.
     """
     total = sum(count for _, _, count in rows)
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     bounds: dict[str, str] = {}
     if not total:
-        return found, bounds
+        return metrics, bounds
     for word, q in QUANTILES.items():
         value = latency.quantile(rows, q)
         if value is not None:
-            found[f"{name}_ns_{word}"] = max(value, 1.0)
+            metrics[f"{name}_ns_{word}"] = max(value, 1.0)
             if unfinished > total * (1 - q):
                 bounds[f"{name}_ns_{word}"] = "at-least"
         elif (least := latency.bound(rows, q)) is not None:
-            found[f"{name}_ns_{word}"] = max(least, 1.0)
+            metrics[f"{name}_ns_{word}"] = max(least, 1.0)
             bounds[f"{name}_ns_{word}"] = "at-least"
-    found[f"{name}_ns_mean"] = max(1.0, sum((a + b) / 2 * n for a, b, n in rows) / total)
-    found[f"{name}_ns_max"] = max(1.0, float(rows[-1][1]))
+    metrics[f"{name}_ns_mean"] = max(1.0, sum((a + b) / 2 * n for a, b, n in rows) / total)
+    metrics[f"{name}_ns_max"] = max(1.0, float(rows[-1][1]))
     if unfinished:
         bounds[f"{name}_ns_mean"] = bounds[f"{name}_ns_max"] = "at-least"
-    return found, bounds
+    return metrics, bounds
 
 
 def finite(mixed: Mixed, limit_s: float, per_s: Mapping[str, float]) -> Outcome:
     """Elapsed time of work that ends by itself, or the limit as a lower bound."""
     elapsed_ns = mixed.groups["work"]["elapsed_ns"]
     if elapsed_ns is None:
-        text = f"it had not ended after {limit_s:g} s and counts with that time"
+        text = f"it was still running after {limit_s:g} s and counts with that time"
         return Outcome(
             with_load(mixed, {"elapsed_s": limit_s}),
             {"censored": True},

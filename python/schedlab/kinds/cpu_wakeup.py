@@ -1,7 +1,7 @@
 """Wake-ups under load: messengers post requests to workers at planned times, beside hogs.
 
-The shape of schbench, but as an open loop: a request's response time counts from its planned
-time, so a messenger that itself runs late is seen.
+Like schbench, but as an open loop: a request's response time counts from its planned time, so the
+figures include the delay of a messenger that itself runs late.
 """
 
 from __future__ import annotations

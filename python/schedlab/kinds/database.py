@@ -1,7 +1,7 @@
 """Clients of a database: each transaction is small random reads and a commit to a shared log.
 
-A commit is an append and `fdatasync`. On a bare device the log is a region that is written round
-and round, and every commit is flushed.
+A commit is an append and `fdatasync`. On a bare device the log is a region that is written in a
+circle, and every commit is flushed.
 """
 
 from __future__ import annotations
@@ -72,10 +72,10 @@ class Database(WorkloadKind, frozen=True):
         actors = run_actors(target, [clients], self.seconds, self.ramp_seconds)
         if target.directory is not None:
             (target.directory / LOG_NAME).unlink(missing_ok=True)
-        done = actors.groups["clients"]["transactions"]
+        transactions = actors.groups["clients"]["transactions"]
         metrics, bounds = served(actors, "clients", "writes", "commit_")
-        metrics["transactions_per_s"] = float(done["per_s"])
-        if not done["count"]:
+        metrics["transactions_per_s"] = float(transactions["per_s"])
+        if not transactions["count"]:
             metrics["transactions_per_s"] = 1 / actors.window_s("clients")
             bounds["transactions_per_s"] = "at-most"
         reads = actors.side("clients", "reads")["latency"]

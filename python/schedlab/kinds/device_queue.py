@@ -1,7 +1,7 @@
-"""Random reads on an emulated device whose number of commands is that of the workload.
+"""Random reads on an emulated device whose queue depth the workload sets.
 
-A device that holds many commands can order them itself; what it does not hold, the scheduler can
-order. A workload for each number shows how much a scheduler has left to do.
+A device that holds many commands can order them itself; the scheduler can order only the others.
+A workload for each depth shows how much a scheduler can still do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class DeviceQueue(RandomReads, frozen=True):
     """Random reads, direct I/O, on an emulated device that holds `commands` at a time.
 
     With fewer than 4 it serves its commands in the order of their arrival. One process keeps
-    `depth` requests in flight: what the device does not hold waits in the scheduler.
+    `depth` requests in flight; those that the device does not hold wait in the scheduler.
     """
 
     kind: ClassVar[str] = "device-queue"
@@ -27,5 +27,5 @@ class DeviceQueue(RandomReads, frozen=True):
     depth: Annotated[int, Meta(ge=0, le=32767)] = 32
 
     def device_commands(self) -> int:
-        """What the device holds meanwhile."""
+        """The queue depth of the device meanwhile."""
         return self.commands

@@ -2,7 +2,7 @@
 
 `cached`: 2 MiB at the start of the device, again and again for 2 s: the page cache answers, so no
 scheduler takes part. `buffered`: sequential 2 MiB reads of a cold device through the page cache for
-3 s, or to the end of the device: what was read once would come from memory.
+3 s, or to the end of the device, because a second pass would read from memory.
 """
 
 from __future__ import annotations

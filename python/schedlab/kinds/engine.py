@@ -99,7 +99,7 @@ def device_timings(path: Path, direct: bool) -> dict[str, Any]:
 
 
 def _answer(call: Callable[[], str]) -> dict[str, Any]:
-    """What the engine says, or why it cannot."""
+    """The engine's answer, or HostError with its reason."""
     try:
         result: dict[str, Any] = json.loads(call())
     except (OSError, RuntimeError, ValueError) as error:
@@ -113,7 +113,7 @@ def _answer(call: Callable[[], str]) -> dict[str, Any]:
 
 
 def claimed_bytes(groups: Mapping[str, Mapping[str, Any]]) -> tuple[int, int]:
-    """(read, written) bytes that all groups say they moved."""
+    """(read, written) bytes that all groups moved, by their own count."""
     return (
         sum(int(group["device_bytes_read"]) for group in groups.values()),
         sum(int(group["device_bytes_written"]) for group in groups.values()),

@@ -1,8 +1,8 @@
 """IOzone's file tests on a device or a file, under IOzone's names.
 
-`write` is the first write of a new file, or of a discarded region. `rewrite` and `re-read` repeat
-what was just done: all of it is written or read once, unmeasured, directly before. Buffered reads
-begin with a cold cache and end with the file.
+`write` is the first write of a new file, or of a discarded region. `rewrite` and `re-read` are
+second passes: the whole span is written or read once, unmeasured, immediately before. Buffered
+reads begin with a cold cache and end with the file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TESTS: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
 IOZONE_SEVEN = (
     "write", "rewrite", "read", "re-read", "reverse-read", "random-read", "random-write",
 )  # fmt: skip
-# Of the free space of a file system, for a new file beside what is on it.
+# Share of a file system's free space that a new file may use.
 FRESH_SHARE = 0.8
 # A pass that leaves no part of a region unwritten; not measured.
 FILL = {"engine": "psync", "workers": 1, "direct": True, "sync": "none"}
@@ -117,7 +117,7 @@ class FileTest(WorkloadKind, frozen=True):
     def _first_write(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
         """Write where nothing is: a new file, or a region of a device that was discarded.
 
-        A device that offers no discard can only be written over, and the run says so.
+        A device that offers no discard can only be overwritten, and the run records it.
         """
         span = self.used_bytes(target.size_bytes)
         if target.directory is not None:
@@ -136,16 +136,16 @@ class FileTest(WorkloadKind, frozen=True):
         read, written = claimed_bytes(groups)
         prepared = groups[label]["prepared"]
         if prepared["discarded"]:
-            # What was not written again would be answered without media from now on.
+            # Ranges that are not written again would be answered without media from now on.
             fill = {**self._job(target, "fill", seed, span), **FILL}
             if span % FILL_RECORD_BYTES == 0:
                 fill["workload"] = {**fill["workload"], "record": FILL_RECORD_BYTES}
             written += claimed_bytes(run_job([fill], None))[1]
-        done = outcome_of(groups[label], (read, written), self.direct)
+        outcome = outcome_of(groups[label], (read, written), self.direct)
         if prepared["discarded"]:
-            return done
+            return outcome
         facts = {"test_done": "rewrite", "test_done_because": prepared["refused"]}
-        return replace(done, properties={**done.properties, **facts})
+        return replace(outcome, properties={**outcome.properties, **facts})
 
     def _limit(self) -> float | None:
         """The measured window; None: one pass."""
@@ -169,21 +169,21 @@ class FileTest(WorkloadKind, frozen=True):
 
 
 def outcome_of(
-    done: dict[str, Any], claimed: tuple[int, int], direct: bool, cold: bool = False
+    group: dict[str, Any], claimed: tuple[int, int], direct: bool, cold: bool = False
 ) -> Outcome:
     """The metrics of one finished group of the engine; a rate is a bound if nothing completed.
 
     `claimed` is what the device must have moved if the I/O was direct, and what it must at least
     have read if it was buffered and `cold`.
     """
-    primed = done["prepared"]["primed_bytes"]
+    primed = group["prepared"]["primed_bytes"]
     both_ways = [claimed[0], claimed[1]]
     if primed:
-        both_ways[0 if done["reads"]["operations"] else 1] += primed
-    both = (done["reads"], done["writes"])
-    elapsed_s = done["elapsed_ns"] / 1e9
+        both_ways[0 if group["reads"]["operations"] else 1] += primed
+    both = (group["reads"], group["writes"])
+    elapsed_s = group["elapsed_ns"] / 1e9
     rows = latency.merge(side["latency"]["bins"] for side in both)
-    cpu_s = (done["cpu_user_ns"] + done["cpu_system_ns"]) / 1e9
+    cpu_s = (group["cpu_user_ns"] + group["cpu_system_ns"]) / 1e9
     operations = sum(side["operations"] for side in both)
     rates, bounds = {}, {}
     if operations:
@@ -194,7 +194,7 @@ def outcome_of(
     return Outcome(
         metrics={**rates, "cpu_s": cpu_s, "elapsed_s": elapsed_s, **latency.metrics(rows)},
         properties={
-            "engine": done["engine"],
+            "engine": group["engine"],
             "errors": sum(side["errors"] for side in both),
             "short": sum(side["short"] for side in both),
             "cpu_share": cpu_s / elapsed_s if elapsed_s else None,

@@ -1,7 +1,7 @@
-"""The file tests run by an installed fio instead of our engine: to check one by the other.
+"""The file tests run by an installed fio instead of our engine: to check one against the other.
 
-The metrics mean the same as in `file_test`; percentiles come from fio's own bins. What fio cannot
-do (a stride that comes back to what it omitted) is refused.
+The metrics mean the same as in `file_test`; percentiles come from fio's own bins. A test that fio
+does not support (a stride that returns for the records it skipped) is refused.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class FioFileTest(FileTest, frozen=True):
         super().check(label)
         if self.test not in ORDERS:
             raise SpecError(
-                f"{label}: fio cannot do the test {self.test!r}",
+                f"{label}: fio does not support the test {self.test!r}",
                 f"use some of: {','.join(ORDERS)}; or omit --engine fio",
             )
         if self.engine not in ("psync", "io_uring"):
             raise SpecError(
-                f"{label}: fio runs only psync and io_uring here",
+                f"{label}: fio supports only psync and io_uring here",
                 "use one of them, or omit --engine fio",
             )
         version()
@@ -63,19 +63,19 @@ class FioFileTest(FileTest, frozen=True):
         primed = TESTS[self.test][2]
         try:
             moved = _run(words, label, limit_s).moved_bytes if primed else (0, 0)
-            done = _run(words, label, limit_s)
+            run = _run(words, label, limit_s)
         except HostError as error:
             return Outcome({}, gates=(GateFinding("command-failed", str(error)),))
-        found = done.reading
-        sides = [rows for name, rows in found.histograms.items() if name != "latency_ns"]
-        rows = latency.merge(sides or found.histograms.values())
-        share = float(found.properties["cpu_share"]) * self.workers
+        outcome = run.reading
+        sides = [rows for name, rows in outcome.histograms.items() if name != "latency_ns"]
+        rows = latency.merge(sides or outcome.histograms.values())
+        share = float(outcome.properties["cpu_share"]) * self.workers
         rates = ("throughput_bytes_per_s", "iops", "elapsed_s")
-        claimed = [moved[i] + done.moved_bytes[i] for i in (0, 1)]
+        claimed = [moved[i] + run.moved_bytes[i] for i in (0, 1)]
         return Outcome(
             metrics={
-                **{name: found.metrics[name] for name in rates},
-                "cpu_s": share * found.metrics["elapsed_s"],
+                **{name: outcome.metrics[name] for name in rates},
+                "cpu_s": share * outcome.metrics["elapsed_s"],
                 **latency.metrics(rows),
             },
             properties={
@@ -90,12 +90,12 @@ class FioFileTest(FileTest, frozen=True):
 def version() -> str:
     """`fio-3.33`; HostError when there is no fio."""
     try:
-        done = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True)
+        process = subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True)
     except FileNotFoundError as error:
         raise HostError("fio is not installed", "apt install fio, or omit --engine fio") from error
     except (OSError, subprocess.CalledProcessError) as error:
         raise HostError(f"fio --version: {error}", "reinstall fio") from error
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def command(test: FileTest, target: ResolvedTarget, seed: int) -> list[str]:
@@ -131,11 +131,11 @@ def command(test: FileTest, target: ResolvedTarget, seed: int) -> list[str]:
 
 
 def _run(words: Sequence[str], label: str, limit_s: float) -> Done:
-    """Run fio and read what it says; HostError with its first complaint when it fails."""
+    """Run fio and read its output; HostError with its first message when it fails."""
     folder = Path(tempfile.mkdtemp(prefix="schedlab-fio-"))
     out = folder / "fio.json"
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [*words, f"--output={out}"],
             capture_output=True,
             text=True,
@@ -143,9 +143,11 @@ def _run(words: Sequence[str], label: str, limit_s: float) -> Done:
             timeout=limit_s,
             cwd=folder,
         )
-        if done.returncode:
-            told = (done.stderr or done.stdout).strip().splitlines()
-            raise HostError(f"fio exited {done.returncode}: {told[0] if told else 'no reason'}")
+        if process.returncode:
+            messages = (process.stderr or process.stdout).strip().splitlines()
+            raise HostError(
+                f"fio exited {process.returncode}: {messages[0] if messages else 'no reason'}"
+            )
         (reading,) = fio.readings("fio", out)
         job = fio.load(out)["jobs"][0]
     except subprocess.TimeoutExpired as error:

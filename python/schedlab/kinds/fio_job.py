@@ -1,4 +1,4 @@
-"""A fio job file of the user's, unchanged: fio does the work, its JSON gives the numbers."""
+"""A user's fio job file, unchanged: fio does the work, its JSON gives the numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from schedlab.spec.reading import read_text
 
 DIRECTIONS = ("read", "write", "trim")
 QUANTILES = ("p50", "p90", "p99", "p99_9")
-# What a direction gives: unit and whether more is better.
+# The metrics of a direction: unit and whether more is better.
 GIVEN: Mapping[str, tuple[str, bool]] = {
     "bw_bytes": ("B/s", True),
     "iops": ("1/s", True),
@@ -29,9 +29,9 @@ GIVEN: Mapping[str, tuple[str, bool]] = {
     "lat_ns_max": ("ns", False),
     **{f"lat_ns_{word}": ("ns", False) for word in QUANTILES},
 }
-# Options that would do what is ours to do, and what to use instead.
+# Options that would do schedlab's part, and what to use instead.
 _REFUSED = {
-    "ioscheduler": "fio would switch the scheduler itself: name it in --schedulers",
+    "ioscheduler": "fio would switch the scheduler itself: use --schedulers",
     "exec_prerun": "use --prepare",
     "exec_postrun": "use --conclude",
 }
@@ -51,7 +51,7 @@ class FioJob(Command, frozen=True):
     job_sha256: str = ""
 
     def command(self) -> tuple[str, ...]:
-        """What is executed."""
+        """The commands that are executed."""
         return ("fio", "--output-format=json+", self.job_file)
 
     def programs(self) -> tuple[str, ...]:
@@ -61,16 +61,16 @@ class FioJob(Command, frozen=True):
 
     def own_metrics(self) -> Mapping[str, Metric]:
         """`JOB.read.lat_ns_p99` and so on, for every job and direction of the file."""
-        found = dict(super().own_metrics())
+        metrics = dict(super().own_metrics())
         for job, directions in jobs_of(Path(self.job_file)).items():
             for direction in directions:
                 for word, (unit, higher) in GIVEN.items():
                     name = f"{job}.{direction}.{word}"
-                    found[name] = Metric(name, unit, higher, name)
-        return found
+                    metrics[name] = Metric(name, unit, higher, name)
+        return metrics
 
     def check(self, label: str) -> None:
-        """fio is installed and accepts the file, which does only what it may."""
+        """Check that fio is installed and accepts the file, and that its options are allowed."""
         path = Path(self.job_file)
         if self.argv or self.shell:
             raise SpecError(f"{label}: a fio job has no command", "omit argv and shell")
@@ -81,7 +81,7 @@ class FioJob(Command, frozen=True):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if self.job_sha256 and digest != self.job_sha256:
             raise SpecError(
-                f"{label}: {path} is not the file that was measured",
+                f"{label}: {path} is not the measured file",
                 "restore it, or remove job_sha256 from the experiment",
             )
         parsed = subprocess.run(
@@ -110,9 +110,9 @@ class FioJob(Command, frozen=True):
             for direction in DIRECTIONS:
                 sides = [part[direction] for part in parts if part[direction]["total_ios"]]
                 if sides:
-                    found, least = _direction(sides)
+                    metrics, least = _direction(sides)
                     prefix = f"{name}.{direction}."
-                    values |= {prefix + word: v for word, v in found.items() if v > 0}
+                    values |= {prefix + word: v for word, v in metrics.items() if v > 0}
                     bounds |= {prefix + word: "at-least" for word in least}
         return values, bounds
 
@@ -120,15 +120,15 @@ class FioJob(Command, frozen=True):
 def jobs_of(path: Path) -> dict[str, tuple[str, ...]]:
     """The jobs of a file, with the directions in which each moves data."""
     shared: Mapping[str, str] = {}
-    found = {}
+    jobs = {}
     for section, options in _sections(path):
         if section == "global":
             shared = {**shared, **options}
             continue
         merged = {**shared, **options}
         kind = merged.get("rw") or merged.get("readwrite") or "read"
-        found[merged.get("name", section)] = _directions(kind)
-    return found
+        jobs[merged.get("name", section)] = _directions(kind)
+    return jobs
 
 
 def _directions(kind: str) -> tuple[str, ...]:
@@ -153,7 +153,7 @@ def _sections(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
 
 
 def _check_options(where: str, options: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """SpecError for what is ours to do, and for files elsewhere; fio replaces ${NAME} itself."""
+    """SpecError for schedlab's options, and for files elsewhere; fio replaces ${NAME} itself."""
 
     def value_of(match: re.Match[str]) -> str:
         if match[1] in ("SCHEDLAB_DEVICE", "SCHEDLAB_DIRECTORY"):
@@ -161,7 +161,7 @@ def _check_options(where: str, options: Mapping[str, str], environment: Mapping[
         return {**os.environ, **environment}.get(match[1], "")
 
     if any(key.startswith("include ") for key in options):
-        raise SpecError(f"{where}: include is refused", "write its jobs into this file")
+        raise SpecError(f"{where}: include is refused", "copy its jobs into this file")
     for key, hint in _REFUSED.items():
         if key in options:
             raise SpecError(f"{where}: {key} is refused", hint)
@@ -170,7 +170,7 @@ def _check_options(where: str, options: Mapping[str, str], environment: Mapping[
         for name in re.split(r"(?<!\\):", text):
             if Path(name).is_absolute() or ".." in Path(name).parts:
                 raise SpecError(
-                    f"{where}: {key} = {name} is outside of the target",
+                    f"{where}: {key} = {name} is outside the target",
                     f"omit {key}, or use a relative name: fio runs in the target's directory; a "
                     "bare device is ${SCHEDLAB_DEVICE}",
                 )
@@ -185,7 +185,7 @@ def _direction(sides: list[dict[str, Any]]) -> tuple[dict[str, float], list[str]
             bins[int(value)] = bins.get(int(value), 0) + count
     rows = [[value, value, count] for value, count in sorted(bins.items())]
     total = sum(side["total_ios"] for side in sides)
-    found = {
+    metrics = {
         "bw_bytes": float(sum(side["bw_bytes"] for side in sides)),
         "iops": float(sum(side["iops"] for side in sides)),
         "lat_ns_mean": sum(side["lat_ns"]["mean"] * side["total_ios"] for side in sides) / total,
@@ -197,5 +197,5 @@ def _direction(sides: list[dict[str, Any]]) -> tuple[dict[str, float], list[str]
         if value is None:
             value = latency.bound(rows, latency.QUANTILES[word])
             least.append(f"lat_ns_{word}")
-        found[f"lat_ns_{word}"] = value or 0.0
-    return found, least
+        metrics[f"lat_ns_{word}"] = value or 0.0
+    return metrics, least

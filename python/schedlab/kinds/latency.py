@@ -35,8 +35,8 @@ def quantile(rows: Rows, q: float) -> float | None:
 
 def metrics(rows: Rows, prefix: str = "") -> dict[str, float]:
     """Every supported percentile as a metric named `{prefix}latency_ns_p99` and so on."""
-    found = {name: quantile(rows, q) for name, q in QUANTILES.items()}
-    return {f"{prefix}latency_ns_{name}": v for name, v in found.items() if v is not None}
+    values = {name: quantile(rows, q) for name, q in QUANTILES.items()}
+    return {f"{prefix}latency_ns_{name}": v for name, v in values.items() if v is not None}
 
 
 def bound(rows: Rows, q: float, confidence: float = 0.95) -> float | None:

@@ -1,4 +1,4 @@
-"""What every workload that starts somebody else's program has: argv, user, environment, phases."""
+"""The base of workloads that start a user's program: argv, user, environment, phases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from schedlab.spec.output_metrics import OutputMetric, parse_output_metric
 
 PHASES = ("setup", "prepare", "conclude", "cleanup")
 SHELL = "/bin/sh"
-# What a shell would have understood; a program gets it as it is.
+# Shell characters; a program gets them unchanged.
 _SHELL_ONLY = re.compile(r"[|&;<>()$`*?#~]|\s")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OUTPUT_LIMIT_BYTES = 64 << 20
@@ -32,15 +32,15 @@ _TOLD = re.compile(r"PATH|LANG|(?:LC|OMP|MALLOC|LD)_.*")
 
 
 class Launching(WorkloadKind, frozen=True):
-    """A command and its phases, all started alike: same directory, user and environment.
+    """A command and its phases, all started with the same directory, user and environment.
 
     `argv` is started without a shell; `shell` is a line for /bin/sh instead. `setup` and `cleanup`
     are shell lines that run once around each opening of the target, `prepare_run` and
     `conclude_run` around each run; their time is in no metric. `@dir@`, `@device@`, `@run@` and
     `@seed@` are replaced in all of them. `timeout_s` 0 is 20 times the rehearsal, at least a
     minute. `warm_up` runs of every candidate come before the first block and are not measured.
-    `extract` are metrics in the output (spec/output_metrics.py). `program_sha256` is that of the
-    program when it was first measured: another one is said.
+    `extract` are metrics in the output (spec/output_metrics.py). `program_sha256` is the digest of
+    the program when it was first measured; a changed program is reported.
     """
 
     brings_files: ClassVar[bool] = True
@@ -65,7 +65,7 @@ class Launching(WorkloadKind, frozen=True):
     program_sha256: str = ""
 
     def command(self) -> tuple[str, ...]:
-        """What is executed."""
+        """The commands that are executed."""
         return (SHELL, "-c", self.shell) if self.shell else self.argv
 
     def phases(self) -> Mapping[str, str]:
@@ -80,7 +80,7 @@ class Launching(WorkloadKind, frozen=True):
         return (*lines, *(f"{line}{user} ({name})" for name, line in self.phases().items()))
 
     def used_bytes(self, target_bytes: int) -> int:
-        """What a command uses is its own affair."""
+        """Unknown: a command uses what it wants."""
         return 0
 
     def output_metrics(self) -> tuple[OutputMetric, ...]:
@@ -92,7 +92,7 @@ class Launching(WorkloadKind, frozen=True):
         return {each.name: each.metric() for each in self.output_metrics()}
 
     def check(self, label: str) -> None:
-        """The command can be started as it stands; what is read from its output makes sense."""
+        """Check that the command can be started, and that its metrics make sense."""
         if bool(self.argv) == bool(self.shell):
             raise SpecError(
                 f"{label}: needs either argv or shell", 'argv = ["program", "argument"]'
@@ -109,7 +109,7 @@ class Launching(WorkloadKind, frozen=True):
         """Whether the program is another one than was measured."""
         if not self.program_sha256 or self.program_sha256 == sha256_of_program(self.argv):
             return ()
-        return (f"{label}: {self.argv[0]} is not the program that was measured at first",)
+        return (f"{label}: {self.argv[0]} is not the program measured first",)
 
     def environment_of(self, facts: Mapping[str, str]) -> dict[str, str]:
         """All that the command gets; `facts` are the SCHEDLAB_… of the run."""
@@ -122,10 +122,12 @@ class Launching(WorkloadKind, frozen=True):
         return {**kept, "LC_ALL": "C.UTF-8", **self.environment, **facts}
 
     def environment_facts(self) -> dict[str, object]:
-        """What is stored of the environment: all names, values only of what changes speed."""
+        """The stored environment: all names, but values only of variables that change speed."""
         environment = self.environment_of({})
-        told = {k: v for k, v in environment.items() if k in self.environment or _TOLD.fullmatch(k)}
-        return {"names": sorted(environment), "values": told}
+        shown = {
+            k: v for k, v in environment.items() if k in self.environment or _TOLD.fullmatch(k)
+        }
+        return {"names": sorted(environment), "values": shown}
 
     def _check_user(self, label: str) -> None:
         try:
@@ -135,12 +137,12 @@ class Launching(WorkloadKind, frozen=True):
                 f"{label}: there is no user {self.user!r}", "getent passwd lists the users"
             ) from error
         if os.geteuid() != 0:
-            raise HostError(f"{label}: only root can become {self.user}", "run it with sudo")
+            raise HostError(f"{label}: only root can run as {self.user}", "run it with sudo")
 
     def _check_program(self, label: str) -> None:
         program = self.argv[0]
-        found = program_path(program, self.environment.get("PATH"))
-        if found is not None:
+        path = program_path(program, self.environment.get("PATH"))
+        if path is not None:
             return
         if len(self.argv) == 1 and _SHELL_ONLY.search(program):
             raise SpecError(
@@ -152,7 +154,7 @@ class Launching(WorkloadKind, frozen=True):
         searched = self.environment.get("PATH") or os.environ.get("PATH", _PATH)
         raise SpecError(
             f"{label}: program {program!r} is not found in {searched}",
-            "give its whole path, or install it",
+            "use its full path, or install it",
         )
 
     def _check_metrics(self, label: str) -> None:

@@ -1,7 +1,7 @@
-"""A new process beside writers: what a program waits for in its first second.
+"""A new process beside writers: how long a program waits in its first second.
 
-The writers are under way when a process begins that nobody has seen before, and reads small
-records one after the other. A scheduler may favour it because it is new, as bfq does.
+The writers are running when a new process begins to read small records one after the other. A
+scheduler may favour it because it is new, as bfq does.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ METRICS = ("newcomer_latency_ns_mean", *(f"newcomer_latency_ns_{q}" for q in QUA
 
 
 class Newcomer(WorkloadKind, frozen=True):
-    """The first `requests` of a new process beside `writers`, which began `lead_seconds` before.
+    """The first `requests` of a new process beside `writers`, which start `lead_seconds` earlier.
 
     The process has `limit_seconds` for them; `writer_depth` 0 is a load of twice the driver's
     tags. With `shared_region` the process reads where the writers write.
@@ -60,7 +60,7 @@ class Newcomer(WorkloadKind, frozen=True):
         return min(self.span_bytes or target_bytes, target_bytes)
 
     def estimate_s(self) -> float:
-        """The writers' lead, and what the requests take where each waits its turn."""
+        """The writers' lead, and the time of the requests where each waits its turn."""
         return self.lead_seconds + min(self.requests * USUAL_WAIT_S, self.limit_seconds)
 
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:

@@ -1,9 +1,9 @@
-"""A steady reader beside writers: what a program that has long been running waits for.
+"""A steady reader beside writers: how long a program waits that has been running for some time.
 
-Requests come at random times at a stated rate, whether or not those before were answered, and
-their latency counts from the time at which they were due: an open loop. Directly before the run
-the reader reads its own region once, so that no scheduler takes it for a new process any more;
-what a new process sees is the workload `newcomer`.
+It is an open loop: requests come at random times at a stated rate, whether or not earlier ones have
+completed, and their latency counts from the time at which they were due. Immediately before the run
+the reader reads its own region once, so that no scheduler treats it as a new process. The workload
+`newcomer` measures a new process.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ class ReaderBesideWriters(WorkloadKind, frozen=True):
             target, groups, self.seconds, self.ramp_seconds, depth if self.writers else 0
         )
         metrics, bounds = served(actors, "reader", "reads", "reader_")
-        done = actors.side("reader", "reads")["operations"]
+        operations = actors.side("reader", "reads")["operations"]
         rate, rate_bounds = rate_bound(
-            "read_bytes_per_s", done, actors.rate(["reader"], "reads"), self.record_bytes,
+            "read_bytes_per_s", operations, actors.rate(["reader"], "reads"), self.record_bytes,
             actors.window_s("reader"),
         )  # fmt: skip
         metrics |= rate

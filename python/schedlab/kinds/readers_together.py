@@ -1,7 +1,7 @@
 """Several processes read at the same time, each its own region in order: throughput and fairness.
 
-What a scheduler can decide here is whom it serves for how long: serving one for a while keeps a
-disk's head in place, serving all in turn is fair.
+A scheduler decides here which process it serves, and for how long. Serving one for a while keeps a
+disk's head in place; serving all in turn is fair.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class ReadersTogether(WorkloadKind, frozen=True):
 
 def outcome_of_equals(actors: Actors, name: str, record_bytes: int) -> Outcome:
     """The outcome of one group of equal readers."""
-    done = actors.groups[name]
-    reads, seconds = done["reads"], actors.window_s(name)
-    share = [worker["bytes"] for worker in done["workers"]]
+    group = actors.groups[name]
+    reads, seconds = group["reads"], actors.window_s(name)
+    share = [worker["bytes"] for worker in group["workers"]]
     metrics = {
         "throughput_bytes_per_s": actors.rate([name], "reads"),
         "iops": actors.rate([name], "reads", "operations"),
@@ -78,7 +78,7 @@ def outcome_of_equals(actors: Actors, name: str, record_bytes: int) -> Outcome:
         least = {"throughput_bytes_per_s": record_bytes / seconds, "iops": 1 / seconds}
         metrics, bounds = least, dict.fromkeys(least, "at-most")
     else:
-        cpu_ns = done["cpu_user_ns"] + done["cpu_system_ns"]
+        cpu_ns = group["cpu_user_ns"] + group["cpu_system_ns"]
         metrics["cpu_per_request_ns"] = cpu_ns / reads["operations"]
     if reads["latency"]["count"]:
         metrics["latency_ns_mean"] = float(reads["latency"]["mean"])

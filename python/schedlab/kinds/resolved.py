@@ -1,4 +1,4 @@
-"""Where a workload's I/O goes once the target of an experiment exists, and what a run gives."""
+"""Where a workload's I/O goes once the target of an experiment exists, and the result of a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class IoGroup:
 class ResolvedTarget:
     """A block device or a file of `size_bytes`; `device` is the kernel name of the disk below.
 
-    `counts_alone` says that nobody else uses that disk, so its counters belong to the workload.
+    `counts_alone`: nothing else uses that disk, so its counters belong to the workload.
     `directory` is where files may be made, if there is a file system. `raw_path` is the device
     itself, for reads; the same as `path` where the work goes to the bare device. `tags` is how
     many requests the driver takes at a time (0: unknown). `groups` are the directories of the
@@ -47,7 +47,7 @@ class ResolvedTarget:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Numbers, stated facts, gates that did not hold, and histograms (rows low, high, count).
+    """Numbers, stated facts, failed gates, and histograms (rows low, high, count).
 
     `bounds` names the metrics whose value is only a bound, with the side on which the true value
     is: `reader_latency_ns_p99: "at-least"` of a reader that was not served. `series` are rows of

@@ -1,4 +1,4 @@
-"""A tar archive with files and sizes like a source tree, the same bytes from the same seed."""
+"""A tar archive with files and sizes like a source tree; the same seed gives the same bytes."""
 
 from __future__ import annotations
 

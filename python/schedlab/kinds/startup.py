@@ -1,7 +1,7 @@
 """Start-up of a program from a cold cache, alone or while others read and write.
 
 The program, and the shared libraries that it is linked with, are copied to the target first, so
-that they are read from the measured device; the time is from fork to exit.
+that they are read from the measured device. The time counts from fork to exit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ LIMIT_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Start:
-    """What a started program gave; `status` is None when it was killed at the limit."""
+    """The result of a started program; `status` is None when it was killed at the limit."""
 
     elapsed_s: float
     cpu_s: float
@@ -120,21 +120,21 @@ class Startup(WorkloadKind, frozen=True):
         program = Program(command, {**os.environ, **libraries}, self.limit_seconds)
         groups = self.background(target, seed)
         ramp_s = self.ramp_seconds
-        started, done = beside(groups, program, ramp_s) if groups else (program.run(), {})
+        started, loads = beside(groups, program, ramp_s) if groups else (program.run(), {})
         gates: tuple[GateFinding, ...] = ()
         late = started.status is None
         if late:
-            text = f"the program had not ended after {self.limit_seconds:g} s"
+            text = f"the program was still running after {self.limit_seconds:g} s"
             gates = (GateFinding("limit", f"{text} and counts with that time", fatal=False),)
         elif started.status:
             text = started.message or f"the program exited {started.status}"
             gates = (GateFinding("command-failed", text),)
         metrics = {"startup_s": started.elapsed_s, "cpu_s": started.cpu_s}
         for name, word, side in (("readers", "read", "reads"), ("writers", "write", "writes")):
-            if name in done and done[name]["elapsed_ns"]:
-                rate = done[name][side]["bytes"] / done[name]["elapsed_ns"] * 1e9
+            if name in loads and loads[name]["elapsed_ns"]:
+                rate = loads[name][side]["bytes"] / loads[name]["elapsed_ns"] * 1e9
                 metrics[f"{word}_bytes_per_s"] = rate
-        errors = sum(done[g][s]["errors"] for g in done for s in ("reads", "writes"))
+        errors = sum(loads[g][s]["errors"] for g in loads for s in ("reads", "writes"))
         bounds = {"startup_s": "at-least"} if late else {}
         facts = {"command": command[0], "errors": errors}
         return Outcome(metrics, facts, gates, bounds=bounds)
@@ -170,26 +170,26 @@ class Startup(WorkloadKind, frozen=True):
 
 
 def shared_libraries(program: str) -> list[Path]:
-    """What ldd says that an executable is linked with; empty for scripts and static programs."""
-    done = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
-    paths = (line.partition("=>")[2].split("(")[0].strip() for line in done.stdout.splitlines())
+    """The libraries of an executable, from ldd; empty for scripts and static programs."""
+    process = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
+    paths = (line.partition("=>")[2].split("(")[0].strip() for line in process.stdout.splitlines())
     return [Path(path) for path in paths if path.startswith("/")]
 
 
 def beside(
     groups: Sequence[Mapping[str, Any]], program: Program, ramp_s: float
 ) -> tuple[Start, dict[str, dict[str, Any]]]:
-    """The program's start after the ramp of the load, and what the load's groups did beside it.
+    """The program's start after the ramp of the load, and the work of the load's groups.
 
     The load runs in this thread, which hears Ctrl-C, and ends when the program does.
     """
-    found: list[Start] = []
+    starts: list[Start] = []
     ended = threading.Event()
 
     def later() -> None:
         try:
             if not ended.wait(ramp_s):
-                found.append(program.run())
+                starts.append(program.run())
         finally:
             ended.set()
 
@@ -198,14 +198,14 @@ def beside(
     try:
         # The load is counted from half its ramp on: by then all workers are under way.
         longest_s = program.limit_s + ramp_s
-        done = run_job(groups, longest_s, ramp_s / 2, should_end=ended.is_set)
+        loads = run_job(groups, longest_s, ramp_s / 2, should_end=ended.is_set)
     finally:
         ended.set()
         program.kill()
         thread.join()
-    if not found:
+    if not starts:
         raise HostError("the load ended before the program began", "look at `dmesg` for I/O errors")
-    return found[0], done
+    return starts[0], loads
 
 
 class Program:

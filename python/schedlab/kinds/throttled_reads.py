@@ -1,7 +1,7 @@
 """A positive control: readers that the kernel limits to a known rate.
 
-A candidate with a lower limit must come out slower by exactly that ratio; a procedure that misses
-this misses real differences too. The limit holds before the scheduler sees a request.
+A candidate with a lower limit must be slower by exactly that ratio; a procedure that misses this
+misses real differences too. The limit acts before the scheduler sees a request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Groups with weights or I/O priorities: the share that each asked for against what it got.
+"""Groups with weights or I/O priorities: the share that each got against the share requested.
 
-It is what bfq's weights, mq-deadline's priorities and iocost exist for. Two groups of equal
-readers, both always waiting; one is favoured. Under a scheduler without weights both get half.
+bfq's weights, mq-deadline's priorities and iocost exist for this. Two groups of equal readers
+always wait; one is favoured. Under a scheduler without weights both get half.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from schedlab.kinds.file_test import READ, Positive, Seconds
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 
 NAMES = ("favoured", "other")
-# A priority names no share: what is asked of it is that the favoured comes first.
+# A priority requests no share, only that the favoured group comes first.
 PRIORITIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "rt-be": ({"class": "rt", "level": 4}, {"class": "be", "level": 4}),
     "be0-be7": ({"class": "be", "level": 0}, {"class": "be", "level": 7}),
@@ -107,10 +107,10 @@ class Weights(WorkloadKind, frozen=True):
         metrics, bounds = served(actors, "favoured", "reads", "favoured_")
         rates = [actors.rate([name], "reads") for name in NAMES]
         reached = rates[0] / sum(rates) if sum(rates) else 0.5
-        asked = self.asked_share()
-        ratio = max(reached, 1e-6) / asked
+        requested = self.asked_share()
+        ratio = max(reached, 1e-6) / requested
         metrics["share_fulfilment"] = min(ratio, 1 / ratio)
         if sum(rates):
             metrics["throughput_bytes_per_s"] = sum(rates)
         rows = actors.side("favoured", "reads")["latency"]["bins"]
-        return outcome(actors, metrics, bounds, rows, share_asked=asked, share_reached=reached)
+        return outcome(actors, metrics, bounds, rows, share_asked=requested, share_reached=reached)

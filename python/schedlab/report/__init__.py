@@ -1,6 +1,6 @@
 """Step 5: a verdict that people can read: text, HTML, a workbook, Markdown, CSV.
 
-Every function takes a `Record` (what was measured) and its `Verdict` (what that says); `lang` is
+Every function takes a `Record` (the measurements) and its `Verdict` (the conclusion); `lang` is
 one of `LANGUAGES`, SpecError otherwise. XlsxWriter is imported when it is needed.
 """
 
@@ -97,7 +97,7 @@ def findings(record: Record, verdict: Verdict, lang: str = "en") -> str:
 
 
 def changes(record: Record, verdict: Verdict, lang: str = "en") -> list[str]:
-    """What a verdict on two results says: its headline, then each pair of each workload."""
+    """The lines of a verdict on two results: its headline, then each pair of each workload."""
     from schedlab.report.cells import pair_lines
 
     return pair_lines(View(record, verdict, Texts(lang)))

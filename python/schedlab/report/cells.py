@@ -12,7 +12,7 @@ from schedlab.report.texts import Scale
 from schedlab.report.view import View, size_text, turned
 from schedlab.spec import KneeFigure, Metric, Overall, Pair, ParetoPoint, WorkloadVerdict
 
-# An interval whose ends differ by more than this says nothing.
+# An interval whose ends differ by more than this is useless.
 UNINFORMATIVE = 1000.0
 # A shape for every verdict, so that colour never carries it alone.
 SYMBOLS = {
@@ -93,10 +93,10 @@ def pair_lines(view: View) -> list[str]:
     lines = [" ".join(headline(view)).replace("\u00a0", " ")]
     for of in view.workloads:
         for each in pair_texts(view, of, of.pairs):
-            told = each.amount
+            amount = each.amount
             if each.interval != dash(view):
-                told = view.texts("format.bracket", text=each.amount, inside=each.interval)
-            line = f"  {of.workload}: {each.title}: {told} {each.verdict}"
+                amount = view.texts("format.bracket", text=each.amount, inside=each.interval)
+            line = f"  {of.workload}: {each.title}: {amount} {each.verdict}"
             lines.append(line.replace("\u00a0", " "))
     return lines
 
@@ -211,7 +211,7 @@ def _knee_kind(view: View, knee: KneeFigure) -> str:
 
 
 def shown_knees(view: View) -> list[KneeFigure]:
-    """The knees that were looked for: families of too few sizes are left out."""
+    """The fitted knees, without families of too few sizes."""
     return [knee for knee in view.verdict.knees if knee.reason != "too few values"]
 
 
@@ -222,5 +222,5 @@ def _size(view: View, knee: KneeFigure, value: float) -> str:
 
 
 def dash(view: View) -> str:
-    """What stands where there is nothing."""
+    """The mark of an empty cell."""
     return view.texts("verdict.none")

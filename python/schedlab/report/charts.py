@@ -1,6 +1,6 @@
 """The charts of the pages, each drawn from plain numbers on the SVG layer of `drawing`.
 
-On every ratio axis the right side is better, as in the headline, whatever the metric.
+On every ratio axis the right side is better, as in the headline, for every metric.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def reach_of(intervals: Sequence[Interval], margin: float) -> float:
     """The natural log of the round ratio that holds all of these."""
     ends = [e for i in intervals for e in (i.ratio, i.low, i.high) if e and e > 0]
     far = max([abs(math.log(e)) for e in ends] + [1.5 * math.log1p(margin)])
-    # An interval that says nothing does not make everything else a point.
+    # A useless interval must not shrink everything else to a point.
     middles = max([abs(math.log(i.ratio)) for i in intervals] + [0.0])
     far = min(far, max(REACH_MAX, 1.2 * middles))
     return next((math.log(r) for r in REACHES if math.log(r) >= far), far)
@@ -136,7 +136,7 @@ def forest(rows: Sequence[Interval], margin: float, label: str, sides: tuple[str
 
 
 def _forest_row(of: Interval, y: float, x: object, reach: float) -> str:
-    """An interval with a marker whose shape says the verdict."""
+    """An interval with a marker whose shape shows the verdict."""
     shapes = {
         "better": '<path d="M{x} {a}l5 8.6h-10z"/>',
         "worse": '<path d="M{x} {b}l5-8.6h-10z"/>',
@@ -228,13 +228,13 @@ def _x_axis(of: Chart, values: Sequence[float], texts: Texts) -> Axis:
         low, high = low - pad, high + pad
     if of.ticks_x:
         return Axis(low, high, tuple(of.ticks_x), of.log_x)
-    made = value_axis(values, texts, zero=False, about=6)
-    if not of.log_x and made.log:
+    axis_ticks = value_axis(values, texts, zero=False, about=6)
+    if not of.log_x and axis_ticks.log:
         from schedlab.report.drawing import ticks
 
         shown = tuple((t, plain(t, texts)) for t in ticks(low, high, 6) if low <= t <= high)
         return Axis(low, high, shown)
-    return Axis(low, high, made.ticks, of.log_x)
+    return Axis(low, high, axis_ticks.ticks, of.log_x)
 
 
 def _shifts(of: Chart, x: Axis, across: object) -> list[float]:

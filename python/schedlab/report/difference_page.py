@@ -45,10 +45,10 @@ def _differences(views: Mapping[str, View], texts: Texts) -> str:
     rows = []
     for label, view in views.items():
         for of in view.workloads:
-            (told,) = pair_texts(view, of, of.pairs)
+            (pair_text,) = pair_texts(view, of, of.pairs)
             means = [texts.quantity(c.geometric_mean, of.metric.unit, 3) for c in of.candidates]
-            rows.append([of.workload, label, *means, told.title, _amount(texts, of, told),
-                         told.interval, told.verdict])  # fmt: skip
+            rows.append([of.workload, label, *means, pair_text.title, _amount(texts, of, pair_text),
+                         pair_text.interval, pair_text.verdict])  # fmt: skip
     names = [c.candidate for c in next(iter(views.values())).workloads[0].candidates]
     heads = [texts("column.workload"), texts("column.candidate"), *names, texts("column.pair"),
              texts("column.amount"), texts("column.interval", confidence=texts.margin(0.95)),
@@ -56,14 +56,14 @@ def _differences(views: Mapping[str, View], texts: Texts) -> str:
     return table(list(heads), rows, texts("text.diff_table"), "verdicts first-table")
 
 
-def _amount(texts: Texts, of: WorkloadVerdict, told: PairText) -> str:
+def _amount(texts: Texts, of: WorkloadVerdict, pair_text: PairText) -> str:
     kind = words.speech(of.metric)
-    amount = words.amount(texts, told.drawn.ratio, "better", kind)
+    amount = words.amount(texts, pair_text.drawn.ratio, "better", kind)
     return texts("ratio.words", amount=amount, word=words.word(texts, "better", kind))
 
 
 def _sentences(views: Mapping[str, View], texts: Texts) -> str:
-    """What every candidate says on every workload."""
+    """Every candidate on every workload."""
     rows = [
         [of.workload, label, of_workload(view, of)]
         for label, view in views.items()

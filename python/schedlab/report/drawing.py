@@ -44,8 +44,8 @@ GLYPHS = (
 
 def symbols() -> str:
     """The markers, defined once per page and used as `#m0` … `#m7`."""
-    made = "".join(f'<g id="m{i}">{shape}</g>' for i, shape in enumerate(MARKERS))
-    return f'<svg class="defs" aria-hidden="true" width="0" height="0"><defs>{made}</defs></svg>'
+    shapes = "".join(f'<g id="m{i}">{shape}</g>' for i, shape in enumerate(MARKERS))
+    return f'<svg class="defs" aria-hidden="true" width="0" height="0"><defs>{shapes}</defs></svg>'
 
 
 def key(series: int) -> str:
@@ -110,10 +110,10 @@ def log_ticks(low: float, high: float) -> list[float]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     decades = range(first, last + 1)
     for steps in ((1, 2, 5), (1, 3), (1,)):
-        found = [m * 10.0**d for d in decades for m in steps if low <= m * 10.0**d <= high]
-        if len(found) <= 6:
+        values = [m * 10.0**d for d in decades for m in steps if low <= m * 10.0**d <= high]
+        if len(values) <= 6:
             break
-    return found
+    return values
 
 
 def marks(series: int, places: Sequence[Point]) -> str:
@@ -153,13 +153,15 @@ def value_axis(values: Sequence[float], texts: Texts, *, zero: bool, about: int 
     low, high = min(finite), max(finite)
     if low > 0 and high > 2 * low and not zero:
         low, high = low / 1.12, high * 1.12
-        made = log_ticks(low, high)
-        made = made if len(made) > 1 else [t for t in ticks(low, high, about) if t > 0]
-        return Axis(low, high, tuple((t, plain(t, texts)) for t in made), log=True)
+        tick_values = log_ticks(low, high)
+        tick_values = (
+            tick_values if len(tick_values) > 1 else [t for t in ticks(low, high, about) if t > 0]
+        )
+        return Axis(low, high, tuple((t, plain(t, texts)) for t in tick_values), log=True)
     start = 0.0 if zero and low >= 0 else low - 0.06 * ((high - low) or abs(high) or 1.0)
     end = high + 0.06 * ((high - start) or 1.0)
-    made = [t for t in ticks(start, end, about) if start <= t <= end]
-    return Axis(start, end, tuple((t, plain(t, texts)) for t in made))
+    tick_values = [t for t in ticks(start, end, about) if start <= t <= end]
+    return Axis(start, end, tuple((t, plain(t, texts)) for t in tick_values))
 
 
 def plain(value: float, texts: Texts) -> str:
@@ -181,10 +183,10 @@ def ratio_ticks(reach: float, most: int = 5) -> list[tuple[float, str]]:
     if chosen and most >= 5:
         half = [s for s in inside if math.log(s) <= 0.62 * math.log(chosen[0])]
         chosen = [*half[-1:], *chosen]
-    found = [(0.0, "1")]
+    marks = [(0.0, "1")]
     for step in chosen:
-        found += [(math.log(step), ratio_above(step)), (-math.log(step), ratio_below(step))]
-    return sorted(found)
+        marks += [(math.log(step), ratio_above(step)), (-math.log(step), ratio_below(step))]
+    return sorted(marks)
 
 
 def ratio_above(step: float) -> str:

@@ -177,7 +177,7 @@ def _escaped(text: str) -> str:
 def csv_text(view: View) -> str:
     """One line per pair: of every workload, of its further metrics, and of all together.
 
-    Plain numbers with a decimal point whatever the language; ratios are of the metric.
+    Plain numbers with a decimal point in every language; ratios are of the metric.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

@@ -1,6 +1,6 @@
-"""The frame that every page has, whatever kind of result it shows: one style, one order.
+"""The frame of every page, for every kind of result: one style, one order.
 
-Headline in the largest type, then of what it is true, then the sections. No script, nothing
+Headline in the largest type, then its population, then the sections. No script, nothing
 loaded; readable on a phone, in the dark, and on paper.
 """
 

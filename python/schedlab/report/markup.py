@@ -39,7 +39,7 @@ def table(
 ) -> str:
     """A table that scrolls inside its own frame; plain text is a cell aligned to the left.
 
-    The first cell of a row is its header. End tags that HTML does not need are left out: there
+    The first cell of a row is its header. End tags that HTML does not need are omitted: there
     are hundreds of tables on a large page.
     """
     top = "".join(_element("th scope=col", cell) for cell in head)

@@ -89,14 +89,14 @@ def write_page(
     title = "Paper and model side by side"
     page = frame.Page(
         headline=[
-            f"Simulated: {good} of {len(judged)} statements of the paper come out.",
-            f"{len(cannot)} things do not.",
+            f"Simulated: {good} of {len(judged)} statements of the paper are reproduced.",
+            f"{len(cannot)} are not.",
         ],
         kicker="NCQ policies on an SSD",
         lead=[basis],
         first=table(statements, title),
         sections=[
-            ("cannot", "What does not come out", markup.bullets(cannot)),
+            ("cannot", "Not reproduced", markup.bullets(cannot)),
             ("figures", "Figures", f'<div class="panels">{"".join(figures)}</div>'),
         ],
     )

@@ -16,7 +16,7 @@ SHARES = {
     "change": True, "difference": True, "cpu_share": False, "margin": False, "explained": False,
     "far": False, "reach": False, "share_low": False, "share_high": False, "error": False,
 }  # fmt: skip
-# Values that are told as multiples.
+# Values that are printed as multiples.
 MULTIPLES = ("factor", "widening", "ratio")
 COUNTS = ("rows", "cells", "of", "runs", "block", "most", "first_blocks")
 
@@ -27,7 +27,7 @@ def flag_title(view: View, flag: Flag) -> str:
 
 
 def flag_text(view: View, flag: Flag) -> str:
-    """What a flag says, from its kind and values."""
+    """The sentence of a flag, from its kind and values."""
     texts = view.texts
     variant = next((f"-{name}" for name in ("rowless", "apart") if flag.values.get(name)), "")
     key = f"flag_text.{flag.kind}{variant}"
@@ -79,9 +79,9 @@ def _shown(view: View, name: str, value: Any) -> str:
 def _fact_text(view: View, fact: Fact) -> str:
     texts = view.texts
     kind = words.speech(view.metric(fact.metric, fact.higher_is_better))
-    told = words.amount(texts, fact.ratio, "better", kind)
+    amount = words.amount(texts, fact.ratio, "better", kind)
     word = words.word(texts, "better", kind)
-    return texts("headline.named", name=fact.better, amount=told, word=word)
+    return texts("headline.named", name=fact.better, amount=amount, word=word)
 
 
 def _counts(view: View, values: Mapping[str, Any]) -> str:
@@ -95,9 +95,11 @@ def _unbalanced(view: View, flag: Flag) -> dict[str, str]:
 
 
 def _cold(view: View, flag: Flag) -> dict[str, str]:
-    found = list(flag.values["difference"].values())
-    scale = Scale.fitting(found, flag.values["unit"])
-    low, high = (view.texts.figure(end / scale.factor, 2) for end in (min(found), max(found)))
+    differences = list(flag.values["difference"].values())
+    scale = Scale.fitting(differences, flag.values["unit"])
+    low, high = (
+        view.texts.figure(end / scale.factor, 2) for end in (min(differences), max(differences))
+    )
     shown = low if low == high else view.texts("format.interval", low=low, high=high)
     return {"range": f"{shown} {scale.unit}".rstrip()}
 
@@ -164,7 +166,7 @@ _SPECIAL: Mapping[str, Callable[[View, Flag], dict[str, str]]] = {
 
 
 def scope(view: View) -> str:
-    """What the verdict rests on: `21 workloads × 4 schedulers in 8 blocks: …`."""
+    """The basis of the verdict: `21 workloads × 4 schedulers in 8 blocks: …`."""
     texts = view.texts
     unit = "blocks" if view.experiment.blocked else "repetitions"
     return texts(
@@ -202,7 +204,7 @@ def stopping(view: View) -> str:
 
 
 def omitted(view: View) -> list[str]:
-    """What is not in the figures, and why. Runs that were never started are no omission."""
+    """Omissions from the figures, with reasons. Runs that were never started do not count."""
     texts = view.texts
     lines = list(view.record.notices)
     if view.discarded:

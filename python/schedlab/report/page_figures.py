@@ -15,7 +15,7 @@ from schedlab.report.screen import candidate_cell
 from schedlab.report.texts import Scale
 from schedlab.report.view import Family, TestMean, View, seen_from, size_text, summary_of
 
-# Beyond these, figures would make the page slow and heavy; the tables go on.
+# Beyond these, figures would make the page slow and heavy; the tables continue.
 FAMILIES_MAX = 12
 ROWS_MAX = 60
 
@@ -89,10 +89,10 @@ def _table_of_means(view: View, means: Sequence[TestMean], caption: str) -> str:
     scale = Scale.fitting([row[1] for mean in means for row in mean.rows], means[0].metric.unit)
     rows: list[Line] = []
     for mean in means:
-        found = {name: (value, low, high) for name, value, low, high in mean.rows}
+        values = {name: (value, low, high) for name, value, low, high in mean.rows}
         cells: Line = [mean.title]
         for name in view.names:
-            value, low, high = found.get(name, (float("nan"), None, None))
+            value, low, high = values.get(name, (float("nan"), None, None))
             cells.append(number(view.texts.figure(value / scale.factor)))
             cells.append(number(interval(view, low, high, scale)))
         rows.append(cells)
@@ -194,8 +194,8 @@ def _table_of_ratios(view: View, family: Family, caption: str) -> str:
         row: Line = [size_text(member.record_bytes)]
         for name in others:
             summary = summary_of(member.verdict.candidates, name)
-            told = candidate_cell(view, member.verdict, name, summary)
-            row.append(Cell(f"{told.text} {told.mark}".strip(), f"t v-{told.verdict}"))
+            cell = candidate_cell(view, member.verdict, name, summary)
+            row.append(Cell(f"{cell.text} {cell.mark}".strip(), f"t v-{cell.verdict}"))
         rows.append(row)
     return table(head, rows, caption)
 
@@ -241,7 +241,7 @@ def block_means(view: View, name: str) -> list[tuple[int, float]]:
 def table_of_drift(view: View, caption: str) -> str:
     """The block means that the drift figure shows."""
     means = {name: dict(block_means(view, name)) for name in view.names}
-    blocks = sorted({block for found in means.values() for block in found})
+    blocks = sorted({block for by_block in means.values() for block in by_block})
     head: Line = [view.texts("column.block")]
     head += [Cell(name) for name in view.names]
     rows: list[Line] = [

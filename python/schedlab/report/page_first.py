@@ -8,7 +8,7 @@ from html import escape
 from schedlab.report import charts
 from schedlab.report.cells import drawn
 from schedlab.report.markup import Cell, Line, details, figure, number, paragraph, table
-from schedlab.report.screen import Cell as Told
+from schedlab.report.screen import Cell as ScreenCell
 from schedlab.report.screen import Row, Screen, all_rows
 from schedlab.report.steps import next_steps
 from schedlab.report.texts import Scale
@@ -81,7 +81,7 @@ def _row(view: View, row: Row, names: Sequence[str], intervals: bool) -> Line:
     return line
 
 
-def _cell(view: View, row: Row, cell: Told, name: str, reach: float, intervals: bool) -> Cell:
+def _cell(view: View, row: Row, cell: ScreenCell, name: str, reach: float, intervals: bool) -> Cell:
     words = f'<span class="told">{escape(f"{cell.text} {cell.mark}".strip())}</span>'
     if intervals and cell.pair is not None:
         of = drawn(cell.pair, row.of.metric.higher_is_better)
@@ -90,7 +90,7 @@ def _cell(view: View, row: Row, cell: Told, name: str, reach: float, intervals: 
 
 
 def _why(view: View, why: Why) -> str:
-    """Where requests waited: a bar per candidate with its table, and what that says."""
+    """Where requests waited: a bar per candidate with its table, and the sentences."""
     texts, parts = view.texts, _parts(why)
     unit = Scale.fitting([max(each.total_s for _, each in why.by_candidate)], "s")
     names = [texts(f"why.{part}_label") for part in parts]
@@ -104,9 +104,9 @@ def _why(view: View, why: Why) -> str:
         for part, name in zip(parts, names, strict=True)
     )
     beside = _why_table(view, why, label, unit)
-    said = "".join(paragraph(line) for line in why.sentences)
+    sentences = "".join(paragraph(line) for line in why.sentences)
     drawn_ = figure(label, "", f'<ul class="legend">{key}</ul>{chart}', beside, texts)
-    return f"{said}{drawn_}"
+    return f"{sentences}{drawn_}"
 
 
 def _parts(why: Why) -> list[str]:

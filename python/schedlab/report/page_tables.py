@@ -21,7 +21,7 @@ from schedlab.report.markup import Cell, Line, details, number, paragraph, table
 from schedlab.report.view import View
 from schedlab.spec import Overall, Pair, WorkloadVerdict
 
-# So many workloads have a table of their own, first those with a dominated candidate.
+# The number of workloads with a separate table, first those with a dominated candidate.
 WHOLE_MAX = 6
 
 
@@ -29,9 +29,9 @@ def pair_table(
     view: View, of: WorkloadVerdict | Overall, pairs: Sequence[Pair], caption: str
 ) -> tuple[str, list[Interval]]:
     """Every pair with the better one first, as a table and as rows of a chart."""
-    texts, told = view.texts, pair_texts(view, of, pairs)
+    texts, pair_text = view.texts, pair_texts(view, of, pairs)
     needed = any(pair.blocks_needed for pair in pairs)
-    remarks = any(each.remark for each in told)
+    remarks = any(each.remark for each in pair_text)
     head: Line = [
         texts("column.pair"),
         texts("column.amount"),
@@ -41,22 +41,22 @@ def pair_table(
     head += [Cell(texts("column.blocks_needed"))] if needed else []
     head += [texts("column.remark")] if remarks else []
     rows: list[Line] = []
-    for pair, each in zip(pairs, told, strict=True):
+    for pair, each in zip(pairs, pair_text, strict=True):
         row: Line = [each.title, each.amount, each.interval]
         row.append(Cell(each.verdict, f"t v-{each.drawn.verdict}"))
         row += [number(blocks_needed(view, pair))] if needed else []
         rows.append([*row, each.remark] if remarks else row)
-    return table(head, rows, caption), [each.drawn for each in told]
+    return table(head, rows, caption), [each.drawn for each in pair_text]
 
 
 def pareto_section(view: View) -> str:
     """Throughput against p99 latency of every workload that measured both."""
-    found = sorted(pareto_tables(view), key=lambda table: not table.dominates)
-    if not found:
+    sections = sorted(pareto_tables(view), key=lambda table: not table.dominates)
+    if not sections:
         return ""
     texts = view.texts
-    made = []
-    for each in found[:WHOLE_MAX]:
+    tables = []
+    for each in sections[:WHOLE_MAX]:
         span = Cell(texts("column.interval", confidence=view.confidence))
         head: Line = [texts("column.candidate"), Cell(each.throughput_title), span]
         head += [Cell(each.latency_title), span, texts("column.dominated")]
@@ -66,9 +66,9 @@ def pareto_section(view: View) -> str:
             kind = "t v-worse" if point.dominated_by else "t"
             cells = [number(text) for text in numbers]
             rows.append([point.candidate, *cells, Cell(dominated, kind)])
-        made.append(table(head, rows, each.workload))
-    parts = [paragraph(texts("text.pareto_intro")), f'<div class="tables">{"".join(made)}</div>']
-    if rest := found[WHOLE_MAX:]:
+        tables.append(table(head, rows, each.workload))
+    parts = [paragraph(texts("text.pareto_intro")), f'<div class="tables">{"".join(tables)}</div>']
+    if rest := sections[WHOLE_MAX:]:
         parts.append(details(texts("text.more", count=len(rest)), _short(view, rest)))
     return "".join(parts)
 

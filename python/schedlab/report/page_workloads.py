@@ -40,14 +40,14 @@ def workloads_section(view: View) -> str:
 
 
 def _one(view: View, index: int, verdict: WorkloadVerdict) -> str:
-    """A workload: what it says, its pairs, candidates, rates, latency, order of running."""
+    """A workload: its sentence, pairs, candidates, rates, latency, order of runs."""
     runs = view.runs_by_workload[verdict.workload]
     with_charts = index < CHARTS_MAX
     if view.nothing_to_order(verdict):
-        said = view.texts("cell.nothing_to_order")
+        sentence = view.texts("cell.nothing_to_order")
     else:
-        said = of_workload(view, verdict)
-    head = f"<h3>{escape(verdict.workload)}</h3><span>{escape(said)}</span>"
+        sentence = of_workload(view, verdict)
+    head = f"<h3>{escape(verdict.workload)}</h3><span>{escape(sentence)}</span>"
     panels = [_pairs(view, verdict, with_charts), *_rates(view, verdict)]
     panels.append(_latency(view, verdict, with_charts))
     panels.append(_order(view, verdict, runs, with_charts))
@@ -77,8 +77,8 @@ def _means(view: View, verdict: WorkloadVerdict) -> str:
         if row.candidate == view.verdict.baseline:
             against = Cell(dash(view), "t")
         else:
-            told = candidate_cell(view, verdict, row.candidate, row)
-            against = Cell(f"{told.text} {told.mark}".strip(), f"t v-{told.verdict}")
+            cell = candidate_cell(view, verdict, row.candidate, row)
+            against = Cell(f"{cell.text} {cell.mark}".strip(), f"t v-{cell.verdict}")
         rows.append(
             [
                 row.candidate,
@@ -123,15 +123,17 @@ def _rates(view: View, verdict: WorkloadVerdict) -> list[str]:
     for name in view.names:
         for series in view.record.series.get((verdict.workload, name), ()):
             groups.setdefault(series.group, {}).setdefault(name, []).append(series)
-    return [_rate_chart(view, verdict, group, found) for group, found in groups.items()]
+    return [
+        _rate_chart(view, verdict, group, by_candidate) for group, by_candidate in groups.items()
+    ]
 
 
 def _rate_chart(
-    view: View, verdict: WorkloadVerdict, group: str, found: dict[str, list[RateSeries]]
+    view: View, verdict: WorkloadVerdict, group: str, by_candidate: dict[str, list[RateSeries]]
 ) -> str:
     texts = view.texts
-    curves = {name: _median_rate(series) for name, series in found.items()}
-    first = next(iter(found.values()))[0]
+    curves = {name: _median_rate(series) for name, series in by_candidate.items()}
+    first = next(iter(by_candidate.values()))[0]
     values = [middle for curve in curves.values() for _, middle, _, _ in curve if middle > 0]
     scale = Scale.fitting(values, first.unit)
     lines = [
@@ -142,7 +144,7 @@ def _rate_chart(
         )
         for name, curve in curves.items()
     ]
-    ramp = max(series.measured_from_s for each in found.values() for series in each)
+    ramp = max(series.measured_from_s for each in by_candidate.values() for series in each)
     unit = scale.unit
     chart = charts.Chart(
         lines, texts("chart.time_axis"), unit, bands=True, marker_every=6,
@@ -159,7 +161,7 @@ def _median_rate(series: Sequence[RateSeries]) -> list[tuple[float, float, float
     """(seconds, median, lowest, highest) over the runs, in at most RATE_POINTS steps."""
     bins = max(len(each.values) for each in series)
     step = max(1, math.ceil(bins / RATE_POINTS))
-    made = []
+    points = []
     for start in range(0, bins, step):
         means = []
         for each in series:
@@ -168,8 +170,8 @@ def _median_rate(series: Sequence[RateSeries]) -> list[tuple[float, float, float
                 means.append(sum(part) / len(part))
         if means:
             at = (start + step / 2) * series[0].bin_s
-            made.append((at, statistics.median(means), min(means), max(means)))
-    return made
+            points.append((at, statistics.median(means), min(means), max(means)))
+    return points
 
 
 def _rate_table(
@@ -195,20 +197,20 @@ def _rate_table(
 
 
 def _latency(view: View, verdict: WorkloadVerdict, with_charts: bool) -> str:
-    """The distribution of all requests, and its percentiles; bursts have figures of their own."""
+    """The distribution of all requests, and its percentiles; bursts have separate figures."""
     texts = view.texts
     if view.experiment.kind == "cpu":
         return ""
-    found = [
+    tails = [
         (i, name, view.record.histograms[verdict.workload, name])
         for i, name in enumerate(view.names)
         if view.record.histograms.get((verdict.workload, name))
     ]
-    curves = [(i, points) for i, _, h in found if (points := percentiles(h, CURVE))]
+    curves = [(i, points) for i, _, h in tails if (points := percentiles(h, CURVE))]
     if not curves:
         return ""
     rows: list[Line] = []
-    for _, name, histogram in found:
+    for _, name, histogram in tails:
         known = dict(percentiles(histogram, [share for share, _ in QUANTILES]))
         cells: Line = [name]
         for share, _ in QUANTILES:
@@ -268,8 +270,8 @@ def _values(view: View, runs: Sequence[Run], metric: str, scale: Scale, caption:
     head += [Cell(f"{name}, {scale.unit}".rstrip(", ")) for name in names]
     rows: list[Line] = [
         [str(view.record.number_of(block))]
-        + [number(texts.figure(found.get(n, math.nan) / scale.factor)) for n in names]
-        for block, found in sorted(values.items())
+        + [number(texts.figure(row.get(n, math.nan) / scale.factor)) for n in names]
+        for block, row in sorted(values.items())
     ]
     return table(head, rows, caption)
 
@@ -289,9 +291,9 @@ def _secondary(view: View, verdict: WorkloadVerdict) -> str:
             if summary is None or name == view.verdict.baseline:
                 row.append(number(value))
                 continue
-            told = candidate_cell(view, of, name, summary)
-            shown = f"{value}; {told.text} {told.mark}".strip()
-            row.append(Cell(shown, f"v-{told.verdict}"))
+            cell = candidate_cell(view, of, name, summary)
+            shown = f"{value}; {cell.text} {cell.mark}".strip()
+            row.append(Cell(shown, f"v-{cell.verdict}"))
         rows.append(row)
     head: Line = [texts("column.metric")]
     head += [Cell(name) for name in view.names]

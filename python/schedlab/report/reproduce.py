@@ -7,7 +7,7 @@ from schedlab.spec import Record
 
 
 def script(record: Record) -> str:
-    """A POSIX shell script that repeats the experiment beside the folder that it lies in."""
+    """A POSIX shell script that repeats the experiment next to its own folder."""
     experiment = record.experiment
     title = " ".join(experiment.title.split())
     head = f"""#!/bin/sh

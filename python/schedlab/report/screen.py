@@ -1,6 +1,6 @@
 """The first screen: what every form of the report opens with, in this order.
 
-Headline with its price, of what it is true, one table (workloads × candidates), why, what to do
+Headline with its price, its population, one table (workloads × candidates), why, what to do
 next. This module works it out once; terminal, page, workbook and Markdown lay it out.
 """
 
@@ -79,7 +79,7 @@ def columns(view: View) -> tuple[str, ...]:
 
 
 def all_rows(view: View) -> list[Row]:
-    """A row for every workload, and under it what is worth a row of its own."""
+    """A row for every workload, and under it the actors and metrics that need a row."""
     rows = []
     for of in view.workloads:
         rows.append(_row(view, of, of.workload, indent=False))
@@ -125,8 +125,8 @@ def _title_under(view: View, of: WorkloadVerdict) -> str:
         return view.texts.metric(of.metric)
     known = view.texts.maybe(f"actor_row.{of.actor}", "")
     title = known or view.texts("actor_row.other", actor=of.actor)
-    twins = [w for w in view.verdict.secondary.get(of.workload, ()) if w.actor == of.actor]
-    return title if len(twins) < 2 else f"{title}: {view.texts.metric(of.metric)}"
+    of_actor = [w for w in view.verdict.secondary.get(of.workload, ()) if w.actor == of.actor]
+    return title if len(of_actor) < 2 else f"{title}: {view.texts.metric(of.metric)}"
 
 
 def _row(view: View, of: WorkloadVerdict, title: str, indent: bool) -> Row:
@@ -178,14 +178,14 @@ def candidate_cell(
     if verdict == "undecided":
         return Cell(texts("cell.undecided"), verdict, pair)
     ratio = summary.ratio if summary.ratio is not None else pair.ratio if pair else 1.0
-    told = _told(view, of, ratio, verdict, pair, _whole(summary))
+    phrase = _phrase(view, of, ratio, verdict, pair, _whole(summary))
     if summary.starved:
         counts = {"count": texts.number(summary.starved, 0), "runs": texts.number(summary.runs, 0)}
-        told = texts("cell.starved", words=told, **counts)
-    return Cell(told, verdict, pair)
+        phrase = texts("cell.starved", words=phrase, **counts)
+    return Cell(phrase, verdict, pair)
 
 
-def _told(
+def _phrase(
     view: View, of: WorkloadVerdict, ratio: float, verdict: str, pair: Pair | None, whole: bool
 ) -> str:
     """`46× shorter`, or `at least 20× longer` where the far end is open."""
@@ -208,7 +208,7 @@ def _whole(summary: CandidateSummary) -> bool:
 
 
 def population(view: View) -> list[str]:
-    """Of what the verdict is true: sentences."""
+    """The population of the verdict, in sentences."""
     texts, of = view.texts, view.verdict.population
     kind = view.experiment.kind
     key = {"sim": "simulated", "import": "imported"}.get(kind, "measured")

@@ -1,4 +1,4 @@
-"""The sentences of a headline: one table from the code of a verdict to what is said.
+"""The sentences of a headline: one table from the code of a verdict to its text.
 
 Nothing else in the program makes a sentence about an outcome. Terminal, page, workbook and
 Markdown print what `headline` returns.
@@ -23,9 +23,13 @@ DECIDING = ("winner", "winner-price", "keep")
 
 def headline(view: View) -> list[str]:
     """The verdict of the whole experiment, a sentence each: which one, and at what price."""
-    said = view.verdict.headline
-    lines = _sentences(view, said, mix=len(view.workloads) > 1)
-    if view.verdict.overall.best_everywhere and said.code in DECIDING and len(view.workloads) > 1:
+    outcome = view.verdict.headline
+    lines = _sentences(view, outcome, mix=len(view.workloads) > 1)
+    if (
+        view.verdict.overall.best_everywhere
+        and outcome.code in DECIDING
+        and len(view.workloads) > 1
+    ):
         count = view.texts.number(len(view.verdict.overall.workloads), 0)
         lines.append(view.texts("headline.best-everywhere", workloads=count))
     if goal := view.verdict.goal:
@@ -43,13 +47,13 @@ def headline_text(view: View) -> str:
 
 
 def of_workload(view: View, of: WorkloadVerdict | Overall) -> str:
-    """What one workload says by itself, or all of them together."""
+    """The sentence of one workload, or of all of them together."""
     shares = share_lines(view, of.workload) if isinstance(of, WorkloadVerdict) else ()
     return " ".join([*_sentences(view, of.headline, mix=False), *shares])
 
 
-def _sentences(view: View, said: Headline, mix: bool) -> list[str]:
-    return _SPEAKERS[said.code](view, said.values, mix)
+def _sentences(view: View, outcome: Headline, mix: bool) -> list[str]:
+    return _SPEAKERS[outcome.code](view, outcome.values, mix)
 
 
 def _fact(view: View, values: Mapping[str, Any], key: str) -> tuple[Fact, Metric | None]:
@@ -172,8 +176,8 @@ def _price(view: View, values: Mapping[str, Any]) -> list[str]:
         return _unseen(view, values)
     fact, metric = _fact(view, price, "fact")
     if price["kind"] == "workload":
-        told = words.loss(texts, fact, metric)
-        line = texts("price.workload", workload=fact.workload, loss=told)
+        loss = words.loss(texts, fact, metric)
+        line = texts("price.workload", workload=fact.workload, loss=loss)
     elif price["kind"] == "rival":
         does = words.gain(texts, fact, metric, "does")
         line = texts("price.rival", workload=fact.workload, does=does)
@@ -206,8 +210,8 @@ def _unseen(view: View, values: Mapping[str, Any]) -> list[str]:
 def _keep(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     fact, metric = _fact(view, values, "loss")
     key = "headline.keep-mix" if mix else "headline.keep"
-    told = words.loss(view.texts, fact, metric)
-    return [view.texts(key, baseline=values["baseline"], loss=told)]
+    loss = words.loss(view.texts, fact, metric)
+    return [view.texts(key, baseline=values["baseline"], loss=loss)]
 
 
 def _losers(view: View, values: Mapping[str, Any]) -> list[str]:
@@ -216,11 +220,11 @@ def _losers(view: View, values: Mapping[str, Any]) -> list[str]:
     if len(facts) > LOSERS_MAX:
         names = view.texts.listed([fact.worse for fact in facts])
         return [view.texts("headline.losers", names=names)]
-    told = [
+    losses = [
         words.loss(view.texts, fact, view.metric(fact.metric, fact.higher_is_better))
         for fact in facts
     ]
-    return [view.texts("headline.loser", loss=each) for each in told]
+    return [view.texts("headline.loser", loss=each) for each in losses]
 
 
 def _tied(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
@@ -254,9 +258,9 @@ def _named(view: View, values: Mapping[str, Any], key: str) -> str:
     """`bfq 12 % faster`: a fact with the name of the better one."""
     fact, metric = _fact(view, values, key)
     kind = words.speech(metric)
-    told = words.amount(view.texts, fact.ratio, "better", kind)
+    amount = words.amount(view.texts, fact.ratio, "better", kind)
     word = words.word(view.texts, "better", kind)
-    return view.texts("headline.named", name=fact.better, amount=told, word=word)
+    return view.texts("headline.named", name=fact.better, amount=amount, word=word)
 
 
 def _disagree(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:

@@ -14,7 +14,7 @@ FOLDER = "DIR"
 DEVICE = "/dev/DEVICE"
 # From 6 blocks on a pair can be called equivalent.
 BLOCKS_ENOUGH = 6
-# Beyond so many blocks nobody would go on.
+# More blocks than this are impractical.
 BLOCKS_MAX = 40
 # A difference (a share) that many would like to know of.
 MUCH = 0.1
@@ -30,8 +30,8 @@ class Step:
 
 def next_steps(view: View) -> list[Step]:
     """The next step by the code of the headline, at most two."""
-    said = view.verdict.headline
-    return _steps(view, said.code, said.values) or [_again(view)]
+    headline = view.verdict.headline
+    return _steps(view, headline.code, headline.values) or [_again(view)]
 
 
 def _steps(view: View, code: str, values: Mapping[str, Any]) -> list[Step]:
@@ -55,8 +55,8 @@ def _steps(view: View, code: str, values: Mapping[str, Any]) -> list[Step]:
         return [_longer(view)]
     if code == "no-difference-seen" and view.experiment.kind != "import":
         names = texts.listed(list(values["names"]))
-        if found := _needed(view):
-            return found
+        if needed := _needed(view):
+            return needed
         much = (values.get("mdd") or 0.0) > MUCH
         return [Step("", texts("next.tied", names=names)), *([_longer(view)] if much else [])]
     if code in ("single", "nothing-to-compare"):
@@ -107,10 +107,10 @@ def _sharpen(view: View) -> list[Step]:
 
 
 def _needed(view: View) -> list[Step]:
-    """The blocks that the overall verdict, else an undecided workload, says are needed."""
+    """The blocks that the overall verdict, else an undecided workload, still needs."""
     wanted = [view.verdict.overall.needed, *(of.needed for of in view.workloads)]
-    made = view.verdict.population.blocks
-    open_ = [need for need in wanted if need and 0 < need.blocks <= BLOCKS_MAX - made]
+    measured = view.verdict.population.blocks
+    open_ = [need for need in wanted if need and 0 < need.blocks <= BLOCKS_MAX - measured]
     if not open_:
         return []
     need = open_[0] if open_[0] is wanted[0] else max(open_, key=lambda n: n.blocks)
@@ -132,7 +132,7 @@ def _more(view: View, blocks: int, remark: str) -> Step:
 
 
 def _longer(view: View) -> Step:
-    """A longer experiment, planned anew from a pilot: the length of a run is fixed here."""
+    """A longer experiment with a new plan from a pilot: the length of a run is fixed here."""
     target = view.experiment.target
     if view.experiment.kind != "io" or str(target.kind) not in ("scratch", "device"):
         return _again(view)

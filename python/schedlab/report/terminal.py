@@ -50,12 +50,14 @@ def render(view: View, width: int, colour: bool, reports: Sequence[tuple[str, st
 
 
 def _legend(view: View, of: Screen) -> str:
-    """What the marks in the table mean, where there are any."""
-    texts, found = (
+    """The meaning of the marks in the table, where there are any."""
+    texts, verdicts = (
         view.texts,
         {cell.verdict for row in of.rows for cell in row.cells if not row.span},
     )
-    parts = [texts(f"legend.{name}") for name in ("better", "worse", "undecided") if name in found]
+    parts = [
+        texts(f"legend.{name}") for name in ("better", "worse", "undecided") if name in verdicts
+    ]
     if not parts:
         return ""
     return texts("legend.line", parts=", ".join(parts), baseline=view.verdict.baseline)
@@ -84,7 +86,7 @@ def _closing(view: View) -> list[tuple[str, list[str]]]:
 
 
 def _limits(view: View) -> list[str]:
-    """What nobody may miss before believing the table; everything else is in the report."""
+    """The limits to know before trusting the table; everything else is in the report."""
     lines = [
         f"{notes.flag_title(view, flag)}: {notes.flag_text(view, flag)}"
         for flag in view.flags
@@ -94,7 +96,7 @@ def _limits(view: View) -> list[str]:
 
 
 def _hanging(view: View, title: str, texts: Sequence[str], width: int, colour: bool) -> list[str]:
-    """A short title with its lines beside it; a command stays whole on a line of its own."""
+    """A short title with its lines next to it; a command stays whole on its own line."""
     indent = max(7, cells(title) + 2)
     lines: list[str] = []
     for text in texts:
@@ -227,7 +229,7 @@ def _laid_out(grid: Sequence[Sequence[Field]], width: int, colour: bool) -> list
         for level in range(height):
             parts = []
             for i, field in enumerate(row):
-                # The head stands on its last line, everything else on its first.
+                # The head is on its last line, everything else on its first.
                 at = level - (height - len(field.lines)) if number == 0 else level
                 text = field.lines[at] if 0 <= at < len(field.lines) else ""
                 pad = "" if field.span else " " * (widths[i] - cells(text))

@@ -80,7 +80,7 @@ class Texts:
         return str(forms[min(1, len(forms) - 1)])
 
     def noun(self, kind: str, plural: bool = False) -> str:
-        """What the candidates of this kind of experiment are called."""
+        """The name of candidates in this kind of experiment."""
         forms = self.entries[f"noun.{kind}"]
         return str(forms[-1 if plural else 0])
 

@@ -1,4 +1,4 @@
-"""What a tuning run found, as text and as a page: the fresh verdict, then how the search went."""
+"""The result of tuning, as text and as a page: the final verdict, then the search."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def not_beaten(verdict: Verdict, settings: Mapping[str, str]) -> str:
                          overall.higher_is_better))  # fmt: skip
     known = [each for each in ends if each is not None]
     if not ends or len(known) < len(ends):
-        return f"No setting was shown to beat {baseline}; by how much one may is not known."
+        return f"No setting was shown to beat {baseline}; how much better one may be is unknown."
     return f"No setting beat {baseline} by more than {TEXTS.percent(max(0.0, *known), False)}."
 
 
@@ -83,8 +83,8 @@ def beating(verdict: Verdict, labels: Sequence[str]) -> list[str]:
     """The settings that are shown to be better than the default, the best first."""
     overall = verdict.overall
     sign = 1 if overall.higher_is_better else -1
-    found = [seen_from(overall.pairs, label, verdict.baseline) for label in labels]
-    better = [pair for pair in found if pair is not None and pair.verdict == "better"]
+    pairs = [seen_from(overall.pairs, label, verdict.baseline) for label in labels]
+    better = [pair for pair in pairs if pair is not None and pair.verdict == "better"]
     return [pair.a for pair in sorted(better, key=lambda pair: -sign * pair.ratio)]
 
 
@@ -97,7 +97,7 @@ def beats(verdict: Verdict, label: str) -> str:
         return f"{label} beats {verdict.baseline}."
     factor = near if higher else 1 / near
     if factor >= 2:
-        return f"{label} beats {verdict.baseline} at least {TEXTS.figure(factor, 2)}-fold."
+        return f"{label} beats {verdict.baseline} by at least {TEXTS.figure(factor, 2)}×."
     least = TEXTS.percent(gain(near, higher) or 0.0, False)
     return f"{label} beats {verdict.baseline} by at least {least}."
 
@@ -135,7 +135,7 @@ def write_page(view: TuneView, path: Path) -> None:
         sections=[
             ("trials", "What was tried", _trials(view)),
             ("importance", "Which tunables mattered in the search", _importance(view)),
-            ("verdict-page", "The fresh measurement", _link(view.verdict_page)),
+            ("verdict-page", "The final measurement", _link(view.verdict_page)),
             ("basis", "How it was searched", markup.paragraph(view.basis)),
         ],
     )
@@ -143,7 +143,7 @@ def write_page(view: TuneView, path: Path) -> None:
 
 
 def _link(page: str) -> str:
-    return f'<p><a href="{escape(page)}">All figures of the fresh comparison</a></p>'
+    return f'<p><a href="{escape(page)}">All figures of the final comparison</a></p>'
 
 
 def _trials(view: TuneView) -> str:
@@ -164,7 +164,7 @@ def _trials(view: TuneView) -> str:
         for trial in view.trials
     ]  # fmt: skip
     chart = pareto_chart(view)
-    table = markup.table(head, rows, "Settings of the search; * measured afresh")
+    table = markup.table(head, rows, "Settings of the search; * measured again at the end")
     return markup.paragraph(DESCRIBES) + chart + table
 
 

@@ -69,8 +69,8 @@ class View:
     def names(self) -> tuple[str, ...]:
         """The candidates in the order in which they were given."""
         seen = {row.candidate for w in self.workloads for row in w.candidates}
-        given = [c.label for c in self.experiment.candidates if c.label in seen]
-        return (*given, *sorted(seen - set(given)))
+        labels = [c.label for c in self.experiment.candidates if c.label in seen]
+        return (*labels, *sorted(seen - set(labels)))
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -113,7 +113,7 @@ class View:
 
     @cached_property
     def test_means(self) -> tuple[TestMean, ...]:
-        """One mean per test and candidate; workloads outside families stand for themselves."""
+        """One mean per test and candidate; workloads outside families are their own family."""
         means = [self._family_mean(family) for family in self.families]
         inside = {m.verdict.workload for family in self.families for m in family.members}
         for w in self.workloads:
@@ -156,15 +156,15 @@ class View:
 
     @property
     def machine(self) -> str:
-        """The machine in a few words, from whatever `host.json` says."""
+        """The machine in a few words, from `host.json`."""
         host = dict(flatten(self.record.host))
         wanted = ("hostname", "kernel.release", "kernel", "cpu.model", "device.model")
-        found = [str(host[key]) for key in wanted if host.get(key)]
-        return ", ".join(found) or self.texts("text.unknown_machine")
+        facts = [str(host[key]) for key in wanted if host.get(key)]
+        return ", ".join(facts) or self.texts("text.unknown_machine")
 
     @property
     def medium(self) -> str:
-        """What was measured on where that is no real device: `simulated`, `emulated`, or ""."""
+        """The medium where it is not a real device: `simulated`, `emulated`, or ""."""
         if self.experiment.kind == "sim":
             return "simulated"
         emulated = str(self.experiment.target.kind) == "emulated" or "emulated" in self.record.host
@@ -186,7 +186,7 @@ class View:
 
     @property
     def says_mdd(self) -> bool:
-        """Whether the headline itself says what would have been noticed."""
+        """Whether the headline itself states the minimum detectable difference."""
         codes = {self.verdict.code, self.verdict.headline.values.get("rest")}
         return bool(codes & {"too-early", "no-difference-seen", "too-noisy", "single"})
 
@@ -198,8 +198,8 @@ class View:
         """Whether the workload leaves nothing to order, and nothing else was found either."""
         work = next((w for w in self.experiment.workloads if w.label == of.workload), None)
         single = of.nothing_to_order or (work is not None and nothing_to_order(work))
-        found = {row.verdict for row in of.candidates}
-        return single and self.experiment.kind == "io" and not found & {"better", "worse"}
+        verdicts = {row.verdict for row in of.candidates}
+        return single and self.experiment.kind == "io" and not verdicts & {"better", "worse"}
 
     def is_control(self, label: str) -> bool:
         """Whether a workload cannot depend on the candidates."""
@@ -300,7 +300,7 @@ def percentiles(
     """
     total = sum(row[2] for row in histogram)
     rows = sorted(histogram, key=lambda row: row[0])
-    found: list[tuple[float, float]] = []
+    points: list[tuple[float, float]] = []
     seen, at = 0, 0
     for share in sorted(shares):
         if total * (1 - share) < 10:
@@ -308,8 +308,8 @@ def percentiles(
         while at < len(rows) - 1 and seen + rows[at][2] < share * total:
             seen += rows[at][2]
             at += 1
-        found.append((share, float(rows[at][1])))
-    return found
+        points.append((share, float(rows[at][1])))
+    return points
 
 
 def gate_rows(view: View) -> list[tuple[Run, GateFinding]]:

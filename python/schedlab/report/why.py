@@ -25,13 +25,13 @@ PARTS = ("outside", "tag", "plug", "scheduler", "device")
 UNLIKE = 2.0
 # Share of events from which it matters that they were not seen.
 LOST = 0.01
-# Requests per operation from which the two are told apart.
+# Requests per operation from which the two are distinguished.
 SPLIT = 0.1
 
 
 @dataclass(frozen=True)
 class Why:
-    """Waiting of one group of one workload: an explanation per candidate, and what it says."""
+    """Waiting of one group of one workload: an explanation per candidate, and its sentences."""
 
     workload: str
     group: str
@@ -40,8 +40,8 @@ class Why:
 
 
 def explained(view: View) -> list[Why]:
-    """Every workload and group with explanations, the group that is judged first."""
-    found = []
+    """Every workload and group with explanations, the group with the primary metric first."""
+    reasons = []
     for of in view.workloads:
         groups: dict[str, list[tuple[str, Explanation]]] = {}
         for name in view.names:
@@ -52,11 +52,11 @@ def explained(view: View) -> list[Why]:
             lines = _sentences(view, group, rows)
             if _is_judged(of, group):
                 lines += _unlike(view, of, rows)
-            found.append(Why(of.workload, group, tuple(rows), tuple(lines)))
+            reasons.append(Why(of.workload, group, tuple(rows), tuple(lines)))
         if groups and (lines := _lost(view, groups)):
-            first = found[-len(groups)]
-            found[-len(groups)] = replace(first, sentences=(*first.sentences, *lines))
-    return found
+            first = reasons[-len(groups)]
+            reasons[-len(groups)] = replace(first, sentences=(*first.sentences, *lines))
+    return reasons
 
 
 def _is_judged(of: WorkloadVerdict, group: str) -> bool:
@@ -65,7 +65,7 @@ def _is_judged(of: WorkloadVerdict, group: str) -> bool:
 
 
 def _sentences(view: View, group: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
-    """What the quantities say; one sentence for the candidates of which the same holds."""
+    """The quantities in words; one sentence for all candidates with the same finding."""
     texts = view.texts
     who = group_name(view, group)
     totals = [each.total_s for _, each in rows]
@@ -96,7 +96,7 @@ def _lost(view: View, groups: Mapping[str, Sequence[tuple[str, Explanation]]]) -
     """Events of a workload that the captures missed, where they are more than a few."""
     every = [each for rows in groups.values() for _, each in rows]
     seen = sum(each.requests for each in every)
-    # Each group of a run names what the run lost.
+    # Each group of a run reports the lost events of the whole run.
     lost = max(sum(each.lost for _, each in rows) for rows in groups.values())
     if not lost or lost < LOST * (seen + lost):
         return []
@@ -124,15 +124,15 @@ def _device(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> li
 def _waits(view: View, who: str, rows: Sequence[tuple[str, Explanation]], part: str) -> list[str]:
     """Candidates whose requests waited for long in one of PARTS, in one sentence."""
     texts = view.texts
-    found = [(n, e) for n, e in rows if part_s(e, part) >= LONG[part] * e.total_s]
-    if not found:
+    matching = [(n, e) for n, e in rows if part_s(e, part) >= LONG[part] * e.total_s]
+    if not matching:
         return []
     waits = [
         texts("why.wait", name=name, time=_time(view, part_s(each, part)),
               total=_time(view, each.total_s))
-        for name, each in found
+        for name, each in matching
     ]  # fmt: skip
-    has_limits = part == "tag" and any(each.has_limits for _, each in found)
+    has_limits = part == "tag" and any(each.has_limits for _, each in matching)
     key = "tag_limits" if has_limits else part
     return [texts(f"why.{key}", group=who, waits=texts.listed(waits))]
 
@@ -190,7 +190,7 @@ def part_s(each: Explanation, part: str) -> float:
 
 
 def group_name(view: View, group: str) -> str:
-    """What a group of processes is called in a sentence."""
+    """The name of a group of processes in a sentence."""
     return view.texts.maybe(f"actor_name.{group}", group) if group else view.texts("why.requests")
 
 

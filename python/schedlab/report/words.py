@@ -1,6 +1,6 @@
 """Ratios in words, as people say them: `82× shorter (61 to 110×)`, `29 % slower`.
 
-A ratio is always told as better : worse ≥ 1. Below 2 it is a percentage of the thing that it is
+A ratio is always better : worse ≥ 1. Below 2 it is a percentage of the thing that it is
 compared with, from 2 on a multiple; above 1,000 only that it is above. Direction words depend on
 what the metric is: a rate is faster, a time shorter, a share more even.
 """
@@ -46,16 +46,16 @@ def metric_of(experiment: Experiment, name: str, higher_is_better: bool = True) 
 
 
 @dataclass(frozen=True)
-class Told:
-    """How a ratio is told: as a multiple, or in percent with so many decimals."""
+class Rounding:
+    """The form of a ratio: a multiple, or percent with `decimals`."""
 
     times: bool
     decimals: int = 0
 
 
 def amount(texts: Texts, ratio: float, side: Side, kind: Speech, *, whole: bool = False) -> str:
-    """`82×` or `29 %` for better : worse = `ratio`, told of the better or the worse one."""
-    return _amount(texts, max(ratio, 1 / ratio), _told(ratio, whole), _grows(side, kind))
+    """`82×` or `29 %` for better : worse = `ratio`, from the side of the better or the worse."""
+    return _amount(texts, max(ratio, 1 / ratio), _rounding(ratio, whole), _grows(side, kind))
 
 
 def between(
@@ -65,11 +65,11 @@ def between(
 
     "" where it is open, or where both ends read the same.
     """
-    told, grows = _told(ratio, whole=False), _grows(side, kind)
+    rounded, grows = _rounding(ratio, whole=False), _grows(side, kind)
     if high is None or low > TIMES_MAX:
         return ""
     ends = [low, high]
-    forms = [_end(end, told, grows) for end in ends]
+    forms = [_end(end, rounded, grows) for end in ends]
     numbers = [_number(texts, end, form, grows) for end, form in zip(ends, forms, strict=True)]
     if forms[0].times != forms[1].times or ends[1] > TIMES_MAX:
         shown = [_amount(texts, e, f, grows) for e, f in zip(ends, forms, strict=True)]
@@ -81,32 +81,32 @@ def between(
     return texts(key, low=numbers[0], high=numbers[1], times=times).replace(" %", "\u00a0%")
 
 
-def _told(ratio: float, whole: bool) -> Told:
+def _rounding(ratio: float, whole: bool) -> Rounding:
     r = max(ratio, 1 / ratio)
     if r >= TIMES_FROM - 0.005:  # 99.5 % and more is no percentage
-        return Told(times=True)
-    return Told(times=False, decimals=0 if whole or r >= ONE_DECIMAL_BELOW else 1)
+        return Rounding(times=True)
+    return Rounding(times=False, decimals=0 if whole or r >= ONE_DECIMAL_BELOW else 1)
 
 
-def _end(end: float, told: Told, grows: bool) -> Told:
+def _end(end: float, rounded: Rounding, grows: bool) -> Rounding:
     """The form of an end: that of the ratio, but never a percentage of 100 or more."""
-    if not told.times and end >= TIMES_FROM and grows:
-        return Told(times=True)
-    return told
+    if not rounded.times and end >= TIMES_FROM and grows:
+        return Rounding(times=True)
+    return rounded
 
 
 def _grows(side: Side, kind: Speech) -> bool:
-    """Whether the side that is told of has the larger figure of the two."""
+    """Whether this side has the larger figure of the two."""
     larger_is_better = kind in ("rate", "even", "higher", "mixed")
     return larger_is_better == (side == "better")
 
 
-def _number(texts: Texts, ratio: float, told: Told, grows: bool) -> str:
+def _number(texts: Texts, ratio: float, rounded: Rounding, grows: bool) -> str:
     """The bare number of a ratio in its form."""
-    if told.times:
+    if rounded.times:
         return _two_digits(texts, ratio)
     percent = 100 * (ratio - 1 if grows else 1 - 1 / ratio)
-    decimals = told.decimals
+    decimals = rounded.decimals
     if percent and abs(round(percent, decimals)) == 0:
         decimals = min(6, -math.floor(math.log10(abs(percent))))
     return texts.number(percent, decimals)
@@ -118,11 +118,11 @@ def _two_digits(texts: Texts, value: float) -> str:
     return texts.number(rounded, decimals)
 
 
-def _amount(texts: Texts, ratio: float, told: Told, grows: bool) -> str:
-    if told.times and ratio > TIMES_MAX:
+def _amount(texts: Texts, ratio: float, rounded: Rounding, grows: bool) -> str:
+    if rounded.times and ratio > TIMES_MAX:
         return texts("ratio.over", number=texts.number(TIMES_MAX, 0))
-    number = _number(texts, ratio, told, grows)
-    if told.times:
+    number = _number(texts, ratio, rounded, grows)
+    if rounded.times:
         return texts("ratio.times", number=number, times=_times(texts, ratio))
     return texts("ratio.percent", number=number).replace(" %", "\u00a0%")
 
@@ -130,7 +130,7 @@ def _amount(texts: Texts, ratio: float, told: Told, grows: bool) -> str:
 def _times(texts: Texts, ratio: float) -> str:
     """The word for times after a number, in its plural form."""
     rounded = float(f"{ratio:.2g}")
-    if rounded < 10:  # told with a decimal
+    if rounded < 10:  # printed with a decimal
         return texts.fraction_form("ratio.times_noun")
     return texts.form("ratio.times_noun", round(rounded))
 
@@ -143,7 +143,7 @@ def word(texts: Texts, side: Side, kind: Speech) -> str:
 def short(
     texts: Texts, fact: Fact, metric: Metric | None, side: Side, form: str = "format.bracket"
 ) -> str:
-    """`46× shorter (38 to 55×)`, without saying of whom; `form` says how the two are joined."""
+    """`46× shorter (38 to 55×)`, without a name; `form` joins the two."""
     kind = _speech_of(fact, metric)
     words = texts("ratio.words", amount=_fact_amount(texts, fact, side, kind),
                   word=word(texts, side, kind))  # fmt: skip
@@ -207,7 +207,7 @@ def _speech_of(fact: Fact, metric: Metric | None) -> Speech:
 def share(texts: Texts, value: float) -> str:
     """A share as `12 %`, above 1 as a ratio: `2.4×`."""
     if value > 1:
-        return _amount(texts, 1 + value, Told(times=True), grows=True)
+        return _amount(texts, 1 + value, Rounding(times=True), grows=True)
     percent = 100 * value
     decimals = 0 if percent >= 9.95 or f"{percent:.1f}".endswith(".0") else 1
     if 0 < percent < 0.095:

@@ -1,6 +1,6 @@
 """The result as an Excel workbook: first screen, means, pairs, runs and machine, native charts.
 
-Numbers are stored as numbers; their units stand in the headers and number formats.
+Numbers are stored as numbers; their units are in the headers and number formats.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Sheet:
         self.row += rows
 
     def finish(self) -> None:
-        """Set the column widths to what was written."""
+        """Fit the column widths to their contents."""
         for column, width in self.widths.items():
             self.page.set_column(column, column, min(WIDTH_MAX, max(9, width + 3)))
 
@@ -172,7 +172,7 @@ def content(view: View) -> bytes:
 
 
 def _readme(view: View, sheet: Sheet) -> None:
-    """How it was measured, its limits, and where what is."""
+    """The method, its limits, and the contents of each sheet."""
     texts = view.texts
     sheet.line(texts("sheet.intro", title=view.experiment.title), "title")
     sheet.skip()
@@ -248,9 +248,9 @@ class ValueAxis:
 
     def options(self) -> dict[str, Any]:
         """For XlsxWriter."""
-        made: dict[str, Any] = {"min": self.low, "max": self.high}
-        made |= {"log_base": self.log_base} if self.log_base else {"major_unit": self.step}
-        return made if self.crossing is None else {**made, "crossing": self.crossing}
+        bounds: dict[str, Any] = {"min": self.low, "max": self.high}
+        bounds |= {"log_base": self.log_base} if self.log_base else {"major_unit": self.step}
+        return bounds if self.crossing is None else {**bounds, "crossing": self.crossing}
 
 
 def axis_for(values: Sequence[float]) -> ValueAxis:
@@ -288,7 +288,7 @@ def ratio_axis(ratios: Sequence[float]) -> ValueAxis:
 
 
 def dress(chart: Any, title: str, x: str, y: str, axis: ValueAxis) -> None:
-    """The look that all charts of the workbook share."""
+    """The style that all charts of the workbook share."""
     plain = {"name": FONT, "size": 10, "bold": False}
     chart.set_title({"name": title, "name_font": {**plain, "size": 13}, "overlay": False})
     chart.set_x_axis({"name": x, "name_font": plain, "num_font": plain, "label_position": "low"})
@@ -343,10 +343,10 @@ def _pairs(view: View, sheet: Sheet) -> None:
     ]
     groups.append((texts("text.all_workloads"), "", overall))
     for workload, metric, of in groups:
-        for pair, told in zip(of.pairs, pair_texts(view, of, of.pairs), strict=True):
+        for pair, pair_text in zip(of.pairs, pair_texts(view, of, of.pairs), strict=True):
             word = texts(f"verdict.{pair.verdict}")
-            shown = f"{told.title}: {told.amount}"
-            about = [workload, metric, pair.a, pair.b, word, shown, told.remark]
+            shown = f"{pair_text.title}: {pair_text.amount}"
+            about = [workload, metric, pair.a, pair.b, word, shown, pair_text.remark]
             numbers = [pair.ratio, pair.low, pair.high, pair.hodges_lehmann, pair.p]
             formats = ["", "", "", "", pair.verdict, "", "", *["ratio"] * 4, "p"]
             needed = pair.blocks_needed or (None, None)

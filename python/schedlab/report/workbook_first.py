@@ -62,8 +62,8 @@ def _table_row(sheet: Sheet, row: Row) -> None:
 def _ratios(view: View, sheet: Sheet, rows: Sequence[Row], names: Sequence[str]) -> None:
     """better : worse against the baseline with its interval, and a chart of it."""
     texts = view.texts
-    found = [row for row in rows if any(cell.pair for cell in row.cells)]
-    if not found or not names:
+    compared = [row for row in rows if any(cell.pair for cell in row.cells)]
+    if not compared or not names:
         return
     baseline = view.verdict.baseline
     sheet.line(texts("sheet.ratios", baseline=baseline), "heading")
@@ -73,7 +73,7 @@ def _ratios(view: View, sheet: Sheet, rows: Sequence[Row], names: Sequence[str])
     start = sheet.row
     sheet.cells(head, heads(head, 1))
     ends: list[float] = []
-    for row in found:
+    for row in compared:
         values, errors = _ratio_values(row, ends)
         title = f"{row.of.workload}: {row.title}" if row.indent else row.title
         sheet.cells([title, *values, *errors], ["name", *["ratio"] * (3 * len(names))])

@@ -56,18 +56,18 @@ def means(view: View, sheet: Sheet) -> None:
 def _columns(view: View) -> list[Column]:
     """The primary metric of every workload."""
     parameters = {w.label: w.parameters for w in view.experiment.workloads}
-    made = []
+    columns = []
     for verdict in view.workloads:
         values: dict[str, dict[int, float]] = {name: {} for name in view.names}
         for run in view.runs_by_workload[verdict.workload]:
             value = run.metrics.get(verdict.metric.name, math.nan)
             if run.candidate in values and math.isfinite(value):
                 values[run.candidate][run.block] = value
-        given = parameters.get(verdict.workload, {})
-        size = record_bytes(given)
-        test = str(given.get("test", verdict.workload)) if size else verdict.workload
-        made.append(Column(test, size, verdict.metric, values))
-    return made
+        own = parameters.get(verdict.workload, {})
+        size = record_bytes(own)
+        test = str(own.get("test", verdict.workload)) if size else verdict.workload
+        columns.append(Column(test, size, verdict.metric, values))
+    return columns
 
 
 def _part(view: View, sheet: Sheet, columns: Sequence[Column]) -> None:
@@ -125,10 +125,10 @@ def _grand(
     sheet.cells([label, *names, *halves], ["head", *["head-right"] * (2 * len(names))])
     every: list[Grand] = []
     for title, columns in groups.items():
-        found = [grand(columns, name) for name in names]
-        every += [g for g in found if g is not None]
-        means_ = [None if g is None else g.mean / scale.factor for g in found]
-        half = [None if g is None else g.half / scale.factor for g in found]
+        means = [grand(columns, name) for name in names]
+        every += [g for g in means if g is not None]
+        means_ = [None if g is None else g.mean / scale.factor for g in means]
+        half = [None if g is None else g.half / scale.factor for g in means]
         formats = ["name", *["mean"] * len(names), *["value"] * len(names)]
         sheet.cells([title, *means_, *half], formats)
     last = sheet.row - 1

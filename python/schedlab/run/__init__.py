@@ -1,1 +1,1 @@
-"""Step 2: carry out a plan on the kernel or in the simulator, behind gates."""
+"""Step 2: run a plan on the kernel or in the simulator, behind gates."""

@@ -1,4 +1,4 @@
-"""What has passed the door: an experiment with typed workloads, and what the user agreed to."""
+"""An admitted experiment: typed workloads, and the permission of the user."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Admitted:
     Made by `app.admit.admit` alone.
 
     `queues` are the kernel names of the request queues that are switched (a scratch device's is
-    not known yet). `writes` and `programs` say in words what is written and executed.
+    not known yet). `writes` and `programs` describe what is written and executed.
     """
 
     experiment: Experiment

@@ -1,4 +1,4 @@
-"""The state of the page cache before a command runs: cold for its target alone, or as asked."""
+"""The state of the page cache before a command runs: cold for its target, or as requested."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHUNK_BYTES = 1 << 20
 def set_cache(
     cache: Cache, control: Control, directory: Path, mounted: tuple[str, str] | None
 ) -> str:
-    """Bring the cache into a state; what was done, in a word.
+    """Bring the cache into a state; returns the action in a word.
 
     `mounted` is (device, file system) where the directory is the root of a file system of ours:
     taking it off and mounting it again empties its cache in one step.

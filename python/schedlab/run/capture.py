@@ -28,7 +28,7 @@ PARTS = ("tag", "plug", "scheduler", "device")
 
 @dataclass(frozen=True)
 class BlockClass:
-    """Whose requests are told apart: processes (or threads), or the members of a cgroup."""
+    """A class of requests: of processes (or threads), or of the members of a cgroup."""
 
     name: str
     pids: tuple[int, ...] = ()
@@ -69,7 +69,7 @@ class RequestGroup:
 
 @dataclass(frozen=True)
 class Interval:
-    """What a class issued in 100 ms, and what these requests waited in all."""
+    """The requests of a class in 100 ms, and their total waiting time."""
 
     t_ms: int
     reads: int
@@ -163,7 +163,7 @@ class BlockCapture:
         seconds_max: float = 120.0,
         measure_cost: bool = False,
     ) -> None:
-        """Begin at once. `find_classes`: every other process gets a class of its own.
+        """Start at once. `find_classes`: every other process gets a separate class.
 
         Raises HostError where the kernel or the user allows no capture, with the reason.
         """

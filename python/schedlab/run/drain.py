@@ -16,7 +16,7 @@ POLL_S = 0.02
 
 
 def syncfs(directory: Path) -> None:
-    """Write out what is dirty on one file system (syncfs(2)); others are not waited for."""
+    """Write back the dirty pages of one file system (syncfs(2)), without waiting for others."""
     handle = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if ctypes.CDLL(None, use_errno=True).syncfs(handle):
@@ -27,7 +27,7 @@ def syncfs(directory: Path) -> None:
 
 
 def flush(target: Path) -> None:
-    """Write out what is dirty on the file system of a directory, or on a block device."""
+    """Write back the dirty pages of a directory's file system, or of a block device."""
     if not target.is_block_device():
         syncfs(target)
         return
@@ -44,7 +44,7 @@ def drain(target: Path, queues: Sequence[str], patience_s: float) -> float:
     """Flush `target`, then wait until nothing is in flight and no sector moved for 300 ms.
 
     Seconds it took.
-    GateError `not-quiet` when a queue does not fall silent.
+    GateError `not-quiet` when a queue does not become idle.
     """
     began = time.monotonic()
     flush(target)
@@ -53,8 +53,8 @@ def drain(target: Path, queues: Sequence[str], patience_s: float) -> float:
         if time.monotonic() - began > patience_s:
             raise GateError(
                 "not-quiet",
-                f"{', '.join(queues)}: still at work after {patience_s:g} s",
-                "something else writes there: see `iotop`, or raise settle_s",
+                f"{', '.join(queues)}: still busy after {patience_s:g} s",
+                "another program writes there: see `iotop`, or raise settle_s",
             )
         time.sleep(POLL_S)
         now = _activity(queues)

@@ -17,7 +17,7 @@ from schedlab.run.session import Session
 from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Run, Workload
 from schedlab.store.folder import Folder
 
-# Gates that say that others used the machine, and how many repeats they may cost.
+# Gates that mean that other programs used the machine, and how many repeats they may cost.
 BUSY_GATES = frozenset({"others", "steal", "frequency", "foreign-io"})
 BUSY_REPEATS_LEAST = 3
 BUSY_REPEATS_SHARE = 0.1
@@ -39,7 +39,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Rules:
-    """What is asked between blocks.
+    """The question between blocks.
 
     `stop(blocks done)` gives a reason to end before the next block, or None. `workloads(blocks
     done)` are those that still get runs; None: no change. While
@@ -54,7 +54,7 @@ class Rules:
 
 
 class Executor:
-    """Runs what is left of a folder's plan."""
+    """Runs the remaining cells of a folder's plan."""
 
     def __init__(self, admitted: Admitted, folder: Folder, rules: Rules, session: str = "") -> None:
         """`session` identifies this boot and set of files in every run."""
@@ -97,7 +97,7 @@ class Executor:
     def run(
         self, session: Session, watch: Callable[[Progress], None], number: int | None = None
     ) -> str:
-        """Run what is left in an open session, reporting each cell to `watch`; why it ended.
+        """Run the remaining cells in an open session, reporting each to `watch`; why it ended.
 
         `number` is that of the session where its experiment has several: it ends with its share.
         """
@@ -226,9 +226,9 @@ class Executor:
 
     def _report(self, number: int, last: Run | None) -> None:
         left = [cell for cell in self.cells if not self._is_over(cell)]
-        done = len(self.cells) - len(left)
+        finished = len(self.cells) - len(left)
         eta_s = self._estimate_s(left)
-        self.watch(Progress(done, len(self.cells), number + 1, len(self.blocks), eta_s, last))
+        self.watch(Progress(finished, len(self.cells), number + 1, len(self.blocks), eta_s, last))
 
     def _estimate_s(self, cells: Sequence[Cell]) -> float:
         """Time of these cells, from what runs of their workloads took so far."""

@@ -1,6 +1,6 @@
 """The explanatory run: one more run per candidate with a capture of the block layer, never scored.
 
-It says where the requests of each actor waited: for the driver's tag, in the scheduler, in the
+It shows where the requests of each actor waited: for the driver's tag, in the scheduler, in the
 device. The capture costs time, so its run is another run than those that were judged, and it is
 stored apart from them, in `explanations.json` and `raw/capture-N.json` of the result folder.
 """
@@ -45,7 +45,7 @@ class Capture:
     Its programs take a while to load. Were that between the preparation of the processes and
     their load, bfq would take them for others: the pause counts.
 
-    `problem` says why there is none; `result` is as documented in crates/trace/src/blocks.rs, and
+    `problem` is the reason where there is none; `result` is as in crates/trace/src/blocks.rs, and
     `engine` are the groups of the job, as in crates/load/src/io/result.rs, which started `lead_s`
     after the time from which the capture counts.
     """
@@ -85,7 +85,7 @@ class Capture:
         self.lead_s = time.monotonic() - self._started_s
 
     def see(self, groups: Sequence[Mapping[str, Any]]) -> None:
-        """Stop when the first job has ended, and keep what it says of itself."""
+        """Stop when the first job has ended, and keep its own figures."""
         if self._running is not None and self.result is None:
             self.engine = groups
             self.end()
@@ -95,7 +95,7 @@ class Capture:
         if self.result is not None:
             return
         if self._running is None:
-            self.problem = self.problem or "the workload started no processes that could be watched"
+            self.problem = self.problem or "the workload started no process that can be traced"
             return
         try:
             self.result = json.loads(self._running.finish())

@@ -1,4 +1,4 @@
-"""Conditions that a run must have held, looked at without knowing its outcome.
+"""Conditions that every run must meet, checked without knowing its outcome.
 
     watch = Watch(devices=("sdb",), groups=(group,))
     before = watch.before()              # waits until writeback and the devices are quiet
@@ -33,7 +33,7 @@ SECTOR_BYTES = 512
 # edges, file system metadata.
 BYTES_TOLERANCE = 0.02
 BYTES_TOLERANCE_FLOOR = 1 << 20
-# Of the CPU time of all CPUs; the floor is two ticks, below which the counter says nothing.
+# Of the CPU time of all CPUs; the floor is two ticks, the resolution of the counter.
 STEAL_SHARE, STEAL_FLOOR_S = 0.01, 0.02
 # Of one CPU.
 OTHERS_SHARE, OTHERS_FLOOR_S = 0.05, 0.02
@@ -60,7 +60,7 @@ class Snapshot:
 
     `others` are the user processes that are not ours: (process id, start time) -> CPU time.
     `frequency_khz` is the mean of all CPUs now, `cycles_khz_s` the time in each state times its
-    frequency, summed; both empty where the kernel does not say.
+    frequency, summed; both empty where the kernel does not report it.
     """
 
     at_s: float
@@ -81,7 +81,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Before:
-    """What was seen before a run: the counters, how long it took to settle, and findings."""
+    """The state before a run: the counters, the time until it was idle, and findings."""
 
     snapshot: Snapshot
     settled_after_s: float
@@ -103,7 +103,7 @@ class Watch:
         self._frequencies_khz: list[float] = []
 
     def before(self, settle_s: float = SETTLE_S_MAX) -> Before:
-        """Wait until nothing is being written, at most `settle_s` seconds, then look."""
+        """Wait until nothing is being written, at most `settle_s` seconds; read the counters."""
         waited_s, finding = settle(self._devices, settle_s) if settle_s else (0.0, None)
         now = snapshot(self._counted, self._groups)
         if now.frequency_khz:
@@ -128,7 +128,7 @@ class Watch:
 def settle(
     devices: Iterable[str], settle_s: float = SETTLE_S_MAX
 ) -> tuple[float, GateFinding | None]:
-    """Wait until devices have nothing in flight and hardly a page is dirty, five looks in a row.
+    """Wait until devices have nothing in flight and hardly a page is dirty, five times in a row.
 
     Seconds waited, and a finding that is not fatal when it took too long.
     """
@@ -139,14 +139,14 @@ def settle(
         seen = _unquiet(names)
         quiet = 0 if seen else quiet + 1
         if time.monotonic() - begin > settle_s:
-            text = f"the machine was not quiet after {settle_s:g} s: {seen or 'it had just been'}"
+            text = f"the machine was not idle after {settle_s:g} s: {seen or 'it had just been'}"
             return time.monotonic() - begin, GateFinding("unsettled", text, fatal=False)
         time.sleep(SETTLE_STEP_S)
     return time.monotonic() - begin, None
 
 
 def _unquiet(devices: Iterable[str]) -> str:
-    """What is still going on, in words; empty when nothing is."""
+    """The remaining activity, in words; empty when there is none."""
     counts = _vmstat()
     page = os.sysconf("SC_PAGE_SIZE")
     for name, word in (("nr_writeback", "being written back"), ("nr_dirty", "dirty")):
@@ -198,53 +198,53 @@ def findings(
 ) -> tuple[GateFinding, ...]:
     """What did not hold between two snapshots.
 
-    `claimed` are the (read, written) bytes that the workload says it moved past the page cache,
+    `claimed` are the (read, written) bytes that the workload moved past the page cache,
     or None where the cache may answer (buffered I/O). `cold_bytes` were read through a cold cache:
     the device must have read them, and may have read ahead.
     """
-    found = []
+    failed = []
     if swapped := after.swapped_pages - before.swapped_pages:
-        found.append(GateFinding("swap", f"{swapped} pages were swapped during the run"))
+        failed.append(GateFinding("swap", f"{swapped} pages were swapped during the run"))
     if throttled := after.throttled - before.throttled:
-        found.append(GateFinding("thermal", f"the CPU was throttled {throttled} times"))
-    found += [GateFinding("thermal", text) for text in after.too_hot]
+        failed.append(GateFinding("thermal", f"the CPU was throttled {throttled} times"))
+    failed += [GateFinding("thermal", text) for text in after.too_hot]
     if errors := after.io_errors - before.io_errors:
-        found.append(GateFinding("io-errors", f"the device reports {errors} errors"))
+        failed.append(GateFinding("io-errors", f"the device reports {errors} errors"))
     seen = after.read_bytes - before.read_bytes
     if seen < cold_bytes * (1 - BYTES_TOLERANCE) - BYTES_TOLERANCE_FLOOR:
         text = f"{cold_bytes} bytes were read, but only {seen} from the device: its cache was warm"
-        found.append(GateFinding("not-cold", text))
+        failed.append(GateFinding("not-cold", text))
     if claimed is not None:
-        found += _byte_findings(before, after, claimed)
-    return tuple(found)
+        failed += _byte_findings(before, after, claimed)
+    return tuple(failed)
 
 
 def neighbour_findings(before: Snapshot, after: Snapshot) -> tuple[GateFinding, ...]:
     """Whether the hypervisor or other programs took CPU time between two snapshots."""
     window_s = after.at_s - before.at_s
-    found = []
+    failed = []
     if (stolen_s := after.stolen_s - before.stolen_s) > max(
         STEAL_SHARE * window_s * (os.cpu_count() or 1), STEAL_FLOOR_S
     ):
         text = f"the hypervisor took {stolen_s:.2f} s of CPU time in {window_s:.2f} s"
-        found.append(GateFinding("steal", text))
+        failed.append(GateFinding("steal", text))
     others_s = other_s(before.others, after.others)
     if others_s > max(OTHERS_SHARE * window_s, OTHERS_FLOOR_S):
         text = f"other programs used {others_s:.2f} s of CPU time in {window_s:.2f} s"
-        found.append(GateFinding("others", text))
-    return tuple(found)
+        failed.append(GateFinding("others", text))
+    return tuple(failed)
 
 
 def _byte_findings(
     before: Snapshot, after: Snapshot, claimed: tuple[int, int]
 ) -> list[GateFinding]:
     device = (after.read_bytes - before.read_bytes, after.written_bytes - before.written_bytes)
-    found = []
-    for word, said, seen in zip(("read", "written"), claimed, device, strict=True):
-        if abs(said - seen) > max(BYTES_TOLERANCE * said, BYTES_TOLERANCE_FLOOR):
-            text = f"the workload {word} {said} bytes, the device counted {seen}"
-            found.append(GateFinding("device-bytes", text))
-    return found
+    failed = []
+    for word, claimed_bytes, seen in zip(("read", "written"), claimed, device, strict=True):
+        if abs(claimed_bytes - seen) > max(BYTES_TOLERANCE * claimed_bytes, BYTES_TOLERANCE_FLOOR):
+            text = f"the workload {word} {claimed_bytes} bytes, the device counted {seen}"
+            failed.append(GateFinding("device-bytes", text))
+    return failed
 
 
 def frequency_findings(
@@ -292,19 +292,19 @@ def other_processes(
     own_process: int, groups: Iterable[Path] = ()
 ) -> dict[tuple[int, int], Process]:
     """User processes that neither descend from `own_process` nor are in one of `groups`."""
-    found: dict[int, tuple[int, Process]] = {}
+    processes: dict[int, tuple[int, Process]] = {}
     for entry in os.scandir(PROC):
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 parsed = _process(text_of(Path(entry.path) / "stat"))
                 if parsed:
-                    found[int(entry.name)] = parsed
+                    processes[int(entry.name)] = parsed
     ours = {own_process}
     for group in groups:
         for file in group.rglob("cgroup.procs"):
             ours |= set(map(int, text_of(file).split()))
-    descendants = {pid for pid in found if _descends(pid, found, ours)}
-    return {(p, start): each for p, (start, each) in found.items() if p not in descendants}
+    descendants = {pid for pid in processes if _descends(pid, processes, ours)}
+    return {(p, start): each for p, (start, each) in processes.items() if p not in descendants}
 
 
 def _process(stat: str) -> tuple[int, Process] | None:
@@ -360,13 +360,13 @@ def _throttled() -> int:
 
 def _too_hot() -> tuple[str, ...]:
     """NVMe devices whose composite temperature has reached their warning."""
-    found = []
+    texts = []
     for sensor in sorted(HWMON.glob("hwmon*")):
         now, limit = text_of(sensor / "temp1_input"), text_of(sensor / "temp1_max")
         if text_of(sensor / "name") == "nvme" and now and limit and int(now) >= int(limit):
             device = (sensor / "device").resolve().name
-            found.append(f"{device} has {int(now) / 1000:.0f} °C, its warning is at {limit[:-3]}")
-    return tuple(found)
+            texts.append(f"{device} has {int(now) / 1000:.0f} °C, its warning is at {limit[:-3]}")
+    return tuple(texts)
 
 
 def _io_errors(device: str) -> int:

@@ -53,17 +53,17 @@ class IoGroups:
         """`disk` is the kernel name of the device that limits hold for."""
         self._control = control
         self._disk = disk
-        self._made: dict[str, Path] = {}
+        self._created: dict[str, Path] = {}
 
-    def directory(self, asked: IoGroup) -> str:
-        """The group, made and set as asked; HostError when the kernel does not take it."""
+    def directory(self, group: IoGroup) -> str:
+        """The group, made and set as requested; HostError when the kernel refuses it."""
         where = hierarchy()
-        path = self._made.get(asked.name)
+        path = self._created.get(group.name)
         if path is None:
-            path = self._made[asked.name] = self._control.cgroup(asked.name, where.root)
-        if asked.weight:
-            self._set_weight(path, where, asked.weight)
-        self._set_limit(path, where, asked.read_bytes_per_s)
+            path = self._created[group.name] = self._control.cgroup(group.name, where.root)
+        if group.weight:
+            self._set_weight(path, where, group.weight)
+        self._set_limit(path, where, group.read_bytes_per_s)
         return str(path)
 
     def _set_weight(self, path: Path, where: Hierarchy, weight: int) -> None:

@@ -1,4 +1,4 @@
-"""Starting commands for a measurement: a cgroup of their own, a limit, what they printed and left.
+"""Start commands for a measurement: in a separate cgroup, with a limit; keep their output.
 
 The start itself is the compiled module's (crates/load/src/launch.rs): the clock is read directly
 before the exec. Output goes to memory, so that logging does not write to the measured disk.
@@ -33,7 +33,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Launch:
-    """What is started; `scheduling` as `Attributes` of crates/load/src/cpu/attributes.rs."""
+    """A command to start; `scheduling` as `Attributes` of crates/load/src/cpu/attributes.rs."""
 
     argv: Sequence[str]
     directory: Path
@@ -88,9 +88,10 @@ class WorkGroup:
     @classmethod
     def of(cls, group: WorkGroup, joined: Sequence[str]) -> WorkGroup:
         """The same processes, which join further cgroups by these files."""
-        made = cls.__new__(cls)
-        made.path, made._sessions, made._joined = group.path, group._sessions, tuple(joined)
-        return made
+        work_group = cls.__new__(cls)
+        work_group.path, work_group._sessions = group.path, group._sessions
+        work_group._joined = tuple(joined)
+        return work_group
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -99,22 +100,22 @@ class WorkGroup:
         return (*own, *self._joined)
 
     def started(self, pid: int) -> None:
-        """A command was started in a session of its own."""
+        """Note that a command was started in its own session."""
         self._sessions.add(pid)
 
     def members(self) -> list[tuple[int, str]]:
         """(process id, name) of everything that still runs in it."""
         if self.path:
-            found: list[tuple[int, str]] = []
+            processes: list[tuple[int, str]] = []
             for file in (self.path / "cgroup.procs", *self.path.glob("*/**/cgroup.procs")):
                 with contextlib.suppress(OSError):
                     pids = map(int, file.read_text().split())
-                    found += [(pid, _name(pid)) for pid in pids if pid]
-            return found
+                    processes += [(pid, _name(pid)) for pid in pids if pid]
+            return processes
         return [(pid, _name(pid)) for pid in _pids() if _session(pid) in self._sessions]
 
     def end(self) -> list[str]:
-        """End what is left: TERM, then KILL; the names of what there was."""
+        """End the remaining processes: TERM, then KILL; returns their names."""
         left = self.members()
         for number, patience_s in ((signal.SIGTERM, TERM_PATIENCE_S), (signal.SIGKILL, 10.0)):
             for pid, _ in self.members():
@@ -131,7 +132,7 @@ def paths_of(*groups: WorkGroup) -> tuple[Path, ...]:
 
 
 def noted(findings: Sequence[GateFinding]) -> list[GateFinding]:
-    """Findings that are told and discard no run: a machine with daemons is what is measured."""
+    """Findings that are only noted: the machine is measured together with its daemons."""
     return [replace(each, fatal=False) for each in findings]
 
 
@@ -151,7 +152,7 @@ def hierarchy() -> Path | None:
 def run(launch: Launch, group: WorkGroup, look: Callable[[], None] = lambda: None) -> Ended:
     """Start a command and await its end, or end it at its limit.
 
-    `look` is called ten times a second meanwhile, and at the end. HostError naming the step when
+    `look` is called ten times a second, and at the end. HostError naming the step when
     the kernel does not start it so. Ctrl-C ends the command.
     """
     with _streams(launch.stdin) as streams:
@@ -168,7 +169,7 @@ def run(launch: Launch, group: WorkGroup, look: Callable[[], None] = lambda: Non
 
 
 class Running:
-    """A program at work in the background, whose end is looked for now and then."""
+    """A program that runs in the background, and is polled for its end."""
 
     def __init__(self, child: Any, launch: Launch, streams: Sequence[int]) -> None:
         self._child = child
@@ -186,14 +187,14 @@ class Running:
             os.kill(self._child.pid(), number)
 
     def last_lines(self, count: int) -> str:
-        """What it printed last."""
+        """Its last output."""
         ended = _ended(None, self._launch, self._streams)
         return ended.last_lines(count)
 
 
 @contextlib.contextmanager
 def background(launch: Launch, group: WorkGroup) -> Iterator[Running]:
-    """A program that runs meanwhile; HostError as of `run`. Whoever asks for it ends it."""
+    """A program that runs in the background; HostError as of `run`. The caller ends it."""
     with _streams(launch.stdin) as streams:
         yield Running(_started(launch, group, streams), launch, streams)
 
@@ -217,17 +218,17 @@ def _ended(
     timed_out: bool = False,
     exceeded: bool = False,
 ) -> Ended:
-    found = json.loads(ending) if ending else {}
+    report = json.loads(ending) if ending else {}
     stdout, stderr = (_content(fd, launch.output_limit_bytes) for fd in streams[1:])
     return Ended(
-        elapsed_s=found.get("elapsed_ns", 0) / 1e9,
-        status=found.get("status"),
-        signal=found.get("signal"),
+        elapsed_s=report.get("elapsed_ns", 0) / 1e9,
+        status=report.get("status"),
+        signal=report.get("signal"),
         timed_out=timed_out,
         output_exceeded=exceeded,
         stdout=stdout,
         stderr=stderr,
-        usage=_usage(found),
+        usage=_usage(report),
     )
 
 
@@ -272,7 +273,7 @@ def _order(launch: Launch, group: WorkGroup, streams: Sequence[int]) -> dict[str
     program = program_path(launch.argv[0], launch.environment.get("PATH"))
     if program is None:
         raise HostError(
-            f"program {launch.argv[0]!r} is not found", "give its whole path, or install it"
+            f"program {launch.argv[0]!r} is not found", "use its full path, or install it"
         )
     order: dict[str, Any] = {
         "program": program,
@@ -340,24 +341,24 @@ def _content(fd: int, limit_bytes: int) -> bytes:
     return os.pread(fd, size, 0)
 
 
-def _usage(found: Mapping[str, Any]) -> dict[str, float]:
-    if not found:
+def _usage(usage: Mapping[str, Any]) -> dict[str, float]:
+    if not usage:
         return {}
-    user_s, system_s = found["user_ns"] / 1e9, found["system_ns"] / 1e9
+    user_s, system_s = usage["user_ns"] / 1e9, usage["system_ns"] / 1e9
     return {
         "cpu_s": user_s + system_s,
         "user_s": user_s,
         "system_s": system_s,
-        "rss_bytes": float(found["rss_bytes"]),
-        "major_faults": float(found["major_faults"]),
-        "context_switches": float(found["voluntary_switches"] + found["involuntary_switches"]),
-        "own_read_bytes": float(found["read_bytes"]),
-        "own_dirtied_bytes": float(found["dirtied_bytes"]),
+        "rss_bytes": float(usage["rss_bytes"]),
+        "major_faults": float(usage["major_faults"]),
+        "context_switches": float(usage["voluntary_switches"] + usage["involuntary_switches"]),
+        "own_read_bytes": float(usage["read_bytes"]),
+        "own_dirtied_bytes": float(usage["dirtied_bytes"]),
     }
 
 
 def _refused(error: OSError, launch: Launch) -> HostError | GateError:
-    """What the kernel said no to, and what helps."""
+    """What the kernel refused, and what helps."""
     step, who = str(error.filename), f" as {launch.user}" if launch.user else ""
     what = {
         "program": (f"cannot execute {launch.argv[0]}{who}", "is it executable by that user?"),

@@ -1,4 +1,4 @@
-"""Numbers out of what a command printed: by regular expression, or by a path into JSON."""
+"""Numbers from the output of a command: by regular expression, or by a path into JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STEP = re.compile(
 
 
 class Missing(Exception):
-    """A number is not there, or is none; the text says why."""
+    """A number is missing or invalid; the text is the reason."""
 
 
 @dataclass
@@ -41,27 +41,29 @@ class Reader:
     def read(
         self, stdout: bytes, stderr: bytes, files: Callable[[str], bytes | None]
     ) -> tuple[dict[str, float], list[GateFinding]]:
-        """(value by metric, gates that did not hold). `files` gives what a run wrote, or None."""
+        """(value by metric, failed gates). `files` returns the text of a run's file, or None."""
         values: dict[str, float] = {}
-        found: list[GateFinding] = []
+        findings: list[GateFinding] = []
         for metric in self.metrics:
             text = {"stdout": stdout, "stderr": stderr}.get(metric.source)
             if metric.source == "file":
                 text = files(metric.path)
             if text is None:
                 why = f"{metric.name}: {metric.path} was not written by this run"
-                found.append(GateFinding("no-value", why))
+                findings.append(GateFinding("no-value", why))
                 continue
             try:
-                number = taken(self._numbers(metric, text, found), metric.take)
+                number = taken(self._numbers(metric, text, findings), metric.take)
                 if not math.isfinite(number) or number <= 0:
                     raise Missing(f"its value is {number}, which has no logarithm")
                 values[metric.name] = number
             except Missing as error:
-                found.append(GateFinding("no-value", f"{metric.name}: {error}"))
-        return values, found
+                findings.append(GateFinding("no-value", f"{metric.name}: {error}"))
+        return values, findings
 
-    def _numbers(self, metric: OutputMetric, text: bytes, found: list[GateFinding]) -> list[float]:
+    def _numbers(
+        self, metric: OutputMetric, text: bytes, findings: list[GateFinding]
+    ) -> list[float]:
         if metric.is_json:
             return [number_of(value) for value in json_values(text, metric.pattern)]
         numbers = []
@@ -72,10 +74,10 @@ class Reader:
             if unit is not None:
                 in_unit = converted(number, unit, metric.unit)
                 if in_unit is None:
-                    raise Missing(f"{value} {unit} is no quantity of {metric.unit or 'no unit'}")
+                    raise Missing(f"{value} {unit} is not a unit of {metric.unit or 'no unit'}")
                 number = in_unit
             elif finding := self._changed(metric, following):
-                found.append(finding)
+                findings.append(finding)
             numbers.append(number)
         if not numbers:
             raise Missing(f"no line matches {metric.pattern!r}; {_nearest(metric.pattern, text)}")
@@ -96,7 +98,7 @@ def taken(numbers: Sequence[float], take: str) -> float:
     if not numbers:
         raise Missing("there is no value")
     if take == "only" and len(numbers) > 1:
-        raise Missing(f"there are {len(numbers)} values, and exactly one was asked for")
+        raise Missing(f"there are {len(numbers)} values, but exactly one is expected")
     pick: Mapping[str, Callable[[Sequence[float]], float]] = {
         "last": lambda n: n[-1],
         "first": lambda n: n[0],
@@ -120,20 +122,20 @@ def number_of(value: Any) -> float:
 
 
 def json_values(text: bytes, path: str) -> list[Any]:
-    """What a path leads to in the first JSON value of a text; Missing naming the step."""
+    """The values at a path in the first JSON value of a text; Missing naming the step."""
     start = min((at for at in (text.find(b"{"), text.find(b"[")) if at >= 0), default=-1)
     if start < 0:
-        raise Missing("the output holds no JSON")
+        raise Missing("the output has no JSON")
     try:
         value, _ = json.JSONDecoder().raw_decode(text[start:].decode(errors="replace"))
     except (ValueError, RecursionError) as error:
         raise Missing(f"the output is not JSON: {error}") from error
     values = [value]
     for step in _steps(path):
-        values = [found for each in values for found in _follow(each, step)]
+        values = [item for each in values for item in _follow(each, step)]
         if not values:
             keys = ", ".join(list(value)[:8]) if isinstance(value, dict) else ""
-            raise Missing(f"{path!r} leads to nothing at {step[0]!r}; the first keys are {keys}")
+            raise Missing(f"{path!r} finds nothing at {step[0]!r}; the first keys are {keys}")
     return values
 
 

@@ -30,7 +30,7 @@ def foreign_reads(
 ) -> tuple[GateFinding, ...]:
     """A finding when the queues read more than the command and its servers did.
 
-    Reads are charged to the process that submits them. Writes are not looked at: the kernel's
+    Reads are charged to the process that submits them. Writes are ignored: the kernel's
     flusher and journal threads write for everybody. Nor is a run that is not `is_complete`: some
     of its processes were not awaited, and the kernel keeps no account of those.
     """
@@ -46,7 +46,7 @@ def foreign_reads(
 
 
 class DirtyPeak:
-    """The most that was dirty or being written while a command ran, looked at now and then."""
+    """The highest amount of dirty pages and writeback while a command ran, sampled."""
 
     def __init__(self) -> None:
         self.peak_bytes = 0
@@ -65,7 +65,7 @@ class DirtyPeak:
             return ()
         text = (
             f"{self.peak_bytes >> 20} MiB were dirty, more than the {self.limit_bytes >> 20} MiB "
-            "from which the kernel writes in the background"
+            "above which the kernel writes back in the background"
         )
         return (GateFinding("dirty-limit", text, fatal=False),)
 

@@ -1,4 +1,4 @@
-"""What a backend offers: a target made ready, on which cells are measured one after the other."""
+"""The interface of a backend: a prepared target on which cells are measured one by one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedlab.spec import Candidate, Cell, Workload
 
 
 class Session(Protocol):
-    """A target made ready; the backend's context manager leaves the host as it was."""
+    """A prepared target; the backend's context manager restores the host."""
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """Set the candidate, run the workload once, and read back."""

@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 class WorkPlace:
     """The working directory of all commands of a session, and the device below it."""
 
-    def __init__(self, control: Control, asked: Target, target: ResolvedTarget) -> None:
+    def __init__(self, control: Control, wanted: Target, target: ResolvedTarget) -> None:
         self.control = control
         self.device = target.raw_path
-        self.is_ours = asked.kind in ("scratch", "emulated")
+        self.is_ours = wanted.kind in ("scratch", "emulated")
         self.is_bare = target.directory is None
-        self.filesystem = asked.filesystem or "ext4"
+        self.filesystem = wanted.filesystem or "ext4"
         self.directory = target.directory or control.directory(tempfile.gettempdir())
         self._fresh_in: dict[str, int] = {}
 
     @property
     def flushed(self) -> Path:
-        """What is synced so that nothing of a run is left to write."""
+        """The path to sync so that nothing of a run is left to write."""
         return self.device if self.is_bare else self.directory
 
     def flush(self) -> None:
-        """Write out what is dirty on the target."""
+        """Write back the dirty pages of the target."""
         flush(self.flushed)
 
     def open(self, kinds: Iterable[Command]) -> None:
-        """Give what is ours to the commands' users, and copy in what they work on."""
+        """Give our directory to the commands' users, and copy in their files."""
         commands = tuple(kinds)
         for kind in commands:
             if self.is_ours or self.is_bare:
@@ -79,27 +79,27 @@ class WorkPlace:
             raise HostError(
                 f"{label}: fresh = {kind.fresh!r}: the file system cannot be made again: "
                 f"{error.strerror}",
-                "end in --conclude what --setup or the command left running there",
+                "use --conclude to end the programs that --setup or the command left running there",
             ) from error
         scratch.format_device(str(self.device), self.filesystem)
         owned.mount(str(self.device), self.directory, self.filesystem)
         self.open(kinds)
 
     def set_cache(self, kind: Command) -> str:
-        """Bring the page cache into the state that the command asks for; what was done."""
+        """Bring the page cache into the requested state; returns the action."""
         if self.is_bare:
-            done = cache.set_device_cache(kind.cache, self.control, self.device)
+            state = cache.set_device_cache(kind.cache, self.control, self.device)
         else:
             mounted = None
             if self.is_ours and self.directory.is_mount():
                 mounted = (str(self.device), self.filesystem)
-            done = cache.set_cache(kind.cache, self.control, self.directory, mounted)
+            state = cache.set_cache(kind.cache, self.control, self.directory, mounted)
         if kind.cache == "cold" and (program := program_path(kind.command()[0])):
             cache.touch_program(program, self.directory)
-        return done
+        return state
 
     def _copy_in(self, kind: Command) -> None:
-        """Put a copy of what the command works on into the directory, in place of an old one."""
+        """Put a copy of the command's files into the directory, replacing an old one."""
         if not kind.copy_in:
             return
         source = Path(kind.copy_in).resolve()

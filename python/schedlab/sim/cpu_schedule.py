@@ -36,7 +36,7 @@ ANSWERS = ("turnaround", "waiting", "response")
 
 def document(options: Mapping[str, Any]) -> dict[str, Any]:
     """What `sim cpu --json` prints."""
-    tasks, settings, seed = _asked(options)
+    tasks, settings, seed = _inputs(options)
     if options["quiz"]:
         return quiz(tasks, settings, seed)
     return {"schema": 1, "tasks": tasks, "results": [simulate(tasks, one) for one in settings]}
@@ -44,7 +44,7 @@ def document(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def shown(options: Mapping[str, Any]) -> list[str]:
     """What `sim cpu` prints: a quiz, one chart as SVG, or results and how they compare."""
-    tasks, settings, seed = _asked(options)
+    tasks, settings, seed = _inputs(options)
     is_svg = options["gantt"] == "svg"
     if options["quiz"]:
         return quiz_lines(tasks, settings, seed)
@@ -63,7 +63,7 @@ def shown(options: Mapping[str, Any]) -> list[str]:
     return [*lines, *textwrap.wrap(TIE_RULE, 80)]
 
 
-def _asked(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
+def _inputs(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
     """(tasks, settings of each policy, seed)."""
     seed = options["seed"]
     if seed is None:
@@ -118,7 +118,7 @@ def tasks_of(options: Mapping[str, Any], is_quiz: bool) -> list[dict[str, Any]]:
 
     text, processes = options["tasks"], options["processes"]
     if (text is None) + (processes is None) == 0:
-        raise SpecError("--tasks and --processes exclude each other", "omit one of them")
+        raise SpecError("--tasks and --processes cannot be used together", "omit one of them")
     if processes is not None:
         if options["time"] is None:
             raise SpecError("--processes runs until a time", "add --time 30s")
@@ -171,7 +171,7 @@ def simulate(tasks: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) ->
 
 
 def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
-    """The schedule drawn as asked."""
+    """The schedule, drawn as the options request."""
     from schedlab._core import draw_cpu_gantt
     from schedlab.sim.cpu_bursts import read_bursts
 
@@ -200,10 +200,10 @@ def _heading(result: Mapping[str, Any]) -> str:
     from schedlab._core import cpu_policies
 
     title = dict(cpu_policies())[result["policy"]]
-    asked, given = result["quantum_requested"], result["quantum_effective"]
-    rounded = "" if asked == given else f" (asked {_milliseconds(asked)} ms)"
+    requested, effective = result["quantum_requested"], result["quantum_effective"]
+    rounded = "" if requested == effective else f" (asked {_milliseconds(requested)} ms)"
     cpus = "1 CPU" if result["cpus"] == 1 else f"{result['cpus']} CPUs"
-    return f"{result['policy']}: {title}, quantum {_milliseconds(given)} ms{rounded}, {cpus}"
+    return f"{result['policy']}: {title}, quantum {_milliseconds(effective)} ms{rounded}, {cpus}"
 
 
 def result_lines(result: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:

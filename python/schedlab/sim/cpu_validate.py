@@ -59,7 +59,7 @@ class CpuValidation:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether everything that is judged is within its tolerance."""
+        """Whether every checked figure is within its tolerance."""
         return not self.not_judged and all(one.is_close is not False for one in self.comparisons)
 
     def as_json(self) -> dict[str, Any]:
@@ -103,8 +103,8 @@ def merged(stays: Sequence[Stay]) -> list[Stay]:
 def _arrivals(stays: Sequence[Stay]) -> dict[int, int]:
     """When each task came, in the order of their first stays, ns.
 
-    Whoever ran before anybody ran twice was there from the start; the others came when they first
-    ran, since nothing says how long they had waited.
+    A task that ran before any task ran twice was there from the start; the others came when they
+    first ran, because the file does not record how long they had waited.
     """
     arrivals: dict[int, int] = {}
     has_repeated = False
@@ -170,7 +170,7 @@ def _share(stays: Sequence[Stay], task: int, until_ns: int) -> float:
 
 
 def _reason(stays: Sequence[Stay], settings: Mapping[str, Any]) -> str:
-    """Why the schedule cannot be judged; empty where it can."""
+    """Why the schedule cannot be checked; empty where it can."""
     if settings.get("cpus", 1) != 1:
         return "more than one CPU: the bursts do not say on which they were"
     for task in sorted({stay.task for stay in stays}):
@@ -189,7 +189,7 @@ def validate(path: Path, settings: Mapping[str, Any]) -> CpuValidation:
     """The measured schedule of a file beside the simulated one of the same tasks."""
     measured = read_stays(path)
     simulated = _simulated(measured, settings)
-    # While all tasks want the CPU: after the first end shares say nothing about the policy.
+    # While all tasks want the CPU: after the first end, shares do not depend on the policy alone.
     tasks = sorted({stay.task for stay in measured})
     both_ns = min(
         max(stay.end_ns for stay in stays if stay.task == task)
@@ -221,7 +221,7 @@ def validate(path: Path, settings: Mapping[str, Any]) -> CpuValidation:
     return CpuValidation(settings["policy"], len(tasks), tuple(comparisons), prefix, reason)
 
 
-def lines(found: CpuValidation) -> list[str]:
+def lines(validation: CpuValidation) -> list[str]:
     """The table that `sim cpu --validate` prints."""
     verdict = {True: "yes", False: "no", None: ""}
     rows = [("", "measured", "simulated", "tolerance", "within")]
@@ -233,13 +233,13 @@ def lines(found: CpuValidation) -> list[str]:
             one.tolerance,
             verdict[one.is_close],
         )
-        for one in found.comparisons
+        for one in validation.comparisons
     ]
-    last = f"not judged: {found.not_judged}"
-    if not found.not_judged:
-        last = f"accepted: {verdict[found.is_accepted]}"
-    prefix = f"the first {found.common_prefix} stays are of the same tasks in the same order"
-    return [f"{found.policy}, {found.tasks} tasks", *aligned(rows), prefix, last]
+    last = f"not judged: {validation.not_judged}"
+    if not validation.not_judged:
+        last = f"accepted: {verdict[validation.is_accepted]}"
+    prefix = f"the first {validation.common_prefix} stays are of the same tasks in the same order"
+    return [f"{validation.policy}, {validation.tasks} tasks", *aligned(rows), prefix, last]
 
 
 def checked(options: Mapping[str, Any], as_json: bool) -> tuple[list[str], bool]:
@@ -247,5 +247,6 @@ def checked(options: Mapping[str, Any], as_json: bool) -> tuple[list[str], bool]
     from schedlab.sim.cpu_schedule import settings_of
 
     settings = settings_of(options["policy"], {**options, "seed": options["seed"] or 1})
-    found = validate(Path(options["bursts"]), settings)
-    return [json.dumps(found.as_json())] if as_json else list(lines(found)), found.is_accepted
+    validation = validate(Path(options["bursts"]), settings)
+    shown = [json.dumps(validation.as_json())] if as_json else lines(validation)
+    return shown, validation.is_accepted

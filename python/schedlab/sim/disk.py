@@ -153,7 +153,7 @@ class DiskSimulation:
                 raise SpecError(f"depth = {self.depth}: expected at least 1", HINT)
             return {"kind": "closed", "depth": self.depth or 1}
         if self.depth is not None:
-            raise SpecError("--depth and --rate exclude each other", "omit one of them")
+            raise SpecError("--depth and --rate cannot be used together", "omit one of them")
         if not math.isfinite(self.rate):
             raise SpecError(f"rate = {self.rate}: expected a positive number", HINT)
         return {"kind": "poisson", "rate_per_s": self.rate}
@@ -177,7 +177,7 @@ def disk_device(name_or_path: str) -> dict[str, str]:
         return {"device": disksim_toml(Path(path), name or None), "path": path}
     if Path(name_or_path).suffix != ".toml":
         return {"device": name_or_path}
-    text = read_text(Path(name_or_path), "give the path of a device file")
+    text = read_text(Path(name_or_path), "name the path of a device file")
     return {"device": text, "path": name_or_path}
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from schedlab._core import SimStop
 
 SSD_SECONDARY = ("mean_write_ms", "max_read_ms", "max_write_ms", "mean_read_ncq_ms", "iops")
-# What arrives whatever is served is judged by its latency, else by the rate.
+# An open loop is compared by its response time, a closed loop by its rate.
 DISK_METRICS = ("iops", "latency_ns_mean", "latency_ns_p99", "latency_ns_max")
 
 
@@ -88,7 +88,7 @@ def policy_candidates(text: str) -> tuple[Candidate, ...]:
         settings = dict(candidate.settings)
         return Candidate(candidate.label, {"policy": settings.pop("scheduler"), **settings})
 
-    # A policy file has a colon of its own.
+    # The name of a policy file contains a colon.
     names = split_policies(text)
     files = [
         Candidate(name.rpartition(".py:")[2].partition(",")[0], {"policy": name})
@@ -143,14 +143,14 @@ def ssd_simulation(workload: Workload, candidate: Candidate, seed: int) -> Simul
     """The simulation of a candidate (`policy`, `alpha`, …) on a workload of kind `ssd`, whose
     parameters are the other fields of `Simulation`; `trace` is a path.
     """
-    given: dict[str, Any] = dict(workload.parameters)
-    if "trace" in given:
-        given["workload"] = Path(given.pop("trace"))
-    if "warm_up" in given:
-        given["warm_up"] = parse_warm_up(str(given["warm_up"])) or {}
+    parameters: dict[str, Any] = dict(workload.parameters)
+    if "trace" in parameters:
+        parameters["workload"] = Path(parameters.pop("trace"))
+    if "warm_up" in parameters:
+        parameters["warm_up"] = parse_warm_up(str(parameters["warm_up"])) or {}
     settings = dict(candidate.settings)
     policy = str(settings.pop("policy"))
-    return Simulation(policy=policy, policy_set=settings, seed=seed, **given)
+    return Simulation(policy=policy, policy_set=settings, seed=seed, **parameters)
 
 
 def disk_simulation(workload: Workload, candidate: Candidate, seed: int) -> DiskSimulation:
@@ -169,12 +169,12 @@ def judged_by_rate(experiment: Experiment) -> tuple[Experiment, list[str]]:
     seeds = range(experiment.seed, experiment.seed + experiment.stopping.blocks)
     for workload in experiment.workloads:
         cells = [(candidate, seed) for candidate in experiment.candidates for seed in seeds]
-        found = map_threads(
+        verdicts = map_threads(
             lambda cell, stop, w=workload: _steady(w, cell[0], cell[1], stop),  # type: ignore[misc]
             cells,
         )
         by_candidate: dict[str, list[str]] = {}
-        for (candidate, _), one in zip(cells, found, strict=True):
+        for (candidate, _), one in zip(cells, verdicts, strict=True):
             by_candidate.setdefault(candidate.label, []).append(one)
         overloaded = [name for name, all_ in by_candidate.items() if "overloaded" in all_]
         if not overloaded:

@@ -136,11 +136,11 @@ def device_text(name_or_path: str) -> dict[str, str]:
     shipped = {**disk_devices(), **dict(sim_names("device"))}
     if name_or_path in shipped:
         return {"device": shipped[name_or_path], "place": name_or_path}
-    found = disk_device(name_or_path)
-    if "path" not in found:
+    device = disk_device(name_or_path)
+    if "path" not in device:
         hint = f"a file.toml, or one of: {', '.join(shipped)}"
         raise SpecError(f"device {name_or_path!r} is not known", hint)
-    return {"device": found["device"], "place": found["path"]}
+    return {"device": device["device"], "place": device["path"]}
 
 
 def process_text(processes: str | Path) -> dict[str, str]:
@@ -154,7 +154,7 @@ def process_text(processes: str | Path) -> dict[str, str]:
     try:
         return {"processes": path.read_text(encoding="utf-8"), "place": str(path)}
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: {error}", "give the path of a file of processes") from error
+        raise SpecError(f"{path}: {error}", "name the path of a file of processes") from error
 
 
 def presets() -> dict[str, str]:

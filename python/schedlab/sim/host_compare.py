@@ -60,23 +60,23 @@ def host_experiment(
 def process_names(file: str) -> list[str]:
     """Names of the processes of a preset or file, as the results have them."""
     text = presets().get(file) or process_text(file)["processes"]
-    found: list[str] = []
+    names: list[str] = []
     for number, process in enumerate(tomllib.loads(text).get("process", []), 1):
         name, count = process.get("name") or f"process-{number}", process.get("count", 1)
-        found += [name] if count == 1 else [f"{name}-{each}" for each in range(1, count + 1)]
-    return found
+        names += [name] if count == 1 else [f"{name}-{each}" for each in range(1, count + 1)]
+    return names
 
 
 def host_run(
     workload: Workload, candidate: Candidate, seed: int
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """A run, and the figures of the process that the workload names."""
-    given: dict[str, Any] = dict(workload.parameters)
-    wanted = given.pop("process", "")
+    parameters: dict[str, Any] = dict(workload.parameters)
+    wanted = parameters.pop("process", "")
     scheduler = str(candidate.settings["scheduler"])
-    run = HostSimulation(**given, scheduler=scheduler, seed=seed).run()
+    run = HostSimulation(**parameters, scheduler=scheduler, seed=seed).run()
     for process in (run["total"], *run["processes"]):
         if process["name"] == (wanted or "total"):
             return run, process
     known = ", ".join(process["name"] for process in run["processes"])
-    raise SpecError(f"process {wanted!r} is not in {given['processes']}", f"one of: {known}")
+    raise SpecError(f"process {wanted!r} is not in {parameters['processes']}", f"one of: {known}")

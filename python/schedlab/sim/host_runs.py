@@ -45,7 +45,7 @@ class Wish:
         return host_experiment(self.first, self.schedulers, self.processes, self.seeds)
 
     def run(self) -> dict[str, list[dict[str, Any]]]:
-        """The figures by file of processes; writes the log and the chart that were asked for."""
+        """The figures by file of processes; writes the requested log and chart."""
         names = split_schedulers(self.schedulers)
         files = self.processes if self.first.trace is None else (str(self.first.trace),)
         seeds = range(self.first.seed, self.first.seed + self.seeds)
@@ -58,16 +58,16 @@ class Wish:
                 return one.run(stop), None
             return one.run_logged(stop)
 
-        found = map_threads(simulate, cells)
+        results = map_threads(simulate, cells)
         if self.log is not None:
-            self.log.write_text("\n".join([LOG_HEAD, *_rows(cells, found)]) + "\n")
+            self.log.write_text("\n".join([LOG_HEAD, *_rows(cells, results)]) + "\n")
         if self.gantt is not None:
             from schedlab.sim.host_gantt import gantt
 
-            drawn = [(run["scheduler"], run, rows) for run, rows in found]
+            drawn = [(run["scheduler"], run, rows) for run, rows in results]
             self.gantt.write_text(gantt(drawn[:: self.seeds][:6]), encoding="utf-8")
         runs: dict[str, list[dict[str, Any]]] = {}
-        for (file, _, _), (figures, _) in zip(cells, found, strict=True):
+        for (file, _, _), (figures, _) in zip(cells, results, strict=True):
             runs.setdefault(file, []).append(figures)
         return runs
 
@@ -79,12 +79,12 @@ class Wish:
         return "\n".join(line for file, same in runs.items() for line in (f"{file}:", *table(same)))
 
 
-def _rows(cells: list[tuple[str, str, int]], found: list[tuple[dict[str, Any], Any]]) -> list[str]:
+def _rows(cells: list[tuple[str, str, int]], runs: list[tuple[dict[str, Any], Any]]) -> list[str]:
     return [
         f"{name},{file},{seed},{run['processes'][row['process']]['name']},"
         f"{OPERATIONS[row['operation']]},{row['sector']},{row['sectors']},{row['bios']},"
         f"{row['arrival_ns']},{row['inserted_ns']},{row['dispatched_ns']},{row['completed_ns']}"
-        for (file, name, seed), (run, table) in zip(cells, found, strict=True)
+        for (file, name, seed), (run, table) in zip(cells, runs, strict=True)
         for row in table
     ]
 

@@ -35,7 +35,7 @@ TESTS: Mapping[str, tuple[str, int]] = {
 }
 RECORDS = tuple(kib << 10 for kib in (8, 16, 32, 64, 128, 256, 512, 8192, 16384))
 FILE_BYTES = 1 << 30
-# What a kernel of that time sent at most in one request.
+# The largest request of a kernel of that time.
 MAX_SECTORS_KB = 512
 # Two-sided 95 % of Student's t for two samples of five.
 T_8 = 2.306
@@ -45,11 +45,11 @@ Key = tuple[str, str, int]
 def published() -> dict[Key, list[float]]:
     """KiB/s of every repetition of the study by scheduler, test and record size."""
     file = resources.files("schedlab") / "labs" / "iozone-noop-deadline-cfq.csv"
-    found: dict[Key, list[float]] = {}
+    rates: dict[Key, list[float]] = {}
     for row in csv.DictReader(file.read_text("utf-8").splitlines()):
         key = (row["scheduler"], row["test"], int(row["record_bytes"]))
-        found.setdefault(key, []).append(float(row["kib_per_s"]))
-    return found
+        rates.setdefault(key, []).append(float(row["kib_per_s"]))
+    return rates
 
 
 def simulated(
@@ -75,10 +75,10 @@ def simulated(
             return float(run["total"]["throughput_bytes_per_s"]) / 1024
 
         rates = map_threads(simulate, cells)
-    found: dict[Key, list[float]] = {}
+    times: dict[Key, list[float]] = {}
     for (scheduler, test, record, _), rate in zip(cells, rates, strict=True):
-        found.setdefault((scheduler, test, record), []).append(rate)
-    return found
+        times.setdefault((scheduler, test, record), []).append(rate)
+    return times
 
 
 def _process_files(directory: Path, processes: int) -> dict[tuple[str, int], Path]:
@@ -98,26 +98,26 @@ def _process_files(directory: Path, processes: int) -> dict[tuple[str, int], Pat
 
 def spread(rates: Mapping[Key, Sequence[float]]) -> list[float]:
     """For each test and record size: the best scheduler over the worst, less one."""
-    found = []
+    spreads = []
     for test, record in itertools.product(TESTS, RECORDS):
         means = [statistics.fmean(rates[each, test, record]) for each in SCHEDULERS]
-        found.append(max(means) / min(means) - 1 if min(means) > 0 else math.inf)
-    return found
+        spreads.append(max(means) / min(means) - 1 if min(means) > 0 else math.inf)
+    return spreads
 
 
 def margins(rates: Mapping[Key, Sequence[float]]) -> list[float]:
     """For each test and record size: the difference of two means, relative, below which the
-    repetitions of the study cannot tell two schedulers apart (95 %, the widest of the three pairs).
+    repetitions of the study cannot separate two schedulers (95 %, the widest of the three pairs).
     """
-    found = []
+    shares = []
     for test, record in itertools.product(TESTS, RECORDS):
         widths = []
         for one, other in itertools.combinations(SCHEDULERS, 2):
             a, b = rates[one, test, record], rates[other, test, record]
             variance = statistics.variance(a) / len(a) + statistics.variance(b) / len(b)
             widths.append(T_8 * math.sqrt(variance) / statistics.fmean([*a, *b]))
-        found.append(max(widths))
-    return found
+        shares.append(max(widths))
+    return shares
 
 
 def side_by_side(tables: Mapping[str, Mapping[Key, Sequence[float]]]) -> list[str]:
@@ -172,7 +172,7 @@ def present(seconds: float, repetitions: int, out: Path | None, as_json: bool) -
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         _write_csv(out / "model.csv", tables)
-    said = sentences(one, four, study)
+    text = sentences(one, four, study)
     if as_json:
         rows = [
             {"table": name, "scheduler": key[0], "test": key[1], "record_bytes": key[2],
@@ -180,10 +180,10 @@ def present(seconds: float, repetitions: int, out: Path | None, as_json: bool) -
             for name, table in tables.items()
             for key, rates in table.items()
         ]  # fmt: skip
-        return json.dumps({"schema": 1, "rows": rows, "sentences": said})
+        return json.dumps({"schema": 1, "rows": rows, "sentences": text})
     lines = ["One process", *side_by_side({"study": study, "model": one})]
     lines += ["", "Four processes, model", *side_by_side({"1 tag": four, "31 tags": four_ncq})]
-    return "\n".join([*lines, "", *said])
+    return "\n".join([*lines, "", *text])
 
 
 def _write_csv(path: Path, tables: Mapping[str, Mapping[Key, Sequence[float]]]) -> None:

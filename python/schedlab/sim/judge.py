@@ -25,10 +25,10 @@ def verdict_of(steady: Mapping[str, Any]) -> str:
 
 
 def warnings_of(name: str, report: Mapping[str, Any]) -> list[str]:
-    """What the reader must know about one run; `report` has `steady`, `iops` and `requests`."""
+    """Warnings about one run; `report` has `steady`, `iops` and `requests`."""
     steady = report["steady"]
-    found = verdict_of(steady)
-    if found == "overloaded":
+    judgement = verdict_of(steady)
+    if judgement == "overloaded":
         served = report["iops"]
         arrived = served * report["requests"] / max(report["requests"] - steady["backlog"], 1)
         return [
@@ -37,7 +37,7 @@ def warnings_of(name: str, report: Mapping[str, Any]) -> list[str]:
             "times grow with the length of the run (use fewer arrivals, --time-scale below 1, or "
             "a larger buffer)"
         ]
-    if found == "transient":
+    if judgement == "transient":
         return [
             f"{name} reached no steady state: its transient is {steady['cut_share']:.0%} of the "
             "run (use more --requests)"

@@ -16,7 +16,7 @@ USUAL_BUFFER_MIB = 64
 
 @dataclass(frozen=True)
 class Figure:
-    """One chart: rows, what is on its axes, and a caption. `kind` is `bar` or `line`."""
+    """One chart: rows, the columns on its axes, and a caption. `kind` is `bar` or `line`."""
 
     title: str
     note: str
@@ -48,14 +48,14 @@ def change(ratio: float) -> str:
 
 def _overload(study: Study, buffer_mib: int, workloads: Sequence[str] = WORKLOADS) -> str:
     """Which workloads overload the device under some policy, as a sentence."""
-    found = [
+    cells = [
         workload
         for workload in workloads
         if any(study.is_overloaded(workload, policy, buffer_mib) for policy in POLICIES)
     ]
-    if not found:
+    if not cells:
         return "No workload overloads the device."
-    return f"Overloaded under some policy: {', '.join(found)}."
+    return f"Overloaded under some policy: {', '.join(cells)}."
 
 
 def _policies(study: Study, direction: str) -> Figure:

@@ -1,4 +1,4 @@
-"""The NCQ study again: the points to simulate, and what the paper says beside what comes out."""
+"""The NCQ study again: the points to simulate, and the paper's statements beside the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ USUAL_ALPHA = 0.9
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence of the paper with its number, and the number that comes out here.
+    """A sentence of the paper with its number, and the number of this model.
 
     `published` is empty where the paper says it in words only; `comes_out` is None where there is
     nothing to compare with.
@@ -135,11 +135,11 @@ class Study:
     def best_buffer(
         self, metric: str, workload: str, relative: bool
     ) -> tuple[int | None, str, tuple[int, ...]]:
-        """The buffer at which TSB gains most, a sentence about it, and the buffers left out.
+        """The buffer at which TSB gains most, a sentence about it, and the omitted buffers.
 
         It must beat the next one by the half-width of the 95 % interval of their paired
         difference over the seeds, else it is too close to call. From arrival, overloaded cells
-        are left out: their means grow with the length of the run.
+        are omitted: their means grow with the length of the run.
         """
         left_out = tuple(
             buffer
@@ -165,41 +165,41 @@ class Study:
         return best, f"{best} MiB, {shown}", left_out
 
     def statements(self) -> Sequence[Statement]:
-        """What the paper states, one by one, beside what this model gives."""
+        """The statements of the paper, one by one, beside the results of this model."""
         return [*self._reads_of_a(), *self._others(), *self._best_buffers(), *self._small_buffers()]
 
     def _reads_of_a(self) -> list[Statement]:
-        found = []
+        statements = []
         for policy, published in (("s", 0.41), ("ts", 0.27), ("tsb", 0.22)):
             for alpha in (0.9, 0.95):
                 ratio = self.ratio("mean_read_ms", "A", policy, 64, alpha)
                 title = f"A, 64 MiB, mean read of {policy.upper()}, share of FCFS, α = {alpha}"
-                found.append(_near(title, published, ratio, 0.04))
-        return found
+                statements.append(_near(title, published, ratio, 0.04))
+        return statements
 
     def _others(self) -> list[Statement]:
         reads = "mean_read_ms"
-        found = []
+        statements = []
         grows = self.mean("max_write_ms", "A", "tsb", 32, 1.0) / self.mean(
             "max_write_ms", "A", "tsb", 32
         )
         title = "A, 32 MiB, TSB: longest write at α = 1 over that at 0.9"
-        found.append(Statement(title, "“clearly grows”", grows, grows >= 2))
+        statements.append(Statement(title, "“clearly grows”", grows, grows >= 2))
         for buffer in (32, 128):
             ratio = self.ratio(reads, "B", "tsb", buffer)
             title = f"B, {buffer} MiB, mean read of TSB, share of FCFS"
-            remark = "the paper does not say which buffer"
-            found.append(_near(title, 0.35, ratio, 0.06, remark))
+            remark = "the paper does not name the buffer"
+            statements.append(_near(title, 0.35, ratio, 0.06, remark))
         writes = self.ratio("mean_write_ncq_ms", "D", "tsb", 32)
         title = "D, 32 MiB, mean write of TSB from NCQ entry, share of FCFS"
-        found.append(_near(title, 1.06, writes, 0.04))
+        statements.append(_near(title, 1.06, writes, 0.04))
         from_entry = [self.ratio("mean_read_ncq_ms", "D", policy, 32) for policy in ("tsb", "ts")]
         title = "D, 32 MiB, mean read from NCQ entry: TSB over TS"
         worse = from_entry[0] / from_entry[1]
-        found.append(Statement(title, "TSB is worse", worse, worse > 1))
+        statements.append(Statement(title, "TSB is worse", worse, worse > 1))
         iops = self.ratio("iops", "A", "tsb", 64)
         title = "A, 64 MiB, IOPS of TSB, share of FCFS"
-        found.append(Statement(title, "“hardly changes”", iops, abs(iops - 1) <= 0.01))
+        statements.append(Statement(title, "“hardly changes”", iops, abs(iops - 1) <= 0.01))
         least = min(
             self.ratio(metric, workload, policy, 64, service="parallel")
             for metric in (reads, "mean_write_ms")
@@ -212,12 +212,12 @@ class Study:
             for workload in ("A", "D")
         )
         remark = f"the dies are busy for {busy:.1%} of the time at most"
-        found.append(Statement(title, "", least, None, remark))
-        return found
+        statements.append(Statement(title, "", least, None, remark))
+        return statements
 
     def _best_buffers(self) -> list[Statement]:
         """Where TSB gains most, on both bases and from both points in time."""
-        found = []
+        statements = []
         for workload in WORKLOADS:
             for direction in ("read", "write"):
                 for at, since in (("", "arrival"), ("_ncq", "NCQ entry")):
@@ -233,18 +233,18 @@ class Study:
                         remark = text
                         if left_out:
                             sizes = ", ".join(map(str, left_out))
-                            remark += f"; {len(left_out)} overloaded left out: {sizes} MiB"
+                            remark += f"; {len(left_out)} overloaded omitted: {sizes} MiB"
                         title = (
                             f"{workload}, {direction}s from {since}: buffer of the best {basis} "
                             "gain of TSB (MiB)"
                         )
                         value = float(best) if best is not None else float("nan")
-                        found.append(Statement(title, published, value, comes_out, remark))
-        return found
+                        statements.append(Statement(title, published, value, comes_out, remark))
+        return statements
 
     def _small_buffers(self) -> list[Statement]:
         """Whether writes get worse than under FCFS, from NCQ entry."""
-        found = []
+        statements = []
         for workload in WORKLOADS:
             for policy in ("ts", "tsb"):
                 ratios = {
@@ -257,8 +257,8 @@ class Study:
                     f"{BUFFERS_MIB[0]} MiB, share of FCFS"
                 )
                 remark = f"worse than FCFS at {', '.join(worse) or 'no'} MiB"
-                found.append(Statement(title, "", ratios[BUFFERS_MIB[0]], None, remark))
-        return found
+                statements.append(Statement(title, "", ratios[BUFFERS_MIB[0]], None, remark))
+        return statements
 
     def rows(self) -> list[dict[str, Any]]:
         """The statements as a table."""
@@ -274,7 +274,7 @@ class Study:
         ]
 
     def cannot(self) -> Sequence[str]:
-        """What does not come out, with the figures of this run."""
+        """The statements that are not reproduced, with the figures of this run."""
         return [
             f"{each.result}: the paper has {each.published}, here it is {each.found:.2f}."
             for each in self.statements()
@@ -282,10 +282,10 @@ class Study:
         ]
 
     def lines(self, width: int = 80) -> list[str]:
-        """What a terminal shows: how much comes out, each judged statement, and what does not."""
+        """The terminal output: the number of agreeing statements, each checked one, the others."""
         judged = [row for row in self.rows() if row["comes out"]]
         good = sum(row["comes out"] == "yes" for row in judged)
-        lines = [f"Simulated: {good} of {len(judged)} statements of the paper come out.", ""]
+        lines = [f"Simulated: {good} of {len(judged)} statements of the paper are reproduced.", ""]
         wide = max(len(row["paper"]) for row in judged)
         lines.append(f"{'':5}{'paper':>{wide}} {'model':>6}  statement")
         for row in judged:
@@ -298,7 +298,7 @@ class Study:
         return [*lines, f"{others} more figures without a number in the paper are on the page."]
 
     def basis(self, requests: int, seeds: int) -> str:
-        """What the figures are means of, and which cells are overloaded."""
+        """The basis of the figures, and the overloaded cells."""
         cells = [
             (workload, buffer)
             for workload in WORKLOADS
@@ -331,5 +331,5 @@ def half_width(values: Sequence[float]) -> float:
     return float(stats.t.ppf(0.975, n - 1)) * math.sqrt(variance / n)
 
 
-def _near(title: str, published: float, found: float, within: float, remark: str = "") -> Statement:
-    return Statement(title, f"{published:.2f}", found, abs(found - published) <= within, remark)
+def _near(title: str, published: float, value: float, within: float, remark: str = "") -> Statement:
+    return Statement(title, f"{published:.2f}", value, abs(value - published) <= within, remark)

@@ -58,24 +58,24 @@ def split_policies(text: str) -> list[str]:
 
 
 def load_policy(policy: str) -> Any:
-    """An object of the class; SpecError names file and line of what is wrong with it."""
+    """An object of the class; SpecError names the file and line of an error in it."""
     where, _, name = policy.partition(".py:")
     path = Path(f"{where}.py")
     name, *settings = name.split(",")
     arguments = dict(_settings(settings))
     spec = importlib.util.spec_from_file_location(f"schedlab_policy_{path.stem}", path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise SpecError(f"policy {policy}: {path} is no file", HINT)
+        raise SpecError(f"policy {policy}: {path} is not a file", HINT)
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-        made = getattr(module, name)(**arguments)
+        instance = getattr(module, name)(**arguments)
     except AttributeError:
         raise SpecError(f"policy {policy}: {path} has no class {name}", HINT) from None
     except Exception as error:
         line = _line_in(path, error)
         raise SpecError(f"policy {policy}: {path}{line}: {error!r}", HINT) from error
-    return made
+    return instance
 
 
 def policy_sha256(policy: str) -> str:

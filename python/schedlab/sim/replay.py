@@ -61,7 +61,7 @@ def replay_of(text: str, **options: Any) -> Replay:
         return Replay(Path(path), form, **options)
     if any(Path(text).parent.glob(f"{Path(text).name}.blktrace.*")):
         return Replay(Path(text), **options)
-    raise SpecError(f"--trace {text}: no such file", "give FILE or FILE:FORMAT")
+    raise SpecError(f"--trace {text}: no such file", "write FILE or FILE:FORMAT")
 
 
 def as_spec_error(error: ValueError, hint: str) -> SchedlabError:
@@ -83,7 +83,7 @@ def as_spec_error(error: ValueError, hint: str) -> SchedlabError:
 
 
 def replay_warnings(trace: Mapping[str, Any] | None) -> list[str]:
-    """What the reader of a result must know about the trace: skipped lines, changed requests."""
+    """Warnings about the trace: skipped lines, changed requests."""
     if not trace:
         return []
     warnings = []

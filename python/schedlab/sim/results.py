@@ -36,7 +36,7 @@ TOTALS = (
 
 @dataclass(frozen=True)
 class SimResult:
-    """The report of a simulation as the simulator wrote it, and the log if one was asked for.
+    """The report of a simulation as the simulator wrote it, and the log if requested.
 
     Equal settings and seeds give equal `report_json` byte for byte, on every machine.
     """

@@ -43,7 +43,7 @@ class Requests:
         def packed(name: str, kind: str) -> bytes:
             column = np.asarray(getattr(self, name))
             if column.size and column.min() < 0:
-                raise SpecError(f"{name} = {column.min()}: expected no negative number", HINT)
+                raise SpecError(f"{name} = {column.min()}: expected a number of at least 0", HINT)
             return np.ascontiguousarray(column.astype(kind)).tobytes()
 
         return (
@@ -143,7 +143,7 @@ def run(
     changes = {key.replace("__", "."): value for key, value in device_set.items()}
     if buffer is not None:
         changes["buffer.size"] = buffer
-    given = {"alpha": alpha, "aging": aging}
+    options = {"alpha": alpha, "aging": aging}
     return Simulation(
         device=device,
         policy=policy,
@@ -153,7 +153,7 @@ def run(
         seed=seed,
         log=log,
         device_set=changes,
-        policy_set={key: value for key, value in given.items() if value is not None},
+        policy_set={key: value for key, value in options.items() if value is not None},
     ).run()
 
 
@@ -165,7 +165,7 @@ def device_text(name_or_path: str) -> str:
     if path.suffix != ".toml" and not path.is_file():
         known = ", ".join(devices())
         raise SpecError(f"device = {name_or_path!r} is not known", f"one of: {known}; or a file")
-    return read_text(path, "give the path of a device file") + "\n"
+    return read_text(path, "name the path of a device file") + "\n"
 
 
 def devices() -> dict[str, str]:

@@ -49,7 +49,7 @@ class Point:
 
     @property
     def key(self) -> str:
-        """What identifies the point whatever its place in the sweep."""
+        """The identity of the point, independent of its place in the sweep."""
         return json.dumps([dict(self.settings), self.seed], sort_keys=True)
 
     def simulation(self) -> Simulation:
@@ -78,8 +78,8 @@ class Sweep:
 
 
 def read_sweep(path: Path) -> Sweep:
-    """The sweep of a TOML file; SpecError names what is wrong in it."""
-    tree, text = read_toml(path, "give a sweep file; see docs/concepts/ssd-simulator.md")
+    """The sweep of a TOML file; SpecError names an error in it."""
+    tree, text = read_toml(path, "name a sweep file; see docs/concepts/ssd-simulator.md")
     if unknown := sorted(set(tree) - {"title", "seeds", "fixed", "parameters"}):
         raise SpecError(
             f"{path}: unknown key {unknown[0]!r}", "known keys: title, seeds, fixed, parameters"

@@ -24,23 +24,23 @@ Report = Callable[[int, int], None]
 def run_sweep(
     sweep: Sweep, folder: Path, report: Report | None = None, executor: Executor | None = None
 ) -> list[dict[str, Any]]:
-    """Run what is left of a sweep and give all rows (`settings`, `seed`, `metrics`) in order.
+    """Run the remaining points of a sweep; all rows (`settings`, `seed`, `metrics`) in order.
 
-    `report` is told how many points are done and how many there are. `executor` defaults to one
+    `report` gets the number of finished points and of all points. `executor` defaults to one
     thread per core. SpecError when the folder holds another sweep; Interrupted on Ctrl-C, and
-    what is done stays.
+    the finished points stay.
     """
-    done = _open_folder(sweep, folder)
-    tell = report or (lambda _done, _total: None)
-    left = [point for point in sweep.points if point.key not in done]
-    tell(len(done), len(sweep.points))
+    finished = _open_folder(sweep, folder)
+    show_progress = report or (lambda _done, _total: None)
+    left = [point for point in sweep.points if point.key not in finished]
+    show_progress(len(finished), len(sweep.points))
     with _open_lines(folder / "done.jsonl") as out, _results(left, executor) as results:
         for key, line in results:
             out.write(line.encode() + b"\n")
             os.fsync(out.fileno())
-            done[key] = line
-            tell(len(done), len(sweep.points))
-    lines = [done[point.key] for point in sweep.points]
+            finished[key] = line
+            show_progress(len(finished), len(sweep.points))
+    lines = [finished[point.key] for point in sweep.points]
     partial = folder / "results.jsonl.partial"
     _write_durably(partial, "".join(line + "\n" for line in lines))
     partial.replace(folder / "results.jsonl")
@@ -60,19 +60,19 @@ def _open_folder(sweep: Sweep, folder: Path) -> dict[str, str]:
         partial.replace(frozen)
         _sync_folder(folder)
     elif frozen.read_text() != sweep.text:
-        raise SpecError(f"{folder} holds another sweep", "give a new folder with --out")
+        raise SpecError(f"{folder} is the folder of another sweep", "name a new folder with --out")
     path = folder / "done.jsonl"
     if not path.exists():
         return {}
     known = {point.key for point in sweep.points}
-    done: dict[str, str] = {}
+    finished: dict[str, str] = {}
     for line in path.read_text(errors="replace").splitlines():
         with contextlib.suppress(json.JSONDecodeError, KeyError, TypeError):
             row = json.loads(line)
             key = Point(row["settings"], row["seed"]).key
             if key in known and isinstance(row["metrics"], dict):
-                done[key] = line
-    return done
+                finished[key] = line
+    return finished
 
 
 def _open_lines(path: Path) -> BinaryIO:
@@ -116,7 +116,7 @@ def _results(points: list[Point], executor: Executor | None) -> Iterator[Iterato
             futures[future] = point.key
         yield ((futures[future], future.result()) for future in as_completed(futures))
     except (KeyboardInterrupt, CancelledError):
-        raise Interrupted("the sweep was interrupted; what is done is kept") from None
+        raise Interrupted("the sweep was interrupted; finished points are kept") from None
     finally:
         stop.set()
         for future in futures:

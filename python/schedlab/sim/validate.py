@@ -134,11 +134,11 @@ def validate(simulation: DiskSimulation) -> Validation:
     return Validation(parts, kinds, tuple(worst), simulated, measured, figures)
 
 
-def show(found: Validation) -> Sequence[str]:
+def show(validation: Validation) -> Sequence[str]:
     """The tables that `sim validate` prints."""
     head: tuple[str, ...] = ("", "n", "mean", "p50", "p95", "p99", "demerit", "share")
     rows: list[tuple[str, ...]] = [head]
-    for name, part in found.parts.items():
+    for name, part in validation.parts.items():
         for source in ("measured", "simulated"):
             mean = getattr(part, f"{source}_mean_ms")
             percentiles = getattr(part, f"{source}_percentiles_ms")
@@ -154,7 +154,7 @@ def show(found: Validation) -> Sequence[str]:
             )
     lines = aligned(rows)
     lines.append("times in ms; share: demerit over the measured mean")
-    lines.append(", ".join(f"{name} {count}" for name, count in found.kinds.items() if count))
+    lines.append(", ".join(f"{name} {count}" for name, count in validation.kinds.items() if count))
     head = ("worst", "", "offset", "bytes", "kind", "measured", "simulated")
     rows = [
         (
@@ -166,7 +166,7 @@ def show(found: Validation) -> Sequence[str]:
             f"{row['measured_ms']:.2f}",
             f"{row['simulated_ms']:.2f}",
         )
-        for row in found.worst
+        for row in validation.worst
     ]
     return [*lines, *aligned([head, *rows])]
 
@@ -202,7 +202,9 @@ def simulation_of(
     form = replay.format or trace_format(replay.path)
     think = closed or (form == "disksim-validate" and arrivals == "trace")
     if closed and arrivals == "measured":
-        raise SpecError("--closed and --arrivals measured exclude each other", "omit one of them")
+        raise SpecError(
+            "--closed and --arrivals measured cannot be used together", "omit one of them"
+        )
     replay = dataclasses.replace(replay, think=think)
     return DiskSimulation.of_trace(
         replay, device=device, policy=policy, device_set=dict(device_set), requests=requests

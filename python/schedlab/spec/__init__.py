@@ -1,4 +1,4 @@
-"""The nouns of schedlab: what is asked, planned, measured and concluded.
+"""The nouns of schedlab: the question, the plan, the measurements and the conclusion.
 
 Frozen, plain data; imports nothing of ours but the errors. Everything here survives a round trip
 through JSON by `to_json` and `from_json`, which the files of a result folder are made of.

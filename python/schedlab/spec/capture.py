@@ -1,4 +1,4 @@
-"""What a block-layer capture says about each class of processes: its JSON as explanations.
+"""A block-layer capture, by class of processes: its JSON as explanations.
 
 The format is documented in `crates/trace/src/blocks.rs`.
 """
@@ -23,21 +23,21 @@ SINGLE = 0.02
 def explanations(
     capture: Mapping[str, Any], engine: Sequence[Mapping[str, Any]] = (), lead_s: float = 0.0
 ) -> tuple[Explanation, ...]:
-    """One explanation per class that had requests, `other` (everybody else) left out.
+    """One explanation per class that had requests, without `other` (all other processes).
 
     `engine` are the groups of the job that was captured, as in crates/load/src/io/result.rs. Of a
     group that is there only the measured window counts, not the load before it; and by its
     latency the time before and after the block layer is known. The job started `lead_s` after the
     time from which the capture counts.
     """
-    found = []
+    explained = []
     seen = {str(group["name"]): group for group in engine}
     for number, of in enumerate(capture["classes"]):
         rows = [group for group in capture["groups"] if group["class"] == number]
         if number and sum(group["requests"] for group in rows):
             name = str(of["name"])
-            found.append(_of_class(capture, number, name, rows, seen.get(name, {}), lead_s))
-    return tuple(found)
+            explained.append(_of_class(capture, number, name, rows, seen.get(name, {}), lead_s))
+    return tuple(explained)
 
 
 def _of_class(

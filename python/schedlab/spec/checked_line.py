@@ -1,6 +1,6 @@
 """A line of a state file: one JSON object that ends with a checksum of itself.
 
-A line that was cut short, or damaged in a digit, is told from a whole one. The line stays plain
+The checksum detects a line that was cut short, or damaged in a digit. The line stays plain
 JSON, so that `jq` and people can read it.
 """
 
@@ -24,7 +24,7 @@ def encode(record: Mapping[str, Any]) -> str:
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """The record of a line without its checksum; ValueError that says what is wrong."""
+    """The record of a line without its checksum; ValueError with the reason."""
     tail = _TAIL.search(line)
     if tail is None:
         raise ValueError("it has no checksum at its end")
@@ -38,13 +38,13 @@ def decode(line: bytes) -> dict[str, Any]:
 
 
 def seal(text: str) -> str:
-    """A text file whose last line, a comment, is the checksum of what is above it."""
+    """A text file whose last line, a comment, is the checksum of the text above it."""
     body = text if text.endswith("\n") else text + "\n"
     return f"{body}# crc32 {zlib.crc32(body.encode()):08x}\n"
 
 
 def unseal(data: bytes) -> bytes:
-    """What is above the last line of a sealed file; ValueError if that line does not fit."""
+    """The text above the last line of a sealed file; ValueError if that line does not match."""
     body, _, last = data.removesuffix(b"\n").rpartition(b"\n")
     body += b"\n"
     if not re.fullmatch(rb"# crc32 [0-9a-f]{8}", last) or not data.endswith(b"\n"):

@@ -98,12 +98,12 @@ def _build_dataclass(cls: type[Any], data: Any, where: str) -> Any:
     if unknown := sorted(set(data) - set(fields)):
         raise SpecError(f"{where}: unknown key {unknown[0]!r}", f"known keys: {', '.join(fields)}")
     hints = typing.get_type_hints(cls)
-    given = {key: _build(hints[key], item, f"{where}.{key}") for key, item in data.items()}
+    values = {key: _build(hints[key], item, f"{where}.{key}") for key, item in data.items()}
     required = (
         name
         for name, f in fields.items()
         if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
     )
-    if missing := [name for name in required if name not in given]:
+    if missing := [name for name in required if name not in values]:
         raise SpecError(f"{where}: key {missing[0]!r} is missing", f"add {missing[0]!r}")
-    return cls(**given)
+    return cls(**values)

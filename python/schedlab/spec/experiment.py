@@ -1,4 +1,4 @@
-"""What is asked and planned: candidates, workloads, target, stopping rule, experiment, plan."""
+"""The question and its plan: candidates, workloads, target, stopping rule, experiment, plan."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Objective = Literal["throughput", "latency", "fairness", "responsiveness"]
 class Candidate:
     """One of the things compared: a scheduler with tunables, a quantum, a simulated policy.
 
-    `settings` are what is applied, as text or numbers, in order: for I/O `scheduler` first, then
+    `settings` are applied in order, as text or numbers: for I/O `scheduler` first, then
     tunables (files under `queue/iosched/` or `queue/`); for CPU `policy`, `slice_ms`; for
     simulations `policy`, `alpha`, …. `workload.KEY` changes that parameter of every workload.
-    `aa_of` names the baseline when this is its second name.
+    `aa_of` names the baseline where this is the A/A arm.
     """
 
     label: str
@@ -33,10 +33,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Workload:
-    """Work whose outcome is measured: `kind` names a file of `run/workloads/`.
+    """The measured work: `kind` names a workload kind (`schedlab.kinds`).
 
     `parameters` belong to that kind (sizes in bytes, times with their unit in the name);
-    `metric` is the primary one, frozen before the first run; `secondary` are reported beside it.
+    `metric` is the primary one, frozen before the first run; `secondary` are reported as well.
     """
 
     label: str
@@ -54,10 +54,10 @@ class Target:
 
     `path` is the device, the directory, or the directory of a scratch file. `destroy_data` asks
     for writes to a device; the user must confirm it (`host.consent`). `switch` names the request
-    queues below a directory that are switched. `rotational` is what the device says of itself
-    while it is measured. `filesystem` is made on a scratch or emulated device (empty: one of ext4
-    where a workload needs files, else none). `model`, `queue_depth` (0: the model's own) and
-    `dilate` (modelled time passes so many times slower) are an emulated device's.
+    queues below a directory that are switched. `rotational` is the value that the device reports
+    while it is measured. `filesystem` is made on a scratch or emulated device (empty: ext4 where a
+    workload needs files, else none). `model`, `queue_depth` (0: the model's own) and `dilate` (the
+    factor by which modelled time is slowed) describe an emulated device.
     """
 
     kind: Literal["scratch", "device", "directory", "emulated", "none"]
@@ -79,7 +79,7 @@ class Stopping:
     `blocks` is the largest number. With `budget_s` the first block is a pilot, from which the
     length of the runs, the workloads and the number of blocks are planned to fit that time.
     `may_extend` announces a second analysis at that many blocks. `sessions` divides the blocks
-    into so many parts, each with its target made ready anew (a new file layout).
+    into that many parts, each with a freshly made target (a new file layout).
     """
 
     mode: Literal["fixed", "until-decided", "precision"] = "fixed"
@@ -92,10 +92,10 @@ class Stopping:
 
 @dataclass(frozen=True)
 class PublishedMean:
-    """A mean that was printed beside the rows of an import: of a candidate over `workloads`.
+    """A mean that was published with the rows of an import: of a candidate over `workloads`.
 
-    `mean` is as printed, in `unit`, which is `factor` of the metric's own; `last_digit` is what
-    its last printed digit counts.
+    `mean` is as printed, in `unit`, which is `factor` of the metric's own; `last_digit` is the
+    value of one unit of its last printed digit.
     """
 
     candidate: str
@@ -109,7 +109,7 @@ class PublishedMean:
 
 @dataclass(frozen=True)
 class Experiment:
-    """All that is fixed before the first run; `experiment.toml` of a result folder.
+    """Everything that is fixed before the first run; `experiment.toml` of a result folder.
 
     `explain` asks for explanatory runs of all workloads, not only of those with a difference.
     """
@@ -133,7 +133,7 @@ class Experiment:
     schema: int = SCHEMA_VERSION
 
     def metric(self, workload: Workload) -> Metric:
-        """The primary metric of a workload; SpecError when nobody knows it."""
+        """The primary metric of a workload; SpecError when it is unknown."""
         return self.metric_named(workload.metric)
 
     def metric_named(self, name: str) -> Metric:
@@ -159,7 +159,7 @@ class Cell:
 
     @property
     def key(self) -> tuple[int, str, str]:
-        """What identifies the cell whatever its position."""
+        """The identity of the cell, independent of its position."""
         return (self.block, self.workload, self.candidate)
 
 
@@ -172,11 +172,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class Planning:
-    """What was planned after the first block, or when a finished experiment was extended.
+    """The plan after the first block, or after the extension of a finished experiment.
 
-    `run_s` is the measured time of a run by workload that was kept, `ramp_s` the ramp where the
-    first block needed a longer one than the workload has, `omitted` the reason (a code) by workload
-    that was not kept. `mdd` is the smallest difference (a share) that was promised to show,
+    `run_s` is the measured time of a run for each workload kept. `ramp_s` is the ramp where the
+    first block needed a longer one than the workload has. `omitted` is the reason (a code) for each
+    omitted workload. `mdd` is the minimum detectable difference (a share) that was announced,
     `target_s` the time that a difference of 10 % would need. `fits` is False where the budget is
     too short for four blocks of one workload. `first_blocks` is the number of blocks of the first
     verdict where the experiment was extended afterwards (0: it was not).

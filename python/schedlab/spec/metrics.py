@@ -1,4 +1,4 @@
-"""Metrics: what is measured, its unit and which direction is better, each stated once."""
+"""Metrics: name, unit and which direction is better, each stated once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _metric_table() -> dict[str, Metric]:
         ("iops", "1/s", "I/O operations per second"),
         ("transactions_per_s", "1/s", "transactions per second"),
         ("copy_bytes_per_s", "B/s", "copy throughput"),
-        ("share_fulfilment", "", "share reached of the share asked"),
+        ("share_fulfilment", "", "share reached of the share requested"),
         ("fairness_jain", "", "fairness (Jain index)"),
         ("calculations_per_cpu_s", "1/s", "calculations per CPU second"),
         ("calculations_per_cpu_s_raw", "1/s", "calculations per CPU second, as counted"),
@@ -70,7 +70,7 @@ def _metric_table() -> dict[str, Metric]:
                 ("reader_", "reader latency"),
                 ("newcomer_", "newcomer latency"),
                 ("commit_", "commit latency"),
-                ("favoured_", "latency of the favoured"),
+                ("favoured_", "latency of the favoured group"),
             )
             for q in ("mean", "p50", "p90", "p99", "p99_9", "p99_99", "max")
         ),

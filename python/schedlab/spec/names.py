@@ -10,7 +10,7 @@ from schedlab.errors import SpecError
 
 NAME_LENGTH_MAX = 200
 _FILE_NAME_BYTES_MAX = 100
-# They turn the direction of what is shown after them.
+# They turn the direction of the text after them.
 _DIRECTION_MARKS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
@@ -21,7 +21,7 @@ def check_name(text: str, where: str) -> str:
     surrogates, and names that are empty or longer than 200 characters.
     """
     if not text.strip():
-        raise SpecError(f"{where}: the name is empty", "give it a name")
+        raise SpecError(f"{where}: the name is empty", "add a name")
     if len(text) > NAME_LENGTH_MAX:
         hint = f"use at most {NAME_LENGTH_MAX} characters"
         raise SpecError(f"{where}: the name has {len(text)} characters", hint)
@@ -29,7 +29,7 @@ def check_name(text: str, where: str) -> str:
         kind = unicodedata.category(character)
         if kind in ("Cc", "Cs", "Zl", "Zp") or character in _DIRECTION_MARKS:
             raise SpecError(
-                f"{where}: the name {text!a} holds the control character U+{ord(character):04X}",
+                f"{where}: the name {text!a} contains the control character U+{ord(character):04X}",
                 "use letters, digits, spaces and punctuation",
             )
     return text

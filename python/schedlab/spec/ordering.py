@@ -19,12 +19,17 @@ def nothing_to_order(workload: Workload) -> bool:
     One process with one direct request in flight leaves a scheduler nothing to choose between.
     A buffered write does not count: the kernel writes its pages back many at a time.
     """
-    given: Mapping[str, Any] = workload.parameters
-    if workload.kind not in ONE_STREAM or not given.get("direct", workload.kind == "file-test"):
+    parameters: Mapping[str, Any] = workload.parameters
+    if workload.kind not in ONE_STREAM or not parameters.get(
+        "direct", workload.kind == "file-test"
+    ):
         return False
-    if isinstance(given.get("arrivals"), Mapping) and given["arrivals"].get("kind") != "closed":
+    if (
+        isinstance(parameters.get("arrivals"), Mapping)
+        and parameters["arrivals"].get("kind") != "closed"
+    ):
         return False
-    return all(_count(given.get(name, 1)) <= 1 for name in AT_ONCE)
+    return all(_count(parameters.get(name, 1)) <= 1 for name in AT_ONCE)
 
 
 def _count(value: Any) -> float:

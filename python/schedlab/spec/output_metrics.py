@@ -57,10 +57,10 @@ class OutputMetric:
 
 
 def parse_output_metric(text: str) -> OutputMetric:
-    """The metric that a specification means; SpecError naming what is wrong in it."""
+    """The metric of a specification; SpecError naming an error in it."""
     body, take = text, "last"
-    if found := _TAKE.search(text):
-        body, take = text[: found.start()], found[1]
+    if source := _TAKE.search(text):
+        body, take = text[: source.start()], source[1]
     match = _SPEC.fullmatch(body)
     if match is None:
         raise SpecError(f"metric {text!r} is not understood", _HINT)
@@ -71,7 +71,7 @@ def parse_output_metric(text: str) -> OutputMetric:
         direction = match["direction"] or direction_of(unit)
     if not direction:
         raise SpecError(
-            f"metric {match['name']}: {f'unit {unit!r}' if unit else 'it'} does not say whether "
+            f"metric {match['name']}: {f'unit {unit!r}' if unit else 'it'} does not define whether "
             "higher or lower is better",
             f"write {match['name']}:{unit + ':' if unit else ''}higher=… or :lower=…",
         )
@@ -85,7 +85,7 @@ def parse_output_metric(text: str) -> OutputMetric:
 
 
 def direction_of(unit: str) -> str:
-    """`higher` or `lower` where the unit says it, else nothing."""
+    """`higher` or `lower` where the unit implies it, else nothing."""
     base = dimension(unit)
     if base is None:
         return ""
@@ -111,11 +111,11 @@ def dimension(unit: str) -> tuple[str, float] | None:
     return f"{'bit' if base == 'b' else base}{per}", factor
 
 
-def converted(value: float, found: str, wanted: str) -> float | None:
+def converted(value: float, unit: str, wanted: str) -> float | None:
     """`value` in the unit `found` as a number of `wanted`; None when they do not fit together."""
-    if found == wanted:
+    if unit == wanted:
         return value
-    source, target = dimension(found), dimension(wanted)
+    source, target = dimension(unit), dimension(wanted)
     if source is None or target is None or source[0] != target[0]:
         return None
     return value * source[1] / target[1]

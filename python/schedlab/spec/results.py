@@ -1,4 +1,4 @@
-"""What was measured: runs, samples of one metric, and the record of a result folder."""
+"""The measurements: runs, samples of one metric, and the record of a result folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Bound = Literal["", "at-most", "at-least"]
 
 @dataclass(frozen=True)
 class GateFinding:
-    """A condition that did not hold in a run, and what was seen."""
+    """A failed condition of a run, and its details."""
 
     gate: str
     detail: str
@@ -37,7 +37,7 @@ class Run:
     `metrics` are numbers by metric name (units in the names). `properties` are stated facts such
     as the engine, the effective quantum or the dispatching context. `raw` names files under
     `raw/`. `bounds` names metrics whose value is only a bound ("at-least", "at-most"): of runs in
-    which somebody was not served. `session` is one boot and one set of files. A run with status
+    which a process was not served. `session` is one boot and one set of files. A run with status
     `discarded` failed a gate and was repeated; it is kept, not analysed.
     """
 
@@ -155,14 +155,14 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Record:
-    """A result folder in memory: what was asked, planned, measured, and on what machine.
+    """A result folder in memory: the question, the plan, the measurements, and the machine.
 
     `histograms[workload, candidate]` is the merged latency histogram of all analysed runs as
     rows (low_ns, high_ns, count); `notices` are sentences about the folder itself, such as runs
     that are missing. `host` is the content of `host.json`. `figures` are SVG files of the folder.
     `series[workload, candidate]` are rates over time of the analysed runs, one per run and group;
     `explanations[workload, candidate]` say where requests waited, one per group. `planning`
-    is what was planned after the first block.
+    is the planning after the first block.
     """
 
     experiment: Experiment
@@ -180,7 +180,7 @@ class Record:
 
     @property
     def omitted(self) -> Mapping[str, str]:
-        """The workloads that a budget left out, each with the code of the reason."""
+        """The workloads that a budget omitted, each with the code of the reason."""
         return self.planning.omitted if self.planning else {}
 
     @cached_property

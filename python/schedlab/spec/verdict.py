@@ -1,7 +1,7 @@
-"""What is concluded: codes and numbers, from which a catalogue makes the sentences of a report.
+"""The conclusion: codes and numbers, from which a catalogue makes the sentences of a report.
 
 No field here is a sentence. A `Headline` is a code and the values that its sentence needs. Every
-value is plain JSON (text, numbers, lists, `None`), or a *fact*: what `Fact.values()` gives, read
+value is plain JSON (text, numbers, lists, `None`), or a *fact*: the result of `Fact.values()`, read
 back by `Fact.of(values["gain"])`. Candidates and workloads are named by their labels; `mdd`,
 `smaller`, `aa` and `margin` are shares (0.1 is "10 %"; above 1 say it as a ratio, 1 + share).
 
@@ -32,11 +32,11 @@ Headline codes, in the order in which the first that applies is taken:
 `tied`               the best set is equivalent: names, margin, losers (facts against the best)
 `rare-run`           ranks see a difference that means do not: a (the typical better), b, gain (fact
                      from Hodges–Lehmann), of (candidate with wild runs), slow_runs, runs, factor
-`unsteady`           differences wander: a, b, early, late (facts; `better` says to whose side)
+`unsteady`           differences wander: a, b, early, late (facts; `better` is the better side)
 `sessions-disagree`  the claim is not the same in all sessions: a, b, lowest, highest (facts)
-`too-early`          not told apart and budget left: names, mdd, blocks (more), blocks_low,
-                     blocks_high, time_s, smaller (what these show; all five `None` where nobody
-                     would run so many), losers
+`too-early`          undecided and budget left: names, mdd, blocks (more), blocks_low,
+                     blocks_high, time_s, smaller (the difference that these detect; all five
+                     `None` where the number is impractical), losers
 `no-difference-seen` budget used up: names, mdd, losers
 `too-noisy`          as the two before, mdd > 1 (a twofold difference could hide): names, mdd,
                      losers, blocks, time_s as in `too-early`
@@ -49,8 +49,8 @@ fact has the winner as `worse`.
 
 Pair codes: `not-after-W` (outside the margin, but not claimed once all workloads are counted),
 `fragile` (ranks do not confirm), `rare-run` (ranks do, means do not), `unsteady`, `changes-sign`
-(candidate × time), `carry-over` (only one of plain and adjusted estimate says so), `aa-differs`
-(smaller than what the baseline differs from itself by), `sessions-disagree`, `one-way` (contains
+(candidate × time), `carry-over` (only one of plain and adjusted estimate agrees), `aa-differs`
+(smaller than the difference of the baseline from itself), `sessions-disagree`, `one-way` (contains
 bounds: only one direction can be claimed), `two-modes`, `rare-stalls`, `few-blocks` (these three
 and `one-way` cannot be equivalent), `added` (claimed only after an unannounced extension).
 
@@ -81,7 +81,7 @@ Flag kinds and their values (beside `workload` and `candidates`):
 `gates-unbalanced`   {counts: {candidate: repeated runs}, runs: {candidate: n}, p}
 `not-steady`, `unsettled` {runs: n}; `two-levels` {low, high}: rates inside its runs, 1/s
 `sessions-disagree`  {ratios: {session: ratio}, p}
-`extension`          {error, first_blocks}: a second look that was not announced
+`extension`          {error, first_blocks}: a second analysis that was not announced
 `call-cost` {seconds_per_call, constant_s, explained}
 `wrong-mean` {published, unit, mean, rows, difference} or {published, unit, rowless}
 `goal` {goal, metric, frozen_metric}; `goal-not-measured` {goal, metric, apart}
@@ -119,7 +119,7 @@ Code = Literal[
 
 @dataclass(frozen=True)
 class Fact:
-    """`better` is better than `worse` by `ratio` ≥ 1 (better : worse, whatever the direction).
+    """`better` is better than `worse` by `ratio` ≥ 1 (better : worse, for either direction).
 
     [`low`, `high`] is its interval, `high` `None` with `open_end` ("at least low"); both `None`
     where no interval can be given. `metric` is empty where several metrics are averaged.
@@ -148,7 +148,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Headline:
-    """What a report opens with: a code, and what its sentence is made of (module docstring)."""
+    """The first sentence of a report: its code and its values (module docstring)."""
 
     code: Code
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -204,7 +204,7 @@ class Pair:
 class CandidateSummary:
     """A candidate on one workload, beside the baseline (`ratio` etc. are `None` for itself).
 
-    `starved` counts the runs whose value is a bound: always said beside the price.
+    `starved` counts the runs whose value is a bound: always reported with the price.
     """
 
     candidate: str
@@ -261,11 +261,11 @@ class Noise:
 
 @dataclass(frozen=True)
 class WorkloadVerdict:
-    """What one metric of one workload says: every pair, the best set, and a headline.
+    """The verdict on one metric of one workload: every pair, the best set, and a headline.
 
     `unit` is what was repeated (`blocks` or `sessions`, `runs` without blocks) and `units` how
     often. `actor` is whose metric it is where a run has several at work ("writers" beside the
-    reader that is judged, "readers"); "" for the work itself. `control`: a negative control.
+    reader that is measured, "readers"); "" for the work itself. `control`: a negative control.
     `nothing_to_order`: one request at a time, so that no scheduler has anything to choose.
     `mdd` is the smallest difference (a share) that would have shown with 80 % probability.
     `change_points` are the first blocks of a new level; `segments` the parts between them.
@@ -299,7 +299,7 @@ class WorkloadVerdict:
 
 @dataclass(frozen=True)
 class Overall:
-    """What all workloads say together (weighted mean of log ratios inside each block).
+    """All workloads together (weighted mean of log ratios inside each block).
 
     With metrics of both directions a ratio is one of performance (above 1 is better, and
     `higher_is_better` holds); else it is one of the metrics themselves. `metric` is the common
@@ -331,10 +331,10 @@ class Overall:
 
 @dataclass(frozen=True)
 class Population:
-    """Of what the verdict is true: one line below every headline.
+    """The population of the verdict: one line below every headline.
 
     `layouts` counts the sets of files. `device` describes it in a few words ("" where it is not
-    known). `claims_sessions` says that the sessions were the units, so that the claim is about
+    known). `claims_sessions`: the sessions were the units, so that the claim is about
     boots and layouts in general; `steady_assumed` that there were fewer than 8 blocks.
     """
 
@@ -350,7 +350,7 @@ class Population:
 
 @dataclass(frozen=True)
 class StoppingState:
-    """How the experiment was stopped: looks taken of all looks, level of this one.
+    """How the experiment was stopped: analyses done of all analyses, level of this one.
 
     `confidence` is that of the printed intervals at this look (1 − alpha), `error` the bound on
     any false difference over the whole experiment (.05, or .075 after an unannounced extension).

@@ -1,8 +1,8 @@
 """Reading and writing files so that neither a kill nor a hostile folder does harm.
 
 A file is replaced as a whole or not at all; it is never written through a symbolic link. With
-`within`, a path below a folder that came from elsewhere is walked step by step, each step opened
-relative to the one before and never through a link, so that no name leads outside.
+`within`, a path below an untrusted folder is walked step by step. Each step is opened relative to
+the one before and never through a link, so that no name leads outside.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 def write_atomic(
     path: Path, content: str | bytes, within: Path | None = None, mode: int = 0o644
 ) -> None:
-    """Replace `path` by `content`: temporary file beside it, fsync, rename, fsync the directory.
+    """Replace `path` by `content`: temporary file in its folder, fsync, rename, fsync the folder.
 
     `within` is the folder that the user named; directories between it and `path` must be real
     ones. SpecError for a link or a path outside of it, HostError when the disk does not take it.
@@ -52,7 +52,7 @@ def write_atomic(
 def append_line(path: Path, line: str, within: Path | None = None) -> None:
     """Append one line to a file and return only when it is on the disk.
 
-    What a kill left of a line before is cut off first. If the disk does not take the whole line,
+    The rest of a line that a kill cut short is removed first. If the disk does not take the line,
     nothing of it stays. One writer at a time. HostError with the cause.
     """
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -108,11 +108,11 @@ def read_beneath(root: Path, name: str, limit_bytes: int = FILE_BYTES_MAX) -> by
                 raise _odd(path) from error
             raise
         with os.fdopen(handle, "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise _odd(path)
-            if found.st_size > limit_bytes:
-                size = f"it has {found.st_size} bytes, more than {limit_bytes}"
+            if status.st_size > limit_bytes:
+                size = f"it has {status.st_size} bytes, more than {limit_bytes}"
                 raise SpecError(f"{path}: {size}", "it does not belong in a result folder")
             return file.read(limit_bytes)
 
@@ -125,8 +125,8 @@ def make_beneath(root: Path, name: str) -> Path:
         with _directory_of(path, root) as directory, _explained(path, "make"):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, dir_fd=directory)
-            found = os.stat(part, dir_fd=directory, follow_symlinks=False)
-            if not stat.S_ISDIR(found.st_mode):
+            status = os.stat(part, dir_fd=directory, follow_symlinks=False)
+            if not stat.S_ISDIR(status.st_mode):
                 raise SpecError(f"{path}: is not a directory", f"rm {path}")
     return path
 
@@ -189,8 +189,8 @@ def _directory_of(path: Path, within: Path | None, missing_is_error: bool = True
 
 def _refuse_link(directory: int, path: Path) -> None:
     with contextlib.suppress(FileNotFoundError):
-        found = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.stat(path.name, dir_fd=directory, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode):
             raise SpecError(
                 f"{path}: is a link or no regular file; refusing to write there", f"rm {path}"
             )

@@ -1,6 +1,6 @@
 """A result folder: the only place where an experiment lives.
 
-    experiment.toml   what was asked, frozen before the first run; its last line is a checksum
+    experiment.toml   the question, frozen before the first run; its last line is a checksum
     plan.jsonl        every cell in its order, written before the first run
     runs.jsonl        one fsynced line per attempt, append-only
     host.json         the whole environment
@@ -11,8 +11,8 @@
 
 Everything else in it (verdict.json, report.html, …) can be rebuilt from these. A folder may come
 from a stranger: names in it never lead outside, links in it are not followed. Damage to
-experiment, plan or runs is an error with its place; damage to a file beside them costs what that
-file held, and `record` says so.
+experiment, plan or runs is an error with its place; damage to another file loses its contents,
+and `record` reports it.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Folder:
 
     @property
     def experiment(self) -> Experiment:
-        """What was asked. SpecError when the file was changed or damaged."""
+        """The experiment. SpecError when the file was changed or damaged."""
         file = self.path / EXPERIMENT
         try:
             text = unseal(self._read(EXPERIMENT)).decode()
@@ -141,14 +141,14 @@ class Folder:
         return Plan(tuple(from_json(Cell, record, place) for place, record in records[:-1]))
 
     def write_plan(self, plan: Plan) -> None:
-        """Write the plan, or replace it as a whole; its last line says how many cells it has."""
+        """Write the plan, or replace it as a whole; its last line has the number of cells."""
         records = [*map(to_json, plan.cells), {"cells": len(plan.cells)}]
         lines = [encode({"schema": SCHEMA_VERSION, **record}) + "\n" for record in records]
         write_atomic(self.path / PLAN, "".join(lines))
 
     @property
     def planning(self) -> Planning | None:
-        """What was planned after the first block; None while nothing was."""
+        """The planning after the first block; None before."""
         try:
             data = decode(self._read(PLANNING).removesuffix(b"\n"))
             return from_json(Planning, data, str(self.path / PLANNING))
@@ -159,7 +159,7 @@ class Folder:
             raise SpecError(f"{self.path / PLANNING}: {error}", hint) from error
 
     def write_planning(self, planning: Planning) -> None:
-        """Freeze what was planned, or replace it as a whole."""
+        """Freeze the planning, or replace it as a whole."""
         write_atomic(self.path / PLANNING, encode(to_json(planning)) + "\n")
 
     @property
@@ -179,7 +179,7 @@ class Folder:
         return data, []
 
     def runs(self) -> tuple[Run, ...]:
-        """All attempts in the order of running; a last line that a kill tore off is left out.
+        """All attempts in order of time; a last line that a kill cut short is omitted.
 
         SpecError naming file and line when any other line is damaged.
         """
@@ -198,17 +198,17 @@ class Folder:
 
     def raw_of(self, run: Run) -> dict[str, Histogram]:
         """The stored bulk of one run, by name; empty where it has none or it cannot be read."""
-        found: dict[str, Histogram] = {}
+        histograms: dict[str, Histogram] = {}
         for file in dict.fromkeys(run.raw.values()):
             try:
                 data = decode(self._read(f"{RAW}/{file}").removesuffix(b"\n"))
             except (OSError, ValueError, SpecError, RecursionError):
                 continue
-            found |= {name: rows for name, rows in data.items() if run.raw.get(name) == file}
-        return found
+            histograms |= {name: rows for name, rows in data.items() if run.raw.get(name) == file}
+        return histograms
 
     def keep_output(self, run: Run, output: Mapping[str, bytes]) -> None:
-        """Store what a command printed in this attempt, by ending: below `raw/output/`."""
+        """Store the output of a command in this attempt, by ending: below `raw/output/`."""
         for ending, text in output.items():
             name = f"{run.block:04d}-{run.position:04d}-{run.attempt}.{safe_name(ending)}"
             make_beneath(self.path, f"{RAW}/{OUTPUT}")
@@ -256,7 +256,7 @@ class Folder:
     def _merged(self, runs: Sequence[Run]) -> tuple[Histograms, list[str]]:
         """Histogram named `latency_ns` (or the only one) of every analysed run, added up.
 
-        A file that is missing or damaged is left out, with a notice.
+        A file that is missing or damaged is omitted, with a notice.
         """
         merged: dict[tuple[str, str], Counter[tuple[int, int]]] = {}
         notices = []
@@ -277,7 +277,7 @@ class Folder:
 
     def _series(self, runs: Sequence[Run]) -> dict[tuple[str, str], tuple[RateSeries, ...]]:
         """Rates over time of the analysed runs; a file that cannot be read costs only itself."""
-        found: dict[tuple[str, str], list[RateSeries]] = {}
+        series: dict[tuple[str, str], list[RateSeries]] = {}
         for run in runs:
             names = [name for name in run.raw if name.startswith(SERIES)]
             if run.status != "ok" or not names:
@@ -286,12 +286,12 @@ class Folder:
                 data = decode(self._read(f"{RAW}/{run.raw[names[0]]}").removesuffix(b"\n"))
                 mine = [_rates(run, name, data[name]) for name in names]
             except (OSError, ValueError, TypeError, KeyError, SpecError, RecursionError):
-                continue  # said of the histogram in the same file
-            found.setdefault((run.workload, run.candidate), []).extend(mine)
-        return {key: tuple(each) for key, each in found.items()}
+                continue  # already reported for the histogram in the same file
+            series.setdefault((run.workload, run.candidate), []).extend(mine)
+        return {key: tuple(each) for key, each in series.items()}
 
     def write_capture(self, number: int, captured: Mapping[str, Any]) -> str:
-        """Store what a capture of the block layer saw; the name of its file."""
+        """Store a capture of the block layer; the name of its file."""
         name = f"{RAW}/capture-{number:02d}.json"
         write_atomic(self.path / name, encode(dict(captured)) + "\n", within=self.path)
         return name
@@ -321,7 +321,7 @@ class Folder:
             return {}, [f"{EXPLANATIONS} is damaged and left out: {error}"]
 
     def _figures(self) -> tuple[tuple[str, ...], list[str]]:
-        """The SVG files of the folder, by name; what cannot be read is left out with a notice."""
+        """The SVG files of the folder, by name; unreadable ones are omitted with a notice."""
         figures, notices = [], []
         for path in sorted((self.path / FIGURES).glob("*.svg"))[:_FIGURES_MAX]:
             try:
@@ -340,17 +340,17 @@ def _rows(histograms: Mapping[str, Any], name: str) -> dict[tuple[int, int], int
     rows = histograms.get(name)
     if not isinstance(rows, list):
         raise ValueError(f"it holds no {name}")
-    found: Counter[tuple[int, int]] = Counter()
+    counts: Counter[tuple[int, int]] = Counter()
     for row in rows:
         whole = isinstance(row, list) and len(row) == 3 and all(type(n) is int for n in row)
         if not whole or row[2] < 0 or row[0] > row[1]:
             raise ValueError(f"{str(row)[:40]} is not a row low, high, count")
-        found[row[0], row[1]] += row[2]
-    return found
+        counts[row[0], row[1]] += row[2]
+    return counts
 
 
 def _without_none(value: Any) -> Any:
-    """TOML has no null: keys without a value are left out."""
+    """TOML has no null: keys without a value are omitted."""
     if isinstance(value, dict):
         return {k: _without_none(v) for k, v in value.items() if v is not None}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
 """An append-only file of records, for sweeps and experiments that are resumed after a kill.
 
     results = LineFile(folder / "sweep.jsonl")
-    done = results.read()            # a last line that a kill cut short is left out
+    done = results.read()            # a last line that a kill cut short is omitted
     results.append({"cell": 3, "iops": 81_000.0})
 
 Each record is one line with a checksum and a schema version, on the disk when `append` returns.
@@ -26,7 +26,7 @@ class LineFile:
     """A file of records below a folder; it exists after the first `append`."""
 
     def __init__(self, path: Path, schema: int = SCHEMA, within: Path | None = None) -> None:
-        """`within` is the folder that the user named, if `path` lies deeper in it."""
+        """`within` is the folder that the user named, if `path` is deeper in it."""
         self.path = path
         self.schema = schema
         self._root = within or path.parent
@@ -39,7 +39,7 @@ class LineFile:
     def read(self) -> list[dict[str, Any]]:
         """All records in their order, without `schema`; empty when there is no file.
 
-        A last line without its end is left out. SpecError naming the line for any other damage
+        A last line without its end is omitted. SpecError naming the line for any other damage
         and for a schema that this version does not know.
         """
         return [record for _, record in self.places()]
@@ -55,10 +55,10 @@ class LineFile:
                     f"{place}: damaged: {error}: {line[:60]!r}",
                     f"delete that line (sed -i {number}d {self.path}); resuming measures it again",
                 ) from error
-            found = record.pop("schema", None)
-            if found != self.schema:
+            schema = record.pop("schema", None)
+            if schema != self.schema:
                 raise SpecError(
-                    f"{place}: schema {found!r}, but this version reads {self.schema}",
+                    f"{place}: schema {schema!r}, but this version reads {self.schema}",
                     "use the version of schedlab that wrote it",
                 )
             yield place, record

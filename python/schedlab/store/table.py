@@ -65,12 +65,12 @@ def _share(run: Run) -> float:
 
 def _bound(run: Run, metric: str) -> Bound:
     """Which side the truth is on, where the value is only a bound."""
-    found = run.bounds.get(metric, "")
-    return found if found in ("at-most", "at-least") else ""  # type: ignore[return-value]
+    side = run.bounds.get(metric, "")
+    return side if side in ("at-most", "at-least") else ""  # type: ignore[return-value]
 
 
 def _seconds(runs: Sequence[Run]) -> float:
-    """The measured time of a run; 0 where no run tells it."""
+    """The measured time of a run; 0 where no run has it."""
     known = [run.properties.get("window_s") for run in runs]
     numbers = [float(each) for each in known if isinstance(each, int | float)]
     return median(numbers) if numbers else 0.0

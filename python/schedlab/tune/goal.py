@@ -52,7 +52,7 @@ def parse_constraint(text: str, experiment: Experiment) -> Constraint:
 def _limit(value: str, unit: str, text: str) -> float:
     if unit in ("ns", "ms"):
         if value.replace(".", "").isdigit():
-            raise SpecError(f"--subject-to {text!r}: {value} of which unit?", "write 5ms or 300us")
+            raise SpecError(f"--subject-to {text!r}: {value} has no unit", "write 5ms or 300us")
         return parse_duration(value) * (1e9 if unit == "ns" else 1e3)
     if unit == "s":
         return parse_duration(value)
@@ -62,10 +62,10 @@ def _limit(value: str, unit: str, text: str) -> float:
         limit = float(value)
     except ValueError as error:
         raise SpecError(
-            f"--subject-to {text!r}: {value!r} is no number", "omit its unit"
+            f"--subject-to {text!r}: {value!r} is not a number", "omit its unit"
         ) from error
     if limit <= 0:
-        raise SpecError(f"--subject-to {text!r}: a limit is above 0", "give a larger one")
+        raise SpecError(f"--subject-to {text!r}: a limit must be above 0", "give a larger one")
     return limit
 
 
@@ -91,12 +91,12 @@ def with_objective(
             notes.append(f"omitted, as they do not measure {objective}: {', '.join(omitted)}")
     known = sorted({name for names in offered.values() for name in names})
     if not works:
-        raise SpecError(f"no workload measures {objective}", f"they measure: {', '.join(known)}")
+        raise SpecError(f"no workload measures {objective}", f"their metrics: {', '.join(known)}")
     for each in constraints:
         if not any(each.metric in offered[w.label] for w in works):
             raise SpecError(
                 f"--subject-to {each.text}: no workload measures {each.metric}",
-                f"they measure: {', '.join(known)}",
+                f"their metrics: {', '.join(known)}",
             )
         works = [_reporting(w, each.metric) if each.metric in offered[w.label] else w
                  for w in works]  # fmt: skip
@@ -164,13 +164,15 @@ def observed(
     base = score(experiment, incumbent)
     if base is None:
         return None
-    twin = score(experiment, again) if ask.has_aa else None
+    again_score = score(experiment, again) if ask.has_aa else None
     value = score(experiment, challenger)
     if value is None and not has_failed:
         return None
     return Observation(
-        difference=None if value is None else value - (base if twin is None else (base + twin) / 2),
+        difference=None
+        if value is None
+        else value - (base if again_score is None else (base + again_score) / 2),
         violation=violation(constraints, challenger.values()),
         incumbent_violation=violation(constraints, incumbent.values()),
-        aa=None if twin is None else twin - base,
+        aa=None if again_score is None else again_score - base,
     )

@@ -87,10 +87,10 @@ def decide(differences: Sequence[float], noise: Noise, margin: float) -> Decisio
     """What becomes of a challenger: an advantage within the margin is none."""
     if not differences:
         return "more"
-    found = interval(differences, noise)
-    if len(differences) >= 2 and found.sure_low > 0 and found.mean > margin:
+    estimate = interval(differences, noise)
+    if len(differences) >= 2 and estimate.sure_low > 0 and estimate.mean > margin:
         return "promote"
     lead = LEAD * noise.spread / math.sqrt(len(differences))
-    if found.high <= margin or found.mean <= margin + lead or len(differences) >= BLOCKS_MOST:
+    if estimate.high <= margin or estimate.mean <= margin + lead or len(differences) >= BLOCKS_MOST:
         return "drop"
     return "more"

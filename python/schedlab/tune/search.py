@@ -1,13 +1,13 @@
-"""The search itself: which setting meets the incumbent in the next block, and what was learnt.
+"""The search itself: the next challenger of the incumbent, and the results so far.
 
     search = Search(space, default, seed=1)
     ask = search.ask()                                  # challenger and incumbent of one block
     search.tell(ask, Observation(difference=0.03))      # challenger 3 % better, in logs
 
 First one tunable of the incumbent after the other is set to either end of its range, so that what
-truly matters is seen early. Then Optuna proposes (multivariate TPE with constraints); it is told
-every block as an observation of its own, so it sees the noise. Proposals depend only on the seed
-and on what was told, so a search is resumed by telling it again. Nothing here knows a kernel.
+truly matters is seen early. Then Optuna proposes (multivariate TPE with constraints); it gets
+every block as a separate observation, so it sees the noise. Proposals depend only on the seed
+and the observations, so a search is resumed by replaying them. Nothing here knows a kernel.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STARTUP = 24
 STALL = 30
 AA_EVERY = 4
 FINALISTS = 3
-# What Optuna is told of a setting that failed: bad (in logs), and far from the constraints.
+# The observation for a setting that failed: bad (in logs), and far from the constraints.
 FAILED_VALUE, FAILED_VIOLATION = -1.0, 10.0
 TRIES_MAX = 20
 
@@ -51,7 +51,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Observation:
-    """What a block showed, in logs, above 0 better; `difference` is None if the challenger failed.
+    """The result of a block, in logs, above 0 better; `difference` is None after a failure.
 
     `violation` is by how much the challenger misses the constraints (log of the ratio to the
     limit, 0 and less: met), `incumbent_violation` the same of the incumbent. `aa` is the difference
@@ -66,7 +66,7 @@ class Observation:
 
 @dataclass
 class Entry:
-    """A setting that was tried; `offset` is what it is better than the default, as estimated."""
+    """A tested setting; `offset` is its estimated gain over the default."""
 
     number: int
     settings: Settings
@@ -148,15 +148,15 @@ class Search:
             self._enter(ask.settings)
 
     def skip(self, ask: Ask) -> None:
-        """A block that says nothing: its challenger meets the incumbent in another one."""
+        """A block without a value: its challenger meets the incumbent in another one."""
         self.enter(ask)
         self.blocks = ask.block + 1
 
     def tell(self, ask: Ask, seen: Observation) -> None:
-        """What a block showed; `ask` may come from an earlier process that was killed."""
+        """Add the result of a block; `ask` may come from an earlier process that was killed."""
         self.enter(ask)
         if (ask.challenger, ask.incumbent) != (self.challenger, self.incumbent):
-            raise SpecError(f"block {ask.block} does not follow from those before it")
+            raise SpecError(f"block {ask.block} does not continue the blocks before it")
         self.blocks = ask.block + 1
         if seen.aa is not None:
             self.noise = self.noise.with_aa(seen.aa)
@@ -173,7 +173,7 @@ class Search:
         self._race(entry, incumbent)
 
     def _race(self, entry: Entry, incumbent: Entry) -> None:
-        """Whether the challenger goes on, wins or goes."""
+        """Whether the challenger continues, wins or is dropped."""
         tries = len(entry.violations)
         if not incumbent.feasible and entry.feasible:
             if tries >= 2:  # one block may be luck
@@ -211,9 +211,11 @@ class Search:
         entry = self.entries[number]
         if not entry.differences:
             return None
-        found = interval(entry.differences, self.pooled(entry))
+        estimate = interval(entry.differences, self.pooled(entry))
         by = entry.reference
-        return Interval(found.mean + by, found.low + by, found.high + by, found.sure_low + by)
+        return Interval(
+            estimate.mean + by, estimate.low + by, estimate.high + by, estimate.sure_low + by
+        )
 
     def finalists(self) -> list[Entry]:
         """The best three that meet the constraints, the incumbent first.
@@ -232,7 +234,7 @@ class Search:
         return entry.reference + mean - self.noise.spread / math.sqrt(len(entry.differences))
 
     def importance(self, scheduler: str) -> dict[str, float]:
-        """Share of the variance of what was tried that each tunable explains (fANOVA)."""
+        """Share of the variance of the tested settings that each tunable explains (fANOVA)."""
         study = self.optuna.create_study(direction="maximize")
         mine = [t for t in self._study.trials if t.params.get("scheduler") == scheduler]
         kinds = [
@@ -244,10 +246,10 @@ class Search:
             return {}
         names = [self._key(scheduler, t.name) for t in self.space.of(scheduler)]
         evaluator = self.optuna.importance.FanovaImportanceEvaluator(seed=self.seed % 2**32)
-        found = self.optuna.importance.get_param_importances(
+        shares = self.optuna.importance.get_param_importances(
             study, evaluator=evaluator, params=names
         )
-        return {name.partition("/")[2]: float(share) for name, share in found.items()}
+        return {name.partition("/")[2]: float(share) for name, share in shares.items()}
 
     def _proposal(self) -> Settings | None:
         """A setting that was not tried yet; None when none is found."""
@@ -286,7 +288,7 @@ class Search:
         return None
 
     def _by_tpe(self, seed: int) -> tuple[str, dict[str, int]]:
-        """What Optuna proposes after all that it was told."""
+        """Optuna's proposal after all observations."""
         with warnings.catch_warnings():  # `group` is experimental, `constraints_func` an old name
             warnings.simplefilter("ignore")
             self._study.sampler = self.optuna.samplers.TPESampler(
@@ -304,7 +306,7 @@ class Search:
         return scheduler, values
 
     def _observe(self, entry: Entry, value: float, violation: float) -> None:
-        """One observation for Optuna; a repeated one is a trial of its own."""
+        """One observation for Optuna; a repeated one is a separate trial."""
         scheduler = str(entry.settings["scheduler"])
         known = {each.scheduler for each in self.space.schedulers}
         if scheduler not in known:

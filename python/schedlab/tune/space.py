@@ -1,6 +1,6 @@
 """What may be tuned: one table of tunables with range, scale and unit, and the space of a search.
 
-A range is where a setting can make sense; what the kernel and the device really take is probed
+A range is where a setting can make sense; the limits of the kernel and the device are probed
 before the search (app/tune.py). Meanings: Documentation/block in the kernel's sources.
 """
 
@@ -24,7 +24,7 @@ LOG_FROM = 50
 class Tunable:
     """A whole number `low` … `high` in `unit`; `log`: searched on a logarithmic scale.
 
-    `unsafe` says why it is searched only if it is named. `default` is what the kernel has after
+    `unsafe` is why it is searched only if it is named. `default` is the kernel's value after
     the scheduler was set (None: not known before the search).
     """
 
@@ -41,7 +41,7 @@ def _log(name: str, low: int, high: int, unit: str = "", unsafe: str = "") -> Tu
     return Tunable(name, low, high, True, unit, unsafe)
 
 
-# scheduler (or the queue itself, whatever its scheduler) -> its tunables
+# scheduler (or the queue itself, under any scheduler) -> its tunables
 TABLE: Mapping[str, tuple[Tunable, ...]] = {
     "none": (),
     "mq-deadline": (
@@ -80,7 +80,7 @@ TABLE: Mapping[str, tuple[Tunable, ...]] = {
 
 @dataclass(frozen=True)
 class SchedulerSpace:
-    """One scheduler and what is tuned under it, in the order in which it is set."""
+    """One scheduler and its tunables, in the order in which they are set."""
 
     scheduler: str
     tunables: tuple[Tunable, ...]
@@ -136,19 +136,19 @@ def table_space(
 
 
 def _tunables(scheduler: str, ranges: Sequence[Range], only: Sequence[str]) -> tuple[Tunable, ...]:
-    found = {t.name: t for t in (*TABLE.get(scheduler, ()), *TABLE[QUEUE])}
-    elsewhere = {t.name for each in TABLE.values() for t in each} - set(found)
+    tunables = {t.name: t for t in (*TABLE.get(scheduler, ()), *TABLE[QUEUE])}
+    elsewhere = {t.name for each in TABLE.values() for t in each} - set(tunables)
     named = {r.name for r in ranges} | set(only)
     for each in ranges:
         if each.name in elsewhere:
             continue
         log = each.low > 0 and each.high / each.low >= LOG_FROM
-        usual = found.get(each.name, Tunable(each.name, 0, 0, log))
+        usual = tunables.get(each.name, Tunable(each.name, 0, 0, log))
         scale = usual.log and each.low > 0
-        found[each.name] = replace(usual, low=each.low, high=each.high, log=scale)
+        tunables[each.name] = replace(usual, low=each.low, high=each.high, log=scale)
     chosen = [
         t
-        for t in found.values()
+        for t in tunables.values()
         if (t.name in only or not only or t.name in {r.name for r in ranges})
         and (not t.unsafe or t.name in named)
     ]

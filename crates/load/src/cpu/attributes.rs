@@ -59,7 +59,7 @@ impl Attributes {
     }
 }
 
-/// What the kernel says of `pid`: policy number, nice value, priority and slice in ns; nothing
+/// The kernel's values for `pid`: policy number, nice value, priority and slice in ns; nothing
 /// when it is gone.
 pub fn attributes_of(pid: i32) -> Option<(u32, i32, u32, u64)> {
     let mut found = Kernel::default();

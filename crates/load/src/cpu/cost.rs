@@ -1,6 +1,6 @@
 //! What a context switch costs: directly, and by the caches it leaves cold.
 //!
-//! Direct: two processes on one CPU hand a token to and fro through pipes or futexes; half a round
+//! Direct: two processes on one CPU pass a token by turns through pipes or futexes; half a round
 //! is a switch with its wake-up. Refill: two processes of one real-time class touch a working set
 //! and yield, after every touch or after every eighth: the difference of the two periods is the
 //! cost of a switch, and both come from the same processes on the same pages.
@@ -64,7 +64,7 @@ type SharedBoard = Mapping<Board, ()>;
 
 /// Measures all costs; takes about `batches · switches · (2 + 2 · working sets)` switches.
 ///
-/// `keep_going` is asked between two measurements; false ends early with what there is.
+/// `keep_going` is called between two measurements; false ends early with the results so far.
 pub fn measure_costs(job: &CostJob, keep_going: impl Fn() -> bool) -> Result<Costs, Refusal> {
     let mut costs = Costs {
         ladder: job
@@ -146,7 +146,7 @@ fn pair(job: &CostJob, real_time: bool, play: impl Fn(u32) -> bool) -> Result<()
     result
 }
 
-/// ns per switch of a token handed to and fro.
+/// ns per switch of a token passed back and forth.
 fn ping_pong(job: &CostJob, via: Via) -> Result<f64, Refusal> {
     let board = SharedBoard::new(0, false)?;
     let there = rustix::pipe::pipe().map_err(|e| Refusal::new("memory", e.raw_os_error()))?;

@@ -19,7 +19,7 @@ use super::worker::{self, now_ns, open_gate, Orders};
 pub struct Job {
     /// How many worker processes.
     pub processes: u32,
-    /// Wall time after the common start; nothing means until [`Crew::stop`].
+    /// Wall time after the common start; nothing means until [`WorkerGroup::stop`].
     #[serde(default)]
     pub duration_ns: Option<u64>,
     /// The calculation.
@@ -36,7 +36,7 @@ pub struct Job {
     /// Epochs on a fixed grid with missed ones counted, or each from the end of the last.
     #[serde(default)]
     pub epoch_grid: bool,
-    /// Whether the workers tell of every preemption ([`Crew::take_preemptions`]).
+    /// Whether the workers report every preemption ([`WorkerGroup::take_preemptions`]).
     #[serde(default)]
     pub slices: bool,
 }
@@ -104,7 +104,7 @@ struct Member {
 }
 
 /// Running workers. Dropping it kills and reaps them.
-pub struct Crew {
+pub struct WorkerGroup {
     job: Job,
     shared: Shared,
     members: Vec<Member>,
@@ -112,7 +112,7 @@ pub struct Crew {
     cpus_before: Vec<usize>,
 }
 
-impl Crew {
+impl WorkerGroup {
     /// Forks the workers under the job's policy and affinity; they wait at the first gate.
     ///
     /// The calling thread takes policy and affinity on for the moment of the forks, so that all
@@ -120,7 +120,7 @@ impl Crew {
     /// not use, where there are any. It must live as long as the crew: the workers die with it.
     pub fn launch(job: Job) -> Result<Self, Refusal> {
         let shared = Shared::new(job.processes as usize, false)?;
-        let mut crew = Crew {
+        let mut crew = WorkerGroup {
             job,
             shared,
             members: Vec::new(),
@@ -292,7 +292,7 @@ impl Crew {
         epochs
     }
 
-    /// Preemptions told since the last call, in order for each worker.
+    /// Preemptions reported since the last call, in order for each worker.
     pub fn take_preemptions(&mut self) -> Vec<Preemption> {
         let mut preemptions = Vec::new();
         for (process, member) in self.members.iter_mut().enumerate() {
@@ -318,7 +318,7 @@ impl Crew {
         self.lost_events
     }
 
-    /// The account of every worker, complete once [`Crew::wait`] said so.
+    /// The account of every worker, complete once [`WorkerGroup::wait`] returns true.
     pub fn totals(&self) -> Vec<Totals> {
         let slots = self.shared.parts();
         self.members
@@ -345,7 +345,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for WorkerGroup {
     fn drop(&mut self) {
         self.kill();
         self.wait(Duration::from_secs(5));
@@ -407,7 +407,7 @@ mod tests {
     fn two_workers_share_a_cpu_and_are_accounted() {
         // Long enough for both to be seen to share; on a busy machine a worker may get little of
         // it, so that what is asserted relates the accounts to each other, not to the clock.
-        let mut crew = Crew::launch(Job {
+        let mut crew = WorkerGroup::launch(Job {
             duration_ns: Some(600_000_000),
             ..job(2)
         })
@@ -450,7 +450,7 @@ mod tests {
 
     #[test]
     fn a_dropped_crew_leaves_no_process() {
-        let mut crew = Crew::launch(Job {
+        let mut crew = WorkerGroup::launch(Job {
             duration_ns: None,
             ..job(2)
         })

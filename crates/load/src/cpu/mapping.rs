@@ -12,7 +12,7 @@ pub(super) const READY: u32 = 1;
 pub(super) const FAILED: u32 = 2;
 pub(super) const DONE: u32 = 3;
 
-/// Types that can stand in shared memory.
+/// Types that can be in shared memory.
 ///
 /// # Safety
 /// All fields are atomics for which zero bytes are valid, and the type is aligned to 128 bytes at

@@ -1,9 +1,10 @@
 //! Worker processes that repeat one fixed calculation and count it.
 //!
-//! The life of a [`Crew`]: [`Crew::launch`] forks the workers, held at a first gate (so that their
-//! pids can be put into a cgroup); [`Crew::prepare`] lets them take their own settings and waits
-//! until all sleep at the second gate; [`Crew::start`] opens it for all at once; [`Crew::poll`]
-//! collects what they write into shared memory; dropping the crew kills and reaps what is left.
+//! The life of a [`WorkerGroup`]: [`WorkerGroup::launch`] forks the workers, held at a first gate
+//! (so that their pids can be put into a cgroup). [`WorkerGroup::prepare`] lets them take their
+//! own settings and waits until all sleep at the second gate. [`WorkerGroup::start`] opens it for
+//! all at once. [`WorkerGroup::poll`] collects what they write into shared memory. Dropping the
+//! group kills and reaps the remaining workers.
 //!
 //! A worker is a forked child that never returns to the caller's code: between `fork` and `_exit`
 //! it makes system calls and calculates, allocates nothing and takes no lock, which is what makes
@@ -23,7 +24,7 @@ mod worker;
 
 pub use attributes::{attributes_of, Attributes};
 pub use cost::{measure_costs, CostJob, Costs};
-pub use crew::{Crew, Epoch, Job, Preemption, Totals};
+pub use crew::{Epoch, Job, Preemption, Totals, WorkerGroup};
 pub use held::{Ended, HeldCommand};
 pub use kernel::{calibrate, Calibration, Kernel};
 pub use scheduling::{

@@ -1,4 +1,4 @@
-//! Scheduling attributes as the kernel takes and tells them (sched(7), kernel/sched/syscalls.c).
+//! Scheduling attributes as the kernel takes and reports them (sched(7), kernel/sched/syscalls.c).
 
 use std::io;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attributes::{attributes_of, Attributes};
 
-/// The static priority of real-time workers unless another is asked for.
+/// The default static priority of real-time workers.
 pub const PRIORITY_DEFAULT: i32 = 10;
 
 /// A scheduling policy.
@@ -166,7 +166,7 @@ fn set_attributes(pid: i32, policy: Policy, slice_ns: u64, period_ns: u64) -> Re
 
 /// The quantum that the kernel really uses for `pid`, or nothing where its policy has none.
 ///
-/// `rr`: `sched_rr_get_interval`, which the sysctl's text does not tell. Fair policies and
+/// `rr`: `sched_rr_get_interval`, because the sysctl's text does not show it. Fair policies and
 /// `deadline`: `sched_getattr`'s runtime (0 before Linux 6.12, given as nothing).
 pub fn effective_slice_ns(policy: Policy, pid: i32) -> Option<u64> {
     match policy {

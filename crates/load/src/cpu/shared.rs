@@ -1,4 +1,4 @@
-//! The memory that workers and parent share: two gates and, per worker, a slot of its own.
+//! The memory that workers and parent share: two gates, and a slot per worker.
 
 use std::sync::atomic::{
     AtomicI32, AtomicU32, AtomicU64,
@@ -10,7 +10,7 @@ use super::mapping::{Mapping, Zeroed};
 /// Entries of an event ring: 100 s of epochs of 100 ms, some seconds of slices of 4 ms.
 const RING: usize = 1024;
 
-/// Gate values: nobody passes, workers may prepare, workers may calculate.
+/// Gate values: closed, workers may prepare, workers may calculate.
 pub(super) const HELD: u32 = 0;
 pub(super) const PREPARE: u32 = 1;
 pub(super) const GO: u32 = 2;
@@ -23,7 +23,7 @@ pub(super) struct Header {
     pub start_ns: AtomicU64,
 }
 
-/// Written by one worker, read by the parent; on cache lines of its own.
+/// Written by one worker, read by the parent; on separate cache lines.
 #[repr(C, align(128))]
 pub(super) struct Slot {
     pub state: AtomicU32,

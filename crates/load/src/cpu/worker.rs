@@ -8,18 +8,18 @@ use super::mapping::{DONE, FAILED, READY};
 use super::scheduling::{errno, Scheduling};
 use super::shared::{Header, Slot, GO, HELD, PREPARE};
 
-/// What a worker is told before the fork.
+/// The parameters of a worker, fixed before the fork.
 #[derive(Clone, Copy)]
 pub(super) struct Orders {
     pub kernel: Kernel,
     pub scheduling: Scheduling,
-    /// 0: until told to stop.
+    /// 0: until the parent stops it.
     pub duration_ns: u64,
     pub epoch_ns: u64,
     /// Epochs end at multiples of `epoch_ns` after the start, and missed ones are counted;
     /// otherwise each starts where the last one ended.
     pub epoch_grid: bool,
-    /// Period of the scheduler's tick where every slice shall be told; 0: none is.
+    /// Period of the scheduler's tick where every slice is reported; 0: none is.
     pub tick_ns: u64,
     pub parent: i32,
 }
@@ -87,7 +87,7 @@ pub(super) fn open_gate(header: &Header, value: u32) {
     };
 }
 
-/// Makes the forked child nobody's but its parent's: dies with it, ignores the terminal's
+/// Ties the forked child to its parent: it dies with it, ignores the terminal's
 /// Ctrl-C (the parent decides); `closing` all files lets a guardian's pipe see its owner die.
 pub(super) fn detach(parent: i32, closing: bool) {
     // SAFETY: system calls on the child's own state, all allowed after fork.
@@ -154,7 +154,7 @@ pub(super) fn run(orders: &Orders, header: &Header, slot: &Slot) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Counts calculations until the time is over or the parent says stop.
+/// Counts calculations until the time is over or the parent stops it.
 fn calculate(orders: &Orders, header: &Header, slot: &Slot, matrices: &mut Matrices) {
     let start = header.start_ns.load(Relaxed);
     let mut slices = (orders.tick_ns > 0).then(|| SliceMeter::new(orders.tick_ns, start));
@@ -189,12 +189,12 @@ fn calculate(orders: &Orders, header: &Header, slot: &Slot, matrices: &mut Matri
     }
 }
 
-/// Tells the parent of every preemption that the worker survived: when it happened, and how much
-/// was done by the end of the calculation that it fell into. Between two of them lies a slice,
+/// Reports every preemption that the worker survived to the parent: when it happened, and how much
+/// was done by the end of the calculation that it fell into. Between two of them is a slice,
 /// whose both ends lie between two calculations, so that its rate has no rounding error.
 ///
-/// Told apart are the *plain* calculations, in the middle of a tick's period: neither a switch nor
-/// a tick comes near them, whatever the quantum. Slices begin at ticks, so the period is counted
+/// It counts the *plain* calculations apart, in the middle of a tick's period: neither a switch nor
+/// a tick comes near them, under any quantum. Slices begin at ticks, so the period is counted
 /// from the slice's begin.
 struct SliceMeter {
     tick_ns: u64,

@@ -72,7 +72,7 @@ impl Region {
     #[inline]
     pub(crate) fn pointer(&self, slot: usize) -> *mut u8 {
         debug_assert!((slot + 1) * self.stride <= self.length);
-        // SAFETY: a slot that exists lies inside the mapping.
+        // SAFETY: a slot that exists is inside the mapping.
         unsafe { self.start.as_ptr().add(slot * self.stride) }
     }
 
@@ -95,7 +95,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `new`, which nobody else unmaps. An engine that may still have
+        // SAFETY: the mapping of `new`, which nothing else unmaps. An engine that may still have
         // requests in flight never drops its region (see `engine::uring`).
         let _ = unsafe { munmap(self.start.as_ptr().cast::<c_void>(), self.length) };
     }

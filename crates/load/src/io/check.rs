@@ -72,11 +72,11 @@ impl Group {
         Ok(())
     }
 
-    /// How the group begins, goes on and ends.
+    /// How the group starts, continues and ends.
     fn check_course(&self) -> Result<(), IoError> {
         let writes = self.workload.direction != Direction::Read;
         if self.path.as_os_str().is_empty() {
-            return Err(self.refuse("path", "neither a path nor an fd is given".into()));
+            return Err(self.refuse("path", "needs a path or an fd".into()));
         }
         if !self
             .requests

@@ -51,7 +51,7 @@ pub(crate) fn sleep_until(time_ns: u64) {
         tv_sec: (time_ns / 1_000_000_000) as i64,
         tv_nsec: (time_ns % 1_000_000_000) as i64,
     };
-    // An interrupted sleep returns early; every caller looks at the clock again.
+    // An interrupted sleep returns early; every caller checks the clock again.
     let _ = clock_nanosleep_absolute(SleepClock::Monotonic, &until);
 }
 

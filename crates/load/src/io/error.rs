@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use schedlab_model::{Bytes, WorkloadError};
 
-/// A job that cannot be carried out as asked.
+/// A job that cannot run as requested.
 #[derive(Debug, thiserror::Error)]
 pub enum IoError {
     /// The JSON is not a job.
@@ -76,10 +76,10 @@ pub enum IoError {
         /// What it should be.
         expected: &'static str,
     },
-    /// A block device is to be written to, and the caller did not show that it was given up.
+    /// The job writes to a block device, and the caller passed no consent for it.
     #[error(
-        "{}: refusing to write: this block device was not given up (it was not handed over as an \
-         open descriptor that holds and locks it)",
+        "{}: refusing to write: there is no consent for this block device (an open descriptor \
+         that holds and locks it)",
         .0.display()
     )]
     NotGivenUp(PathBuf),
@@ -97,7 +97,7 @@ pub enum IoError {
         /// `EPERM` (seccomp or `kernel.io_uring_disabled`), `ENOSYS` (too old), …
         errno: Errno,
     },
-    /// A ring could not be set up as asked.
+    /// A ring could not be set up as requested.
     #[error("io_uring: {operation}: {}", describe(*errno))]
     Ring {
         /// Which step.
@@ -141,7 +141,7 @@ impl IoError {
         )
     }
 
-    /// A change or a command that helps; empty when nobody knows one.
+    /// A change or a command that helps; empty when none is known.
     pub fn hint(&self) -> String {
         match self {
             IoError::Misaligned { block, .. } => {
@@ -158,7 +158,7 @@ impl IoError {
             IoError::NotGivenUp(_) => "add --destroy-data DEVICE; in Python, \
                  schedlab.host.consent.consent_to(DEVICE).target is the path to write to"
                 .into(),
-            IoError::NoPolling(_) => "use a device with poll queues, or leave iopoll out".into(),
+            IoError::NoPolling(_) => "use a device with poll queues, or omit iopoll".into(),
             IoError::System { errno, .. } if *errno == Errno::ACCESS || *errno == Errno::PERM => {
                 "run as root, or choose a file that you own".into()
             }

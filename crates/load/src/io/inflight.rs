@@ -1,5 +1,5 @@
 //! Requests in the driver of a device over time: `/sys/block/DEV/inflight`, read about every 10 ms
-//! by a thread of its own, so that a run can say how deep the queue below the scheduler was.
+//! by a separate thread, so that a run can report how deep the queue below the scheduler was.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -44,7 +44,7 @@ impl Sampler {
         }
     }
 
-    /// Ends the sampling; gives what lies between `from` and `to`, times from `gate` on.
+    /// Ends the sampling; returns the samples between `from` and `to`, with times since `gate`.
     pub(crate) fn finish(self, gate: u64, from: u64, to: u64) -> Inflight {
         self.stop.store(true, Ordering::Relaxed);
         let mut result = Inflight {

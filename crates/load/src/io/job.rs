@@ -3,22 +3,22 @@
 //! ```json
 //! {"seconds": 2.0,            // measured window; null or absent: one pass over the order
 //!  "ramp_seconds": 0.5,       // load before the window that is not counted (default 0)
-//!  "process": false,          // every worker is a process of its own instead of a thread
+//!  "process": false,          // every worker is a process instead of a thread
 //!  "device": null,            // "loop0" or "/dev/loop0": sample its requests in flight
 //!  "groups": [{               // all groups run at once
 //!    "name": "reader",
 //!    "path": "/dev/loop0",    // "{worker}" in it becomes the worker's number: a file for each
 //!    "fd": null,              // an open descriptor of the caller instead of a path: every worker
-//!                             // opens /proc/self/fd/N anew, in the mode that its group needs
+//!                             // opens /proc/self/fd/N again, in the mode that its group needs
 //!    "workers": 1,
 //!    "engine": "io_uring",    // or "psync", "mmap"
-//!    "workload": {            // schedlab_model::Workload; every worker carries out this workload
+//!    "workload": {            // schedlab_model::Workload; every worker runs this workload
 //!      "pattern": {"kind": "random", "replacement": false}, // sequential, reverse, stride, same
 //!      "direction": {"kind": "read"},         // write; {"kind": "mixed", "read_percent": 70}
 //!      "record": 4096, "span": 1073741824,    // bytes, or "4k", "1g"
 //!      "arrivals": {"kind": "closed", "depth": 32}, // {"kind": "poisson"|"constant",
 //!      "seed": 1},                                  //  "rate_per_s": 5000} (per worker)
-//!    // everything below may be left out; shown with the defaults
+//!    // everything below is optional; shown with the defaults
 //!    "offset": 0,             // where the span begins in the file
 //!    "layout": "shared",      // workers of one file: all over the whole span, or "divided"
 //!    "file": "existing",      // or "fresh": created, or emptied, before the clock starts
@@ -28,7 +28,7 @@
 //!    "close_counted": false,  // closing the file is inside elapsed time, too
 //!    "verify": false,         // write marked records / check every record that is read
 //!    "generation": 0,         // generation of all records in the file before the job; 0: unknown
-//!    "allow_fallback": false, // io_uring refused by the kernel: use psync, and say so
+//!    "allow_fallback": false, // io_uring refused by the kernel: use psync, and report it
 //!    "batch": 1,              // io_uring: completions waited for, and so requests per submission
 //!    "max_in_flight": 128,    // io_uring, open loop: requests in flight at most
 //!    "registered": true,      // io_uring: registered buffers and file
@@ -39,8 +39,8 @@
 //!    "requests": null,        // each worker ends after so many requests (order without end), and
 //!                             // every one's response time is in the result
 //!    "ends_job": false,       // the job is over when this group is
-//!    "at_end": "wrap",        // after the last record: begin anew; "stop"; "drop": drop the
-//!                             // page cache of the region, then begin anew
+//!    "at_end": "wrap",        // after the last record: start again; "stop"; "drop": drop the
+//!                             // page cache of the region, then start again
 //!    "cold": false,           // drop the page cache of the region before the clock starts
 //!    "prime": "none",         // before the clock starts, "read" or "write" the region once
 //!    "discard": false,        // before that: BLKDISCARD, or punch a hole into the file
@@ -75,7 +75,7 @@ pub struct Job {
     /// Load before the window that is not counted.
     #[serde(default)]
     pub ramp_seconds: f64,
-    /// Every worker is a process of its own.
+    /// Every worker is a separate process.
     #[serde(default)]
     pub process: bool,
     /// The block device whose requests in flight are sampled.
@@ -215,7 +215,7 @@ pub enum Clock {
     /// Once per reaped batch.
     #[default]
     Batch,
-    /// Each one when it is looked at.
+    /// Each one when it is checked.
     Completion,
 }
 

@@ -1,6 +1,6 @@
 //! The block-I/O load engine: real reads and writes, counted and timed exactly.
 //!
-//! The way of a job: [`job`] says what is asked (its JSON is documented there) → [`run`] starts
+//! The way of a job: [`job`] is the request (its JSON is documented there) → [`run`] starts
 //! one thread or [`process`] per worker and opens the gate ([`shared`]) when all are ready → each
 //! worker ([`worker`]) enters its [`place`], lets its region be made ready ([`prepare`]) and walks
 //! its order ([`schedlab_model::Steps`], [`schedlab_model::Schedule`]) through one engine of
@@ -18,7 +18,7 @@
 //!                      "record": "4k", "span": "1g",
 //!                      "arrivals": {"kind": "closed", "depth": 32}, "seed": 1}}]}"#,
 //! )?;
-//! let result = io::run(&job, &mut || io::Wish::Continue)?;
+//! let result = io::run(&job, &mut || io::Decision::Continue)?;
 //! println!("{} reads", result.groups[0].reads.operations);
 //! # Ok::<(), io::IoError>(())
 //! ```
@@ -49,4 +49,4 @@ mod worker;
 pub use error::IoError;
 pub use job::{Group, Job};
 pub use result::JobResult;
-pub use run::{run, run_watched, Crewmates, Wish};
+pub use run::{run, run_watched, Decision, ReadyGroup};

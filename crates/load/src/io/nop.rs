@@ -1,6 +1,6 @@
 //! What the engine itself costs: the hot loop of io_uring, orders, time-stamps and histogram
 //! included, over requests that do nothing (`IORING_OP_NOP`). Stored with every run, so that a
-//! reader can tell the device's nanoseconds from ours.
+//! reader can separate the device's nanoseconds from ours.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::worker::Worker;
 
 const ROUNDS: usize = 31;
 const ROUND_SECONDS: f64 = 0.005;
-/// Submissions of the bare loop between two looks at the clock.
+/// Submissions of the bare loop between two readings of the clock.
 const BARE_SUBMISSIONS: u32 = 16;
 
 /// The engine's own cost per request, in nanoseconds.
@@ -49,7 +49,7 @@ pub struct NopCost {
 
 /// Measures for about 0.4 s on a ring of `depth` entries, `batch` requests per submission.
 pub fn calibrate(depth: u32, batch: u32) -> Result<NopCost, IoError> {
-    // A thread of its own: rings register themselves with the thread that uses them.
+    // A separate thread: rings register themselves with the thread that uses them.
     std::thread::spawn(move || measure(depth, batch))
         .join()
         .map_err(|_| IoError::Thread("the calibration died".into()))?

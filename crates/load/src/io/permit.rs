@@ -46,7 +46,7 @@ fn is_exclusive_lock(line: &str) -> bool {
     matches!(words[..], ["lock:", _, "FLOCK", _, "WRITE", ..])
 }
 
-/// Whether somebody has the device for himself.
+/// Whether a process has the device open exclusively.
 fn is_held(opened: &Path) -> bool {
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::CLOEXEC;
     open(opened, flags, Mode::empty()).is_err_and(|errno| errno == Errno::BUSY)

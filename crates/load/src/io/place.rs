@@ -9,7 +9,7 @@ const IOPRIO_CLASS_SHIFT: u32 = 13;
 /// Puts the calling worker into the cgroup and the priority of its group, before it opens files.
 pub(crate) fn enter(group: &Group) -> Result<(), IoError> {
     if let Some(directory) = &group.cgroup {
-        // "0" is whoever writes it, in both versions of cgroups.
+        // "0" is the writing process, in both versions of cgroups.
         let members = directory.join("cgroup.procs");
         std::fs::write(&members, "0").map_err(|error| IoError::System {
             path: members.clone(),

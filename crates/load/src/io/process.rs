@@ -1,8 +1,8 @@
-//! A worker as a process of its own: forked, held at the gate, heard through a pipe, reaped.
+//! A worker as a separate process: forked, held at the gate, read through a pipe, reaped.
 //!
 //! The caller may have other threads (Python has). Between fork and exit the child runs only code
 //! of this crate: it allocates, which glibc and musl keep possible after a fork, and takes no lock
-//! that another thread could have held. It dies with its parent, has a process group of its own (so
+//! that another thread could have held. It dies with its parent, has its own process group (so
 //! the terminal's Ctrl-C is the parent's alone) and closes every descriptor that it has no use for.
 
 use std::fs::File;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::Cpu;
 use super::error::IoError;
-use super::run::{Berth, Message, Report, Voice};
+use super::run::{Message, Report, Voice, WorkerSetup};
 
 /// What goes through the pipe.
 #[derive(Serialize, Deserialize)]
@@ -32,16 +32,16 @@ enum Word {
     },
 }
 
-/// Forks the worker of `berth` and a thread that hears it; gives a hold on the worker's process
-/// that stays its own after it ended.
-pub(crate) fn start(berth: Berth, ear: Sender<Message>) -> Result<OwnedFd, IoError> {
+/// Forks the worker of `setup` and a thread that listens to it; returns a descriptor of the
+/// worker's process, which stays valid after its end.
+pub(crate) fn start(setup: WorkerSetup, sender: Sender<Message>) -> Result<OwnedFd, IoError> {
     let failed = |what: &str, errno: Errno| IoError::Thread(format!("{what}: {errno}"));
     let (reading, writing) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| failed("pipe", e))?;
-    let (group, parent) = (berth.index, std::process::id());
+    let (group, parent) = (setup.index, std::process::id());
     // SAFETY: see the module's description; the child never returns.
     let pid = match unsafe { libc::fork() } {
         -1 => return Err(failed("fork", last_errno())),
-        0 => live(berth, writing, parent),
+        0 => live(setup, writing, parent),
         pid => pid,
     };
     drop(writing);
@@ -51,7 +51,7 @@ pub(crate) fn start(berth: Berth, ear: Sender<Message>) -> Result<OwnedFd, IoErr
     let hold = match hold {
         Ok(hold) => hold,
         Err(errno) => {
-            // SAFETY: a signal to a child of ours that nobody has reaped.
+            // SAFETY: a signal to a child of ours that is not yet reaped.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             let _ = reap(pid);
             return Err(failed("pidfd_open", errno));
@@ -59,7 +59,7 @@ pub(crate) fn start(berth: Berth, ear: Sender<Message>) -> Result<OwnedFd, IoErr
     };
     let listener = std::thread::Builder::new().name("schedlab-io-ear".into());
     let spawned = listener.spawn(move || {
-        let last = listen(File::from(reading), pid as u32, group, &ear);
+        let last = listen(File::from(reading), pid as u32, group, &sender);
         let cpu = reap(pid);
         let message = match (last, cpu) {
             (Some(Word::Done(report)), Ok(cpu)) => Message::Done(report, cpu),
@@ -76,11 +76,11 @@ pub(crate) fn start(berth: Berth, ear: Sender<Message>) -> Result<OwnedFd, IoErr
                 hint,
                 description,
             }),
-            (_, Ok(_)) => Message::Failed(IoError::Thread("a worker process fell silent".into())),
+            (_, Ok(_)) => Message::Failed(IoError::Thread("a worker process went silent".into())),
             (_, Err(how)) => Message::Failed(IoError::Thread(format!("a worker process {how}"))),
         };
-        // Nobody listens any more when an interrupted job left this worker behind.
-        let _ = ear.send(message);
+        // The receiver is gone when an interrupted job abandoned this worker.
+        let _ = sender.send(message);
     });
     if let Err(error) = spawned {
         kill(&hold);
@@ -97,7 +97,7 @@ pub(crate) fn kill(process: &OwnedFd) {
 }
 
 /// Passes on that the worker is ready; gives its last word.
-fn listen(mut pipe: File, pid: u32, group: usize, ear: &Sender<Message>) -> Option<Word> {
+fn listen(mut pipe: File, pid: u32, group: usize, sender: &Sender<Message>) -> Option<Word> {
     loop {
         let mut length = [0; 8];
         pipe.read_exact(&mut length).ok()?;
@@ -105,7 +105,7 @@ fn listen(mut pipe: File, pid: u32, group: usize, ear: &Sender<Message>) -> Opti
         pipe.read_exact(&mut text).ok()?;
         match serde_json::from_slice(&text).ok()? {
             Word::Ready => {
-                let _ = ear.send(Message::Ready { group, id: pid });
+                let _ = sender.send(Message::Ready { group, id: pid });
             }
             last => return Some(last),
         }
@@ -123,7 +123,7 @@ fn reap(pid: i32) -> Result<Cpu, String> {
             break;
         }
         if last_errno() != Errno::INTR {
-            return Err("was reaped by somebody else".into());
+            return Err("was reaped by another process".into());
         }
     }
     if libc::WIFSIGNALED(status) {
@@ -133,17 +133,17 @@ fn reap(pid: i32) -> Result<Cpu, String> {
 }
 
 /// The life of a worker process.
-fn live(mut berth: Berth, pipe: OwnedFd, parent: u32) -> ! {
+fn live(mut setup: WorkerSetup, pipe: OwnedFd, parent: u32) -> ! {
     detach(parent);
     std::panic::set_hook(Box::new(|_| {}));
-    keep_only(&mut berth.descriptors(pipe.as_raw_fd()));
-    berth.voice = Voice::Pipe(File::from(pipe));
-    berth.work();
+    keep_only(&mut setup.descriptors(pipe.as_raw_fd()));
+    setup.voice = Voice::Pipe(File::from(pipe));
+    setup.work();
     // SAFETY: ends the process without running anything else.
     unsafe { libc::_exit(0) }
 }
 
-/// Makes the child nobody's but its parent's.
+/// Ties the child to its parent.
 fn detach(parent: u32) {
     // SAFETY: system calls on the child's own state.
     unsafe {
@@ -189,7 +189,7 @@ fn close_range(first: libc::c_uint, end: libc::c_uint) {
     }
 }
 
-/// Says something to the parent.
+/// Sends a message to the parent.
 pub(crate) fn say(mut pipe: &File, message: Message) {
     let word = match message {
         Message::Ready { .. } => Word::Ready,

@@ -41,7 +41,7 @@
 //!    "error_counts": {"EIO": 3}, // by cause, ramp and drain included
 //!    "first_error": {"operation": "read", "path": "…", "offset": 0, "error": "EIO"},   // or null
 //!    "verified": 0, "mismatches": 0, "first_mismatch": null, // {"path", "offset", "reason"}
-//!    "load_generator_bottleneck": false, // null where CPU time says nothing (iopoll)
+//!    "load_generator_bottleneck": false, // null where CPU time means nothing (iopoll)
 //!    "ring": {"flags": "single_issuer+defer_taskrun+no_sqarray", "registered_buffers": true,
 //!             "registered_file": true, "registered_ring": true, "enters": 0},  // or null
 //!    "workers": [{"worker": 0, "path": "…", "elapsed_ns": 0, "operations": 0, "bytes": 0,

@@ -36,27 +36,27 @@ const GRACE_NS: u64 = 2_000_000;
 /// An interrupted job waits this long for requests in flight.
 const PATIENCE_NS: u64 = 60_000_000;
 
-/// What the caller of a running job wants.
+/// The caller's decision on a running job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Go on.
+pub enum Decision {
+    /// Keep running.
     Continue,
     /// End the measured window now, as if its time were over; requests in flight are awaited.
-    Enough,
-    /// Stop now and say what was counted so far.
     Stop,
+    /// Stop now, and report what was counted so far.
+    Abort,
 }
 
 /// The workers of one group, which are ready and wait at the gate.
 #[derive(Clone, Debug, Serialize)]
-pub struct Crewmates {
+pub struct ReadyGroup {
     /// Name of the group.
     pub name: String,
     /// Process of each worker (thread, where workers are threads).
     pub ids: Vec<u32>,
 }
 
-/// What a worker hands back.
+/// The report of a worker.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Report {
     pub group: usize,
@@ -84,18 +84,18 @@ pub(crate) enum Message {
     Failed(IoError),
 }
 
-/// Carries out a job. `poll` is called every 20 ms, and may end or stop it. A job that is stopped
-/// awaits its requests in flight for a moment only: workers that are stuck in the kernel are left
-/// behind (they end when their requests do) and counted in the result.
-pub fn run(job: &Job, poll: &mut dyn FnMut() -> Wish) -> Result<JobResult, IoError> {
+/// Runs a job. `poll` is called every 20 ms, and may end or stop it. A job that is stopped
+/// awaits its requests in flight for a moment only: workers that are stuck in the kernel are
+/// abandoned (they end when their requests do) and counted in the result.
+pub fn run(job: &Job, poll: &mut dyn FnMut() -> Decision) -> Result<JobResult, IoError> {
     run_watched(job, &mut |_| (), poll)
 }
 
-/// The same; `ready` is told who the workers are when all are ready, before the gate opens.
+/// The same; `ready` gets the workers when all are ready, before the gate opens.
 pub fn run_watched(
     job: &Job,
-    ready: &mut dyn FnMut(&[Crewmates]),
-    poll: &mut dyn FnMut() -> Wish,
+    ready: &mut dyn FnMut(&[ReadyGroup]),
+    poll: &mut dyn FnMut() -> Decision,
 ) -> Result<JobResult, IoError> {
     job.check()?;
     check_memory(job)?;
@@ -110,27 +110,27 @@ pub fn run_watched(
         }
     })?;
     let before = clock::process_cpu();
-    let mut crew = Crew::start(&job, wake)?;
+    let mut workers = Workers::start(&job, wake)?;
     let sampler = job.device.as_deref().map(Sampler::start);
-    crew.attend(&job, ready, poll);
-    let used = clock::process_cpu().since(before).and(crew.children_cpu);
-    remove_unfinished(&job, &crew.reports);
-    let gate = crew.start_ns;
-    let window = crew.window();
+    workers.attend(&job, ready, poll);
+    let used = clock::process_cpu().since(before).and(workers.children_cpu);
+    remove_unfinished(&job, &workers.reports);
+    let gate = workers.start_ns;
+    let window = workers.window();
     let inflight = sampler.map(|sampler| sampler.finish(gate, window.0, window.1));
-    if let Some(error) = crew.failure.take() {
+    if let Some(error) = workers.failure.take() {
         return Err(error);
     }
-    let mut result = summary::sum_up(&job, &crew.reports, &fallbacks, gate);
+    let mut result = summary::sum_up(&job, &workers.reports, &fallbacks, gate);
     result.inflight = inflight;
-    result.interrupted = crew.interrupted;
-    result.abandoned_workers = crew.running;
+    result.interrupted = workers.interrupted;
+    result.abandoned_workers = workers.running;
     result.process_cpu_user_ns = used.user;
     result.process_cpu_system_ns = used.system;
     Ok(result)
 }
 
-/// Refuses jobs whose buffers and orders would fill the memory: the kernel would kill somebody.
+/// Refuses jobs whose buffers and orders would fill the memory: the kernel would kill a process.
 fn check_memory(job: &Job) -> Result<(), IoError> {
     let system = rustix::system::sysinfo();
     let limit = system.totalram / 2 * u64::from(system.mem_unit.max(1));
@@ -176,14 +176,14 @@ fn with_engines_that_work(job: &Job) -> Result<(Arc<Job>, Vec<Option<String>>), 
 }
 
 /// All workers of a job, seen from the main thread.
-struct Crew {
+struct Workers {
     control: Arc<Control>,
     wake: OwnedFd,
     messages: Receiver<Message>,
     running: u32,
     /// Holds on the worker processes.
     processes: Vec<OwnedFd>,
-    mates: Vec<Crewmates>,
+    ready_groups: Vec<ReadyGroup>,
     children_cpu: Cpu,
     /// When the gate was opened.
     start_ns: u64,
@@ -192,24 +192,24 @@ struct Crew {
     interrupted: bool,
 }
 
-impl Crew {
-    fn start(job: &Arc<Job>, wake: OwnedFd) -> Result<Crew, IoError> {
+impl Workers {
+    fn start(job: &Arc<Job>, wake: OwnedFd) -> Result<Workers, IoError> {
         let (sender, messages) = channel();
         let control = Control::new(wake.as_raw_fd()).map_err(|errno| IoError::Ring {
             operation: "share memory",
             errno,
         })?;
-        let mate = |group: &Group| Crewmates {
+        let ready_group = |group: &Group| ReadyGroup {
             name: group.name.clone(),
             ids: Vec::new(),
         };
-        let mut crew = Crew {
+        let mut workers = Workers {
             control: Arc::new(control),
             wake,
             messages,
             running: 0,
             processes: Vec::new(),
-            mates: job.groups.iter().map(mate).collect(),
+            ready_groups: job.groups.iter().map(ready_group).collect(),
             children_cpu: Cpu::default(),
             start_ns: 0,
             reports: Vec::new(),
@@ -219,35 +219,35 @@ impl Crew {
         for (index, group) in job.groups.iter().enumerate() {
             let group = Arc::new(group.clone());
             for number in 0..group.workers {
-                let berth = Berth {
+                let setup = WorkerSetup {
                     job: Arc::clone(job),
                     group: Arc::clone(&group),
                     index,
                     number,
-                    control: Arc::clone(&crew.control),
+                    control: Arc::clone(&workers.control),
                     voice: Voice::Channel(sender.clone()),
                 };
-                if let Err(error) = crew.start_one(berth, &sender) {
-                    crew.control.give_up();
-                    crew.leave_behind();
+                if let Err(error) = workers.start_one(setup, &sender) {
+                    workers.control.give_up();
+                    workers.leave_behind();
                     return Err(error);
                 }
-                crew.running += 1;
+                workers.running += 1;
             }
         }
-        Ok(crew)
+        Ok(workers)
     }
 
-    fn start_one(&mut self, berth: Berth, sender: &Sender<Message>) -> Result<(), IoError> {
-        if berth.job.process {
-            self.processes.push(process::start(berth, sender.clone())?);
+    fn start_one(&mut self, setup: WorkerSetup, sender: &Sender<Message>) -> Result<(), IoError> {
+        if setup.job.process {
+            self.processes.push(process::start(setup, sender.clone())?);
             return Ok(());
         }
-        let name = format!("schedlab-io-{}.{}", berth.index, berth.number);
+        let name = format!("schedlab-io-{}.{}", setup.index, setup.number);
         let spawned = std::thread::Builder::new().name(name).spawn(move || {
             leave_signals_to_the_main_thread();
-            own_file_table(berth.control.wake);
-            berth.work();
+            own_file_table(setup.control.wake);
+            setup.work();
         });
         spawned
             .map(drop)
@@ -271,8 +271,8 @@ impl Crew {
     fn attend(
         &mut self,
         job: &Job,
-        ready: &mut dyn FnMut(&[Crewmates]),
-        poll: &mut dyn FnMut() -> Wish,
+        ready: &mut dyn FnMut(&[ReadyGroup]),
+        poll: &mut dyn FnMut() -> Decision,
     ) {
         let mut waiting = self.running;
         let mut window_end = u64::MAX;
@@ -284,22 +284,22 @@ impl Crew {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if waiting == 0 && window_end == u64::MAX && self.failure.is_none() {
-                ready(&self.mates);
+                ready(&self.ready_groups);
                 self.start_ns = self.control.open();
                 let length = job.seconds.map(|s| ((s + job.ramp_seconds) * 1e9) as u64);
                 window_end = length.map_or(u64::MAX - 1, |ns| self.start_ns + ns + GRACE_NS);
             }
-            let wish = if self.interrupted {
-                Wish::Continue
+            let decision = if self.interrupted {
+                Decision::Continue
             } else {
                 poll()
             };
-            if wish == Wish::Stop {
+            if decision == Decision::Abort {
                 self.interrupted = true;
                 give_up_at = clock::now() + PATIENCE_NS;
                 self.control.give_up();
                 self.stop(Control::interrupt);
-            } else if wish == Wish::Enough || clock::now() >= window_end {
+            } else if decision == Decision::Stop || clock::now() >= window_end {
                 self.control.give_up();
                 self.stop(Control::time_over);
             }
@@ -309,11 +309,11 @@ impl Crew {
         }
     }
 
-    /// Takes a message in; gives whether it was that a worker is ready.
+    /// Handles a message; true if it reports a worker as ready.
     fn hear(&mut self, job: &Job, message: Message) -> bool {
         match message {
             Message::Ready { group, id } => {
-                self.mates[group].ids.push(id);
+                self.ready_groups[group].ids.push(id);
                 return true;
             }
             Message::Done(report, cpu) => {
@@ -343,7 +343,7 @@ impl Crew {
     }
 }
 
-/// How a worker speaks to the main thread.
+/// The channel from a worker to the main thread.
 pub(crate) enum Voice {
     Channel(Sender<Message>),
     Pipe(File),
@@ -352,15 +352,15 @@ pub(crate) enum Voice {
 impl Voice {
     fn say(&self, message: Message) {
         match self {
-            // Nobody listens any more when an interrupted job left this worker behind.
+            // The receiver is gone when an interrupted job left this worker behind.
             Voice::Channel(sender) => drop(sender.send(message)),
             Voice::Pipe(pipe) => process::say(pipe, message),
         }
     }
 }
 
-/// A worker's place: what it was given.
-pub(crate) struct Berth {
+/// Everything that a worker needs to run.
+pub(crate) struct WorkerSetup {
     job: Arc<Job>,
     group: Arc<Group>,
     pub index: usize,
@@ -369,7 +369,7 @@ pub(crate) struct Berth {
     pub voice: Voice,
 }
 
-impl Berth {
+impl WorkerSetup {
     /// The descriptors that the worker needs, with `pipe`.
     pub(crate) fn descriptors(&self, pipe: RawFd) -> Vec<RawFd> {
         let log = self.group.log.as_ref().and_then(|log| log.fd);
@@ -380,7 +380,7 @@ impl Berth {
 
     /// The life of the worker.
     pub(crate) fn work(&self) {
-        let message = match catch_unwind(AssertUnwindSafe(|| self.carry_out())) {
+        let message = match catch_unwind(AssertUnwindSafe(|| self.run_job())) {
             Ok(Ok(Some(report))) => Message::Done(Box::new(report), Cpu::default()),
             Ok(Ok(None)) => Message::Absent,
             Ok(Err(error)) => Message::Failed(error),
@@ -389,7 +389,7 @@ impl Berth {
         self.voice.say(message);
     }
 
-    fn carry_out(&self) -> Result<Option<Report>, IoError> {
+    fn run_job(&self) -> Result<Option<Report>, IoError> {
         place::enter(&self.group)?;
         let (job, group, number) = (&self.job, &self.group, self.number);
         let mut worker = Worker::prepare(job, self.index, group, number, &self.control)?;
@@ -459,7 +459,7 @@ fn leave_signals_to_the_main_thread() {
     }
 }
 
-/// Gives this thread a file table of its own that holds nothing but the standard streams and the
+/// Gives this thread its own file table that holds only the standard streams and the
 /// wake-up: no contended reference counts, and a worker left behind keeps no lock file open.
 fn own_file_table(wake: RawFd) {
     // SAFETY: this thread uses no descriptor that was opened before, except `wake`.

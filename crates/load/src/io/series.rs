@@ -1,5 +1,5 @@
 //! The rate over time: what completed in every 100 ms from the opening of the gate on, so that a
-//! transient can be told from a steady state.
+//! transient can be separated from a steady state.
 //!
 //! Nothing is added up per request: at the end of a bin the difference of the totals is kept.
 

@@ -36,7 +36,7 @@ struct Words {
 /// The most groups of a job.
 pub(crate) const GROUPS_MAX: usize = 256;
 
-/// The gate, which is closed until all workers are ready, and what the main thread tells them.
+/// The gate, which is closed until all workers are ready, and the main thread's messages to them.
 pub(crate) struct Control {
     words: NonNull<Words>,
     /// An eventfd that becomes readable when the wish changes.

@@ -199,7 +199,7 @@ fn first_mismatch(report: &Report) -> Option<Mismatch> {
 
 /// Whether some worker never had to wait for the device: then the figure is about the worker.
 /// Time spent ready but not running counts as busy, so that a neighbour on the same CPU does not
-/// hide it. A polling worker is always busy, which says nothing.
+/// hide it. A polling worker is always busy, so its CPU time means nothing.
 fn bottleneck(group: &Group, reports: &[&Report]) -> Option<bool> {
     if group.iopoll || reports.is_empty() {
         return None;

@@ -159,7 +159,7 @@ impl Tally {
         [0, 1].map(|side| self.sides[side].ever(self.records[side]))
     }
 
-    /// The warm-up is over: what was counted so far lies outside the window.
+    /// The warm-up is over: all counts so far are outside the window.
     pub(crate) fn begin_window(&mut self) {
         self.sides.iter_mut().for_each(Side::leave_out);
         self.start_lag.clear();
@@ -269,7 +269,7 @@ impl Tally {
         self.sides[usize::from(is_write)].latency.record(age_ns);
     }
 
-    /// Whether errors say that going on is pointless.
+    /// Whether there are too many errors to continue.
     #[inline]
     pub(crate) fn verdict(&self) -> Option<Stop> {
         if self.failed == 0 {

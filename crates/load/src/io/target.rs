@@ -117,7 +117,7 @@ impl Target {
         IoError::system(&self.path, operation)
     }
 
-    /// What `O_DIRECT` offsets and lengths must be multiples of; 1 where nobody says.
+    /// What `O_DIRECT` offsets and lengths must be multiples of; 1 where it is unknown.
     fn logical_block(&self) -> u64 {
         if let Ok(size) = ioctl_blksszget(&self.file) {
             return u64::from(size);
@@ -208,7 +208,7 @@ impl LogTarget {
 /// Refuses what cannot be read and written at offsets (a FIFO would even block its opening).
 fn check_kind(group: &Group, path: &Path, opened: &Path) -> Result<(), IoError> {
     let Ok(stat) = rustix::fs::stat(opened) else {
-        return Ok(()); // opening it says what is wrong, or creates it
+        return Ok(()); // opening it reports the error, or creates it
     };
     let found = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => return Ok(()),

@@ -1,7 +1,7 @@
 //! hdparm's two timings, by its definitions, so that the numbers agree with `hdparm -tT`.
 //!
 //! * cached reads (`-T`): the first 2 MiB of the device are read again and again from the page
-//!   cache for 2 s (hdparm subtracts what seeking and the clock cost; here nobody seeks);
+//!   cache for 2 s (hdparm subtracts the cost of seeking and of the clock; there is no seek here);
 //! * buffered device reads (`-t`): consecutive 2 MiB reads from the start of the device for 3 s,
 //!   its cache dropped before (`BLKFLSBUF`).
 //!
@@ -21,7 +21,7 @@ use super::buffer::Region;
 use super::clock;
 use super::error::IoError;
 use super::prepare::drop_cache_of;
-use super::run::Wish;
+use super::run::Decision;
 
 const BLOCK: usize = 2 << 20;
 const CACHED_NS: u64 = 2_000_000_000;
@@ -30,7 +30,7 @@ const DEVICE_NS: u64 = 3_000_000_000;
 const REST_BEFORE_CACHED_NS: u64 = 1_000_000_000;
 const REST_BEFORE_DEVICE_NS: u64 = 3_000_000_000;
 const SECTOR: usize = 512;
-/// How often the caller is asked whether to go on.
+/// How often the caller decides whether to continue.
 const POLL_NS: u64 = 20_000_000;
 
 /// What was read in how long.
@@ -59,7 +59,7 @@ pub struct Timings {
 pub fn measure(
     path: &Path,
     direct: bool,
-    poll: &mut dyn FnMut() -> Wish,
+    poll: &mut dyn FnMut() -> Decision,
 ) -> Result<Timings, IoError> {
     let mut flags = OFlags::RDONLY | OFlags::CLOEXEC;
     flags.set(OFlags::DIRECT, direct);
@@ -110,12 +110,12 @@ pub fn measure(
 }
 
 /// Lets all devices finish what they were given; gives whether the caller stopped it.
-fn rest(length_ns: u64, poll: &mut dyn FnMut() -> Wish) -> bool {
+fn rest(length_ns: u64, poll: &mut dyn FnMut() -> Decision) -> bool {
     rustix::fs::sync();
     let end = clock::now() + length_ns;
     loop {
         let now = clock::now();
-        if poll() == Wish::Stop {
+        if poll() == Decision::Abort {
             return true;
         }
         if now >= end {
@@ -129,7 +129,7 @@ fn rest(length_ns: u64, poll: &mut dyn FnMut() -> Wish) -> bool {
 /// the caller stopped it.
 fn window(
     length_ns: u64,
-    poll: &mut dyn FnMut() -> Wish,
+    poll: &mut dyn FnMut() -> Decision,
     timing: &mut Timing,
     read: &mut dyn FnMut(u64) -> Result<usize, IoError>,
 ) -> Result<bool, IoError> {
@@ -145,7 +145,7 @@ fn window(
         }
         if now - asked >= POLL_NS {
             asked = now;
-            if poll() == Wish::Stop {
+            if poll() == Decision::Abort {
                 return Ok(true);
             }
         }

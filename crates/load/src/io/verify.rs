@@ -23,7 +23,7 @@ pub(crate) enum Payload {
     Marked(Marks),
 }
 
-/// The generations that the records of one worker hold; 0 where nobody knows.
+/// The generations that the records of one worker hold; 0 where unknown.
 pub(crate) struct Marks {
     seed: u64,
     generations: Vec<u32>,
@@ -93,7 +93,7 @@ impl Payload {
         }
     }
 
-    /// Looks at a completed request: releases its record and checks what was read.
+    /// Handles a completed request: releases its record and checks the data read.
     #[inline]
     pub(crate) fn finish(&mut self, step: Step, offset: u64, buffer: &[u8], whole: bool) {
         let Payload::Marked(marks) = self else {
@@ -103,7 +103,7 @@ impl Payload {
         let known = &mut marks.generations[step.record as usize];
         if step.is_write {
             if !whole {
-                *known = 0; // a failed write leaves nobody knows what
+                *known = 0; // a failed write leaves unknown data
             }
             return;
         }

@@ -1,11 +1,11 @@
 //! One worker: what it owns before the clock starts, and the measured window as it sees it.
 //!
 //! **Threads or processes.** A worker is a thread of the process that holds the Python interpreter,
-//! or (`process`) a process of its own, forked by [`super::process`]. A thread starts faster, needs
+//! or (`process`) a process, forked by [`super::process`]. A thread starts faster, needs
 //! no memory to be copied and has its own I/O context (`CLONE_IO` is not set), so bfq gives it its
 //! own queue; its CPU time is counted apart (`RUSAGE_THREAD`). What threads would share is taken
 //! apart: each has its own open file, buffers, ring, counters and, by `unshare(CLONE_FILES)`, its
-//! own file table. What only a process can have is a cgroup of its own, without which weights
+//! own file table. Only a process can have its own cgroup, without which weights
 //! and limits cannot be seen.
 
 use std::sync::Arc;
@@ -191,7 +191,7 @@ impl Worker {
         self.meter.began = Moment::now(now);
     }
 
-    /// What the time, the main thread and the errors so far say: go on, or why to stop.
+    /// Whether to continue, by the time, the main thread and the errors so far; or why to stop.
     #[inline]
     pub(crate) fn turn(&mut self, now: u64) -> Option<Stop> {
         if now >= self.next_event {

@@ -6,7 +6,7 @@ use super::task::{check, Settings, Task};
 use crate::engine::EventQueue;
 use crate::{SimError, Stop};
 
-/// Steps between two looks at the stop flag.
+/// Steps between two checks of the stop flag.
 const STEPS_PER_POLL: u64 = 4096;
 
 /// What happens to tasks at given times.
@@ -247,7 +247,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Frees `cpu` although `task` wants to go on.
+    /// Frees `cpu` although `task` wants to keep running.
     fn take_away(&mut self, cpu: usize, task: usize, why: Ready) {
         self.cpus[cpu].task = None;
         self.cpus[cpu].involuntary = true;
@@ -283,7 +283,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Lets waiting tasks take CPUs from running ones, as long as the policy says so.
+    /// Lets waiting tasks take CPUs from running ones, as long as the policy names a victim.
     fn preempt(&mut self) {
         if self.cpus.iter().any(|cpu| cpu.task.is_none()) {
             return;
@@ -298,7 +298,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Lets `task` run on the free `cpu`. A task that is picked again where it just ran goes on
+    /// Lets `task` run on the free `cpu`. A task that is picked again where it just ran continues
     /// without a switch, and its segment with it.
     fn start(&mut self, cpu: usize, task: usize) {
         let now_ns = self.system.now_ns;

@@ -1,4 +1,4 @@
-//! The schedule as text: one line per CPU and per task, at most as wide as asked.
+//! The schedule as text: one line per CPU and per task, at most as wide as requested.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct GanttOptions {
     pub from_ns: u64,
     /// Its end; the end of the schedule when missing.
     pub to_ns: Option<u64>,
-    /// Measured bursts, drawn on a line of their own below each task.
+    /// Measured bursts, drawn on a separate line below each task.
     pub measured: Vec<Burst>,
 }
 

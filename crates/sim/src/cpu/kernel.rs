@@ -24,7 +24,7 @@ pub enum Kernel {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LagLimit {
-    /// Two slices of its own, at least a tick.
+    /// Two of its own slices, at least a tick.
     #[default]
     TwoSlices,
     /// The largest slice among the runnable tasks and a tick.
@@ -48,7 +48,7 @@ pub struct EevdfKeys {
     pub run_to_parity: Option<bool>,
     /// Except where the woken one has the shorter slice (PREEMPT_SHORT). Default: no.
     pub preempt_short: Option<bool>,
-    /// Slice of a task without one of its own. Default: the quantum; with `kernel`, 0.75 ms, or
+    /// Slice of a task that sets none. Default: the quantum; with `kernel`, 0.75 ms, or
     /// 0.70 ms from 6.15 on, times 1 + log2 of the CPUs, at most 8.
     pub slice: Option<Nanos>,
 }
@@ -67,7 +67,7 @@ impl Settings {
         1 + u64::from((self.cpus.clamp(1, 8) as u64).ilog2())
     }
 
-    /// Slice of a task of eevdf without one of its own.
+    /// Default slice of a task of eevdf.
     pub(super) fn base_slice_ns(&self) -> u64 {
         let of_kernel = self.kernel.map(|kernel| match kernel >= Kernel::V6_15 {
             true => 700_000 * self.cpu_factor(),

@@ -89,7 +89,7 @@ pub struct Summary {
 pub struct CpuResult {
     /// The policy's name.
     pub policy: String,
-    /// The quantum as asked.
+    /// The quantum as requested.
     pub quantum_requested: Nanos,
     /// The quantum as given, after rounding to jiffies.
     pub quantum_effective: Nanos,
@@ -101,6 +101,6 @@ pub struct CpuResult {
     pub tasks: Vec<TaskResult>,
     /// By start, then CPU.
     pub segments: Vec<Segment>,
-    /// Segments left out because there were more than `max_segments`.
+    /// Segments omitted because there were more than `max_segments`.
     pub segments_dropped: u64,
 }

@@ -188,7 +188,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// `time` as the kernel's tick can tell it: rounded up to whole jiffies where `hz` is set.
+    /// `time` at the resolution of the tick: rounded up to whole jiffies where `hz` is set.
     pub(super) fn in_jiffies(&self, time_ns: u64) -> u64 {
         match self.hz {
             Some(hz) => {
@@ -230,7 +230,7 @@ pub(super) fn check(tasks: &[Task], settings: &Settings) -> Result<(), SimError>
     for task in tasks {
         check_task(task)?;
         let unused = names.insert(task.name.as_str());
-        require(unused, "name", &task.name, "a name that no other task has")?;
+        require(unused, "name", &task.name, "a unique name")?;
     }
     let sum = |task: &Task| task.bursts.iter().map(|b| u128::from(b.0)).sum::<u128>();
     let total: u128 = tasks.iter().map(sum).sum();

@@ -105,7 +105,7 @@ impl Buffer {
 
     /// Fetches a page's entry ahead of its use.
     #[inline]
-    pub fn expect(&self, page: u64) {
+    pub fn prefetch(&self, page: u64) {
         black_box(self.index.find(page));
     }
 
@@ -130,7 +130,7 @@ impl Buffer {
         met
     }
 
-    /// Uses pages in ascending order; `meet` is told what each of them met.
+    /// Uses pages in ascending order; `meet` gets the result for each of them.
     #[inline]
     pub fn touch_run(
         &mut self,
@@ -162,7 +162,7 @@ impl Buffer {
         }
     }
 
-    /// Lets a page in, whose part of the index lies at `place`.
+    /// Lets a page in, whose part of the index is at `place`.
     #[inline(always)] // the innermost loop of a simulation with a buffer
     fn bring_in(&mut self, page: u32, place: u32, mark: u8) -> Option<Evicted> {
         self.changed.came(page);

@@ -86,7 +86,7 @@ pub enum StreamBy {
     Recency,
 }
 
-/// Writes kept apart in blocks of their own.
+/// Writes kept apart in separate blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StreamsSpec {
@@ -233,7 +233,7 @@ pub(super) fn check_queues(queues: &[HostQueueSpec]) -> Result<(), SimError> {
             "1 to 65536",
         )?;
         let is_new = queues[..i].iter().all(|other| other.name != queue.name);
-        require(is_new, key("name"), &queue.name, "a name of its own")?;
+        require(is_new, key("name"), &queue.name, "a unique name")?;
         let is_same = queue.from == queues[0].from;
         let expected = "the same for every host queue";
         require(is_same, key("from"), format!("{:?}", queue.from), expected)?;

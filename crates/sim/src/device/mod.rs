@@ -64,12 +64,12 @@ pub trait Device: View {
     /// Pages that the host can address.
     fn pages(&self) -> u32;
 
-    /// Looks up what a request at this page will need, to no other end than that it is in the
-    /// cache of the processor then; the page may lie beyond the device.
-    fn expect(&self, page: u64, is_write: bool);
+    /// Touches the entries that a request at this page will need, only to bring them into the
+    /// cache of the processor; the page may be beyond the device.
+    fn prefetch(&self, page: u64, is_write: bool);
 
     /// The same for the pages that so many requests will push out of the buffer.
-    fn expect_leaving(&self, _requests: usize) {}
+    fn prefetch_leaving(&self, _requests: usize) {}
 
     /// Whether a command can be dispatched now.
     fn is_ready(&self) -> bool;
@@ -86,7 +86,7 @@ pub trait Device: View {
     /// Runs of pages (end excluded) that came into the buffer or left it in the last `start`.
     fn changed(&self) -> &[(u32, u32)];
 
-    /// Whether `advance` changes the buffer too, and `changed` tells what.
+    /// Whether `advance` changes the buffer too, and `changed` returns the changes.
     fn changes_later(&self) -> bool {
         false
     }

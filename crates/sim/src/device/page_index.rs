@@ -14,13 +14,13 @@ const EMPTY: Part = Part([0; PART as usize]);
 
 /// A number for each buffered page, 0 for all others.
 pub(super) struct PageIndex {
-    /// Where in `parts` the part of these pages lies.
+    /// Where in `parts` the part of these pages is.
     place_of: Vec<u32>,
-    /// The first one stands for all that do not exist.
+    /// The first one represents all that do not exist.
     parts: Vec<Part>,
     /// The parts that are no longer used, the last one first to be used again: it is in the cache.
     free: Vec<u32>,
-    /// Whose part lost a number last. It is looked at when another one does, since neighbours
+    /// The part that lost a number last. It is checked when another one does, since neighbours
     /// mostly leave together.
     left: usize,
 }
@@ -42,7 +42,7 @@ impl PageIndex {
         (page | (PART - 1)) + 1
     }
 
-    /// Where the part of a page lies, as long as it has numbers: one must be given to it first.
+    /// Where the part of a page is, as long as it has numbers: it needs one first.
     #[inline]
     pub(super) fn place(&mut self, page: u32) -> u32 {
         match self.place_of[(page >> PART_BITS) as usize] {
@@ -51,7 +51,7 @@ impl PageIndex {
         }
     }
 
-    /// The number of a page whose part lies at `place`.
+    /// The number of a page whose part is at `place`.
     #[inline]
     pub(super) fn number(&mut self, place: u32, page: u32) -> &mut u32 {
         &mut self.parts[place as usize].0[(page % PART) as usize]

@@ -89,7 +89,7 @@ impl Parallel {
         &self.ftl
     }
 
-    /// Programs a page that was written as `mark` says.
+    /// Programs a page that was written, by `mark`.
     #[inline]
     fn program(&mut self, page: u32, waiter: u32, mark: u8) {
         if self.ftl.has_map() && self.is_deferred(page, waiter, mark) {
@@ -347,16 +347,16 @@ impl Device for Parallel {
     }
 
     #[inline]
-    fn expect(&self, page: u64, is_write: bool) {
-        self.buffer.expect(page);
+    fn prefetch(&self, page: u64, is_write: bool) {
+        self.buffer.prefetch(page);
         // What a buffered write needs of the flash is what it pushes out.
         if !is_write || self.buffer.capacity() == 0 {
-            self.ftl.expect(page);
+            self.ftl.prefetch(page);
         }
     }
 
-    fn expect_leaving(&self, requests: usize) {
-        // In stages, so that the memory is asked for all of them before the first has come.
+    fn prefetch_leaving(&self, requests: usize) {
+        // In stages, so that all of them are requested from memory before the first has come.
         let mut pages = [0; EXPECTED_MAX];
         let mut count = 0;
         self.buffer.leaving(requests.min(EXPECTED_MAX), |page| {

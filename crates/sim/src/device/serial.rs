@@ -88,8 +88,8 @@ impl Device for Serial {
     }
 
     #[inline]
-    fn expect(&self, page: u64, _is_write: bool) {
-        self.buffer.expect(page);
+    fn prefetch(&self, page: u64, _is_write: bool) {
+        self.buffer.prefetch(page);
     }
 
     fn is_ready(&self) -> bool {

@@ -344,7 +344,7 @@ impl DeviceSpec {
             "host_queue",
         ];
         serde_json::from_value(tree.clone()).map_err(|error| {
-            // The reader of values does not say in which table it stood.
+            // The reader of values does not report in which table it was.
             let broken = sections
                 .iter()
                 .find(|section| !section_reads(section, &tree));

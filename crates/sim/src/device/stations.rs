@@ -96,7 +96,7 @@ impl Stations {
         self.transfer_ns + self.times.page_ns(page, is_write)
     }
 
-    /// Reads or programs a page in a plane, page `page` of its block; `waiter` is told when it is
+    /// Reads or programs a page in a plane, page `page` of its block; `waiter` learns when it is
     /// done.
     #[inline]
     pub(super) fn page(

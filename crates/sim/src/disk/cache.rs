@@ -1,4 +1,4 @@
-//! The read cache: segments of what was read, and the stream that goes on filling one of them
+//! The read cache: segments of the data read, and the stream that keeps filling one of them
 //! while the head stays where it is.
 
 use super::mechanics::Mechanics;
@@ -111,7 +111,7 @@ impl Cache {
     }
 
     /// Notes that a read was served by a hit, completely at `done_ns`. The stream may now go
-    /// further; if it had stopped for being far enough ahead, it goes on where it stopped, when
+    /// further; if it had stopped for being far enough ahead, it continues where it stopped, when
     /// that passes the head again.
     pub(super) fn hit(&mut self, done_ns: u64, lba: u64, sectors: u64, mechanics: &Mechanics) {
         let end = lba + sectors;
@@ -183,7 +183,7 @@ impl Cache {
     }
 
     /// Cuts off what a write of [lba, lba + sectors) into the write cache makes stale; the head
-    /// goes on reading unless it is where the write goes.
+    /// continues reading unless it is where the write goes.
     pub(super) fn cut(&mut self, lba: u64, sectors: u64) {
         let end = lba + sectors;
         let overlaps = |s: &Segment| s.start < end && lba < s.end;

@@ -17,7 +17,7 @@ use crate::error::require;
 use crate::workload::trace::Replay;
 use crate::{SimError, Stop};
 
-/// Commands between two looks at the stop flag.
+/// Commands between two checks of the stop flag.
 const COMMANDS_PER_POLL: u64 = 1024;
 
 /// One run.
@@ -32,7 +32,7 @@ pub struct Run {
     pub workload: Workload,
 }
 
-/// A result, and every request where a log was asked for.
+/// A result, and every request where a log was requested.
 pub type LoggedResult = (DiskResult, Vec<DiskLogged>);
 
 /// Serves `run.requests` requests of the workload; [`SimError::Stopped`] once `stop` is set.
@@ -88,7 +88,7 @@ pub fn replay_logged<'a>(
     Ok(engine.finish(policy, 0))
 }
 
-/// Serves a trace, at most `most` requests of it; what moves no data, such as trims, is left out.
+/// Serves a trace, at most `most` requests of it; trims and others that move no data are omitted.
 pub fn replay_trace(
     spec: &DiskSpec,
     policy: &str,

@@ -1,4 +1,4 @@
-//! Where an address lies: cylinder, head, and when its first sector passes the head.
+//! The place of an address: cylinder, head, and when its first sector passes the head.
 
 use super::spec::{DiskSpec, Serpentine, SparePer, Zone};
 

@@ -63,7 +63,7 @@ pub struct DiskResult {
     /// What became of cached writes; nothing without a write cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_cache: Option<WriteCacheUse>,
-    /// Whether the run can be judged.
+    /// Whether the run is steady.
     pub steady: Stationarity,
     /// The mean latency of this one run with its interval.
     pub latency_interval: Option<Interval>,
@@ -115,7 +115,7 @@ pub struct DiskLogged {
     pub measured_ns: Option<u64>,
 }
 
-/// What is counted while a run goes on.
+/// Counters of a running simulation.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) latency: Histogram,

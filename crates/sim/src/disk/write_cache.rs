@@ -157,7 +157,7 @@ impl WriteCache {
     }
 
     /// Cuts off waiting data that these sectors replace. An extent that holds them in its middle
-    /// keeps its front; its rest counts as a write of its own.
+    /// keeps its front; its rest counts as a separate write.
     pub(super) fn forget(&mut self, lba: u64, sectors: u64) {
         let end = lba + sectors;
         let mut rest = Vec::new();

@@ -98,7 +98,7 @@ pub struct Report {
     pub queue_depth_bucket_ns: u64,
     /// What the device counted.
     pub device: Usage,
-    /// Whether the run can be judged.
+    /// Whether the run is steady.
     pub steady: Stationarity,
     /// Completions before those that are reported, and when reporting began.
     pub warm_up: (u64, u64),

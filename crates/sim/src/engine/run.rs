@@ -15,7 +15,7 @@ use crate::policy::Policy;
 use crate::workload::{Incoming, Source};
 use crate::SimError;
 
-/// How many steps pass between two looks at the stop flag; well under 1 ms.
+/// Steps between two checks of the stop flag; well under 1 ms.
 const STEPS_PER_LOOK: u32 = 4096;
 
 /// How many requests are drawn from the source at once.
@@ -31,7 +31,7 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked.
+    /// Whether a stop was requested.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -55,7 +55,7 @@ pub struct Simulation<D> {
     ahead_arrived: usize,
     arrived: u64,
     last_arrival_ns: u64,
-    /// Index and time of each completion, where somebody steps the device and asks for them.
+    /// Index and time of each completion, where a caller steps the device and requests them.
     completions: Option<Vec<(u64, u64)>>,
 }
 
@@ -212,9 +212,9 @@ impl<D: Device> Simulation<D> {
             }
             for incoming in &self.ahead {
                 let page = incoming.request.offset.0 / self.page_bytes;
-                self.device.expect(page, incoming.request.is_write);
+                self.device.prefetch(page, incoming.request.is_write);
             }
-            self.device.expect_leaving(self.ahead.len());
+            self.device.prefetch_leaving(self.ahead.len());
         }
         Ok(self.ahead.get(self.ahead_arrived).map(Incoming::arrival_ns))
     }
@@ -273,7 +273,7 @@ impl<D: Device> Simulation<D> {
         Ok(command)
     }
 
-    /// Pages of a command that are not in the buffer, as far as the policy looks at them.
+    /// Pages of a command that are not in the buffer, if the policy uses them.
     #[inline]
     fn missing(&self, command: &Command) -> u32 {
         if self.uses_buffer {

@@ -1,4 +1,4 @@
-//! Whether a run can be judged: overload, initial transient, and the interval of its mean.
+//! Whether a run is steady: overload, initial transient, and the interval of its mean.
 //!
 //! The transient is cut by MSER-5 (White, "An effective truncation heuristic for bias reduction in
 //! simulation output", 1997): of the means of five responses each, in order of completion, the cut
@@ -125,7 +125,7 @@ impl Steady {
         best.1
     }
 
-    /// What can be said of the run; `backlog` requests were not complete at its last arrival,
+    /// The findings on the run; `backlog` requests were not complete at its last arrival,
     /// of an open loop whose queue has this `depth`.
     pub fn stationarity(&self, backlog: u64, depth: u64) -> Stationarity {
         let cut_requests = self.cut_groups() as u64 * self.group;
@@ -236,7 +236,7 @@ mod tests {
             let mut steady = m_m_1(1.3, count, 1);
             let found = steady.stationarity(count / 5, 128);
             assert!(found.is_overloaded && !found.is_steady);
-            // Without a backlog the growth itself tells.
+            // Without a backlog the growth itself decides.
             assert!(!steady.stationarity(0, 128).is_steady, "{found:?}");
             steady = m_m_1(0.9, count, 1);
             assert!(steady.stationarity(10, 128).is_steady);

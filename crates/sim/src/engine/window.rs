@@ -173,7 +173,7 @@ impl Window {
         self.admit_with(command, estimate_of(&command, policy, view));
     }
 
-    /// The same with its estimate; NaN stands for one that is not known yet.
+    /// The same with its estimate; NaN means that it is not known yet.
     pub fn admit_with(&mut self, command: Command, estimate: f64) {
         match self.aging {
             Aging::DispatchOvertake => {}
@@ -258,7 +258,7 @@ impl Window {
 }
 
 /// A vector from which elements near its begin are taken as cheaply as those near its end: what
-/// lies before `first` is no longer there.
+/// is before `first` is no longer there.
 #[derive(Default)]
 struct Column<T> {
     all: Vec<T>,
@@ -310,7 +310,7 @@ impl<T> DerefMut for Column<T> {
     }
 }
 
-/// A trim moves no data and needs no time whatever the policy.
+/// A trim moves no data and needs no time under any policy.
 fn estimate_of(command: &Command, policy: &dyn Policy, view: &dyn View) -> f64 {
     match command.is_trim {
         true => 0.0,

@@ -60,7 +60,7 @@ impl Buckets {
 
     /// Fetches what losing a page of a block will look at.
     #[inline]
-    pub(super) fn expect(&self, block: u32) {
+    pub(super) fn prefetch(&self, block: u32) {
         if let Buckets::Greedy(lists) = self {
             let Links { newer, older } = lists.blocks[block as usize];
             for neighbour in [newer, older] {

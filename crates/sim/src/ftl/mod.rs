@@ -1,4 +1,4 @@
-//! The page-mapped translation layer: where each logical page lies in the flash, and what
+//! The page-mapped translation layer: where each logical page is in the flash, and what
 //! becomes of the places it left.
 //!
 //! Two flat tables, eight bytes a page together, hold the mapping and its inverse. Each plane has
@@ -74,7 +74,7 @@ fn amplification(host_programs: u64, moved: u64) -> f64 {
     }
 }
 
-/// What garbage collection has to do in a plane before it can go on.
+/// The work of garbage collection in a plane before the plane can continue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GcWork {
     /// Pages read and programmed again.
@@ -142,7 +142,7 @@ pub struct Ftl {
 }
 
 impl Ftl {
-    /// The layer of a checked device, preconditioned as it says.
+    /// The layer of a checked device, with the device's preconditioning.
     pub fn new(spec: &DeviceSpec, seed: u64) -> Result<Self, SimError> {
         let flash = &spec.flash;
         let logical = logical_pages(spec)?;
@@ -212,7 +212,7 @@ impl Ftl {
 
     /// Fetches a page's entries ahead of their use: large tables are not in the cache.
     #[inline]
-    pub fn expect(&self, page: u64) {
+    pub fn prefetch(&self, page: u64) {
         if page >= u64::from(self.logical) {
             return;
         }
@@ -232,11 +232,11 @@ impl Ftl {
         }
         for block in pages {
             black_box(self.valid[*block as usize]);
-            self.buckets.expect(*block);
+            self.buckets.prefetch(*block);
         }
     }
 
-    /// The plane that holds a logical page, or would be asked for it.
+    /// The plane that holds a logical page, or would serve it.
     #[inline]
     pub fn plane_of(&self, page: u32) -> u32 {
         match self.l2p[self.slot(page)] {
@@ -338,7 +338,7 @@ impl Ftl {
         if self.free_blocks(plane) >= self.low {
             return work;
         }
-        // A wrong count of free blocks would go on for ever: one pass over the blocks frees at
+        // A wrong count of free blocks would loop for ever: one pass over the blocks frees at
         // least one page, unless none is left to free.
         let victims_max = self
             .blocks_per_plane
@@ -373,7 +373,7 @@ impl Ftl {
         let moved = self.valid[victim as usize];
         let is_map = self.map.as_ref().is_some_and(|map| map.is_own(victim));
         let at = plane * self.frontiers_per_plane + self.streams + u32::from(is_map);
-        // All entries are asked for before the first is changed: a store waits for the one before.
+        // All entries are prefetched before the first is changed: a store waits for the one before.
         for slot in &self.p2l[first as usize..(first + self.pages_per_block) as usize] {
             black_box(self.l2p[slot.saturating_sub(1) as usize]);
         }

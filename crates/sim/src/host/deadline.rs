@@ -11,7 +11,7 @@ pub(super) const WRITE: usize = 1;
 pub struct Deadline {
     sorted: [Sorted; 2],
     fifo: [Fifo; 2],
-    /// Where a batch goes on.
+    /// Where a batch continues.
     next: [Option<Id>; 2],
     batching: u64,
     starved: u64,

@@ -4,7 +4,7 @@
 //! an I/O scheduler, and handed to the device while that has tags. The schedulers are written from
 //! their rules; the kernel files that each follows are named in its own file.
 //!
-//! Left out: zones, nested cgroups, several hardware queues, and the CPU time of all of it.
+//! Omitted: zones, nested cgroups, several hardware queues, and the CPU time of all of it.
 
 mod bfq;
 mod cfq;

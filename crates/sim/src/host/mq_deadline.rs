@@ -110,7 +110,7 @@ impl Scheduler for MqDeadline {
     fn new(settings: &Settings, facts: &Facts) -> Self {
         MqDeadline {
             classes: Default::default(),
-            // Writes: nothing has been dispatched, and the batch that goes on is theirs.
+            // Writes: nothing has been dispatched, and the current batch is theirs.
             last_direction: WRITE,
             batching: 0,
             starved: 0,

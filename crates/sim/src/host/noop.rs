@@ -3,7 +3,7 @@
 use super::sorted::{Fifo, Sorted};
 use super::{Allocation, Bio, Ctx, Facts, Id, MergeKind, Scheduler, Settings};
 
-/// How many of a process's newest requests are looked at for a merge.
+/// How many of a process's newest requests are checked for a merge.
 pub(super) const NEWEST: usize = 8;
 
 /// No scheduler: requests go to the device as they come.

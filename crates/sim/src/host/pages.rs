@@ -8,7 +8,7 @@ const READ_AHEAD_MOST: u64 = 256;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadAhead {
     window: u64,
-    /// Up to where data were asked for.
+    /// The end of the requested data.
     pub(super) asked: u64,
     /// Up to where they are there.
     pub(super) there: u64,
@@ -19,7 +19,7 @@ impl ReadAhead {
     /// enough is under way.
     pub(super) fn want(&mut self, start: u64, end: u64, limit: u64) -> Option<(u64, u64)> {
         if start < self.there.saturating_sub(self.window) || start > self.asked {
-            // Not sequential: only what is asked for.
+            // Not sequential: only the requested data.
             *self = ReadAhead {
                 window: 0,
                 asked: start,

@@ -89,7 +89,7 @@ pub enum Arrivals {
 pub struct ProcessSpec {
     /// Its name in the results.
     pub name: String,
-    /// How many of them, each in a region of its own.
+    /// How many of them, each in its own region.
     pub count: u32,
     /// Where it goes.
     pub pattern: Pattern,
@@ -113,7 +113,7 @@ pub struct ProcessSpec {
     pub weight: u16,
     /// Past the page cache.
     pub direct: bool,
-    /// Writes that nobody waits for, as the kernel's flusher sends them.
+    /// Writes without a waiting process, as the kernel's flusher sends them.
     pub background: bool,
     /// Buffered: how much may be dirty before a write waits.
     pub dirty_limit: Bytes,
@@ -330,7 +330,7 @@ impl Records {
         self.region_sector + self.records * self.record_sectors
     }
 
-    /// Up to 10 ms, so that nobody's first request decides for ever who comes after whom.
+    /// Up to 10 ms, so that the first requests do not fix the order of the processes for ever.
     pub(super) fn start_offset_ns(&mut self) -> u64 {
         self.arrivals.below(10_000_000)
     }

@@ -72,7 +72,7 @@ pub(super) struct Queue<S> {
     depth_since_ns: u64,
 }
 
-/// Reads, writes that somebody waits for, and the rest.
+/// Reads, writes with a waiting process, and the rest.
 fn kind_of(op: Op, sync: bool) -> usize {
     match (op, sync) {
         (Op::Read, true) => 0,

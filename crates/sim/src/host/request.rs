@@ -32,7 +32,7 @@ pub enum Class {
     /// The usual one.
     #[default]
     BestEffort,
-    /// Only when nobody else wants the device.
+    /// Only when no other request wants the device.
     Idle,
 }
 
@@ -73,7 +73,7 @@ pub struct Bio {
     pub context: IoContext,
     /// What it does.
     pub op: Op,
-    /// Somebody waits for it.
+    /// A process waits for it.
     pub sync: bool,
     /// First sector of 512 bytes.
     pub sector: u64,
@@ -101,7 +101,7 @@ pub struct HostRequest {
     pub context: IoContext,
     /// What it does.
     pub op: Op,
-    /// Somebody waits for it.
+    /// A process waits for it.
     pub sync: bool,
     /// First sector.
     pub sector: u64,

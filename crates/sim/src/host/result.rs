@@ -60,7 +60,7 @@ pub struct HostResult {
     pub processes: Vec<ProcessResult>,
     /// The order at the device.
     pub order: OrderResult,
-    /// Every request, where a log was asked for.
+    /// Every request, where a log was requested.
     #[serde(skip)]
     pub log: Vec<HostLogged>,
 }

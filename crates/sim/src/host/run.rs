@@ -15,7 +15,7 @@ use super::{Ctx, Scheduler, Settings, SCHEDULERS};
 use crate::{Completion, SimError, Stepped, Stop};
 use schedlab_model::Rng;
 
-/// Steps between two looks at the stop flag.
+/// Steps between two checks of the stop flag.
 const STEPS_PER_LOOK: u32 = 4096;
 /// Pieces of dirty data that a flusher has under way.
 const FLUSHING: u32 = 16;
@@ -98,7 +98,7 @@ struct Process {
     ahead: ReadAhead,
     dirty: Dirty,
     flushing: u32,
-    /// A buffered record that cannot go on: since when, first and last sector, write or read.
+    /// A buffered record that is blocked: since when, first and last sector, write or read.
     blocked: Option<(u64, u64, u64, Op)>,
     /// Records since the last fsync; whether one is waited for.
     unsynced: u64,
@@ -312,7 +312,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
         self.done = done;
     }
 
-    /// A record is done: it counts, and its process goes on after its turn-round.
+    /// A record is complete: it counts, and its process continues after its turn-round.
     fn finished(&mut self, index: u32, arrival_ns: u64, purpose: Purpose) {
         let now_ns = self.queue.ctx.now_ns;
         let process = &mut self.processes[index as usize];

@@ -1,4 +1,4 @@
-//! What holds for a whole run, whoever issues and whoever orders.
+//! Settings of a whole run, for all processes and schedulers.
 
 use serde::{Deserialize, Serialize};
 

@@ -84,7 +84,7 @@ impl Sorted {
         (requests[id].sector == bio.end()).then_some((id, MergeKind::Front))
     }
 
-    /// Whatever stands directly before or behind a request that is held.
+    /// The neighbours directly before and behind a request that is held.
     pub fn neighbour(&self, requests: &Pool<HostRequest>, id: Id) -> Option<(Id, Id)> {
         let request = &requests[id];
         if let Some(before) = self.predecessor(request.key()) {
@@ -142,7 +142,7 @@ impl Fifo {
         }
     }
 
-    /// Takes one out, wherever it stands.
+    /// Takes one out from any place.
     pub fn remove(&mut self, requests: &mut Pool<HostRequest>, id: Id) {
         let (previous, next) = (requests[id].previous, requests[id].next);
         match previous {

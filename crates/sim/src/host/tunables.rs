@@ -1,4 +1,4 @@
-//! The one table of what a scheduler can be told: names, units, defaults and ranges as in sysfs.
+//! The one table of the tunables of schedulers: names, units, defaults and ranges as in sysfs.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,7 @@ pub const TUNABLES: &[Tunable] = &[
     row("bfq", "x_injection", "", (1, 0, 1), "serve others while waiting for a queue"),
 ];
 
-/// A scheduler as asked for: its name and the tunables that differ from the defaults.
+/// A requested scheduler: its name and the tunables that differ from the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Name of the scheduler.
@@ -178,11 +178,7 @@ impl Settings {
         }
         let mut rows = TUNABLES.iter();
         let row = rows.find(|row| row.scheduler == self.scheduler && row.name == name);
-        debug_assert!(
-            row.is_some(),
-            "{name} stands in no row of {}",
-            self.scheduler
-        );
+        debug_assert!(row.is_some(), "{name} is in no row of {}", self.scheduler);
         row.map_or(0, |row| row.default)
     }
 
@@ -200,7 +196,7 @@ impl Settings {
     pub fn text(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
         for (name, value) in &self.values {
-            // Written once, in ms where that says it all.
+            // Written once, in ms where that is exact.
             let whole = self
                 .values
                 .get("slice_idle_us")

@@ -25,7 +25,7 @@ pub trait Policy: Send {
     /// The time T that the command is taken to need, in ns; the least α^n·T goes first.
     fn estimate(&self, command: &Command, view: &dyn View) -> f64;
 
-    /// Whether `estimate` looks at [`Command::missing`]; it is then kept up to date.
+    /// Whether `estimate` reads [`Command::missing`]; it is then kept up to date.
     fn uses_buffer(&self) -> bool {
         false
     }

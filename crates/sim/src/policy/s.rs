@@ -1,4 +1,4 @@
-//! S: the smallest request first, whatever its type and whatever is buffered.
+//! S: the smallest request first, without regard to its type and to the buffer.
 
 use super::Policy;
 use crate::device::View;

@@ -1,4 +1,4 @@
-//! TS: the least time by type and size, whatever is buffered.
+//! TS: the least time by type and size, without regard to the buffer.
 
 use super::Policy;
 use crate::device::View;

@@ -238,7 +238,7 @@ pub struct Synthetic {
     made: u64,
     now_ns: f64,
     rng: Rng,
-    /// Streams for direction and arrival, where places have one of their own.
+    /// Streams for direction and arrival, where places have a separate one.
     apart: Option<(Rng, Rng)>,
     record_sizes: u64,
     cursors: Vec<u64>,

@@ -1,4 +1,4 @@
-//! Stands in where schedlab was built without clang or without the feature `bpf`.
+//! Replaces the BPF module where schedlab was built without clang or without the feature `bpf`.
 
 use crate::blocks::{BlockOptions, ClassName, Cost, Depths, Group, Interval, Lost, Totals};
 use crate::collector::Collected;

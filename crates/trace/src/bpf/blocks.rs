@@ -102,7 +102,7 @@ impl Blocks {
         }
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            // Only one of the two may say when a bio arrived.
+            // Only one of the two may set the arrival of a bio.
             let unwanted = if sees_limits { "on_queue" } else { "on_submit" };
             program.set_autoload(name != unwanted);
         }
@@ -298,7 +298,7 @@ impl Blocks {
         Ok((totals, lost))
     }
 
-    /// The processes that got a class of their own.
+    /// The processes with a separate class.
     pub(crate) fn found(&self, first: usize, used: usize) -> Result<Vec<ClassName>, Reason> {
         let map = map(&self.object, "found").map_err(|e| e.to_string())?;
         let mut names = Vec::new();
@@ -365,7 +365,7 @@ fn program_id(program: &libbpf_rs::Program<'_>) -> Option<u32> {
     let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
     let mut length = std::mem::size_of_val(&info) as u32;
     let fd = program.as_fd().as_raw_fd();
-    // SAFETY: `info` lives through the call and has the length that is told.
+    // SAFETY: `info` lives through the call and has the passed length.
     let told = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) };
     (told == 0).then_some(info.id)
 }

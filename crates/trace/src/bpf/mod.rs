@@ -1,7 +1,7 @@
 //! The BPF source: loads `bursts.bpf.c`, fills its map of tasks, drains its ring by a timer.
 //!
-//! The ring is read from a thread of its own that inherits the caller's CPUs, so measured
-//! processes pinned elsewhere are not disturbed, and nobody is woken at a switch.
+//! The ring is read from a separate thread that inherits the caller's CPUs, so measured
+//! processes pinned elsewhere are not disturbed, and no task is woken at a switch.
 
 mod blocks;
 mod runqueue;
@@ -165,7 +165,7 @@ fn load(pids: u32, options: &Options) -> Result<Object, TraceError> {
 fn map(object: &Object, name: &str) -> Result<MapHandle, TraceError> {
     let found = object.maps().find(|m| m.name() == name);
     let map = found.ok_or_else(|| TraceError::new(Method::Bpf, format!("no map {name}")))?;
-    MapHandle::try_from(&map).map_err(failed("take hold of a map"))
+    MapHandle::try_from(&map).map_err(failed("open a map"))
 }
 
 /// Starts the thread that takes bursts out of the ring until `stop`.
@@ -195,7 +195,7 @@ fn read_ring(
     }
 }
 
-/// Opens the ring, says whether that went well, then empties it every `interval`.
+/// Opens the ring, reports success or failure, then empties it every `interval`.
 fn drain(
     ring: &MapHandle,
     collector: &mut Collector,

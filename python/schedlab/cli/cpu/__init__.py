@@ -7,8 +7,8 @@ import click
 from schedlab.cli import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("schedlab.cli.cpu.run:run", "N TIME: run N workers for TIME (`run` may be left out)."),
-    "compare": ("schedlab.cli.cpu.compare:compare", "Compare CPU policies for a work."),
+    "run": ("schedlab.cli.cpu.run:run", "N TIME: run N workers for TIME (you may omit `run`)."),
+    "compare": ("schedlab.cli.cpu.compare:compare", "Compare CPU policies for a workload."),
     "cost": ("schedlab.cli.cpu.cost:cost", "Measure what a context switch costs."),
     "sweep": ("schedlab.cli.cpu.sweep:sweep", "Compare quanta, as one experiment."),
 }
@@ -18,7 +18,7 @@ class NumberOrCommand(LazyGroup):
     """A group in which a first argument that is a number (or an option) means `run`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Insert the `run` that was left out."""
+        """Insert the omitted `run`."""
         first = args[0] if args else "--help"
         is_option = first.startswith("-") and first not in ("-h", "--help")
         if is_option or first.isdigit():

@@ -21,17 +21,17 @@ _policy_options = together(
     click.option("--policies", default="other,batch,fifo", show_default=True,
                  help="Candidates: other,rr:10ms,other:slice=3ms,nice=5,other:weight=50 …"),
     click.option("--apply-to", type=click.Choice(["work", "load", "all"]), default="work",
-                 show_default=True, help="Who gets the policy; the others stay at `other`."),
+                 show_default=True, help="Tasks that get the policy; others stay at `other`."),
     click.option("--workloads", type=Words(),
                  help="wakeup, mixed, messaging, pipe, fork-storm, groups (default: wakeup)."),
     click.option("--load", type=click.IntRange(0, 1000),
-                 help="Hogs beside the work (default: twice as many as CPUs; 0 for a COMMAND)."),
+                 help="Hogs that run meanwhile (default: 2 × CPUs; 0 for a COMMAND)."),
     click.option("--cpus", type=Cpus(), metavar="LIST", default=(),
                  help="CPUs of work and load: 0 or 0,2-3 (default: all)."),
     click.option("--seconds", type=Duration(),
                  help="Length of one run (default: the workload's)."),
     click.option("--explain", is_flag=True,
-                 help="Then one more, traced run each: how long tasks waited for a CPU."),
+                 help="Trace one more run each: how long tasks wait for a CPU."),
     click.option("--directory", type=PATH, help="Where a COMMAND works (default: here)."),
 )  # fmt: skip
 
@@ -44,19 +44,19 @@ _policy_options = together(
 @resume_option
 @command_argument
 def compare(command: tuple[str, ...], **typed: Any) -> None:
-    """Compare CPU policies on this machine: latency of the work, and what it takes from the load.
+    """Compare CPU policies on this machine: response time of the work, and its price for the load.
 
     With `-- COMMAND ARG…` your own program is the work. All settings are restored.
     """  # fmt: skip
     from schedlab.app import asked
     from schedlab.app.cpu_comparison import explain
-    from schedlab.cli.show import measuring, resume_and_present, run_and_present, say
+    from schedlab.cli.show import measuring, print_message, resume_and_present, run_and_present
     from schedlab.run.admitted import Permission
 
     if typed["resume"]:
         resume_and_present(typed, Permission())
         return
-    experiment = asked.policy_comparison(command, typed, say)
+    experiment = asked.policy_comparison(command, typed, print_message)
     measured = run_and_present(experiment, Permission(), "cpu-compare", typed)
     if typed["explain"] and measured is not None:
         with measuring() as observer:

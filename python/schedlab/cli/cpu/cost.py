@@ -27,10 +27,10 @@ def cost(
     switches: int,
     as_json: bool,
 ) -> None:
-    """Measure the cost of a context switch: directly, and by the caches it leaves cold.
+    """Measure the cost of a context switch: the switch itself, and refilling the caches.
 
-    Predicts the loss per quantum. With RESULT, a folder of `schedlab cpu sweep`, the measured
-    differences of its quanta are printed beside the predicted ones.
+    Predicts the loss per quantum. With RESULT, a folder of `schedlab cpu sweep`, it also prints
+    the measured differences of its quanta.
     """  # fmt: skip
     from schedlab.app.switch_cost import costs_of
     from schedlab.cpu.crew import last_cpu

@@ -22,7 +22,7 @@ from schedlab.cpu.settings import KERNELS, POLICIES, PRIORITY_DEFAULT
     "--cpuset", is_flag=True, help="Pin by a cpuset cgroup instead of by affinity (last CPU)."
 )
 @click.option("--compat", type=click.Choice(["spec", "sample"]), default="spec", show_default=True,
-              help="Form of the lines; a bare TIME is ms under spec, seconds under sample.",
+              help="Format of the lines; a bare TIME is ms under spec, seconds under sample.",
 )  # fmt: skip
 @click.option("--kernel", type=click.Choice(KERNELS), default="elementwise", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
@@ -33,7 +33,7 @@ def run(ctx: click.Context, /, as_json: bool, **typed: Any) -> None:
     The kernel's own account of CPU time and switches follows on stderr.
     """
     from schedlab.app.count import count_typed
-    from schedlab.cli.show import say
+    from schedlab.cli.show import print_message
 
-    if count_typed(typed, as_json, click.echo, say):
+    if count_typed(typed, as_json, click.echo, print_message):
         ctx.exit(130)

@@ -42,22 +42,22 @@ _options = together(
 def sweep(**typed: Any) -> None:
     """Compare quanta: calculations per CPU second of the same processes under each.
 
-    Each request is measured under the quantum that the kernel makes of it; requests that become
-    the same quantum are measured once. The host's setting is put back at the end.
+    The kernel rounds a requested quantum; requests that become the same quantum are measured once.
+    The host's setting is restored at the end.
     """
     from schedlab.app.quanta import effective_slices, quantum_experiment, sweep_of
-    from schedlab.cli.show import resume_and_present, run_and_present, say
+    from schedlab.cli.show import print_message, resume_and_present, run_and_present
     from schedlab.run.admitted import Permission
 
     if typed["resume"]:
         resume_and_present(typed, Permission(), present_quanta)
         return
-    asked = sweep_of(typed)
+    request = sweep_of(typed)
     # A dry run sets nothing, so it cannot know what the kernel makes of a quantum.
-    known: dict[float, float | None] = {ms: ms for ms in asked.slices}
+    known: dict[float, float | None] = {ms: ms for ms in request.slices}
     if not typed["dry_run"]:
-        known = effective_slices(asked, say)
-    experiment = quantum_experiment(asked, known)
+        known = effective_slices(request, print_message)
+    experiment = quantum_experiment(request, known)
     run_and_present(experiment, Permission(), "cpu-sweep", typed, present_quanta)
 
 

@@ -1,4 +1,4 @@
-"""Options that every import has, and how its outcome is told."""
+"""Options that every import has, and how it prints its outcome."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _import_options = together(
 
 
 def imports(command: Callable[..., Imported]) -> Callable[..., None]:
-    """Add the options of every import to a command; what it gives is saved and told.
+    """Add the options of every import to a command; save and print what it returns.
 
-    The command takes the library's `options` beside its own arguments.
+    The command takes the library's `options` in addition to its own arguments.
     """
 
     @functools.wraps(command)
     def run(out: Path, as_json: bool, **own: Any) -> None:
-        from schedlab.cli.show import tell
+        from schedlab.cli.show import print_lines
         from schedlab.store.importers.imported import Options
 
         common = {name: own.pop(name) for name in ("title", "baseline", "blocked", "controls")}
@@ -44,7 +44,7 @@ def imports(command: Callable[..., Imported]) -> Callable[..., None]:
         if as_json:
             click.echo(json.dumps(imported.as_json(out), indent=1))
             return
-        tell(imported.lines(out))
+        print_lines(imported.lines(out))
         click.echo(f"next: schedlab analyse {out}", err=True)
 
     return _import_options(run)

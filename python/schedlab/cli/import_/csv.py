@@ -22,9 +22,9 @@ _mapping_options = together(
     click.option("--unit", default="", help="Unit of the figures: KiB/s, MB/s, s, ms, 1/s, …."),
     click.option("--metric", default="", help="Metric of the figures (default: by the unit)."),
     click.option("--unit-column", default="", help="Column that holds the unit of each row."),
-    click.option("--metric-column", default="", help="Column that says what each row measured."),
+    click.option("--metric-column", default="", help="Column with the metric of each row."),
     click.option("--higher-is-better/--lower-is-better", "higher_is_better", default=None,
-                 help="Direction; needed only for a unit that does not tell it."),
+                 help="Direction; needed only where the unit does not imply it."),
     click.option("--binary-units", is_flag=True,
                  help="kB, MB, GB are powers of 1024 (IOzone, hdparm)."),
     click.option("--sum", "sum_over", help="Column(s) whose rows are parts of one run: added up."),
@@ -32,7 +32,7 @@ _mapping_options = together(
     click.option("--cpu-share", multiple=True,
                  help="WORKLOAD=OTHER: OTHER holds the CPU seconds of WORKLOAD's runs."),
     click.option("--published-means", "means_file", type=PATH, help="CSV of means that were "
-                 "printed for these rows; those that differ are noted."),
+                 "published for these rows; wrong ones are listed."),
 )  # fmt: skip
 
 

@@ -63,9 +63,9 @@ def time(files: tuple[str, ...], workload: str, options: Options) -> Imported:
 @click.command()
 @click.argument("file", type=PATH)
 def fio_job(file: Path) -> None:
-    """Print a fio job FILE as the job of our load engine; what that cannot honour is an error."""
-    from schedlab.cli.show import tell
+    """Print a fio job FILE as a job of our load engine; an unsupported option is an error."""
+    from schedlab.cli.show import print_lines
     from schedlab.store.importers import fio_job as importer
 
     read = importer.read(file)
-    tell([json.dumps(read.job, indent=1), *(f"note: {note}" for note in read.notes)])
+    print_lines([json.dumps(read.job, indent=1), *(f"note: {note}" for note in read.notes)])

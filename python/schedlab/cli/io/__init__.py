@@ -14,7 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("schedlab.cli.io.run:run", "Put one load on a file or device."),
     "sweep": ("schedlab.cli.io.sweep:sweep", "Block sizes × open modes; where the knee is."),
     "timings": ("schedlab.cli.io.timings:timings", "Cached and buffered reads, as hdparm -tT."),
-    "set": ("schedlab.cli.io.set:set_", "Set a scheduler on the devices that are named."),
+    "set": ("schedlab.cli.io.set:set_", "Set a scheduler on the devices that you name."),
 }
 
 

@@ -16,7 +16,7 @@ from schedlab.cli.types import Size
 @click.argument("archive", type=PATH)
 @click.option("--directory", type=click.Path(path_type=Path, file_okay=False), default=".",
               show_default=True,
-              help="Where to unpack; an own subdirectory is made and removed.")  # fmt: skip
+              help="Where to unpack; a temporary subdirectory is used.")  # fmt: skip
 @click.option("--make-archive", is_flag=True,
               help="Make ARCHIVE first, with files like a source tree.")  # fmt: skip
 @click.option("--size", type=Size(), default="256M", show_default=True,
@@ -26,17 +26,17 @@ from schedlab.cli.types import Size
 @click.option("--repeat", type=click.IntRange(1, 1000), default=1, show_default=True)
 @json_option
 def extract(archive: Path, directory: Path, repeat: int, as_json: bool, **typed: Any) -> None:
-    """Unpack ARCHIVE from a cold cache and tell real, user and system time, and the CPU share.
+    """Unpack ARCHIVE from a cold cache; print real, user and system time, and the CPU share.
 
-    Writing everything to the disk counts as well. Caches are dropped before every repetition.
+    The time includes writing everything to the disk. Caches are dropped before every repetition.
     """  # fmt: skip
     from schedlab.app.extraction import extractions
-    from schedlab.cli.show import say, signals_interrupt
+    from schedlab.cli.show import print_message, signals_interrupt
 
-    made = (typed["size"], typed["decompressor"]) if typed["make_archive"] else None
+    archive_to_make = (typed["size"], typed["decompressor"]) if typed["make_archive"] else None
     rows = []
     with signals_interrupt():
-        for row in extractions(archive, directory, repeat, made, say):
+        for row in extractions(archive, directory, repeat, archive_to_make, print_message):
             rows.append(row)
             if not as_json:
                 click.echo(
@@ -46,4 +46,4 @@ def extract(archive: Path, directory: Path, repeat: int, as_json: bool, **typed:
     if as_json:
         click.echo(json.dumps({"schema": 1, "runs": rows}))
     elif min(row["cpu_share"] for row in rows) >= 0.9:
-        say("note: limited by the CPU: this extraction cannot tell schedulers apart")
+        print_message("note: limited by the CPU: this extraction cannot separate schedulers")

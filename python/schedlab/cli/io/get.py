@@ -17,14 +17,14 @@ def get(devices: tuple[str, ...], as_json: bool) -> None:
     from schedlab.host.recover import settle_if_stale
 
     for line in settle_if_stale(journal.state_directory()).lines():
-        click.echo(f"left by a session that died: {line}", err=True)
-    found = {}
+        click.echo(f"left changed by a session that died: {line}", err=True)
+    settings = {}
     for device in devices or with_queues():
         scheduler = knobs.read_value(knobs.scheduler_file(device))
         tunables = knobs.tunables(knobs.queue_of(device))
-        found[knobs.device_name(device)] = {"scheduler": scheduler, "tunables": tunables}
+        settings[knobs.device_name(device)] = {"scheduler": scheduler, "tunables": tunables}
     if as_json:
-        click.echo(json.dumps({"schema": 1, "devices": found}, indent=2))
+        click.echo(json.dumps({"schema": 1, "devices": settings}, indent=2))
         return
-    for name, facts in found.items():
+    for name, facts in settings.items():
         click.echo(f"{name}:\t{facts['scheduler']}")

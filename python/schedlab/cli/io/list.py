@@ -18,9 +18,9 @@ def list_(devices: tuple[str, ...], as_json: bool) -> None:
     from schedlab.host import knobs
     from schedlab.host.devices import with_queues
 
-    found = {knobs.device_name(d): knobs.offered(d) for d in devices or with_queues()}
+    offered = {knobs.device_name(d): knobs.offered(d) for d in devices or with_queues()}
     if as_json:
-        click.echo(json.dumps({"schema": 1, "devices": found}, indent=2))
+        click.echo(json.dumps({"schema": 1, "devices": offered}, indent=2))
         return
-    for name, schedulers in found.items():
+    for name, schedulers in offered.items():
         click.echo(f"{name}:\t{' '.join(schedulers)}")

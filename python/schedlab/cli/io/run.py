@@ -1,4 +1,4 @@
-"""`schedlab io run`: one load, once, with everything that the engine knows about it."""
+"""`schedlab io run`: one load, once, with every figure that the engine has."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from schedlab.cli.types import Duration, Size
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True)
 @json_option
 def run(as_json: bool, **typed: Any) -> None:
-    """Put one load on a file or device, and tell throughput, latency and CPU time.
+    """Put one load on a file or device; print throughput, latency and CPU time.
 
     For example: schedlab io run --test randread --record 4k --depth 32 --direct --file F
     --size 1g --seconds 5
@@ -55,16 +55,16 @@ def run(as_json: bool, **typed: Any) -> None:
     from schedlab.app.load_lines import load_lines
     from schedlab.app.single_load import run_load
     from schedlab.app.worker_lines import as_iozone, worker_lines
-    from schedlab.cli.show import tell
+    from schedlab.cli.show import print_lines
 
     result = run_load(typed, permission(typed["destroy_data"], trust=True).consents)
-    done = result["groups"][0]
-    lines = worker_lines(done)
+    group = result["groups"][0]
+    lines = worker_lines(group)
     if as_json:
         click.echo(json.dumps({"schema": 1, **result, "iozone": lines}))
     else:
-        tell(load_lines(done))
+        print_lines(load_lines(group))
         if typed["workers"] > 1:
-            click.echo(as_iozone(lines, done["name"], typed["workers"]))
-    failed = done["reads"]["errors"] + done["writes"]["errors"] + done["mismatches"]
+            click.echo(as_iozone(lines, group["name"], typed["workers"]))
+    failed = group["reads"]["errors"] + group["writes"]["errors"] + group["mismatches"]
     click.get_current_context().exit(1 if failed else 0)

@@ -1,4 +1,4 @@
-"""`schedlab io set`: set a scheduler, verified, on the devices that are named and no other."""
+"""`schedlab io set`: set a scheduler on the named devices only, and verify it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import click
 def set_(scheduler: str, devices: tuple[str, ...], as_json: bool) -> None:
     """Set SCHEDULER, or SCHEDULER:TUNABLE=VALUE,…, on DEVICES, and read it back.
 
-    It stays until the next boot; what it was, and the command that undoes it, is printed. If
-    one device does not take it, or the command is killed half-way, all are restored.
+    It stays until the next boot. The old value and the command that undoes the change are printed.
+    If one device refuses, or the command is killed half-way, all are restored.
     """
     from schedlab.app.set_scheduler import set_scheduler
-    from schedlab.cli.show import say
+    from schedlab.cli.show import print_message
 
-    done = set_scheduler(scheduler, devices, say)
+    changes = set_scheduler(scheduler, devices, print_message)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "devices": done}, indent=2))
+        click.echo(json.dumps({"schema": 1, "devices": changes}, indent=2))
         return
-    for name, facts in done.items():
+    for name, facts in changes.items():
         click.echo(f"{name}:\t{facts['before']} -> {facts['after']}")
         for note in facts["notes"]:
             click.echo(f"note: {name}: {note}", err=True)

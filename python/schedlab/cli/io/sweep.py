@@ -24,8 +24,8 @@ SIZES = "512,1k,2k,4k,8k,16k,32k,64k,128k,256k,512k,1M"
 def sweep(**typed: Any) -> None:
     """Measure what one call costs by block size and open mode, and find the knee.
 
-    With --bytes small blocks mean many calls; with --calls large blocks mean many bytes; with both,
-    both halves are measured. Together they show whether time goes with the calls or the bytes.
+    With --bytes small blocks mean many calls; with --calls large blocks mean many bytes. Use both
+    to see whether the time grows with the calls or with the bytes.
     """
     from schedlab.app import asked
     from schedlab.app.calls import sweep_experiment

@@ -15,14 +15,14 @@ import click
 def timings(devices: tuple[Path, ...], direct: bool, as_json: bool) -> None:
     """Time cached reads (2 s) and buffered reads (3 s) of DEVICES, as hdparm -tT does.
 
-    MB are 2^20 bytes, as there. Only reads; a file can be named as well.
+    MB are 2^20 bytes, as in hdparm. It only reads; you can name a file as well.
     """
     from schedlab.app.single_load import device_timings, timing_lines
 
-    found = {}
+    results = {}
     for device in devices:
-        found[str(device)] = device_timings(device, direct)
+        results[str(device)] = device_timings(device, direct)
         if not as_json:
-            click.echo("\n".join(timing_lines(device, found[str(device)], direct)))
+            click.echo("\n".join(timing_lines(device, results[str(device)], direct)))
     if as_json:
-        click.echo(json.dumps({"schema": 1, "timings": found}, indent=1))
+        click.echo(json.dumps({"schema": 1, "timings": results}, indent=1))

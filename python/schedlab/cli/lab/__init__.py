@@ -14,4 +14,4 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 @click.command(cls=LazyGroup, commands_by_name=COMMANDS)
 def lab() -> None:
-    """Ready-made experiments, one per published study that they repeat."""
+    """Run ready-made experiments; each repeats a published study."""

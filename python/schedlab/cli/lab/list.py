@@ -10,18 +10,21 @@ import click
 @click.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_labs(as_json: bool) -> None:
-    """List the ready-made experiments: name, title, what the study was."""
+    """List the ready-made experiments: name, title, and the study that each repeats."""
     import textwrap
 
     from schedlab.app.labs import labs
     from schedlab.cli.show import terminal
 
-    found = labs().values()
+    experiments = labs().values()
     if as_json:
-        rows = [{"name": e.name, "title": e.title, "study": e.study, "kind": e.kind} for e in found]
+        rows = [
+            {"name": e.name, "title": e.title, "study": e.study, "kind": e.kind}
+            for e in experiments
+        ]
         click.echo(json.dumps(rows))
         return
     width = min(terminal()[0], 100)
-    for each in found:
+    for each in experiments:
         click.echo(f"{each.name}: {each.title}")
         click.echo(textwrap.fill(each.study, width, initial_indent="  ", subsequent_indent="  "))

@@ -14,7 +14,7 @@ from schedlab.cli.options import measured_options, target_options
 @click.option("--scale", type=click.Choice(["small", "full"]), default="small", show_default=True,
               help="small: minutes; full: as large as the study.")  # fmt: skip
 @target_options
-@click.option("--schedulers", help="Candidates in place of the lab's own: none,bfq.")
+@click.option("--schedulers", help="Candidates, instead of the lab's: none,bfq.")
 @click.option("--blocks", type=click.IntRange(1, 10_000), help="Number of blocks.")
 @measured_options
 @click.pass_context
@@ -27,10 +27,10 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     from schedlab.app import asked
     from schedlab.app.labs import Wishes, lab_experiment, lab_named
     from schedlab.cli.cpu.sweep import present_quanta
-    from schedlab.cli.show import run_and_present, say
+    from schedlab.cli.show import print_message, run_and_present
 
     lab = lab_named(name)
-    say(f"{lab.title}. {lab.study}")
+    print_message(f"{lab.title}. {lab.study}")
     if simulated := lab.scaled(scale).get("ncq_study"):
         from schedlab.cli.sim.ncq_study import ncq_study
 
@@ -45,4 +45,6 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     permission = asked.permission_of(place)
     wishes = Wishes(place, typed["schedulers"], typed["blocks"], typed["seed"])
     shown_by = present_quanta if lab.kind == "cpu" else None
-    run_and_present(lab_experiment(lab, scale, wishes, say), permission, name, typed, shown_by)
+    run_and_present(
+        lab_experiment(lab, scale, wishes, print_message), permission, name, typed, shown_by
+    )

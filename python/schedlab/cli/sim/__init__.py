@@ -1,4 +1,4 @@
-"""`schedlab sim`: what cannot be measured here is simulated; commands by name in COMMANDS."""
+"""`schedlab sim`: simulates what cannot be measured here; commands by name in COMMANDS."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from schedlab.cli import LazyGroup
 COMMANDS: dict[str, tuple[str, str]] = {
     "cpu": ("schedlab.cli.sim.cpu:cpu", "Simulate CPU scheduling policies and draw the schedule."),
     "disk": ("schedlab.cli.sim.disk:disk", "Simulate a disk with heads and its command queue."),
-    "compare": ("schedlab.cli.sim.compare:compare", "Give a verdict on SSD policies."),
+    "compare": ("schedlab.cli.sim.compare:compare", "Compare SSD policies, with a verdict."),
     "kernel-check": (
         "schedlab.cli.sim.kernel_check:kernel_check",
         "Compare simulated schedulers with the kernel's.",

@@ -38,8 +38,8 @@ from schedlab.cli.sim.scheduled import scheduler_options
 def compare(**typed: Any) -> None:
     """Decide which policy of the command queue is better on which workload, and by how much.
 
-    A pair of which one is overloaded gets no verdict on response times: they depend on how long
-    the simulation runs.
+    If a policy is overloaded, its pairs get no verdict on response times, because these depend on
+    how long the simulation runs.
     """
     from schedlab.cli.show import run_and_present
     from schedlab.run.admitted import Permission

@@ -33,7 +33,7 @@ from schedlab.cli.types import TimeNs
 @click.option("--from", "from_ns", default="0", type=TimeNs(), help="Start of the chart.")
 @click.option("--to", "to_ns", type=TimeNs(), help="End of the chart.")
 @click.option("--width", type=int, help="Of the chart: columns (80) or pixels (1000).")
-@click.option("--measured", type=click.Path(), help="A file of bursts, drawn beside.")
+@click.option("--measured", type=click.Path(), help="A file of bursts, drawn below.")
 @click.option("--validate", "bursts", type=click.Path(), help="CSV of trace cpu --out: how close?")
 @click.option("--quiz", is_flag=True, help="Hide the answers; random tasks without --tasks.")
 @json_option
@@ -45,12 +45,12 @@ def cpu(as_json: bool, **options: Any) -> None:
     schedlab sim cpu --policy rr --processes 2 --time 30s --quantum 1ms --hz 250 \\
         --switch-cost 2us --calculation 850us
     """
-    from schedlab.cli.show import tell
+    from schedlab.cli.show import print_lines
     from schedlab.sim.cpu_schedule import document, shown
     from schedlab.sim.cpu_validate import checked
 
     if options["bursts"]:
         lines, is_accepted = checked(options, as_json)
-        tell(lines)
+        print_lines(lines)
         raise SystemExit(0 if is_accepted else 1)
-    tell([json.dumps(document(options))] if as_json else shown(options))
+    print_lines([json.dumps(document(options))] if as_json else shown(options))

@@ -21,7 +21,7 @@ from schedlab.cli.sim.scheduled import scheduler_options
 @trace_options
 @click.option("--record", help="Size of the requests instead of the workload's own.")
 @click.option("--span", default="0", help="Bytes used from the start of the disk; 0: all.")
-@click.option("--depth", type=int, help="Closed loop: so many always outstanding.  [default: 1]")
+@click.option("--depth", type=int, help="Closed loop: requests always outstanding.  [default: 1]")
 @click.option("--rate", type=float, help="Instead: Poisson arrivals per second; of a trace: scale.")
 @click.option("--requests", type=int, help="Default 10000; a trace: all.")
 @click.option("--seeds", type=click.IntRange(1, 1000), default=8, show_default=True)

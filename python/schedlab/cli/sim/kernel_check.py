@@ -6,7 +6,7 @@ from schedlab.cli.options import json_option
 
 
 @click.command("kernel-check")
-@click.option("--cells", default="1-8", show_default=True, help="Which of the 12, such as 1-4,7.")
+@click.option("--cells", default="1-8", show_default=True, help="Which of the 12 cells: 1-4,7.")
 @click.option("--seconds", type=float, default=10.0, show_default=True, help="Of each run.")
 @click.option("--blocks", type=click.IntRange(1, 20), default=2, show_default=True)
 @json_option

@@ -1,4 +1,4 @@
-"""`schedlab sim ncq-study`: the NCQ study again, as charts and as paper against model."""
+"""`schedlab sim ncq-study`: repeat the NCQ study; charts, and the paper against the model."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def ncq_study(requests: int, seeds: int, out: Path | None, as_json: bool) -> Non
     from schedlab.sim.sweep_run import run_sweep
 
     folder = out or default_folder("ncq")
-    with progress() as tell:
-        study = Study(run_sweep(study_sweep(requests, seeds), folder, tell))
+    with progress() as update:
+        study = Study(run_sweep(study_sweep(requests, seeds), folder, update))
     rows = study.rows()
     page = folder / "report.html"
     basis = study.basis(requests, seeds)

@@ -21,11 +21,11 @@ trace_options = together(
                  help="Of a trace: refuse (several), region, select=ID,…."),
     click.option("--fit", type=click.Choice(["refuse", "wrap", "compact", "scale"]),
                  default="refuse",
-                 help="Of a trace: what becomes of addresses beyond the device."),
+                 help="Of a trace: what to do with addresses beyond the device."),
     click.option("--time-scale", type=float, help="Of a trace: divide its times by this."),
     click.option("--closed", type=click.IntRange(min=1), is_flag=False, flag_value=1,
                  metavar="[DEPTH]",
-                 help="Of a trace: so many requests are always outstanding."),
+                 help="Of a trace: requests always outstanding."),
     click.option("--skip-bad-lines", is_flag=True, help="Skip malformed lines and count them."),
 )  # fmt: skip
 log_option = click.option("--log", type=PATH, help="Every request to FILE.csv or FILE.arrow.")
@@ -51,9 +51,9 @@ def warn(warnings: Iterable[str]) -> None:
         click.echo(f"warning: {text}", err=True)
 
 
-def show(found: Shown, as_json: bool) -> None:
+def show(shown: Shown, as_json: bool) -> None:
     """The table or the document on stdout, warnings on stderr."""
-    from schedlab.cli.show import tell
+    from schedlab.cli.show import print_lines
 
-    tell([json.dumps(found.document)] if as_json else found.lines)
-    warn(found.warnings)
+    print_lines([json.dumps(shown.document)] if as_json else shown.lines)
+    warn(shown.warnings)

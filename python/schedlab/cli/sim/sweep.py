@@ -26,8 +26,8 @@ def sweep(file: Path, out: Path | None, dask: str | None, as_json: bool) -> None
     plan = read_sweep(file)
     folder = out or file.with_suffix("")
     where = dask_executor(dask) if dask else contextlib.nullcontext(None)
-    with where as executor, progress() as tell:
-        rows = run_sweep(plan, folder, tell, executor)
+    with where as executor, progress() as update:
+        rows = run_sweep(plan, folder, update, executor)
     if as_json:
         click.echo(json.dumps({"schema": 1, "folder": str(folder), "rows": rows}))
     else:
@@ -41,7 +41,7 @@ def progress() -> Iterator[Callable[[int, int], None]]:
     first: list[int] = []
     shown = [-1]
 
-    def tell(done: int, total: int) -> None:
+    def update(done: int, total: int) -> None:
         first.append(done)
         new = done - first[0]
         eta_s = (time.monotonic() - began) / new * (total - done) if new else 0.0
@@ -52,6 +52,6 @@ def progress() -> Iterator[Callable[[int, int], None]]:
             shown[0] = done * 10 // total
             click.echo(line, err=True)
 
-    yield tell
+    yield update
     if sys.stderr.isatty():
         click.echo(err=True)

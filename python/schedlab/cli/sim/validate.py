@@ -18,10 +18,10 @@ from schedlab.cli.types import Percent
 @click.option("--policy", default="fcfs", show_default=True)
 @set_option
 @click.option("--arrivals", type=click.Choice(["trace", "measured"]), default="trace",
-              help="measured: at the measured times, also of a disksim-validate trace.",
+              help="measured: use the measured times, also for a disksim-validate trace.",
 )  # fmt: skip
 @click.option("--closed", is_flag=True, help="Keep the measured think times, not the arrivals.")
-@click.option("--requests", type=click.IntRange(min=1), help="At most so many.")
+@click.option("--requests", type=click.IntRange(min=1), help="At most this number.")
 @click.option("--event", type=click.Choice(["queue", "dispatch", "complete"]), default="complete")
 @click.option("--skip-bad-lines", is_flag=True, help="Skip malformed lines and count them.")
 @click.option("--fail-above", type=Percent(),
@@ -29,12 +29,12 @@ from schedlab.cli.types import Percent
 @click.option("--out", type=PATH, help="Folder for figures and report.html.")
 @json_option
 def validate(out: Path | None, fail_above: float | None, as_json: bool, **typed: Any) -> None:
-    """Compare the response times of DEVICE with those that TRACE states (demerit)."""
+    """Compare the response times of DEVICE with those recorded in TRACE (demerit)."""
     from schedlab.app.validation import validated, write_page
 
-    found, shown = validated(typed)
+    validation, shown = validated(typed)
     if out is not None:
-        write_page(found, typed, out)
+        write_page(validation, typed, out)
     show(shown, as_json)
-    if fail_above is not None and not found.parts["all"].demerit_share <= fail_above:
+    if fail_above is not None and not validation.parts["all"].demerit_share <= fail_above:
         raise SystemExit(1)

@@ -10,7 +10,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cpu": ("schedlab.cli.trace.cpu:cpu", "CPU bursts of a command and of all it forks."),
     "io": ("schedlab.cli.trace.io:io", "Where the requests of a device wait, live."),
     "convert": ("schedlab.cli.trace.files:convert", "Write a block trace in another format."),
-    "stats": ("schedlab.cli.trace.files:stats", "Say what a block trace is like."),
+    "stats": ("schedlab.cli.trace.files:stats", "Describe a block trace."),
 }
 
 

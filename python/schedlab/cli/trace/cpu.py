@@ -26,17 +26,17 @@ def cpu(
     ring_bytes: int,
     as_json: bool,
 ) -> None:
-    """Run COMMAND and print how long it and what it forks stayed on a CPU each time.
+    """Run COMMAND and print how long it and its children stayed on a CPU each time.
 
     Write `--` before the command. Exits with the command's own status.
     """  # fmt: skip
     from schedlab.app import trace_command
-    from schedlab.cli.show import tell
+    from schedlab.cli.show import print_lines
 
     sys.stdout.flush()
     traced = trace_command.trace_command(command, method, ring_bytes)
     if out:
         trace_command.write_bursts(out, traced.bursts)
-    told = trace_command.as_json(traced)
-    tell([json.dumps(told)] if as_json else trace_command.lines(traced))
+    document = trace_command.as_json(traced)
+    print_lines([json.dumps(document)] if as_json else trace_command.lines(traced))
     ctx.exit(traced.account["exit_status"])

@@ -11,7 +11,7 @@ import click
 from schedlab.cli.options import json_option, together
 
 _reading_options = together(
-    click.option("--skip-bad-lines", is_flag=True, help="Count lines that are none; go on."),
+    click.option("--skip-bad-lines", is_flag=True, help="Skip malformed lines and count them."),
     click.option("--reorder", type=click.IntRange(0, 1 << 24),
                  help="Requests held back to put them in order (default: by the format)."),
     click.option("--event", type=click.Choice(["queue", "dispatch", "complete"]), default="queue",
@@ -24,15 +24,15 @@ _reading_options = together(
 @click.argument("file", metavar="FILE[:FORMAT]")
 @_reading_options
 def stats(file: str, as_json: bool, **options: Any) -> None:
-    """Say what the requests of a block trace are like.
+    """Describe the requests of a block trace.
 
-    FILE may be compressed (gzip, zstd, bzip2, xz). `sda` stands for all of `sda.blktrace.*`.
+    FILE may be compressed (gzip, zstd, bzip2, xz). `sda` means all files `sda.blktrace.*`.
     """
     from schedlab.app import trace_files
-    from schedlab.cli.show import tell
+    from schedlab.cli.show import print_lines
 
-    told = trace_files.stats(file, options)
-    tell([json.dumps(told, indent=1)] if as_json else trace_files.stats_lines(told))
+    figures = trace_files.stats(file, options)
+    print_lines([json.dumps(figures, indent=1)] if as_json else trace_files.stats_lines(figures))
 
 
 @click.command()
@@ -43,7 +43,9 @@ def stats(file: str, as_json: bool, **options: Any) -> None:
 def convert(file: str, out: Path, to: str, as_json: bool, **options: Any) -> None:
     """Write the requests of a block trace to OUT in another format, in order of arrival."""
     from schedlab.app import trace_files
-    from schedlab.cli.show import tell
+    from schedlab.cli.show import print_lines
 
-    told = trace_files.convert(file, out, to, options)
-    tell([json.dumps(told, indent=1)] if as_json else trace_files.converted_lines(told, to))
+    counts = trace_files.convert(file, out, to, options)
+    print_lines(
+        [json.dumps(counts, indent=1)] if as_json else trace_files.converted_lines(counts, to)
+    )

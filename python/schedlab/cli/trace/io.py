@@ -18,11 +18,11 @@ from schedlab.cli.types import Duration
 def io(device: str, command: tuple[str, ...], seconds: float | None, as_json: bool) -> None:
     """Show where the requests of DEVICE wait: for a tag, in the scheduler, in the device.
 
-    With COMMAND (write `--` before it) the command is run and watched until it ends.
+    With COMMAND (write `--` before it) schedlab runs the command and watches until it ends.
     """
     from schedlab.app.trace_io import lines, watch_device
-    from schedlab.cli.show import say, tell
+    from schedlab.cli.show import print_lines, print_message
 
-    result = watch_device(device, seconds, command, say)
-    tell([json.dumps(result)] if as_json else lines(result))
+    result = watch_device(device, seconds, command, print_message)
+    print_lines([json.dumps(result)] if as_json else lines(result))
     click.get_current_context().exit(result["exit_status"] or 0)

@@ -95,7 +95,7 @@ class RunSession:
         self.admitted = admitted
         self.control = control
         self.report = report
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run of all workers under one quantum, with its bursts and its checks."""
@@ -113,7 +113,7 @@ class RunSession:
         after = gates.snapshot(None)
         for reason in bursts.passed_over:
             self._tell(reason)
-        found = (*gates.findings(before, after, None), *self._knobs(), *_trouble(bursts, rows))
+        findings = (*gates.findings(before, after, None), *self._knobs(), *_trouble(bursts, rows))
         return Outcome(
             _metrics(rows),
             {
@@ -121,7 +121,7 @@ class RunSession:
                 **gates.cpu_facts(before, after),
                 "stolen_s": stolen_s(settings.cpus) - stolen_before,
             },
-            found,
+            findings,
             {
                 "burst_ns": _merged(bursts),
                 "timeline": _timeline(bursts, pids, began_ns),
@@ -132,8 +132,8 @@ class RunSession:
         return self.control.check() if self.control else ()
 
     def _tell(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             self.report(text)
 
 
@@ -213,7 +213,7 @@ def _account(rows: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
 
 
 def _trouble(bursts: Bursts, rows: Sequence[Mapping[str, Any]]) -> Iterator[GateFinding]:
-    """What a careful reader must know of this run; none of it makes the count wrong."""
+    """Notes on this run for a careful reader; none of them makes the count wrong."""
     cpu_ns, switches = _account(rows)
     for one in check(bursts, cpu_ns, switches):
         # Each worker's last switch may come after its account was read.

@@ -32,7 +32,7 @@ class Waiting:
 
 
 class RunQueueWatch:
-    """A capture over the tasks of a mix; `problem` says why there is none."""
+    """A capture over the tasks of a mix; `problem` is the reason where there is none."""
 
     def __init__(self, pids: Sequence[tuple[int, int]], is_load: Sequence[bool]) -> None:
         """`pids` are (number of the group, process id); `is_load` is by group."""
@@ -47,7 +47,7 @@ class RunQueueWatch:
             self.problem = str(error)
 
     def finish(self) -> list[Waiting]:
-        """End the capture; what the work and the load waited."""
+        """End the capture; the waiting times of the work and the load."""
         if self._capture is None:
             return []
         result = json.loads(self._capture.finish())
@@ -56,16 +56,16 @@ class RunQueueWatch:
 
 def waiting_of(classes: Sequence[Mapping[str, Any]]) -> list[Waiting]:
     """The waits of each class: the work first, then the load."""
-    found = []
+    rows = []
     for side, of in zip(("work", "load"), classes, strict=False):
         for after, key in (("wake-up", "woken"), ("preemption", "preempted")):
             waits = of[key]
             if waits["waits"]:
                 mean = waits["sum_ns"] / waits["waits"]
                 p99 = upper_quantile(waits["histogram"], 0.99)
-                found.append(Waiting(side, after, waits["waits"], mean, min(p99, waits["max_ns"]),
+                rows.append(Waiting(side, after, waits["waits"], mean, min(p99, waits["max_ns"]),
                                      waits["max_ns"]))  # fmt: skip
-    return found
+    return rows
 
 
 def upper_quantile(rows: Sequence[Sequence[int]], q: float) -> float:

@@ -1,7 +1,7 @@
 """sched_ext schedulers: programs that load a BPF scheduler and hold it while they run.
 
 A scheduler is loaded for one run and unloaded after it. The kernel may eject it at any time (its
-watchdog does when a task starves) and goes on with EEVDF, so its identity is read again after the
+watchdog does when a task starves) and continues with EEVDF, so its identity is read again after the
 run (Documentation/scheduler/sched-ext.rst).
 """
 
@@ -39,7 +39,7 @@ class Loaded:
 
     @classmethod
     def read(cls, root: Path) -> Loaded:
-        """What the kernel says now."""
+        """The kernel's current state."""
         switch_all = text_of(root / "switch_all")
         return cls(root, text_of(root / "root" / "ops"), text_of(root / "enable_seq"),
                    text_of(root / "nr_rejected"), switch_all == "0")  # fmt: skip
@@ -63,7 +63,7 @@ def loaded(
 ) -> Iterator[tuple[CpuPolicy, Loaded | None]]:
     """A candidate's scheduler loaded meanwhile; (what its tasks ask for, the scheduler if any).
 
-    Its program runs in `group`, so that it ends with the session whatever happens.
+    Its program runs in `group`, so that it always ends with the session.
     """
     if policy.policy != "ext" or group is None:
         yield policy, None
@@ -81,14 +81,14 @@ def loaded(
     if not owned.wait_until(lambda: text_of(SCHED_EXT / "state") == "disabled", START_S):
         raise HostError(
             f"{policy.ext} has ended, but the kernel still uses its scheduler",
-            "see `dmesg`; SysRq-S makes the kernel go back to its own",
+            "see `dmesg`; SysRq-S makes the kernel return to its own",
         )
 
 
 def _await(
     running: launch.Running, before: str, policy: CpuPolicy
 ) -> tuple[CpuPolicy, Loaded | None]:
-    """Wait until the scheduler is at work; HostError with what its program printed."""
+    """Wait until the scheduler is active; HostError with the output of its program."""
 
     def is_over() -> bool:
         return _is_enabled(before) or running.ended() is not None
@@ -102,8 +102,8 @@ def _await(
             f"policy ext: {policy.ext} {why}:\n{lines}".rstrip(":\n"),
             f"run it by hand: {policy.ext} {policy.ext_args}".rstrip(),
         )
-    found = Loaded.read(SCHED_EXT)
-    return found.policy_of(policy), found
+    loaded = Loaded.read(SCHED_EXT)
+    return loaded.policy_of(policy), loaded
 
 
 def _is_enabled(before: str) -> bool:

@@ -1,16 +1,17 @@
-"""Cells of a quantum experiment inside one run: one crew, its quantum flipped from cell to cell.
+"""Cells of a quantum experiment inside one run: one group of workers, its quantum flipped.
 
-A worker's slice is granted when its last one expires, with the quantum that is in force then. So a
-cell sets its quantum, waits until every worker has been granted it, holds it as long as the longest
-quantum of the experiment would take for one round, and goes back to the shortest; the slices that
-were granted meanwhile are the cell. Nothing of the time between is thrown away.
+The kernel grants a worker's slice when its last one expires, with the current quantum. So a cell
+sets its quantum and waits until every worker has a slice of it. It holds the quantum as long as
+the longest one of the experiment would take for one round, and returns to the shortest. The
+slices granted meanwhile are the cell. No part of the time between is discarded.
 
-What a machine shares with others (a core's other thread, caches, the clock) makes it faster and
-slower by tens of per cent within a tenth of a second, and cells of that length cannot tell this
-from the quantum. Calculations in the middle of a tick's period can: no switch is near them whatever
-the quantum, so their speed is the machine's. Each cell's rate is given at one speed of the machine,
-that of the first cell. This takes the effect of a switch to be over 1.5 ms (of a tick of 4) after
-it, which holds where the working sets fit the caches; the rate as counted is stored beside it.
+Resources shared with others (a core's other thread, caches, the clock) make a machine faster and
+slower by tens of per cent within a tenth of a second. Cells of that length cannot separate this
+from the quantum. Calculations in the middle of a tick's period can: no switch is near them under
+any quantum, so their speed is the machine's. Each cell's rate is stated at one speed of the
+machine, that of the first cell. This assumes that the effect of a switch is over 1.5 ms (of a
+tick of 4) after it, which holds where the working sets fit the caches. The rate as counted is
+stored as well.
 """
 
 from __future__ import annotations
@@ -56,10 +57,12 @@ class Slices:
         sums = [0, 0, 0, 0]
         for this, following in itertools.pairwise(self.marks):
             granted = this[0]
-            done = [after - before for after, before in zip(following[1:], this[1:], strict=True)]
+            differences = [
+                after - before for after, before in zip(following[1:], this[1:], strict=True)
+            ]
             in_force = from_ns <= granted < to_ns - BEFORE_FLIP_NS
-            if in_force and done[1] <= slice_ns + SLICE_SLACK_NS:
-                sums = [a + b for a, b in zip(sums, done, strict=True)]
+            if in_force and differences[1] <= slice_ns + SLICE_SLACK_NS:
+                sums = [a + b for a, b in zip(sums, differences, strict=True)]
         return sums
 
     def has_one_after(self, at_ns: int) -> bool:
@@ -102,8 +105,8 @@ class FlipSession:
         if any(0 in part for part in parts):
             raise GateError(
                 "no-slice",
-                "no slice of a worker lay wholly in its cell",
-                "if that is the rule: is something else of this priority on the CPU?",
+                "no slice of a worker was completely inside its cell",
+                "if this repeats: does another task of this priority use the CPU?",
             )
         return self._outcome(settings, effective_ns, parts)
 
@@ -149,7 +152,7 @@ class FlipSession:
 
     def _sleep(self, seconds: float) -> None:
         if self.crew.wait(seconds):
-            raise GateError("workers-ended", "the workers ended before the experiment did")
+            raise GateError("workers-ended", "the workers ended before the experiment")
         self._collect()
 
     def _wait(self, reached: Any) -> None:

@@ -1,6 +1,6 @@
-"""What the kernel's own settings mean for a comparison of CPU policies: autogroup, RT throttling.
+"""Effects of the kernel's own settings on a comparison of CPU policies: autogroup, throttling.
 
-Said only where a candidate or a workload is touched by them.
+Reported only where they affect a candidate or a workload.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def host_facts() -> dict[str, str]:
     """Kernel settings that decide how policies act, as they are now; absent where not visible."""
     paths = {name: PROC / name for name in FACTS}
     paths |= {f"fair_server_{name}_ns": FAIR_SERVER / name for name in ("runtime", "period")}
-    found = {name: text_of(path) for name, path in paths.items()}
-    return {name: value for name, value in found.items() if value}
+    facts = {name: text_of(path) for name, path in paths.items()}
+    return {name: value for name, value in facts.items() if value}
 
 
 def notes_of(policies: Sequence[CpuPolicy], kinds: Iterable[WorkloadKind]) -> list[str]:
-    """Sentences for whoever reads the result."""
+    """Sentences for readers of the result."""
     commands = [kind for kind in kinds if isinstance(kind, CpuCommand)]
     return [*_autogroup(policies, commands), *_real_time(policies)]
 

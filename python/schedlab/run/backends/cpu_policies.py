@@ -1,6 +1,6 @@
 """Cells of a comparison of CPU policies: tasks of a built-in workload, or a command, beside a load.
 
-The candidate's policy is given to the work, the load or both; what the kernel made of it is read
+The candidate's policy is set on the work, the load or both; the effective policy is read
 back from every task. All knobs and cgroups are journalled.
 """
 
@@ -102,20 +102,22 @@ class PolicySession:
         """One run of a workload under a candidate."""
         kind, policy = self.admitted.kind(workload, candidate), self.policies[candidate.label]
         knobs = self.settings.apply(policy)
-        with loaded(self.schedulers, policy) as (asked, scheduler):
+        with loaded(self.schedulers, policy) as (effective_policy, scheduler):
             before = gates.snapshot(None, self.groups)
             if isinstance(kind, CpuCommand):
-                outcome = self._command(workload, kind, asked, cell.seed, candidate.label)
+                outcome = self._command(
+                    workload, kind, effective_policy, cell.seed, candidate.label
+                )
             else:
                 assert isinstance(kind, CpuMixKind)
                 if cell.seconds and not kind.is_finite:
                     import msgspec
 
                     kind = msgspec.structs.replace(kind, seconds=cell.seconds)
-                outcome = self._mix(kind, asked, cell.seed)
+                outcome = self._mix(kind, effective_policy, cell.seed)
             after = gates.snapshot(None, self.groups)
             ejected = scheduler.findings() if scheduler else ()
-        found = (
+        findings = (
             *ejected,
             *outcome.gates,
             *self.control.check(),
@@ -130,19 +132,19 @@ class PolicySession:
             "host": host_facts(),
             "requested": dict(candidate.settings),
         }
-        return replace(outcome, gates=found, properties=facts)
+        return replace(outcome, gates=findings, properties=facts)
 
     def _mix(self, kind: CpuMixKind, policy: CpuPolicy, seed: int) -> Outcome:
         result = self._run_mix(kind, policy, seed, kind.ramp_seconds, kind.seconds)
         groups = {group["name"]: group for group in result["groups"]}
         outcome = kind.outcome(Mixed(result["window_ns"] / 1e9, groups))
-        asked = kind.task_groups(len(_cpus(kind)))
-        covered = [groups[g.name]["attributes"] for g in asked if policy.covers(g.is_load)]
-        found = [row for rows in covered for row in rows]
-        share = _share_under(policy, found)
+        roles = kind.task_groups(len(_cpus(kind)))
+        covered = [groups[g.name]["attributes"] for g in roles if policy.covers(g.is_load)]
+        tasks = [row for rows in covered for row in rows]
+        share = _share_under(policy, tasks)
         gate = _policy_gate(policy, share)
-        effective = dict(zip(("policy", "nice", "priority", "slice_ns"), found[0], strict=True)
-                         ) if found else {}  # fmt: skip
+        effective = dict(zip(("policy", "nice", "priority", "slice_ns"), tasks[0], strict=True)
+                         ) if tasks else {}  # fmt: skip
         return replace(
             outcome,
             gates=(*outcome.gates, *gate),
@@ -153,7 +155,7 @@ class PolicySession:
         """One more run of a built-in workload, traced: (waits for a CPU, why there are none)."""
         kind, policy = self.admitted.kind(workload, candidate), self.policies[candidate.label]
         if not isinstance(kind, CpuMixKind):
-            return [], "only built-in workloads are explained"
+            return [], "--explain supports only built-in workloads"
         self.settings.apply(policy)
         watches: list[RunQueueWatch] = []
         is_load = [group.is_load for group in kind.task_groups(len(_cpus(kind)))]
@@ -161,20 +163,20 @@ class PolicySession:
         def watch(pids: Sequence[tuple[int, int]]) -> None:
             watches.append(RunQueueWatch(pids, is_load))
 
-        with loaded(self.schedulers, policy) as (asked, _):
-            self._run_mix(kind, asked, 1, kind.ramp_seconds, kind.seconds, watch)
+        with loaded(self.schedulers, policy) as (effective_policy, _):
+            self._run_mix(kind, effective_policy, 1, kind.ramp_seconds, kind.seconds, watch)
         return watches[0].finish(), watches[0].problem
 
     def _probe(self, kind: CpuMixKind, policy: CpuPolicy) -> None:
-        """HostError now for what the kernel refuses, instead of in the first run."""
+        """HostError now for a refused policy, instead of in the first run."""
         cpus = set(_cpus(kind))
         hogs = sum(g.tasks for g in kind.task_groups(len(cpus)) if g.is_load)
         refuse_locked(policy, cpus, hogs)
         if policy.policy == "deadline" and kind.forks:
             raise SpecError("deadline: the kernel lets no DEADLINE task fork", "use fifo or rr")
         self.settings.apply(policy)
-        with loaded(self.schedulers, policy) as (asked, _):
-            self._run_mix(kind, asked, 1, 0.0, PROBE_S)
+        with loaded(self.schedulers, policy) as (effective_policy, _):
+            self._run_mix(kind, effective_policy, 1, 0.0, PROBE_S)
 
     def _run_mix(
         self,
@@ -204,7 +206,7 @@ class PolicySession:
         """A group of the job, under the candidate where it covers that side."""
         covered = policy.covers(group.is_load)
         tasks = group.tasks * (int(group.role.get("workers", 0)) + 1)
-        made: dict[str, Any] = {
+        spec: dict[str, Any] = {
             "name": group.name,
             "role": {k: v for k, v in group.role.items() if v is not None},
             "tasks": group.tasks,
@@ -212,15 +214,13 @@ class PolicySession:
             "cgroups": list(self._cgroup(group, policy, covered)),
         }
         if covered:
-            made["scheduling"] = policy.attributes(tasks, cpu_count)
-        return made
+            spec["scheduling"] = policy.attributes(tasks, cpu_count)
+        return spec
 
     def _cgroup(self, group: TaskGroup, policy: CpuPolicy, covered: bool) -> Sequence[str]:
         if group.weight:
             if covered and policy.policy in REAL_TIME:
-                raise SpecError(
-                    f"{policy.policy} tasks have no share by weight", "compare other and batch"
-                )
+                raise SpecError(f"{policy.policy} tasks ignore weights", "compare other and batch")
             return self.settings.group(group.cgroup, group.weight, policy.max, policy.group_idle)
         if not policy.uses_groups:
             return ()
@@ -286,7 +286,7 @@ class PolicySession:
         facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
         if ended.timed_out:
             limit_s = self._timeout_s(label, kind)
-            text = f"it had not ended after {limit_s:g} s and counts with that time"
+            text = f"it was still running after {limit_s:g} s and counts with that time"
             late = (GateFinding("limit", text, fatal=workload.metric != "elapsed_s"),)
             return Outcome({"elapsed_s": limit_s}, {**facts, "censored": True}, late,
                            bounds={"elapsed_s": "at-least"}, output=output)  # fmt: skip
@@ -311,9 +311,9 @@ class PolicySession:
         for candidate in arms(self.admitted.experiment) if kind.warm_up else ():
             policy = self.policies[candidate.label]
             self.settings.apply(policy)
-            with loaded(self.schedulers, policy) as (asked, _):
+            with loaded(self.schedulers, policy) as (effective_policy, _):
                 for _ in range(kind.warm_up):
-                    self._command(workload, kind, asked, 0, candidate.label)
+                    self._command(workload, kind, effective_policy, 0, candidate.label)
 
     def _rehearse(self, label: str, kind: CpuCommand) -> None:
         """Set up, then one run that is not measured."""
@@ -353,9 +353,9 @@ class PolicySession:
     @contextmanager
     def _load(self, kind: CpuCommand, policy: CpuPolicy, cpu_count: int) -> Iterator[list[float]]:
         """Hogs beside a command; their work per second is in the list afterwards."""
-        done: list[float] = []
+        work: list[float] = []
         if not kind.load:
-            yield done
+            yield work
             return
         refuse_locked(policy, set(kind.cpus or os.sched_getaffinity(0)), kind.load)
         from schedlab import _core
@@ -372,10 +372,10 @@ class PolicySession:
         mix = _core.CpuMix(json.dumps(job))
         mix.start()
         try:
-            yield done
+            yield work
         finally:
             result = json.loads(mix.finish())
-            done.append(result["groups"][0]["units"] / max(result["window_ns"] / 1e9, 1e-9))
+            work.append(result["groups"][0]["units"] / max(result["window_ns"] / 1e9, 1e-9))
 
 
 def run_mix(
@@ -423,13 +423,13 @@ def _threads(group: launch.WorkGroup) -> Iterator[tuple[int, int, int, int]]:
 
     for pid, _ in group.members():
         for task in Path(f"/proc/{pid}/task").glob("*"):
-            found = _core.scheduling_of(int(task.name))
-            if found is not None:
-                yield found
+            scheduling = _core.scheduling_of(int(task.name))
+            if scheduling is not None:
+                yield scheduling
 
 
 def _share_under(policy: CpuPolicy, rows: Sequence[Sequence[int]]) -> float:
-    """The share of tasks whose policy, and nice value or priority, are those asked for."""
+    """The share of tasks with the requested policy and nice value or priority."""
     if not rows:
         return 1.0
     number = POLICIES[policy.policy]
@@ -445,7 +445,7 @@ def _share_under(policy: CpuPolicy, rows: Sequence[Sequence[int]]) -> float:
 def _policy_gate(policy: CpuPolicy, share: float) -> tuple[GateFinding, ...]:
     if share >= POLICY_SHARE_MIN:
         return ()
-    text = f"only {share:.0%} of the tasks were under {policy.policy} as asked"
+    text = f"only {share:.0%} of the tasks had the requested policy {policy.policy}"
     return (GateFinding("policy-changed", text),)
 
 

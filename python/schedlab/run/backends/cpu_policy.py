@@ -1,4 +1,4 @@
-"""What a CPU candidate sets: policy, nice value, slice, weight, quota, autogroup, kernel knobs.
+"""The settings of a CPU candidate: policy, nice, slice, weight, quota, autogroup, kernel knobs.
 
 Settings are typed once here, for the command line, experiment files and the session alike.
 """
@@ -47,7 +47,7 @@ class CpuPolicy:
     """One candidate's settings, checked. `weight` 0 and `max` "" leave the cgroups alone.
 
     `autogroup` is `shared` (one session with schedlab), `own` (one each), `off`, or empty: a
-    command gets a session of its own, built-in work stays in the shared one. `ext` is the program
+    command gets its own session, built-in work stays in the shared one. `ext` is the program
     that loads a sched_ext scheduler, with its arguments in `ext_args`.
     """
 
@@ -76,32 +76,32 @@ class CpuPolicy:
 
     def attributes(self, tasks: int, cpu_count: int) -> dict[str, Any]:
         """`Attributes` of crates/load/src/cpu/attributes.rs for `tasks` tasks on so many CPUs."""
-        found: dict[str, Any] = {"policy": self.policy, "nice": self.nice}
+        values: dict[str, Any] = {"policy": self.policy, "nice": self.nice}
         if self.policy in REAL_TIME:
-            found["priority"] = self.priority
+            values["priority"] = self.priority
         if self.policy == "deadline":
             period_ns = int((self.period_ms or 10.0) * 1e6)
             # All tasks together ask for 80 % of the CPUs.
             share = min(0.8, 0.8 * cpu_count / max(tasks, 1))
             runtime_ns = int(self.slice_ms * 1e6) if self.slice_ms else int(period_ns * share)
-            return {**found, "slice_ns": runtime_ns, "period_ns": period_ns}
+            return {**values, "slice_ns": runtime_ns, "period_ns": period_ns}
         if self.slice_ms is not None and self.policy in ("other", "batch"):
-            found["slice_ns"] = int(self.slice_ms * 1e6)
-        return found
+            values["slice_ns"] = int(self.slice_ms * 1e6)
+        return values
 
 
 def policy_of(candidate: Candidate) -> CpuPolicy:
-    """The candidate's settings; SpecError naming the key and what it takes."""
+    """The candidate's settings; SpecError naming the key and its valid values."""
     where = f"candidate {candidate.label!r}"
     settings = {k: v for k, v in candidate.settings.items() if not k.startswith("workload.")}
     knobs = {k.removeprefix("knob."): str(v) for k, v in settings.items() if k.startswith("knob.")}
     own = {k: v for k, v in settings.items() if not k.startswith("knob.")}
     if unknown := [key for key in own if key not in KEYS]:
-        raise SpecError(f"{where}: {unknown[0]!r} is no setting", nearest(unknown[0], KEYS))
+        raise SpecError(f"{where}: {unknown[0]!r} is not a setting", nearest(unknown[0], KEYS))
     policy = str(own.get("policy", "other"))
     if policy not in POLICIES:
         raise SpecError(f"{where}: policy {policy!r} is not known", nearest(policy, POLICIES))
-    made = CpuPolicy(
+    parsed = CpuPolicy(
         policy=policy,
         priority=_number(own, "priority", 10, (1, 99), where),
         nice=_number(own, "nice", 0, (-20, 19), where),
@@ -116,53 +116,59 @@ def policy_of(candidate: Candidate) -> CpuPolicy:
         ext_args=str(own.get("ext_args", "")),
         knobs=knobs,
     )
-    _check(made, where)
-    return made
+    _check(parsed, where)
+    return parsed
 
 
-def _check(made: CpuPolicy, where: str) -> None:
+def _check(policy: CpuPolicy, where: str) -> None:
     """Settings that contradict each other."""
-    if made.slice_ms is not None and made.policy in ("fifo", "idle", "ext"):
+    if policy.slice_ms is not None and policy.policy in ("fifo", "idle", "ext"):
         raise SpecError(
-            f"{where}: policy {made.policy} has no slice", "use other, batch, rr or deadline"
+            f"{where}: policy {policy.policy} has no slice", "use other, batch, rr or deadline"
         )
-    if made.slice_ms is not None and made.policy == "rr" and made.slice_ms != int(made.slice_ms):
-        raise SpecError(f"{where}: the quantum of rr is in whole ms", "rr:10ms")
-    if made.nice and made.policy not in ("other", "batch"):
-        raise SpecError(f"{where}: nice has no effect under {made.policy}", "use other or batch")
-    if made.policy in REAL_TIME and made.uses_groups:
+    if (
+        policy.slice_ms is not None
+        and policy.policy == "rr"
+        and policy.slice_ms != int(policy.slice_ms)
+    ):
+        raise SpecError(f"{where}: the quantum of rr must be in whole ms", "rr:10ms")
+    if policy.nice and policy.policy not in ("other", "batch"):
+        raise SpecError(f"{where}: nice has no effect under {policy.policy}", "use other or batch")
+    if policy.policy in REAL_TIME and policy.uses_groups:
         raise SpecError(
-            f"{where}: {made.policy} tasks are not subject to weights and quotas",
+            f"{where}: {policy.policy} tasks are not subject to weights and quotas",
             "omit weight, max and group-idle",
         )
-    if made.max and not re.fullmatch(r"\d+/\d+", made.max):
+    if policy.max and not re.fullmatch(r"\d+/\d+", policy.max):
         raise SpecError(
-            f"{where}: max {made.max!r} is not QUOTA/PERIOD", "max=50000/100000 (in µs)"
+            f"{where}: max {policy.max!r} is not QUOTA/PERIOD", "max=50000/100000 (in µs)"
         )
-    for name in made.knobs:
+    for name in policy.knobs:
         if name not in (*KNOBS, *DEBUG_KNOBS) and not FAIR_SERVER_KNOB.fullmatch(name):
             known = (*KNOBS, *DEBUG_KNOBS)
             raise SpecError(f"{where}: knob {name!r} is not known", nearest(name, known))
-    if made.policy == "ext":
+    if policy.policy == "ext":
         refuse_ext(SCHED_EXT)
-        _check_ext(made, where)
-    elif made.ext or made.ext_args:
+        _check_ext(policy, where)
+    elif policy.ext or policy.ext_args:
         raise SpecError(
             f"{where}: ext and args belong to policy ext", "ext:scx_lavd,args=--verbose"
         )
 
 
-def _check_ext(made: CpuPolicy, where: str) -> None:
+def _check_ext(policy: CpuPolicy, where: str) -> None:
     """The program that loads the scheduler is there."""
-    if not made.ext:
+    if not policy.ext:
         raise SpecError(f"{where}: no scheduler is named", "ext:scx_lavd, or ext:/path/of/program")
     try:
-        shlex.split(made.ext_args)
+        shlex.split(policy.ext_args)
     except ValueError as error:
-        raise SpecError(f"{where}: args {made.ext_args!r}: {error}", "close the quotes") from error
-    if shutil.which(made.ext) is None:
+        raise SpecError(
+            f"{where}: args {policy.ext_args!r}: {error}", "close the quotes"
+        ) from error
+    if shutil.which(policy.ext) is None:
         raise HostError(
-            f"{where}: program {made.ext!r} is not found", "give its whole path, or install it"
+            f"{where}: program {policy.ext!r} is not found", "use its full path, or install it"
         )
 
 
@@ -188,12 +194,12 @@ def refuse_locked(policy: CpuPolicy, cpus: set[int], hogs: int) -> None:
     if policy.policy in REAL_TIME and policy.covers(is_load=True) and hogs and everywhere:
         raise SpecError(
             f"a load under {policy.policy} on every CPU locks the machine",
-            f"leave a CPU out: --cpus {','.join(map(str, sorted(cpus)[:-1])) or '0'}",
+            f"keep a CPU free: --cpus {','.join(map(str, sorted(cpus)[:-1])) or '0'}",
         )
 
 
 def parse_policies(text: str) -> tuple[Candidate, ...]:
-    """Candidates of `other,rr:10ms,other:slice=3ms,nice=5`; a word with = and no : goes on.
+    """Candidates of `other,rr:10ms,other:slice=3ms,nice=5`; a word with = and no : continues.
 
     Slices that the kernel clamps or rounds to one value are one candidate.
     """
@@ -221,7 +227,7 @@ def _merged(
     groups: list[tuple[str, dict[str, str | int | float]]],
 ) -> list[tuple[str, dict[str, str | int | float]]]:
     """The first of several that the kernel makes the same of; each twice-named gets a number."""
-    found: list[tuple[str, dict[str, str | int | float]]] = []
+    merged: list[tuple[str, dict[str, str | int | float]]] = []
     typed: list[dict[str, str | int | float]] = []
     for label, settings in groups:
         effective = {**settings}
@@ -232,17 +238,19 @@ def _merged(
         name = label
         if effective != settings:
             name = f"{label} (is {effective['slice_ms']:g} ms)"
-        same = [known for (_, other), known in zip(found, typed, strict=True) if other == effective]
+        same = [
+            known for (_, other), known in zip(merged, typed, strict=True) if other == effective
+        ]
         if same and settings not in same:
             continue  # two requests, one quantum: measured once
-        number = 1 + sum(1 for other, _ in found if other.split("#")[0] == name)
-        found.append((name if number == 1 else f"{name}#{number}", effective))
+        number = 1 + sum(1 for other, _ in merged if other.split("#")[0] == name)
+        merged.append((name if number == 1 else f"{name}#{number}", effective))
         typed.append(settings)
-    return found
+    return merged
 
 
 def effective_slice_ms(policy: str, slice_ms: float) -> float:
-    """What the kernel makes of a slice: rr rounds up to jiffies, EEVDF clamps to 0.1–100 ms."""
+    """The slice that the kernel applies: rr rounds up to jiffies, EEVDF clamps to 0.1–100 ms."""
     if policy == "rr":
         hz = ticks_per_second()
         return math.ceil(slice_ms * hz / 1000) * 1000 / hz

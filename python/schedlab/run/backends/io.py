@@ -1,7 +1,7 @@
 """Cells of block I/O: a temporary or emulated device, a device, or a file in a directory.
 
 A cell is one candidate (scheduler, tunables, changed parameters) on one workload. Everything that
-is set or made goes through `host.control`, which puts it back.
+is set or made goes through `host.control`, which restores it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SETTLE_LEAST_S = 0.5
 
 
 class IoSession:
-    """A target made ready, under a control that puts everything back."""
+    """A prepared target, under a control that restores everything."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class IoSession:
         self._commands = emulated.facts["queue_depth"] if emulated else 0
         self._watch = gates.Watch(own, counted=target.device)
         budget_s = admitted.experiment.stopping.budget_s
-        # An emulated device is in memory: what the host writes elsewhere is not on its way.
+        # An emulated device is in memory: other writes of the host do not pass through it.
         is_short = 0 < budget_s < SETTLED_FROM_S
         self._settle_s = 0.0 if is_short or emulated is not None else SETTLE_S
         self.queues = own if made_here else admitted.queues
         self.commands: CommandCells | None = None
 
     def rehearse(self) -> None:
-        """Set every candidate once, so that what cannot be set is said before the first run.
+        """Set every candidate once, so that impossible settings are reported before the first run.
 
         Then what workloads need on the target, such as an archive, is put there.
         """
@@ -79,7 +79,7 @@ class IoSession:
                 syncfs(self.target.directory)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
-        """One run; the gates are looked at before and after, whatever the outcome."""
+        """One run; the gates are checked before and after, independent of the outcome."""
         kind = with_times(self.admitted.kind(workload, candidate), cell)
         if self.emulated is None:
             return self._measured(kind, cell, workload, candidate)
@@ -97,7 +97,7 @@ class IoSession:
             raise HostError(
                 f"the server of the emulated device {self.emulated.path} ended during the run, so "
                 f"its requests failed: {error}",
-                "--resume goes on with a new device",
+                "--resume continues with a new device",
             ) from error
 
     def _measured(
@@ -117,14 +117,14 @@ class IoSession:
         outcome = kind.measure(target, workload.label, cell.seed)
         after = gates.snapshot(self.target.device)
         outcome = bounded(outcome, workload.metric)
-        found = (
+        findings = (
             *outcome.gates,
             *before.findings,
             *(self.control.check() if self.queues else ()),
             *self._watch.findings(before, self._claimed(outcome), self._claimed_cold(outcome)),
         )
         if errors := outcome.properties.get("errors"):
-            found = (*found, GateFinding("io-errors", f"{errors} requests failed"))
+            findings = (*findings, GateFinding("io-errors", f"{errors} requests failed"))
         return dataclasses.replace(
             outcome,
             properties={
@@ -134,7 +134,7 @@ class IoSession:
                 "effective": effective,
                 "caches_dropped": dropped,
             },
-            gates=found,
+            gates=findings,
         )
 
     def _has_cache(self, kind: WorkloadKind) -> bool:
@@ -149,11 +149,11 @@ class IoSession:
         """The target, with the control groups that a run needs, set as it asks."""
         if not kind.groups():
             return self.target
-        made = {each.name: self._groups.directory(each) for each in kind.groups()}
-        return dataclasses.replace(self.target, groups=made)
+        directories = {each.name: self._groups.directory(each) for each in kind.groups()}
+        return dataclasses.replace(self.target, groups=directories)
 
     def set_again(self, candidate: Candidate) -> dict[str, str]:
-        """Set what was set in the rehearsal: if it fails now, somebody else meddles."""
+        """Set what the rehearsal could set: a failure now means that another program interferes."""
         try:
             return self._set(candidate)
         except HostError as error:
@@ -169,7 +169,7 @@ class IoSession:
         return int(claimed[0]), int(claimed[1])
 
     def _claimed_cold(self, outcome: Outcome) -> int:
-        """Bytes that the device must at least have read: nobody's cache was warm."""
+        """Bytes that the device must at least have read, because the cache was cold."""
         if self.target.device is None or os.geteuid() != 0:
             return 0
         return int(outcome.properties.get("claimed_cold_bytes") or 0)
@@ -225,11 +225,11 @@ def with_times(kind: WorkloadKind, cell: Cell) -> WorkloadKind:
 def bounded(outcome: Outcome, metric: str) -> Outcome:
     """The outcome with a bound in place of a latency quantile that too few requests support.
 
-    A run in which somebody was not served is a result, never a failed run: without a request the
+    A run in which a process was not served is a result, never a failed run: without a request the
     bound is the age of the oldest one, or the window.
     """
-    prefix, found, name = metric.rpartition("latency_ns_")
-    if metric in outcome.metrics or not found or name not in latency.QUANTILES:
+    prefix, separator, name = metric.rpartition("latency_ns_")
+    if metric in outcome.metrics or not separator or name not in latency.QUANTILES:
         return outcome
     rows = outcome.histograms.get("latency_ns", ())
     value = latency.bound(rows, latency.QUANTILES[name])
@@ -250,7 +250,7 @@ def bounded(outcome: Outcome, metric: str) -> Outcome:
 def open_session(
     admitted: Admitted, control: Control | None, report: Callable[[str], None]
 ) -> Iterator[IoSession]:
-    """The experiment's target made ready; `control` removes everything of ours at the end."""
+    """The prepared target of the experiment; `control` removes everything of ours at the end."""
     if control is None:
         raise HostError("block I/O is measured under host control only")
     files = any(kind.needs_files for kind in admitted.kinds.values())
@@ -271,7 +271,7 @@ def open_session(
         session.commands.close()
 
 
-def _given_up(bare: ResolvedTarget, control: Control, admitted: Admitted) -> ResolvedTarget:
+def _bare_target(bare: ResolvedTarget, control: Control, admitted: Admitted) -> ResolvedTarget:
     """A bare device as our engine takes it: held for us. Commands open it by its name."""
     if all(isinstance(kind, Command) for kind in admitted.kinds.values()):
         return bare
@@ -292,13 +292,13 @@ def resolve(
     if target.kind == "scratch":
         report(f"filling a temporary device of {size >> 20} MiB with random data")
         home = target.path or "/var/tmp"
-        made = control.scratch(size, home, rotational=says_rotational(target, home))
-        if not made.direct_io:
-            report(f"{made.path}: the file below takes no direct I/O; its page cache takes part")
-        bare = _device(Path(made.path), counts_alone=True)
+        loop = control.scratch(size, home, rotational=says_rotational(target, home))
+        if not loop.direct_io:
+            report(f"{loop.path}: the file below takes no direct I/O; its page cache takes part")
+        bare = _device(Path(loop.path), counts_alone=True)
         if is_bare:
-            return _given_up(bare, control, admitted), None
-        mounted = control.filesystem(made, target.filesystem or "ext4")
+            return _bare_target(bare, control, admitted), None
+        mounted = control.filesystem(loop, target.filesystem or "ext4")
         if all(kind.brings_files for kind in admitted.kinds.values()):
             return dataclasses.replace(bare, counts_alone=False, directory=mounted), None
         return _with_files(bare, mounted), None
@@ -307,27 +307,27 @@ def resolve(
         report(f"{device.path} emulates {target.model}")
         bare = _device(Path(device.path), counts_alone=True)
         if is_bare:
-            return _given_up(bare, control, admitted), device
+            return _bare_target(bare, control, admitted), device
         with device.at_once():
             mounted = control.filesystem(device, target.filesystem or "ext4")
-            found = dataclasses.replace(bare, counts_alone=False, directory=mounted)
+            resolved = dataclasses.replace(bare, counts_alone=False, directory=mounted)
             if not all(kind.brings_files for kind in admitted.kinds.values()):
-                found = _with_files(bare, mounted)
+                resolved = _with_files(bare, mounted)
             syncfs(mounted)
-            return found, device
+            return resolved, device
     if target.kind == "device":
         consent = next((c for c in admitted.permission.consents if c.covers(target.path)), None)
         path = Path(control.write_to(consent) if consent else target.path)
         alone = consent is not None or not devices.reasons_against_writing(target.path)
         if target.rotational not in ("", AS_IS):
             control.set_rotational(target.path, target.rotational == "1")
-        found = _device(Path(target.path), alone)
-        return dataclasses.replace(found, path=path, raw_path=Path(target.path)), None
+        resolved = _device(Path(target.path), alone)
+        return dataclasses.replace(resolved, path=path, raw_path=Path(target.path)), None
     directory = Path(target.path)
     if all(kind.brings_files for kind in admitted.kinds.values()):
         only = admitted.queues[0] if len(admitted.queues) == 1 else None
-        found = ResolvedTarget(directory, size, only, 512, False, directory, size, directory)
-        return found, None
+        resolved = ResolvedTarget(directory, size, only, 512, False, directory, size, directory)
+        return resolved, None
     scratch.check_space(directory, size)
     own = control.directory(directory)
     report(f"filling a file of {size >> 20} MiB in {own} with random data")
@@ -362,9 +362,9 @@ def _with_files(bare: ResolvedTarget, mounted: Path) -> ResolvedTarget:
 
 
 def says_rotational(target: Target, directory: str) -> bool:
-    """Whether a scratch device shall say that it has moving heads: as asked, usually not.
+    """Whether a scratch device shall report moving heads: as requested, by default not.
 
-    `as-is` is what the disks below its file say.
+    `as-is`: the value that the disks below its file report.
     """
     if target.rotational != AS_IS:
         return target.rotational == "1"
@@ -378,7 +378,7 @@ def logical_block_bytes(disk: str) -> int:
 
 
 def driver_tags(disk: str) -> int:
-    """How many requests the driver takes at a time; 0 where the kernel does not say.
+    """How many requests the driver takes at a time; 0 where the kernel does not report it.
 
     The tags of all hardware queues, or what the device itself takes (SCSI's queue_depth).
     """
@@ -393,7 +393,7 @@ def driver_tags(disk: str) -> int:
 
 
 def device_facts(disk: str | None) -> dict[str, object]:
-    """What the device says of itself while it is measured, for a run's properties."""
+    """What the device reports while it is measured, for a run's properties."""
     if disk is None:
         return {}
     queue = knobs.queue_of(disk)

@@ -1,7 +1,7 @@
 """Cells of block I/O whose workload is a command: the order of its phases, its checks, its numbers.
 
 One run: prepare under the scheduler as found → wait for quiet queues → switch → cache → start,
-wait, sync → read back → end what was left → conclude → numbers out of the output.
+wait, sync → read back → end leftover processes → conclude → numbers out of the output.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TIMEOUT_FACTOR, TIMEOUT_LEAST_S = 20.0, 60.0
 PHASE_TIMEOUT_S = 3600.0
 SHORT_OF_LAUNCHES = 20
-# Less than this share of what the command itself says it moved: the work goes elsewhere.
+# Below this share of the command's own bytes, the work goes to another disk.
 SHARE_ON_QUEUES = 0.05
 IGNORED_BYTES = 1 << 20
 CPU_BOUND = 0.9
@@ -49,7 +49,7 @@ class Rehearsal:
     values: Mapping[str, float] = field(default_factory=dict)
 
     def lines(self, label: str) -> list[str]:
-        """What a user should know of it."""
+        """Notes for the user."""
         moved = ", ".join(f"{n >> 10} KiB on {queue}" for queue, n in self.queue_bytes.items())
         values = "".join(f", {name} {value:g}" for name, value in self.values.items())
         lines = [
@@ -147,19 +147,19 @@ class CommandCells:
             for queue, (read, written) in _moved(self._queues).items()
         }
         servers_read = read_bytes_of(pid for pid, _ in self.standing.members()) - servers_read
-        found = [*self.control.check()] if self.session.queues else []
+        findings = [*self.control.check()] if self.session.queues else []
         left = [name for _, name in self.work.members()]
         if not kind.keep_daemons:
             self.work.end()
         if kind.conclude_run:
             self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
-        found += gates.findings(before, after, None)
-        found += launch.noted(gates.neighbour_findings(before, after))
+        findings += gates.findings(before, after, None)
+        findings += launch.noted(gates.neighbour_findings(before, after))
         own_read = ended.usage.get("own_read_bytes", 0.0) + max(servers_read, 0)
         reads = {queue: read for queue, (read, _) in moved.items()}
         is_complete = not (left or ended.timed_out or ended.output_exceeded)
-        found += [*foreign_reads(reads, own_read, is_complete), *dirty.findings()]
-        outcome = self._outcome(kind, label, ended, synced_s, began, found)
+        findings += [*foreign_reads(reads, own_read, is_complete), *dirty.findings()]
+        outcome = self._outcome(kind, label, ended, synced_s, began, findings)
         self._failures.note(label, candidate.label, kind, ended)
         facts = {
             **gates.cpu_facts(before, after),
@@ -181,7 +181,7 @@ class CommandCells:
         return replace(outcome, metrics={**outcome.metrics, **bytes_moved}, properties=facts)
 
     def _first_facts(self, label: str, kind: Command) -> dict[str, Any]:
-        """What is stored with the first run of a command alone."""
+        """Facts that are stored only with the first run of a command."""
         if label in self._described:
             return {}
         self._described.add(label)
@@ -214,10 +214,10 @@ class CommandCells:
         ended: Ended,
         synced_s: float,
         began: float,
-        found: Sequence[GateFinding],
+        findings: Sequence[GateFinding],
     ) -> Outcome:
-        """Metrics, bounds and gates of a run that ended in whatever way."""
-        gates_found = [*found]
+        """Metrics, bounds and gates of a run, however it ended."""
+        gates_found = [*findings]
         bounds: dict[str, str] = {}
         output = {"out": launch.ends_of(ended.stdout), "err": launch.ends_of(ended.stderr)}
         facts: dict[str, Any] = {"status": ended.status, "signal": ended.signal}
@@ -228,7 +228,7 @@ class CommandCells:
             timeout_s = kind.timeout_s or self.rehearsals[label].timeout_s
             metrics = {"elapsed_s": timeout_s, "elapsed_synced_s": timeout_s}
             bounds = dict.fromkeys(metrics, "at-least")
-            text = f"it had not ended after {timeout_s:g} s and counts with that time"
+            text = f"it was still running after {timeout_s:g} s and counts with that time"
             gates_found.append(GateFinding("limit", text, fatal=False))
             if (name := _primary(self.session, label)) not in metrics:
                 gates_found.append(GateFinding("exit-status", f"{text}; {name} is missing"))
@@ -257,10 +257,10 @@ class CommandCells:
         if not isinstance(kind, FioJob):
             return values, {}, missing
         try:
-            found, bounds = kind.values_of(ended.stdout)
+            metrics, bounds = kind.values_of(ended.stdout)
         except SpecError as error:
             return values, {}, [*missing, GateFinding("no-value", str(error))]
-        return {**values, **found}, bounds, missing
+        return {**values, **metrics}, bounds, missing
 
     def _rehearse(self, label: str, kind: Command) -> Rehearsal:
         """One run, not measured: does it start, end, print its metrics and use the queues?"""
@@ -275,13 +275,13 @@ class CommandCells:
         seen = {queue: sum(now) - sum(before[queue]) for queue, now in everywhere.items()}
         moved = {queue: seen.pop(queue) for queue in self._queues}
         if not kind.keep_daemons and (left := self.work.end()):
-            self.report(f"{label}: left behind and ended: {', '.join(sorted(set(left)))}")
+            self.report(f"{label}: still running and ended: {', '.join(sorted(set(left)))}")
         self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
         if ended.timed_out:
             raise HostError(
-                f"{label}: had not ended after its --timeout of {kind.timeout_s:g} s, in the "
+                f"{label}: was still running after its --timeout of {kind.timeout_s:g} s, in the "
                 "rehearsal already",
-                "give it more time",
+                "use a longer --timeout",
             )
         if ended.output_exceeded:
             raise HostError(
@@ -294,14 +294,14 @@ class CommandCells:
         values, _, missing = self._values(kind, label, ended, read)
         if missing:
             raise HostError(f"{label}: in the rehearsal {missing[0].detail}",
-                            "mend --metric; the output is what the command printed")  # fmt: skip
+                            "correct --metric; this is what the command printed")  # fmt: skip
         self._check_queues(label, kind, ended, moved, seen)
         timeout_s = kind.timeout_s or max(TIMEOUT_FACTOR * synced_s, TIMEOUT_LEAST_S)
         share = ended.usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
         return Rehearsal(synced_s, share, moved, timeout_s, values)
 
     def _rehearsal_failed(self, kind: Command, label: str, failure: str, ended: Ended) -> None:
-        """A command that fails now and then may go on; one that fails twice cannot be measured."""
+        """One failure is tolerated; a command that fails twice cannot be measured."""
         if kind.ignore_exit:
             return
         again, _ = self._run(kind, self._tokens(0), kind.timeout_s or None)
@@ -311,7 +311,7 @@ class CommandCells:
                 f"{label}: {failure} in the rehearsal:\n{ended.last_lines(20)}",
                 "run it by hand in that directory, as that user; or allow it: --ok-exit STATUS",
             )
-        self.report(f"{label}: {failure} in the rehearsal, and succeeded when it was repeated")
+        self.report(f"{label}: {failure} in the rehearsal and succeeded when repeated")
 
     def _check_queues(
         self,
@@ -329,8 +329,8 @@ class CommandCells:
         names = ", ".join(moved)
         if on_queues == 0:
             raise HostError(
-                f"{label}: moved nothing on {names}: no scheduler there can matter to it",
-                "work in @dir@, use --cache cold, or measure it nevertheless: --anyway",
+                f"{label}: moved nothing on {names}: a scheduler there cannot affect it",
+                "work in @dir@, use --cache cold, or measure it anyway: --anyway",
             )
         if own > IGNORED_BYTES and on_queues < SHARE_ON_QUEUES * own:
             likely = min(elsewhere, key=lambda queue: abs(elsewhere[queue] - own), default="")
@@ -381,7 +381,7 @@ class CommandCells:
 
 
 class _Standing(WorkGroup):
-    """What a phase starts may go on: a time limit ends the phase, not the servers before it."""
+    """Servers that a phase starts may keep running: a time limit ends only the phase itself."""
 
     def __init__(self, group: WorkGroup) -> None:
         self._group = group
@@ -389,7 +389,7 @@ class _Standing(WorkGroup):
         self._sessions, self._joined = set(), ()
 
     def started(self, pid: int) -> None:
-        """The phase belongs to the group that stands."""
+        """The phase belongs to the permanent group."""
         self._group.started(pid)
 
 
@@ -399,11 +399,11 @@ def queues_of_all() -> tuple[str, ...]:
 
 
 def _moved(queues: Iterable[str]) -> dict[str, tuple[int, int]]:
-    found = {}
+    moved = {}
     for queue in queues:
         with contextlib.suppress(OSError):  # another's device may go meanwhile
-            found[queue] = gates.device_bytes(queue)
-    return found
+            moved[queue] = gates.device_bytes(queue)
+    return moved
 
 
 def _primary(session: IoSession, label: str) -> str:

@@ -1,4 +1,4 @@
-"""Our runs as fio's json+ with bins, under the names that fio-plot looks for.
+"""Our runs as fio's json+ with bins, under the names that fio-plot expects.
 
 One file per candidate and workload: `CANDIDATE/<mode>-<depth>-<jobs>.json`, with the record size
 as a folder between when workloads differ in it. Rates are means over the analysed runs; the
@@ -17,7 +17,7 @@ from schedlab.spec.names import safe_name, safe_names
 from schedlab.store.files import make_beneath, write_atomic
 
 _SUB_BITS = 6
-#: Our file tests that fio has, and what it calls them.
+#: Our file tests that fio has, and its names for them.
 MODES = {
     "write": "write",
     "rewrite": "write",
@@ -54,8 +54,8 @@ def write(record: Record, out: Path) -> list[Path]:
 
 def _mode(workload: Workload) -> str:
     p = workload.parameters
-    given = str(p.get("rw") or p.get("test") or p.get("pattern") or workload.label)
-    return MODES.get(given, safe_name(given).replace("-", "_"))
+    mode = str(p.get("rw") or p.get("test") or p.get("pattern") or workload.label)
+    return MODES.get(mode, safe_name(mode).replace("-", "_"))
 
 
 def _folder(candidate: str, workload: Workload) -> str:

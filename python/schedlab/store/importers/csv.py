@@ -62,7 +62,7 @@ class _Group:
 def read(path: Path, columns: Columns, options: Options, means: Path | None = None) -> Imported:
     """The import of one file, with the means that a second one has of its rows, if there are any.
 
-    SpecError naming file, line, what was expected and found.
+    SpecError naming file, line, the expected and the actual text.
     """
     metrics: dict[str, Metric] = dict(options.metrics)
     notes: dict[str, None] = {}
@@ -92,10 +92,10 @@ def published_means(
     The file has the candidate's columns, some of the workload's (a mean is over the others), and
     the value's column or `mean`. SpecError on anything else.
     """
-    found = 0
+    matched = 0
     known = (*columns.workload, columns.metric_column)
     for place, row in rows(path, columns.candidate):
-        found += 1
+        matched += 1
         value = "mean" if "mean" in row else columns.value
         if value not in row:
             raise bad(place, f"a column `mean` or {value!r}", ", ".join(row))
@@ -106,11 +106,11 @@ def published_means(
             for w in experiment.workloads
             if all(w.parameters.get(name) == text for name, text in wanted.items())
         )
-        given = {units[label] for label in members}
-        if len(given) > 1:
-            listed = " and ".join(sorted(unit for unit, _ in given))
+        units_of = {units[label] for label in members}
+        if len(units_of) > 1:
+            listed = " and ".join(sorted(unit for unit, _ in units_of))
             raise bad(place, "a mean over figures of one unit", listed)
-        unit, factor = next(iter(given), (columns.unit, 1.0))
+        unit, factor = next(iter(units_of), (columns.unit, 1.0))
         yield PublishedMean(
             candidate=" ".join(row[name] for name in columns.candidate),
             group=" ".join(_shown(name, row[name]) for name in names) or "all workloads",
@@ -120,7 +120,7 @@ def published_means(
             factor=factor,
             last_digit=10.0 ** -len(row[value].partition(".")[2]),
         )
-    if not found:
+    if not matched:
         raise bad(str(path), "at least one mean", "none")
 
 
@@ -217,7 +217,7 @@ def typed(text: str) -> str | int | float:
 
 
 def _shown(column: str, text: str) -> str:
-    """A size in its largest whole unit when the column says that it is one in bytes."""
+    """A size in its largest whole unit when the column's name means bytes."""
     size = typed(text)
     if not column.endswith("_bytes") or not isinstance(size, int) or size <= 0:
         return text
@@ -233,7 +233,7 @@ def _with_cpu_share(readings: Sequence[Reading], shares: Mapping[str, str]) -> l
     for label in (*shares, *shares.values()):
         if label not in labels:
             hint = f"workloads: {', '.join(sorted(labels))}"
-            raise SpecError(f"--cpu-share: {label!r} is no workload of the data", hint)
+            raise SpecError(f"--cpu-share: {label!r} is not a workload of the data", hint)
     folded = set(shares.values())
     seconds = {
         (r.workload, r.candidate, r.block): next(iter(r.metrics.values()))

@@ -1,9 +1,9 @@
-"""Kernel logs of a kernel patched to tell every CPU burst: a line at each `sched_info_depart()`.
+"""Logs of a kernel patched to print every CPU burst: a line at each `sched_info_depart()`.
 
     [71725.470964] [Pid: 4129], CPUBurst: 100214270, rt_priority:10
 
 Bursts are in ns; `CPUburst` is the same. Other lines of the log are passed over. The log is a ring
-that loses its oldest lines: what the lines cover of the time between them is told.
+that loses its oldest lines, so a note states how much of the time the lines cover.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
 
 def lines_of(path: Path) -> list[Line]:
     """The bursts of a log in its order; SpecError for a burst line that is not understood."""
-    found: list[Line] = []
+    lines: list[Line] = []
     for place, text in read_lines(path):
         if not MARK.search(text):
             continue
@@ -61,12 +61,12 @@ def lines_of(path: Path) -> list[Line]:
             raise bad(place, "[SECONDS] [Pid: N], CPUBurst: NS, rt_priority:N", text.strip()[:80])
         at_s = match["at_s"]
         at_ns = None if at_s is None else round(float(at_s) * 1e9)
-        found.append(Line(at_ns, int(match["pid"]), int(match["burst_ns"])))
-        if len(found) > BURSTS_MAX:
+        lines.append(Line(at_ns, int(match["pid"]), int(match["burst_ns"])))
+        if len(lines) > BURSTS_MAX:
             raise bad(place, f"at most {BURSTS_MAX} bursts", "more", "import a part of the log")
-    if not found:
+    if not lines:
         raise bad(str(path), "lines with CPUBurst", "none", "is it the log of the patched kernel?")
-    return found
+    return lines
 
 
 def _reading(candidate: str, path: Path, notes: list[str]) -> Reading:

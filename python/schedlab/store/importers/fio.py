@@ -25,12 +25,12 @@ _SUB_BITS = 6
 
 def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
     """The import of (candidate, file) pairs: a workload per job; SpecError naming file and job."""
-    found = [reading for candidate, file in files for reading in readings(candidate, file)]
-    return assemble(found, options, {"format": "fio", "file": str(files[0][1])})
+    numbered = [reading for candidate, file in files for reading in readings(candidate, file)]
+    return assemble(numbered, options, {"format": "fio", "file": str(files[0][1])})
 
 
 def load(file: Path) -> dict[str, Any]:
-    """The JSON object of an output, whatever text stands before it."""
+    """The JSON object of an output, after any text before it."""
     data = read_bytes(file, BYTES_MAX)
     start = data.find(b"{")
     if start < 0:
@@ -85,8 +85,8 @@ def _reading(place: str, candidate: str, label: str, job: Mapping[str, Any]) -> 
         metrics["elapsed_s"] = elapsed_s
     bins = {f"{d}_latency_ns": rows for d, p in active.items() if (rows := _bins(place, p))}
     histograms = {"latency_ns": bins[f"{first}_latency_ns"]} if bins else {}
-    given = job.get("job options")
-    parameters = {str(k): str(v) for k, v in given.items()} if isinstance(given, dict) else {}
+    options = job.get("job options")
+    parameters = {str(k): str(v) for k, v in options.items()} if isinstance(options, dict) else {}
     return Reading(
         place,
         candidate,
@@ -123,7 +123,7 @@ def _rate(place: str, part: Mapping[str, Any]) -> float:
 
 
 def _latencies(place: str, part: Mapping[str, Any]) -> dict[str, float]:
-    """Latency metrics in ns: `lat` where fio has it, percentiles from where they stand."""
+    """Latency metrics in ns: `lat` where fio has it, percentiles from the block that has them."""
     metrics: dict[str, float] = {}
     for name in ("lat", "clat"):
         for key, factor in ((f"{name}_ns", 1.0), (name, 1e3)):
@@ -133,10 +133,10 @@ def _latencies(place: str, part: Mapping[str, Any]) -> dict[str, float]:
             for what in ("mean", "max"):
                 value = _number(f"{place}.{key}", block, what) * factor
                 metrics.setdefault(f"latency_ns_{what}", value)
-            given = block.get("percentile")
+            percentiles = block.get("percentile")
             for text, ours in _PERCENTILES.items():
-                if isinstance(given, dict) and text in given:
-                    value = _number(f"{place}.{key}.percentile", given, text) * factor
+                if isinstance(percentiles, dict) and text in percentiles:
+                    value = _number(f"{place}.{key}.percentile", percentiles, text) * factor
                     metrics.setdefault(f"latency_ns_{ours}", value)
     return {key: value for key, value in metrics.items() if value > 0}
 

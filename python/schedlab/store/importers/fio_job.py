@@ -33,7 +33,7 @@ _ENGINES = {
     "mmap": "mmap",
 }
 _SYNC = {"0": "none", "none": "none", "1": "sync", "sync": "sync", "dsync": "dsync"}
-# Options that cannot change what is measured.
+# Options that cannot change the measurement.
 _HARMLESS = frozenset(
     {
         "group_reporting", "name", "description", "thread", "write_lat_log", "write_bw_log",
@@ -54,7 +54,7 @@ class _Section:
 
 @dataclass(frozen=True)
 class EngineJob:
-    """A job of our load engine, and what was read but cannot change the result."""
+    """A job of our load engine, and the ignored options that cannot change the result."""
 
     job: Mapping[str, Any]
     notes: tuple[str, ...]
@@ -97,7 +97,7 @@ def read(path: Path) -> EngineJob:
 
 
 def _group(path: Path, section: _Section, notes: list[str]) -> tuple[Any, float | None, float]:
-    """One section as a group; every option is taken out, what is left over cannot be honoured."""
+    """One section as a group; options that remain afterwards are unsupported."""
     options = dict(section.options)
 
     def take(name: str, default: str) -> tuple[str, str]:

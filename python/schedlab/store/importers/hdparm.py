@@ -33,14 +33,14 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
 
 
 def _readings(candidate: str, file: Path) -> Iterator[Reading]:
-    found = False
+    any_reading = False
     for place, line in read_lines(file):
         if not line.lstrip().startswith("Timing "):
             continue
         match = _LINE.fullmatch(line)
         if match is None:
             raise bad(place, "Timing … reads: N MB in S seconds = R MB/sec", line)
-        found = True
+        any_reading = True
         rate = number_at(place, "MB/sec", match["rate"]) * _UNITS[match["unit"]]
         seconds = number_at(place, "seconds", match["s"])
         if not (rate > 0 and seconds > 0):
@@ -55,5 +55,5 @@ def _readings(candidate: str, file: Path) -> Iterator[Reading]:
             parameters={"test": match["what"]},
             properties={"window_s": seconds},
         )
-    if not found:
+    if not any_reading:
         raise bad(str(file), "lines `Timing … reads:` of hdparm -tT", "none")

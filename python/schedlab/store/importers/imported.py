@@ -52,7 +52,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Options:
-    """What the user says about foreign data: `controls` are workloads that cannot depend on the
+    """The user's options for imported data: `controls` are workloads that cannot depend on the
     candidate, `blocked` whether block by block every candidate was run.
     """
 
@@ -85,7 +85,7 @@ class Imported:
     source: Mapping[str, Any]
 
     def as_json(self, folder: Path) -> dict[str, Any]:
-        """What was imported to `folder`, as plain JSON types."""
+        """A summary of the import to `folder`, as plain JSON types."""
         experiment = self.experiment
         return {
             "schema": 1,
@@ -145,7 +145,7 @@ def assemble(readings: Iterable[Reading], options: Options, source: Mapping[str,
     if len(rows) > RUNS_MAX:
         raise SpecError(f"more than {RUNS_MAX} runs", "import a part of the file")
     if not rows:
-        raise SpecError(f"{source['file']}: holds no measurement", "name the right file")
+        raise SpecError(f"{source['file']}: has no measurement", "name the right file")
     numbered = _with_blocks(rows)
     _refuse_twice(numbered)
     experiment = _experiment(numbered, options, source)
@@ -202,7 +202,7 @@ def _refuse_twice(numbered: list[tuple[int, Reading]]) -> None:
         if first is not row.place:
             raise SpecError(
                 f"{row.place}: {row.candidate}, {row.workload}, repetition {row.block!r} "
-                f"was given before ({first})",
+                f"is already in {first}",
                 "name the column that tells them apart in --workload or --block",
             )
 
@@ -244,7 +244,7 @@ def _workloads(rows: list[Reading], controls: tuple[str, ...]) -> tuple[Workload
         metrics.setdefault(row.workload, {}).update(dict.fromkeys(row.metrics))
         parameters.setdefault(row.workload, row.parameters)
     if unknown := sorted(set(controls) - set(metrics)):
-        raise SpecError(f"control {unknown[0]!r} is no workload", f"one of {', '.join(metrics)}")
+        raise SpecError(f"control {unknown[0]!r} is not a workload", f"one of {', '.join(metrics)}")
     workloads = []
     for label, names in metrics.items():
         primary, *secondary = names
@@ -257,7 +257,7 @@ def _workloads(rows: list[Reading], controls: tuple[str, ...]) -> tuple[Workload
 
 
 def _notes(rows: list[Reading]) -> list[str]:
-    """What the order of the rows says about the design."""
+    """The design that the order of the rows implies."""
     notes = []
     orders: dict[str, list[str]] = {}
     for row in rows:

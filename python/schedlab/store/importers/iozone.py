@@ -44,7 +44,7 @@ _CHILDREN = re.compile(
 )
 _RECORD = re.compile(r'\s*"?Record [Ss]ize\s*=?\s*(\d+)\s*k[Bb](?:ytes)?\s*"?\s*')
 _TITLE = re.compile(r'"(.+) report"\s*', re.IGNORECASE)
-# A column that was left out in the middle of a row leaves a hole at least this wide.
+# A missing column in the middle of a row leaves a hole at least this wide.
 _HOLE = re.compile(r"\S\s{24,}\S")
 _COMPLETE = "iozone test complete."
 # unit -> (metric, factor)
@@ -96,7 +96,7 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
 
 
 def _figures(file: Path) -> list[_Figure]:
-    """All figures of one file, whatever of the layouts it has."""
+    """All figures of one file, in any of the layouts."""
     if file.is_file() and read_bytes_start(file) == b"\x09\x00\x04\x00":
         return list(_from_reports(_biff_rows(file)))
     lines = list(_text(file))
@@ -220,7 +220,7 @@ def _biff_rows(file: Path) -> Iterator[tuple[str, list[str]]]:
 
 def _from_reports(rows: Iterator[tuple[str, list[str]]]) -> Iterator[_Figure]:
     """Figures of titled reports: a row of record sizes, then rows by file size; 0: not run."""
-    test, records, found = "", list[int](), False
+    test, records, any_report = "", list[int](), False
     for place, cells in rows:
         title = cells[0].lower() if len(cells) == 1 else ""
         if title.endswith(" report"):
@@ -239,7 +239,7 @@ def _from_reports(rows: Iterator[tuple[str, list[str]]]) -> Iterator[_Figure]:
             for record, text in zip(records, cells[1:], strict=False):
                 value = number_at(place, test, text)
                 if value > 0:
-                    found = True
+                    any_report = True
                     yield _Figure(place, test, record, value, "kB/sec", size)
-    if not found:
+    if not any_report:
         raise bad("the reports", "at least one figure above 0", "none")

@@ -12,9 +12,9 @@ from schedlab.spec.reading import open_regular
 LINE_BYTES_MAX = 1 << 20
 
 
-def bad(place: str, expected: str, found: object, hint: str = "") -> SpecError:
-    """The one form of complaint: place, what was expected, what was found."""
-    shown = found if isinstance(found, str) else repr(found)
+def bad(place: str, expected: str, actual: object, hint: str = "") -> SpecError:
+    """The one form of these errors: place, expected text, actual text."""
+    shown = actual if isinstance(actual, str) else repr(actual)
     shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
     return SpecError(f"{place}: expected {expected}, found {shown!r}", hint or "mend that place")
 
@@ -63,7 +63,7 @@ def number_at(place: str, what: str, text: str) -> float:
 def _decoded(path: Path, number: int, raw: bytes) -> str:
     place = f"{path}, line {number}"
     if len(raw) > LINE_BYTES_MAX:
-        raise SpecError(f"{place}: is longer than 1 MiB", "this is no text file of that format")
+        raise SpecError(f"{place}: is longer than 1 MiB", "it is not a text file of that format")
     if b"\0" in raw:
         raise bad(place, "text", "a NUL byte", "this is a binary file")
     try:

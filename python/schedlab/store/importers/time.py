@@ -1,6 +1,6 @@
 """Output of time(1) and of the shells' `time`: bash, zsh, POSIX `-p`, GNU `-v`.
 
-Several measurements in one file are repetitions. What else stands in the file is passed over.
+Several measurements in one file are repetitions. All other text in the file is ignored.
 """
 
 from __future__ import annotations

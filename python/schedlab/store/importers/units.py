@@ -33,7 +33,7 @@ _AMBIGUOUS = {
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a column of figures is: `metric` in its own unit is `factor` times the figure."""
+    """The meaning of a column of figures: `metric` in its own unit is `factor` times the figure."""
 
     metric: Metric
     factor: float = 1.0
@@ -45,8 +45,8 @@ def quantity(
 ) -> Quantity:
     """The quantity of a column in `unit`; `name` forces the metric, `column` names an own one.
 
-    A known unit knows its metric and direction; a unit that nobody knows makes a metric of its
-    own, named after the column, and needs its direction told. `binary` reads kB, MB, GB as powers
+    A known unit implies its metric and direction; an unknown unit makes a new metric, named after
+    the column, and needs an explicit direction. `binary` reads kB, MB, GB as powers
     of 1024. SpecError on a direction that contradicts the metric, or where it is missing.
     """
     known, factor, note = _known(unit, binary)
@@ -57,7 +57,7 @@ def quantity(
         metric = METRICS[known]
     elif higher_is_better is None:
         raise SpecError(
-            f"unit {unit!r} does not say whether higher or lower is better",
+            f"unit {unit!r} does not define whether higher or lower is better",
             "add --higher-is-better or --lower-is-better",
         )
     else:
@@ -66,7 +66,7 @@ def quantity(
         direction = "higher" if metric.higher_is_better else "lower"
         raise SpecError(
             f"{metric.name} in {unit or metric.unit} is {direction}-is-better",
-            f"drop the option, or name a metric of your own with --metric my_{metric.name}",
+            f"omit the option, or define a new metric with --metric my_{metric.name}",
         )
     return Quantity(metric, factor, note)
 
@@ -92,5 +92,5 @@ def _factor_to(metric: Metric, unit: str, known: str, factor: float) -> float:
         return factor
     raise SpecError(
         f"{unit!r} cannot be converted to {metric.unit!r}, the unit of {metric.name}",
-        "give the unit of the figures with --unit, or another --metric",
+        "set the unit of the figures with --unit, or another --metric",
     )

@@ -99,7 +99,7 @@ pub(super) fn futex_wake(word: &AtomicU32, tasks: i32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, tasks) };
 }
 
-/// Sleeps to an absolute monotonic time; an interrupted sleep goes on.
+/// Sleeps to an absolute monotonic time; an interrupted sleep continues.
 pub(super) fn sleep_until(time_ns: u64) {
     let until = libc::timespec {
         tv_sec: (time_ns / 1_000_000_000) as libc::time_t,

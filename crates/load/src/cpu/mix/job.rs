@@ -1,4 +1,4 @@
-//! What a mix is asked to do, and what it gives.
+//! The job of a mix, and its result.
 
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ pub enum Role {
         #[serde(default)]
         sockets: bool,
     },
-    /// Two tasks that hand a byte to and fro `rounds` times.
+    /// Two tasks that pass a byte back and forth `rounds` times.
     Pipe {
         /// Round trips.
         rounds: u64,
@@ -82,7 +82,7 @@ pub struct Group {
     /// Files `cgroup.procs` that the tasks join.
     #[serde(default)]
     pub cgroups: Vec<String>,
-    /// Each task in a session of its own, so that autogroup gives each a group of its own.
+    /// Each task in its own session, so that autogroup gives each its own group.
     #[serde(default)]
     pub own_sessions: bool,
 }

@@ -1,4 +1,4 @@
-//! Messages through pipes or socket pairs: many senders and receivers, or one pair to and fro.
+//! Messages through pipes or socket pairs: many senders and receivers, or one pair in turn.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,7 +24,7 @@ impl Channel {
             if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) } != 0 {
                 return Err(Refusal::last("memory"));
             }
-            // SAFETY: both were just made and belong to nobody else.
+            // SAFETY: both were just made and have no other owner.
             let [reading, writing] =
                 ends.map(|fd| unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) });
             return Ok(Channel { reading, writing });
@@ -81,7 +81,7 @@ pub(super) fn receiver(
     true
 }
 
-/// Hands one byte to and fro `rounds` times; the first of the two starts.
+/// Passes one byte back and forth `rounds` times; the first of the two starts.
 pub(super) fn ping_pong(
     header: &Header,
     desk: &Desk,

@@ -104,7 +104,7 @@ impl Mix {
             if over || Instant::now() >= deadline {
                 return over;
             }
-            // Seldom: the parent must not be a load of its own.
+            // Seldom: the parent must not be an additional load.
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -217,7 +217,7 @@ impl Mix {
 
     fn kill(&mut self) {
         for task in self.tasks.iter_mut().filter(|task| task.cpu_ns.is_none()) {
-            // SAFETY: a signal to a child that nobody has reaped.
+            // SAFETY: a signal to a child that is not yet reaped.
             unsafe { libc::kill(task.pid, libc::SIGKILL) };
             task.cpu_ns = try_reap(task.pid, 0).or(Some(0));
         }
@@ -368,7 +368,7 @@ fn live(
         }
     }
     if setting.group.own_sessions {
-        // SAFETY: no memory is involved; each task is a session of its own.
+        // SAFETY: no memory is involved; each task is its own session.
         unsafe { libc::setsid() };
     }
     if !setting.job.cpus.is_empty() && pin(None, &setting.job.cpus).is_err() {

@@ -1,4 +1,4 @@
-//! Tasks that go on until the end: hogs that always want the CPU, and periodic tasks.
+//! Tasks that run until the end: hogs that always want the CPU, and periodic tasks.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 

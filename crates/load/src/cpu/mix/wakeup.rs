@@ -1,7 +1,7 @@
 //! Messengers that post requests to workers at planned times: an open loop of wake-ups.
 //!
 //! Two clocks. *Wake-up*: read directly before the futex wake, and as the first act of the woken
-//! worker. *Response*: from the planned time of a request, whoever was late, to its end. Requests
+//! worker. *Response*: from the planned time of a request, even if delayed, to its end. Requests
 //! queue and none is dropped. Messenger and worker draw the planned times from one seeded sequence.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -36,7 +36,7 @@ unsafe impl Send for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `prepare`, which nobody else unmaps.
+        // SAFETY: the mapping of `prepare`, which nothing else unmaps.
         let _ = unsafe { munmap(self.start.cast::<c_void>(), self.length) };
     }
 }
@@ -108,7 +108,7 @@ impl Mapping {
     #[inline]
     fn transfer(&mut self, worker: &Worker, step: Step, offset: u64) -> i32 {
         let buffer = self.region.slot(0);
-        // SAFETY: the record lies inside the mapping (`prepare` mapped up to the last one).
+        // SAFETY: the record is inside the mapping (`prepare` mapped up to the last one).
         let mapped = unsafe { self.start.add((offset - self.origin) as usize) };
         // SAFETY: both sides are one record long and do not overlap; pages that cannot be had
         // raise SIGBUS, which `Guard` turns into zero pages and a count.

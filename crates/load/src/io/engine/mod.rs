@@ -32,7 +32,7 @@ impl Engine {
         })
     }
 
-    /// Carries out the worker's requests until it has reason to stop.
+    /// Runs the worker's requests until it has reason to stop.
     pub(crate) fn run(&mut self, worker: &mut Worker, gate_ns: u64) -> Result<Stop, IoError> {
         match self {
             Engine::Psync(engine) => Ok(engine.run(worker, gate_ns)),

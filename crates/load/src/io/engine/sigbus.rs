@@ -1,7 +1,7 @@
 //! Page faults on a mapping that the kernel cannot serve (a read error, a full disk, a file cut
 //! short) arrive as SIGBUS and would end the process. While a mapping is guarded, the handler puts
 //! an anonymous page in the place of the missing one and counts; the engine reports the error and
-//! maps the file again. Faults elsewhere go to whoever handled SIGBUS before.
+//! maps the file again. Faults elsewhere go to the previous handler of SIGBUS.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -102,9 +102,9 @@ extern "C" fn on_sigbus(_signal: i32, info: *mut libc::siginfo_t, _context: *mut
         return;
     };
     range.hits.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: errno of this thread, put back below.
+    // SAFETY: errno of this thread, restored below.
     let errno = unsafe { *libc::__errno_location() };
-    // SAFETY: replaces one page of a mapping that its owner guards, which nobody else uses.
+    // SAFETY: replaces one page of a mapping that its owner guards, which nothing else uses.
     unsafe {
         libc::mmap(
             (address & !(PAGE - 1)) as *mut libc::c_void,

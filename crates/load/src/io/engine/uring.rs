@@ -57,7 +57,7 @@ pub(crate) struct Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // The kernel may still write into the buffers of requests that nobody awaited.
+        // The kernel may still write into the buffers of requests that were not awaited.
         if self.in_flight == 0 {
             // SAFETY: dropped once, here; nothing uses the region afterwards.
             unsafe { ManuallyDrop::drop(&mut self.region) };
@@ -270,7 +270,7 @@ impl Queue<'_> {
         let mut entry = self.entries[slot][usize::from(step.is_write)].clone();
         set_offset(&mut entry, offset);
         // SAFETY: the entry points into the region, which outlives the request (see `Drop`); the
-        // slot is free, so nobody else uses its buffer; the ring has an entry for every slot.
+        // slot is free, so nothing else uses its buffer; the ring has an entry for every slot.
         let pushed = unsafe { self.submissions.push(&entry) };
         debug_assert!(pushed.is_ok());
         *self.in_flight += u32::from(pushed.is_ok());

@@ -1,4 +1,4 @@
-//! io_uring in an open loop: requests are issued when they are due, whatever the device does, and
+//! io_uring in an open loop: requests are issued when they are due, even if the device is late, and
 //! latency counts from that time.
 
 use super::uring::Queue;

@@ -23,7 +23,7 @@ const SCALE: i128 = 1 << 20;
 struct Account {
     vruntime: i128,
     deadline: i128,
-    /// What it was owed when it blocked, in virtual time of its own weight.
+    /// Its lag when it blocked, in virtual time of its own weight.
     lag: i128,
     /// CPU time since the deadline was set.
     used_ns: u64,
@@ -136,7 +136,7 @@ impl Eevdf {
         self.runnable.retain(|other| *other != task);
     }
 
-    /// A task wakes before it left: it goes on where it is, or is placed again without the lag
+    /// A task wakes before it left: it continues where it is, or is placed again without the lag
     /// that grew above 0 meanwhile.
     fn wake_delayed(&mut self, system: &System, task: usize) {
         let drops = self

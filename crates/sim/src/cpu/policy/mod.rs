@@ -1,6 +1,6 @@
 //! What a policy is, and the registry: one file and one line for each.
 //!
-//! The engine keeps time and tasks; a policy keeps the waiting tasks and says who is next, how
+//! The engine keeps time and tasks; a policy keeps the waiting tasks and decides which is next, how
 //! long a task may run, and whether a waiting task takes a CPU from a running one.
 
 mod cfs;

@@ -80,7 +80,7 @@ impl Policy for Priority {
         largest_above_waiting(&self.waiting, running, key)
     }
 
-    /// Only preemption needs to be told when a waiting task has gained a level.
+    /// Only preemption needs to know when a waiting task has gained a level.
     fn period_ns(&self) -> Option<u64> {
         self.aging_ns.filter(|_| self.preemptive)
     }

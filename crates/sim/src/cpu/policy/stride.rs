@@ -10,7 +10,7 @@ struct Stride {
     waiting: Vec<usize>,
     quantum_ns: u64,
     passes: Vec<u128>,
-    /// Pass of the last task picked: nobody may join behind it and starve the others.
+    /// Pass of the last task picked: no task may join behind it and starve the others.
     global_pass: u128,
 }
 

@@ -1,4 +1,4 @@
-//! The keys of one block of a parameter file, looked up by name; those that nobody asked for are
+//! The keys of one block of a parameter file, looked up by name; those that are never used are
 //! what the import ignores.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ const OFF: [&str; 7] = [
     "Percent error in rpms",
 ];
 
-/// A block whose keys are looked up by name; those that nobody asked for are ignored.
+/// A block whose keys are looked up by name; those that are never used are ignored.
 pub(super) struct Keys<'a> {
     pub(super) place: String,
     block: &'a Block,
@@ -141,7 +141,7 @@ impl<'a> Keys<'a> {
         Ok(())
     }
 
-    /// Keys that nobody asked for, with their values.
+    /// Keys that were never used, with their values.
     pub(super) fn ignored(&self, into: &mut Vec<(String, String)>) {
         for (key, value) in &self.block.entries {
             if let (false, Value::Text(text)) = (self.used.contains(key.as_str()), value) {

@@ -70,7 +70,7 @@ pub struct DiskSpec {
     /// Controller times by kind.
     #[serde(default)]
     pub overheads: Overheads,
-    /// Speed of data that come from the cache; 0 where `bus` says it.
+    /// Speed of data that come from the cache; 0 where `bus` sets it.
     #[serde(default)]
     pub interface_bytes_per_s: u64,
     /// The bus, sector by sector, instead.

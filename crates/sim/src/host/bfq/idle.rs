@@ -1,4 +1,4 @@
-//! Whether to wait for a queue's next request rather than serve somebody else, and how long.
+//! Whether to wait for a queue's next request rather than serve another queue, and how long.
 
 use super::super::{Class, Ctx, HostRequest};
 use super::{Bfq, MS};
@@ -7,9 +7,9 @@ use super::{Bfq, MS};
 const SHORT_WAIT_NS: u64 = 2 * MS;
 /// The least that a raised queue is waited for.
 const RAISED_WAIT_NS: u64 = 20 * MS;
-/// Time in service from which a slot tells whether the queue is slow.
+/// Time in service from which a slot shows whether the queue is slow.
 const SLOW_NS: u64 = 20 * MS;
-/// Windows in which the share of idle time is looked at.
+/// Windows in which the share of idle time is checked.
 const INTENSITY_NS: u64 = 200 * MS;
 
 impl Bfq {
@@ -91,7 +91,7 @@ impl Bfq {
         (slow, time_ns / MS)
     }
 
-    /// What the arrival of a request tells of its process.
+    /// Updates the process from the arrival of a request.
     pub(super) fn arrived(&mut self, ctx: &Ctx, id: u32, request: &HostRequest) {
         let slice_idle_ns = self.slice_idle_ns;
         let is_serving = self.in_service == Some(id);

@@ -13,7 +13,7 @@ const WOKEN_NS: u64 = 4 * MS;
 /// After so many times it is sure.
 const WAKE_UPS: u32 = 3;
 
-/// The measurement that goes on, and what was completed last.
+/// The current measurement, and the last completion.
 #[derive(Debug, Default)]
 pub(super) struct Injection {
     last: Option<(u32, u64)>,

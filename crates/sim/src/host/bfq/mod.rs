@@ -1,5 +1,5 @@
 //! `bfq` (`block/bfq-iosched.c`, Linux 6.x): each process gets a share of the service by weight,
-//! in slots of a budget, and is waited for where that pays. Left out: several actuators, nested
+//! in slots of a budget, and is waited for where that pays. Omitted: several actuators, nested
 //! cgroups, limits of tags per cgroup.
 
 mod idle;

@@ -6,7 +6,7 @@ use super::super::request::{Class, IoContext};
 /// The weight of best effort at level 4, the only one that is ever raised.
 pub(super) const COMMON_WEIGHT: u64 = 40;
 
-/// Where a queue stands in the fair queue.
+/// The place of a queue in the fair queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     Off,

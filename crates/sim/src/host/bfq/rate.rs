@@ -176,7 +176,7 @@ impl PeakRate {
         (self.first_ns, self.last_ns) = (now_ns, now_ns);
     }
 
-    /// The window is over; its rate counts if it tells something.
+    /// The window is over; its rate counts if it is meaningful.
     fn close(&mut self, now_ns: u64, sectors: Option<u64>) {
         let time_ns = self.last_ns.max(now_ns).saturating_sub(self.first_ns);
         if self.samples >= 32 && time_ns >= 300 * MS {

@@ -36,7 +36,7 @@ impl Bfq {
         }
         let queue = &mut self.queues[id as usize];
         if !queue.is_busy && !matches!(reason, Reason::Timeout | Reason::Exhausted) {
-            // Its budget goes on if the next request comes in time.
+            // Its budget continues if the next request comes in time.
             queue.was_waiting = true;
         } else {
             queue.service = 0;

@@ -38,7 +38,7 @@ impl Tree {
         queue.weight = weight;
     }
 
-    /// A queue has requests again. `in_time`: it goes on as if it had never been without.
+    /// A queue has requests again. `in_time`: it continues as if it had never been empty.
     pub(super) fn activate(&mut self, queues: &mut [Queue], id: u32, in_time: bool) {
         let queue = &mut queues[id as usize];
         let back_shifted = in_time && self.time > queue.finish;

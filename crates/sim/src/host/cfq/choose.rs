@@ -9,7 +9,7 @@ const CLASSES: [Class; 3] = [Class::Realtime, Class::BestEffort, Class::Idle];
 const KINDS: [Kind; 3] = [Kind::Async, Kind::SyncNoIdle, Kind::Sync];
 
 impl Cfq {
-    /// Busy queues of a class, averaged over the last looks.
+    /// Busy queues of a class, averaged over the last samples.
     pub(super) fn average_busy(&mut self, group: u32, class: Class) -> u64 {
         let busy = self.busy_of(group, class);
         let average = &mut self.groups[group as usize].average[class.index()];
@@ -110,7 +110,7 @@ impl Cfq {
         first.min_by_key(|(key, _)| *key).map(|(_, kind)| kind)
     }
 
-    /// How long queues of one kind are served before the next kind is looked at.
+    /// How long queues of one kind are served before the next kind gets its turn.
     fn workload_ns(&self, group: u32, class: Class, kind: Kind) -> u64 {
         if class == Class::Idle {
             return self.tuning.least_ns / 2;

@@ -1,5 +1,5 @@
 //! `cfq` of Linux up to 4.20 (`block/cfq-iosched.c`): time slices for each process, and waiting
-//! for its next request. Left out: nested groups, leaf weights, forced drain.
+//! for its next request. Omitted: nested groups, leaf weights, forced drain.
 
 mod choose;
 mod queue;
@@ -106,7 +106,7 @@ impl Cfq {
         !self.tuning.rotational && self.device_queues()
     }
 
-    /// Queues of the kind that is asked for.
+    /// Queues of the requested kind.
     fn count(&self, group: u32, class: Class, kind: Kind) -> usize {
         let same = |id: &&u32| {
             let queue = &self.queues[**id as usize];
@@ -242,7 +242,7 @@ impl Cfq {
         self.timer_ns = None;
     }
 
-    /// A queue that is about to go on where the head is.
+    /// A queue that is about to continue where the head is.
     fn close_queue(&self, ctx: &Ctx, id: u32) -> Option<u32> {
         let queue = &self.queues[id as usize];
         let lone = queue.merged_into.is_none() && queue.is_sync && !queue.is_seeky();

@@ -50,7 +50,7 @@ impl Cfq {
         self.timer_ns = Some(ctx.now_ns + wait_ns);
     }
 
-    /// What a new request tells of its process.
+    /// Updates the process from a new request.
     pub(super) fn arrived(&mut self, ctx: &Ctx, id: u32, request: &HostRequest) {
         let slice_idle_ns = self.tuning.slice_idle_ns;
         let queue = &mut self.queues[id as usize];

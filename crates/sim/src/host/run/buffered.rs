@@ -5,7 +5,7 @@ use super::super::Scheduler;
 use super::{flusher, Purpose, Running, FLUSHING};
 
 impl<S: Scheduler> Running<'_, S> {
-    /// Lets a buffered process go on if what it waits for is there.
+    /// Lets a buffered process continue if the pages that it waits for are there.
     pub(super) fn unblock(&mut self, index: u32) {
         let process = &mut self.processes[index as usize];
         let Some((since_ns, start, end, op)) = process.blocked else {

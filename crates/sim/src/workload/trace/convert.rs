@@ -17,14 +17,14 @@ const ASK_EVERY: u64 = 1 << 14;
 pub struct Converted {
     /// Requests written.
     pub requests: u64,
-    /// Trims left out because the format has none.
+    /// Trims omitted because the format has none.
     pub trims_left_out: u64,
     /// What the reader passed over.
     pub skipped: Skipped,
 }
 
 /// Writes every request of `reader` to `out` in the format named `to`; `path` names the output in
-/// errors, `stop` is looked at now and then. What `to` cannot hold is rounded as its file says.
+/// errors, `stop` is checked now and then. Values that `to` cannot hold are rounded (see its file).
 pub fn convert(
     reader: &mut TraceReader,
     out: &mut dyn Write,

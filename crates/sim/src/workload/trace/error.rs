@@ -24,7 +24,7 @@ pub enum TraceError {
         unit: &'static str,
         /// Its number, from 1.
         number: u64,
-        /// What should stand there.
+        /// The expected text.
         expected: String,
         /// What does, cut at 120 bytes.
         found: String,
@@ -54,7 +54,7 @@ pub enum TraceError {
         /// The names that exist.
         known: String,
     },
-    /// A file whose format cannot be told from its content.
+    /// A file whose content is ambiguous between formats.
     #[error(
         "{}: the format cannot be told ({why}); name it as FILE:FORMAT, one of {known}",
         path.display()

@@ -36,7 +36,7 @@ pub enum Line<'a> {
 }
 
 impl Input {
-    /// Opens a file and looks at its first bytes.
+    /// Opens a file and checks its first bytes.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
         let mut file = File::open(path).map_err(TraceError::io(path, "open"))?;
         let mut magic = Vec::with_capacity(4);
@@ -54,7 +54,7 @@ impl Input {
         Ok(Self::new(path, source))
     }
 
-    /// Reads from memory; `name` stands for the file in errors.
+    /// Reads from memory; `name` is the name of the file in errors.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<Self, TraceError> {
         let path = Path::new(name);
         let magic = bytes[..bytes.len().min(4)].to_vec();

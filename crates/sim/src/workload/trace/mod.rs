@@ -1,7 +1,7 @@
 //! Block I/O traces, read as a stream: memory does not depend on the length of the trace.
 //!
 //! [`open`] gives a [`TraceReader`], an iterator of records in the order of arrival. Plain, gzip,
-//! zstd and bzip2 files are told apart by their first bytes, and formats by their first lines
+//! zstd and bzip2 files are detected by their first bytes, and formats by their first lines
 //! where that is unambiguous. A format is one file in `formats/` and one line in [`FORMATS`].
 //!
 //! ```
@@ -59,7 +59,7 @@ pub enum Event {
     Queue,
     /// It went to the device (D).
     Dispatch,
-    /// It went to the device, and came back (D, with the latency up to C); others are left out.
+    /// It went to the device, and came back (D, with the latency up to C); others are omitted.
     Complete,
 }
 

@@ -43,7 +43,7 @@ enum Source {
 /// What a line is: a request, understood without one, or none.
 pub type Parsed = Result<Option<TraceRecord>, Mismatch>;
 
-/// Opens a trace. `format` is a name of [`super::FORMATS`]; without one it is told from the
+/// Opens a trace. `format` is a name of [`super::FORMATS`]; without one it is detected from the
 /// content. For binary blktrace, `path` may also be the common name of per-CPU files
 /// (`sda` for `sda.blktrace.0`, `sda.blktrace.1`, …), which are merged by time.
 pub fn open(
@@ -56,7 +56,7 @@ pub fn open(
     assemble(path, inputs.collect::<Result<_, _>>()?, format, options)
 }
 
-/// The same from memory; `name` stands for the file in errors.
+/// The same from memory; `name` is the name of the file in errors.
 pub fn read_bytes(
     name: &str,
     bytes: Vec<u8>,

@@ -29,7 +29,7 @@ impl Reorder {
         self.window
     }
 
-    /// Takes a record in; an error says by how many ns it comes too late.
+    /// Takes a record in; an error has the ns by which it comes too late.
     #[inline]
     pub fn push(&mut self, record: TraceRecord) -> Result<(), u64> {
         let arrival = record.request.arrival;

@@ -50,7 +50,7 @@ pub struct ReplayOptions {
     pub time_scale: Option<Real>,
     /// Requests per second that times are stretched to.
     pub rate: Option<Real>,
-    /// So many requests are always outstanding, whatever their times.
+    /// The number of requests that are always outstanding, independent of their times.
     pub closed: Option<u32>,
     /// Each request follows the completion before it after the measured think time.
     pub think: bool,
@@ -89,7 +89,7 @@ impl ReplayOptions {
             }
         }
         if self.time_scale.is_some() && self.rate.is_some() {
-            let detail = "time_scale and rate exclude each other";
+            let detail = "time_scale and rate cannot be used together";
             return Err(SimError::Workload(detail.into()));
         }
         match self.closed {
@@ -97,7 +97,7 @@ impl ReplayOptions {
                 Err(SimError::range("closed", depth, "1 to 1000000"))
             }
             Some(_) if self.think => {
-                let detail = "closed with a depth and think times exclude each other";
+                let detail = "closed with a depth and think times cannot be used together";
                 Err(SimError::Workload(detail.into()))
             }
             _ => Ok(()),

@@ -10,7 +10,7 @@ use super::TraceRecord;
 const PAGE_BYTES: u64 = 4096;
 /// Pages per piece of the footprint's bitmap: 128 MiB of a device in 4 KiB of memory.
 const PIECE_PAGES: u64 = 1 << 15;
-/// Pieces kept at most (48 MiB); beyond, the footprint is a lower bound and says so.
+/// Pieces kept at most (48 MiB); beyond, the footprint is marked as a lower bound.
 const PIECES_MAX: usize = 12 << 10;
 /// Devices counted one by one at most.
 const DEVICES_MAX: usize = 1 << 16;
@@ -18,7 +18,7 @@ const DEVICES_MAX: usize = 1 << 16;
 /// Different values counted one by one; of more, percentiles come from bins.
 const VALUES_MAX: usize = 1 << 18;
 
-/// Collects what [`TraceSummary`] tells.
+/// Collects the figures of [`TraceSummary`].
 pub struct TraceStats {
     reads: Direction,
     writes: Direction,

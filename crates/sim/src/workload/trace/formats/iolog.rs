@@ -1,6 +1,6 @@
 //! fio's iolog (what to replay) and its logs (what was measured).
 //!
-//! Version 2: `file action` and `file action offset length`; `wait` stands at milliseconds since
+//! Version 2: `file action` and `file action offset length`; `wait` is in milliseconds since
 //! the start, in the place of the offset. Version 3: a time stamp before each line, microseconds
 //! since the start (so written and replayed by fio 3.33, iolog.c).
 //! Logs: `msec, value, direction, length, offset[, priority]`, offsets with `log_offset=1`.

@@ -1,4 +1,4 @@
-//! The registry of trace formats, what a format may remember, and telling formats apart.
+//! The registry of trace formats, the state of a format, and the detection of formats.
 
 mod alibaba;
 mod blk;
@@ -27,7 +27,7 @@ use super::{Event, Mismatch, TraceError, TraceOptions, TraceRecord};
 const SECTOR_BYTES: u64 = 512;
 /// More files or hosts than that are no names but noise.
 const NAMES_MAX: usize = 1 << 16;
-/// Enough for formats that say they are sorted; real files of theirs are nearly so.
+/// Enough for formats that claim to be sorted; their real files are nearly so.
 const NEARLY_SORTED: usize = 4096;
 /// For formats known to be out of order.
 const UNSORTED: usize = 1 << 16;
