@@ -84,3 +84,18 @@ def test_the_reader_of_commands_finds_a_wrong_one() -> None:
         understood(["compare", "--no-such"])
     with pytest.raises(AssertionError, match="no command"):
         understood(["compares"])
+
+
+def each_command(command: click.Command, path: str = "schedlab"):
+    """Every command below `command`, with what is typed for it."""
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for word in command.list_commands(context):
+            yield from each_command(command.get_command(context, word), f"{path} {word}")
+
+
+def test_no_command_has_an_option_twice() -> None:
+    for path, command in each_command(cli):
+        names = [name for one in command.params for name in (*one.opts, *one.secondary_opts)]
+        assert sorted(set(names)) == sorted(names), path

@@ -23,6 +23,9 @@ from schedlab.cli.options import (
 @click.option("--labels", help="Names for the candidates: before,after.")
 @load_options
 @design_options
+@click.option(
+    "--explain", is_flag=True, help="Show where requests wait also where no difference is found."
+)
 @started_options
 @file_options
 @measured_options

@@ -108,6 +108,4 @@ design_options = together(
     click.option("--aa/--no-aa", default=True, help="Measure the baseline twice in every block."),
     click.option("--goal", type=GOALS, help="What the primary metrics are (default: throughput; "
                  "of CPU policies: latency)."),
-    click.option("--explain", is_flag=True,
-                 help="Show where requests wait also where no difference is found."),
 )  # fmt: skip
