@@ -83,7 +83,7 @@ def test_intervals_have_the_form_of_their_ratio(
         (TIME, "shorter", "longer"),
         (METRICS["elapsed_s"], "shorter", "longer"),
         (METRICS["fairness_jain"], "more even", "less even"),
-        (Metric("cpu_ns_per_request", "ns", False), "cheaper", "more expensive"),
+        (Metric("cpu_ns_per_request", "ns", False), "cheaper", "costlier"),
         (Metric("tps", "", True), "higher", "lower"),
         (Metric("errors", "", False), "lower", "higher"),
         (METRICS["calculations_per_cpu_s"], "faster", "slower"),
