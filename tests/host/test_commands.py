@@ -236,7 +236,7 @@ def test_a_file_from_elsewhere_needs_trust(tmp_path):
     data = to_json(experiment("echo 7", metrics=["n::higher=stdout~([0-9]+)"], blocks=1))
     data.pop("metrics")
     file.write_text(tomli_w.dumps(_without_none(data)))
-    with pytest.raises(SpecError, match="asks to run echo 7") as refused:
+    with pytest.raises(SpecError, match="wants to run echo 7") as refused:
         run(file, tmp_path / "out")
     assert "--trust" in refused.value.hint
     result = run(file, tmp_path / "out", permission=Permission(trust=True))

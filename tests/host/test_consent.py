@@ -71,7 +71,7 @@ def test_while_it_is_held_no_program_formats_or_mounts_it(
         with pytest.raises(OSError, match="busy") as caught:
             owned.mount(loop, tmp_path, "ext4")
         assert caught.value.errno == errno.EBUSY
-        with pytest.raises(HostError, match="in use"):
+        with pytest.raises(HostError, match="the kernel is using it"):
             consent_to(loop)
         rival = os.open(loop, os.O_RDONLY)
         with pytest.raises(BlockingIOError):  # udev asks so before it looks at a device

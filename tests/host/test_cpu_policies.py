@@ -40,7 +40,9 @@ def median(runs, candidate, metric):
 
 def test_fifo_wakes_at_least_ten_times_sooner_than_other_under_load(tmp_path):
     runs = runs_of(tmp_path, CpuLoad(["wakeup"], seconds=1.0), "other,fifo")
-    other, fifo = (median(runs, each, "response_ns_p99") for each in ("other", "fifo"))
+    # The 99th percentile of a second is that of a few requests: a host that takes the CPU away
+    # for 10 ms decides it.
+    other, fifo = (median(runs, each, "response_ns_p90") for each in ("other", "fifo"))
     assert fifo < other / 10
     served = [run.metrics["requests_per_s"] for run in runs if run.candidate == "fifo"]
     assert statistics.median(served) == pytest.approx(1600, rel=0.15)

@@ -333,8 +333,10 @@ class CommandCells:
                 "work in @dir@, use --cache cold, or measure it anyway: --anyway",
             )
         if own > IGNORED_BYTES and on_queues < SHARE_ON_QUEUES * own:
-            likely = min(elsewhere, key=lambda queue: abs(elsewhere[queue] - own), default="")
-            most = f"; {likely} moved {elsewhere[likely] >> 10} KiB" if likely else ""
+            # A disk and what lies on it move about the same: name both.
+            nearest = sorted(elsewhere, key=lambda queue: abs(elsewhere[queue] - own))[:2]
+            nearest = [q for q in nearest if q == nearest[0] or elsewhere[q] > own / 2]
+            most = "".join(f"; {queue} moved {elsewhere[queue] >> 10} KiB" for queue in nearest)
             raise HostError(
                 f"{label}: moved {int(own) >> 10} KiB, of which {on_queues >> 10} KiB were on "
                 f"{names}{most}",
