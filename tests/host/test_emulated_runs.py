@@ -205,3 +205,11 @@ def test_labs_accept_a_model_its_depth_and_its_dilation(name: str) -> None:
     assert (target.queue_depth, target.dilate) == (4, 2.0)
     own = lab_experiment(lab, "small").target
     assert target.size_bytes == own.size_bytes
+
+
+def test_a_check_of_the_simulated_schedulers_writes_to_a_device_that_is_held() -> None:
+    """Cell 8 has writers: the engine refuses a device that was not handed over to it."""
+    output = finished(start("sim", "kernel-check", "--cells", "8", "--seconds", "0.5",
+                            "--blocks", "1"))  # fmt: skip
+    assert "cell 8: random reader beside two writers" in output, output
+    assert "refusing" not in output

@@ -12,6 +12,7 @@ import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
@@ -20,7 +21,6 @@ from schedlab.spec.quantities import parse_quantity
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control
-    from schedlab.host.emulated import Emulated
 
 THROUGHPUT_TOLERANCE = 0.10
 LATENCY_TOLERANCE = 0.15
@@ -83,11 +83,11 @@ def checks_of(text: str) -> list[Check]:
     return [check for check in CHECKS if check.number in wanted]
 
 
-def real_run(device: Emulated, check: Check, seconds: float, seed: int) -> list[dict[str, float]]:
-    """Real load of the cell's processes; figures of each process."""
+def real_run(path: Path, check: Check, seconds: float, seed: int) -> list[dict[str, float]]:
+    """Real load of the cell's processes on a device that is held; figures of each process."""
     from schedlab import _core
 
-    groups = groups_of(check.processes, device.path, device.size_bytes, seed)
+    groups = groups_of(check.processes, str(path), SIZE_BYTES, seed)
     job = {"seconds": seconds * check.dilate, "ramp_seconds": 0.0, "groups": groups}
     answer = json.loads(_core.run_io_job(json.dumps(job)))
     rows = []
@@ -184,6 +184,7 @@ def measure(
         data="none",
     )
     device = control.emulated(emulation)
+    path = control.hold(device.path)
     rows: dict[tuple[str, int], dict[str, list[float]]] = {}
     for block in range(blocks):
         order = check.schedulers if block % 2 == 0 else check.schedulers[::-1]
@@ -194,7 +195,7 @@ def measure(
             device.reset()
             seed = 1 + block
             report(f"cell {check.number}, block {block + 1}: {scheduler}")
-            kernel = real_run(device, check, seconds, seed)
+            kernel = real_run(path, check, seconds, seed)
             model = model_run(check, scheduler, seconds, seed)
             for number, (real, simulated) in enumerate(zip(kernel, model, strict=True)):
                 row = rows.setdefault((scheduler, number), {})
