@@ -19,7 +19,8 @@ from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.kinds.startup import Program
 from schedlab.run import gates
 from schedlab.run.backends.io import bounded
-from schedlab.run.explain import is_alike, worth_explaining
+from schedlab.run.explain import worth_explaining
+from schedlab.spec import is_alike
 from schedlab.store.importers import iozone
 from schedlab.store.importers.imported import Options
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from schedlab.report import words
 from schedlab.report.view import View
-from schedlab.spec import Explanation, WorkloadVerdict
+from schedlab.spec import Explanation, WorkloadVerdict, is_alike
 
 # Shares of a request's waiting from which a part is called the reason for it.
 IN_DEVICE = 0.7
@@ -21,8 +21,6 @@ DEEP = 4.0
 # A wait that is shorter by this factor is worth a sentence, and is none to be explained.
 FELL = 1.5
 PARTS = ("outside", "tag", "plug", "scheduler", "device")
-# A factor between the extra run and the scored ones from which it may not explain them.
-UNLIKE = 2.0
 # Share of events from which it matters that they were not seen.
 LOST = 0.01
 # Requests per operation from which the two are distinguished.
@@ -87,8 +85,7 @@ def _unlike(view: View, of: WorkloadVerdict, rows: Sequence[tuple[str, Explanati
         view.texts("why.unlike", name=name, extra=_time(view, each.total_s),
                    usual=_time(view, usual_s[name]))
         for name, each in rows
-        if each.total_s > 0 and usual_s.get(name, 0.0) > 0
-        and not 1 / UNLIKE < each.total_s / usual_s[name] < UNLIKE
+        if not is_alike(each.total_s, usual_s.get(name, 0.0))
     ]  # fmt: skip
 
 

@@ -23,10 +23,10 @@ from schedlab.spec import (
     AA_SUFFIX,
     Candidate,
     Cell,
-    Explanation,
     Verdict,
     Workload,
     explanations,
+    is_alike,
 )
 from schedlab.store.folder import Folder
 
@@ -35,8 +35,8 @@ SECONDS_MAX = 120
 # A ratio from which a difference is worth an explanation, decided or not.
 LARGE = 1.3
 WORKLOADS_MAX = 3
-# A factor from which a run is unlike the scored ones, and how often it is repeated then.
-UNLIKE, TRIES = 2.0, 3
+# How often a run is made that is unlike the scored ones.
+TRIES = 3
 
 
 class Capture:
@@ -114,13 +114,6 @@ def capturing(device: str) -> Iterator[Capture]:
             capture.end()
 
 
-def of_capture(capture: Capture) -> tuple[Explanation, ...]:
-    """What the capture says about each group of the job."""
-    if capture.result is None:
-        return ()
-    return explanations(capture.result, capture.engine, capture.lead_s)
-
-
 def worth_explaining(verdict: Verdict) -> tuple[str, ...]:
     """The workloads with a decided or large difference, the largest first."""
     sizes: dict[str, float] = {}
@@ -131,11 +124,6 @@ def worth_explaining(verdict: Verdict) -> tuple[str, ...]:
         if (decided or largest >= LARGE) and not (of.nothing_to_order or of.control):
             sizes[of.workload] = max(largest, sizes.get(of.workload, 0.0))
     return tuple(sorted(sizes, key=lambda label: -sizes[label])[:WORKLOADS_MAX])
-
-
-def is_alike(value: float, usual: float) -> bool:
-    """Whether a run is so near the scored ones that it may explain them, or nothing is known."""
-    return min(value, usual) <= 0 or 1 / UNLIKE < value / usual < UNLIKE
 
 
 def _scored_medians(folder: Folder, workloads: Sequence[Workload]) -> dict[tuple[str, str], float]:
@@ -193,7 +181,8 @@ def explain(
             if capture.result is None:
                 return capture.problem
             name = folder.write_capture(len(rows), capture.result)
-            groups = [vars(each) for each in of_capture(capture)]
+            explained = explanations(capture.result, capture.engine, capture.lead_s)
+            groups = [vars(each) for each in explained]
             rows.append(
                 {"workload": work.label, "candidate": candidate.label, "capture": name,
                  "groups": groups}

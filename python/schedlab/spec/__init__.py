@@ -6,7 +6,7 @@ through JSON by `to_json` and `from_json`, which the files of a result folder ar
 
 from __future__ import annotations
 
-from schedlab.spec.capture import explanations
+from schedlab.spec.capture import explanations, is_alike
 from schedlab.spec.convert import from_json, to_json
 from schedlab.spec.experiment import (
     AA_SUFFIX,
@@ -100,6 +100,7 @@ __all__ = [
     "WorkloadVerdict",
     "explanations",
     "from_json",
+    "is_alike",
     "metric_named",
     "nothing_to_order",
     "to_json",

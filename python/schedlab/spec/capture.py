@@ -16,8 +16,11 @@ NOT_RAISED = 1.0
 # Columns of the rows of a class over time: t_ms, reads, writes, other, bytes, then the parts.
 BYTES = 4
 PARTS = {"tag": 5, "plug": 6, "scheduler": 7, "device": 8, "total": 9}
-# Operations are taken as single requests when their numbers differ by no more than this share.
+# Operations are taken as single requests when their numbers differ by no more than this share, and
+# one request at an end of the window.
 SINGLE = 0.02
+# A factor between an extra run and the scored ones from which it may not explain them.
+UNLIKE = 2.0
 
 
 def explanations(
@@ -38,6 +41,11 @@ def explanations(
             name = str(of["name"])
             explained.append(_of_class(capture, number, name, rows, seen.get(name, {}), lead_s))
     return tuple(explained)
+
+
+def is_alike(value: float, usual: float) -> bool:
+    """Whether a run is so near the scored ones that it may explain them, or nothing is known."""
+    return min(value, usual) <= 0 or 1 / UNLIKE < value / usual < UNLIKE
 
 
 def _of_class(
