@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from schedlab import _core
-from schedlab.app.kernel_check import CHECKS, checks_of, groups_of, judged, misordered
+from schedlab.app.kernel_check import CHECKS, checks_of, judged, misordered, table
+from schedlab.app.kernel_load import buffered_of, groups_of, is_buffered, run_buffered
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.sim.host import HostSimulation, presets, split_schedulers
@@ -174,16 +175,56 @@ def test_cells_of_the_check_are_those_of_the_real_load():
     assert {check.processes for check in CHECKS} <= set(presets())
 
 
-def test_a_deviation_is_a_miss_and_a_wrong_order_is_named():
-    def row(scheduler, kernel, model):
-        rates = {"kernel_throughput_bytes_per_s": kernel, "model_throughput_bytes_per_s": model}
-        latencies = {"kernel_latency_ns_mean": 1.0, "model_latency_ns_mean": 1.0}
-        return {"scheduler": scheduler, **rates, **latencies}
+def test_buffered_processes_load_a_device_as_their_preset_says(tmp_path):
+    assert is_buffered("copy-buffered")
+    assert not is_buffered("readers3")
+    reader, writer = buffered_of("copy-buffered", 8 << 20)
+    assert (reader.writes, writer.writes) == (False, True)
+    assert (writer.offset, writer.span, writer.fsync_every) == (4 << 20, 4 << 20, 256)
+    file = tmp_path / "device"
+    file.write_bytes(bytes(8 << 20))
+    rows = run_buffered(file, [reader, writer], 0.2)
+    for row in rows:
+        # One at a time: the latencies fill the time.
+        records_per_s = row["throughput_bytes_per_s"] / (128 << 10)
+        assert 0.5 < records_per_s * row["latency_ns_mean"] / 1e9 < 1.05
+    content = file.read_bytes()
+    assert content[: 4 << 20] == bytes(4 << 20)
+    assert any(content[4 << 20 :])
+    with pytest.raises(FileNotFoundError):
+        run_buffered(tmp_path / "none", [reader], 0.1)
+    with pytest.raises(SpecError, match="only for the simulator"):
+        buffered_of("readers3", 8 << 20)
 
-    assert judged(row("none", 100, 109))["passes"]
-    assert not judged(row("none", 100, 111))["passes"]
-    rows = [row("none", 100, 120), row("bfq", 120, 110), row("kyber", 101, 90)]
+
+def test_a_deviation_is_a_miss_and_a_wrong_order_is_named():
+    def row(scheduler, *pairs):
+        rates = {"throughput_bytes_per_s": list(pairs), "latency_ns_mean": [(1.0, 1.0)]}
+        return {"scheduler": scheduler, "process": "reader", "count": 2, **judged(rates)}
+
+    assert row("none", (100, 109))["passes"]
+    assert not row("none", (100, 111))["passes"]
+    rows = [row("none", (100, 120)), row("bfq", (120, 110)), row("kyber", (101, 90))]
     assert misordered(rows) == [("none", "bfq")]
+    lines = "\n".join(table(CHECKS[0], rows))
+    assert "+20%" in lines
+    assert "order of the schedulers: none and bfq" in lines
+    assert max(map(len, lines.splitlines())) <= 80
+
+
+def test_a_deviation_may_be_as_wide_as_its_own_interval():
+    def passes(*pairs):
+        return judged({key: list(pairs) for key in ("throughput_bytes_per_s", "latency_ns_mean")})
+
+    spread = passes((80, 130), (120, 110), (100, 150), (100, 90))
+    assert spread["deviation_throughput_bytes_per_s"] == pytest.approx(0.2)
+    # The differences 50, -10, 50, -10 have the standard deviation 34.6.
+    half = 3.182 * 34.64 / 2 / 100
+    assert spread["deviation_half_width_latency_ns_mean"] == pytest.approx(half, rel=1e-3)
+    assert spread["passes"]
+    assert not passes((100, 120), (100, 121), (100, 119), (100, 120))["passes"]
+    # Two blocks say nothing of their own spread.
+    assert not passes((80, 130), (120, 110))["passes"]
 
 
 def test_the_studys_table_is_whole():

@@ -33,6 +33,8 @@ impl ReadAhead {
         self.window = (self.window * 2).clamp(READ_AHEAD_FIRST, READ_AHEAD_MOST);
         let from = self.asked;
         let to = (from + self.window).max(end).min(limit);
+        // A record longer than the window is read whole.
+        self.window = self.window.max(to - from);
         self.asked = to;
         Some((from, to))
     }
@@ -82,6 +84,17 @@ mod tests {
         assert_eq!(ahead.want(160, 168, 10_000), Some((224, 480)));
         assert_eq!(ahead.want(352, 360, 500), Some((480, 500)));
         assert_eq!(ahead.want(360, 368, 500), None);
+    }
+
+    #[test]
+    fn a_record_longer_than_the_window_is_read_once() {
+        let mut ahead = ReadAhead::default();
+        assert_eq!(ahead.want(0, 1024, 10_000), Some((0, 1024)));
+        ahead.there = 1024;
+        assert_eq!(ahead.want(0, 1024, 10_000), None);
+        assert_eq!(ahead.want(1024, 2048, 10_000), Some((1024, 2048)));
+        ahead.there = 2048;
+        assert_eq!(ahead.want(1024, 2048, 2048), None);
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub(super) struct Queue<S> {
     plugs: Vec<Vec<Id>>,
     /// Bios that wait for a tag, by kind; without a scheduler's tags all in the first line.
     waiting: [VecDeque<u32>; 3],
+    /// Tags of the driver that became free while bios waited.
+    freed: usize,
     /// Requests allocated, by kind.
     held: [usize; 3],
     dispatch_list: VecDeque<Id>,
@@ -92,6 +94,7 @@ impl<S: Scheduler> Queue<S> {
             limits,
             plugs: vec![Vec::new(); processes],
             waiting: Default::default(),
+            freed: 0,
             held: [0; 3],
             dispatch_list: VecDeque::new(),
             seq: 0,
@@ -113,7 +116,9 @@ impl<S: Scheduler> Queue<S> {
             return;
         }
         let line = Self::line_of(&bio);
-        if !self.waiting[line].is_empty() || !self.has_room(&bio) {
+        // The driver's tags go to whoever comes first, also past those that wait.
+        let queues = S::ALLOCATION != Allocation::Driver && !self.waiting[line].is_empty();
+        if queues || !self.has_room(&bio) {
             // The process blocks; what it has plugged goes out first.
             self.unplug(bio.process);
             let place = self.bios.add(bio);
@@ -180,6 +185,7 @@ impl<S: Scheduler> Queue<S> {
     fn free(&mut self, id: Id) {
         let request = &self.ctx.requests[id];
         self.held[kind_of(request.op, request.sync)] -= 1;
+        self.freed += usize::from(!self.waiting[0].is_empty());
         self.ctx.requests.release(id);
         if self.last_merged == id {
             self.last_merged = NONE;
@@ -350,9 +356,37 @@ impl<S: Scheduler> Queue<S> {
         request
     }
 
-    /// Those that waited for a tag come in while there are any; true if one did.
+    /// How many of those that wait for the driver's tags are to be woken: one for each freed tag.
+    pub(super) fn take_freed(&mut self) -> usize {
+        let freed = std::mem::take(&mut self.freed);
+        match S::ALLOCATION {
+            Allocation::Driver => freed,
+            Allocation::Legacy | Allocation::Scheduler => 0,
+        }
+    }
+
+    /// Who waited longest for a tag of the driver is awake: it takes one, or waits anew behind
+    /// all others (`blk_mq_get_tag`).
+    pub(super) fn wake(&mut self) {
+        let Some(place) = self.waiting[0].pop_front() else {
+            return;
+        };
+        let bio = self.bios[place];
+        if self.has_room(&bio) {
+            self.bios.release(place);
+            let id = self.allocate(bio);
+            self.insert(id);
+        } else {
+            self.waiting[0].push_back(place);
+        }
+    }
+
+    /// Those that waited for a scheduler's tag come in while there are any; true if one did.
     pub(super) fn refill(&mut self) -> bool {
         let mut came = false;
+        if S::ALLOCATION == Allocation::Driver {
+            return came;
+        }
         for line in 0..self.waiting.len() {
             while let Some(place) = self.waiting[line].front().copied() {
                 let bio = self.bios[place];

@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 
 use super::pages::{Dirty, ReadAhead};
 use super::process::{Arrivals, ProcessSpec, Records};
-use super::queue::{Limits, Queue};
+use super::queue::{Counts, Limits, Queue};
 use super::request::{Bio, Class, IoContext, Op, Pool, FLUSHER, NONE};
 use super::result::{HostLogged, HostResult, OrderResult, Tally};
 use super::settings::HostJob;
@@ -61,6 +61,8 @@ enum Event {
     Arrive(u32),
     /// The next of the trace.
     Trace,
+    /// Somebody who waited for a tag is awake.
+    Wake,
 }
 
 impl Event {
@@ -68,6 +70,7 @@ impl Event {
         match self {
             Event::Requeue(_) => 1,
             Event::Issue(..) | Event::Arrive(_) | Event::Trace => 2,
+            Event::Wake => 3,
         }
     }
 }
@@ -117,8 +120,11 @@ struct Running<'a, S> {
     /// The device was idle when the last request came: it starts after everything of that time.
     is_starting: bool,
     refusals: Rng,
+    races: Rng,
     end_ns: u64,
     warm_ns: u64,
+    /// Once the time is over: what was counted until then, and when the last event was.
+    ended: Option<(Counts, u64)>,
     log: Vec<HostLogged>,
     completions: Vec<Completion>,
     done: Vec<Bio>,
@@ -186,8 +192,10 @@ impl<'a, S: Scheduler> Running<'a, S> {
             traced: 0,
             is_starting: false,
             refusals: Rng::new(settings.seed, 1),
+            races: Rng::new(settings.seed, 2),
             end_ns: to_ns(settings.seconds.0),
             warm_ns: to_ns(settings.warm_up_seconds.0),
+            ended: None,
             log: Vec::new(),
             completions: Vec::new(),
             done: Vec::new(),
@@ -236,7 +244,12 @@ impl<'a, S: Scheduler> Running<'a, S> {
                 .map_or(u64::MAX, |Reverse(entry)| entry.0);
             let timer_ns = self.queue.scheduler.next_timer().unwrap_or(u64::MAX);
             let now_ns = device_ns.min(event_ns).min(timer_ns);
-            if now_ns > self.end_ns {
+            if now_ns > self.end_ns && self.ended.is_none() {
+                self.queue.account_depth();
+                self.ended = Some((self.queue.counts, self.queue.ctx.now_ns));
+            }
+            // What is under way at the end is still answered: the longest waits are among it.
+            if self.ended.is_some() && (self.ios.held() == 0 || now_ns == u64::MAX) {
                 return Ok(());
             }
             self.queue.ctx.now_ns = self.queue.ctx.now_ns.max(now_ns);
@@ -259,6 +272,12 @@ impl<'a, S: Scheduler> Running<'a, S> {
         self.queue.pass(self.device)?;
         while self.queue.refill() {
             self.queue.pass(self.device)?;
+        }
+        for _ in 0..self.queue.take_freed() {
+            let settings = &self.job.settings;
+            let is_late = self.races.unit() < settings.tag_retaken.0;
+            let pause_ns = if is_late { settings.turnaround_ns } else { 0 };
+            self.at(self.queue.ctx.now_ns + pause_ns, Event::Wake);
         }
         if before == 0 && self.queue.in_driver > 0 {
             self.is_starting = true;
@@ -292,13 +311,14 @@ impl<'a, S: Scheduler> Running<'a, S> {
         let mut done = std::mem::take(&mut self.done);
         let request = self.queue.complete(id, &mut done);
         let now_ns = self.queue.ctx.now_ns;
-        if self.job.settings.log {
+        let in_time = self.ended.is_none();
+        if self.job.settings.log && in_time {
             self.log.push(HostLogged::of(&request, now_ns));
         }
         for bio in done.drain(..) {
             let io = &mut self.ios[bio.io];
             io.left -= 1;
-            if io.purpose == Purpose::Own && now_ns >= self.warm_ns {
+            if io.purpose == Purpose::Own && now_ns >= self.warm_ns && in_time {
                 // At once: a record may take longer than the run.
                 let bytes = u64::from(bio.sectors) * 512;
                 self.processes[bio.process as usize].tally.moved(bytes);
@@ -315,11 +335,12 @@ impl<'a, S: Scheduler> Running<'a, S> {
     /// A record is complete: it counts, and its process continues after its turn-round.
     fn finished(&mut self, index: u32, arrival_ns: u64, purpose: Purpose) {
         let now_ns = self.queue.ctx.now_ns;
+        let in_time = self.ended.is_none();
         let process = &mut self.processes[index as usize];
         match purpose {
             Purpose::Own => {
                 if now_ns >= self.warm_ns {
-                    process.tally.record(now_ns - arrival_ns);
+                    process.tally.record(now_ns - arrival_ns, in_time);
                 }
                 if process.spec.arrivals == Arrivals::Closed && self.job.trace.is_empty() {
                     let pause_ns = self.job.settings.turnaround_ns + process.spec.think.0;
@@ -341,6 +362,8 @@ impl<'a, S: Scheduler> Running<'a, S> {
     fn happen(&mut self, event: Event) -> Result<(), SimError> {
         match event {
             Event::Requeue(id) => self.queue.requeue(id),
+            Event::Wake => self.queue.wake(),
+            _ if self.ended.is_some() => {}
             Event::Issue(index, count) => {
                 for _ in 0..count {
                     self.issue(index);
@@ -450,21 +473,19 @@ impl<'a, S: Scheduler> Running<'a, S> {
         Ok(())
     }
 
-    fn finish(mut self, scheduler: &Settings) -> HostResult {
-        let last_ns = self.queue.ctx.now_ns;
+    fn finish(self, scheduler: &Settings) -> HostResult {
+        let (counts, last_ns) = self.ended.unwrap_or_default();
         // A trace ends with its last request, not with the time that was allowed for it.
         let until_ns = if self.job.trace.is_empty() {
             self.end_ns
         } else {
             last_ns
         };
-        self.queue.account_depth();
         let seconds = (until_ns.saturating_sub(self.warm_ns) as f64 / 1e9).max(1e-9);
         let mut total = Tally::default();
         for process in &self.processes {
             total.add(&process.tally);
         }
-        let counts = self.queue.counts;
         let each = counts.dispatched.max(1) as f64;
         HostResult {
             scheduler: scheduler.text(),

@@ -33,7 +33,7 @@ impl<S: Scheduler> Running<'_, S> {
         }
         let process = &mut self.processes[index as usize];
         process.blocked = None;
-        if self.queue.ctx.now_ns >= self.warm_ns {
+        if self.queue.ctx.now_ns >= self.warm_ns && self.ended.is_none() {
             process.tally.moved((end - start) * 512);
         }
         self.finished(index, since_ns, Purpose::Own);

@@ -11,7 +11,7 @@ use super::super::deadline::Deadline;
 use super::super::kyber::Kyber;
 use super::super::mq_deadline::MqDeadline;
 use super::super::noop::None as Direct;
-use super::super::queue::Limits;
+use super::super::queue::{Limits, Queue};
 use super::super::{run, HostJob, HostSettings, Processes, SCHEDULERS, TUNABLES};
 use super::{bio, context, queue, Bench, MS};
 use crate::host::{IoContext, Scheduler, Settings};
@@ -332,9 +332,40 @@ fn without_a_scheduler_all_wait_for_a_tag_in_one_line() {
         let mut done = Vec::new();
         queue.complete(0, &mut done);
         served.extend(done.iter().map(|bio| bio.sector));
-        queue.refill();
+        for _ in 0..queue.take_freed() {
+            queue.wake();
+        }
     }
     assert_eq!(served, [0, 800, 1600]);
+}
+
+#[test]
+fn who_wakes_too_late_for_a_tag_waits_behind_all_others() {
+    let mut queue = queue::<Direct>("none", Limits::default(), 1);
+    let mut device = Serial::new(MS);
+    let mut served = Vec::new();
+    let submit = |queue: &mut Queue<Direct>, process: u32, text: &str| {
+        queue.submit(bio(text, context(process)));
+        queue.unplug(process);
+    };
+    submit(&mut queue, 0, "R0");
+    submit(&mut queue, 1, "R800");
+    submit(&mut queue, 2, "R1600");
+    for round in 0..4 {
+        queue.pass(&mut device).unwrap();
+        let mut done = Vec::new();
+        queue.complete(0, &mut done);
+        served.extend(done.iter().map(|bio| bio.sector));
+        if round == 0 {
+            submit(&mut queue, 0, "R8");
+        }
+        for _ in 0..queue.take_freed() {
+            queue.wake();
+        }
+        assert!(queue.in_driver <= 1);
+    }
+    // R800 was woken in vain after R8 had taken the tag.
+    assert_eq!(served, [0, 8, 1600, 800]);
 }
 
 #[test]

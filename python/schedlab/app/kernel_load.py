@@ -1,0 +1,209 @@
+"""Real load of simulated processes: what a preset describes, on a device that is held."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import SpecError
+from schedlab.sim.host import presets
+from schedlab.spec.quantities import parse_quantity
+
+
+def run_processes(
+    processes: str, path: Path, size_bytes: int, seconds: float, seed: int
+) -> list[dict[str, float]]:
+    """The processes of a preset, all at once, on a device that this session holds.
+
+    `throughput_bytes_per_s` and `latency_ns_mean` of each process, in the preset's order. SpecError
+    for processes that only the simulator has.
+    """
+    if is_buffered(processes):
+        return run_buffered(path, buffered_of(processes, size_bytes), seconds)
+    return run_direct(groups_of(processes, str(path), size_bytes, seed), seconds)
+
+
+def run_direct(groups: Sequence[Mapping[str, Any]], seconds: float) -> list[dict[str, float]]:
+    """The groups of an I/O job, all at once; figures of each."""
+    from schedlab import _core
+
+    job = {"seconds": seconds, "ramp_seconds": 0.0, "groups": groups}
+    answer = json.loads(_core.run_io_job(json.dumps(job)))
+    rows = []
+    for group, sent in zip(answer["groups"], groups, strict=True):
+        latencies = [group[kind]["latency"] for kind in ("reads", "writes") if group.get(kind)]
+        answered = count = sum(each["count"] for each in latencies)
+        total_ns = sum(each["count"] * each["mean"] for each in latencies if each["count"])
+        # Those in flight at the end are answered and counted, but after the time.
+        count = max(count - sent["workload"]["arrivals"]["depth"], 0)
+        moved_bytes = count * sent["workload"]["record"]
+        rows.append(
+            {
+                "throughput_bytes_per_s": moved_bytes / (group["elapsed_ns"] / 1e9),
+                "latency_ns_mean": total_ns / max(answered, 1),
+            }
+        )
+    return rows
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A process of a preset with its own region; sizes and places in bytes."""
+
+    spec: Mapping[str, Any]
+    record: int
+    offset: int
+    span: int
+
+
+def placed(processes: str, size_bytes: int) -> list[Placed]:
+    """The processes of a preset, each in an equal share of the device."""
+    specs = specs_of(processes)
+    rows = []
+    for number, spec in enumerate(specs):
+        record = int(str(parse_quantity("record_bytes", spec.get("record", "4KiB"))))
+        span = size_bytes // len(specs) // record * record
+        rows.append(Placed(spec, record, span * number, span))
+    return rows
+
+
+def specs_of(processes: str) -> list[dict[str, Any]]:
+    """The processes of a preset as its file describes them, one for each of `count`."""
+    return [
+        process
+        for process in tomllib.loads(presets()[processes])["process"]
+        for _ in range(process.get("count", 1))
+    ]
+
+
+def is_buffered(processes: str) -> bool:
+    """Whether the processes of a preset go through the page cache; all do, or none."""
+    return any(spec.get("direct") is False for spec in specs_of(processes))
+
+
+def buffered_of(processes: str, size_bytes: int) -> list[BufferedProcess]:
+    """The processes of a preset as real load through the page cache."""
+    rows = []
+    for process in placed(processes, size_bytes):
+        spec = process.spec
+        if spec.get("direct", True) or spec.get("pattern") != "sequential":
+            raise SpecError(f"{processes} has a process only for the simulator", "--cells 1-12")
+        writes = not spec.get("read_share", 1)
+        rows.append(
+            BufferedProcess(
+                process.record, process.offset, process.span, writes, spec.get("fsync_every", 0)
+            )
+        )
+    return rows
+
+
+def groups_of(processes: str, path: str, size_bytes: int, seed: int) -> list[dict[str, Any]]:
+    """The processes of a preset as groups of an I/O job, each in its own region."""
+    groups = []
+    for number, place in enumerate(placed(processes, size_bytes)):
+        process = place.spec
+        if process.get("background") or process.get("direct") is False or "weight" in process:
+            raise SpecError(f"{processes} has a process only for the simulator", "--cells 1-12")
+        random = process.get("pattern", "random") == "random"
+        share = process.get("read_share", 1)
+        pattern = {"kind": "random", "replacement": True} if random else {"kind": "sequential"}
+        group: dict[str, Any] = {
+            "name": f"{process['name']}-{number}",
+            "path": path,
+            "workers": 1,
+            "engine": "io_uring",
+            "direct": True,
+            "clock": "completion",
+            "offset": place.offset,
+            "workload": {
+                "pattern": pattern,
+                "direction": {"kind": "read" if share else "write"},
+                "record": place.record,
+                "span": place.span,
+                "arrivals": {"kind": "closed", "depth": process.get("depth", 1)},
+                "seed": seed,
+            },
+        }
+        if "ioprio" in process:
+            level = int(process["ioprio"].partition(":")[2])
+            group["ioprio"] = {"class": "be", "level": level}
+        groups.append(group)
+    return groups
+
+
+@dataclass(frozen=True)
+class BufferedProcess:
+    """Sequential records of a region, read or written, one at a time; sizes and places in bytes."""
+
+    record: int
+    offset: int
+    span: int
+    writes: bool
+    fsync_every: int
+
+    def run(self, path: Path, seconds: float) -> dict[str, float]:
+        """Go through the region, again from its start, for so long; its rate and latency.
+
+        The last write or fsync may end after the time. Its bytes do not count.
+        """
+        answered, busy_s, in_time = 0, 0.0, 0
+        data = bytearray(os.urandom(self.record))
+        file = os.open(path, os.O_RDWR)
+        try:
+            os.posix_fadvise(file, self.offset, self.span, os.POSIX_FADV_DONTNEED)
+            begin = now = time.monotonic()
+            while now < begin + seconds:
+                place = self.offset + answered * self.record % self.span
+                if self.writes:
+                    os.pwrite(file, data, place)
+                    if self.fsync_every and (answered + 1) % self.fsync_every == 0:
+                        os.fsync(file)
+                else:
+                    os.preadv(file, [data], place)
+                start, now = now, time.monotonic()
+                answered += 1
+                busy_s += now - start
+                in_time += now < begin + seconds
+            os.fsync(file)
+            os.posix_fadvise(file, self.offset, self.span, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(file)
+        return {
+            "throughput_bytes_per_s": in_time * self.record / seconds,
+            "latency_ns_mean": busy_s * 1e9 / max(answered, 1),
+        }
+
+
+def run_buffered(
+    path: Path, processes: Sequence[BufferedProcess], seconds: float
+) -> list[dict[str, float]]:
+    """All at once on a device that this session holds; figures of each, in their order.
+
+    Each is a thread: without CLONE_IO it has an I/O context of its own, as a process has.
+    OSError of the device.
+    """
+    rows: list[dict[str, float] | OSError] = [{} for _ in processes]
+
+    def run(number: int) -> None:
+        try:
+            rows[number] = processes[number].run(path, seconds)
+        except OSError as error:
+            rows[number] = error
+
+    with ExitStack() as threads:
+        for number in range(len(processes)):
+            thread = threading.Thread(target=run, args=(number,))
+            thread.start()
+            threads.callback(thread.join)
+    failed = [row for row in rows if isinstance(row, OSError)]
+    if failed:
+        raise failed[0]
+    return [row for row in rows if not isinstance(row, OSError)]
