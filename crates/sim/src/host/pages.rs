@@ -1,13 +1,17 @@
 //! The page cache of buffered processes: read-ahead, and dirty data that a flusher writes.
 
-/// Read-ahead starts with four pages and doubles to this, in sectors.
-const READ_AHEAD_FIRST: u64 = 32;
+/// The longest window, in sectors.
 const READ_AHEAD_MOST: u64 = 256;
 
-/// What has been read ahead for one process.
+/// What has been read ahead for one process (`page_cache_ra_order`, `ondemand_readahead` of
+/// mm/readahead.c).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadAhead {
     window: u64,
+    /// Start of the latest record.
+    last: u64,
+    /// Who reads beyond this sector has the next window requested.
+    mark: u64,
     /// The end of the requested data.
     pub(super) asked: u64,
     /// Up to where they are there.
@@ -15,28 +19,45 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// The range to ask for, when the process reads up to `end` from `start`; nothing while
+    /// The next range to ask for, when the process reads from `start` up to `end`; nothing while
     /// enough is under way.
     pub(super) fn want(&mut self, start: u64, end: u64, limit: u64) -> Option<(u64, u64)> {
-        if start < self.there.saturating_sub(self.window) || start > self.asked {
+        if start < self.last || start > self.asked {
             // Not sequential: only the requested data.
             *self = ReadAhead {
                 window: 0,
-                asked: start,
+                last: start,
+                mark: end,
+                asked: end,
                 there: start,
             };
+            return Some((start, end));
         }
-        let half = self.asked.saturating_sub(self.window / 2);
-        if self.asked >= limit || (end <= self.asked && start < half) {
+        self.last = start;
+        if self.asked >= limit || (end <= self.asked && end <= self.mark) {
             return None;
         }
-        self.window = (self.window * 2).clamp(READ_AHEAD_FIRST, READ_AHEAD_MOST);
+        let is_first = self.window == 0;
+        self.window = match is_first {
+            true => first_window(end - start),
+            false => (self.window * 2).min(READ_AHEAD_MOST),
+        };
         let from = self.asked;
         let to = (from + self.window).max(end).min(limit);
-        // A record longer than the window is read whole.
-        self.window = self.window.max(to - from);
         self.asked = to;
+        // What the first window holds beyond the record marks its own continuation.
+        self.mark = if is_first && to > end { end } else { from };
         Some((from, to))
+    }
+}
+
+/// The first window of a record, in sectors (`get_init_ra_size`).
+fn first_window(record: u64) -> u64 {
+    let whole = record.next_power_of_two();
+    match () {
+        () if whole <= READ_AHEAD_MOST / 32 => whole * 4,
+        () if whole <= READ_AHEAD_MOST / 4 => whole * 2,
+        () => READ_AHEAD_MOST,
     }
 }
 
@@ -78,23 +99,36 @@ mod tests {
     fn read_ahead_doubles_to_128_kib() {
         let mut ahead = ReadAhead::default();
         assert_eq!(ahead.want(0, 8, 10_000), Some((0, 32)));
-        assert_eq!(ahead.want(8, 16, 10_000), None);
-        assert_eq!(ahead.want(16, 24, 10_000), Some((32, 96)));
-        assert_eq!(ahead.want(64, 72, 10_000), Some((96, 224)));
-        assert_eq!(ahead.want(160, 168, 10_000), Some((224, 480)));
-        assert_eq!(ahead.want(352, 360, 500), Some((480, 500)));
-        assert_eq!(ahead.want(360, 368, 500), None);
+        assert_eq!(ahead.want(0, 8, 10_000), None);
+        assert_eq!(ahead.want(8, 16, 10_000), Some((32, 96)));
+        assert_eq!(ahead.want(24, 32, 10_000), None);
+        assert_eq!(ahead.want(32, 40, 10_000), Some((96, 224)));
+        assert_eq!(ahead.want(96, 104, 10_000), Some((224, 480)));
+        // What is there already is not read again.
+        ahead.there = 480;
+        assert_eq!(ahead.want(104, 112, 10_000), None);
+        assert_eq!(ahead.want(224, 232, 500), Some((480, 500)));
+        assert_eq!(ahead.want(232, 240, 500), None);
     }
 
     #[test]
-    fn a_record_longer_than_the_window_is_read_once() {
+    fn a_record_as_long_as_the_window_has_the_next_one_under_way() {
         let mut ahead = ReadAhead::default();
-        assert_eq!(ahead.want(0, 1024, 10_000), Some((0, 1024)));
-        ahead.there = 1024;
-        assert_eq!(ahead.want(0, 1024, 10_000), None);
-        assert_eq!(ahead.want(1024, 2048, 10_000), Some((1024, 2048)));
-        ahead.there = 2048;
-        assert_eq!(ahead.want(1024, 2048, 2048), None);
+        assert_eq!(ahead.want(0, 256, 10_000), Some((0, 256)));
+        assert_eq!(ahead.want(0, 256, 10_000), Some((256, 512)));
+        assert_eq!(ahead.want(0, 256, 10_000), None);
+        ahead.there = 256;
+        assert_eq!(ahead.want(256, 512, 10_000), Some((512, 768)));
+        assert_eq!(ahead.want(256, 512, 10_000), None);
+    }
+
+    #[test]
+    fn a_random_record_is_read_alone() {
+        let mut ahead = ReadAhead::default();
+        assert_eq!(ahead.want(800, 808, 10_000), Some((800, 808)));
+        assert_eq!(ahead.want(800, 808, 10_000), None);
+        assert_eq!(ahead.want(80, 88, 10_000), Some((80, 88)));
+        assert_eq!(ahead.want(88, 96, 10_000), Some((88, 120)));
     }
 
     #[test]

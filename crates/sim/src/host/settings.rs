@@ -90,12 +90,7 @@ impl HostSettings {
         let fits = [100, 250, 300, 1000].contains(&self.hz);
         require(fits, "hz", self.hz, "100, 250, 300 or 1000")?;
         let share = self.tag_retaken.0;
-        require(
-            (0.0..=1.0).contains(&share),
-            "tag_retaken",
-            share,
-            "0 to 1",
-        )?;
+        require((0.0..=1.0).contains(&share), "tag_retaken", share, "0 to 1")?;
         let rate = self.requeue_rate.0;
         require(
             (0.0..=0.9).contains(&rate),

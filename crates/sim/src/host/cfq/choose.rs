@@ -11,19 +11,18 @@ const KINDS: [Kind; 3] = [Kind::Async, Kind::SyncNoIdle, Kind::Sync];
 impl Cfq {
     /// Busy queues of a class, averaged over the last samples.
     pub(super) fn average_busy(&mut self, group: u32, class: Class) -> u64 {
-        let busy = self.busy_of(group, class);
+        let busy = self.busy_of(group, class).count() as u64;
         let average = &mut self.groups[group as usize].average[class.index()];
         let (most, least) = ((*average).max(busy), (*average).min(busy));
         *average = (3 * most + least + 2) / 4;
         *average
     }
 
-    fn busy_of(&self, group: u32, class: Class) -> u64 {
-        let same = |id: &&u32| {
-            let queue = &self.queues[**id as usize];
+    fn busy_of(&self, group: u32, class: Class) -> impl Iterator<Item = u32> + '_ {
+        self.busy.iter().copied().filter(move |id| {
+            let queue = &self.queues[*id as usize];
             queue.group == group && queue.context.class == class
-        };
-        self.busy.iter().filter(same).count() as u64
+        })
     }
 
     /// What a group has of the target latency.
@@ -79,11 +78,11 @@ impl Cfq {
         let classes = CLASSES.into_iter();
         let class = classes
             .into_iter()
-            .find(|class| self.busy_of(group, *class) > 0)?;
+            .find(|class| self.busy_of(group, *class).next().is_some())?;
         let (old_group, old_class, old_kind) = self.serving;
         let stays = (group, class) == (old_group, old_class)
             && ctx.now_ns <= self.serving_until_ns
-            && self.count(group, class, old_kind) > 0;
+            && self.alike(group, class, old_kind).next().is_some();
         if !stays {
             let kind = self.oldest_kind(group, class)?;
             self.serving = (group, class, kind);
@@ -94,12 +93,8 @@ impl Cfq {
     }
 
     fn first(&self, group: u32, class: Class, kind: Kind) -> Option<u32> {
-        let busy = self.busy.iter().copied();
-        let same = busy.filter(|id| {
-            let queue = &self.queues[*id as usize];
-            (queue.group, queue.context.class, queue.kind()) == (group, class, kind)
-        });
-        same.min_by_key(|id| (self.queues[*id as usize].key, *id))
+        self.alike(group, class, kind)
+            .min_by_key(|id| (self.queues[*id as usize].key, *id))
     }
 
     fn oldest_kind(&self, group: u32, class: Class) -> Option<Kind> {
@@ -115,9 +110,11 @@ impl Cfq {
         if class == Class::Idle {
             return self.tuning.least_ns / 2;
         }
-        let count = self.count(group, class, kind) as u64;
+        let count = self.alike(group, class, kind).count() as u64;
         let average = self.groups[group as usize].average[class.index()];
-        let busy = average.max(self.busy_of(group, class)).max(1);
+        let busy = average
+            .max(self.busy_of(group, class).count() as u64)
+            .max(1);
         let mut slice_ns = self.group_share_ns(group) * count / busy;
         if kind == Kind::Async {
             let queues = self.busy.len() as u64;

@@ -106,13 +106,12 @@ impl Cfq {
         !self.tuning.rotational && self.device_queues()
     }
 
-    /// Queues of the requested kind.
-    fn count(&self, group: u32, class: Class, kind: Kind) -> usize {
-        let same = |id: &&u32| {
-            let queue = &self.queues[**id as usize];
+    /// Busy queues of the requested kind.
+    fn alike(&self, group: u32, class: Class, kind: Kind) -> impl Iterator<Item = u32> + '_ {
+        self.busy.iter().copied().filter(move |id| {
+            let queue = &self.queues[*id as usize];
             (queue.group, queue.context.class, queue.kind()) == (group, class, kind)
-        };
-        self.busy.iter().filter(same).count()
+        })
     }
 
     /// Whether a queue is waited for when it is empty.
@@ -127,7 +126,8 @@ impl Cfq {
         let class = queue.context.class;
         let think = &self.tree_think[class.index()];
         let big = think.is_valid() && think.mean_ns > self.tuning.slice_idle_ns;
-        queue.is_sync && !big && self.count(queue.group, class, queue.kind()) == 1
+        let alike = || self.alike(queue.group, class, queue.kind());
+        queue.is_sync && !big && alike().take(2).count() == 1
     }
 
     fn slice_used(&self, ctx: &Ctx, id: u32) -> bool {
@@ -310,10 +310,8 @@ impl Cfq {
             if is_idle_class {
                 return false;
             }
-            let sync = self
-                .busy
-                .iter()
-                .filter(|id| self.queues[**id as usize].is_sync);
+            let is_sync = |id: &&u32| self.queues[**id as usize].is_sync;
+            let sync = self.busy.iter().filter(is_sync).take(2);
             let only = self.busy.len() == 1 || (queue.is_sync && sync.count() == 1);
             if !only && self.slice_used_soon(ctx, id) {
                 return false;

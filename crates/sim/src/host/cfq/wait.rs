@@ -97,7 +97,7 @@ impl Cfq {
         }
         let empty = old.requests.is_empty();
         let both = new.kind() == Kind::SyncNoIdle && old.kind() == Kind::SyncNoIdle;
-        if both && empty && self.count(old.group, theirs, Kind::SyncNoIdle) == 2 {
+        if both && empty && self.alike(old.group, theirs, Kind::SyncNoIdle).count() == 2 {
             return true;
         }
         if empty && old.in_flight == 0 && !self.should_idle(active) {

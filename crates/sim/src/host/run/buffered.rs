@@ -12,11 +12,16 @@ impl<S: Scheduler> Running<'_, S> {
             return;
         };
         if op == Op::Read {
-            let limit = process.records.end();
-            let context = process.context;
-            if let Some((from, to)) = process.ahead.want(start, end, limit) {
+            let (limit, context) = (process.records.end(), process.context);
+            let mut sent = false;
+            while let Some((from, to)) =
+                self.processes[index as usize].ahead.want(start, end, limit)
+            {
                 let range = (from, to - from);
                 self.send(index, context, (Op::Read, true), range, Purpose::Ahead(to));
+                sent = true;
+            }
+            if sent {
                 self.queue.unplug(index);
             }
             if self.processes[index as usize].ahead.there < end {
