@@ -8,8 +8,8 @@ take about an hour):
 `schedlab compare --scratch 1G --quick` so many times, then once the workloads of the first with so
 many blocks. Counted are the winners, the pairs that a short run called better or worse and the long
 run sees the other way round, the short intervals that hold the long run's ratio, and the flags (a
-difference between the A/A arm and its twin is one). The folders stay in DIRECTORY; those that are there are not run
-again. The status is 1 if a claim is contradicted or more than one run in 20 has another winner.
+difference between the A/A arm and its twin is one). The folders stay in DIRECTORY; those that are
+there are not run again. The status is 1 if a claim is contradicted or more than one run in 20 has another winner.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def compare(out: Path, *words: str) -> dict[str, Any]:
     """The verdict of a comparison in a folder, made if it is not there."""
     if not (out / "verdict.json").exists():
         command = [sys.executable, "-m", "schedlab", "compare", "--scratch", "1G"]
-        subprocess.run(
-            [*command, *words, "--out", str(out)], check=True, stdout=subprocess.DEVNULL
-        )
+        subprocess.run([*command, *words, "--out", str(out)], check=True, stdout=subprocess.DEVNULL)
     verdict: dict[str, Any] = json.loads((out / "verdict.json").read_text(encoding="utf-8"))
     return verdict
 
@@ -40,9 +38,7 @@ def claims(verdict: dict[str, Any]) -> Claims:
     """Every pair of every workload and of all together."""
     parts = {"all": verdict["overall"], **verdict["workloads"]}
     return {
-        (name, pair["a"], pair["b"]): pair
-        for name, part in parts.items()
-        for pair in part["pairs"]
+        (name, pair["a"], pair["b"]): pair for name, part in parts.items() for pair in part["pairs"]
     }
 
 
