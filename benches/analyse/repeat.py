@@ -9,7 +9,8 @@ take about an hour):
 many blocks. Counted are the winners, the pairs that a short run called better or worse and the long
 run sees the other way round, the short intervals that hold the long run's ratio, and the flags (a
 difference between the A/A arm and its twin is one). The folders stay in DIRECTORY; those that are
-there are not run again. The status is 1 if a claim is contradicted or more than one run in 20 has another winner.
+there are not run again. The status is 1 if a claim is contradicted or more than one run in 20 has
+another winner.
 """
 
 from __future__ import annotations
