@@ -108,6 +108,28 @@ struct Process {
     is_syncing: bool,
 }
 
+impl Process {
+    fn new(owner: u32, spec: ProcessSpec, records: Records) -> Process {
+        Process {
+            context: IoContext {
+                owner,
+                class: spec.ioprio.class,
+                level: spec.ioprio.level,
+                weight: spec.weight,
+            },
+            records,
+            spec,
+            tally: Tally::default(),
+            ahead: ReadAhead::default(),
+            dirty: Dirty::default(),
+            flushing: 0,
+            blocked: None,
+            unsynced: 0,
+            is_syncing: false,
+        }
+    }
+}
+
 struct Running<'a, S> {
     job: &'a HostJob,
     queue: Queue<S>,
@@ -144,32 +166,16 @@ impl<'a, S: Scheduler> Running<'a, S> {
         };
         let count = specs.len();
         let capacity_bytes = device.capacity_bytes();
-        let process = |(index, spec): (usize, ProcessSpec)| -> Result<Process, SimError> {
+        let process = |(index, spec): (usize, ProcessSpec)| {
             let place = (index, count);
             let records = Records::new(&spec, place, capacity_bytes, settings.seed)?;
-            Ok(Process {
-                context: IoContext {
-                    owner: index as u32,
-                    class: spec.ioprio.class,
-                    level: spec.ioprio.level,
-                    weight: spec.weight,
-                },
-                records,
-                spec,
-                tally: Tally::default(),
-                ahead: ReadAhead::default(),
-                dirty: Dirty::default(),
-                flushing: 0,
-                blocked: None,
-                unsynced: 0,
-                is_syncing: false,
-            })
+            Ok(Process::new(index as u32, spec, records))
         };
         let processes = specs
             .into_iter()
             .enumerate()
             .map(process)
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<_, SimError>>()?;
         let ctx = Ctx {
             now_ns: 0,
             device: facts,

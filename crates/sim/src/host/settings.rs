@@ -28,9 +28,9 @@ pub struct HostSettings {
     /// From a completion to the process's next request.
     pub turnaround_ns: u64,
     /// `none`: probability that the process whose request is complete takes its tag again before
-    /// one that waits for a tag is awake. 0: who waits longest gets it. It is a race of two wake-ups
-    /// that differs between machines: on a virtual machine with two CPUs and Linux 6.18 it was 0.90
-    /// and 0.91 (`block_getrq` of two loads with four tags).
+    /// one that waits for a tag is awake. 0: who waits longest gets it. It is a race of two
+    /// wake-ups that differs between machines: on a virtual machine with two CPUs and Linux 6.18
+    /// it was 0.90 and 0.91 (`block_getrq` of two loads with four tags).
     pub tag_retaken: Real,
     /// Probability that the device refuses a request.
     pub requeue_rate: Real,
