@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from schedlab.host.control import Control
 
 TOLERANCES = {"throughput_bytes_per_s": 0.10, "latency_ns_mean": 0.15}
-# Of the tags that become free under `none` while others wait, how many the process takes whose
-# request was complete. This race depends on the machine: 0.90 and 0.91 were measured on one.
-TAG_RETAKEN = 0.9
 # Of fewer blocks the deviation has no interval.
 BLOCKS_FOR_INTERVAL = 4
 # Schedulers whose totals differ by more in the kernel must be in that order in the model.
@@ -91,7 +88,7 @@ def checks_of(text: str) -> list[Check]:
 
 
 def model_run(
-    check: Check, scheduler: str, seconds: float, seed: int, tag_retaken: float = TAG_RETAKEN
+    check: Check, scheduler: str, seconds: float, seed: int, tag_retaken: float
 ) -> list[dict[str, float]]:
     """The same in the simulator; `tag_retaken` as in crates/sim/src/host/settings.rs."""
     run = HostSimulation(

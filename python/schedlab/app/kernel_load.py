@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -190,20 +189,5 @@ def run_buffered(
     Each is a thread: without CLONE_IO it has an I/O context of its own, as a process has.
     OSError of the device.
     """
-    rows: list[dict[str, float] | OSError] = [{} for _ in processes]
-
-    def run(number: int) -> None:
-        try:
-            rows[number] = processes[number].run(path, seconds)
-        except OSError as error:
-            rows[number] = error
-
-    with ExitStack() as threads:
-        for number in range(len(processes)):
-            thread = threading.Thread(target=run, args=(number,))
-            thread.start()
-            threads.callback(thread.join)
-    failed = [row for row in rows if isinstance(row, OSError)]
-    if failed:
-        raise failed[0]
-    return [row for row in rows if not isinstance(row, OSError)]
+    with ThreadPoolExecutor(len(processes)) as threads:
+        return list(threads.map(lambda process: process.run(path, seconds), processes))

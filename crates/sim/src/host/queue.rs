@@ -185,7 +185,9 @@ impl<S: Scheduler> Queue<S> {
     fn free(&mut self, id: Id) {
         let request = &self.ctx.requests[id];
         self.held[kind_of(request.op, request.sync)] -= 1;
-        self.freed += usize::from(!self.waiting[0].is_empty());
+        if S::ALLOCATION == Allocation::Driver && !self.waiting[0].is_empty() {
+            self.freed += 1;
+        }
         self.ctx.requests.release(id);
         if self.last_merged == id {
             self.last_merged = NONE;
@@ -358,11 +360,7 @@ impl<S: Scheduler> Queue<S> {
 
     /// How many of those that wait for the driver's tags are to be woken: one for each freed tag.
     pub(super) fn take_freed(&mut self) -> usize {
-        let freed = std::mem::take(&mut self.freed);
-        match S::ALLOCATION {
-            Allocation::Driver => freed,
-            Allocation::Legacy | Allocation::Scheduler => 0,
-        }
+        std::mem::take(&mut self.freed)
     }
 
     /// Who waited longest for a tag of the driver is awake: it takes one, or waits anew behind

@@ -126,8 +126,8 @@ impl Cfq {
         let class = queue.context.class;
         let think = &self.tree_think[class.index()];
         let big = think.is_valid() && think.mean_ns > self.tuning.slice_idle_ns;
-        let alike = || self.alike(queue.group, class, queue.kind());
-        queue.is_sync && !big && alike().take(2).count() == 1
+        let mut alike = self.alike(queue.group, class, queue.kind());
+        queue.is_sync && !big && alike.next().is_some() && alike.next().is_none()
     }
 
     fn slice_used(&self, ctx: &Ctx, id: u32) -> bool {

@@ -13,17 +13,13 @@ impl<S: Scheduler> Running<'_, S> {
         };
         if op == Op::Read {
             let (limit, context) = (process.records.end(), process.context);
-            let mut sent = false;
             while let Some((from, to)) =
                 self.processes[index as usize].ahead.want(start, end, limit)
             {
                 let range = (from, to - from);
                 self.send(index, context, (Op::Read, true), range, Purpose::Ahead(to));
-                sent = true;
             }
-            if sent {
-                self.queue.unplug(index);
-            }
+            self.queue.unplug(index);
             if self.processes[index as usize].ahead.there < end {
                 return;
             }
