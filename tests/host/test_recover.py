@@ -236,6 +236,28 @@ def test_a_session_at_work_is_not_disturbed(state: Path, loop: str) -> None:
         assert control.check() == ()
 
 
+def test_a_process_that_is_ending_lives_no_more() -> None:
+    """One with many open files is not a zombie for a while after the first of them is closed."""
+    program = (
+        "import os, resource, signal\n"
+        "most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))\n"
+        "count = min(most, 20000) - 100\n"
+        "files = [os.open('/dev/null', os.O_RDONLY) for _ in range(count)]\n"
+        "os.dup2(1, files[-1])\n"
+        "os.close(1)\n"
+        "os.write(files[-1], b'r')\n"
+        "signal.pause()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"r"
+        assert journal.is_alive(str(process.pid))
+        process.kill()
+        assert process.stdout.read() == b""
+        assert not journal.is_alive(str(process.pid))
+
+
 def test_a_journal_that_cannot_be_written_stops_before_the_change(
     state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ LOCK_NAME = "lock"
 SCHEMA = 2
 LOOK_S = 0.5
 _CLOCK_BOOTTIME = 7
+_EXITING = 0x4  # PF_EXITING, include/linux/sched.h; the flags are field 9 of /proc/PID/stat
 _BETWEEN_LINES = re.compile(rb'(?<=[0-9a-f]{8}"\}).(?=\{"schema": )', re.DOTALL)
 Entry = dict[str, Any]
 
@@ -283,14 +284,18 @@ def _entry(line: bytes) -> Entry | None:
 
 
 def is_alive(process: str) -> bool:
-    """Whether a process of that id runs; a dead one whose parent has not noticed does not."""
+    """Whether a process of that id runs; one that is ending, or waits for its parent, does not.
+
+    A process that ends has closed its files, and so seems gone to others, before it is a zombie.
+    """
     if not process.isdigit():
         return False
     try:
         status = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-    return status.rpartition(")")[2].split()[0] not in ("Z", "X")
+    fields = status.rpartition(")")[2].split()
+    return fields[0] not in ("Z", "X") and not int(fields[6]) & _EXITING
 
 
 class HostLock:
