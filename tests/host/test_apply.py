@@ -3,7 +3,6 @@
 import configparser
 import hashlib
 import os
-import subprocess
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -49,13 +48,8 @@ def root(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def device(tmp_path):
-    image = tmp_path / "image"
-    image.write_bytes(b"\0" * (8 << 20))
-    command = ["/usr/sbin/losetup", "--find", "--show", image]
-    made = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    yield Path(made).name
-    subprocess.run(["/usr/sbin/losetup", "--detach", made], check=True)
+def device(new_loop):
+    return Path(new_loop()).name
 
 
 @pytest.fixture
@@ -143,25 +137,18 @@ def test_after_a_reboot_only_our_file_goes(root, device, lasting, monkeypatch, t
 
 
 @needs_root
-def test_two_devices_share_one_rule_file(root, device, lasting, tmp_path):
-    image = tmp_path / "second"
-    image.write_bytes(b"\0" * (8 << 20))
-    command = ["/usr/sbin/losetup", "--find", "--show", image]
-    made = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-    second = Path(made).name
-    try:
-        rules = tree(root)
-        for name, scheduler in ((device, "bfq"), (second, "kyber")):
-            apply(choice(scheduler), Request((name,), persist=True, root=root), quiet)
-        file = root / "etc/udev/rules.d/90-schedlab.rules"
-        assert file.read_text().count("queue/scheduler") == 2
-        undo([device], False, quiet)
-        assert "kyber" in file.read_text()
-        assert "bfq" not in file.read_text()
-        undo([second], False, quiet)
-        assert tree(root) == rules
-    finally:
-        subprocess.run(["/usr/sbin/losetup", "--detach", made], check=True)
+def test_two_devices_share_one_rule_file(root, device, lasting, new_loop):
+    second = Path(new_loop()).name
+    rules = tree(root)
+    for name, scheduler in ((device, "bfq"), (second, "kyber")):
+        apply(choice(scheduler), Request((name,), persist=True, root=root), quiet)
+    file = root / "etc/udev/rules.d/90-schedlab.rules"
+    assert file.read_text().count("queue/scheduler") == 2
+    undo([device], False, quiet)
+    assert "kyber" in file.read_text()
+    assert "bfq" not in file.read_text()
+    undo([second], False, quiet)
+    assert tree(root) == rules
 
 
 @needs_root
