@@ -31,6 +31,7 @@ USUAL = ("none", "mq-deadline", "kyber", "bfq")
 SIZE_BYTES = 8 << 30
 # Requests that a scheduler may hold above a loop device, independent of the tags.
 NR_REQUESTS = 256
+LIMITS = ("max_sectors_kb", "read_ahead_kb")
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,9 @@ def checks_of(text: str) -> list[Check]:
 
 
 def model_run(
-    check: Check, scheduler: str, seconds: float, seed: int, tag_retaken: float
+    check: Check, scheduler: str, seconds: float, seed: int, settings: Mapping[str, float]
 ) -> list[dict[str, float]]:
-    """The same in the simulator; `tag_retaken` as in crates/sim/src/host/settings.rs."""
+    """The same in the simulator, with `settings` of crates/sim/src/host/settings.rs."""
     run = HostSimulation(
         device=check.device,
         scheduler=scheduler,
@@ -102,7 +103,7 @@ def model_run(
         size=str(SIZE_BYTES),
         seconds=seconds,
         seed=seed,
-        settings={"tag_retaken": tag_retaken},
+        settings=dict(settings),
     ).run()
     names = ("throughput_bytes_per_s", "latency_ns_mean")
     return [{name: process[name] for name in names} for process in run["processes"]]
@@ -132,6 +133,8 @@ def measure(
     )
     device = control.emulated(emulation)
     path = control.hold(device.path)
+    queue = Path("/sys/block") / Path(device.path).name / "queue"
+    limits = {name: int((queue / name).read_text()) for name in LIMITS}
     names = [spec["name"] for spec in specs_of(check.processes)]
     rows: dict[tuple[str, str], Row] = {}
     for block in range(blocks):
@@ -143,16 +146,19 @@ def measure(
             device.reset()
             seed = 1 + block
             report(f"cell {check.number}, block {block + 1}: {scheduler}")
+            measured = run_processes(
+                check.processes, path, SIZE_BYTES, seconds * check.dilate, seed
+            )
             kernel = [
                 {
                     "throughput_bytes_per_s": row["throughput_bytes_per_s"] * check.dilate,
                     "latency_ns_mean": row["latency_ns_mean"] / check.dilate,
                 }
-                for row in run_processes(
-                    check.processes, path, SIZE_BYTES, seconds * check.dilate, seed
-                )
+                for row in measured
             ]
-            model = model_run(check, scheduler, seconds, seed, tag_retaken)
+            copy_ns = max(row.get("page_copy_ns", 0.0) for row in measured) / check.dilate
+            host = {"tag_retaken": tag_retaken, "page_copy_ns": round(copy_ns), **limits}
+            model = model_run(check, scheduler, seconds, seed, host)
             for process in dict.fromkeys(names):
                 row = rows.setdefault((scheduler, process), {})
                 for key in TOLERANCES:

@@ -1,12 +1,11 @@
 //! The page cache of buffered processes: read-ahead, and dirty data that a flusher writes.
 
-/// The longest window, in sectors.
-const READ_AHEAD_MOST: u64 = 256;
-
 /// What has been read ahead for one process (`page_cache_ra_order`, `ondemand_readahead` of
 /// mm/readahead.c).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadAhead {
+    /// The longest window, and the latest one, in sectors.
+    most: u64,
     window: u64,
     /// Start of the latest record.
     last: u64,
@@ -19,12 +18,20 @@ pub(super) struct ReadAhead {
 }
 
 impl ReadAhead {
+    pub(super) fn new(most: u64) -> ReadAhead {
+        ReadAhead {
+            most,
+            ..ReadAhead::default()
+        }
+    }
+
     /// The next range to ask for, when the process reads from `start` up to `end`; nothing while
     /// enough is under way.
     pub(super) fn want(&mut self, start: u64, end: u64, limit: u64) -> Option<(u64, u64)> {
         if start < self.last || start > self.asked {
             // Not sequential: only the requested data.
             *self = ReadAhead {
+                most: self.most,
                 window: 0,
                 last: start,
                 mark: end,
@@ -39,8 +46,8 @@ impl ReadAhead {
         }
         let is_first = self.window == 0;
         self.window = match is_first {
-            true => first_window(end - start),
-            false => (self.window * 2).min(READ_AHEAD_MOST),
+            true => self.first_window(end - start),
+            false => self.next_window(),
         };
         let from = self.asked;
         let to = (from + self.window).max(end).min(limit);
@@ -49,15 +56,24 @@ impl ReadAhead {
         self.mark = if is_first && to > end { end } else { from };
         Some((from, to))
     }
-}
 
-/// The first window of a record, in sectors (`get_init_ra_size`).
-fn first_window(record: u64) -> u64 {
-    let whole = record.next_power_of_two();
-    match () {
-        () if whole <= READ_AHEAD_MOST / 32 => whole * 4,
-        () if whole <= READ_AHEAD_MOST / 4 => whole * 2,
-        () => READ_AHEAD_MOST,
+    /// The first window of a record, in sectors (`get_init_ra_size`).
+    fn first_window(&self, record: u64) -> u64 {
+        let whole = record.next_power_of_two();
+        match () {
+            () if whole <= self.most / 32 => whole * 4,
+            () if whole <= self.most / 4 => whole * 2,
+            () => self.most,
+        }
+    }
+
+    /// The window after this one (`get_next_ra_size`).
+    fn next_window(&self) -> u64 {
+        match () {
+            () if self.window < self.most / 16 => self.window * 4,
+            () if self.window <= self.most / 2 => self.window * 2,
+            () => self.most,
+        }
     }
 }
 
@@ -97,7 +113,7 @@ mod tests {
 
     #[test]
     fn read_ahead_doubles_to_128_kib() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(256);
         assert_eq!(ahead.want(0, 8, 10_000), Some((0, 32)));
         assert_eq!(ahead.want(0, 8, 10_000), None);
         assert_eq!(ahead.want(8, 16, 10_000), Some((32, 96)));
@@ -113,7 +129,7 @@ mod tests {
 
     #[test]
     fn a_record_as_long_as_the_window_has_the_next_one_under_way() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(256);
         assert_eq!(ahead.want(0, 256, 10_000), Some((0, 256)));
         assert_eq!(ahead.want(0, 256, 10_000), Some((256, 512)));
         assert_eq!(ahead.want(0, 256, 10_000), None);
@@ -123,8 +139,26 @@ mod tests {
     }
 
     #[test]
+    fn a_long_window_is_reached_by_twos_and_fours() {
+        let mut ahead = ReadAhead::new(5120);
+        // `block_bio_queue` of records of 128 KiB with read_ahead_kb 2560, Linux 6.18.
+        assert_eq!(ahead.want(0, 256, 100_000), Some((0, 512)));
+        for (start, window) in [(256, 1024), (512, 2048), (1536, 4096), (3584, 5120)] {
+            let asked = ahead.asked;
+            assert_eq!(
+                ahead.want(start, start + 256, 100_000),
+                Some((asked, asked + window))
+            );
+            assert_eq!(ahead.want(start, start + 256, 100_000), None);
+        }
+        let mut ahead = ReadAhead::new(5120);
+        assert_eq!(ahead.want(0, 8, 100_000), Some((0, 32)));
+        assert_eq!(ahead.want(8, 16, 100_000), Some((32, 160)));
+    }
+
+    #[test]
     fn a_random_record_is_read_alone() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(256);
         assert_eq!(ahead.want(800, 808, 10_000), Some((800, 808)));
         assert_eq!(ahead.want(800, 808, 10_000), None);
         assert_eq!(ahead.want(80, 88, 10_000), Some((80, 88)));

@@ -17,7 +17,7 @@ pub struct Limits {
     pub nomerges: u8,
     /// Most sectors of a request.
     pub max_sectors: u32,
-    /// Most bios of a request.
+    /// Most pieces of memory of a request.
     pub max_segments: u32,
 }
 
@@ -33,10 +33,10 @@ impl Default for Limits {
 
 impl Limits {
     /// Whether a request may grow by so much.
-    fn allows(&self, request: &HostRequest, op: Op, sectors: u32, bios: u32) -> bool {
+    fn allows(&self, request: &HostRequest, op: Op, sectors: u32, segments: u32) -> bool {
         request.op == op
             && request.sectors + sectors <= self.max_sectors
-            && request.bios + bios <= self.max_segments
+            && request.segments + segments <= self.max_segments
     }
 }
 
@@ -65,6 +65,8 @@ pub(super) struct Queue<S> {
     waiting: [VecDeque<u32>; 3],
     /// Tags of the driver that became free while bios waited.
     freed: usize,
+    /// Bios that have got the tag that they waited for.
+    pub(super) admitted: Vec<Bio>,
     /// Requests allocated, by kind.
     held: [usize; 3],
     dispatch_list: VecDeque<Id>,
@@ -95,6 +97,7 @@ impl<S: Scheduler> Queue<S> {
             plugs: vec![Vec::new(); processes],
             waiting: Default::default(),
             freed: 0,
+            admitted: Vec::new(),
             held: [0; 3],
             dispatch_list: VecDeque::new(),
             seq: 0,
@@ -110,10 +113,10 @@ impl<S: Scheduler> Queue<S> {
         self.dispatch_list.len()
     }
 
-    /// A process submits a bio into its plug list.
-    pub(super) fn submit(&mut self, bio: Bio) {
+    /// A process submits a bio into its plug list; false if it has to wait for a tag.
+    pub(super) fn submit(&mut self, bio: Bio) -> bool {
         if self.merge_in_plug(&bio) || self.merge_in_scheduler(&bio) {
-            return;
+            return true;
         }
         let line = Self::line_of(&bio);
         // The driver's tags go to whoever comes first, also past those that wait.
@@ -123,7 +126,7 @@ impl<S: Scheduler> Queue<S> {
             self.unplug(bio.process);
             let place = self.bios.add(bio);
             self.waiting[line].push_back(place);
-            return;
+            return false;
         }
         let process = bio.process;
         let id = self.allocate(bio);
@@ -132,6 +135,7 @@ impl<S: Scheduler> Queue<S> {
         if plug.len() >= PLUG_REQUESTS || bio.sectors >= PLUG_SECTORS {
             self.unplug(process);
         }
+        true
     }
 
     /// What the process has gathered goes to the scheduler.
@@ -159,13 +163,17 @@ impl<S: Scheduler> Queue<S> {
         while let Some((into, gone)) = self.scheduler.joinable(&self.ctx, id) {
             let tail = self.ctx.requests[gone];
             let head = &self.ctx.requests[into];
-            if !self.limits.allows(head, tail.op, tail.sectors, tail.bios) {
+            if !self
+                .limits
+                .allows(head, tail.op, tail.sectors, tail.segments)
+            {
                 return;
             }
             self.scheduler.joined(&mut self.ctx, into, gone);
             let head = &mut self.ctx.requests[into];
             head.sectors += tail.sectors;
             head.bios += tail.bios;
+            head.segments += tail.segments;
             head.fifo_ns = head.fifo_ns.min(tail.fifo_ns);
             self.bios[head.last_bio].next = tail.first_bio;
             head.last_bio = tail.last_bio;
@@ -235,7 +243,11 @@ impl<S: Scheduler> Queue<S> {
             return false;
         };
         let request = &self.ctx.requests[id];
-        if request.sync != bio.sync || !self.limits.allows(request, bio.op, bio.sectors, 1) {
+        if request.sync != bio.sync
+            || !self
+                .limits
+                .allows(request, bio.op, bio.sectors, bio.segments)
+        {
             return false;
         }
         self.grow(id, kind, bio);
@@ -253,7 +265,10 @@ impl<S: Scheduler> Queue<S> {
             return false;
         }
         let request = &self.ctx.requests[id];
-        if !self.limits.allows(request, bio.op, bio.sectors, 1) {
+        if !self
+            .limits
+            .allows(request, bio.op, bio.sectors, bio.segments)
+        {
             return false;
         }
         let old_key = request.key();
@@ -271,6 +286,7 @@ impl<S: Scheduler> Queue<S> {
         let request = &mut self.ctx.requests[id];
         request.sectors += bio.sectors;
         request.bios += 1;
+        request.segments += bio.segments;
         match kind {
             MergeKind::Back => {
                 let place = self.bios.add(Bio { next: NONE, ..*bio });
@@ -372,6 +388,7 @@ impl<S: Scheduler> Queue<S> {
         let bio = self.bios[place];
         if self.has_room(&bio) {
             self.bios.release(place);
+            self.admitted.push(bio);
             let id = self.allocate(bio);
             self.insert(id);
         } else {
@@ -393,6 +410,7 @@ impl<S: Scheduler> Queue<S> {
                 }
                 self.waiting[line].pop_front();
                 self.bios.release(place);
+                self.admitted.push(bio);
                 came = true;
                 if !self.merge_in_scheduler(&bio) {
                     let id = self.allocate(bio);

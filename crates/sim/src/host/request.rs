@@ -79,6 +79,8 @@ pub struct Bio {
     pub sector: u64,
     /// Sectors.
     pub sectors: u32,
+    /// Pieces of memory that it is scattered over.
+    pub segments: u32,
     /// When it was submitted.
     pub arrival_ns: u64,
     /// The next bio of the same request.
@@ -123,6 +125,8 @@ pub struct HostRequest {
     pub last_bio: u32,
     /// How many.
     pub bios: u32,
+    /// Pieces of memory that they are scattered over.
+    pub segments: u32,
     /// The scheduler's queue that holds it, for those with many.
     pub queue: u32,
     pub(super) previous: Id,
@@ -162,6 +166,7 @@ impl HostRequest {
             first_bio: place,
             last_bio: place,
             bios: 1,
+            segments: bio.segments,
             queue: NONE,
             previous: NONE,
             next: NONE,

@@ -17,8 +17,7 @@ use schedlab_model::Rng;
 
 /// Steps between two checks of the stop flag.
 const STEPS_PER_LOOK: u32 = 4096;
-/// Pieces of dirty data that a flusher has under way.
-const FLUSHING: u32 = 16;
+const PAGE_SECTORS: u64 = 8;
 
 /// Runs it under the scheduler that `scheduler` names.
 pub fn run(
@@ -78,6 +77,8 @@ impl Event {
 /// A record under way.
 struct Io {
     left: u32,
+    /// The sector behind its last.
+    end: u64,
     arrival_ns: u64,
     purpose: Purpose,
 }
@@ -101,6 +102,10 @@ struct Process {
     ahead: ReadAhead,
     dirty: Dirty,
     flushing: u32,
+    /// It goes through the page cache, and what it submits waits for a tag.
+    is_held_up: bool,
+    /// What copying the latest buffered record took, before it was issued.
+    copy_ns: u64,
     /// A buffered record that is blocked: since when, first and last sector, write or read.
     blocked: Option<(u64, u64, u64, Op)>,
     /// Records since the last fsync; whether one is waited for.
@@ -109,7 +114,7 @@ struct Process {
 }
 
 impl Process {
-    fn new(owner: u32, spec: ProcessSpec, records: Records) -> Process {
+    fn new(owner: u32, spec: ProcessSpec, records: Records, read_ahead_kb: u32) -> Process {
         Process {
             context: IoContext {
                 owner,
@@ -120,9 +125,11 @@ impl Process {
             records,
             spec,
             tally: Tally::default(),
-            ahead: ReadAhead::default(),
+            ahead: ReadAhead::new(u64::from(read_ahead_kb) * 2),
             dirty: Dirty::default(),
             flushing: 0,
+            is_held_up: false,
+            copy_ns: 0,
             blocked: None,
             unsynced: 0,
             is_syncing: false,
@@ -169,7 +176,8 @@ impl<'a, S: Scheduler> Running<'a, S> {
         let process = |(index, spec): (usize, ProcessSpec)| {
             let place = (index, count);
             let records = Records::new(&spec, place, capacity_bytes, settings.seed)?;
-            Ok(Process::new(index as u32, spec, records))
+            let ahead = settings.read_ahead_kb;
+            Ok(Process::new(index as u32, spec, records, ahead))
         };
         let processes = specs
             .into_iter()
@@ -276,7 +284,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
     fn pass(&mut self) -> Result<(), SimError> {
         let before = self.queue.in_driver;
         self.queue.pass(self.device)?;
-        while self.queue.refill() {
+        while self.let_in() {
             self.queue.pass(self.device)?;
         }
         for _ in 0..self.queue.take_freed() {
@@ -289,6 +297,25 @@ impl<'a, S: Scheduler> Running<'a, S> {
             self.is_starting = true;
         }
         Ok(())
+    }
+
+    /// Those that waited for a tag continue; true if one did.
+    fn let_in(&mut self) -> bool {
+        let came = self.queue.refill();
+        let mut admitted = std::mem::take(&mut self.queue.admitted);
+        let came = came || !admitted.is_empty();
+        for bio in admitted.drain(..) {
+            let end = self.ios[bio.io].end;
+            let is_whole = bio.end() == end || self.submit(bio, bio.end(), end);
+            let process = &mut self.processes[bio.process as usize];
+            if is_whole && std::mem::take(&mut process.is_held_up) {
+                self.flush(bio.process);
+                self.unblock(bio.process);
+            }
+            self.queue.unplug(bio.process);
+        }
+        self.queue.admitted = admitted;
+        came
     }
 
     fn serve(&mut self) -> Result<(), SimError> {
@@ -350,6 +377,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
                 }
                 if process.spec.arrivals == Arrivals::Closed && self.job.trace.is_empty() {
                     let pause_ns = self.job.settings.turnaround_ns + process.spec.think.0;
+                    let pause_ns = pause_ns + process.copy_ns;
                     self.at(now_ns + pause_ns, Event::Issue(index, 1));
                 }
             }
@@ -411,38 +439,60 @@ impl<'a, S: Scheduler> Running<'a, S> {
         self.unblock(index);
     }
 
-    /// Submits a range as bios of at most `max_sectors_kb`.
+    /// Submits a range as bios of at most `max_sectors_kb`; false if one of them waits for a tag.
     fn send(
         &mut self,
-        index: u32,
+        process: u32,
         context: IoContext,
         (op, sync): (Op, bool),
         (sector, sectors): (u64, u64),
         purpose: Purpose,
-    ) {
-        let most = u64::from(self.job.settings.max_sectors_kb) * 2;
+    ) -> bool {
         let arrival_ns = self.queue.ctx.now_ns;
         let io = self.ios.add(Io {
-            left: sectors.div_ceil(most) as u32,
+            left: sectors.div_ceil(self.most_sectors()) as u32,
+            end: sector + sectors,
             arrival_ns,
             purpose,
         });
-        let mut start = sector;
-        while start < sector + sectors {
-            let length = most.min(sector + sectors - start);
-            self.queue.submit(Bio {
-                process: index,
-                io,
-                context,
-                op,
-                sync,
+        let first = Bio {
+            process,
+            io,
+            context,
+            op,
+            sync,
+            sector,
+            sectors: 0,
+            segments: match purpose {
+                Purpose::Flush => sectors.div_ceil(PAGE_SECTORS) as u32,
+                _ => 1,
+            },
+            arrival_ns,
+            next: NONE,
+        };
+        self.submit(first, sector, sector + sectors)
+    }
+
+    /// Submits bios like `bio` for a range. One that has to wait for a tag holds up the rest of its
+    /// record: it is false then.
+    fn submit(&mut self, bio: Bio, mut start: u64, end: u64) -> bool {
+        while start < end {
+            let sectors = self.most_sectors().min(end - start);
+            let came = self.queue.submit(Bio {
                 sector: start,
-                sectors: length as u32,
-                arrival_ns,
-                next: NONE,
+                sectors: sectors as u32,
+                ..bio
             });
-            start += length;
+            if !came {
+                return false;
+            }
+            start += sectors;
         }
+        true
+    }
+
+    fn most_sectors(&self) -> u64 {
+        u64::from(self.job.settings.max_sectors_kb) * 2
     }
 
     fn replay(&mut self) -> Result<(), SimError> {

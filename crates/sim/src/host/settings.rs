@@ -23,6 +23,10 @@ pub struct HostSettings {
     pub nomerges: u8,
     /// Most KiB of a request.
     pub max_sectors_kb: u32,
+    /// Most KiB that are read ahead of a sequential buffered reader.
+    pub read_ahead_kb: u32,
+    /// To copy 4 KiB between a buffered process and the page cache. 0: no time.
+    pub page_copy_ns: u64,
     /// Ticks per second of the kernel.
     pub hz: u64,
     /// From a completion to the process's next request.
@@ -52,6 +56,8 @@ impl Default for HostSettings {
             rotational: true,
             nomerges: 0,
             max_sectors_kb: 1280,
+            read_ahead_kb: 128,
+            page_copy_ns: 0,
             hz: 250,
             turnaround_ns: 5000,
             tag_retaken: Real(0.0),
@@ -84,6 +90,13 @@ impl HostSettings {
         require(
             (4..=1 << 20).contains(&kib),
             "max_sectors_kb",
+            kib,
+            "4 to 1048576",
+        )?;
+        let kib = self.read_ahead_kb;
+        require(
+            (4..=1 << 20).contains(&kib),
+            "read_ahead_kb",
             kib,
             "4 to 1048576",
         )?;

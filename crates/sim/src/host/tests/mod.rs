@@ -127,6 +127,7 @@ pub(super) fn bio(text: &str, context: IoContext) -> Bio {
         sync: op == Op::Read,
         sector: text[1..].parse().unwrap(),
         sectors: 8,
+        segments: 1,
         arrival_ns: 0,
         next: NONE,
     }
