@@ -392,5 +392,7 @@ def test_a_command_beside_a_workload_of_ours_on_a_bare_device(tmp_path):
     )
     runs = run(both, tmp_path / "out").folder.runs()
     assert {each.workload for each in runs} == {w.label for w in both.workloads}
-    assert [each.status for each in runs] == ["ok"] * 4
+    # On a busy machine a run is repeated.
+    scored = [(each.workload, each.candidate) for each in runs if each.status == "ok"]
+    assert len(scored) == len(set(scored)) == 4
     assert_nothing_left()

@@ -319,16 +319,19 @@ def test_the_way_to_the_model_is_made_up_for(control: Control) -> None:
 def test_the_commands_of_a_device_can_be_changed(control: Control, tmp_path: Path) -> None:
     device = control.emulated(Emulation("disk7200", size_bytes=64 * MIB))
     queue = owned.SYS_BLOCK / Path(device.path).name / "queue"
+    together = threading.Barrier(40)
+
+    def read_far(number: int) -> None:
+        """Random places, so that the disk does not answer from its cache."""
+        together.wait()
+        for turn in range(3):
+            read_once(device.path, (number * 13 + turn * 29) % 64 * MIB)
+
     for commands, tags in ((1, 4), (4, 4), (32, 32), (8, 8)):
         device.hold(commands)
         control.set_scheduler(device.path, "mq-deadline")
         device.mark()
-        readers = [
-            threading.Thread(
-                target=lambda: [read_once(device.path, n * MIB) for n in range(3)]
-            )
-            for _ in range(40)
-        ]  # fmt: skip
+        readers = [threading.Thread(target=read_far, args=(number,)) for number in range(40)]
         for reader in readers:
             reader.start()
         for reader in readers:
