@@ -32,6 +32,8 @@ USUAL = ("none", "mq-deadline", "kyber", "bfq")
 SIZE_BYTES = 8 << 30
 # Requests that a scheduler may hold above a loop device, independent of the tags.
 NR_REQUESTS = 256
+# Within which the processes of the real load begin.
+START_SPREAD_NS = 200_000
 LIMITS = ("max_sectors_kb", "read_ahead_kb")
 
 
@@ -40,7 +42,7 @@ class Check:
     """One cell: processes on a device, and what it is about.
 
     `depth` is the number of commands that the driver lets into the device; `policy` the order in
-    which the device serves them.
+    which the device serves them. The first `warm_up_s` of modelled time are not measured.
     """
 
     number: int
@@ -51,6 +53,7 @@ class Check:
     schedulers: tuple[str, ...] = USUAL
     device: str = "disk7200"
     dilate: float = 1.0
+    warm_up_s: float = 0.0
 
 
 # Of each measure: what kernel and model gave, a pair for each block.
@@ -70,7 +73,7 @@ CHECKS = (
     Check(10, "I/O priorities of three readers", "levels", schedulers=("none", "bfq")),
     Check(11, "two processes write small records", "small-writes"),
     Check(12, "reader beside writers on flash", "reader-writers-deep", "fcfs", 32, USUAL,
-          "sata-ssd", 100.0),
+          "sata-ssd", 10.0, 0.5),
 )  # fmt: skip
 
 
@@ -102,9 +105,9 @@ def model_run(
         window=check.depth,
         policy=check.policy,
         size=str(SIZE_BYTES),
-        seconds=seconds,
+        seconds=seconds + check.warm_up_s,
         seed=seed,
-        settings=dict(settings),
+        settings={"warm_up_seconds": check.warm_up_s, **settings},
     ).run()
     names = ("throughput_bytes_per_s", "latency_ns_mean")
     return [{name: process[name] for name in names} for process in run["processes"]]
@@ -147,9 +150,8 @@ def measure(
             device.reset()
             seed = 1 + block
             report(f"cell {check.number}, block {block + 1}: {scheduler}")
-            measured = run_processes(
-                check.processes, path, SIZE_BYTES, seconds * check.dilate, seed
-            )
+            times_s = (seconds * check.dilate, check.warm_up_s * check.dilate)
+            measured = run_processes(check.processes, path, SIZE_BYTES, times_s, seed)
             kernel = [
                 {
                     "throughput_bytes_per_s": row["throughput_bytes_per_s"] * check.dilate,
@@ -158,7 +160,12 @@ def measure(
                 for row in measured
             ]
             copy_ns = max(row.get("page_copy_ns", 0.0) for row in measured) / check.dilate
-            host = {"tag_retaken": tag_retaken, "page_copy_ns": round(copy_ns), **limits}
+            host = {
+                "tag_retaken": tag_retaken,
+                "page_copy_ns": round(copy_ns),
+                "start_spread_ns": round(START_SPREAD_NS / check.dilate),
+                **limits,
+            }
             model = model_run(check, scheduler, seconds, seed, host)
             for process in dict.fromkeys(names):
                 row = rows.setdefault((scheduler, process), {})

@@ -18,23 +18,26 @@ from schedlab.spec.quantities import parse_quantity
 
 
 def run_processes(
-    processes: str, path: Path, size_bytes: int, seconds: float, seed: int
+    processes: str, path: Path, size_bytes: int, times_s: tuple[float, float], seed: int
 ) -> list[dict[str, float]]:
     """The processes of a preset, all at once, on a device that this session holds.
 
+    `times_s` is how long they are measured and, for direct I/O, how long they run before that.
     `throughput_bytes_per_s` and `latency_ns_mean` of each process, in the preset's order. SpecError
     for processes that only the simulator has.
     """
     if is_buffered(processes):
-        return run_buffered(path, buffered_of(processes, size_bytes), seconds)
-    return run_direct(groups_of(processes, str(path), size_bytes, seed), seconds)
+        return run_buffered(path, buffered_of(processes, size_bytes), times_s[0])
+    return run_direct(groups_of(processes, str(path), size_bytes, seed), times_s)
 
 
-def run_direct(groups: Sequence[Mapping[str, Any]], seconds: float) -> list[dict[str, float]]:
+def run_direct(
+    groups: Sequence[Mapping[str, Any]], times_s: tuple[float, float]
+) -> list[dict[str, float]]:
     """The groups of an I/O job, all at once; figures of each."""
     from schedlab import _core
 
-    job = {"seconds": seconds, "ramp_seconds": 0.0, "groups": groups}
+    job = {"seconds": times_s[0], "ramp_seconds": times_s[1], "groups": groups}
     answer = json.loads(_core.run_io_job(json.dumps(job)))
     rows = []
     for group, sent in zip(answer["groups"], groups, strict=True):

@@ -330,9 +330,9 @@ impl Records {
         self.region_sector + self.records * self.record_sectors
     }
 
-    /// Up to 10 ms, so that the first requests do not fix the order of the processes for ever.
-    pub(super) fn start_offset_ns(&mut self) -> u64 {
-        self.arrivals.below(10_000_000)
+    /// Chance, so that the first requests do not fix the order of the processes for ever.
+    pub(super) fn start_offset_ns(&mut self, spread_ns: u64) -> u64 {
+        self.arrivals.below(spread_ns.max(1))
     }
 
     /// Time to the next arrival of an open loop.

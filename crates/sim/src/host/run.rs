@@ -228,7 +228,9 @@ impl<'a, S: Scheduler> Running<'a, S> {
             let process = &mut self.processes[index];
             let mut start_ns = process.spec.start.0;
             if several {
-                start_ns += process.records.start_offset_ns();
+                start_ns += process
+                    .records
+                    .start_offset_ns(self.job.settings.start_spread_ns);
             }
             let event = match process.spec.arrivals {
                 Arrivals::Closed => Event::Issue(index as u32, process.spec.depth),

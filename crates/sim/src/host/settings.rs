@@ -25,6 +25,8 @@ pub struct HostSettings {
     pub max_sectors_kb: u32,
     /// Most KiB that are read ahead of a sequential buffered reader.
     pub read_ahead_kb: u32,
+    /// Several processes start at random within this time.
+    pub start_spread_ns: u64,
     /// To copy 4 KiB between a buffered process and the page cache. 0: no time.
     pub page_copy_ns: u64,
     /// Ticks per second of the kernel.
@@ -57,6 +59,7 @@ impl Default for HostSettings {
             nomerges: 0,
             max_sectors_kb: 1280,
             read_ahead_kb: 128,
+            start_spread_ns: 10_000_000,
             page_copy_ns: 0,
             hz: 250,
             turnaround_ns: 5000,
