@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import report_verdicts as made
 
-from schedlab.app.lab_findings import machine, page, section
+from schedlab.app.lab_findings import machine, page, section, study_tables
 from schedlab.result import Result
 
 
@@ -19,6 +19,27 @@ def test_a_result_names_its_machine_and_how_much_was_run() -> None:
     assert "| Workload | none | mq-deadline | kyber | bfq |" in text
     assert "### Why" in text
     assert page([]).startswith("# What the labs found")
+
+
+def test_quanta_have_the_tables_of_their_study() -> None:
+    rates = {"1 ms": 100.0, "10 ms": 103.0}
+    runs = [
+        SimpleNamespace(
+            status="ok",
+            candidate=label,
+            metrics={"calculations_per_cpu_s": rate},
+            properties={"workers": [{"calculations": 2 * rate, "cpu_burst_s": 2.0}]},
+        )
+        for label, rate in rates.items()
+    ]
+    candidates = [SimpleNamespace(label=label) for label in rates]
+    record = SimpleNamespace(runs=runs, experiment=SimpleNamespace(candidates=candidates))
+    result = SimpleNamespace(record=record, verdict=SimpleNamespace(workloads={}))
+    lines = study_tables(cast(Result, result)).splitlines()
+    assert lines[0] == lines[-1] == "```"
+    assert any(line.split()[:2] == ["10", "ms"] and line.endswith("103.00") for line in lines)
+    runs[:] = [SimpleNamespace(metrics={})]
+    assert study_tables(cast(Result, result)) == ""
 
 
 def test_a_machine_is_named_without_its_name() -> None:

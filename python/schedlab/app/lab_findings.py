@@ -72,8 +72,20 @@ def section(result: Result) -> str:
         f"planned runs; {repeated} were repeated after a failed check.",
         "\n".join(f"* {note}" for note in record.experiment.notes),
         report.findings(record, result.verdict),
+        study_tables(result),
     ]
     return "\n\n".join(line for line in lines if line) + "\n"
+
+
+def study_tables(result: Result) -> str:
+    """The tables of the study of quanta, for a result of that kind; nothing otherwise."""
+    from schedlab.report.quanta_tables import published_tables
+
+    record = result.record
+    if not any("calculations_per_cpu_s" in run.metrics for run in record.runs):
+        return ""
+    lines = published_tables(record, result.verdict)
+    return "\n".join(["```", *lines[1:], "```"])
 
 
 def machine(host: Mapping[str, Any]) -> str:
