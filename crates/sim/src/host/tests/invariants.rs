@@ -202,7 +202,8 @@ proptest! {
         seed in 0_u64..1 << 40,
         weights in prop::collection::vec(10_u16..500, 2..6),
     ) {
-        let mut bench = Bench::<Bfq>::new("bfq:low_latency=0,x_queue_merge=0,x_stable_merge=0,max_budget=16384");
+        let settings = "low_latency=0,x_queue_merge=0,x_stable_merge=0,max_budget=16384";
+        let mut bench = Bench::<Bfq>::new(&format!("bfq:{settings}"));
         let mut rng = Rng::new(seed, 2);
         let sectors = [8, 64, 256][rng.below(3) as usize];
         let of = |owner: usize| IoContext { weight: weights[owner], ..context(owner as u32) };
