@@ -40,6 +40,7 @@ fn without_scheduler_merges_and_limits_the_disk_serves_as_alone() {
             trim: false,
             latency: None,
             device: 0,
+            process: None,
         });
         let job = HostJob {
             settings: HostSettings {
@@ -127,6 +128,42 @@ fn what_is_under_way_at_the_end_is_answered_and_counts_only_as_a_latency() {
     let result = simulate(READERS, settings(10.0)).total;
     let law = result.iops * result.latency_ns_mean / 1e9;
     assert!((11.0..13.0).contains(&law), "{law}");
+}
+
+#[test]
+fn the_processes_of_a_trace_are_told_apart() {
+    let row = |at_ms: u64, place: u64, process: u32| TraceRecord {
+        request: Request {
+            arrival: Nanos(at_ms * 1_000_000),
+            offset: Bytes(place * 4096),
+            length: Bytes(4096),
+            is_write: false,
+        },
+        trim: false,
+        latency: None,
+        device: 1,
+        process: Some(process),
+    };
+    let rows = (0..20).flat_map(|n| [row(n, n, 5), row(n, 1 << 20 | n << 10, 7)]);
+    let names = |trace: Vec<TraceRecord>| {
+        let job = HostJob {
+            settings: HostSettings::default(),
+            processes: Processes::from_toml("test", READERS).unwrap(),
+            trace,
+        };
+        let mut disk = SteppedDisk::new(&DiskSpec::shipped("disk7200").unwrap(), "fcfs").unwrap();
+        let bfq = Settings::parse("bfq").unwrap();
+        let result = run(&bfq, &job, &mut disk, &Stop::default())?;
+        let rows = result.processes.iter();
+        Ok::<_, schedlab_sim::SimError>(
+            rows.map(|row| (row.name.clone(), row.requests))
+                .collect::<Vec<_>>(),
+        )
+    };
+    let both = [("5".to_owned(), 20), ("7".to_owned(), 20)];
+    assert_eq!(names(rows.collect()).unwrap(), both);
+    let error = names((0..5000).map(|n| row(n, n, n as u32)).collect()).unwrap_err();
+    assert!(error.to_string().contains("at most 4096"), "{error}");
 }
 
 const COPY: &str = r#"

@@ -49,7 +49,8 @@ class HostSimulation:
     them (`bfq:slice_idle=0`), `processes` a preset or the path of a TOML file. `tags` bounds what
     the driver lets into the device, `nr_requests` what may be allocated (default: as the kernel,
     2 · min(tags, 128), with `none` the tags). A `trace` takes the place of the processes: each of
-    its devices or volumes becomes a process, and it ends with its last request.
+    its process ids (blkparse, blktrace), or else of its devices or volumes, becomes a process, and
+    it ends with its last request.
     """
 
     device: str = "disk7200"

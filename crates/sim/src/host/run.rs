@@ -3,7 +3,7 @@
 mod buffered;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use super::pages::{Dirty, ReadAhead};
 use super::process::{Arrivals, ProcessSpec, Records};
@@ -12,12 +12,16 @@ use super::request::{Bio, Class, IoContext, Op, Pool, FLUSHER, NONE};
 use super::result::{HostLogged, HostResult, OrderResult, Tally};
 use super::settings::HostJob;
 use super::{Ctx, Scheduler, Settings, SCHEDULERS};
+use crate::error::require;
+use crate::workload::trace::TraceRecord;
 use crate::{Completion, SimError, Stepped, Stop};
 use schedlab_model::Rng;
 
 /// Steps between two checks of the stop flag.
 const STEPS_PER_LOOK: u32 = 4096;
 const PAGE_SECTORS: u64 = 8;
+/// Each has a histogram and a row of the result.
+const PROCESSES_MOST: usize = 4096;
 
 /// Runs it under the scheduler that `scheduler` names.
 pub fn run(
@@ -146,6 +150,8 @@ struct Running<'a, S> {
     events: BinaryHeap<Reverse<(u64, u8, u64, Event)>>,
     sequence: u64,
     traced: usize,
+    /// Of a trace: who owns the requests of each process, in its order.
+    owners: Vec<u32>,
     /// The device was idle when the last request came: it starts after everything of that time.
     is_starting: bool,
     refusals: Rng,
@@ -167,9 +173,16 @@ impl<'a, S: Scheduler> Running<'a, S> {
     ) -> Result<Self, SimError> {
         let settings = &job.settings;
         let facts = settings.facts(scheduler);
+        let owners = owners(&job.trace);
+        require(
+            owners.len() <= PROCESSES_MOST,
+            "processes of the trace",
+            owners.len(),
+            format!("at most {PROCESSES_MOST}"),
+        )?;
         let specs = match job.trace.is_empty() {
             true => job.processes.each(),
-            false => traced(job),
+            false => owners.iter().map(traced).collect(),
         };
         let count = specs.len();
         let capacity_bytes = device.capacity_bytes();
@@ -204,6 +217,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
             events: BinaryHeap::new(),
             sequence: 0,
             traced: 0,
+            owners,
             is_starting: false,
             refusals: Rng::new(settings.seed, 1),
             races: Rng::new(settings.seed, 2),
@@ -506,11 +520,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
             (_, true) => Op::Write,
             _ => Op::Read,
         };
-        let name = record.device.to_string();
-        let found = self
-            .processes
-            .iter()
-            .position(|process| process.spec.name == name);
+        let found = self.owners.binary_search(&owner(&record));
         let index = found.unwrap_or(0) as u32;
         let context = self.processes[index as usize].context;
         let first = request.offset.0 / 512;
@@ -577,14 +587,21 @@ fn flusher() -> IoContext {
     }
 }
 
-/// One process for each device of the trace.
-fn traced(job: &HostJob) -> Vec<ProcessSpec> {
-    let mut devices: Vec<u32> = job.trace.iter().map(|record| record.device).collect();
-    devices.sort_unstable();
-    devices.dedup();
-    let process = |device: u32| ProcessSpec {
-        name: device.to_string(),
+/// Whose a request of a trace is: the process that sent it, or else its device.
+fn owner(record: &TraceRecord) -> u32 {
+    record.process.unwrap_or(record.device)
+}
+
+/// The owners of a trace, in order.
+fn owners(trace: &[TraceRecord]) -> Vec<u32> {
+    let owners: BTreeSet<u32> = trace.iter().map(owner).collect();
+    owners.into_iter().collect()
+}
+
+/// A process of a trace.
+fn traced(owner: &u32) -> ProcessSpec {
+    ProcessSpec {
+        name: owner.to_string(),
         ..ProcessSpec::default()
-    };
-    devices.into_iter().map(process).collect()
+    }
 }

@@ -148,7 +148,7 @@ impl HostSettings {
 pub struct HostJob {
     /// What holds for the whole run.
     pub settings: HostSettings,
-    /// Who issues; with a trace, one for each of its devices is made.
+    /// Who issues; with a trace, one for each of its processes, or else of its devices, is made.
     pub processes: Processes,
     /// Instead of processes: what was recorded, by arrival.
     pub trace: Vec<TraceRecord>,

@@ -84,6 +84,7 @@ fn random_trace(seed: u64, count: u64) -> Vec<TraceRecord> {
             trim: rng.below(20) == 0,
             latency: None,
             device: rng.below(5) as u32,
+            process: None,
         }
     };
     (0..count).map(&mut record).collect()

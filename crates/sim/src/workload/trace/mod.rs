@@ -48,6 +48,8 @@ pub struct TraceRecord {
     pub latency: Option<Nanos>,
     /// Device, volume or file of the trace, as numbered there or in the order of appearance.
     pub device: u32,
+    /// The process that sent it, where the trace has it.
+    pub process: Option<u32>,
 }
 
 /// Which event of a kernel trace is the arrival of a request.
@@ -108,6 +110,7 @@ fn record(arrival_ns: u64, offset: u64, length: u64, is_write: bool) -> TraceRec
         trim: false,
         latency: None,
         device: 0,
+        process: None,
     }
 }
 

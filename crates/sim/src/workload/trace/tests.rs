@@ -112,7 +112,10 @@ fn blkparse_gives_arrivals_or_measured_requests() {
         ]
     );
     let at = |event| read(BLKPARSE, None, &TraceOptions { event, ..options() });
+    let senders: Vec<_> = at(Event::Queue).iter().map(|row| row.process).collect();
+    assert_eq!(senders, [Some(697), Some(9)]);
     assert_eq!(at(Event::Dispatch)[0].request.arrival.0, 10_000);
+    assert_eq!(at(Event::Dispatch)[0].process, None);
     let complete = read(
         BLKPARSE,
         Some("blkparse"),
@@ -165,6 +168,7 @@ fn blktrace_files_of_several_cpus_merge_by_time() {
     let records: Vec<_> = open(&folder.join("sda"), None, &options())
         .unwrap()
         .map(|r| r.unwrap())
+        .inspect(|r| assert_eq!(r.process, Some(77)))
         .map(|r| (r.request.arrival.0, r.request.offset.0, r.request.is_write))
         .collect();
     std::fs::remove_dir_all(&folder).unwrap();

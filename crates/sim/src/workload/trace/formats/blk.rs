@@ -23,6 +23,7 @@ pub(super) enum Action {
 pub(super) struct BlkEvent {
     pub time_ns: u64,
     pub device: u32,
+    pub process: u32,
     pub offset: u64,
     pub length: u64,
     pub action: Action,
@@ -50,6 +51,8 @@ impl Tracker {
         let made = || TraceRecord {
             trim: event.trim,
             device: event.device,
+            // Whoever dispatches a request may not be who sent it.
+            process: (event.action == Action::Queue).then_some(event.process),
             ..record(event.time_ns, event.offset, event.length, event.is_write)
         };
         let key = (event.device, event.offset);

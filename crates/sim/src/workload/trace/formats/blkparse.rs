@@ -27,7 +27,7 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
     whole(word()?, EXPECTED)?;
     whole(word()?, EXPECTED)?;
     let time_ns = decimal(word()?, 9, EXPECTED)?;
-    whole(word()?, EXPECTED)?;
+    let process = whole(word()?, EXPECTED)?;
     let action = match word()? {
         b"Q" => Action::Queue,
         b"D" => Action::Dispatch,
@@ -57,6 +57,7 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
     memory.blk.see(&BlkEvent {
         time_ns,
         device,
+        process: u32::try_from(process).map_err(|_| missing)?,
         offset,
         length,
         action,

@@ -149,6 +149,7 @@ impl Header {
         Ok(Some(BlkEvent {
             time_ns: self.u64(8),
             device: self.u32(36),
+            process: self.u32(32),
             offset,
             length: u64::from(self.u32(24)),
             action,
