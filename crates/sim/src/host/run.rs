@@ -1,9 +1,10 @@
 //! One run: processes issue, the queue decides, the device serves, until the time is over.
 
 mod buffered;
+mod traced;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use super::pages::{Dirty, ReadAhead};
 use super::process::{Arrivals, ProcessSpec, Records};
@@ -12,16 +13,12 @@ use super::request::{Bio, Class, IoContext, Op, Pool, FLUSHER, NONE};
 use super::result::{HostLogged, HostResult, OrderResult, Tally};
 use super::settings::HostJob;
 use super::{Ctx, Scheduler, Settings, SCHEDULERS};
-use crate::error::require;
-use crate::workload::trace::TraceRecord;
 use crate::{Completion, SimError, Stepped, Stop};
 use schedlab_model::Rng;
 
 /// Steps between two checks of the stop flag.
 const STEPS_PER_LOOK: u32 = 4096;
 const PAGE_SECTORS: u64 = 8;
-/// Each has a histogram and a row of the result.
-const PROCESSES_MOST: usize = 4096;
 
 /// Runs it under the scheduler that `scheduler` names.
 pub fn run(
@@ -173,16 +170,10 @@ impl<'a, S: Scheduler> Running<'a, S> {
     ) -> Result<Self, SimError> {
         let settings = &job.settings;
         let facts = settings.facts(scheduler);
-        let owners = owners(&job.trace);
-        require(
-            owners.len() <= PROCESSES_MOST,
-            "processes of the trace",
-            owners.len(),
-            format!("at most {PROCESSES_MOST}"),
-        )?;
+        let owners = traced::owners(&job.trace)?;
         let specs = match job.trace.is_empty() {
             true => job.processes.each(),
-            false => owners.iter().map(traced).collect(),
+            false => owners.iter().map(traced::process).collect(),
         };
         let count = specs.len();
         let capacity_bytes = device.capacity_bytes();
@@ -511,36 +502,6 @@ impl<'a, S: Scheduler> Running<'a, S> {
         u64::from(self.job.settings.max_sectors_kb) * 2
     }
 
-    fn replay(&mut self) -> Result<(), SimError> {
-        let record = self.job.trace[self.traced];
-        self.traced += 1;
-        let request = record.request;
-        let op = match (record.trim, request.is_write) {
-            (true, _) => Op::Discard,
-            (_, true) => Op::Write,
-            _ => Op::Read,
-        };
-        let found = self.owners.binary_search(&owner(&record));
-        let index = found.unwrap_or(0) as u32;
-        let context = self.processes[index as usize].context;
-        let first = request.offset.0 / 512;
-        let end = (request.offset.0 + request.length.0).div_ceil(512);
-        if end > first {
-            self.send(
-                index,
-                context,
-                (op, true),
-                (first, end - first),
-                Purpose::Own,
-            );
-            self.queue.unplug(index);
-        }
-        if let Some(next) = self.job.trace.get(self.traced) {
-            self.at(next.request.arrival.0, Event::Trace);
-        }
-        Ok(())
-    }
-
     fn finish(self, scheduler: &Settings) -> HostResult {
         let (counts, last_ns) = self.ended.unwrap_or_default();
         // A trace ends with its last request, not with the time that was allowed for it.
@@ -584,24 +545,5 @@ fn flusher() -> IoContext {
         class: Class::BestEffort,
         level: 4,
         weight: 0,
-    }
-}
-
-/// Whose a request of a trace is: the process that sent it, or else its device.
-fn owner(record: &TraceRecord) -> u32 {
-    record.process.unwrap_or(record.device)
-}
-
-/// The owners of a trace, in order.
-fn owners(trace: &[TraceRecord]) -> Vec<u32> {
-    let owners: BTreeSet<u32> = trace.iter().map(owner).collect();
-    owners.into_iter().collect()
-}
-
-/// A process of a trace.
-fn traced(owner: &u32) -> ProcessSpec {
-    ProcessSpec {
-        name: owner.to_string(),
-        ..ProcessSpec::default()
     }
 }
