@@ -396,11 +396,10 @@ impl<S: Scheduler> Queue<S> {
         }
     }
 
-    /// Those that waited for a scheduler's tag come in while there are any; true if one did.
-    pub(super) fn refill(&mut self) -> bool {
-        let mut came = false;
+    /// Those that waited for a scheduler's tag come in while there are any.
+    pub(super) fn refill(&mut self) {
         if S::ALLOCATION == Allocation::Driver {
-            return came;
+            return;
         }
         for line in 0..self.waiting.len() {
             while let Some(place) = self.waiting[line].front().copied() {
@@ -411,13 +410,11 @@ impl<S: Scheduler> Queue<S> {
                 self.waiting[line].pop_front();
                 self.bios.release(place);
                 self.admitted.push(bio);
-                came = true;
                 if !self.merge_in_scheduler(&bio) {
                     let id = self.allocate(bio);
                     self.insert(id);
                 }
             }
         }
-        came
     }
 }

@@ -18,6 +18,7 @@ use schedlab_model::Rng;
 
 /// Steps between two checks of the stop flag.
 const STEPS_PER_LOOK: u32 = 4096;
+/// Sectors of a page of 4 KiB.
 const PAGE_SECTORS: u64 = 8;
 
 /// Runs it under the scheduler that `scheduler` names.
@@ -308,9 +309,9 @@ impl<'a, S: Scheduler> Running<'a, S> {
 
     /// Those that waited for a tag continue; true if one did.
     fn let_in(&mut self) -> bool {
-        let came = self.queue.refill();
+        self.queue.refill();
         let mut admitted = std::mem::take(&mut self.queue.admitted);
-        let came = came || !admitted.is_empty();
+        let came = !admitted.is_empty();
         for bio in admitted.drain(..) {
             let end = self.ios[bio.io].end;
             let is_whole = bio.end() == end || self.submit(bio, bio.end(), end);
@@ -383,8 +384,8 @@ impl<'a, S: Scheduler> Running<'a, S> {
                     process.tally.record(now_ns - arrival_ns, in_time);
                 }
                 if process.spec.arrivals == Arrivals::Closed && self.job.trace.is_empty() {
-                    let pause_ns = self.job.settings.turnaround_ns + process.spec.think.0;
-                    let pause_ns = pause_ns + process.copy_ns;
+                    let think_ns = process.spec.think.0 + process.copy_ns;
+                    let pause_ns = self.job.settings.turnaround_ns + think_ns;
                     self.at(now_ns + pause_ns, Event::Issue(index, 1));
                 }
             }

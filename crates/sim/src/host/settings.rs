@@ -89,20 +89,12 @@ impl HostSettings {
             "1 to 65536",
         )?;
         require(self.nomerges <= 2, "nomerges", self.nomerges, "0 to 2")?;
-        let kib = self.max_sectors_kb;
-        require(
-            (4..=1 << 20).contains(&kib),
-            "max_sectors_kb",
-            kib,
-            "4 to 1048576",
-        )?;
-        let kib = self.read_ahead_kb;
-        require(
-            (4..=1 << 20).contains(&kib),
-            "read_ahead_kb",
-            kib,
-            "4 to 1048576",
-        )?;
+        for (key, kib) in [
+            ("max_sectors_kb", self.max_sectors_kb),
+            ("read_ahead_kb", self.read_ahead_kb),
+        ] {
+            require((4..=1 << 20).contains(&kib), key, kib, "4 to 1048576")?;
+        }
         let fits = [100, 250, 300, 1000].contains(&self.hz);
         require(fits, "hz", self.hz, "100, 250, 300 or 1000")?;
         let share = self.tag_retaken.0;
