@@ -93,7 +93,7 @@ const CASES: [Case; 7] = [
                 "service": "parallel",
                 "set": {"ftl.precondition": "formula"},
                 "workload": {
-                    "name": "randwrite4k", "inter_arrival_ms": 0.05, "first_file": "59GiB",
+                    "name": "randwrite4k", "inter_arrival_ms": 0.2, "first_file": "59GiB",
                 },
             })
         },

@@ -82,6 +82,29 @@ def test_losers_of_a_tie_are_named_with_what_they_lose():
     assert Fact.of(loss).worse == "bfq" and Fact.of(loss).ratio == pytest.approx(1 / 0.7, rel=0.02)
 
 
+def test_a_tie_names_what_separates_its_members():
+    slower = simulated(effects={"kyber": 0.0, "bfq": 0.2}, metric=ELAPSED, n=16)
+    for noise, code in ((0.005, "tied"), (0.3, "no-difference-seen")):
+        same = simulated(effects={"kyber": 0.0, "bfq": 0.0}, noise=noise, n=16)
+        verdict = verdict_of(same, secondary=[slower])
+        assert verdict.code == code
+        cost = verdict.headline.values["cost"]
+        fact = Fact.of(cost["fact"])
+        assert (fact.better, fact.worse, fact.metric) == ("none", "bfq", ELAPSED.name)
+        assert fact.ratio == pytest.approx(1.2, rel=0.01)
+        assert (cost["names"], cost["more"], cost["actor"]) == (["bfq"], 0, "")
+        alone = verdict_of(same, secondary=[simulated(metric=ELAPSED, n=16)])
+        assert alone.headline.values["cost"] is None
+
+
+def test_blocks_that_nobody_waits_for_are_not_advised():
+    noisy = simulated(effects={"kyber": 0.0, "bfq": 0.0}, noise=0.02, n=6)
+    verdict = verdict_of(noisy, seconds_per_block=900.0)
+    assert verdict.overall.needed.blocks > 40
+    assert verdict.code == "no-difference-seen"
+    assert verdict_of(simulated(effects={"kyber": 0.06}, noise=0.03, n=8)).code == "too-early"
+
+
 def test_too_early_says_what_more_blocks_would_show():
     verdict = verdict_of(simulated(effects={"kyber": 0.06}, noise=0.03, n=8), seconds_per_block=9.0)
     assert verdict.code == "too-early" and not verdict.decided
@@ -202,7 +225,9 @@ def test_units_names_order_and_block_levels_change_nothing(seed, n, exponent, ef
     same(expected, fingerprint(verdict_of(picked(keep, values * 10**exponent))))
     levels = np.exp(rng.normal(0, 1, n))[list(plain.blocks)]
     same(expected, fingerprint(verdict_of(picked(keep, values * levels))))
-    shuffled = picked(rng.permutation(keep), values)
+    # Inside a block the order is that of the runs, and what a run leaves to the next one counts.
+    place = rng.permutation(n)
+    shuffled = picked(sorted(keep, key=lambda i: place[plain.blocks[i]]), values)
     same(expected, fingerprint(verdict_of(shuffled)))
     names = {"none": "x", "none (A/A)": "x (A/A)", "kyber": "b", "bfq": "z"}
     renamed = analyse(

@@ -13,6 +13,7 @@ from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.kinds import typed
 
+SIMULATED = {"ncq-ssd", "iozone-schedulers-model"}
 IO_LABS = [name for name, lab in labs().items() if lab.kind == "io"]
 
 
@@ -95,7 +96,7 @@ def test_an_unknown_lab_is_named_with_the_nearest():
     assert "block-size" in error.value.hint
 
 
-@pytest.mark.parametrize("name", sorted(set(labs()) - {"ncq-ssd"}))
+@pytest.mark.parametrize("name", sorted(set(labs()) - SIMULATED))
 def test_a_lab_shows_its_plan_without_touching_anything(name):
     if os.geteuid() != 0:
         pytest.skip("needs root: a temporary loop device is planned")
@@ -105,6 +106,13 @@ def test_a_lab_shows_its_plan_without_touching_anything(name):
     shown = CliRunner().invoke(cli, words)
     assert shown.exit_code == 0, shown.output
     assert lab_named(name).title in shown.output or name == "rr-quantum"
+
+
+@pytest.mark.parametrize("name", sorted(SIMULATED))
+def test_a_simulated_lab_refuses_what_it_would_not_heed(name):
+    words = ["lab", "run", name, "--device", "/dev/sdz", "--dry-run", "--json"]
+    with pytest.raises(SpecError, match=f"lab {name}: is simulated, so --device, --dry-run "):
+        CliRunner().invoke(cli, words, catch_exceptions=False)
 
 
 def test_labs_are_listed_with_what_was_studied():

@@ -217,6 +217,16 @@ CASES: list[tuple[str, dict[str, object], str]] = [
      "Too early to tell none and bfq apart. So far we would only notice 2.4× or more."),
     ("no-difference-seen", {"names": ["none", "bfq"], "mdd": 0.034, "losers": []},
      "We saw no difference between none and bfq. We would have noticed 3.4 % or more."),
+    ("no-difference-seen", {"names": ["none", "bfq"], "mdd": 0.034, "losers": [], "cost": {
+        "fact": fact("none", "bfq", 1.24, 1.2, 1.29, TIME.name, workload="reader").values(),
+        "actor": "", "more": 3, "names": ["bfq"]}},
+     "We saw no difference between none and bfq. We would have noticed 3.4 % or more. But on "
+     "reader bfq has 24 % longer mean reader latency (20 to 29 %). (+ 3 more in the table)"),
+    ("tied", {"names": ["none", "bfq"], "margin": 0.02, "losers": [], "cost": {
+        "fact": fact("none", "bfq", 1 / 0.71, 1.28, 1.59, RATE.name, workload="reader").values(),
+        "actor": "writers", "more": 0, "names": ["bfq"]}},
+     "It does not matter: none and bfq are within 2 % of each other. But with bfq on reader the "
+     "writers are 29 % slower (22 to 37 %)."),
     ("too-noisy", {"names": ["none", "bfq"], "mdd": 1.5, "losers": [], "blocks": None},
      "Too noisy to tell: even a twofold difference could hide. Longer runs help more than "
      "more blocks."),
@@ -291,6 +301,29 @@ def test_the_next_step_is_one_command(code: str, values: dict[str, object], comm
     steps = next_steps(View(record, verdict, EN, Path("results/x")))
     assert [step.command for step in steps] == [command]
     assert steps[0].remark
+
+
+def test_a_winner_by_its_work_is_nothing_to_apply() -> None:
+    record, verdict = made.simple(Headline("winner", winner(BETTER)))
+    settings = {"scheduler": "as-is", "workload.mode": "direct"}
+    candidates = [
+        dataclasses.replace(each, settings=settings) if each.label == "kyber" else each
+        for each in record.experiment.candidates
+    ]
+    changed = dataclasses.replace(record.experiment, candidates=tuple(candidates))
+    record = dataclasses.replace(record, experiment=changed)
+    steps = next_steps(View(record, verdict, EN, Path("results/x")))
+    assert [step.command for step in steps] == ["schedlab reproduce results/x"]
+
+
+def test_of_those_that_nothing_separates_the_costly_one_is_not_advised() -> None:
+    costly = fact("none", "bfq", 1.24, 1.2, 1.29, TIME.name, workload="reader")
+    cost = {"fact": costly.values(), "actor": "", "more": 0, "names": ["bfq"]}
+    values = {"names": ["none", "kyber", "bfq"], "mdd": 0.03, "margin": 0.02, "losers": []}
+    for code in ("tied", "no-difference-seen"):
+        for given, advised in ((None, "none, kyber and bfq"), (cost, "none and kyber")):
+            record, verdict = made.simple(Headline(code, {**values, "cost": given}))  # type: ignore[arg-type]
+            assert next_steps(View(record, verdict, EN))[0].remark == f"Take any of {advised}."
 
 
 def test_best_everywhere_and_goal_and_mix() -> None:

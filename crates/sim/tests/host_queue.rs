@@ -41,6 +41,7 @@ fn without_scheduler_merges_and_limits_the_disk_serves_as_alone() {
             latency: None,
             device: 0,
             process: None,
+            is_async: false,
         });
         let job = HostJob {
             settings: HostSettings {
@@ -143,6 +144,7 @@ fn the_processes_of_a_trace_are_told_apart() {
         latency: None,
         device: 1,
         process: Some(process),
+        is_async: false,
     };
     let rows = (0..20).flat_map(|n| [row(n, n, 5), row(n, 1 << 20 | n << 10, 7)]);
     let names = |trace: Vec<TraceRecord>| {
@@ -164,6 +166,43 @@ fn the_processes_of_a_trace_are_told_apart() {
     assert_eq!(names(rows.collect()).unwrap(), both);
     let error = names((0..5000).map(|n| row(n, n, n as u32)).collect()).unwrap_err();
     assert!(error.to_string().contains("at most 4096"), "{error}");
+}
+
+/// cfq has one queue for all that nobody waits for, and serves it after the others.
+#[test]
+fn writes_of_a_trace_that_nobody_waits_for_come_after_the_others() {
+    let latency_ns = |others_are_async| {
+        let row = |at_ms: u64, place: u64, process: u32| TraceRecord {
+            request: Request {
+                arrival: Nanos(at_ms * 1_000_000),
+                offset: Bytes(place * 4096),
+                length: Bytes(4096),
+                is_write: true,
+            },
+            trim: false,
+            latency: None,
+            device: 1,
+            process: Some(process),
+            is_async: others_are_async && process == 7,
+        };
+        let others = (0..100).map(|n| row(0, (n * 7919) % 100_000, 7));
+        let own = (0..10).map(|n| row(1, 200_000 + (n * 104_729) % 100_000, 8));
+        let job = HostJob {
+            settings: HostSettings::default(),
+            processes: Processes::from_toml("test", READERS).unwrap(),
+            trace: others.chain(own).collect(),
+        };
+        let mut disk = SteppedDisk::new(&DiskSpec::shipped("disk7200").unwrap(), "fcfs").unwrap();
+        let cfq = Settings::parse("cfq").unwrap();
+        let result = run(&cfq, &job, &mut disk, &Stop::default()).unwrap();
+        assert_eq!(result.total.requests, 110);
+        result.processes[1].latency_ns_mean
+    };
+    let (waited_for, alone_waited_for) = (latency_ns(false), latency_ns(true));
+    assert!(
+        alone_waited_for < waited_for / 2.0,
+        "{alone_waited_for} {waited_for}"
+    );
 }
 
 const COPY: &str = r#"

@@ -14,6 +14,8 @@ from schedlab.spec import Code, Fact, Headline, Needed, Pair, WorkloadVerdict
 BLOCKS_TO_START = 4
 #: With a minimum detectable difference above this share the figures are too noisy.
 TOO_NOISY = 1.0
+# More blocks than that are not worth waiting for.
+MORE_BLOCKS_MAX = 40
 PRICE_KINDS = ("workload", "actor", "rival", "metric")
 
 
@@ -116,11 +118,12 @@ def _finished(
             "names": list(scope.best_set),
             "margin": scope.margin,
             "losers": losers(scope),
+            "cost": cost_of(scope, secondary),
         }
         return Headline("tied", values)
     # Claims on single workloads come before a doubt about their mean.
     headline = _best_on(scope, workloads, secondary) if len(workloads) > 1 else None
-    return headline or _doubtful(scope, best) or _open(scope)
+    return headline or _doubtful(scope, best) or _open(scope, secondary)
 
 
 def _best_on(
@@ -263,6 +266,30 @@ def price_of(
             more = sum(len(entries) for entries in prices.values()) - 1
             return {"kind": kind, "fact": fact.values(), "actor": actor, "more": more}
     return None
+
+
+def cost_of(
+    scope: Scope, secondary: Mapping[str, Sequence[WorkloadVerdict]]
+) -> dict[str, Any] | None:
+    """What separates the best all the same: the largest claim on other metrics or other actors.
+
+    Against the baseline, or the first of the best where that is not among them: {fact, actor,
+    more, names}, `names` those that lose anywhere.
+    """
+    if not scope.best_set:
+        return None
+    one = scope.baseline if scope.baseline in scope.best_set else scope.best_set[0]
+    claims: list[tuple[Fact, str]] = []
+    for work in (work for verdicts in secondary.values() for work in verdicts):
+        for label in scope.best_set:
+            if label != one:
+                _note(claims, work, label, one)
+                _note(claims, work, one, label)
+    if not claims:
+        return None
+    fact, actor = max(claims, key=lambda entry: entry[0].ratio)
+    names = sorted({fact.worse for fact, _ in claims})
+    return {"fact": fact.values(), "actor": actor, "more": len(claims) - 1, "names": names}
 
 
 def unseen_loss(
@@ -424,7 +451,7 @@ def _with_ratio(pair: Pair, log_ratio: float) -> Pair:
     return Pair(pair.a, pair.b, math.exp(log_ratio), None, None, "undecided")
 
 
-def _open(scope: Scope) -> Headline:
+def _open(scope: Scope, secondary: Mapping[str, Sequence[WorkloadVerdict]]) -> Headline:
     """Nothing is decided between the best: too noisy, too early, or nothing seen."""
     needed = scope.needed
     more = {
@@ -434,8 +461,15 @@ def _open(scope: Scope) -> Headline:
         "time_s": needed.time_s if needed else None,
         "smaller": needed.smaller if needed else None,
     }
-    values = {"names": list(scope.best_set), "mdd": scope.mdd, "losers": losers(scope), **more}
-    code: Code = "no-difference-seen" if scope.budget_used or needed is None else "too-early"
+    values = {
+        "names": list(scope.best_set),
+        "mdd": scope.mdd,
+        "losers": losers(scope),
+        "cost": cost_of(scope, secondary),
+        **more,
+    }
+    is_early = needed is not None and needed.blocks <= MORE_BLOCKS_MAX and not scope.budget_used
+    code: Code = "too-early" if is_early else "no-difference-seen"
     if scope.mdd is None or scope.mdd > TOO_NOISY:
         code = "too-noisy"
     return Headline(code, values)

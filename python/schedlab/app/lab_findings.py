@@ -35,6 +35,8 @@ def part(folder: Path) -> str:
     """What one folder holds: measurements, or simulations."""
     if (folder / "sweep.toml").exists():
         return simulated(folder)
+    if (folder / "model.csv").exists():
+        return modelled(folder)
     return section(Result.load(folder))
 
 
@@ -55,6 +57,14 @@ def simulated(folder: Path) -> str:
     title = lab_named("ncq-ssd").title
     basis = study.basis(requests, seeds)
     return "\n\n".join([f"## {title}", basis, "\n".join(lines), "\n".join(missing)]) + "\n"
+
+
+def modelled(folder: Path) -> str:
+    """The study of noop, deadline and cfq on a modelled disk: what follows from its tables."""
+    from schedlab.sim.iozone_model import findings
+
+    lines = "\n".join(f"* {line}" for line in findings(folder / "model.csv"))
+    return f"## {lab_named('iozone-schedulers-model').title}\n\n{lines}\n"
 
 
 def section(result: Result) -> str:

@@ -47,7 +47,7 @@ from schedlab.tune.race import Interval
 from schedlab.tune.search import Ask, Entry, Search, require_optuna
 from schedlab.tune.space import Settings, Space
 
-ASKED, TRIALS, SEARCH, VERDICT = "tune.json", "trials.jsonl", "search", "verdict"
+QUESTION, TRIALS, SEARCH, VERDICT = "tune.json", "trials.jsonl", "search", "verdict"
 # What a result folder may hold before its first run.
 HALF = {"raw", "host.json", "plan.jsonl", "runs.jsonl", "experiment.toml", "reproduce.sh"}
 # The search ends at the first share of the time, or early enough for so many blocks of the fresh
@@ -57,7 +57,7 @@ BLOCKS_LEAST, BLOCKS_MOST = 6, 20
 
 
 @dataclass(frozen=True)
-class Asked:
+class Question:
     """What is tuned and how; `space` is by the table until it was probed on the device."""
 
     space: Space
@@ -96,7 +96,7 @@ class Tuning:
 
     path: Path
     base: Experiment
-    asked: Asked
+    question: Question
     search: Search
     asks: list[Ask] = field(default_factory=list)
     spent_s: float = 0.0
@@ -128,12 +128,12 @@ class Tuning:
 
     def cells(self, ask: Ask) -> list[Cell]:
         """The runs of a block: workloads, and the arms on each, in random order."""
-        rng = random.Random(f"{self.asked.seed}/{ask.block}")
+        rng = random.Random(f"{self.question.seed}/{ask.block}")
         arms = list(self.labels(ask)[: 3 if ask.has_aa else 2])
         works = [w.label for w in self.base.workloads]
         order = [(w, a) for w in rng.sample(works, len(works)) for a in rng.sample(arms, len(arms))]
         return [
-            Cell(ask.block, position, work, arm, cell_seed(self.asked.seed, ask.block, work))
+            Cell(ask.block, position, work, arm, cell_seed(self.question.seed, ask.block, work))
             for position, (work, arm) in enumerate(order)
         ]
 
@@ -148,18 +148,18 @@ def entry_label(entry: Entry, default: str) -> str:
 
 
 def start(
-    base: Experiment, question: Asked, out: Path, permission: Permission
+    base: Experiment, question: Question, out: Path, permission: Permission
 ) -> tuple[Tuning, Admitted]:
     """A new tune folder; SpecError or HostError before anything is changed."""
     require_optuna()
     admitted = admit(base, permission)
     out.mkdir(parents=True, exist_ok=True)
-    names = {path.name for path in out.iterdir() if not path.name.startswith(f".{ASKED}.")}
+    names = {path.name for path in out.iterdir() if not path.name.startswith(f".{QUESTION}.")}
     if names - {SEARCH}:
         raise SpecError(f"{out}: is not empty", f"name another folder, or --resume {out}")
     _create(admitted, out / SEARCH)
     # It comes last: a folder that has it can be resumed.
-    _write_asked(out, question)
+    _write_question(out, question)
     return _tuning(out, base, question), admitted
 
 
@@ -176,10 +176,10 @@ def _create(admitted: Admitted, path: Path) -> None:
 def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
     """An existing tune folder; its search has all complete blocks."""
     require_optuna()
-    if not (path / ASKED).is_file():
-        raise SpecError(f"{path}: is not a tune folder (no {ASKED})", "name what `tune` printed")
-    data: Any = json.loads((path / ASKED).read_text(encoding="utf-8"))
-    question = from_json(Asked, data, str(path / ASKED))
+    if not (path / QUESTION).is_file():
+        raise SpecError(f"{path}: is not a tune folder (no {QUESTION})", "name what `tune` printed")
+    data: Any = json.loads((path / QUESTION).read_text(encoding="utf-8"))
+    question = from_json(Question, data, str(path / QUESTION))
     folder = Folder.open(path / SEARCH)
     measure.check_resumable(folder, measure.SILENT)
     grown = folder.experiment
@@ -196,15 +196,15 @@ def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
     return tuning, admit(base, permission)
 
 
-def _tuning(path: Path, base: Experiment, question: Asked) -> Tuning:
+def _tuning(path: Path, base: Experiment, question: Question) -> Tuning:
     default: Settings = dict(base.candidates[0].settings)
     return Tuning(
         path, base, question, Search(question.space, default, question.seed, question.margin)
     )
 
 
-def _write_asked(path: Path, question: Asked) -> None:
-    write_atomic(path / ASKED, json.dumps(to_json(question), indent=1) + "\n")
+def _write_question(path: Path, question: Question) -> None:
+    write_atomic(path / QUESTION, json.dumps(to_json(question), indent=1) + "\n")
 
 
 def _is_complete(tuning: Tuning, ask: Ask, runs: Sequence[Any]) -> bool:
@@ -220,7 +220,7 @@ def _tell(tuning: Tuning, ask: Ask, runs: Sequence[Any], is_complete: bool) -> N
     """Add a block to the search; one without a value only uses up its number."""
     seen = None
     if is_complete:
-        constraints = tuning.asked.constraints
+        constraints = tuning.question.constraints
         seen = observed(ask, tuning.labels(ask), tuning.base, constraints, runs)
     if seen is None:
         tuning.search.skip(ask)
@@ -250,7 +250,7 @@ def run(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> Path:
 
 def _is_searched(tuning: Tuning, runs: Sequence[Run]) -> bool:
     """Whether the search is over, or the rest of the time is for the fresh comparison."""
-    question = tuning.asked
+    question = tuning.question
     left_s = question.budget_s - BLOCKS_LEAST * _verdict_block_s(tuning, runs, 1)
     ends_s = min(question.budget_s * SEARCH_SHARE, max(question.budget_s * SEARCH_LEAST, left_s))
     if not tuning.asks:  # without a block there is nothing to compare
@@ -275,13 +275,13 @@ def _search(tuning: Tuning, admitted: Admitted, watcher: Watcher) -> None:
     began, before_s = time.monotonic(), tuning.spent_s
     with measure.opened(admitted, watcher.observer) as session:
         assert isinstance(session, IoSession)
-        if not tuning.asked.is_probed:
-            space, notes = probe(session, tuning.asked.space)
+        if not tuning.question.is_probed:
+            space, notes = probe(session, tuning.question.space)
             for note in notes:
                 watcher.observer.report(f"note: {note}")
-            tuning.asked = replace(tuning.asked, space=space, is_probed=True)
-            _write_asked(tuning.path, tuning.asked)
-            tuning.search = _tuning(tuning.path, tuning.base, tuning.asked).search
+            tuning.question = replace(tuning.question, space=space, is_probed=True)
+            _write_question(tuning.path, tuning.question)
+            tuning.search = _tuning(tuning.path, tuning.base, tuning.question).search
         name = measure.session_id()
         while not _is_searched(tuning, folder.runs()) and (ask := tuning.search.ask()):
             tuning.lines.append({**to_json(ask), "spent_s": tuning.spent_s})
@@ -306,7 +306,7 @@ def _state(tuning: Tuning, ask: Ask) -> State:
         incumbent_interval=search.interval_of(search.incumbent),
         challenger=tuning.label(ask.challenger),
         challenger_interval=search.interval_of(ask.challenger),
-        left_s=max(0.0, tuning.asked.budget_s - tuning.spent_s),
+        left_s=max(0.0, tuning.question.budget_s - tuning.spent_s),
     )
 
 
@@ -319,7 +319,7 @@ def _begin_verdict(tuning: Tuning, admitted: Admitted) -> None:
             "use a longer --budget, or a looser --subject-to",
         )
     runs = Folder.open(tuning.path / SEARCH).runs()
-    left_s = tuning.asked.budget_s - tuning.spent_s
+    left_s = tuning.question.budget_s - tuning.spent_s
     while len(entries) > 1 and BLOCKS_LEAST * _verdict_block_s(tuning, runs, len(entries)) > left_s:
         entries.pop()
     block_s = _verdict_block_s(tuning, runs, len(entries))
@@ -333,7 +333,7 @@ def _begin_verdict(tuning: Tuning, admitted: Admitted) -> None:
             *tuning.base.candidates[:1],
             *(Candidate(label, settings) for label, settings in named),
         ),
-        seed=(tuning.asked.seed + 1) % 2**32,
+        seed=(tuning.question.seed + 1) % 2**32,
         stopping=Stopping(blocks=blocks),
         aa_arm=True,
         notes=(*tuning.base.notes, *notes),
@@ -360,4 +360,4 @@ def verdict_of(tuning: Tuning) -> Result:
     return Result.load(tuning.path / VERDICT)
 
 
-__all__ = ["Asked", "State", "Tuning", "Watcher", "load", "run", "start"]
+__all__ = ["Question", "State", "Tuning", "Watcher", "load", "run", "start"]

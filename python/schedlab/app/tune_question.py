@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schedlab.app.admit import admit
-from schedlab.app.asked import tuned_work
 from schedlab.app.comparison import Place, target_of
-from schedlab.app.tune import SEARCH_SHARE, Asked
+from schedlab.app.options import tuned_work
+from schedlab.app.tune import SEARCH_SHARE, Question
 from schedlab.app.tune_space import default_scheduler, schedulers_of
 from schedlab.errors import SpecError
 from schedlab.kinds import typed
@@ -38,7 +38,7 @@ class Options:
 
 def question_of(
     place: Place, make: Callable[[str], Experiment], options: Options
-) -> tuple[Experiment, Asked]:
+) -> tuple[Experiment, Question]:
     """The experiment and the question; `make` gives the experiment of a scheduler, the default."""
     if options.maximise and options.minimise:
         raise SpecError("--maximise and --minimise cannot be used together", "use one of them")
@@ -61,15 +61,15 @@ def question_of(
     ranges = tuple(map(parse_range, options.ranges))
     space = table_space(schedulers, ranges, options.tunables)
     seed = base.seed
-    return base, Asked(space, constraints, options.budget_s, seed, options.margin)
+    return base, Question(space, constraints, options.budget_s, seed, options.margin)
 
 
-def asked_question(
+def typed_question(
     place: Place,
     command: tuple[str, ...],
     parameters: Mapping[str, Any],
     report: Callable[[str], None],
-) -> tuple[Experiment, Asked]:
+) -> tuple[Experiment, Question]:
     """The same from the options of `schedlab tune`; without any work it is the usual one."""
     if not (command or parameters["job_file"] or parameters["workloads"] or parameters["tests"]):
         parameters = {**parameters, "workloads": USUAL_WORKLOADS}
@@ -83,7 +83,7 @@ def asked_question(
     return question_of(place, tuned_work(place, command, parameters, report), options)
 
 
-def preview_lines(base: Experiment, question: Asked, permission: Permission) -> list[str]:
+def preview_lines(base: Experiment, question: Question, permission: Permission) -> list[str]:
     """The search space; the kernel's limits are read only when the search starts."""
     admitted = admit(base, permission)
     pair_s = 2 * sum(admitted.estimate_s(work.label) for work in base.workloads)

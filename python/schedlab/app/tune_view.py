@@ -34,7 +34,7 @@ def missed(tuning: Tuning, label: str) -> list[str]:
     """The constraints that a setting misses in the fresh measurement, each with its value."""
     lines = []
     runs = [r for r in verdict_of(tuning).record.analysed_runs if r.candidate == label]
-    for each in tuning.asked.constraints:
+    for each in tuning.question.constraints:
         values = [r.metrics[each.metric] for r in runs if r.metrics.get(each.metric, 0.0) > 0]
         mean = _mean(values)
         if mean is None:
@@ -63,8 +63,8 @@ def view(tuning: Tuning) -> TuneView:
         lines.append(tune_page.beats(result.verdict, best))
     search = tuning.search
     scheduler = str(search.entries[search.incumbent].settings["scheduler"])
-    if scheduler not in {each.scheduler for each in tuning.asked.space.schedulers}:
-        scheduler = tuning.asked.space.schedulers[0].scheduler
+    if scheduler not in {each.scheduler for each in tuning.question.space.schedulers}:
+        scheduler = tuning.question.space.schedulers[0].scheduler
     chart = _chart_metrics(tuning)
     return TuneView(
         title=tuning.base.title,
@@ -106,7 +106,7 @@ def _chart_metrics(tuning: Tuning) -> tuple[Metric, Metric] | None:
     """The primary metric of the first workload, and a constrained or slow one."""
     work = tuning.base.workloads[0]
     runs = [r for r in _good_runs(tuning) if r.workload == work.label]
-    named = [c.metric for c in tuning.asked.constraints if c.metric in work.secondary]
+    named = [c.metric for c in tuning.question.constraints if c.metric in work.secondary]
     slow = [name for name in work.secondary if "latency" in name]
     known = {name for name in work.secondary if all(r.metrics.get(name, 0) > 0 for r in runs)}
     wanted = [*named, *slow, *work.secondary]
@@ -182,7 +182,7 @@ def as_json(tuning: Tuning, shown: TuneView, files: dict[str, str]) -> dict[str,
         "trials": to_json(list(shown.trials)),
         "importance": dict(shown.importance),
         "blocks": tuning.search.blocks,
-        "space": to_json(tuning.asked.space),
+        "space": to_json(tuning.question.space),
         "commands": list(shown.commands),
         "files": files,
     }

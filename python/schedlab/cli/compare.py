@@ -39,14 +39,14 @@ def compare(command: tuple[str, ...], **typed: Any) -> None:
 
     With `-- COMMAND ARG…` your own program is the workload; it starts in the target's directory.
     """
-    from schedlab.app import asked
+    from schedlab.app import options
     from schedlab.cli.show import print_message, resume_and_present, run_and_present
 
-    place = asked.place_of(typed)
-    permission = asked.permission_of(place)
+    place = options.place_of(typed)
+    permission = options.permission_of(place)
     if typed["resume"]:
         resume_and_present(typed, permission)
         return
     run_and_present(
-        asked.comparison(place, command, typed, print_message), permission, "compare", typed
+        options.comparison(place, command, typed, print_message), permission, "compare", typed
     )

@@ -34,8 +34,8 @@ from schedlab.errors import SpecError
 @json_option
 def run(file: Path | None, trust: bool, destroy_data: Path | None, **typed: Any) -> None:
     """Measure the experiment in FILE (write one with `schedlab init`)."""
-    from schedlab.app.asked import permission
     from schedlab.app.files import read_experiment
+    from schedlab.app.options import permission
     from schedlab.cli.show import resume_and_present, run_and_present
 
     resumed = typed["resume"] is not None

@@ -58,18 +58,18 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     Every setting is measured in one block with the best one so far, starting with the kernel's
     default. At the end the best three and the default are measured again; only that decides.
     """  # fmt: skip
-    from schedlab.app import asked, measure, tune_question, tune_view
+    from schedlab.app import measure, options, tune_question, tune_view
     from schedlab.app import tune as tuning_of
     from schedlab.cli.show import measuring, print_message
     from schedlab.spec import to_json
 
-    place = asked.place_of(typed)
-    permission = asked.permission_of(place)
+    place = options.place_of(typed)
+    permission = options.permission_of(place)
     if typed["resume"]:
         tuning, admitted = tuning_of.load(typed["resume"], permission)
-        base, question = tuning.base, tuning.asked
+        base, question = tuning.base, tuning.question
     else:
-        base, question = tune_question.asked_question(place, command, typed, print_message)
+        base, question = tune_question.typed_question(place, command, typed, print_message)
     if typed["dry_run"]:
         lines = tune_question.preview_lines(base, question, permission)
         document = {"schema": 1, "experiment": to_json(base), "asked": to_json(question)}

@@ -5,6 +5,7 @@ The archive is copied to the target first, so that it is read from the measured 
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -19,6 +20,9 @@ from schedlab.kinds import source_tree
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.resolved import Outcome, ResolvedTarget
 from schedlab.spec import GateFinding
+
+# strerror(ENOSPC), as tar prints it.
+NO_SPACE = os.strerror(errno.ENOSPC)
 
 
 class ArchiveExtraction(WorkloadKind, frozen=True):
@@ -57,7 +61,12 @@ class ArchiveExtraction(WorkloadKind, frozen=True):
                 hint = "name a readable tar archive"
                 raise SpecError(f"{self.archive}: {error.strerror}", hint) from error
         else:
-            source_tree.write_archive(path, self.size_bytes, self.decompressor, seed=1)
+            try:
+                source_tree.write_archive(path, self.size_bytes, self.decompressor, seed=1)
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                raise _too_large(label, "the archive", path.parent) from error
         os.sync()
 
     def measure(self, target: ResolvedTarget, label: str, seed: int) -> Outcome:
@@ -65,8 +74,10 @@ class ArchiveExtraction(WorkloadKind, frozen=True):
         assert target.directory is not None
         archive = self._path(target, label)
         real_s, user_s, system_s, status, message = extraction(archive, target.directory)
+        if status and NO_SPACE in message:
+            raise _too_large(label, "what the archive holds", target.directory)
         cpu_s = user_s + system_s
-        text = message or f"tar exited {status}"
+        text = message.split("\n")[0] or f"tar exited {status}"
         return Outcome(
             metrics={"elapsed_s": real_s, "user_s": user_s, "system_s": system_s, "cpu_s": cpu_s},
             properties={"cpu_share": cpu_s / real_s, "command": "tar --extract"},
@@ -79,6 +90,12 @@ class ArchiveExtraction(WorkloadKind, frozen=True):
             raise SpecError(f"{label}: needs a file system", "use --scratch or --directory")
         generated = f"tree.tar.{self.decompressor}"
         return target.directory / (Path(self.archive).name if self.archive else generated)
+
+
+def _too_large(label: str, what: str, directory: Path) -> SpecError:
+    free_mib = shutil.disk_usage(directory).free >> 20
+    text = f"{label}: {what} does not fit: the target has {free_mib} MiB free"
+    return SpecError(text, "choose a larger target, or a smaller archive (size_bytes)")
 
 
 def extraction(archive: Path, directory: Path) -> tuple[float, float, float, int, str]:
@@ -96,12 +113,22 @@ def timed(command: list[str], written: Path) -> tuple[float, float, float, int, 
     """(real s, user s, system s, exit status, stderr) of a command and of syncing its writes."""
     began = time.monotonic()
     try:
-        child = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        child = subprocess.Popen(
+            command,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "LC_ALL": "C"},
+        )
     except FileNotFoundError as error:
         raise HostError(f"{command[0]} is not installed", f"apt install {command[0]}") from error
     assert child.stderr is not None
-    message = child.stderr.read().decode(errors="replace").strip()
-    _, status, usage = os.wait4(child.pid, 0)
+    try:
+        message = child.stderr.read().decode(errors="replace").strip()
+        _, status, usage = os.wait4(child.pid, 0)
+    except BaseException:  # a signal to us alone: it would hold the file system that we unmount
+        child.kill()
+        child.wait()
+        raise
     child.returncode = os.waitstatus_to_exitcode(status)
     handle = os.open(written, os.O_RDONLY)
     try:

@@ -32,6 +32,8 @@ def headline(view: View) -> list[str]:
     ):
         count = view.texts.number(len(view.verdict.overall.workloads), 0)
         lines.append(view.texts("headline.best-everywhere", workloads=count))
+    if view.orders_nothing:
+        lines.insert(1, view.texts("headline.nothing-to-order"))
     if goal := view.verdict.goal:
         wanted = view.texts(f"goal.{goal}")
         lines[0] = view.texts("headline.goal", goal=wanted, sentence=lines[0])
@@ -182,12 +184,34 @@ def _price(view: View, values: Mapping[str, Any]) -> list[str]:
         does = words.gain(texts, fact, metric, "does")
         line = texts("price.rival", workload=fact.workload, does=does)
     elif price["kind"] == "actor":
-        actor = texts.maybe(f"actor_name.{price['actor']}", price["actor"])
-        form = "actor_one" if price["actor"] in SINGULAR else "actor"
-        line = texts("price.actor", loss=words.loss(texts, fact, metric, form, actor))
+        line = texts("price.actor", loss=_actor_loss(view, fact, metric, price["actor"]))
     else:
         line = texts("price.metric", loss=words.loss(texts, fact, metric, "lost"))
     if more := price.get("more"):
+        line += " " + texts("price.more", count=texts.number(more, 0))
+    return [line]
+
+
+def _actor_loss(view: View, fact: Fact, metric: Metric | None, actor: str) -> str:
+    """What other processes of the run lose."""
+    name = view.texts.maybe(f"actor_name.{actor}", actor)
+    form = "actor_one" if actor in SINGULAR else "actor"
+    return words.loss(view.texts, fact, metric, form, name)
+
+
+def _cost(view: View, values: Mapping[str, Any]) -> list[str]:
+    """What separates those that nothing else does."""
+    cost, texts = values.get("cost"), view.texts
+    if not cost:
+        return []
+    fact, metric = _fact(view, cost, "fact")
+    if actor := cost["actor"]:
+        loss = _actor_loss(view, fact, metric, actor)
+        line = texts("headline.cost-actor", name=fact.worse, workload=fact.workload, loss=loss)
+    else:
+        loss = words.loss(texts, fact, metric)
+        line = texts("headline.cost", workload=fact.workload, loss=loss)
+    if more := cost.get("more"):
         line += " " + texts("price.more", count=texts.number(more, 0))
     return [line]
 
@@ -231,7 +255,7 @@ def _tied(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     key = "headline.tied-mix" if mix else "headline.tied"
     margin = words.share(view.texts, values["margin"])
     return [view.texts(key, names=view.texts.listed(list(values["names"])), margin=margin),
-            *_losers(view, values)]  # fmt: skip
+            *_losers(view, values), *_cost(view, values)]  # fmt: skip
 
 
 def _rare_run(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
@@ -272,7 +296,8 @@ def _too_early(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     texts = view.texts
     about = {"names": texts.listed(list(values["names"])), "mdd": _mdd(view, values)}
     if not values.get("blocks"):
-        return [texts("headline.too-early-open", **about), *_losers(view, values)]
+        first = texts("headline.too-early-open", **about)
+        return [first, *_losers(view, values), *_cost(view, values)]
     blocks = texts.counted("scope.more_blocks", values["blocks"])
     seconds = values.get("time_s") or 0.0
     if seconds:
@@ -280,7 +305,7 @@ def _too_early(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
         blocks = texts("headline.blocks-time", blocks=blocks, time=taking)
     smaller = words.share(texts, values["smaller"])
     first = texts("headline.too-early", blocks=blocks, smaller=smaller, **about)
-    return [first, *_losers(view, values)]
+    return [first, *_losers(view, values), *_cost(view, values)]
 
 
 def _mdd(view: View, values: Mapping[str, Any]) -> str:
@@ -292,7 +317,7 @@ def _no_difference(view: View, values: Mapping[str, Any], mix: bool) -> list[str
     names = view.texts.listed(list(values["names"]))
     key = "no-difference-seen" if values.get("mdd") is not None else "no-difference-open"
     return [view.texts(f"headline.{key}", names=names, mdd=_mdd(view, values)),
-            *_losers(view, values)]  # fmt: skip
+            *_losers(view, values), *_cost(view, values)]  # fmt: skip
 
 
 def _too_noisy(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:

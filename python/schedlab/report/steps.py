@@ -31,6 +31,8 @@ class Step:
 def next_steps(view: View) -> list[Step]:
     """The next step by the code of the headline, at most two."""
     headline = view.verdict.headline
+    if view.orders_nothing:
+        return [Step("schedlab lab run interference", view.texts("next.contention"))]
     return _steps(view, headline.code, headline.values) or [_again(view)]
 
 
@@ -47,22 +49,28 @@ def _steps(view: View, code: str, values: Mapping[str, Any]) -> list[Step]:
     if code == "keep":
         return [Step("", texts("next.keep", baseline=values["baseline"])), *_sharpen(view)]
     if code == "tied":
-        return [Step("", texts("next.tied", names=texts.listed(list(values["names"]))))]
+        return [_take_any(view, values)]
     if code in ("too-early", "too-noisy") and values.get("blocks"):
         remark = _remark(view, values.get("time_s") or 0.0, values.get("smaller"))
         return [_more(view, int(values["blocks"]), remark)]
     if code == "too-noisy":
         return [_longer(view)]
     if code == "no-difference-seen" and view.experiment.kind != "import":
-        names = texts.listed(list(values["names"]))
         if needed := _needed(view):
             return needed
         much = (values.get("mdd") or 0.0) > MUCH
-        return [Step("", texts("next.tied", names=names)), *([_longer(view)] if much else [])]
+        return [_take_any(view, values), *([_longer(view)] if much else [])]
     if code in ("single", "nothing-to-compare"):
         more = max(1, BLOCKS_ENOUGH - view.verdict.population.blocks)
         return [_more(view, more, _time(view, more))]
     return _needed(view)
+
+
+def _take_any(view: View, values: Mapping[str, Any]) -> Step:
+    """Any of those that nothing separates, but for one that costs more."""
+    costly = (values.get("cost") or {}).get("names") or ()
+    names = [name for name in values["names"] if name not in costly] or list(values["names"])
+    return Step("", view.texts("next.tied", names=view.texts.listed(names)))
 
 
 def _remark(view: View, seconds: float, smaller: float | None) -> str:
@@ -91,6 +99,8 @@ def _apply(view: View, best: str, won: Any) -> list[Step]:
     device = target.path if str(target.kind) == "device" else DEVICE
     known = next((c for c in view.experiment.candidates if c.label == best), None)
     settings = dict(known.settings) if known else {}
+    if any("." in key for key in settings):
+        return []  # such as workload.mode: no setting of a device
     name = str(settings.pop("scheduler", best))
     if settings:
         name += ":" + ",".join(f"{key}={value}" for key, value in settings.items())

@@ -201,6 +201,14 @@ class View:
         verdicts = {row.verdict for row in of.candidates}
         return single and self.experiment.kind == "io" and not verdicts & {"better", "worse"}
 
+    @property
+    def orders_nothing(self) -> bool:
+        """Whether no workload leaves anything to order: that is why no difference was found."""
+        if self.verdict.headline.code in ("single", "nothing-to-compare"):
+            return False
+        schedulers = any("scheduler" in dict(c.settings) for c in self.experiment.candidates)
+        return schedulers and all(map(self.nothing_to_order, self.workloads))
+
     def is_control(self, label: str) -> bool:
         """Whether a workload cannot depend on the candidates."""
         return any(w.negative_control for w in self.experiment.workloads if w.label == label)

@@ -47,9 +47,12 @@ def published() -> dict[Key, list[float]]:
     file = resources.files("schedlab") / "labs" / "iozone-noop-deadline-cfq.csv"
     rates: dict[Key, list[float]] = {}
     for row in csv.DictReader(file.read_text("utf-8").splitlines()):
-        key = (row["scheduler"], row["test"], int(row["record_bytes"]))
-        rates.setdefault(key, []).append(float(row["kib_per_s"]))
+        rates.setdefault(_key(row), []).append(float(row["kib_per_s"]))
     return rates
+
+
+def _key(row: Mapping[str, str]) -> Key:
+    return row["scheduler"], row["test"], int(row["record_bytes"])
 
 
 def simulated(
@@ -144,22 +147,58 @@ def sentences(
     study: Mapping[Key, Sequence[float]],
 ) -> list[str]:
     """What follows from the tables, computed from them."""
-    tied = sum(each <= 0.01 for each in spread(one))
+    cells = list(itertools.product(TESTS, RECORDS))
+    modelled = dict(zip(cells, spread(one), strict=True))
+    untied = {cell: each for cell, each in modelled.items() if each > 0.01}
     apart = sum(each > 0.05 for each in spread(four))
     needed = margins(study)
-    published_spread = spread(study)
-    beyond = sum(a > b for a, b in zip(published_spread, needed, strict=True))
-    cells = len(needed)
-    return [
+    own = zip(cells, spread(study), needed, strict=True)
+    beyond = [cell for cell, a, b in own if a > b]
+    single = [cell for cell in beyond if not _is_cut(cell)]
+    fastest = max(statistics.fmean(rates) for rates in one.values())
+    faster = [
+        cell
+        for cell in cells
+        if min(statistics.fmean(study[name, *cell]) for name in SCHEDULERS) > fastest
+    ]
+    lines = [
         f"One process, one request at a time: in the model the three schedulers are within 1 % of "
-        f"each other in {tied} of {cells} cells (largest difference {max(spread(one)):.2%}).",
+        f"each other in {len(cells) - len(untied)} of {len(cells)} cells."
+    ]
+    if untied:
+        named = ", ".join(
+            f"{test} {_size(record)} ({each:.1%})" for (test, record), each in untied.items()
+        )
+        lines[0] += f" The others: {named}."
+        if all(map(_is_cut, untied)):
+            lines[0] += (
+                f" Their records are longer than the largest request, {MAX_SECTORS_KB} KiB: they "
+                "are several requests, which a scheduler can order."
+            )
+    lines.append(
         f"The study's five repetitions tell two schedulers apart from a difference of "
         f"{statistics.median(needed):.1%} on (median over the cells; largest {max(needed):.0%}); "
-        f"its own means differ by more than that in {beyond} of {cells} cells. One request at a "
-        "time gives a scheduler nothing to order: look for the reason of those elsewhere, such as "
-        "the order of the runs and the place on the disk.",
-        f"Four processes: they differ by more than 5 % in {apart} of {cells} cells.",
-    ]
+        f"its own means differ by more than that in {len(beyond)} of {len(cells)} cells."
+    )
+    if single:
+        lines[-1] += (
+            f" In {len(single)} of these a record is one request, which leaves a scheduler nothing "
+            "to order: look for the reason elsewhere, such as the order of the runs and the place "
+            "on the disk."
+        )
+    if faster:
+        lines.append(
+            f"In {len(faster)} of {len(cells)} cells all of the study's rates are above the "
+            f"fastest of the modelled disk in any cell, {fastest * 1024 / 1e6:.0f} MB/s: there its "
+            "data came from memory, the page cache or that of a host, or from a faster device."
+        )
+    lines.append(f"Four processes: they differ by more than 5 % in {apart} of {len(cells)} cells.")
+    return lines
+
+
+def _is_cut(cell: tuple[str, int]) -> bool:
+    """Whether a record of the cell is more than one request."""
+    return cell[1] > MAX_SECTORS_KB << 10
 
 
 def present(seconds: float, repetitions: int, out: Path | None, as_json: bool) -> str:
@@ -194,6 +233,16 @@ def _write_csv(path: Path, tables: Mapping[str, Mapping[Key, Sequence[float]]]) 
             for key, rates in table.items():
                 for number, rate in enumerate(rates, 1):
                     writer.writerow([name, *key, number, f"{rate:.2f}"])
+
+
+def findings(path: Path) -> list[str]:
+    """The sentences on the tables of an earlier run, from its CSV."""
+    tables: dict[str, dict[Key, list[float]]] = {}
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            rates = tables.setdefault(row["table"], {}).setdefault(_key(row), [])
+            rates.append(float(row["kib_per_s"]))
+    return sentences(tables["1 process"], tables["4 processes"], published())
 
 
 def _size(record: int) -> str:

@@ -143,7 +143,7 @@ class Search:
         self.challenger = number
 
     def enter(self, ask: Ask) -> None:
-        """Take over the challenger of a block that an earlier process asked."""
+        """Take over the challenger of a block that an earlier process began."""
         if self.challenger is None:
             self._enter(ask.settings)
 

@@ -1,7 +1,5 @@
 //! The page buffer of a device: least recently used pages leave first.
 
-use std::hint::black_box;
-
 use super::page_index::PageIndex;
 
 const NONE: u32 = u32::MAX;
@@ -106,18 +104,18 @@ impl Buffer {
     /// Fetches a page's entry ahead of its use.
     #[inline]
     pub fn prefetch(&self, page: u64) {
-        black_box(self.index.find(page));
+        self.index.prefetch(page);
     }
 
-    /// The pages that leave next if so many come in; none while there is room.
-    pub fn leaving(&self, count: usize, mut page: impl FnMut(u64)) {
+    /// The pages that leave next if so many come in, the next one first; none while there is room.
+    pub fn leaving(&self, count: usize, mut page: impl FnMut(u32)) {
         if self.newest == NONE || self.slots.len() - self.free.len() < self.capacity {
             return;
         }
         let mut slot = self.slots[self.newest as usize].newer;
         for _ in 0..count {
             let entry = &self.slots[slot as usize];
-            page(u64::from(entry.page));
+            page(entry.page);
             slot = entry.newer;
         }
     }

@@ -1,6 +1,8 @@
 //! Which place of the buffer holds a page: a table in parts that exist only where one of their
 //! pages is buffered, so that its memory follows the buffer and not the device.
 
+use prefetch_index::prefetch_index;
+
 /// log2 of the pages of a part: one cache line.
 const PART_BITS: u32 = 4;
 const PART: u32 = 1 << PART_BITS;
@@ -68,11 +70,10 @@ impl PageIndex {
         self.part(page)[(page % PART) as usize]
     }
 
-    /// The same for any page; nothing beyond the device.
+    /// Fetches where the part of a page is ahead of its use; the page may be beyond the device.
     #[inline]
-    pub(super) fn find(&self, page: u64) -> Option<u32> {
-        let place = self.place_of.get((page >> PART_BITS) as usize)?;
-        Some(self.parts[*place as usize].0[page as usize % PART as usize])
+    pub(super) fn prefetch(&self, page: u64) {
+        prefetch_index(&self.place_of, (page >> PART_BITS) as usize);
     }
 
     /// Takes the number from a page that has one.

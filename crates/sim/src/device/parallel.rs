@@ -20,7 +20,7 @@ struct InService {
 const DEFERRED: u32 = 1 << 31;
 
 /// Pages that are looked up ahead at once.
-const EXPECTED_MAX: usize = 32;
+const AHEAD_MAX: usize = 32;
 
 /// A page that waits until its translation page was read.
 #[derive(Clone, Copy)]
@@ -356,14 +356,21 @@ impl Device for Parallel {
     }
 
     fn prefetch_leaving(&self, requests: usize) {
-        // In stages, so that all of them are requested from memory before the first has come.
-        let mut pages = [0; EXPECTED_MAX];
+        // Where a page is must be known before what is there can be fetched: of the requests after
+        // these the one, of these the other.
+        let requests = requests.min(AHEAD_MAX);
+        let mut pages = [0; AHEAD_MAX];
         let mut count = 0;
-        self.buffer.leaving(requests.min(EXPECTED_MAX), |page| {
-            pages[count] = page as u32;
+        self.buffer.leaving(2 * requests, |page| {
+            if count < requests {
+                pages[count] = page;
+            } else {
+                self.buffer.prefetch(u64::from(page));
+                self.ftl.prefetch_place(page);
+            }
             count += 1;
         });
-        self.ftl.expect_all(&mut pages[..count]);
+        self.ftl.prefetch_all(&mut pages[..count.min(requests)]);
     }
 
     fn is_ready(&self) -> bool {

@@ -41,6 +41,12 @@ struct Station {
     busy_ns: u64,
 }
 
+/// A station, and the generation of its work where that can be suspended. One number, since it is
+/// read as one soon after it was written: two would be waited for until they are in the cache.
+fn work_of(station: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(station)
+}
+
 pub(super) struct Stations {
     operations: Vec<Operation>,
     free: Vec<u32>,
@@ -53,8 +59,8 @@ pub(super) struct Stations {
     transfer_ns: u64,
     /// When each plane will have done what it was given, not counting waits for the channel.
     pub(super) busy_until_ns: Vec<u64>,
-    /// Station, and the generation of its work where that can be suspended.
-    events: EventQueue<(u32, u32)>,
+    /// Of each station whose work ends, as [`work_of`] makes it.
+    events: EventQueue<u64>,
     suspension: Option<Box<Suspension>>,
 }
 
@@ -175,13 +181,18 @@ impl Stations {
     #[inline]
     fn serve(&mut self, now_ns: u64, station: u32, slot: u32) {
         let on_channel = station >= self.planes;
+        let work = work_of(station, 0);
         let time_ns = if on_channel {
+            // Transfers all take equally long.
+            let end_ns = now_ns + self.transfer_ns;
+            self.events.push_in_order(end_ns, 0, work);
             self.transfer_ns
         } else {
-            self.operations[slot as usize].plane_ns
+            let plane_ns = self.operations[slot as usize].plane_ns;
+            self.events.push(now_ns + plane_ns, 0, work);
+            plane_ns
         };
         self.stations[station as usize].busy_ns += time_ns;
-        self.events.push(now_ns + time_ns, 0, (station, 0));
     }
 
     /// The same for a plane whose operations can be suspended.
@@ -212,7 +223,7 @@ impl Stations {
 
     fn begin(&mut self, now_ns: u64, plane: u32, next: Option<Next>) {
         if let Some(next) = next {
-            let event = (plane, next.generation);
+            let event = work_of(plane, next.generation);
             self.events.push(now_ns + next.time_ns, 0, event);
         }
     }
@@ -245,7 +256,8 @@ impl Stations {
     /// its last stage.
     #[inline]
     pub(super) fn advance(&mut self) -> Option<(u64, u32)> {
-        let (now_ns, (station, generation)) = self.events.pop()?;
+        let (now_ns, work) = self.events.pop()?;
+        let (station, generation) = (work as u32, (work >> 32) as u32);
         let slot = if self.suspension.is_some() && station < self.planes {
             match self.end_at_plane(now_ns, station, generation) {
                 Some(slot) => slot,

@@ -2,7 +2,8 @@
 //! benefit.
 
 use std::collections::VecDeque;
-use std::hint::black_box;
+
+use prefetch_index::prefetch_index;
 
 use super::NONE;
 use crate::device::{Collect, FlashSpec};
@@ -62,15 +63,17 @@ impl Buckets {
     #[inline]
     pub(super) fn prefetch(&self, block: u32) {
         if let Buckets::Greedy(lists) = self {
+            prefetch_index(&lists.blocks, block as usize);
+        }
+    }
+
+    /// The same of the blocks beside it, once it was fetched.
+    #[inline]
+    pub(super) fn prefetch_neighbours(&self, block: u32) {
+        if let Buckets::Greedy(lists) = self {
             let Links { newer, older } = lists.blocks[block as usize];
-            for neighbour in [newer, older] {
-                black_box(
-                    lists
-                        .blocks
-                        .get(neighbour as usize)
-                        .map(|links| links.older),
-                );
-            }
+            prefetch_index(&lists.blocks, newer as usize);
+            prefetch_index(&lists.blocks, older as usize);
         }
     }
 

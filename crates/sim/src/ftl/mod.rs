@@ -11,13 +11,12 @@ mod collect;
 mod map;
 mod precondition;
 
-use std::hint::black_box;
-
 use allocation::Allocation;
 use collect::Buckets;
 use map::MapCache;
 pub use map::{LookUp, MapUsage};
 use precondition::Formula;
+use prefetch_index::prefetch_index;
 
 use crate::device::{DeviceSpec, PageTimes, Precondition};
 use crate::divisor::Divisor;
@@ -137,6 +136,8 @@ pub struct Ftl {
     plane_of_block: Divisor,
     low: u32,
     high: u32,
+    /// Slots + 1 of the pages that leave a block.
+    moving: Vec<u32>,
     usage: FtlUsage,
     pending: Option<Formula>,
 }
@@ -180,6 +181,7 @@ impl Ftl {
             plane_of_block: Divisor::new(flash.blocks_per_plane),
             low: spec.ftl.free_blocks_low,
             high: spec.ftl.free_blocks_high,
+            moving: Vec::with_capacity(flash.pages_per_block as usize),
             usage: FtlUsage::default(),
             pending: None,
         };
@@ -217,22 +219,27 @@ impl Ftl {
             return;
         }
         let physical = self.l2p[self.slot(page as u32)].saturating_sub(1);
-        black_box(self.p2l[physical as usize]);
-        black_box(self.valid[self.block_of.quotient(physical) as usize]);
+        prefetch_index(&self.p2l, physical as usize);
+        prefetch_index(&self.valid, self.block_of.quotient(physical) as usize);
     }
 
-    /// The same for pages of the device; what is in the list is used up.
-    pub fn expect_all(&self, pages: &mut [u32]) {
+    /// Fetches where a page of the device is ahead of its use.
+    #[inline]
+    pub fn prefetch_place(&self, page: u32) {
+        prefetch_index(&self.l2p, self.slot(page));
+    }
+
+    /// Fetches all that writing these pages of the device will look at; the list is used up.
+    pub fn prefetch_all(&self, pages: &mut [u32]) {
         for page in &mut *pages {
-            *page = self.l2p[self.slot(*page)].saturating_sub(1);
-        }
-        for physical in &mut *pages {
-            black_box(self.p2l[*physical as usize]);
-            *physical = self.block_of.quotient(*physical);
+            let physical = self.l2p[self.slot(*page)].saturating_sub(1);
+            prefetch_index(&self.p2l, physical as usize);
+            *page = self.block_of.quotient(physical);
+            prefetch_index(&self.valid, *page as usize);
+            self.buckets.prefetch(*page);
         }
         for block in pages {
-            black_box(self.valid[*block as usize]);
-            self.buckets.prefetch(*block);
+            self.buckets.prefetch_neighbours(*block);
         }
     }
 
@@ -369,43 +376,52 @@ impl Ftl {
 
     /// Moves the valid pages of a block elsewhere in its plane and erases it.
     fn evacuate(&mut self, victim: u32, plane: u32, work: &mut GcWork) -> u32 {
-        let first = victim * self.pages_per_block;
-        let moved = self.valid[victim as usize];
+        let first = (victim * self.pages_per_block) as usize;
         let is_map = self.map.as_ref().is_some_and(|map| map.is_own(victim));
         let at = plane * self.frontiers_per_plane + self.streams + u32::from(is_map);
-        // All entries are prefetched before the first is changed: a store waits for the one before.
-        for slot in &self.p2l[first as usize..(first + self.pages_per_block) as usize] {
-            black_box(self.l2p[slot.saturating_sub(1) as usize]);
-        }
-        let mut left = moved;
-        let mut from = first;
-        while left > 0 {
-            let mut frontier = self.open(self.frontiers[at as usize], plane, is_map);
-            let before = frontier.next;
-            while left > 0 && frontier.next < self.pages_per_block {
-                let slot = std::mem::take(&mut self.p2l[from as usize]);
-                from += 1;
-                if slot != 0 {
-                    let physical = frontier.block * self.pages_per_block + frontier.next;
-                    if self.times.has_types() {
-                        work.moving_ns += self.times.page_ns(Some(from - 1 - first), false)
-                            + self.times.page_ns(Some(frontier.next), true);
-                    }
-                    frontier.next += 1;
-                    self.l2p[slot as usize - 1] = physical + 1;
-                    self.p2l[physical as usize] = slot;
-                    left -= 1;
-                    if let Some(map) = &mut self.map {
-                        map.moved(self.allocation.page_of_slot(slot - 1));
-                    }
+        let mut moving = std::mem::take(&mut self.moving);
+        moving.clear();
+        let pages = &mut self.p2l[first..first + self.pages_per_block as usize];
+        for (from, slot) in (0..).zip(&mut *pages) {
+            if *slot != 0 {
+                // All entries are fetched before the first is changed.
+                prefetch_index(&self.l2p, *slot as usize - 1);
+                moving.push(*slot);
+                if self.times.has_types() {
+                    work.moving_ns += self.times.page_ns(Some(from), false);
                 }
             }
-            self.valid[frontier.block as usize] += frontier.next - before;
+        }
+        pages.fill(0);
+        debug_assert_eq!(moving.len(), self.valid[victim as usize] as usize);
+        let mut left = &moving[..];
+        while !left.is_empty() {
+            let mut frontier = self.open(self.frontiers[at as usize], plane, is_map);
+            let room = (self.pages_per_block - frontier.next) as usize;
+            let (slots, rest) = left.split_at(room.min(left.len()));
+            let to = frontier.block * self.pages_per_block + frontier.next;
+            self.p2l[to as usize..][..slots.len()].copy_from_slice(slots);
+            for (physical, slot) in (to..).zip(slots) {
+                self.l2p[*slot as usize - 1] = physical + 1;
+                if let Some(map) = &mut self.map {
+                    map.moved(self.allocation.page_of_slot(slot - 1));
+                }
+            }
+            if self.times.has_types() {
+                let types = frontier.next..frontier.next + slots.len() as u32;
+                let times = types.map(|page| self.times.page_ns(Some(page), true));
+                work.moving_ns += times.sum::<u64>();
+            }
+            frontier.next += slots.len() as u32;
+            self.valid[frontier.block as usize] += slots.len() as u32;
             self.frontiers[at as usize] = frontier;
+            left = rest;
         }
         self.valid[victim as usize] = 0;
         self.wear[victim as usize] += 1;
         self.planes[plane as usize].erased.push(victim);
+        let moved = moving.len() as u32;
+        self.moving = moving;
         moved
     }
 

@@ -48,7 +48,7 @@ def compare(command: tuple[str, ...], **typed: Any) -> None:
 
     With `-- COMMAND ARG…` your own program is the work. All settings are restored.
     """  # fmt: skip
-    from schedlab.app import asked
+    from schedlab.app import options
     from schedlab.app.cpu_comparison import explain
     from schedlab.cli.show import measuring, print_message, resume_and_present, run_and_present
     from schedlab.run.admitted import Permission
@@ -56,7 +56,7 @@ def compare(command: tuple[str, ...], **typed: Any) -> None:
     if typed["resume"]:
         resume_and_present(typed, Permission())
         return
-    experiment = asked.policy_comparison(command, typed, print_message)
+    experiment = options.policy_comparison(command, typed, print_message)
     measured = run_and_present(experiment, Permission(), "cpu-compare", typed)
     if typed["explain"] and measured is not None:
         with measuring() as observer:

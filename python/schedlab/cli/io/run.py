@@ -51,8 +51,8 @@ def run(as_json: bool, **typed: Any) -> None:
     For example: schedlab io run --test randread --record 4k --depth 32 --direct --file F
     --size 1g --seconds 5
     """
-    from schedlab.app.asked import permission
     from schedlab.app.load_lines import load_lines
+    from schedlab.app.options import permission
     from schedlab.app.single_load import run_load
     from schedlab.app.worker_lines import as_iozone, worker_lines
     from schedlab.cli.show import print_lines

@@ -27,12 +27,12 @@ def sweep(**typed: Any) -> None:
     With --bytes small blocks mean many calls; with --calls large blocks mean many bytes. Use both
     to see whether the time grows with the calls or with the bytes.
     """
-    from schedlab.app import asked
+    from schedlab.app import options
     from schedlab.app.calls import sweep_experiment
     from schedlab.cli.show import run_and_present
 
-    place = asked.place_of(typed)
-    permission = asked.permission_of(place)
+    place = options.place_of(typed)
+    permission = options.permission_of(place)
     names = ("block_sizes", "modes", "same_bytes", "calls", "direction", "blocks", "seed")
     experiment = sweep_experiment(place, **{name: typed[name] for name in names})
     run_and_present(experiment, permission, "sweep", typed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from schedlab.cli.options import measured_options, target_options
 
@@ -24,12 +25,15 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     For example: schedlab lab run interference --scale full --device /dev/sdb --destroy-data
     /dev/sdb
     """  # fmt: skip
-    from schedlab.app import asked
-    from schedlab.app.labs import Wishes, lab_experiment, lab_named
+    from schedlab.app import options
+    from schedlab.app.labs import Wishes, check_options, lab_experiment, lab_named
     from schedlab.cli.cpu.sweep import present_quanta
     from schedlab.cli.show import print_message, run_and_present
 
     lab = lab_named(name)
+    given = [param.opts[0] for param in ctx.command.params if param.name in typed
+             and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE]  # fmt: skip
+    check_options(lab, given)
     print_message(f"{lab.title}. {lab.study}")
     if simulated := lab.scaled(scale).get("ncq_study"):
         from schedlab.cli.sim.ncq_study import ncq_study
@@ -41,8 +45,8 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
 
         click.echo(present(**modelled, out=typed["out"], as_json=typed["as_json"]))
         return
-    place = asked.place_of(typed)
-    permission = asked.permission_of(place)
+    place = options.place_of(typed)
+    permission = options.permission_of(place)
     wishes = Wishes(place, typed["schedulers"], typed["blocks"], typed["seed"])
     shown_by = present_quanta if lab.kind == "cpu" else None
     run_and_present(

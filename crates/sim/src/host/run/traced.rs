@@ -33,7 +33,7 @@ impl<S: Scheduler> Running<'_, S> {
             self.send(
                 index,
                 context,
-                (op, true),
+                (op, !record.is_async),
                 (first, end - first),
                 Purpose::Own,
             );

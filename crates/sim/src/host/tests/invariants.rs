@@ -85,6 +85,7 @@ fn random_trace(seed: u64, count: u64) -> Vec<TraceRecord> {
             latency: None,
             device: rng.below(5) as u32,
             process: None,
+            is_async: rng.below(4) == 0,
         }
     };
     (0..count).map(&mut record).collect()

@@ -50,6 +50,10 @@ pub struct TraceRecord {
     pub device: u32,
     /// The process that sent it, where the trace has it.
     pub process: Option<u32>,
+    /// The trace says that nobody waits for it, such as data that the page cache writes back: it
+    /// lacks the kernel's REQ_SYNC, REQ_PREFLUSH and REQ_FUA (op_is_sync of
+    /// include/linux/blk_types.h).
+    pub is_async: bool,
 }
 
 /// Which event of a kernel trace is the arrival of a request.
@@ -111,6 +115,7 @@ fn record(arrival_ns: u64, offset: u64, length: u64, is_write: bool) -> TraceRec
         latency: None,
         device: 0,
         process: None,
+        is_async: false,
     }
 }
 

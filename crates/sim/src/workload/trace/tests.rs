@@ -114,6 +114,8 @@ fn blkparse_gives_arrivals_or_measured_requests() {
     let at = |event| read(BLKPARSE, None, &TraceOptions { event, ..options() });
     let senders: Vec<_> = at(Event::Queue).iter().map(|row| row.process).collect();
     assert_eq!(senders, [Some(697), Some(9)]);
+    let is_async: Vec<_> = at(Event::Queue).iter().map(|row| row.is_async).collect();
+    assert_eq!(is_async, [true, false]);
     assert_eq!(at(Event::Dispatch)[0].request.arrival.0, 10_000);
     assert_eq!(at(Event::Dispatch)[0].process, None);
     let complete = read(
@@ -149,6 +151,7 @@ fn event(time_ns: u64, sector: u64, bytes: u32, action: u32, payload: &[u8]) -> 
 
 const READ: u32 = 1 << 16;
 const WRITE: u32 = 2 << 16;
+const SYNC: u32 = 8 << 16;
 
 #[test]
 fn blktrace_files_of_several_cpus_merge_by_time() {
@@ -160,7 +163,7 @@ fn blktrace_files_of_several_cpus_merge_by_time() {
         event(300, 16, 512, WRITE | 1, b"12345678"),
     ];
     let second = [
-        event(200, 24, 4096, WRITE | 1, b""),
+        event(200, 24, 4096, WRITE | SYNC | 1, b""),
         event(400, 24, 4096, WRITE | 8, b""),
     ];
     std::fs::write(folder.join("sda.blktrace.0"), first.concat()).unwrap();
@@ -169,13 +172,22 @@ fn blktrace_files_of_several_cpus_merge_by_time() {
         .unwrap()
         .map(|r| r.unwrap())
         .inspect(|r| assert_eq!(r.process, Some(77)))
-        .map(|r| (r.request.arrival.0, r.request.offset.0, r.request.is_write))
+        .map(|r| {
+            (
+                r.request.arrival.0,
+                r.request.offset.0,
+                r.request.is_write,
+                r.is_async,
+            )
+        })
         .collect();
     std::fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(
-        records,
-        [(100, 4096, false), (200, 12_288, true), (300, 8192, true)]
-    );
+    let expected = [
+        (100, 4096, false, false),
+        (200, 12_288, true, false),
+        (300, 8192, true, true),
+    ];
+    assert_eq!(records, expected);
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub(super) struct BlkEvent {
     pub action: Action,
     pub is_write: bool,
     pub trim: bool,
+    /// Somebody waits for it.
+    pub sync: bool,
 }
 
 /// Chooses the events that are arrivals, and joins dispatch and completion.
@@ -53,6 +55,7 @@ impl Tracker {
             device: event.device,
             // Whoever dispatches a request may not be who sent it.
             process: (event.action == Action::Queue).then_some(event.process),
+            is_async: !event.sync,
             ..record(event.time_ns, event.offset, event.length, event.is_write)
         };
         let key = (event.device, event.offset);

@@ -63,6 +63,8 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
         action,
         is_write: !trim && kind.contains(&b'W'),
         trim,
+        // `F` is a flush before it or, after the letter of the operation, FUA.
+        sync: kind.iter().any(|flag| b"RSF".contains(flag)),
     })
 }
 

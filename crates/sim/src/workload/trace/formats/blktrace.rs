@@ -16,9 +16,12 @@ const HEADER_BYTES: usize = 48;
 const EXPECTED: &str = "a record of 48 bytes that begins with the magic 0x65617407";
 
 const CATEGORY_WRITE: u32 = 1 << 1;
+const CATEGORY_FLUSH: u32 = 1 << 2;
+const CATEGORY_SYNC: u32 = 1 << 3;
 const CATEGORY_PC: u32 = 1 << 9;
 const CATEGORY_NOTIFY: u32 = 1 << 10;
 const CATEGORY_DISCARD: u32 = 1 << 13;
+const CATEGORY_FUA: u32 = 1 << 15;
 /// Set in the low half when the payload names a cgroup.
 const WITH_CGROUP: u32 = 1 << 8;
 
@@ -146,6 +149,8 @@ impl Header {
         }
         let offset = times(self.u64(16), SECTOR_BYTES, "a sector below 2^55")?;
         let trim = category & CATEGORY_DISCARD != 0;
+        let changes = trim || category & CATEGORY_WRITE != 0;
+        let waited_for = CATEGORY_SYNC | CATEGORY_FLUSH | CATEGORY_FUA;
         Ok(Some(BlkEvent {
             time_ns: self.u64(8),
             device: self.u32(36),
@@ -153,8 +158,9 @@ impl Header {
             offset,
             length: u64::from(self.u32(24)),
             action,
-            is_write: !trim && category & CATEGORY_WRITE != 0,
+            is_write: changes && !trim,
             trim,
+            sync: !changes || category & waited_for != 0,
         }))
     }
 }
