@@ -233,7 +233,8 @@ def test_a_limit_shows_up_before_the_request(device: str, cgroup: Path) -> None:
         pytest.skip("this cgroup has no limits of I/O")
     seen, engine = captured(device, 1.0, group(device, depth=4, cgroup=str(cgroup)))
     latency = engine["reader"]["reads"]["latency"]["mean"]
-    assert 100 <= engine["reader"]["reads"]["operations"] <= 220
+    # The kernel grants whole slices of 0.1 s ahead; without a limit it would be thousands.
+    assert 100 <= engine["reader"]["reads"]["operations"] <= 260
     assert latency > 10e6
     mine = seen.of("reader", "read")
     held = mean_ns(mine, "tag") if seen.sees_limits else seen.held_ns_per_request
@@ -317,18 +318,23 @@ def test_issued_requests_are_those_of_the_devices_statistics(device: str) -> Non
 
 
 def test_bfq_raises_the_weight_of_a_new_process_only(device: str) -> None:
-    """The transient is in the rate over time on a device that says it rotates, with its cause."""
+    """The transient is in the rate over time on a device that says it rotates, with its cause.
+
+    It ends after 120,000 sectors, or after 3 to 25 s: the longer, the slower the device seems
+    (bfq_wr_duration and max_service_from_wr in block/bfq-iosched.c).
+    """
     choose(device, "bfq")
     queue(device, "rotational").write_text("1")
     writers = [
         group(device, f"w{i}", 16, direction="write", record=65536, workers=1) for i in range(2)
     ]
-    for _ in range(3):
-        seen, engine = captured(device, 3.0, group(device), *writers)
+    for seconds in (3.0, 8.0, 27.0):
+        seen, engine = captured(device, seconds, group(device), *writers)
         assert seen.bfq is not None
         raised = [row.weight_raising for row in seen.bfq["reader"]]
         assert max(raised) > 1
-        rates = [row[1] for row in engine["reader"]["series"]["reads"][:30]]
+        rates = [row[1] for row in engine["reader"]["series"]["reads"]]
+        rates = rates[: int(seconds * 10)]
         first, last = max(rates[:10]), sorted(rates[-10:])[5]
         if first > 2 * last and raised[-1] < max(raised):
             return

@@ -139,3 +139,18 @@ def test_it_works_where_half_of_the_machine_is_hidden(
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "privileges: root" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("features", "reported"),
+    [("0" * 64, False), ("1" * 5 + "01" + "0" * 57, False), ("0" * 5 + "1" + "0" * 58, True)],
+)
+def test_memory_that_goes_back_to_a_hypervisor_is_seen(
+    tmp_path: Path, features: str, reported: bool
+) -> None:
+    """The sixth character is bit 5: sysfs prints the features from bit 0 on."""
+    assert not facts.free_pages_reported(tmp_path)
+    device = tmp_path / "virtio_balloon/virtio0"
+    device.mkdir(parents=True)
+    (device / "features").write_text(features + "\n")
+    assert facts.free_pages_reported(tmp_path) is reported

@@ -195,6 +195,34 @@ def test_one_request_at_a_time_leaves_nothing_to_order() -> None:
     assert not nothing_to_order(work("interference", depth=1))
 
 
+@pytest.mark.parametrize(
+    ("kind", "given", "cached"),
+    [
+        ("file-test", {}, False),
+        ("file-test", {"direct": False}, True),
+        ("device-timings", {"timing": "buffered"}, True),
+        ("device-timings", {"timing": "buffered", "direct": True}, False),
+        ("archive-extraction", {}, True),
+        ("calls", {"mode": "mmap+msync"}, True),
+        ("calls", {"mode": "direct+dsync"}, False),
+        ("calls", {"mode": "sync"}, True),
+    ],
+)
+def test_memory_that_a_hypervisor_takes_back_is_named_where_it_matters(
+    kind: str, given: dict[str, object], cached: bool
+) -> None:
+    record, verdict = made.first_screen()
+    work = dataclasses.replace(record.experiment.workloads[0], kind=kind, parameters=given)
+    for reported in (True, False):
+        changed = dataclasses.replace(
+            record,
+            experiment=dataclasses.replace(record.experiment, workloads=(work,)),
+            host={"memory": {"free_pages_reported": reported}},
+        )
+        said = notes.design(View(changed, verdict, Texts("en")))
+        assert any("to its hypervisor" in line for line in said) == (cached and reported)
+
+
 def test_a_found_difference_is_shown_even_at_depth_one() -> None:
     record, verdict = made.first_screen()
     label = "one file, one process"

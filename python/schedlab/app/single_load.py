@@ -12,6 +12,7 @@ from typing import Any
 from schedlab.errors import SpecError
 from schedlab.host import devices, scratch
 from schedlab.host.consent import Consent, writable_path
+from schedlab.host.facts import free_pages_reported
 from schedlab.kinds import nearest
 from schedlab.kinds.engine import device_timings, run_groups
 from schedlab.kinds.file_test import TESTS
@@ -119,4 +120,6 @@ def timing_lines(device: Path, timings: Mapping[str, Mapping[str, int]], direct:
             rate, unit = rate * 1024, "kB/sec"
         read = f"{megabytes:.0f} MB in {seconds:5.2f} seconds"
         lines.append(f"{f' Timing {title}:':<31s}{read} = {rate:6.2f} {unit}")
+    if not direct and free_pages_reported():
+        lines.append(" (free memory goes back to the hypervisor; its page faults can slow this)")
     return lines

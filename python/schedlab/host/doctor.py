@@ -312,6 +312,9 @@ def machine() -> Iterator[Fact]:
         yield Fact("machine", f"virtual{product}", follows)
     else:
         yield Fact("machine", f"physical{product}, as far as visible", "no hypervisor takes part")
+    if facts.free_pages_reported():
+        follows = "buffered reads of a fast device can measure the hypervisor's page faults"
+        yield Fact("free memory", "goes back to the hypervisor", follows)
     if platform["container"]:
         follows = "devices, sysfs and system calls may be hidden or refused"
         yield Fact("container", "yes", follows)

@@ -9,7 +9,7 @@ from schedlab.report import words
 from schedlab.report.commands import command_lines
 from schedlab.report.texts import Scale
 from schedlab.report.view import View, size_text
-from schedlab.spec import ATTEMPTS_MAX, Fact, Flag
+from schedlab.spec import ATTEMPTS_MAX, Fact, Flag, fills_page_cache
 
 # Values of a flag that are shares, by name, and whether they carry a sign.
 SHARES = {
@@ -224,6 +224,14 @@ def _failed_cells(view: View) -> int:
     return sum(n >= ATTEMPTS_MAX and key not in passed for key, n in failed.items())
 
 
+def _fills_reported_pages(view: View) -> bool:
+    """Whether a workload fills the page cache with memory that a hypervisor takes back."""
+    memory: Mapping[str, Any] = view.record.host.get("memory") or {}
+    return bool(memory.get("free_pages_reported")) and any(
+        fills_page_cache(workload) for workload in view.experiment.workloads
+    )
+
+
 def design(view: View) -> list[str]:
     """How the runs were arranged, in sentences."""
     texts, experiment = view.texts, view.experiment
@@ -241,6 +249,8 @@ def design(view: View) -> list[str]:
     key = kind if f"kind.{kind}" in texts.entries else "none"
     where = texts(f"kind.{key}", size=size_text(target.size_bytes), path=target.path)
     lines.append(texts("text.design_target", target=where))
+    if _fills_reported_pages(view):
+        lines.append(texts("text.design_free_pages"))
     lines.append(texts("text.design_margin", margin=texts.margin(experiment.margin)))
     if experiment.blocked:
         lines.append(stopping(view))

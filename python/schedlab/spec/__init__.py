@@ -6,6 +6,7 @@ through JSON by `to_json` and `from_json`, which the files of a result folder ar
 
 from __future__ import annotations
 
+from schedlab.spec.caching import fills_page_cache
 from schedlab.spec.capture import explanations, is_alike
 from schedlab.spec.convert import from_json, to_json
 from schedlab.spec.experiment import (
@@ -99,6 +100,7 @@ __all__ = [
     "Workload",
     "WorkloadVerdict",
     "explanations",
+    "fills_page_cache",
     "from_json",
     "is_alike",
     "metric_named",
