@@ -47,7 +47,7 @@ def test_bursts_are_as_many_as_switches_and_add_up_to_the_cpu_time(method):
         unknown = task["untraced_starts"] if method == "perf" else 0
         assert sum(count for _, _, count in task["histogram"]) == task["bursts"] - unknown
         # A hypervisor may steal time on a shared machine: it is in the burst, not in the account.
-        if not unknown:
+        if not unknown and (method == "bpf" or task["bursts"] == switches):
             assert task["total_ns"] == pytest.approx(row["cpu_ns"], rel=0.15)
     own = [record for record in bursts.records if record[2] == rows[0]["pid"]]
     assert [end for end, *_ in own] == sorted(end for end, *_ in own)
