@@ -206,6 +206,7 @@ def test_one_request_at_a_time_leaves_nothing_to_order() -> None:
         ("calls", {"mode": "mmap+msync"}, True),
         ("calls", {"mode": "direct+dsync"}, False),
         ("calls", {"mode": "sync"}, True),
+        ("calls", {}, True),
     ],
 )
 def test_memory_that_a_hypervisor_takes_back_is_named_where_it_matters(
