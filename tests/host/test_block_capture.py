@@ -333,8 +333,8 @@ def test_bfq_raises_the_weight_of_a_new_process_only(device: str) -> None:
         assert seen.bfq is not None
         raised = [row.weight_raising for row in seen.bfq["reader"]]
         assert max(raised) > 1
-        rates = [row[1] for row in engine["reader"]["series"]["reads"]]
-        rates = rates[: int(seconds * 10)]
+        series = engine["reader"]["series"]["reads"]
+        rates = [row[1] for row in series[: int(seconds * 10)]]
         first, last = max(rates[:10]), sorted(rates[-10:])[5]
         if first > 2 * last and raised[-1] < max(raised):
             return

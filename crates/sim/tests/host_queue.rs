@@ -131,9 +131,9 @@ fn what_is_under_way_at_the_end_is_answered_and_counts_only_as_a_latency() {
     assert!((11.0..13.0).contains(&law), "{law}");
 }
 
-#[test]
-fn the_processes_of_a_trace_are_told_apart() {
-    let row = |at_ms: u64, place: u64, process: u32| TraceRecord {
+/// A record of a trace that reads the 4 KiB at `place`.
+fn read(at_ms: u64, place: u64, process: u32) -> TraceRecord {
+    TraceRecord {
         request: Request {
             arrival: Nanos(at_ms * 1_000_000),
             offset: Bytes(place * 4096),
@@ -145,8 +145,12 @@ fn the_processes_of_a_trace_are_told_apart() {
         device: 1,
         process: Some(process),
         is_async: false,
-    };
-    let rows = (0..20).flat_map(|n| [row(n, n, 5), row(n, 1 << 20 | n << 10, 7)]);
+    }
+}
+
+#[test]
+fn the_processes_of_a_trace_are_told_apart() {
+    let rows = (0..20).flat_map(|n| [read(n, n, 5), read(n, 1 << 20 | n << 10, 7)]);
     let names = |trace: Vec<TraceRecord>| {
         let job = HostJob {
             settings: HostSettings::default(),
@@ -164,7 +168,7 @@ fn the_processes_of_a_trace_are_told_apart() {
     };
     let both = [("5".to_owned(), 20), ("7".to_owned(), 20)];
     assert_eq!(names(rows.collect()).unwrap(), both);
-    let error = names((0..5000).map(|n| row(n, n, n as u32)).collect()).unwrap_err();
+    let error = names((0..5000).map(|n| read(n, n, n as u32)).collect()).unwrap_err();
     assert!(error.to_string().contains("at most 4096"), "{error}");
 }
 
@@ -172,21 +176,14 @@ fn the_processes_of_a_trace_are_told_apart() {
 #[test]
 fn writes_of_a_trace_that_nobody_waits_for_come_after_the_others() {
     let latency_ns = |others_are_async| {
-        let row = |at_ms: u64, place: u64, process: u32| TraceRecord {
-            request: Request {
-                arrival: Nanos(at_ms * 1_000_000),
-                offset: Bytes(place * 4096),
-                length: Bytes(4096),
-                is_write: true,
-            },
-            trim: false,
-            latency: None,
-            device: 1,
-            process: Some(process),
-            is_async: others_are_async && process == 7,
+        let write = |at_ms, place, process| {
+            let mut record = read(at_ms, place, process);
+            record.request.is_write = true;
+            record.is_async = others_are_async && process == 7;
+            record
         };
-        let others = (0..100).map(|n| row(0, (n * 7919) % 100_000, 7));
-        let own = (0..10).map(|n| row(1, 200_000 + (n * 104_729) % 100_000, 8));
+        let others = (0..100).map(|n| write(0, (n * 7919) % 100_000, 7));
+        let own = (0..10).map(|n| write(1, 200_000 + (n * 104_729) % 100_000, 8));
         let job = HostJob {
             settings: HostSettings::default(),
             processes: Processes::from_toml("test", READERS).unwrap(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from schedlab.spec.caching import fills_page_cache
 from schedlab.spec.experiment import Workload
 
 # Kinds whose work is one stream of requests, unless their parameters say otherwise.
@@ -20,9 +21,7 @@ def nothing_to_order(workload: Workload) -> bool:
     A buffered write does not count: the kernel writes its pages back many at a time.
     """
     parameters: Mapping[str, Any] = workload.parameters
-    if workload.kind not in ONE_STREAM or not parameters.get(
-        "direct", workload.kind == "file-test"
-    ):
+    if workload.kind not in ONE_STREAM or fills_page_cache(workload):
         return False
     if (
         isinstance(parameters.get("arrivals"), Mapping)
