@@ -2,7 +2,7 @@
 //! while the head stays where it is.
 
 use super::mechanics::Mechanics;
-use super::spec::DiskSpec;
+use super::spec::{CacheSpec, DiskSpec, ReadOn};
 
 /// Sectors [start, end) that are in the cache.
 #[derive(Clone, Copy, Debug)]
@@ -28,12 +28,14 @@ pub(super) enum Hit {
     Cached,
     /// The rest is passing the head; the last sector has passed at this time.
     Streaming(u64),
+    /// Only its first sectors, this many, are in the cache.
+    Partial(u64),
 }
 
 pub(super) struct Cache {
     segments: Vec<Segment>,
     stream: Option<Stream>,
-    most: usize,
+    spec: CacheSpec,
     segment_sectors: u64,
     ahead_sectors: u64,
     disk_sectors: u64,
@@ -45,7 +47,7 @@ impl Cache {
         Cache {
             segments: Vec::new(),
             stream: None,
-            most: spec.cache.segments,
+            spec: spec.cache,
             segment_sectors: spec.cache.segment.0 / spec.sector.0,
             ahead_sectors: spec.cache.read_ahead.0 / spec.sector.0,
             disk_sectors: spec.capacity().0 / spec.sector.0,
@@ -76,14 +78,42 @@ impl Cache {
         if self.segments.iter().any(|segment| holds(&segment)) {
             return Some(Hit::Cached);
         }
-        let stream = self.stream?;
-        let segment = self.segments[stream.segment];
-        let follows = segment.start <= lba && lba <= segment.end && segment.end < stream.limit;
-        if !follows || end - stream.lba > self.segment_sectors {
-            return None;
+        let follows = |stream: &Stream| {
+            let segment = self.segments[stream.segment];
+            let is_near = segment.start <= lba && lba <= segment.end && segment.end < stream.limit;
+            is_near && end - stream.lba <= self.segment_sectors
+        };
+        if let Some(stream) = self.stream.filter(follows) {
+            let (passed_ns, _) = mechanics.transfer(stream.start_ns, stream.lba, end - stream.lba);
+            return Some(Hit::Streaming(passed_ns));
         }
-        let (passed_ns, _) = mechanics.transfer(stream.start_ns, stream.lba, end - stream.lba);
-        Some(Hit::Streaming(passed_ns))
+        let begins = |segment: &&Segment| segment.start <= lba && lba < segment.end;
+        let segment = self.segments.iter().find(begins)?;
+        self.spec
+            .partial_hits
+            .then_some(Hit::Partial(segment.end - lba))
+    }
+
+    /// Up to where the head reads on behind a read that ends at `end`, in a segment that began at
+    /// `start`.
+    fn limit(&self, start: u64, end: u64, mechanics: &Mechanics) -> u64 {
+        let ahead = (end + self.ahead_sectors).min(self.disk_sectors);
+        let geometry = &mechanics.geometry;
+        match self.spec.read_on {
+            ReadOn::Segment => ahead,
+            ReadOn::Track => geometry.end_of_track(end - 1, false).min(ahead),
+            ReadOn::Cylinder => geometry.end_of_track(end - 1, true).min(ahead),
+            ReadOn::NextTrack if end >= self.disk_sectors || ahead == end => end,
+            ReadOn::NextTrack => {
+                let limit = geometry.end_of_track(end, false);
+                let (first, last) = (geometry.place(start), geometry.place(end));
+                let is_same = (first.cylinder, first.head) == (last.cylinder, last.head);
+                if is_same || limit >= self.disk_sectors {
+                    return limit;
+                }
+                geometry.end_of_track(limit, false)
+            }
+        }
     }
 
     /// When a read that [`look_up`](Self::look_up) found in the stream is over the bus, at
@@ -121,15 +151,19 @@ impl Cache {
         if let Some(segment) = self.segments.iter_mut().find(holds) {
             segment.used = used;
         }
-        let Some(stream) = self.stream.as_mut() else {
+        let Some(mut stream) = self.stream else {
             return;
         };
         let segment = self.segments[stream.segment];
-        let limit = (end + self.ahead_sectors).min(self.disk_sectors);
-        if lba < segment.start || lba > segment.end || limit <= stream.limit {
+        if lba < segment.start || lba > segment.end {
             return;
         }
-        if segment.end == stream.limit {
+        let limit = self.limit(segment.start, end, mechanics);
+        let is_idle = segment.end == stream.limit;
+        if limit <= stream.limit || (is_idle && !self.spec.hit_reads_on) {
+            return;
+        }
+        if is_idle {
             let place = |lba| mechanics.geometry.place(lba);
             let (from, to) = (place(segment.end - 1), place(segment.end));
             let positioning = mechanics.positioning(done_ns, from, to, false);
@@ -137,52 +171,81 @@ impl Cache {
             stream.lba = segment.end;
         }
         stream.limit = limit;
+        self.stream = Some(stream);
     }
 
-    /// Notes a read from the medium whose first sector began to pass at `start_ns`.
-    pub(super) fn read(&mut self, start_ns: u64, lba: u64, sectors: u64, mechanics: &Mechanics) {
+    /// Notes a read of [lba, lba + sectors), all but the first `held` of them from the medium,
+    /// where the first of those began to pass at `start_ns`.
+    pub(super) fn read(
+        &mut self,
+        start_ns: u64,
+        lba: u64,
+        held: u64,
+        sectors: u64,
+        mechanics: &Mechanics,
+    ) {
         self.stream = None;
-        if self.most == 0 {
+        if self.spec.segments == 0 {
             return;
         }
         let end = lba + sectors;
+        let begins = |s: &Segment| s.start <= lba && lba < s.end;
+        let overlapping = self.segments.iter().position(begins);
+        let start = match overlapping {
+            Some(slot) if held > 0 => self.segments[slot].start,
+            _ => lba,
+        };
+        let slot = overlapping.unwrap_or_else(|| self.free_slot());
         self.uses += 1;
-        let new = Segment {
-            start: lba.max(end.saturating_sub(self.segment_sectors)),
+        self.segments[slot] = Segment {
+            start: start.max(end.saturating_sub(self.segment_sectors)),
             end,
             used: self.uses,
-        };
-        let overlapping = self
-            .segments
-            .iter()
-            .position(|s| s.start <= lba && lba < s.end);
-        let oldest = || (0..self.segments.len()).min_by_key(|i| self.segments[*i].used);
-        let slot = match overlapping {
-            None if self.segments.len() < self.most => None,
-            None => oldest(),
-            found => found,
-        };
-        let slot = match slot {
-            Some(slot) => {
-                self.segments[slot] = new;
-                slot
-            }
-            None => {
-                self.segments.push(new);
-                self.segments.len() - 1
-            }
         };
         let mut stream = Stream {
             segment: slot,
             start_ns,
-            lba,
-            limit: (end + self.ahead_sectors).min(self.disk_sectors),
+            lba: lba + held,
+            limit: self.limit(start, end, mechanics),
         };
         stream.rebase(end, mechanics);
         self.stream = Some(stream);
     }
 
-    /// Cuts off what a write of [lba, lba + sectors) into the write cache makes stale; the head
+    /// The place for another segment: a new one, or that of the least recently used.
+    fn free_slot(&mut self) -> usize {
+        let oldest = (0..self.segments.len()).min_by_key(|i| self.segments[*i].used);
+        if let (true, Some(oldest)) = (self.segments.len() >= self.spec.segments, oldest) {
+            return oldest;
+        }
+        self.segments.push(Segment {
+            start: 0,
+            end: 0,
+            used: 0,
+        });
+        self.segments.len() - 1
+    }
+
+    /// Keeps written data, which are on the medium now, as a segment; not in the place of the one
+    /// that is being filled.
+    pub(super) fn keep(&mut self, lba: u64, sectors: u64) {
+        if self.spec.segments == 0 {
+            return;
+        }
+        let slot = self.free_slot();
+        if self.stream.is_some_and(|stream| stream.segment == slot) {
+            return;
+        }
+        self.uses += 1;
+        let end = lba + sectors;
+        self.segments[slot] = Segment {
+            start: lba.max(end.saturating_sub(self.segment_sectors)),
+            end,
+            used: self.uses,
+        };
+    }
+
+    /// Forgets what a write of [lba, lba + sectors) into the write cache makes stale; the head
     /// continues reading unless it is where the write goes.
     pub(super) fn cut(&mut self, lba: u64, sectors: u64) {
         let end = lba + sectors;
@@ -195,11 +258,7 @@ impl Cache {
         }
         for segment in &mut self.segments {
             if overlaps(segment) {
-                if segment.start < lba {
-                    segment.end = lba;
-                } else {
-                    segment.start = end.min(segment.end);
-                }
+                segment.end = segment.start;
             }
         }
         if self.stream.is_none() {

@@ -30,6 +30,9 @@ pub(super) struct Layout {
     /// Sectors at the front of the zone without data.
     empty: u64,
     slips: Vec<u64>,
+    /// Sectors after which what follows begins later by a sector for each slip before it; 0 for
+    /// never.
+    turns_after: u64,
     /// Slips move everything up to the end of the zone.
     slip_to_end: bool,
     defects: Vec<(u64, u64)>,
@@ -63,7 +66,7 @@ impl Layout {
         // The last unit may be shorter, as a range is at the end of a zone.
         let last = (whole % unit).saturating_sub(spare * scale);
         let empty = u64::from(zone.empty);
-        let sectors = (whole / unit * data + last).saturating_sub(empty);
+        let mut sectors = (whole / unit * data + last).saturating_sub(empty);
         // Slips and defects are sectors, or whole tracks.
         let tracks = zone.spare.is_some_and(|s| s.per == SparePer::Tracks);
         let count = if tracks { per_track } else { 1 };
@@ -71,6 +74,10 @@ impl Layout {
         for slip in &zone.slips {
             let first = u64::from(*slip) * count;
             slips.extend(first..first + count);
+        }
+        if slip_to_end || zone.spare.is_some_and(|spare| spare.per == SparePer::End) {
+            // What they move finds its place before the spares, not in them.
+            sectors = sectors.saturating_sub(slips.len() as u64);
         }
         let defects = |(at, to): &(u32, u32)| {
             let (at, to) = (u64::from(*at) * count, u64::from(*to) * count);
@@ -86,11 +93,26 @@ impl Layout {
             at_front,
             empty,
             slips,
+            turns_after: match zone.spare.map(|spare| spare.per) {
+                Some(SparePer::Track) => per_track,
+                Some(SparePer::Cylinder) => cylinder,
+                _ => 0,
+            },
             slip_to_end,
             defects,
             sectors,
             per_track,
         }
+    }
+
+    /// By how many sectors a track begins later because of slips before it (DiskSim, layout_g1.c,
+    /// `g1_map_pbn_skew`).
+    fn turned_by(&self, track: u64) -> u64 {
+        if self.turns_after == 0 || self.slips.is_empty() {
+            return 0;
+        }
+        let first = track * self.per_track / self.turns_after * self.turns_after;
+        self.slips.partition_point(|slip| *slip < first) as u64
     }
 
     /// Sectors that have an address.
@@ -242,13 +264,30 @@ impl Geometry {
         }
     }
 
+    /// The address after the last one of the track that holds `lba`, or of its cylinder.
+    pub fn end_of_track(&self, lba: u64, or_cylinder: bool) -> u64 {
+        let first = self.place(lba);
+        let (mut place, mut end) = (first, lba);
+        while place.cylinder == first.cylinder && (or_cylinder || place.head == first.head) {
+            end += u64::from(place.run);
+            if end >= self.sectors {
+                return self.sectors;
+            }
+            place = self.place(end);
+        }
+        end
+    }
+
     /// Time within a revolution at which the sector begins to pass the head, ns.
     pub fn phase_ns(&self, place: Place) -> u64 {
-        let passing_ns = self.passing_ns(place, place.sector);
         let zone = &self.zones[usize::from(place.zone)];
         let number = self.turned(zone, place.cylinder, place.head);
+        let cylinders = u64::from(place.cylinder - zone.first_cylinder);
+        let track = cylinders * u64::from(self.heads) + u64::from(number);
+        let later = zone.layout.turned_by(track) % u64::from(place.sectors_per_track);
+        let passing_ns = self.passing_ns(place, place.sector + later as u32);
         if let Some((offset_ns, track_ns, cylinder_ns)) = zone.skew_ns {
-            let cylinders = f64::from(place.cylinder - zone.first_cylinder);
+            let cylinders = cylinders as f64;
             let tracks = f64::from(self.heads - 1) * cylinders + f64::from(number);
             let skew_ns = offset_ns + tracks * track_ns + cylinders * cylinder_ns;
             let turn_ns = self.revolution_ns as f64;

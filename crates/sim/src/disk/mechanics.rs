@@ -27,6 +27,8 @@ pub struct Stretch {
     pub before: u64,
     /// Its sectors.
     pub count: u64,
+    /// When its first sector begins to pass.
+    pub begin_ns: u64,
     /// When its first sector has passed.
     pub first_ns: u64,
     /// When its last sector has passed.
@@ -43,15 +45,38 @@ impl Stretch {
             return 0;
         }
         let from = self.before.max(skip);
-        let first_ns = if from == self.before || self.count < 2 {
-            self.first_ns
-        } else {
-            let length_ns = u128::from(self.last_ns - self.first_ns);
-            let share = u128::from(from - self.before) * length_ns;
-            self.first_ns + (share / u128::from(self.count - 1)) as u64
-        };
+        let first_ns = self.passed_ns(from).unwrap_or(self.first_ns);
         let all = skip + sectors;
         (first_ns + (all - from) * bus_ns).max(self.last_ns + (all + 1 - end) * bus_ns)
+    }
+
+    /// When a sector of the transfer has passed, if it is one of these.
+    pub fn passed_ns(&self, number: u64) -> Option<u64> {
+        let within = number.checked_sub(self.before)?;
+        if within >= self.count {
+            return None;
+        }
+        if within == 0 {
+            return Some(self.first_ns);
+        }
+        let length_ns = u128::from(self.last_ns - self.first_ns);
+        let share = u128::from(within) * length_ns / u128::from(self.count - 1);
+        Some(self.first_ns + share as u64)
+    }
+
+    /// How much too late the data of a write come that are on the bus from `start_ns` on, at
+    /// `bus_ns` a sector: each must be there before its place begins to pass. The worst is at one
+    /// of the ends.
+    pub fn late_ns(&self, start_ns: u64, bus_ns: u64) -> u64 {
+        let last_begins_ns = match self.count {
+            1 => self.begin_ns,
+            count => self
+                .passed_ns(self.before + count - 2)
+                .unwrap_or(self.begin_ns),
+        };
+        let end = self.before + self.count;
+        let first_late_ns = (start_ns + (self.before + 1) * bus_ns).saturating_sub(self.begin_ns);
+        first_late_ns.max((start_ns + end * bus_ns).saturating_sub(last_begins_ns))
     }
 }
 
@@ -138,14 +163,15 @@ impl Mechanics {
             let passing_ns = |sector| self.geometry.passing_ns(place, sector);
             let begin_ns = passing_ns(place.sector);
             let end_ns = passing_ns(place.sector + on_track as u32);
-            let first_ns = now_ns + (passing_ns(place.sector + 1) - begin_ns);
-            now_ns += end_ns - begin_ns;
-            run(Stretch {
+            let stretch = Stretch {
                 before: sectors - left,
                 count: on_track,
-                first_ns,
-                last_ns: now_ns,
-            });
+                begin_ns: now_ns,
+                first_ns: now_ns + (passing_ns(place.sector + 1) - begin_ns),
+                last_ns: now_ns + (end_ns - begin_ns),
+            };
+            now_ns = stretch.last_ns;
+            run(stretch);
             (lba, left) = (lba + on_track, left - on_track);
             if left == 0 {
                 return (now_ns, place);

@@ -51,6 +51,6 @@ pub use policy::POLICIES;
 pub use result::{DiskLogged, DiskResult, Kinds, WriteCacheUse};
 pub use source::{Pace, Replayed};
 pub use spec::{
-    BusSpec, CacheSpec, Destage, DiskSpec, Overheads, SeekCurve, SeekSpec, Serpentine, SignedNanos,
-    Spare, SparePer, Times, WriteCacheSpec, ZeroLatency, Zone, SHIPPED,
+    BusSpec, CacheSpec, Destage, DiskSpec, Overheads, ReadOn, Readable, SeekCurve, SeekSpec,
+    Serpentine, SignedNanos, Spare, SparePer, Times, WriteCacheSpec, ZeroLatency, Zone, SHIPPED,
 };

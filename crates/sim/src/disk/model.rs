@@ -15,7 +15,7 @@ use super::geometry::Place;
 use super::mechanics::Mechanics;
 use super::policy::{self, Choice, HeadPolicy, Queued, View};
 use super::result::Tally;
-use super::spec::{Destage, DiskSpec};
+use super::spec::{Destage, DiskSpec, Readable};
 use super::write_cache::{Extent, WriteCache};
 use crate::error::require;
 use crate::SimError;
@@ -148,11 +148,20 @@ impl Disk {
             }
             self.destage(position, start_ns);
         }
-        if let Some(writes) = &mut self.writes {
-            writes.settle(now_ns);
-        }
+        self.settle(now_ns);
         if let Some(lba) = self.cache.advance(now_ns, &self.mechanics) {
             self.head = self.mechanics.geometry.place(lba);
+        }
+    }
+
+    /// Lets go of what is on the medium by `now_ns`.
+    fn settle(&mut self, now_ns: u64) {
+        let Some(writes) = &mut self.writes else {
+            return;
+        };
+        match (writes.settle(now_ns), writes.readable) {
+            (Some(extent), Readable::Always) => self.cache.keep(extent.lba, extent.sectors),
+            _ => {}
         }
     }
 
@@ -206,6 +215,7 @@ impl Disk {
         if let Some(lba) = self.cache.advance(start_ns, &self.mechanics) {
             self.head = self.mechanics.geometry.place(lba);
         }
+        self.settle(start_ns);
         let Some(writes) = &mut self.writes else {
             return start_ns;
         };
@@ -245,14 +255,20 @@ impl Disk {
                 Some(writes) => writes.holds(lba, sectors),
                 None => false,
             };
-            let is_hit = !is_write && cache.look_up(lba, sectors, mechanics).is_some();
-            if is_cached || is_hit {
+            let hit = match is_write {
+                true => None,
+                false => cache.look_up(lba, sectors, mechanics),
+            };
+            let place = match hit {
+                Some(Hit::Partial(held)) => mechanics.geometry.place(lba + held),
+                _ => queued.place,
+            };
+            if is_cached || matches!(hit, Some(Hit::Cached | Hit::Streaming(_))) {
                 return 0;
             }
             let start_ns = now_ns + spec.overhead_ns(is_write, false, after_write);
             let wait_ns = arm_free_ns.saturating_sub(start_ns);
-            let positioning =
-                mechanics.positioning(start_ns + wait_ns, head, queued.place, is_write);
+            let positioning = mechanics.positioning(start_ns + wait_ns, head, place, is_write);
             wait_ns + positioning.total_ns()
         };
         self.policy.choose(&View {
@@ -268,7 +284,7 @@ impl Disk {
         let spec = Arc::clone(&self.spec);
         let completion_ns = spec.completion_ns(false);
         let start_ns = now_ns + spec.overhead_ns(false, true, self.after_write);
-        let bus_ns = spec.bus_ns(sectors, queued.request.length.0);
+        let bus_ns = spec.bus_ns(false, sectors, queued.request.length.0);
         if self.writes.as_ref().is_some_and(|w| w.holds(lba, sectors)) {
             return (start_ns + bus_ns + completion_ns, Kind::ReadHit);
         }
@@ -280,22 +296,30 @@ impl Disk {
             Some(_) => None,
             None => self.cache.look_up(lba, sectors, &self.mechanics),
         };
-        if let Some(hit) = hit {
-            let done_ns = match (hit, &spec.bus) {
-                (Hit::Cached, _) => start_ns + bus_ns,
-                (Hit::Streaming(passed_ns), None) => start_ns.max(passed_ns),
-                (Hit::Streaming(_), Some(bus)) => {
-                    let (bus_ns, mechanics) = (bus.sector.0, &self.mechanics);
-                    self.cache
-                        .over_bus_ns(start_ns, lba, sectors, bus_ns, mechanics)
-                }
-            };
+        let hit_ns = match (hit, &spec.bus) {
+            (None | Some(Hit::Partial(_)), _) => None,
+            (Some(Hit::Cached), _) => Some(start_ns + bus_ns),
+            (Some(Hit::Streaming(passed_ns)), None) => Some(start_ns.max(passed_ns)),
+            (Some(Hit::Streaming(_)), Some(bus)) => {
+                let (bus_ns, mechanics) = (bus.sector.get(false), &self.mechanics);
+                let cache = &self.cache;
+                Some(cache.over_bus_ns(start_ns, lba, sectors, bus_ns, mechanics))
+            }
+        };
+        if let Some(done_ns) = hit_ns {
             self.cache.hit(done_ns, lba, sectors, &self.mechanics);
             return (done_ns + completion_ns, Kind::ReadHit);
         }
         let begin_ns = now_ns + spec.overhead_ns(false, false, self.after_write);
         self.make_way(begin_ns, lba, sectors);
-        let done_ns = self.access(begin_ns, queued, via);
+        let held = match hit {
+            Some(Hit::Partial(held)) => held,
+            _ => 0,
+        };
+        let mut done_ns = self.access(begin_ns, queued, held, via);
+        if held > 0 {
+            done_ns = done_ns.max(start_ns + bus_ns);
+        }
         (done_ns + completion_ns, Kind::ReadMiss)
     }
 
@@ -323,10 +347,7 @@ impl Disk {
         if !self.writes.as_ref().is_some_and(fits) {
             let begin_ns = now_ns + spec.overhead_ns(true, false, self.after_write);
             self.make_way(begin_ns, lba, sectors);
-            let mut done_ns = self.access(begin_ns, queued, via);
-            if spec.bus.is_some() {
-                done_ns = done_ns.max(begin_ns + spec.bus_ns(sectors, queued.request.length.0));
-            }
+            let done_ns = self.access(begin_ns, queued, 0, via);
             return (done_ns + completion_ns, Kind::WriteThrough);
         }
         let start_ns = now_ns + spec.overhead_ns(true, true, self.after_write);
@@ -339,9 +360,7 @@ impl Disk {
         {
             kind = Kind::WriteWaited;
             room_ns = room_ns.max(self.next_room_ns(now_ns));
-            if let Some(writes) = &mut self.writes {
-                writes.settle(room_ns);
-            }
+            self.settle(room_ns);
         }
         let eligible_ns = now_ns.max(room_ns - (start_ns - now_ns))
             + spec.overhead_ns(true, false, self.after_write);
@@ -349,7 +368,7 @@ impl Disk {
             writes.take(lba, sectors, eligible_ns);
         }
         self.cache.cut(lba, sectors);
-        let bus_ns = spec.bus_ns(sectors, queued.request.length.0);
+        let bus_ns = spec.bus_ns(true, sectors, queued.request.length.0);
         (room_ns + bus_ns + completion_ns, kind)
     }
 
@@ -369,35 +388,51 @@ impl Disk {
         }
     }
 
-    /// Reads or writes the medium from `start_ns` on, when the arm is free; gives the time when
-    /// the last sector passed, or is over the bus.
-    fn access(&mut self, start_ns: u64, queued: &Queued, via: Option<u32>) -> u64 {
+    /// Reads or writes the medium from `bus_start_ns` on, when the arm is free; the first `held`
+    /// sectors of a read are in the cache. Gives the time when the last sector passed, or is over
+    /// the bus. A write whose data come too late for their place waits for the next turn.
+    fn access(&mut self, bus_start_ns: u64, queued: &Queued, held: u64, via: Option<u32>) -> u64 {
         let is_write = queued.request.is_write;
-        let start_ns = start_ns.max(self.arm_free_ns);
+        let (lba, sectors) = (queued.lba + held, queued.sectors - held);
+        let place = match held {
+            0 => queued.place,
+            _ => self.mechanics.geometry.place(lba),
+        };
+        let start_ns = bus_start_ns.max(self.arm_free_ns);
         let (mut begin_ns, mut from) = (start_ns, self.head);
         if let Some(edge) = via {
             begin_ns += self.mechanics.seek_ns(from.cylinder.abs_diff(edge));
             from.cylinder = edge;
         }
         let mechanics = &self.mechanics;
-        let positioning = mechanics.positioning(begin_ns, from, queued.place, is_write);
+        let positioning = mechanics.positioning(begin_ns, from, place, is_write);
         let settled_ns = begin_ns + positioning.seek_ns;
         let passes_ns = begin_ns + positioning.total_ns();
-        let bus_ns = self.spec.bus.as_ref().map_or(0, |bus| bus.sector.0);
-        let mut over_bus_ns = 0;
-        let (mut medium_ns, head) =
-            mechanics.transfer_runs(passes_ns, queued.lba, queued.sectors, |stretch| {
-                over_bus_ns = over_bus_ns.max(stretch.over_bus_ns(0, queued.sectors, bus_ns));
-            });
+        let bus = self.spec.bus.as_ref();
+        let bus_ns = bus.map_or(0, |bus| bus.sector.get(is_write));
+        // So many sectors have passed before the first of a read is on the bus.
+        let waits_for = bus.map_or(0, |bus| (sectors as f64 * bus.high_water) as u64);
+        let waits_for = waits_for.checked_sub(1).filter(|_| held == 0);
+        let (mut over_bus_ns, mut late_ns) = (0, 0);
+        let (mut medium_ns, head) = mechanics.transfer_runs(passes_ns, lba, sectors, |stretch| {
+            over_bus_ns = over_bus_ns.max(stretch.over_bus_ns(0, sectors, bus_ns));
+            if let Some(passed_ns) = waits_for.and_then(|number| stretch.passed_ns(number)) {
+                over_bus_ns = over_bus_ns.max(passed_ns + sectors * bus_ns);
+            }
+            late_ns = late_ns.max(stretch.late_ns(bus_start_ns, bus_ns));
+        });
         let zero = self.spec.zero_latency;
         if (is_write && zero.write) || (!is_write && zero.read) {
-            let sectors = queued.sectors;
-            if let Some(done_ns) =
-                mechanics.from_inside(settled_ns, passes_ns, queued.place, sectors)
-            {
+            if let Some(done_ns) = mechanics.from_inside(settled_ns, passes_ns, place, sectors) {
                 medium_ns = done_ns;
                 over_bus_ns = (passes_ns + sectors * bus_ns).max(done_ns);
+                late_ns = 0;
             }
+        }
+        if is_write && bus.is_some() {
+            let turn_ns = mechanics.geometry.revolution_ns();
+            medium_ns += late_ns.div_ceil(turn_ns) * turn_ns;
+            medium_ns = medium_ns.max(bus_start_ns + sectors * bus_ns);
         }
         let tally = &mut self.tally;
         tally.medium += 1;
@@ -405,7 +440,7 @@ impl Disk {
         tally.rotation_ns += positioning.rotation_ns;
         tally.transfer_ns += medium_ns.saturating_sub(passes_ns);
         tally.cylinders += u64::from(self.head.cylinder.abs_diff(from.cylinder))
-            + u64::from(from.cylinder.abs_diff(queued.place.cylinder));
+            + u64::from(from.cylinder.abs_diff(place.cylinder));
         self.head = head;
         self.arm_free_ns = medium_ns;
         if is_write {
@@ -416,7 +451,8 @@ impl Disk {
             return medium_ns;
         }
         let (lba, sectors) = (queued.lba, queued.sectors);
-        self.cache.read(passes_ns, lba, sectors, &self.mechanics);
+        self.cache
+            .read(passes_ns, lba, held, sectors, &self.mechanics);
         if bus_ns == 0 {
             medium_ns
         } else {

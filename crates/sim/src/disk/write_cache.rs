@@ -1,6 +1,6 @@
 //! The cache for writes: extents that are complete for the host and not yet on the medium.
 
-use super::spec::WriteCacheSpec;
+use super::spec::{Readable, WriteCacheSpec};
 
 /// Sectors [lba, lba + sectors) that wait for the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,7 @@ pub(super) struct WriteCache {
     high_sectors: u64,
     low_sectors: u64,
     is_draining: bool,
+    pub(super) readable: Readable,
     pub(super) written: u64,
     pub(super) overwritten: u64,
     pub(super) destaged: u64,
@@ -48,6 +49,7 @@ impl WriteCache {
             high_sectors: ((all * spec.high_water).ceil() as u64).max(1),
             low_sectors: (all * spec.low_water) as u64,
             is_draining: false,
+            readable: spec.readable,
             written: 0,
             overwritten: 0,
             destaged: 0,
@@ -64,11 +66,10 @@ impl WriteCache {
         &self.extents
     }
 
-    /// Lets go of the extent that is on the medium by `now_ns`.
-    pub(super) fn settle(&mut self, now_ns: u64) {
-        if self.in_flight.is_some_and(|(_, end_ns)| end_ns <= now_ns) {
-            self.in_flight = None;
-        }
+    /// Lets go of the extent that is on the medium by `now_ns`, and gives it.
+    pub(super) fn settle(&mut self, now_ns: u64) -> Option<Extent> {
+        let settled = self.in_flight.take_if(|(_, end_ns)| *end_ns <= now_ns);
+        settled.map(|(extent, _)| extent)
     }
 
     /// When the extent on its way to the medium is there.
@@ -104,8 +105,11 @@ impl WriteCache {
         self.is_draining
     }
 
-    /// Whether a read of these sectors is in one extent.
+    /// Whether a read finds these sectors in one extent.
     pub(super) fn holds(&self, lba: u64, sectors: u64) -> bool {
+        if self.readable == Readable::Never {
+            return false;
+        }
         let flying = self.in_flight.iter().map(|(extent, _)| extent);
         let mut all = self.extents.iter().chain(flying);
         all.any(|extent| extent.lba <= lba && lba + sectors <= extent.end())

@@ -9,8 +9,8 @@ use super::keys::{nanos, Keys};
 use super::parse::{beside, Block, File, Value};
 use super::Imported;
 use crate::disk::spec::{
-    BusSpec, CacheSpec, DiskSpec, Overheads, SeekCurve, SeekSpec, Serpentine, SignedNanos, Spare,
-    SparePer, Times, WriteCacheSpec, ZeroLatency, Zone,
+    BusSpec, CacheSpec, DiskSpec, Overheads, ReadOn, Readable, SeekCurve, SeekSpec, Serpentine,
+    SignedNanos, Spare, SparePer, Times, WriteCacheSpec, ZeroLatency, Zone,
 };
 use crate::SimError;
 
@@ -116,7 +116,6 @@ fn mechanics(
             return Err(model.wrong(format!("{}: expected {expected}", block.kind)));
         }
     }
-    let cylinders = model.optional("Number of cylinders")?;
     model.ignored(ignored);
     let mut mech = Keys::new(path, mechanical);
     mech.must_be_off()?;
@@ -157,13 +156,13 @@ fn mechanics(
             segments: 0,
             segment: Bytes(SECTOR_BYTES),
             read_ahead: Bytes(0),
+            read_on: ReadOn::default(),
+            hit_reads_on: true,
+            partial_hits: false,
         },
         write_cache: None,
         zero_latency: ZeroLatency::default(),
     };
-    if cylinders.is_some_and(|count| count < f64::from(spec.cylinders())) {
-        return Err(mech.wrong("Number of cylinders: expected at least those of the zones"));
-    }
     seek(path, &mut mech, &mut spec)?;
     mech.ignored(ignored);
     Ok(spec)
@@ -330,7 +329,8 @@ fn spare(zone: &Keys, scheme: i64, count: u32, range: u32) -> Result<Option<Spar
         6 => (SparePer::Cylinder, true, true),
         7 => (SparePer::End, false, false),
         8 => (SparePer::Range, false, false),
-        9 | 10 => (SparePer::Zone, false, false),
+        9 => (SparePer::Zone, false, false),
+        10 => (SparePer::End, false, false),
         other => {
             return Err(zone.wrong(format!("Sparing scheme used = {other}: expected 0 to 10")));
         }
@@ -351,16 +351,27 @@ fn controller(keys: &mut Keys, spec: &mut DiskSpec) -> Result<(), SimError> {
         .clamp(0.0, 4096.0) as usize;
     let ahead = keys.or_zero("Maximum read-ahead (blks)")?.clamp(0.0, 2e6) as u64;
     let caches = keys.optional("Enable caching in buffer")?.unwrap_or(1.0) != 0.0;
-    let reads_on = keys.optional("Buffer continuous read")?.unwrap_or(1.0) != 0.0;
+    let (reads_on, read_on) = read_on(keys)?;
     let bytes = |sectors: u64| Bytes(sectors * SECTOR_BYTES);
-    spec.cache = CacheSpec {
-        segments: if caches { segments } else { 0 },
-        segment: bytes(segment),
-        read_ahead: bytes(if reads_on { ahead.min(segment) } else { 0 }),
-    };
     let write_segments = keys
         .or_zero("Maximum number of write segments")?
         .clamp(1.0, 4096.0);
+    let own = match keys.or_zero("Use separate write segment")? != 0.0 {
+        true => (write_segments as usize).min(segments.saturating_sub(1)),
+        false => 0,
+    };
+    spec.cache = CacheSpec {
+        segments: if caches { segments - own } else { 0 },
+        segment: bytes(segment),
+        read_ahead: bytes(if reads_on { ahead.min(segment) } else { 0 }),
+        read_on,
+        hit_reads_on: keys.optional("Read-ahead on idle hit")?.unwrap_or(1.0) != 0.0,
+        partial_hits: keys.or_zero("Immed transfer partial hit")? != 0.0,
+    };
+    let reads_writes = keys
+        .optional("Allow read hits on write data")?
+        .unwrap_or(1.0)
+        != 0.0;
     if keys.or_zero("Fast write level")? != 0.0 {
         spec.write_cache = Some(WriteCacheSpec {
             segments: write_segments as usize,
@@ -368,6 +379,10 @@ fn controller(keys: &mut Keys, spec: &mut DiskSpec) -> Result<(), SimError> {
             destage: Default::default(),
             high_water: 1.0,
             low_water: 0.0,
+            readable: match reads_writes {
+                true => Readable::Always,
+                false => Readable::Never,
+            },
         });
     }
     spec.zero_latency = ZeroLatency {
@@ -380,6 +395,23 @@ fn controller(keys: &mut Keys, spec: &mut DiskSpec) -> Result<(), SimError> {
     }
     spec.overheads = overheads(keys)?;
     Ok(())
+}
+
+/// Whether the disk reads on behind a read at all, and where it stops (disk.modspec,
+/// `disk_cont_read_t`).
+fn read_on(keys: &mut Keys) -> Result<(bool, ReadOn), SimError> {
+    let value = keys.optional("Buffer continuous read")?.unwrap_or(3.0);
+    Ok(match value as i64 {
+        0 => (false, ReadOn::Segment),
+        1 => (true, ReadOn::Track),
+        2 => (true, ReadOn::Cylinder),
+        3 => (true, ReadOn::Segment),
+        4 => (true, ReadOn::NextTrack),
+        _ => {
+            let detail = format!("Buffer continuous read = {value}: expected 0 to 4");
+            return Err(keys.wrong(detail));
+        }
+    })
 }
 
 fn overheads(keys: &mut Keys) -> Result<Overheads, SimError> {
@@ -408,21 +440,37 @@ fn scaled(keys: &mut Keys, key: &str, scale: f64, added: f64) -> Result<Nanos, S
     nanos(ms).ok_or_else(|| keys.wrong(format!("{key}: expected 0 to 1000 ms")))
 }
 
-/// The largest of the times per sector: some files have 0 in the disk, some in the bus.
+/// The largest of the times per sector, of each direction: some files have 0 in the disk, some in
+/// the bus.
 fn bus(file: &File, keys: &mut Keys, spec: &mut DiskSpec) -> Result<(), SimError> {
-    let mut sector = keys.ms("Bulk sector transfer time")?;
+    let bulk = keys.ms("Bulk sector transfer time")?;
+    let (mut read, mut write) = (bulk, bulk);
     for block in file
         .blocks
         .iter()
         .filter(|block| block.kind == "disksim_bus")
     {
         let mut bus = Keys::new(Path::new(&keys.place), block);
-        for key in ["Read block transfer time", "Write block transfer time"] {
-            sector = sector.max(bus.ms(key)?);
-        }
+        read = read.max(bus.ms("Read block transfer time")?);
+        write = write.max(bus.ms("Write block transfer time")?);
+    }
+    let share = keys.or_zero("High (read) water mark")?;
+    if !(0.0..=1.0).contains(&share) {
+        let detail = format!("High (read) water mark = {share}: expected 0 to 1");
+        return Err(keys.wrong(detail));
+    }
+    // Without this the mark is a share of the segment.
+    let of_request = keys.optional("Set watermark by reqsize")?.unwrap_or(1.0) != 0.0;
+    if share > 0.0 && !of_request {
+        let detail = "Set watermark by reqsize = 0: expected 1, or a High (read) water mark of 0";
+        return Err(keys.wrong(detail));
     }
     spec.bus = Some(BusSpec {
-        sector,
+        sector: match read == write {
+            true => Times::One(read),
+            false => Times::Two(read, write),
+        },
+        high_water: share,
         hold_read: false,
         hold_write: false,
     });
@@ -460,6 +508,11 @@ fn sources() -> BTreeMap<&'static str, &'static str> {
         ("cache.segments", "Number of buffer segments"),
         ("cache.segment", "Segment size (in blks)"),
         ("cache.read_ahead", "Maximum read-ahead (blks)"),
+        ("cache.read_on", "Buffer continuous read"),
+        ("cache.hit_reads_on", "Read-ahead on idle hit"),
+        ("cache.partial_hits", "Immed transfer partial hit"),
+        ("write_cache.readable", "Allow read hits on write data"),
+        ("bus.high_water", "High (read) water mark"),
         (
             "write_cache.segments",
             "Maximum number of write segments, Fast write level",

@@ -72,12 +72,19 @@ impl DiskSpec {
             );
         };
         let second = Nanos(1_000_000_000);
-        let sector = bus.sector;
+        let longest = Nanos(bus.sector.get(false).max(bus.sector.get(true)));
         require(
-            sector <= second,
+            longest <= second,
             "bus.sector",
-            format!("{} ns", sector.0),
+            format!("{} ns", longest.0),
             "0 to 1 s",
+        )?;
+        let share = bus.high_water;
+        require(
+            (0.0..=1.0).contains(&share),
+            "bus.high_water",
+            share,
+            "0 to 1",
         )?;
         for (key, held) in [
             ("bus.hold_read", bus.hold_read),

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use parts::{
-    BusSpec, CacheSpec, Destage, Overheads, SeekCurve, SeekSpec, Serpentine, SignedNanos, Spare,
-    SparePer, Times, WriteCacheSpec, ZeroLatency, Zone,
+    BusSpec, CacheSpec, Destage, Overheads, ReadOn, Readable, SeekCurve, SeekSpec, Serpentine,
+    SignedNanos, Spare, SparePer, Times, WriteCacheSpec, ZeroLatency, Zone,
 };
 
 use crate::SimError;
@@ -183,9 +183,9 @@ impl DiskSpec {
     }
 
     /// Time of `sectors` sectors, or of these bytes, between host and cache, ns.
-    pub fn bus_ns(&self, sectors: u64, bytes: u64) -> u64 {
+    pub fn bus_ns(&self, is_write: bool, sectors: u64, bytes: u64) -> u64 {
         match &self.bus {
-            Some(bus) => sectors * bus.sector.0,
+            Some(bus) => sectors * bus.sector.get(is_write),
             None => {
                 let speed = u128::from(self.interface_bytes_per_s.max(1));
                 (u128::from(bytes) * 1_000_000_000 / speed) as u64

@@ -138,13 +138,13 @@ impl<'de> Deserialize<'de> for SignedNanos {
     }
 }
 
-/// One time, or one each after a read and after a write.
+/// One time, or two: after a read, after a write, if nothing else is stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Times {
     /// The same after both.
     One(Nanos),
-    /// After a read, after a write (of `completion`: of a read, of a write).
+    /// After a read, after a write (of `completion` and `bus.sector`: of a read, of a write).
     Two(Nanos, Nanos),
 }
 
@@ -181,11 +181,15 @@ pub struct Overheads {
 }
 
 /// The bus, sector by sector: it overlaps with the medium.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BusSpec {
-    /// Time of a sector on the bus.
-    pub sector: Nanos,
+    /// Time of a sector on the bus: of a read, of a write.
+    pub sector: Times,
+    /// Share of the sectors of a read from the medium that are in the cache before the first of
+    /// them goes over the bus.
+    #[serde(default)]
+    pub high_water: f64,
     /// Not modelled: must be false.
     #[serde(default)]
     pub hold_read: bool,
@@ -205,6 +209,19 @@ pub enum Destage {
     Policy,
 }
 
+/// Which written data can be read from the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Readable {
+    /// None: they are written to the medium first.
+    Never,
+    /// Dirty ones.
+    #[default]
+    Dirty,
+    /// Those on the medium too, as long as no other segment needs their place.
+    Always,
+}
+
 /// The cache for writes: a write is complete once its data are in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -222,6 +239,13 @@ pub struct WriteCacheSpec {
     /// Dirty share at which that ends.
     #[serde(default)]
     pub low_water: f64,
+    /// What a read can find.
+    #[serde(default)]
+    pub readable: Readable,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn full() -> f64 {
@@ -262,6 +286,22 @@ pub struct SeekCurve {
     pub linear_factor: f64,
 }
 
+/// Up to where an idle disk reads on behind a read, within `read_ahead`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadOn {
+    /// As far as that is.
+    #[default]
+    Segment,
+    /// To the end of the track of its last sector.
+    Track,
+    /// To the end of the cylinder of its last sector.
+    Cylinder,
+    /// To the end of the track of the sector after it, and over the next track if the segment began
+    /// on a track before that one; not limited by `read_ahead`.
+    NextTrack,
+}
+
 /// The cache for reads: segments hold what was read and what passed the head afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -272,4 +312,13 @@ pub struct CacheSpec {
     pub segment: Bytes,
     /// How far an otherwise idle disk reads on behind a read.
     pub read_ahead: Bytes,
+    /// Where it stops before that.
+    #[serde(default)]
+    pub read_on: ReadOn,
+    /// Whether a hit lets a disk that has read far enough read on again.
+    #[serde(default = "yes")]
+    pub hit_reads_on: bool,
+    /// Whether a read whose beginning is in a segment needs only the rest from the medium.
+    #[serde(default)]
+    pub partial_hits: bool,
 }
