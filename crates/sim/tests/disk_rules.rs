@@ -34,6 +34,7 @@ fn disk() -> DiskSpec {
             read_ahead: Bytes(20 * 512),
             read_on: ReadOn::Segment,
             hit_reads_on: true,
+            from_landing: false,
             partial_hits: false,
         },
         ..DiskSpec::shipped("disk7200").unwrap()
@@ -186,6 +187,23 @@ fn the_rest_of_a_read_comes_from_the_medium() {
     assert_eq!(last(&spec, &requests[..2]).0, 8_000);
     spec.bus = Some(bus(500, 0));
     assert_eq!(last(&spec, &requests[..2]).0, 3_500);
+}
+
+#[test]
+fn what_passes_before_a_read_is_kept_from_the_landing_on() {
+    let mut spec = disk();
+    spec.cache.read_ahead = Bytes(0);
+    let kind = |spec: &DiskSpec, then| last(spec, &[read(0, 13, 1), read(100, then, 1)]).1;
+    assert_eq!(kind(&spec, 12), Kind::ReadMiss);
+    spec.cache.from_landing = true;
+    // The head is over sector 8 at 0 ms, and 13 comes 5 ms later.
+    assert_eq!(kind(&spec, 8), Kind::ReadHit);
+    assert_eq!(kind(&spec, 7), Kind::ReadMiss);
+    assert_eq!(kind(&spec, 14), Kind::ReadMiss);
+    // To cylinder 1 in 1 ms: its first sector has begun to pass.
+    let seek = |then| last(&spec, &[read(0, 19, 1), read(100, then, 1)]).1;
+    assert_eq!(seek(17), Kind::ReadHit);
+    assert_eq!(seek(16), Kind::ReadMiss);
 }
 
 fn writes(readable: Readable) -> WriteCacheSpec {

@@ -174,26 +174,25 @@ impl Cache {
         self.stream = Some(stream);
     }
 
-    /// Notes a read of [lba, lba + sectors), all but the first `held` of them from the medium,
-    /// where the first of those began to pass at `start_ns`.
+    /// Notes a read of [lba, end) from the medium, where `lba` began to pass at `start_ns`. What
+    /// comes before, from `first` on, is in the cache, or has passed the head too.
     pub(super) fn read(
         &mut self,
         start_ns: u64,
+        first: u64,
         lba: u64,
-        held: u64,
-        sectors: u64,
+        end: u64,
         mechanics: &Mechanics,
     ) {
         self.stream = None;
         if self.spec.segments == 0 {
             return;
         }
-        let end = lba + sectors;
-        let begins = |s: &Segment| s.start <= lba && lba < s.end;
+        let begins = |s: &Segment| s.start <= first && first < s.end;
         let overlapping = self.segments.iter().position(begins);
         let start = match overlapping {
-            Some(slot) if held > 0 => self.segments[slot].start,
-            _ => lba,
+            Some(slot) if self.segments[slot].end == lba => self.segments[slot].start,
+            _ => first,
         };
         let slot = overlapping.unwrap_or_else(|| self.free_slot());
         self.uses += 1;
@@ -205,7 +204,7 @@ impl Cache {
         let mut stream = Stream {
             segment: slot,
             start_ns,
-            lba: lba + held,
+            lba,
             limit: self.limit(start, end, mechanics),
         };
         stream.rebase(end, mechanics);

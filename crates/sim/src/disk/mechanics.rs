@@ -203,6 +203,18 @@ impl Mechanics {
         Some(passes_ns + passing_ns(place.sector + missed) - begin_ns)
     }
 
+    /// The first sector on the track of `lba`, and in one run with it, that passes completely within
+    /// the `wait_ns` before it.
+    pub fn first_passing(&self, wait_ns: u64, lba: u64) -> u64 {
+        let geometry = &self.geometry;
+        let to = geometry.place(lba);
+        let sector_ns = geometry.passing_ns(to, 1).max(1);
+        let most = (wait_ns / sector_ns).min(u64::from(to.sector)).min(lba);
+        let is_run =
+            |count: &u64| u64::from(geometry.place(lba - count).run) == u64::from(to.run) + count;
+        lba - (1..=most).take_while(is_run).last().unwrap_or(0)
+    }
+
     /// How many sectors from `lba` on have passed completely at `now_ns`, at most `most`, if the
     /// first began to pass at `start_ns`.
     pub fn passed(&self, start_ns: u64, lba: u64, most: u64, now_ns: u64) -> u64 {

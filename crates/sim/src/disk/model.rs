@@ -451,8 +451,12 @@ impl Disk {
             return medium_ns;
         }
         let (lba, sectors) = (queued.lba, queued.sectors);
+        let mut first = lba;
+        if self.spec.cache.from_landing && held == 0 {
+            first = self.mechanics.first_passing(passes_ns - settled_ns, lba);
+        }
         self.cache
-            .read(passes_ns, lba, held, sectors, &self.mechanics);
+            .read(passes_ns, first, lba + held, lba + sectors, &self.mechanics);
         if bus_ns == 0 {
             medium_ns
         } else {

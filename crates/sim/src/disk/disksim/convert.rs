@@ -158,6 +158,7 @@ fn mechanics(
             read_ahead: Bytes(0),
             read_on: ReadOn::default(),
             hit_reads_on: true,
+            from_landing: false,
             partial_hits: false,
         },
         write_cache: None,
@@ -366,6 +367,7 @@ fn controller(keys: &mut Keys, spec: &mut DiskSpec) -> Result<(), SimError> {
         read_ahead: bytes(if reads_on { ahead.min(segment) } else { 0 }),
         read_on,
         hit_reads_on: keys.optional("Read-ahead on idle hit")?.unwrap_or(1.0) != 0.0,
+        from_landing: keys.or_zero("Read any free blocks")? != 0.0,
         partial_hits: keys.or_zero("Immed transfer partial hit")? != 0.0,
     };
     let reads_writes = keys
@@ -510,6 +512,7 @@ fn sources() -> BTreeMap<&'static str, &'static str> {
         ("cache.read_ahead", "Maximum read-ahead (blks)"),
         ("cache.read_on", "Buffer continuous read"),
         ("cache.hit_reads_on", "Read-ahead on idle hit"),
+        ("cache.from_landing", "Read any free blocks"),
         ("cache.partial_hits", "Immed transfer partial hit"),
         ("write_cache.readable", "Allow read hits on write data"),
         ("bus.high_water", "High (read) water mark"),

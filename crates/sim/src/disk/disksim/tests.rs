@@ -59,6 +59,7 @@ const SPECS: &str = "disksim_disk DRIVE {
    Buffer continuous read = 4,
    Read-ahead on idle hit = 0,
    Immed transfer partial hit = 1,
+   Read any free blocks = 1,
    Allow read hits on write data = 0,
    Use separate write segment = 1,
    High (read) water mark = 0.75,
@@ -127,6 +128,7 @@ fn every_key_arrives() {
         read_ahead: Bytes(100 * 512),
         read_on: ReadOn::NextTrack,
         hit_reads_on: false,
+        from_landing: true,
         partial_hits: true,
     };
     assert_eq!(spec.cache, cache);

@@ -318,6 +318,9 @@ pub struct CacheSpec {
     /// Whether a hit lets a disk that has read far enough read on again.
     #[serde(default = "yes")]
     pub hit_reads_on: bool,
+    /// Whether a read keeps what passes the head on its track before its first sector, too.
+    #[serde(default)]
+    pub from_landing: bool,
     /// Whether a read whose beginning is in a segment needs only the rest from the medium.
     #[serde(default)]
     pub partial_hits: bool,
