@@ -1,0 +1,285 @@
+"""What a reader is told besides the verdict: each flag and code on data made to raise it."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from test_analyse_steps import P99, THROUGHPUT, flag_of, kinds, noisy, sample
+
+from schedlab.analyse import analyse
+from schedlab.spec import METRICS, Fact, Samples, Stopping
+
+BLOCKS = 24
+
+
+def judged(columns, **more):
+    return analyse([sample(columns, **more)], baseline="none")
+
+
+def quiet(n=BLOCKS, names=("none", "kyber", "bfq"), spread=0.005):
+    return {name: noisy(1, n, seed, spread) for seed, name in enumerate(names)}
+
+
+def pair_of(verdict, a, b):
+    return next(p for p in verdict.overall.pairs if (p.a, p.b) == (a, b))
+
+
+def times(values, rows, factor):
+    return [v * factor if i in rows else v for i, v in enumerate(values)]
+
+
+@pytest.mark.parametrize(("whole", "told"), [(0.3, True), (-0.3, True), (0.015, False)])
+def test_a_drift_beyond_the_margin_is_told_and_takes_no_claim(whole, told):
+    level = np.exp(np.linspace(0, whole, 16))
+    columns = {
+        "none": (level * noisy(1, 16, 1, 0.0005)).tolist(),
+        "kyber": (level * noisy(1.1, 16, 2, 0.0005)).tolist(),
+    }
+    verdict = judged(columns)
+    assert pair_of(verdict, "none", "kyber").verdict == "worse"
+    assert ("drift" in kinds(verdict)) == told
+    if told:
+        change = flag_of(verdict, "drift").values["change"]
+        assert change == pytest.approx(math.expm1(whole), rel=0.02)
+
+
+@pytest.mark.parametrize("first", [0, 1, 40])
+def test_blocks_are_numbered_from_one_whatever_the_rows_say(first):
+    columns = {name: times(v, range(8, 16), 0.8) for name, v in quiet(16).items()}
+    columns["kyber"][12] /= 50
+
+    def moved(columns):
+        rows = sample(columns)
+        blocks = tuple(block + first for block in rows.blocks)
+        return analyse([replace(rows, blocks=blocks)], baseline="none")
+
+    wild = flag_of(moved(columns), "outlier")
+    assert (wild.candidates, wild.values["block"], wild.values["run"]) == (("kyber",), 13, 2)
+    columns["kyber"][12] *= 50
+    found = flag_of(moved(columns), "change-point").values
+    assert found["block"] == 9 and found["change"] == pytest.approx(-0.2, abs=0.01)
+
+
+def test_two_stalls_are_counted_and_forbid_equality_alone():
+    columns = quiet()
+    columns["kyber"] = times(columns["kyber"], (3, 15), 0.01)
+    verdict = judged(columns)
+    flag = flag_of(verdict, "rare-stalls")
+    assert flag.candidates == ("kyber",)
+    assert (flag.values["runs"], flag.values["of"]) == (2, BLOCKS)
+    assert flag.values["factor"] == pytest.approx(100, rel=0.25)
+    assert pair_of(verdict, "none", "bfq").verdict == "equivalent"
+    columns["kyber"] = times(quiet()["kyber"], (3,), 0.01)
+    assert "rare-stalls" not in kinds(judged(columns))
+
+
+def test_two_modes_are_those_of_the_candidate_that_jumps():
+    columns = quiet()
+    columns["kyber"] = times(columns["kyber"], (1, 4, 5, 9, 13, 18, 20), 1.3)
+    verdict = judged(columns)
+    assert kinds(verdict) == ["two-modes"]
+    flag = flag_of(verdict, "two-modes")
+    assert flag.candidates == ("kyber",)
+    assert (flag.values["low"], flag.values["high"]) == pytest.approx((1, 1.3), rel=0.01)
+    assert flag.values["share_high"] == pytest.approx(7 / BLOCKS)
+    assert pair_of(verdict, "none", "bfq").verdict == "equivalent"
+
+
+def test_both_runs_of_the_baseline_are_in_its_modes():
+    columns = quiet(names=("none", "none (A/A)", "kyber", "bfq"))
+    columns["none"] = times(columns["none"], (1, 4, 5, 9, 13, 18, 20), 1.3)
+    columns["none (A/A)"] = times(columns["none (A/A)"], (2, 4, 6, 9, 11, 18, 20), 1.3)
+    verdict = analyse([sample(columns)], baseline="none", aa=("none", "none (A/A)"))
+    flag = flag_of(verdict, "two-modes")
+    assert flag.candidates == ("none",)
+    assert (flag.values["low"], flag.values["high"]) == pytest.approx((1, 1.3), rel=0.01)
+
+
+def test_two_of_four_that_jump_are_both_named():
+    columns = quiet(names=("none", "kyber", "bfq", "mq-deadline"))
+    columns["kyber"] = times(columns["kyber"], (1, 4, 5, 9, 13, 18, 20), 1.3)
+    columns["bfq"] = times(columns["bfq"], (0, 3, 5, 11, 12, 19), 1.8)
+    flags = judged(columns).workloads["w"].flags
+    assert [f.candidates for f in flags if f.kind == "two-modes"] == [("bfq",), ("kyber",)]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "verdict", "codes", "told"),
+    [
+        (5, "undecided", ("few-blocks",), []),
+        (6, "equivalent", (), ["steady-assumed"]),
+        (7, "equivalent", (), ["steady-assumed"]),
+        (8, "equivalent", (), []),
+    ],
+)
+def test_few_blocks_are_not_equal_and_steadiness_is_assumed_below_eight(
+    blocks, verdict, codes, told
+):
+    found = judged(quiet(blocks, ("none", "kyber"), 0.0005))
+    pair = pair_of(found, "none", "kyber")
+    assert (pair.verdict, pair.codes, kinds(found)) == (verdict, codes, told)
+    assert found.population.steady_assumed == (blocks < 8)
+
+
+def test_what_a_candidate_does_to_its_follower_is_no_claim_about_that():
+    """mq-deadline nearly always follows kyber, which slows it down by a fifth."""
+    rng, rows = np.random.default_rng(1), []
+    for block in range(BLOCKS):
+        order = ["kyber", "mq-deadline", "none", "bfq"]
+        if block % 6 == 0:
+            order = rng.permutation(order).tolist()
+        elif block % 2:
+            order = ["none", "bfq", "kyber", "mq-deadline"]
+        for before, name in zip(["", *order], order, strict=False):
+            slowed = 0.8 if before == "kyber" else 1.0
+            rows.append((name, block, slowed * float(np.exp(rng.normal(0, 0.005)))))
+    labels, blocks, values = zip(*rows, strict=True)
+    verdict = analyse([Samples("w", THROUGHPUT, labels, blocks, values)], baseline="none")
+    flag = flag_of(verdict, "carry-over")
+    assert flag.values["effects"]["kyber"] == pytest.approx(math.log(0.8), abs=0.01)
+    assert abs(flag.values["effects"]["none"]) < 0.01
+    found = {(a, b): (d, error) for a, b, d, error in flag.values["adjusted"]}
+    assert len(found) == 6 and all(abs(d) < 3 * error for d, error in found.values())
+    pair = next(p for p in verdict.overall.pairs if {p.a, p.b} == {"none", "mq-deadline"})
+    assert (pair.verdict, pair.codes) == ("undecided", ("carry-over",))
+
+
+@pytest.mark.parametrize(("level", "changes"), [(1.0, True), (3.0, False)])
+def test_a_difference_that_changes_its_sign_is_no_verdict(level, changes):
+    columns = {
+        "none": noisy(1, 16, 1, 0.01),
+        "kyber": (level * np.exp(np.linspace(-0.5, 0.5, 16)) * noisy(1, 16, 2, 0.01)).tolist(),
+    }
+    verdict = judged(columns)
+    assert ("changes-sign" in pair_of(verdict, "none", "kyber").codes) == changes
+    values = flag_of(verdict, "candidate-time").values
+    assert values["changes_sign"] == changes
+    assert values["slopes"]["kyber"] - values["slopes"]["none"] == pytest.approx(1, abs=0.02)
+
+
+def test_a_claim_that_ranks_do_not_see_is_fragile():
+    """2 of 12 runs are as much worse as the others are better."""
+    columns = {"none": noisy(1, 12, 1, 0.001), "kyber": noisy(math.exp(0.2), 12, 2, 0.001)}
+    columns["kyber"] = times(columns["kyber"], (4, 11), math.exp(-0.4))
+    pair = pair_of(judged(columns), "none", "kyber")
+    assert (pair.verdict, pair.codes) == ("worse", ("fragile",))
+    columns["kyber"] = noisy(math.exp(0.2), 12, 2, 0.001)
+    assert pair_of(judged(columns), "none", "kyber").codes == ()
+
+
+@pytest.mark.parametrize(
+    ("metric", "factor", "slow", "told"),
+    [
+        (METRICS["elapsed_s"], 2.0, ("none", "kyber"), True),
+        (METRICS["elapsed_s"], 2.0, ("none",), False),
+        (METRICS["elapsed_s"], 0.5, ("none", "kyber"), False),
+        (METRICS["elapsed_s"], 1.04, ("none", "kyber"), False),
+        (THROUGHPUT, 0.5, ("none", "kyber"), True),
+        (THROUGHPUT, 2.0, ("none", "kyber"), False),
+    ],
+)
+def test_a_cold_first_run_is_a_worse_one_of_half_of_the_candidates(metric, factor, slow, told):
+    columns = quiet(6, spread=0.001)
+    columns |= {name: times(columns[name], (0,), factor) for name in slow}
+    verdict = analyse([sample(columns, metric)], baseline="none")
+    assert ("cold-first-run" in kinds(verdict)) == told
+    if told:
+        flag = flag_of(verdict, "cold-first-run")
+        assert flag.candidates == slow
+        expected = dict.fromkeys(slow, pytest.approx(abs(factor - 1), abs=0.01))
+        assert flag.values["difference"] == expected
+
+
+def test_sessions_that_disagree_are_named_with_their_ratios():
+    rows = {"none": noisy(1, 12, 1), "kyber": [*noisy(1.3, 6, 2), *noisy(1.05, 6, 3)]}
+    names = tuple(f"s{i // 6}" for i in range(12) for _ in rows)
+    verdict = judged(rows, sessions=names)
+    flag = flag_of(verdict, "sessions-disagree")
+    d = np.log(rows["none"]) - np.log(rows["kyber"])
+    means = {f"s{i}": math.exp(d[6 * i : 6 * i + 6].mean()) for i in (0, 1)}
+    assert flag.values["ratios"] == pytest.approx(means)
+    assert flag.values["p"] == pytest.approx(stats.f_oneway(d[:6], d[6:]).pvalue, rel=1e-6)
+    spread = np.std(np.log(list(means.values())), ddof=1)
+    assert verdict.workloads["w"].noise.session == pytest.approx(spread)
+
+
+def test_a_workload_with_one_candidate_is_named_and_does_not_count():
+    both, alone = sample(quiet(6), workload="a"), sample({"none": noisy(1, 6, 1)}, workload="b")
+    verdict = analyse([both, alone], baseline="none")
+    assert [(f.kind, f.workload, f.candidates) for f in verdict.flags] == [
+        ("only-one", "b", ("none",))
+    ]
+    assert verdict.overall.workloads == ("a",)
+    assert verdict.workloads["b"].code == "nothing-to-compare"
+
+
+@pytest.mark.parametrize("metric", [THROUGHPUT, P99])
+def test_a_bound_on_one_of_two_workloads_is_one_way_over_both(metric):
+    """Runs that starved are worse than they look: bfq may lose over all, but never win."""
+    level = 0.05 if metric.higher_is_better else 20.0
+    columns = {"none": noisy(1, 8, 1), "bfq": [level] * 8}
+    bounds = tuple("at-most" if label == "bfq" else "" for _ in range(8) for label in columns)
+    starved = sample(columns, metric, "a", bounds=bounds)
+    fine = sample(quiet(8, ("none", "bfq")), metric, "b")
+    pair = pair_of(analyse([starved, fine], baseline="none"), "none", "bfq")
+    assert (pair.verdict, pair.codes) == ("better", ("one-way",))
+    open_, closed = (pair.high, pair.low) if metric.higher_is_better else (pair.low, pair.high)
+    assert open_ is None and abs(math.log(closed)) > 1
+    assert pair.open_end == ("high" if metric.higher_is_better else "low")
+
+
+def test_best_on_a_workload_where_the_mean_is_open():
+    rng = np.random.default_rng(5)
+
+    def work(name, spread, **means):
+        columns = {label: rng.lognormal(mean, spread, 8) for label, mean in means.items()}
+        return sample({k: v.tolist() for k, v in columns.items()}, workload=name)
+
+    works = [
+        work("a", 0.03, none=0, kyber=0, bfq=0.7),
+        work("b", 0.6, none=0, kyber=0, bfq=0),
+        work("c", 0.0005, none=0, kyber=0, bfq=0),
+        work("d", 0.02, none=0, kyber=0.3, bfq=0),
+    ]
+    verdict = analyse(works, baseline="none")
+    assert verdict.code == "best-on"
+    values = verdict.headline.values
+    best, (also,) = Fact.of(values["best"]), map(Fact.of, values["also"])
+    assert (values["name"], values["won"], best.workload) == ("bfq", ["a"], "a")
+    assert best.ratio == pytest.approx(math.exp(0.7), rel=0.05)
+    assert (also.better, also.worse, also.workload) == ("kyber", "none", "d")
+    assert (values["same"], values["others"]) == (["c"], ["b"])
+    assert values["within"] < 0.005 and values["mdd"] == verdict.workloads["b"].mdd
+    assert values["price"]["kind"] == "rival"
+
+
+def test_a_candidate_is_shown_with_its_own_student_interval():
+    columns = quiet(6, ("none", "kyber"), 0.05)
+    row = next(s for s in judged(columns).workloads["w"].candidates if s.candidate == "kyber")
+    logs = np.log(columns["kyber"])
+    low, high = stats.t.interval(0.95, 5, logs.mean(), stats.sem(logs))
+    assert (row.low, row.high) == pytest.approx((math.exp(low), math.exp(high)))
+    assert row.mean == pytest.approx(np.mean(columns["kyber"]))
+    assert row.geometric_mean == pytest.approx(math.exp(logs.mean())) and row.runs == 6
+
+
+@pytest.mark.parametrize(
+    ("stopping", "seconds", "used"),
+    [
+        (Stopping("fixed", 8), 0.0, False),
+        (Stopping("fixed", 8, budget_s=80.0), 9.0, True),
+        (Stopping("fixed", 8, budget_s=81.0), 9.0, False),
+        (Stopping("until-decided", 8), 0.0, True),
+        (Stopping("until-decided", 20), 0.0, False),
+    ],
+)
+def test_the_budget_is_used_when_no_block_fits_or_all_are_done(stopping, seconds, used):
+    verdict = analyse(
+        [sample(quiet(8, spread=0.05))],
+        baseline="none",
+        stopping=stopping,
+        seconds_per_block=seconds,
+    )
+    assert verdict.stopping.budget_used == used
