@@ -9,7 +9,8 @@ from scipy import stats
 from test_analyse_steps import P99, THROUGHPUT, flag_of, kinds, noisy, sample
 
 from schedlab.analyse import analyse
-from schedlab.spec import METRICS, Fact, Samples, Stopping
+from schedlab.analyse.pairs import mirrored
+from schedlab.spec import METRICS, Fact, Pair, Samples, Stopping
 
 BLOCKS = 24
 
@@ -159,14 +160,16 @@ def test_a_difference_that_changes_its_sign_is_no_verdict(level, changes):
     assert values["slopes"]["kyber"] - values["slopes"]["none"] == pytest.approx(1, abs=0.02)
 
 
-def test_a_claim_that_ranks_do_not_see_is_fragile():
-    """2 of 12 runs are as much worse as the others are better."""
+@pytest.mark.parametrize(("metric", "word"), [(THROUGHPUT, "worse"), (P99, "better")])
+def test_a_claim_that_ranks_do_not_see_is_fragile(metric, word):
+    """2 of 12 runs are as much off as the others, in the other direction."""
     columns = {"none": noisy(1, 12, 1, 0.001), "kyber": noisy(math.exp(0.2), 12, 2, 0.001)}
     columns["kyber"] = times(columns["kyber"], (4, 11), math.exp(-0.4))
-    pair = pair_of(judged(columns), "none", "kyber")
-    assert (pair.verdict, pair.codes) == ("worse", ("fragile",))
+    pair = pair_of(judged(columns, metric=metric), "none", "kyber")
+    assert (pair.verdict, pair.codes) == (word, ("fragile",))
     columns["kyber"] = noisy(math.exp(0.2), 12, 2, 0.001)
-    assert pair_of(judged(columns), "none", "kyber").codes == ()
+    pair = pair_of(judged(columns, metric=metric), "none", "kyber")
+    assert (pair.verdict, pair.codes) == (word, ())
 
 
 @pytest.mark.parametrize(
@@ -268,7 +271,7 @@ def test_a_candidate_is_shown_with_its_own_student_interval():
 @pytest.mark.parametrize(
     ("stopping", "seconds", "used"),
     [
-        (Stopping("fixed", 8), 0.0, False),
+        (Stopping("fixed", 8), 9.0, False),
         (Stopping("fixed", 8, budget_s=80.0), 9.0, True),
         (Stopping("fixed", 8, budget_s=81.0), 9.0, False),
         (Stopping("until-decided", 8), 0.0, True),
@@ -283,3 +286,86 @@ def test_the_budget_is_used_when_no_block_fits_or_all_are_done(stopping, seconds
         seconds_per_block=seconds,
     )
     assert verdict.stopping.budget_used == used
+
+
+@pytest.mark.parametrize(("cold", "told"), [(2, False), (3, True)])
+def test_half_of_the_candidates_are_enough_to_call_the_first_run_cold(cold, told):
+    names = ("none", "kyber", "bfq", "mq-deadline", "adios", "sio")
+    columns = quiet(6, names, 0.001)
+    columns |= {name: times(columns[name], (0,), 0.5) for name in names[:cold]}
+    assert ("cold-first-run" in kinds(judged(columns))) == told
+
+
+def test_one_that_scatters_far_more_in_few_blocks_is_named():
+    names = ("none", "kyber", "bfq", "mq-deadline", "adios", "sio")
+    columns = quiet(5, names, 0.001) | {"bfq": [1.0, 1.5, 0.6, 1.4, 0.7]}
+    flag = flag_of(judged(columns), "uneven-noise")
+    assert flag.candidates[0] == "bfq" == flag.values["noisiest"]
+    logs = np.log([columns[name] for name in names]).T
+    e = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
+    assert flag.values["p"] == pytest.approx(stats.levene(*e.T, center="mean").pvalue, rel=1e-6)
+    assert flag.values["ratio"] == pytest.approx(e.std(axis=0).max() / e.std(axis=0).min())
+    assert "uneven-noise" not in kinds(judged(quiet(5, names)))
+
+
+def test_a_control_without_an_interval_is_open_and_a_single_run_has_one_flag():
+    columns = {"none": [1.0], "kyber": [1.1]}
+    control = judged(columns, negative_control=True)
+    assert kinds(control) == ["single-run", "control-open"]
+    values = flag_of(control, "control-open").values
+    assert values == {"reach": 1.0, "margin": pytest.approx(0.02), "unbounded": True}
+    assert kinds(judged(columns)) == ["single-run"]
+
+
+def test_a_baseline_that_mostly_fails_takes_its_aa_arm_along():
+    columns = quiet(8, ("none", "none (A/A)", "kyber", "bfq"))
+    columns["none"][1:] = [None] * 7
+    verdict = analyse([sample(columns)], baseline="none", aa=("none", "none (A/A)"))
+    work = verdict.workloads["w"]
+    assert [s.candidate for s in work.candidates] == ["kyber", "bfq"]
+    assert kinds(verdict) == ["left-out"] and work.noise.aa is None
+    assert [(p.a, p.b) for p in work.pairs] == [("kyber", "bfq")]
+
+
+def test_candidates_that_lack_a_workload_are_compared_once_where_both_were_run():
+    def work(name, **levels):
+        columns = {c: noisy(level, 8, seed) for seed, (c, level) in enumerate(levels.items())}
+        return sample(columns, workload=name)
+
+    full = work("a", none=1, kyber=1.1, bfq=1.3, adios=1.2)
+    verdict = analyse([full, work("b", none=1, kyber=1.2)], baseline="none")
+    ratios = {(p.a, p.b): p.ratio for p in verdict.overall.pairs}
+    assert len(ratios) == len(verdict.overall.pairs) == 6
+    assert ratios["none", "kyber"] == pytest.approx((1.1 * 1.2) ** -0.5, rel=0.01)
+    assert ratios["kyber", "bfq"] == pytest.approx(1.1 / 1.3, rel=0.01)
+    assert ratios["adios", "bfq"] == pytest.approx(1.2 / 1.3, rel=0.01)
+    lacking = [(f.candidates, dict(f.values)) for f in verdict.flags]
+    assert lacking == [((c,), {"workloads": ["b"]}) for c in ("bfq", "adios")]
+    rows = {s.candidate: s for s in verdict.overall.candidates}
+    assert rows["bfq"].codes == ("lacks-workload",) and rows["bfq"].runs == 0
+    assert rows["bfq"].ratio == pytest.approx(1.3, rel=0.01)
+
+
+def test_runs_without_blocks_have_an_mdd_of_their_own_and_claim_no_sessions():
+    rng = np.random.default_rng(3)
+    columns = {name: np.exp(rng.normal(0, 0.05, 6)).tolist() for name in ("none", "kyber")}
+    sessions = tuple(f"s{i // 3}" for i in range(12))
+    rows = sample(columns, sessions=sessions)
+    verdict = analyse([rows], baseline="none", blocked=False)
+    (pair,) = verdict.overall.pairs
+    half = math.log(pair.high / pair.low) / 2
+    exponent = half + stats.norm.ppf(0.8) * pair.standard_error + math.log1p(0.02)
+    assert verdict.overall.mdd == pytest.approx(math.expm1(exponent), rel=1e-4)
+    assert (verdict.overall.unit, verdict.workloads["w"].unit) == ("runs", "runs")
+    assert not verdict.population.claims_sessions and verdict.population.sessions == 4
+    assert verdict.overall.needed is None and verdict.stopping.mode == "none"
+
+
+def test_a_pair_seen_from_the_other_side_twice_is_the_same():
+    pair = Pair("a", "b", 2.0, 1.6, None, "better", open_end="high", hodges_lehmann=1.75,
+                by_session=(1.5, 2.5))  # fmt: skip
+    turned = mirrored(pair)
+    assert (turned.a, turned.b, turned.ratio, turned.verdict) == ("b", "a", 0.5, "worse")
+    assert (turned.low, turned.high, turned.open_end) == (None, 1 / 1.6, "low")
+    assert turned.hodges_lehmann == 1 / 1.75 and turned.by_session == (1 / 1.5, 1 / 2.5)
+    assert mirrored(turned) == pair
