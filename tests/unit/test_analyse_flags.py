@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from test_analyse_steps import P99, THROUGHPUT, flag_of, kinds, noisy, sample
+from test_analyse_steps import P99, READER, THROUGHPUT, WRITES, flag_of, kinds, noisy, sample
 
-from schedlab.analyse import analyse
+from schedlab.analyse import analyse, next_decision
 from schedlab.analyse.pairs import mirrored
 from schedlab.spec import METRICS, Fact, Pair, Samples, Stopping
 
@@ -369,3 +369,75 @@ def test_a_pair_seen_from_the_other_side_twice_is_the_same():
     assert (turned.low, turned.high, turned.open_end) == (None, 1 / 1.6, "low")
     assert turned.hodges_lehmann == 1 / 1.75 and turned.by_session == (1 / 1.5, 1 / 2.5)
     assert mirrored(turned) == pair
+
+
+def test_an_aa_arm_that_never_ran_changes_nothing():
+    rows = sample(quiet(8))
+    assert analyse([rows], baseline="none", aa=("none", "none (A/A)")) == judged(quiet(8))
+
+
+def test_a_block_with_one_run_compares_nothing():
+    columns = quiet(8)
+    columns["none"][3] = columns["bfq"][3] = None
+    verdict = judged(columns)
+    assert verdict.workloads["w"].blocks == 7 and "missing-cells" not in kinds(verdict)
+
+
+@pytest.mark.parametrize(
+    ("causes", "kind", "more"),
+    [
+        (("actor", "rival", "metric"), "actor", 2),
+        (("rival", "metric"), "rival", 1),
+        (("metric",), "metric", 0),
+    ],
+)
+def test_the_price_of_the_winner_is_of_the_first_kind_that_has_one(causes, kind, more):
+    def work(metric, name, **levels):
+        columns = {c: noisy(level, 8, seed) for seed, (c, level) in enumerate(levels.items())}
+        return sample(columns, metric, name)
+
+    primary = [
+        work(READER, "a", none=82, kyber=82, bfq=1),
+        work(THROUGHPUT, "b", none=1, kyber=1.5 if "rival" in causes else 1, bfq=1),
+    ]
+    further = [
+        work(WRITES, "a", none=1, kyber=1, bfq=0.6 if "actor" in causes else 1),
+        work(P99, "b", none=1, kyber=1, bfq=3 if "metric" in causes else 1),
+    ]
+    verdict = analyse(primary, baseline="none", secondary=further)
+    price = verdict.headline.values["price"]
+    assert (verdict.code, price["kind"], price["more"]) == ("winner-price", kind, more)
+    fact, size = Fact.of(price["fact"]), {"actor": 1 / 0.6, "rival": 1.5, "metric": 3}[kind]
+    assert fact.worse == "bfq" and fact.ratio == pytest.approx(size, rel=0.01)
+    assert price["actor"] == ("writers" if kind == "actor" else "")
+    example = Fact.of(verdict.headline.values["example"])
+    assert (example.workload, example.better) == ("a", "bfq")
+    assert example.ratio == pytest.approx(82, rel=0.01)
+
+
+def test_a_baseline_that_stays_names_the_nearest_first():
+    columns = {c: noisy(level, 8, i) for i, (c, level) in enumerate(
+        {"none": 3, "bfq": 1, "kyber": 2, "adios": 1.5}.items())}  # fmt: skip
+    verdict = judged(columns)
+    values = verdict.headline.values
+    assert (verdict.code, values["next"]) == ("keep", "kyber")
+    losers = [Fact.of(each) for each in values["losers"]]
+    assert [fact.worse for fact in losers] == ["kyber", "adios", "bfq"]
+    assert [fact.ratio for fact in losers] == pytest.approx([1.5, 2, 3], rel=0.01)
+    assert losers[0].values() == values["loss"]
+
+
+def test_a_control_asks_for_no_more_runs():
+    until = Stopping("until-decided", 20)
+    works = [
+        sample(quiet(4, ("none", "kyber"), 0.01) | {"kyber": noisy(2, 4, 2)}, workload="a"),
+        sample(quiet(4, ("none", "kyber"), 0.05), workload="b"),
+        sample(quiet(4, ("none", "kyber"), 0.05), workload="c", negative_control=True),
+    ]
+    decision = next_decision(works, baseline="none", stopping=until, seconds_per_block=3.0)
+    assert (decision.stop, decision.reason, decision.next_look) == (False, "go on", 5)
+    assert decision.workloads == ("b",)
+    open_ = next_decision(works[1:], baseline="none", stopping=until, seconds_per_block=3.0)
+    needed = open_.verdict.overall.needed
+    assert open_.workloads == ("b", "c") and needed.time_s == 3.0 * needed.blocks
+    assert open_.more_blocks == (needed.blocks_low, needed.blocks_high)
