@@ -314,7 +314,9 @@ def test_a_control_without_an_interval_is_open_and_a_single_run_has_one_flag():
     assert kinds(control) == ["single-run", "control-open"]
     values = flag_of(control, "control-open").values
     assert values == {"reach": 1.0, "margin": pytest.approx(0.02), "unbounded": True}
-    assert kinds(judged(columns)) == ["single-run"]
+    single = judged(columns)
+    assert kinds(single) == ["single-run"]
+    assert single.headline.values == {"candidates": ["none", "kyber"], "blocks": 3}
 
 
 def test_a_baseline_that_mostly_fails_takes_its_aa_arm_along():
@@ -425,6 +427,8 @@ def test_a_baseline_that_stays_names_the_nearest_first():
     assert [fact.worse for fact in losers] == ["kyber", "adios", "bfq"]
     assert [fact.ratio for fact in losers] == pytest.approx([1.5, 2, 3], rel=0.01)
     assert losers[0].values() == values["loss"]
+    both = [sample(columns, workload="a"), sample(quiet(8, tuple(columns)), workload="b")]
+    assert analyse(both, baseline="none").code == "keep"
 
 
 def test_a_control_asks_for_no_more_runs():

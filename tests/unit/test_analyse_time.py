@@ -6,11 +6,12 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from test_analyse_steps import flag_of, kinds, noisy, sample
+from test_analyse_steps import THROUGHPUT, flag_of, kinds, noisy, sample
 
 from schedlab.analyse import analyse, common_ramp, diff_sessions, rule, session_means, steadiness
 from schedlab.analyse.residuals import carry_over, two_modes
-from schedlab.analyse.sessions import Components, components
+from schedlab.analyse.sessions import Components, components, session_headline
+from schedlab.spec import Pair
 
 
 def test_differences_that_wander_give_no_verdict():
@@ -200,3 +201,16 @@ def test_variance_components_by_hand():
     assert components(parts[:1]) is None and components([parts[0], parts[1][:1]]) is None
     assert components([parts[0], parts[0]]).between == 0
     assert not Components(within=1.0, between=0.0).more_sessions_help(4, 6)
+    assert Components(within=1.0, between=0.5).more_sessions_help(4, 6)
+
+
+def test_sessions_that_decide_nothing_say_what_would_have_shown():
+    found = diff_sessions([0.5, 0.1], [0.0, 0.4], margin=0.02, higher_is_better=True)
+    means = ([0.5, 0.1], [0.0, 0.4])
+    half = stats.t.isf(0.025, 2) * math.hypot(*(stats.sem(side) for side in means))
+    assert found.half_width == pytest.approx(half)
+    pair = Pair("a", "b", math.exp(0.1), None, None, "undecided")
+    told = session_headline(("a", "b"), found, pair, THROUGHPUT, "w", 0.02)
+    assert told.values["mdd"] == pytest.approx(1.02 * math.exp(half) - 1)
+    pairs = diff_sessions([0.5, 0.1], [0.0, 0.4], margin=0.02, higher_is_better=True, comparisons=5)
+    assert pairs.half_width == pytest.approx(half * stats.t.isf(0.005, 2) / stats.t.isf(0.025, 2))
