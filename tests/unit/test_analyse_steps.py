@@ -260,6 +260,9 @@ def test_a_step_is_a_change_point_and_splits_but_a_slope_is_a_drift():
     rng = np.random.default_rng(2)
     step = np.concatenate([np.zeros(10), np.full(14, 0.2)]) + rng.normal(0, 0.01, 24)
     assert change_points(step) == (10,)
+    for split in (5, 19):  # at least five blocks on either side
+        edge = np.where(np.arange(24) < split, 0.0, 0.2) + rng.normal(0, 0.01, 24)
+        assert change_points(edge) == (split,)
     slope = np.linspace(0, 0.3, 24) + rng.normal(0, 0.01, 24)
     assert change_points(slope) == ()
     found = trend(slope)

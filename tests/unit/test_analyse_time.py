@@ -5,11 +5,13 @@ import math
 
 import numpy as np
 import pytest
-from test_analyse_steps import flag_of, kinds, noisy, sample
+from scipy import stats
+from test_analyse_steps import THROUGHPUT, flag_of, kinds, noisy, sample
 
-from schedlab.analyse import analyse, common_ramp, diff_sessions, session_means, steadiness
+from schedlab.analyse import analyse, common_ramp, diff_sessions, rule, session_means, steadiness
 from schedlab.analyse.residuals import carry_over, two_modes
-from schedlab.analyse.sessions import components
+from schedlab.analyse.sessions import Components, components, session_headline
+from schedlab.spec import Pair
 
 
 def test_differences_that_wander_give_no_verdict():
@@ -121,3 +123,94 @@ def test_components_tell_sessions_from_blocks():
     assert found.within == pytest.approx(0.5, rel=0.1)
     assert found.between == pytest.approx(1.0, rel=0.3)
     assert found.more_sessions_help(4, 6)
+
+
+def walk(n=12, arms=4, seed=2):
+    """Residuals of a fit: candidates that wander, the last one far less than the first."""
+    steps = np.random.default_rng(seed).normal(0, 1, (n, arms)) * (4, 2, 1, 1)
+    e = np.cumsum(steps, axis=0)
+    return e - e.mean(axis=0) - e.mean(axis=1, keepdims=True) + e.mean()
+
+
+def lag_one(e):
+    """Sum of products of neighbours over the sum of squares."""
+    products = sum(float(e[i] @ e[i + 1]) for i in range(len(e) - 1))
+    return products / float((e**2).sum())
+
+
+def test_wandering_differences_by_their_definition():
+    e = walk()
+    n, k, r = 12, 4, lag_one(walk())
+    assert rule.autocorrelation(e) == pytest.approx(r)
+    shares = [float((column**2).sum()) for column in e.T]
+    alike = sum(shares) ** 2 / sum(s * s for s in shares) / 4
+    assert alike < 0.9
+    phi = (r + 1 / n) * (1 + 4 / n) - 1 / math.sqrt(n * k * alike)
+    assert 0 < phi < 0.95 and rule.wandering(e, k) == pytest.approx(phi)
+    assert rule.wandering(np.repeat(e, 30, axis=0), k) == 0.95
+    assert rule.wandering(e * (-1.0) ** np.arange(n)[:, None], k) == 0
+    for spread, unsteady in ((0.001, True), (1000.0, False)):
+        mixed = e + np.random.default_rng(1).normal(0, spread, e.shape)
+        limit = -1 / n + 2.33 * (1 - 1 / n) / math.sqrt(n * k)
+        assert rule.is_unsteady(mixed, k) == (lag_one(mixed) > limit) == unsteady
+
+
+def test_neighbours_in_other_sessions_are_no_neighbours():
+    e, parts = walk(), np.repeat([0, 1, 2], 4)
+    centred = np.concatenate([e[parts == i] - e[parts == i].mean(axis=0) for i in range(3)])
+    inside = sum(lag_one(own) * float((own**2).sum()) for own in np.split(centred, 3))
+    r = inside / float((centred**2).sum())
+    assert rule.autocorrelation(e, parts) == pytest.approx(r)
+    shares = (e**2).sum(axis=0)
+    alike = shares.sum() ** 2 / (shares**2).sum() / 4
+    phi = (r + 1 / 4) * (1 + 4 / 4) - 1 / math.sqrt(12 * 4 * alike)
+    assert rule.wandering(e, 4, parts) == pytest.approx(min(max(phi, 0), 0.95))
+    assert rule.is_unsteady(e, 4, parts) == (r > -1 / 4 + 2.33 * (3 / 4) / math.sqrt(48))
+
+
+def test_an_arm_that_is_off_by_a_constant_does_not_wander():
+    e = np.random.default_rng(1).normal(0, 1, (12, 3))
+    e -= e.mean(axis=0)
+    plain = float(rule.autocorrelation(e))
+    error = float(e[:, 2].std()) / math.sqrt(11)
+    far, near = (e + np.array([0, 0, errors * error]) for errors in (6.1, 5.9))
+    assert float(rule.autocorrelation(far)) == pytest.approx(plain)
+    assert float(rule.autocorrelation(near)) > plain + 0.1
+
+
+@pytest.mark.parametrize("phi", [0.1, 0.6, 0.95])
+def test_the_widening_by_its_definition(phi):
+    n, alpha, pairs = 10, 0.05, 6
+    inflation = (1 + phi) / (1 - phi)
+    effective = max(3.0, n / inflation)
+    scale = math.sqrt(inflation * (n - 1) / n / (1 - 1 / effective))
+    level = 0.4 * alpha / pairs / 2
+    ratio = stats.t.isf(level, effective - 1) / stats.t.isf(level, n - 1)
+    assert rule.widening(np.asarray(phi), n, alpha, pairs) == pytest.approx(scale * ratio)
+    assert rule.widening(np.zeros(1), n, alpha, pairs) == 1
+
+
+def test_variance_components_by_hand():
+    parts = [np.array([1.0, 3.0]), np.array([5.0, 9.0, 7.0])]
+    found = components(parts)
+    within = (2 + 8) / 3
+    size = 2 / (1 / 2 + 1 / 3)
+    assert found.within == pytest.approx(math.sqrt(within))
+    assert found.between == pytest.approx(math.sqrt(25 / 2 - within / size))
+    assert found.error(4, 6) == pytest.approx(math.sqrt((25 / 2 - within / size + within / 6) / 4))
+    assert components(parts[:1]) is None and components([parts[0], parts[1][:1]]) is None
+    assert components([parts[0], parts[0]]).between == 0
+    assert not Components(within=1.0, between=0.0).more_sessions_help(4, 6)
+    assert Components(within=1.0, between=0.5).more_sessions_help(4, 6)
+
+
+def test_sessions_that_decide_nothing_say_what_would_have_shown():
+    found = diff_sessions([0.5, 0.1], [0.0, 0.4], margin=0.02, higher_is_better=True)
+    means = ([0.5, 0.1], [0.0, 0.4])
+    half = stats.t.isf(0.025, 2) * math.hypot(*(stats.sem(side) for side in means))
+    assert found.half_width == pytest.approx(half)
+    pair = Pair("a", "b", math.exp(0.1), None, None, "undecided")
+    told = session_headline(("a", "b"), found, pair, THROUGHPUT, "w", 0.02)
+    assert told.values["mdd"] == pytest.approx(1.02 * math.exp(half) - 1)
+    pairs = diff_sessions([0.5, 0.1], [0.0, 0.4], margin=0.02, higher_is_better=True, comparisons=5)
+    assert pairs.half_width == pytest.approx(half * stats.t.isf(0.005, 2) / stats.t.isf(0.025, 2))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from schedlab.analyse.looks import is_look, largest_blocks, next_look
+from schedlab.analyse.looks import is_look, next_look
 from schedlab.analyse.pairs import between
 from schedlab.analyse.verdict import analyse
 from schedlab.spec import Objective, Samples, Stopping, Verdict, WorkloadVerdict
@@ -90,7 +90,7 @@ def _decision(
         if not left:
             return replace(result, stop=True, reason="decided", next_look=None, workloads=())
         result = replace(result, workloads=left)
-    if look is None or blocks >= largest_blocks(stopping):
+    if look is None:
         return replace(result, stop=True, reason="exhausted", next_look=None)
     return result
 

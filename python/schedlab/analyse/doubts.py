@@ -131,14 +131,26 @@ def _starved(table: Table, wild: Outlier) -> bool:
 
 
 def _modes(residuals: Floats, aa_baseline: int | None, k: int) -> dict[int, TwoModes]:
-    by_candidate = {}
-    for i in range(k):
-        own = residuals[:, i]
-        if aa_baseline == i:
-            own = np.concatenate([own, residuals[:, -1]])
-        if (modes := two_modes(own)) is not None:
-            by_candidate[i] = modes
-    return by_candidate
+    """Candidates with two modes beside the mean of the others, the widest gap first.
+
+    One that jumps moves the mean of the others, too, so that it is left out before they are
+    judged. Of the last two it cannot be told which one jumps.
+    """
+    columns = {i: [i, residuals.shape[1] - 1] if aa_baseline == i else [i] for i in range(k)}
+    found: dict[int, TwoModes] = {}
+    while len(columns) > 1:
+        modes = {}
+        for i, own in columns.items():
+            rest = [column for j, others in columns.items() if j != i for column in others]
+            beside = residuals[:, own] - residuals[:, rest].mean(axis=1, keepdims=True)
+            if (each := two_modes(beside.ravel())) is not None:
+                modes[i] = each
+        if len(columns) == 2 or not modes:
+            return found | modes
+        widest = max(modes, key=lambda i: modes[i].high - modes[i].low)
+        found[widest] = modes[widest]
+        del columns[widest]
+    return found
 
 
 def _stalls(
