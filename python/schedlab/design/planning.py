@@ -139,14 +139,16 @@ def plan_budget(
     goes to more blocks, at most 40. If six blocks of one workload do not fit: four.
     """
     costs = _costs(pilot)
-    candidates = max(2, len({run.candidate for run in pilot}) - 1)
+    named = {run.candidate for run in pilot if not run.candidate.endswith(AA_SUFFIX)}
+    candidates = max(2, len(named))
     spent = sum(run.overhead_s + run.measured_s for run in pilot)
     for blocks in (BLOCKS_WANTED, BLOCKS_LEAST):
         kept, left_out = _that_fit(costs, budget_s - spent, blocks)
         if kept:
             break
     else:
-        kept, left_out, blocks = [min(costs, key=_worth)], [], BLOCKS_LEAST
+        kept, blocks = [min(costs, key=_worth)], BLOCKS_LEAST
+        left_out = [each for each in left_out if each.workload != kept[0].workload]
     run_s = _lengths(kept, budget_s - spent, blocks)
     per_block = sum(cost.block_s(run_s[cost.workload]) for cost in kept)
     fits = spent + (blocks - 1) * per_block <= budget_s * (1 + 1e-9)
