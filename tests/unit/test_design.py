@@ -69,9 +69,16 @@ def test_a_plan_mixes_the_workloads_and_orders_each_for_itself() -> None:
     assert alike < 20
 
 
-def test_the_seed_of_a_cell_stays_the_same_in_later_versions() -> None:
-    """`reproduce` and `--resume` need the records of an older folder."""
+def test_seeds_and_orders_stay_the_same_in_later_versions() -> None:
+    """A folder that an older version began is extended by the same plan."""
     assert cell_seed(7, 2, "w") == 2762360079
+    orders = Orders(4, random.Random(7))
+    assert [orders.of_block(block) for block in range(4)] == [
+        [2, 0, 3, 1],
+        [1, 3, 0, 2],
+        [3, 2, 1, 0],
+        [0, 1, 2, 3],
+    ]
 
 
 def test_a_longer_plan_begins_with_the_shorter_one():

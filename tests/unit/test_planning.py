@@ -175,6 +175,8 @@ def test_the_spread_comes_from_the_pairs_of_the_baseline(
     ]
     plan = plan_budget(runs, 200.0, sees, weights=weights)
     assert plan.spread == pytest.approx(careful(0.05 * share, 2), rel=0.03)
+    alone = plan_budget(runs[:4] + runs[5:], 200.0, sees, weights={"b": 0.0})  # one pair is left
+    assert alone.spread == pytest.approx(careful(0.02, 1), rel=0.08)
 
 
 def test_without_a_second_baseline_the_spread_comes_from_what_fits_no_pattern() -> None:
@@ -195,6 +197,28 @@ def test_without_a_second_baseline_the_spread_comes_from_what_fits_no_pattern() 
     plan = plan_budget(runs, 216.0, shows)
     assert plan.spread == pytest.approx(careful((rest**2).sum() / 6 / 4, 6), rel=0.01)
     assert seen[0] == (6, 3)
+
+
+@pytest.mark.parametrize(
+    ("logs", "variance"),
+    [
+        ({"a": (0.0, 0.0), "b": (0.0, 0.4)}, 0.4**2 / 4),
+        # "c" has a run without a value, so that it shows no difference at all.
+        ({"a": (0.0, 0.0), "b": (0.0, 0.4), "c": (9.0,)}, 0.4**2 / 4),
+        ({"a": (0.0, 0.4, 0.1)}, 0.0),  # one workload: every difference may be of the candidates
+        ({"a": (0.0,), "b": (0.3,)}, 0.0),
+    ],
+)
+def test_without_a_second_baseline_at_least_two_by_two_show_a_spread(
+    logs: dict[str, tuple[float, ...]], variance: float
+) -> None:
+    runs = [
+        PilotRun(work, c, value, 1.0, 2.0)
+        for work, values in logs.items()
+        for c, value in zip(NAMES, values, strict=False)
+    ]
+    plan = plan_budget(runs, 200.0, sees)
+    assert plan.spread == pytest.approx(careful(variance / len(logs), 1), rel=0.08)
 
 
 def test_the_second_name_of_the_baseline_is_no_further_candidate() -> None:
