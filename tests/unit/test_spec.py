@@ -171,9 +171,9 @@ def test_a_missing_number_is_read_as_nan() -> None:
 
 
 def test_a_missing_key_and_a_table_that_is_none_are_named() -> None:
-    with pytest.raises(SpecError, match="key 'metric' is missing") as caught:
-        from_json(Workload, {"label": "w", "kind": "k"})
-    assert caught.value.hint == "add 'metric'"
+    with pytest.raises(SpecError, match="key 'kind' is missing") as caught:
+        from_json(Workload, {"label": "w"})
+    assert caught.value.hint == "add 'kind'"
     with pytest.raises(SpecError, match=r"^Workload = 3") as caught:
         from_json(Workload, 3)
     assert caught.value.hint == "expected a table"
@@ -236,7 +236,7 @@ def test_a_key_that_ends_in_its_unit_takes_text(key: str, value: object, expecte
         (size_text((1 << 30) + (1 << 20)), "1025 MiB"),
         (duration_text(45.4), "45 s"), (duration_text(99.4), "99 s"), (duration_text(100), "2 min"),
         (duration_text(119 * 60), "119 min"), (duration_text(120 * 60), "2 h 0 min"),
-        (duration_text(7500), "2 h 5 min"),
+        (duration_text(7500), "2 h 5 min"), (duration_text(100 * 3600), "100 h 0 min"),
     ],
 )  # fmt: skip
 def test_quantities_are_written_in_their_largest_unit(text: str, expected: str) -> None:
@@ -283,7 +283,8 @@ def test_what_is_no_toml_is_one_error(tmp_path: Path, content: bytes) -> None:
 
 
 def test_names_up_to_200_printable_characters_are_taken() -> None:
-    assert check_name("é" * 200, "w") == "é" * 200
+    for good in ("w", "é" * 200):
+        assert check_name(good, "w") == good
     for bad in ("", " ", "x" * 201, "a\nb", "a\x7fb", "a\ud800", "a\u2028", "a\u2029", "a\u202eb"):
         with pytest.raises(SpecError, match=r"^w: the name") as caught:
             check_name(bad, "w")
@@ -304,7 +305,7 @@ def test_a_checked_line_gives_back_its_record_or_says_why_not() -> None:
     assert json.loads(line)["crc"] == f"{zlib.crc32(json.dumps({'a': 1, 'b': 'é'}).encode()):08x}"
     for damaged, why in [
         (line[:-1], "no checksum"),
-        (line.replace(b"1", b"2", 1), "checksum is wrong"),
+        *((line.replace(b"1", b"%d" % n, 1), "checksum is wrong") for n in range(2, 10)),
         (b'["x"]', "no checksum"),
     ]:
         with pytest.raises(ValueError, match=why):
@@ -321,7 +322,7 @@ def test_a_sealed_text_gives_back_its_text_or_says_why_not() -> None:
         (sealed[:-1], "cut short"),
         (sealed[:-3] + b"\n", "cut short"),
         (b"a = 1\n", "cut short"),
-        (sealed.replace(b"1", b"2", 1), "changed or damaged"),
+        *((sealed.replace(b"1", b"%d" % n, 1), "changed or damaged") for n in range(2, 10)),
     ]:
         with pytest.raises(ValueError, match=why):
             unseal(damaged)
