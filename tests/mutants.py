@@ -34,7 +34,8 @@ TESTS = {
     "host": "tests/host/test_control.py tests/host/test_recover.py tests/host/test_consent.py",
     "store": "tests/unit/test_store.py tests/unit/test_import*.py",
     "tune": "tests/unit/test_tune.py",
-    "spec": "tests/unit/test_spec.py tests/unit/test_design.py",
+    "spec": "tests/unit/test_spec.py tests/unit/test_design.py tests/unit/test_report_why.py"
+    " tests/unit/test_own_work.py",
 }
 # Changes that no test can see: annotations, and operators of types.
 SKIPPED = "core/ReplaceBinaryOperator_BitOr_%"

@@ -8,7 +8,7 @@ import pytest
 
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.orders import Orders, williams_square
-from schedlab.design.plan import arms, blocks_of, make_plan
+from schedlab.design.plan import arms, blocks_of, cell_seed, make_plan
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 
@@ -20,7 +20,7 @@ def experiment(names="none,bfq,kyber", workloads=2, blocks=6, **changes):
         target=Target("scratch", size_bytes=1 << 20),
         candidates=parse_candidates(names),
         workloads=tuple(Workload(f"w{i}", "file-test", "iops") for i in range(workloads)),
-        baseline="none",
+        baseline=changes.pop("baseline", "none"),
         seed=changes.pop("seed", 1),
         stopping=Stopping(blocks=blocks),
         **changes,
@@ -47,6 +47,40 @@ def test_orders_are_permutations_and_seeded():
     assert orders(3) != orders(4)
 
 
+def test_the_orders_of_a_square_come_shuffled_and_under_new_names() -> None:
+    many = Orders(4, random.Random(1))
+    assert len({tuple(many.of_block(block)) for block in range(40)}) > len(williams_square(4))
+    steps = set()
+    for seed in range(20):
+        found = Orders(4, random.Random(seed))
+        first, second = found.of_block(0), found.of_block(1)
+        steps.add(tuple(first.index(item) for item in second))
+    assert len(steps) > 1
+
+
+def test_a_plan_mixes_the_workloads_and_orders_each_for_itself() -> None:
+    plan = make_plan(experiment(workloads=3, blocks=20))
+    workloads, alike = set(), 0
+    for cells in blocks_of(plan):
+        workloads.add(tuple(dict.fromkeys(cell.workload for cell in cells)))
+        orders = {w: [c.candidate for c in cells if c.workload == w] for w in ("w0", "w1", "w2")}
+        alike += orders["w0"] == orders["w1"]
+    assert len(workloads) > 1
+    assert alike < 20
+
+
+def test_seeds_and_orders_stay_the_same_in_later_versions() -> None:
+    """A folder that an older version began is extended by the same plan."""
+    assert cell_seed(7, 2, "w") == 2762360079
+    orders = Orders(4, random.Random(7))
+    assert [orders.of_block(block) for block in range(4)] == [
+        [2, 0, 3, 1],
+        [1, 3, 0, 2],
+        [3, 2, 1, 0],
+        [0, 1, 2, 3],
+    ]
+
+
 def test_a_longer_plan_begins_with_the_shorter_one():
     whole = make_plan(experiment(blocks=9))
     assert make_plan(experiment(blocks=9), blocks=2).cells == whole.cells[: 2 * 2 * 4]
@@ -70,27 +104,37 @@ def test_the_aa_arm_is_the_baseline_under_a_second_name():
     again = arms(experiment())[-1]
     assert (again.aa_of, again.settings) == ("none", {"scheduler": "none"})
     assert len(arms(experiment(aa_arm=False))) == 3
+    for name in ("none", "bfq", "kyber"):
+        assert arms(experiment(baseline=name))[-1].aa_of == name
 
 
 def test_candidates_with_tunables_after_the_colon():
-    typed = "none, mq-deadline:fifo_batch=32,writes_starved=4 ,bfq:low_latency=0"
+    typed = "none, mq-deadline:fifo_batch=32,writes_starved=4 ,bfq:low_latency=0,a=-1,b=1s"
     assert parse_candidates(typed) == (
         Candidate("none", {"scheduler": "none"}),
         Candidate(
             "mq-deadline:fifo_batch=32,writes_starved=4",
             {"scheduler": "mq-deadline", "fifo_batch": 32, "writes_starved": 4},
         ),
-        Candidate("bfq:low_latency=0", {"scheduler": "bfq", "low_latency": 0}),
+        Candidate(
+            "bfq:low_latency=0,a=-1,b=1s",
+            {"scheduler": "bfq", "low_latency": 0, "a": -1, "b": "1s"},
+        ),
     )
 
 
 def test_a_candidate_can_be_compared_with_itself():
-    assert [c.label for c in parse_candidates("none,none")] == ["none", "none#2"]
+    labels = [c.label for c in parse_candidates("none,none,bfq,none")]
+    assert labels == ["none", "none#2", "bfq", "none#3"]
 
 
 @pytest.mark.parametrize(
-    "typed", ["", "none,,bfq", "a=1", "bfq:", "bfq:x", "bfq:=1", "../x", "b b"]
-)
+    "typed",
+    [
+        "", "none,,bfq", "a=1", "bfq:", "bfq:x", "bfq:x=", "bfq:=1", "bfq:../x=1", "../x", "b b",
+        "bfq:scheduler=none",
+    ],
+)  # fmt: skip
 def test_what_is_not_understood_is_named(typed):
     with pytest.raises(SpecError) as caught:
         parse_candidates(typed)

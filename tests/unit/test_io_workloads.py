@@ -3,6 +3,7 @@
 import dataclasses
 import sys
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 
@@ -20,7 +21,7 @@ from schedlab.kinds.startup import Program
 from schedlab.run import gates
 from schedlab.run.backends.io import bounded
 from schedlab.run.explain import worth_explaining
-from schedlab.spec import is_alike
+from schedlab.spec import Objective, is_alike
 from schedlab.store.importers import iozone
 from schedlab.store.importers.imported import Options
 
@@ -153,6 +154,87 @@ def test_the_usual_workloads_leave_a_scheduler_something_to_decide():
             kind = typed(work)
             kind.check(work.label)
             assert {work.metric, *work.secondary} <= set(kind.metrics), work.label
+
+
+# Primary metrics for throughput, latency, fairness, responsiveness.
+PRIMARY = {
+    "newcomer": ("newcomer_latency_ns_mean", "newcomer_latency_ns_p90",
+                 "newcomer_latency_ns_mean", "newcomer_latency_ns_mean"),
+    "steady-reader": ("reader_latency_ns_mean", "reader_latency_ns_p90", "read_bytes_per_s",
+                      "reader_latency_ns_mean"),
+    "readers": ("throughput_bytes_per_s", "latency_ns_p99", "fairness_jain",
+                "throughput_bytes_per_s"),
+    "random-reads": ("throughput_bytes_per_s", "latency_ns_p99", "fairness_jain",
+                     "throughput_bytes_per_s"),
+    "database": ("transactions_per_s", "commit_latency_ns_mean", "transactions_per_s",
+                 "commit_latency_ns_mean"),
+    "one-process": ("throughput_bytes_per_s", "latency_ns_p99", "throughput_bytes_per_s",
+                    "throughput_bytes_per_s"),
+    "weights": ("share_fulfilment",) * 4,
+    "copy": ("newcomer_latency_ns_mean", "newcomer_latency_ns_p90", "newcomer_latency_ns_mean",
+             "newcomer_latency_ns_mean"),
+    "cached-reads": ("throughput_bytes_per_s",) * 4,
+    "file-tests": ("throughput_bytes_per_s", "latency_ns_p99", "throughput_bytes_per_s",
+                   "latency_ns_p99"),
+    "timings": ("throughput_bytes_per_s",) * 4,
+    "extraction": ("elapsed_s",) * 4,
+    "startup": ("startup_s",) * 4,
+}  # fmt: skip
+
+
+def test_the_objective_chooses_the_primary_metric() -> None:
+    assert set(PRIMARY) == set(FAMILIES)
+    for family, expected in PRIMARY.items():
+        for objective, metric in zip(get_args(Objective), expected, strict=True):
+            works = workloads([family], Load(tests=("read",)), objective)
+            assert {work.metric for work in works} == {metric}, (family, objective)
+
+
+def test_reads_that_reach_no_device_are_the_negative_controls() -> None:
+    works = workloads(tuple(FAMILIES), Load(tests=("read",)), "throughput")
+    controls = [work.label for work in works if work.negative_control]
+    assert controls == ["reads from the page cache", "cached reads"]
+
+
+def test_the_time_and_space_requested_reach_every_workload_that_has_them() -> None:
+    load = Load(tests=("read",), seconds=7.0, span_bytes=1 << 30)
+    for work in workloads(tuple(FAMILIES), load, "throughput"):
+        fields = set(KINDS[work.kind].__struct_fields__)
+        fixed = work.kind in ("newcomer", "copy-beside-desktop", "device-timings", "startup")
+        if "seconds" in fields and not fixed:
+            assert work.parameters.get("seconds") == 7.0, work.label
+        if "span_bytes" in fields and work.kind != "cached-reads":
+            assert work.parameters.get("span_bytes") == 1 << 30, work.label
+    (plain,) = workloads(["readers"], Load(), "throughput")
+    assert plain.parameters == {}
+
+
+@pytest.mark.parametrize(
+    ("family", "load", "expected"),
+    [
+        ("file-tests", Load(tests=("read",)), {"engine": "psync", "depth": 1, "workers": 1}),
+        ("file-tests", Load(tests=("read",), depth=2), {"engine": "io_uring", "depth": 2}),
+        ("file-tests", Load(tests=("read",)), {"direct": True, "record_bytes": 65536}),
+        ("one-process", Load(), {"test": "random-read", "record_bytes": 4096}),
+        ("timings", Load(timing_seconds=1.5), {"timing": "buffered", "seconds": 1.5}),
+        ("extraction", Load(), {"decompressor": "none", "size_bytes": 64 * MIB}),
+        ("extraction", Load(archive="a.tar"), {"archive": "a.tar"}),
+        ("startup", Load(program="ls"), {"program": "ls", "readers": 2, "writers": 2}),
+        ("weights", Load(), {"priority": "be-idle"}),
+    ],
+)
+def test_what_was_typed_becomes_parameters(
+    family: str, load: Load, expected: dict[str, object]
+) -> None:
+    last = workloads([family], load, "throughput")[-1]
+    assert expected.items() <= last.parameters.items()
+
+
+def test_file_tests_are_every_test_at_every_record_size() -> None:
+    load = Load(tests=("read", "write"), record_bytes=(4096, MIB), by_fio=True)
+    works = workloads(["file-tests"], load, "throughput")
+    assert [w.label for w in works] == ["read 4 KiB", "write 4 KiB", "read 1 MiB", "write 1 MiB"]
+    assert {w.kind for w in works} == {"fio-file-test"}
 
 
 def test_every_kind_says_whose_metrics_it_gives():

@@ -25,6 +25,10 @@ from schedlab.spec.output_metrics import converted, dimension, parse_output_metr
         ("score::lower=stdout~(.*)", ("score", "", False, "stdout", False, "last")),
         ("p:us=stdout@jobs[0].x!max", ("p", "us", False, "stdout", True, "max")),
         ("b:MB/s=file:out/log.txt~(.*)", ("b", "MB/s", True, "file", False, "last")),
+        ("b:J=file:x.json@a.b!sum", ("b", "J", False, "file", True, "sum")),
+        ("b:Kibit/s=stdout~(.*)!first", ("b", "Kibit/s", True, "stdout", False, "first")),
+        ("b:s:higher=stdout~(.*)", ("b", "s", True, "stdout", False, "last")),
+        ("b:higher:lower=stdout~(.*)", ("b", "higher", False, "stdout", False, "last")),
     ],
 )
 def test_metrics_are_read_as_typed(text, expected):
@@ -55,7 +59,24 @@ def test_units_are_converted_by_their_prefix():
     assert converted(1.0, "min", "s") == 60.0
     assert converted(3.0, "kB/s", "MB/s") == pytest.approx(0.003)
     assert converted(1.0, "ms", "B/s") is None
-    assert dimension("GHz") is None
+    assert converted(7.0, "frames", "frames") == 7.0
+    assert converted(1.0, "frames", "s") is converted(1.0, "s", "frames") is None
+
+
+@pytest.mark.parametrize(
+    ("unit", "expected"),
+    [
+        ("ns", ("s", 1e-9)), ("us", ("s", 1e-6)), ("µs", ("s", 1e-6)), ("ms", ("s", 1e-3)),
+        ("min", ("s", 60.0)), ("seconds", ("s", 1.0)), (" sec ", ("s", 1.0)), ("mJ", ("J", 1e-3)),
+        ("kB", ("B", 1e3)), ("KB", ("B", 1e3)), ("MB", ("B", 1e6)), ("GB", ("B", 1e9)),
+        ("TB", ("B", 1e12)), ("KiB", ("B", 2**10)), ("MiB", ("B", 2**20)), ("GiB", ("B", 2**30)),
+        ("TiB", ("B", 2**40)), ("bytes", ("B", 1.0)), ("Mb/s", ("bit/s", 1e6)),
+        ("Mbps", ("bit/s", 1e6)), ("kbit", ("bit", 1e3)), ("ops/s", ("1/s", 1.0)),
+        ("iops", ("1/s", 1.0)), ("s/s", None), ("kmin", None), ("GHz", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_unit_is_a_base_and_a_factor(unit: str, expected: tuple[str, float] | None) -> None:
+    assert dimension(unit) == expected
 
 
 def read(spec, stdout=b"", stderr=b"", files=lambda name: None):

@@ -5,10 +5,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from schedlab.analyse import detectable
 from schedlab.design.planning import (
     RUN_SHORTEST_S,
+    LeftOut,
     PilotRun,
     batch_variance,
     best_run_s,
@@ -16,6 +18,10 @@ from schedlab.design.planning import (
 )
 
 NAMES = ("none", "kyber", "bfq", "none (A/A)")
+
+
+# Rates whose batches of five have the means 90 and 110 in turn.
+WAVE = [*[90.0] * 5, *[110.0] * 5] * 2
 
 
 def sees(spread, blocks, candidates):
@@ -40,6 +46,20 @@ def test_batch_means_see_the_variance_inside_a_run():
     found = [batch_variance((100 + rng.normal(0, 5, 200)).tolist()) for _ in range(50)]
     assert np.mean(found) == pytest.approx(0.05**2, rel=0.1)
     assert batch_variance([1.0] * 12) is None
+
+
+@pytest.mark.parametrize(
+    ("bins", "variance"),
+    [
+        (WAVE, 1 / 15),  # four batches with the means 90 and 110: 400/3 · 5/100²
+        ([*WAVE, 9e9, 9e9], 1 / 15),  # an unfinished batch does not count
+        (WAVE[1:], None),
+        ([0.0] * 20, None),
+        ([-each for each in WAVE], None),
+    ],
+)
+def test_the_variance_from_batch_means(bins: list[float], variance: float | None) -> None:
+    assert batch_variance(bins) == (variance and pytest.approx(variance))
 
 
 def test_the_best_time_of_a_run_balances_its_overhead():
@@ -98,3 +118,160 @@ def test_what_a_pilot_promises_holds_four_times_in_five():
         ]
         kept += plan_budget(runs, 200.0, sees).spread >= true
     assert 0.72 <= kept / 300 <= 0.88
+
+
+def plain(work: str = "w", *, overhead: float = 1.0, time: float = 2.0) -> list[PilotRun]:
+    """Runs whose time is not free: 12 s for a block, which nothing changes."""
+    times = (time - 0.5, time + 0.5, time, time)
+    return [PilotRun(work, c, 0.1 * i, overhead, times[i]) for i, c in enumerate(NAMES)]
+
+
+@pytest.mark.parametrize(
+    ("budget", "blocks", "fits"),
+    [
+        (47.9, 4, False), (48.0, 4, True), (71.9, 4, True), (72.0, 6, True), (83.9, 6, True),
+        (84.0, 7, True), (479.9, 39, True), (480.0, 40, True), (1e6, 40, True),
+    ],
+)  # fmt: skip
+def test_a_budget_becomes_four_or_six_blocks_and_then_up_to_forty(
+    budget: float, blocks: int, fits: bool
+) -> None:
+    plan = plan_budget(plain(), budget, sees)
+    assert (plan.blocks, plan.fits, plan.ask) == (blocks, fits, blocks < 6)
+    assert (plan.seconds_per_block, plan.seconds) == (12.0, 12.0 * blocks)
+
+
+@pytest.mark.parametrize(
+    ("enough", "seconds"), [(4, 48.0), (10, 120.0), (399, 4788.0), (400, None)]
+)
+def test_the_time_for_a_difference_of_ten_percent_is_announced(
+    enough: int, seconds: float | None
+) -> None:
+    def shows(_: float, blocks: int, __: int) -> float | None:
+        return 0.1 if blocks >= enough else 0.11 if blocks > 5 else None
+
+    plan = plan_budget(plain(), 72.0, shows)
+    assert plan.target_s == seconds
+    assert plan.mdd == shows(0.0, 6, 0)
+
+
+def careful(variance: float, freedom: int) -> float:
+    """σ with 80 % no larger; Wilson and Hilferty are 8 % off at one degree of freedom."""
+    return math.sqrt(variance * freedom / float(scipy.stats.chi2.ppf(0.2, freedom)))
+
+
+@pytest.mark.parametrize(
+    ("weights", "share"), [({}, 1 / 2), ({"a": 3.0}, 10 / 16), ({"a": 0.0, "b": 0.0}, 0.0)]
+)
+def test_the_spread_comes_from_the_pairs_of_the_baseline(
+    weights: dict[str, float], share: float
+) -> None:
+    """0.2 and 0.4 apart: σ² = (0.02 + 0.08)/2; what other candidates do is not noise."""
+    logs = {"a": (0.0, 5.0, -3.0, 0.2), "b": (1.0, -2.0, 7.0, 0.6)}
+    runs = [
+        PilotRun(work, c, value, 1.0, 2.0)
+        for work, values in logs.items()
+        for c, value in zip(NAMES, values, strict=True)
+    ]
+    plan = plan_budget(runs, 200.0, sees, weights=weights)
+    assert plan.spread == pytest.approx(careful(0.05 * share, 2), rel=0.03)
+    alone = plan_budget(runs[:4] + runs[5:], 200.0, sees, weights={"b": 0.0})  # one pair is left
+    assert alone.spread == pytest.approx(careful(0.02, 1), rel=0.08)
+
+
+def test_without_a_second_baseline_the_spread_comes_from_what_fits_no_pattern() -> None:
+    rng = np.random.default_rng(3)
+    logs = rng.normal(0, 0.1, (4, 3)) + 5 * rng.normal(size=(4, 1)) + rng.normal(size=3)
+    runs = [
+        PilotRun(work, c, float(logs[i, k]), 1.0, 2.0)
+        for i, work in enumerate("abcd")
+        for k, c in enumerate(NAMES[:3])
+    ]
+    rest = logs - logs.mean(0) - logs.mean(1, keepdims=True) + logs.mean()
+    seen: list[tuple[int, int]] = []
+
+    def shows(spread: float, blocks: int, candidates: int) -> float | None:
+        seen.append((blocks, candidates))
+        return None
+
+    plan = plan_budget(runs, 216.0, shows)
+    assert plan.spread == pytest.approx(careful((rest**2).sum() / 6 / 4, 6), rel=0.01)
+    assert seen[0] == (6, 3)
+
+
+@pytest.mark.parametrize(
+    ("logs", "variance"),
+    [
+        ({"a": (0.0, 0.0), "b": (0.0, 0.4)}, 0.4**2 / 4),
+        # "c" has a run without a value, so that it shows no difference at all.
+        ({"a": (0.0, 0.0), "b": (0.0, 0.4), "c": (9.0,)}, 0.4**2 / 4),
+        ({"a": (0.0, 0.4, 0.1)}, 0.0),  # one workload: every difference may be of the candidates
+        ({"a": (0.0,), "b": (0.3,)}, 0.0),
+    ],
+)
+def test_without_a_second_baseline_at_least_two_by_two_show_a_spread(
+    logs: dict[str, tuple[float, ...]], variance: float
+) -> None:
+    runs = [
+        PilotRun(work, c, value, 1.0, 2.0)
+        for work, values in logs.items()
+        for c, value in zip(NAMES, values, strict=False)
+    ]
+    plan = plan_budget(runs, 200.0, sees)
+    assert plan.spread == pytest.approx(careful(variance / len(logs), 1), rel=0.08)
+
+
+def test_the_second_name_of_the_baseline_is_no_further_candidate() -> None:
+    assert plan_budget(plain(), 72.0, lambda _, __, candidates: candidates).mdd == 3
+    assert plan_budget(plain()[::3], 72.0, lambda _, __, candidates: candidates).mdd == 2
+
+
+def test_what_is_left_out_is_said_with_its_cost() -> None:
+    """Alone too long: "time"; else it is the variance for the time that decides."""
+    runs = [*plain("long", time=100.0), *plain("short")]
+    plan = plan_budget(runs, 404 + 12 + 5 * 404.0 - 1, sees)
+    assert plan.workloads == ("short",)
+    variance = (0.3**2 + 0.3**2) / 2 / 2
+    assert plan.left_out == (LeftOut("long", "time", pytest.approx(variance), 404.0),)
+    alone = plan_budget(runs, 404 + 12 + 5 * 404.0, sees)
+    assert [each.reason for each in alone.left_out] == ["variance"]
+    assert plan_budget(runs, 6 * 416.0, sees).left_out == ()
+    assert plan_budget(runs, 420.0, sees).workloads == ("short",)
+
+
+def test_where_nothing_fits_one_workload_is_kept_and_the_others_are_left_out() -> None:
+    runs = [*plain("long", time=9.0), *plain("short"), *plain("longer", time=10.0)]
+    plan = plan_budget(runs, 100.0, sees)
+    assert (plan.fits, plan.workloads, plan.blocks) == (False, ("short",), 4)
+    assert {(each.workload, each.reason) for each in plan.left_out} == {
+        ("long", "time"),
+        ("longer", "time"),
+    }
+
+
+def waves(work: str = "w", *, overhead: float, shortest: float = 1.0) -> list[PilotRun]:
+    """σ_w² = 1/150 and σ_r² = 1/600, so that the best run takes 2√overhead seconds."""
+    apart = math.sqrt(2 * (1 / 300 + 1 / 600))
+    return [
+        PilotRun(work, c, apart if c == NAMES[-1] else 0.0, overhead, 2.0, tuple(WAVE), shortest)
+        for c in NAMES
+    ]
+
+
+@pytest.mark.parametrize(
+    ("overhead", "seconds"), [(4.0, 4.0), (0.01, 1.0), (0.36, 1.2), (1600.0, 60.0)]
+)
+def test_with_time_enough_a_run_has_its_best_length(overhead: float, seconds: float) -> None:
+    plan = plan_budget(waves(overhead=overhead), 1e6, sees)
+    assert plan.run_s["w"] == pytest.approx(seconds, abs=0.0011)
+    variance = 1 / 600 + 1 / 150 / seconds
+    assert plan.spread == pytest.approx(careful(variance, 1), rel=0.08)
+
+
+def test_runs_are_shortened_by_one_share_until_six_blocks_fit() -> None:
+    """Best are 4 and 8 s, shortest 1 and 2 s: halfway between are 2.5 and 5 s."""
+    runs = [*waves("a", overhead=4.0), *waves("b", overhead=16.0, shortest=2.0)]
+    spent = 4 * (4 + 2) + 4 * (16 + 2)
+    plan = plan_budget(runs, spent + 5 * 4 * (4 + 2.5 + 16 + 5), sees)
+    assert plan.run_s == {"a": pytest.approx(2.5, abs=0.0011), "b": pytest.approx(5, abs=0.0011)}
+    assert plan.blocks == 6

@@ -224,6 +224,80 @@ def test_only_the_measured_window_is_explained() -> None:
     assert explanations(late, [engine], lead_s=0.1)[0].tag_s == found.tag_s
 
 
+def one_class(**changes: Any) -> dict[str, Any]:
+    return {
+        "classes": [{"name": "other"}, {"name": "readers"}], "groups": [group(1, 100, 0, 100)],
+        "series": [], "lost": {},
+        "depth": {"scheduler": {"mean": 5, "series": []}, "driver": {"mean": 50, "series": []}},
+        **changes,
+    }  # fmt: skip
+
+
+def test_every_part_of_the_waiting_is_the_mean_of_its_own_column() -> None:
+    row = [100, 2, 3, 5, 4096, 100, 200, 300, 400, 1000]
+    other = {"class": 0, "rows": [[100, 9, 9, 9, 9, 9, 9, 9, 9, 9]]}
+    ends = [[99, *row[1:]], row, [200, *row[1:]]]  # the window holds its start, not its end
+    series = {"window_ms": [100.0, 200.0], "reads": [[0, 1, 0, 1]], "writes": [[100, 10, 0, 1500]]}
+    capture = one_class(series=[other, {"class": 1, "rows": ends}])
+    (found,) = explanations(capture, [{"name": "readers", "series": series}])
+    parts = (found.tag_s, found.plug_s, found.scheduler_s, found.device_s, found.outside_s)
+    assert parts == pytest.approx((10e-9, 20e-9, 30e-9, 40e-9, 50e-9))
+    assert found.total_s == pytest.approx(150e-9)
+    assert found.requests == 10
+    assert (found.device_depth, found.scheduler_depth, found.bin_s) == (50, 5, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("bins", "requests"),
+    [
+        ([[0, 5, 0, 1], [100, 10, 0, 1]], 0),  # a ramp: only the window counts
+        ([[1, 5, 0, 1], [100, 10, 0, 1]], 100),  # its bin ends in the window
+        ([[0, 0, 0, 1], [100, 10, 0, 1]], 100),  # a newcomer: it did nothing before
+    ],
+)
+def test_only_what_was_served_before_the_window_is_a_ramp(
+    bins: list[list[float]], requests: int
+) -> None:
+    engine = {"name": "readers", "series": {"window_ms": [100.0, 200.0], "reads": bins}}
+    assert explanations(one_class(), [engine])[0].requests == requests
+
+
+@pytest.mark.parametrize(
+    ("operations", "outside_s"), [(98, 1e-6), (103, 1e-6), (97, 0.0), (104, 0.0)]
+)
+def test_operations_are_single_requests_up_to_two_percent_and_one(
+    operations: int, outside_s: float
+) -> None:
+    bins = [[0, operations, 0, operations * 1001]]
+    engine = {"name": "readers", "series": {"reads": bins}}
+    (found,) = explanations(one_class(), [engine])
+    assert found.outside_s == pytest.approx(outside_s)
+    assert found.requests_per_operation == pytest.approx(100 / operations)
+    quick = {"name": "readers", "series": {"reads": [[0, 100, 0, 50]]}}
+    assert explanations(one_class(), [quick])[0].outside_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("raising", "expected"),
+    [
+        ([1, 1, 1], (0, 0, 0)), ([3, 3, 3], (0, 0, 0)), ([1, 3, 1], (3, 0.1, 1010)),
+        ([2, 1.5, 1], (2, 0.2, 1010)), ([1.5, 1, 9], (1.5, 0.1, 10)),
+    ],
+)  # fmt: skip
+def test_a_weight_counts_as_raised_until_it_first_falls_back(
+    raising: list[float], expected: tuple[float, float, float]
+) -> None:
+    """By class: 10, 1000 and 5 bytes were moved in its bins at 100, 200 and 300 ms."""
+    rows = [[t_ms, 9, factor, 1, 1] for t_ms, factor in zip((100, 200, 300), raising, strict=True)]
+    moved = [[100, 0, 0, 0, 10], [200, 0, 0, 0, 1000], [300, 0, 0, 0, 5]]
+    other = {"class": 0, "rows": [[100, 9, 99, 1, 7]]}
+    capture = one_class(
+        bfq=[other, {"class": 1, "rows": rows}], series=[other, {"class": 1, "rows": moved}]
+    )
+    (found,) = explanations(capture)
+    assert (found.raised, found.raised_s, found.raised_bytes) == pytest.approx(expected)
+
+
 def test_weights_without_effect_are_reported() -> None:
     record, verdict = made.first_screen()
     runs = tuple(

@@ -1,18 +1,46 @@
-"""The nouns survive JSON and refuse what cannot be."""
+"""The nouns survive JSON and refuse what cannot be; what people type is read as they mean it."""
+
+import dataclasses
+import json
+import math
+import os
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from schedlab import spec
 from schedlab.errors import SpecError
 from schedlab.spec import (
     Candidate,
     Experiment,
+    Plan,
+    Record,
+    Run,
     Stopping,
     Target,
     Workload,
+    fills_page_cache,
     from_json,
+    is_alike,
     metric_named,
+    nothing_to_order,
     to_json,
 )
+from schedlab.spec.checked_line import decode, encode, seal, unseal
+from schedlab.spec.names import check_name, safe_name, safe_names
+from schedlab.spec.quantities import (
+    duration_text,
+    parse_duration,
+    parse_quantity,
+    parse_share,
+    parse_size,
+    size_text,
+)
+from schedlab.spec.reading import SIZE_MAX, check_regular, open_regular, read_text, read_toml
 
 EXPERIMENT = Experiment(
     title="t",
@@ -56,3 +84,327 @@ def test_an_unknown_metric_lists_the_known():
     with pytest.raises(SpecError, match="speed") as caught:
         metric_named("speed")
     assert "iops" in caught.value.hint
+
+
+NOUNS: list[Any] = [
+    noun for name in spec.__all__ if dataclasses.is_dataclass(noun := getattr(spec, name))
+]
+# Fields that are not empty, 0, false or unknown where nothing is said.
+USUAL = {
+    "Experiment.stopping": Stopping("fixed", 6, 0.0, 0.0, 0, 1),
+    "Experiment.margin": 0.02, "Experiment.aa_arm": True, "Experiment.blocked": True,
+    "Experiment.objective": "throughput", "Experiment.schema": 1, "Explanation.bin_s": 0.1,
+    "Fact.higher_is_better": True, "GateFinding.fatal": True, "Overall.higher_is_better": True,
+    "Overall.unit": "blocks", "Overall.margin": 0.02, "Overall.noise": spec.Noise(),
+    "Planning.fits": True, "Planning.schema": 1, "Population.sessions": 1,
+    "Population.layouts": 1, "PublishedMean.factor": 1.0, "Run.schema": 1, "Samples.weight": 1.0,
+    "Stopping.mode": "fixed", "Stopping.blocks": 6, "Stopping.sessions": 1,
+    "StoppingState.mode": "fixed", "StoppingState.looks_taken": 1, "StoppingState.alpha": 0.05,
+    "StoppingState.error": 0.05, "StoppingState.budget_used": True, "Target.dilate": 1.0,
+    "Verdict.confidence": 0.95, "Verdict.schema": 1, "Workload.weight": 1.0,
+    "WorkloadVerdict.unit": "blocks", "WorkloadVerdict.margin": 0.02,
+    "WorkloadVerdict.noise": spec.Noise(),
+}  # fmt: skip
+
+
+def test_what_an_older_file_does_not_say_is_nothing_or_the_usual() -> None:
+    found = {
+        f"{noun.__name__}.{field.name}": field.default
+        for noun in NOUNS
+        for field in dataclasses.fields(noun)
+        if field.default is not dataclasses.MISSING and field.default
+    }
+    assert found == USUAL
+
+
+@pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
+def test_a_noun_cannot_be_changed(noun: Any) -> None:
+    assert noun.__dataclass_params__.frozen
+    assert noun.__dataclass_params__.eq
+
+
+@dataclasses.dataclass(frozen=True)
+class Shapes:
+    point: tuple[int, str] = (0, "")
+    bounds: tuple[float, ...] = ()
+    either: str | int | float = ""
+    maybe: int | None = None
+    share: float = 0.0
+    named: dict[str, int] = dataclasses.field(default_factory=dict)
+    flag: bool = False
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "value"),
+    [
+        ("point", [1, "a"], (1, "a")), ("bounds", [1, 2.5], (1.0, 2.5)), ("either", 3, 3),
+        ("either", 2.5, 2.5), ("either", "x", "x"), ("maybe", None, None), ("maybe", 4, 4),
+        ("share", 2, 2.0), ("named", {"a": 1}, {"a": 1}), ("flag", True, True),
+    ],
+)  # fmt: skip
+def test_plain_values_become_the_types_of_a_noun(key: str, data: object, value: object) -> None:
+    found = getattr(from_json(Shapes, {key: data}), key)
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "place"),
+    [
+        ("point", [1], "point has 1 items"), ("point", [1, "a", 2], "point has 3 items"),
+        ("point", ["a", 1], r"point\[0\] = 'a'"), ("point", [1, 1], r"point\[1\] = 1"),
+        ("bounds", "12", "bounds = '12'"), ("bounds", [1, "x"], r"bounds\[1\] = 'x'"),
+        ("either", [1], "either = "), ("maybe", "x", "maybe = 'x'"), ("maybe", True, "maybe"),
+        ("share", True, "share = True"), ("share", "1", "share = '1'"), ("flag", 1, "flag = 1"),
+        ("named", [1], "named = "), ("named", {"a": "x"}, r"named\.a = 'x'"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_is_named(key: str, data: object, place: str) -> None:
+    with pytest.raises(SpecError, match=rf"^Shapes\.{place}") as caught:
+        from_json(Shapes, {key: data})
+    assert "expected" in caught.value.hint
+    with pytest.raises(SpecError, match=rf"^here\.{place}"):
+        from_json(Shapes, {key: data}, "here")
+
+
+def test_a_missing_number_is_read_as_nan() -> None:
+    assert math.isnan(from_json(Shapes, {"share": None}).share)
+
+
+def test_a_missing_key_and_a_table_that_is_none_are_named() -> None:
+    with pytest.raises(SpecError, match="key 'kind' is missing") as caught:
+        from_json(Workload, {"label": "w"})
+    assert caught.value.hint == "add 'kind'"
+    with pytest.raises(SpecError, match=r"^Workload = 3") as caught:
+        from_json(Workload, 3)
+    assert caught.value.hint == "expected a table"
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "value"),
+    [
+        (parse_size, "512", 512), (parse_size, "64k", 65536), (parse_size, "1.5M", 3 << 19),
+        (parse_size, " 2 GiB", 2 << 30), (parse_size, "1tb", 1 << 40),
+        (parse_duration, "7", 7.0), (parse_duration, "5us", 5e-6),
+        (parse_duration, "500ms", 0.5), (parse_duration, "1.5 s", 1.5),
+        (parse_duration, "2m", 120.0), (parse_duration, "2min", 120.0),
+        (parse_duration, "1h", 3600.0),
+        (parse_share, "2%", 0.02), (parse_share, "0.5", 0.5), (parse_share, "99.9 %", 0.999),
+    ],
+)  # fmt: skip
+def test_quantities_are_read_as_people_write_them(
+    read: Callable[[str], float], text: str, value: float
+) -> None:
+    assert read(text) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("read", "words"),
+    [
+        (parse_size, ["", "0", "-1k", "1x", "k", "1.k"]),
+        (parse_duration, ["", "0", "0s", "-1s", "1d", "s"]),
+        (parse_share, ["", "0", "0%", "1", "100%", "2", "-1%", "x"]),
+    ],
+)
+def test_what_is_no_quantity_is_refused_with_an_example(
+    read: Callable[[str], float], words: list[str]
+) -> None:
+    for word in words:
+        with pytest.raises(SpecError, match="is not a") as caught:
+            read(word)
+        assert "for example" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("size_bytes", "1k", 1024), ("record_bytes", ["4k", 7], [4096, 7]), ("slice_ms", "2s", 2e3),
+        ("seconds", "1m", 60.0), ("ramp_seconds", "1m", 60.0), ("budget_s", "1m", 60.0),
+        ("seconds", 3, 3), ("names", ["1k"], ["1k"]), ("size", "1k", "1k"), ("bytes", "1k", "1k"),
+    ],
+)  # fmt: skip
+def test_a_key_that_ends_in_its_unit_takes_text(key: str, value: object, expected: object) -> None:
+    assert parse_quantity(key, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (size_text(0), "0 B"), (size_text(1023), "1023 B"), (size_text(1024), "1 KiB"),
+        (size_text(1536), "1536 B"), (size_text(3 << 19), "1536 KiB"),
+        (size_text(5 << 20), "5 MiB"),
+        (size_text(1 << 30), "1 GiB"), (size_text(1 << 29), "512 MiB"),
+        (size_text((1 << 30) + (1 << 20)), "1025 MiB"),
+        (duration_text(45.4), "45 s"), (duration_text(99.4), "99 s"), (duration_text(100), "2 min"),
+        (duration_text(119 * 60), "119 min"), (duration_text(120 * 60), "2 h 0 min"),
+        (duration_text(7500), "2 h 5 min"), (duration_text(100 * 3600), "100 h 0 min"),
+    ],
+)  # fmt: skip
+def test_quantities_are_written_in_their_largest_unit(text: str, expected: str) -> None:
+    assert text == expected
+
+
+def test_a_file_up_to_the_limit_is_read_and_a_larger_one_refused(tmp_path: Path) -> None:
+    file = tmp_path / "f"
+    file.write_bytes(b"x" * SIZE_MAX)
+    assert len(read_text(file, "h")) == SIZE_MAX == 1 << 20
+    assert read_text(file, "h", SIZE_MAX + 1)
+    with pytest.raises(SpecError, match="larger than 0 MiB"):
+        read_text(file, "h", SIZE_MAX - 1)
+    file.write_bytes(b"x" * (SIZE_MAX + 1))
+    with pytest.raises(SpecError, match="larger than 1 MiB") as caught:
+        read_text(file, "h")
+    assert caught.value.hint == "h"
+
+
+def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for each in (fifo, tmp_path, Path("/dev/null")):
+        with pytest.raises(SpecError, match="not a regular file"):
+            open_regular(each, "h")
+        with pytest.raises(SpecError, match="not a regular file"):
+            check_regular(each, "h")
+    for each in (tmp_path / "nothing", Path("a\0b")):
+        with pytest.raises(SpecError) as caught:
+            open_regular(each, "h")
+        assert caught.value.hint == "h"
+    check_regular(tmp_path / "nothing", "h")
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"a = ", b"a = " + b"[" * 5000])
+def test_what_is_no_toml_is_one_error(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "f.toml"
+    file.write_bytes(content)
+    with pytest.raises(SpecError, match=r"is not (TOML|text)") as caught:
+        read_toml(file, "h")
+    assert caught.value.hint == "h"
+    file.write_text("a = 1")
+    assert read_toml(file, "h") == ({"a": 1}, "a = 1")
+
+
+def test_names_up_to_200_printable_characters_are_taken() -> None:
+    for good in ("w", "é" * 200):
+        assert check_name(good, "w") == good
+    for bad in ("", " ", "x" * 201, "a\nb", "a\x7fb", "a\ud800", "a\u2028", "a\u2029", "a\u202eb"):
+        with pytest.raises(SpecError, match=r"^w: the name") as caught:
+            check_name(bad, "w")
+        assert caught.value.hint
+
+
+def test_names_of_files_are_short_and_no_two_alike() -> None:
+    assert safe_name("a/ b") == "a_b"
+    assert safe_name("/") == "_" and safe_name(".-") == "_"
+    assert len(safe_name("x" * 200)) == 100
+    names = safe_names(["a/b", "a b", "A_B", "a/b"])
+    assert names == {"a/b": "a_b", "a b": "a_b-2", "A_B": "A_B-3"}
+
+
+def test_a_checked_line_gives_back_its_record_or_says_why_not() -> None:
+    line = encode({"a": 1, "b": "é"}).encode()
+    assert decode(line) == {"a": 1, "b": "é"}
+    assert json.loads(line)["crc"] == f"{zlib.crc32(json.dumps({'a': 1, 'b': 'é'}).encode()):08x}"
+    for damaged, why in [
+        (line[:-1], "no checksum"),
+        *((line.replace(b"1", b"%d" % n, 1), "checksum is wrong") for n in range(2, 10)),
+        (b'["x"]', "no checksum"),
+    ]:
+        with pytest.raises(ValueError, match=why):
+            decode(damaged)
+    with pytest.raises(ValueError, match="empty"):
+        encode({})
+
+
+def test_a_sealed_text_gives_back_its_text_or_says_why_not() -> None:
+    for text in ("a\nb", "a\nb\n"):
+        assert unseal(seal(text).encode()) == b"a\nb\n"
+    sealed = seal("a = 1\n").encode()
+    for damaged, why in [
+        (sealed[:-1], "cut short"),
+        (sealed[:-3] + b"\n", "cut short"),
+        (b"a = 1\n", "cut short"),
+        *((sealed.replace(b"1", b"%d" % n, 1), "changed or damaged") for n in range(2, 10)),
+    ]:
+        with pytest.raises(ValueError, match=why):
+            unseal(damaged)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "cached", "alone"),
+    [
+        ("file-test", {}, False, True),
+        ("file-test", {"direct": False}, True, False),
+        ("fio-file-test", {}, True, False),
+        ("fio-file-test", {"direct": True}, False, True),
+        ("device-timings", {"direct": True}, False, True),
+        ("calls", {"mode": "direct-sync"}, False, False),
+        ("calls", {"mode": "buffered", "direct": True}, True, False),
+        ("random-reads", {}, False, False),
+        ("startup", {}, True, False),
+        ("file-test", {"depth": 1, "workers": 1}, False, True),
+        *(
+            ("file-test", {name: 2}, False, False)
+            for name in ("depth", "workers", "processes", "jobs", "readers", "writers", "clients")
+        ),
+        ("file-test", {"depth": "2"}, False, False),
+        ("file-test", {"depth": None}, False, True),
+        ("file-test", {"arrivals": {"kind": "closed"}}, False, True),
+        ("file-test", {"arrivals": {"kind": "poisson"}}, False, False),
+        ("file-test", {"arrivals": "poisson"}, False, True),
+    ],
+)
+def test_one_direct_request_at_a_time_leaves_nothing_to_order(
+    kind: str, parameters: dict[str, Any], cached: bool, alone: bool
+) -> None:
+    work = Workload("w", kind, "iops", parameters)
+    assert (fills_page_cache(work), nothing_to_order(work)) == (cached, alone)
+
+
+@pytest.mark.parametrize(
+    ("value", "usual", "alike"),
+    [(1.9, 1, True), (2, 1, False), (1, 2, False), (1, 1.9, True), (0, 9, True), (9, 0, True)],
+)
+def test_an_extra_run_explains_within_a_factor_of_two(
+    value: float, usual: float, alike: bool
+) -> None:
+    assert is_alike(value, usual) == alike
+
+
+def test_a_cell_without_a_value_failed_three_times_and_never_passed() -> None:
+    def run(block: int, candidate: str, status: spec.RunStatus) -> Run:
+        return Run(block, 0, "w", candidate, 1, 1, status, "", 1.0, {})
+
+    runs = (
+        *(run(3, "failed", "discarded") for _ in range(3)),
+        *(run(2, "tried", "discarded") for _ in range(2)),
+        *(run(2, "late", "discarded") for _ in range(3)),
+        run(2, "late", "ok"),
+    )
+    record = Record(EXPERIMENT, Plan(()), runs)
+    assert record.missing_cells == ((3, "w", "failed"),)
+    assert record.analysed_runs == runs[-1:]
+    assert [record.number_of(block) for block in (2, 3)] == [1, 2]
+    assert Record(EXPERIMENT, Plan(()), ()).number_of(0) == 1
+
+
+def test_metrics_of_an_import_come_before_the_known_ones() -> None:
+    own = spec.Metric("iops", "ops", False)
+    work = EXPERIMENT.workloads[0]
+    assert EXPERIMENT.metric(work) == metric_named("iops")
+    assert dataclasses.replace(EXPERIMENT, metrics={"iops": own}).metric(work) == own
+
+
+def test_the_direction_of_a_metric_goes_with_what_it_measures() -> None:
+    for name, metric in spec.METRICS.items():
+        assert metric.name == name and metric.title
+        if metric.unit in ("B/s", "1/s"):
+            assert metric.higher_is_better, name
+        elif metric.unit in ("s", "ns", "ms", "B"):
+            assert not metric.higher_is_better, name
+            endings = {"s": "_s_|seconds", "B": "_bytes_"}.get(metric.unit, f"_{metric.unit}_")
+            assert re.search(endings, f"{name}_"), name
+    others = {n: m.higher_is_better for n, m in spec.METRICS.items() if not m.unit}
+    assert others == {
+        "share_fulfilment": True, "fairness_jain": True, "calculations": True,
+        "weighted_jain": True, "major_faults": False, "context_switches": False,
+        "share_error": False,
+    }  # fmt: skip

@@ -138,21 +138,24 @@ def plan_budget(
     the rest omitted by name, those with the largest variance per second first; what remains
     goes to more blocks, at most 40. If six blocks of one workload do not fit: four.
     """
-    costs = _costs(pilot)
-    candidates = max(2, len({run.candidate for run in pilot}) - 1)
+    pooled, freedom = _pooled_variance(pilot)
+    costs = _costs(pilot, pooled)
+    named = {run.candidate for run in pilot if not run.candidate.endswith(AA_SUFFIX)}
+    candidates = max(2, len(named))
     spent = sum(run.overhead_s + run.measured_s for run in pilot)
     for blocks in (BLOCKS_WANTED, BLOCKS_LEAST):
         kept, left_out = _that_fit(costs, budget_s - spent, blocks)
         if kept:
             break
     else:
-        kept, left_out, blocks = [min(costs, key=_worth)], [], BLOCKS_LEAST
+        kept, blocks = [min(costs, key=_worth)], BLOCKS_LEAST
+        left_out = [each for each in left_out if each.workload != kept[0].workload]
     run_s = _lengths(kept, budget_s - spent, blocks)
     per_block = sum(cost.block_s(run_s[cost.workload]) for cost in kept)
     fits = spent + (blocks - 1) * per_block <= budget_s * (1 + 1e-9)
     if fits and blocks == BLOCKS_WANTED:
         blocks = min(BLOCKS_MOST, max(blocks, 1 + int((budget_s - spent) / per_block)))
-    spread = _joint_spread(kept, run_s, weights or {}) * _caution(_pairs_of(pilot))
+    spread = _joint_spread(kept, run_s, weights or {}) * _caution(freedom)
     few = blocks < BLOCKS_WANTED
     return BudgetPlan(
         fits=fits,
@@ -169,7 +172,7 @@ def plan_budget(
     )
 
 
-def _costs(pilot: Sequence[PilotRun]) -> list[_Cost]:
+def _costs(pilot: Sequence[PilotRun], pooled: float) -> list[_Cost]:
     """Per workload: runs, seconds, and the variance of a run split by its own bins.
 
     One pilot block cannot separate a workload's own variance from its candidates' differences, so
@@ -177,7 +180,6 @@ def _costs(pilot: Sequence[PilotRun]) -> list[_Cost]:
     explain within a run is taken out of it. The two runs of the baseline are among them.
     """
     names = list(dict.fromkeys(run.workload for run in pilot))
-    pooled = _pooled_variance(pilot, names)
     costs = []
     for name in names:
         runs = [run for run in pilot if run.workload == name]
@@ -202,8 +204,10 @@ def _costs(pilot: Sequence[PilotRun]) -> list[_Cost]:
     return costs
 
 
-def _pooled_variance(pilot: Sequence[PilotRun], names: Sequence[str]) -> float:
-    """Variance of one run: of the A/A pairs, else the residual of workload + candidate.
+def _pooled_variance(pilot: Sequence[PilotRun]) -> tuple[float, int]:
+    """Variance of one run, and how many differences it comes from.
+
+    Of the A/A pairs, else the residual of workload + candidate.
 
     The residual holds the true differences of candidates between workloads as well: beside
     writers one scheduler may be 50 times better, elsewhere not at all. So A/A pairs come first.
@@ -212,6 +216,7 @@ def _pooled_variance(pilot: Sequence[PilotRun], names: Sequence[str]) -> float:
         return _aa_variance(pilot)
     arms = list(dict.fromkeys(run.candidate for run in pilot))
     values = {(run.workload, run.candidate): run.log_value for run in pilot}
+    names = list(dict.fromkeys(run.workload for run in pilot))
     full = [[values.get((w, c)) for c in arms] for w in names]
     rows = [row for row in full if all(v is not None for v in row)]
     table = [[float(v) for v in row if v is not None] for row in rows]
@@ -225,10 +230,11 @@ def _pooled_variance(pilot: Sequence[PilotRun], names: Sequence[str]) -> float:
         for i, row in enumerate(table)
         for c, value in enumerate(row)
     )
-    return residual / ((len(table) - 1) * (len(arms) - 1))
+    freedom = (len(table) - 1) * (len(arms) - 1)
+    return residual / freedom, freedom
 
 
-def _aa_variance(pilot: Sequence[PilotRun]) -> float:
+def _aa_variance(pilot: Sequence[PilotRun]) -> tuple[float, int]:
     """From the baseline and its A/A arm alone, where there is nothing else."""
     values = {(run.workload, run.candidate): run.log_value for run in pilot}
     squares = [
@@ -236,16 +242,7 @@ def _aa_variance(pilot: Sequence[PilotRun]) -> float:
         for (workload, name), value in values.items()
         if name.endswith(AA_SUFFIX) and (workload, name.removesuffix(AA_SUFFIX)) in values
     ]
-    return sum(squares) / len(squares) if squares else 0.0
-
-
-def _pairs_of(pilot: Sequence[PilotRun]) -> int:
-    """How many differences the variance of the pilot comes from."""
-    aa_runs = sum(run.candidate.endswith(AA_SUFFIX) for run in pilot)
-    if aa_runs:
-        return aa_runs
-    arms, works = ({getattr(run, key) for run in pilot} for key in ("candidate", "workload"))
-    return max(1, (len(arms) - 1) * (len(works) - 1))
+    return (sum(squares) / len(squares), len(squares)) if squares else (0.0, 1)
 
 
 def _caution(freedom: int) -> float:
