@@ -396,3 +396,40 @@ def test_names_that_are_not_ours_are_never_removed(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="did not choose its name"):
             remove(str(precious))
     assert precious.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("path", "requested", "got", "is_rounded"),
+    [
+        ("iosched/read_expire", "1", "4", True),
+        ("iosched/read_expire", "501", "504", True),
+        ("iosched/read_expire", "500", "504", False),
+        ("iosched/read_expire", "0", "3", False),
+        ("iosched/read_expire", "3", "0", False),
+        ("iosched/read_expire", "many", "4", False),
+        ("iosched/fifo_batch", "1", "2", False),
+        ("read_ahead_kb", "5", "8", True),
+        ("read_ahead_kb", "5", "4", True),
+        ("read_ahead_kb", "4", "8", False),
+    ],
+)
+def test_rounding_is_less_than_a_tick_or_a_page_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, path: str, requested: str, got: str, is_rounded: bool
+) -> None:
+    monkeypatch.setattr(knobs, "ticks_per_second", lambda: 250)
+    monkeypatch.setattr(os, "sysconf", lambda name: 4096)
+    assert knobs.is_rounding(path, requested, got) is is_rounded
+
+
+def test_readings_that_mean_the_same_are_the_same() -> None:
+    assert knobs.same("032", "32") and knobs.same("none", "none")
+    assert not knobs.same("32", "33") and not knobs.same("none", "bfq")
+    assert [knobs.as_text(value) for value in (32, 32.0, 0.5, " x ")] == ["32", "32", "0.5", "x"]
+
+
+def test_a_knob_belongs_to_the_queue_above_it_or_to_none() -> None:
+    queue = knobs.SYS_BLOCK / "sdx" / "queue"
+    assert knobs.queue_above(queue / "iosched" / "low_latency") == queue
+    assert knobs.queue_above(queue / "nr_requests") == queue
+    assert knobs.queue_above("/proc/sys/kernel/queue/x") is None
+    assert knobs.queue_above("/sys/block/sdx/device/queue_depth") is None
