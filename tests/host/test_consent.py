@@ -243,3 +243,20 @@ def test_what_we_remember_of_a_device_is_of_its_size(tmp_path: Path) -> None:
     assert content.remembered(tmp_path, "another", 3 * MIB) == ""
     assert content._place(63 * 512) == "byte 32256"
     assert [content._place(at) for at in (0, 64 << 10)] == ["byte 0", "64 KiB"]
+
+
+@pytest.mark.parametrize("medium", ["same", "another"])
+def test_what_a_session_left_is_noted_only_while_its_medium_is_there(
+    state: Path, loop: str, medium: str
+) -> None:
+    with consent_to(loop) as held:
+        identity = held.identity
+    at(9 * MIB, b"what is there now")(loop)
+    journal.prepare(state)
+    log = journal.Journal.create(state)
+    sequence = identity.sequence if medium == "same" else str(int(identity.sequence) - 1)
+    facts = {"size_bytes": identity.size_bytes, "key": identity.lasting_key}
+    log.append("data", number=identity.number, sequence=sequence, **facts)
+    log.release()
+    assert recover.settle(state).notices == []
+    assert bool(consent.objections(loop)) == (medium == "another")
