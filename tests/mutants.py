@@ -30,7 +30,8 @@ TESTS = {
     " tests/unit/test_call_cost.py tests/unit/test_goal.py tests/unit/test_diff.py"
     " tests/unit/test_analyse.py tests/unit/test_analyse_c*.py",
     "design": "tests/unit/test_design.py tests/unit/test_planning.py tests/unit/test_io_work*.py",
-    "run": "tests/unit/test_executor.py tests/host/test_gates.py tests/unit/test_own_work.py",
+    "run": "tests/unit/test_executor.py tests/unit/test_own_work.py tests/unit/test_io_workloads.py"
+    " tests/host/test_gates.py",
     "host": "tests/host/test_control.py tests/host/test_recover.py tests/host/test_consent.py",
     "store": "tests/unit/test_store.py tests/unit/test_import*.py",
     "tune": "tests/unit/test_tune.py",

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -157,3 +158,105 @@ def test_what_a_killed_session_has_written_counts_as_ours(
     at(15 * MIB, b"x")(loop)
     with pytest.raises(HostError, match="data of unknown origin"):
         consent_to(loop)
+
+
+def test_a_lock_that_is_held_for_a_moment_is_waited_for(
+    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """udev looks at a device so, and it does that after each close of a writer."""
+    rival = os.open(loop, os.O_RDONLY)
+    fcntl.flock(rival, fcntl.LOCK_EX)
+    timer = threading.Timer(0.1, os.close, (rival,))
+    timer.start()
+    consent_to(loop).close()
+    timer.join()
+    monkeypatch.setattr(consent, "LOCK_WAIT_S", 0.0)
+    rival = os.open(loop, os.O_RDONLY)
+    fcntl.flock(rival, fcntl.LOCK_EX)
+    before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    with pytest.raises(HostError, match="another process has locked it"):
+        consent_to(loop)
+    assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208 - nothing stays open
+    os.close(rival)
+    consent_to(loop).close()
+
+
+@pytest.mark.parametrize(
+    ("reasons", "hint"),
+    [
+        (["it holds data of unknown origin (1 of 2)"], "--allow-unknown-data"),
+        (["it is mounted", "it holds data of unknown origin (1 of 2)"], "use an empty device"),
+        (["it holds a gpt partition table"], "wipefs -a /dev/x"),
+        (["it holds a gpt partition table", "it holds a ext4 signature"], "wipefs -a /dev/x"),
+        (["it holds a gpt partition table", "it is mounted"], "use an empty device"),
+        (["it is mounted"], "use an empty device"),
+    ],
+)
+def test_a_refusal_has_the_hint_that_fits_every_reason(reasons: list[str], hint: str) -> None:
+    error = consent.refusal("/dev/x", reasons)
+    assert str(error) == f"Refusing to write to /dev/x: {'; '.join(reasons)}."
+    assert error.hint.startswith(hint) or f": {hint}" in error.hint
+
+
+def test_files_need_no_consent_and_what_is_neither_file_nor_disk_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    assert writable_path(file) == str(file)
+    file.touch()
+    assert writable_path(file) == str(file)
+    for other in (tmp_path, "/dev/null"):
+        with pytest.raises(HostError, match="neither a file nor a block device"):
+            writable_path(other)
+
+
+def test_notes_about_a_device_are_kept_under_what_outlives_a_reboot() -> None:
+    named = consent.Identity("8:16", 4096, serial="S1", wwid="naa.5", uuid="", sequence="7")
+    assert named.lasting_key == "S1/naa.5:4096"
+    assert named.lasting_key == consent.Identity("8:32", 4096, "S1", "naa.5", "", "9").lasting_key
+    assert consent.Identity("8:16", 4096).lasting_key == "8:16:4096"
+
+
+@pytest.mark.parametrize("size", [4096, MIB + 512, 32 * MIB, 33 * MIB, 36 * MIB, 40 * MIB, 1 << 40])
+def test_the_whole_start_and_end_of_a_device_are_looked_at(size: int) -> None:
+    found = list(content.places(size))
+    ends = [offset + length for offset, length in found]
+    covered = sum(length for _, length in found)
+    assert len(set(found)) == len(found)
+    start = [length for offset, length in found if offset < 32 * MIB]
+    assert sum(start) == min(size, 32 * MIB)
+    assert max(ends) == size
+    end = [length for offset, length in found if offset >= max(32 * MIB, size - 4 * MIB)]
+    assert sum(end) == max(0, min(4 * MIB, size - 32 * MIB))
+    assert covered == size or size > 36 * MIB
+
+
+def test_what_we_remember_of_a_device_is_of_its_size(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_bytes(b"\0" * MIB + b"ours" + b"\0" * MIB + b"too" + b"\0" * (MIB - 7))
+    with data.open("rb") as file:
+        found = content.unknown_data(file.fileno(), 3 * MIB)
+        assert "(2 of 3 sampled places are not zero, the first at 1 MiB" in found
+        assert "starting with 'ours')" in found
+        content.remember(tmp_path, "key", file.fileno(), 3 * MIB)
+        known = content.remembered(tmp_path, "key", 3 * MIB)
+        assert content.unknown_data(file.fileno(), 3 * MIB, known) == ""
+    assert content.remembered(tmp_path, "key", MIB) == ""
+    assert content.remembered(tmp_path, "another", 3 * MIB) == ""
+    assert content._place(63 * 512) == "byte 32256"
+    assert [content._place(at) for at in (0, 64 << 10)] == ["byte 0", "64 KiB"]
+
+
+@pytest.mark.parametrize("medium", ["same", "another"])
+def test_what_a_session_left_is_noted_only_while_its_medium_is_there(
+    state: Path, loop: str, medium: str
+) -> None:
+    with consent_to(loop) as held:
+        identity = held.identity
+    at(9 * MIB, b"what is there now")(loop)
+    journal.prepare(state)
+    log = journal.Journal.create(state)
+    sequence = identity.sequence if medium == "same" else str(int(identity.sequence) - 1)
+    facts = {"size_bytes": identity.size_bytes, "key": identity.lasting_key}
+    log.append("data", number=identity.number, sequence=sequence, **facts)
+    log.release()
+    assert recover.settle(state).notices == []
+    assert bool(consent.objections(loop)) == (medium == "another")

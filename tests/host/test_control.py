@@ -57,6 +57,8 @@ def test_each_candidate_starts_from_the_kernels_defaults(state: Path, loop: str)
         assert again.queue == plain.queue
         control.set_scheduler(loop, "none", {"nr_requests": 16})
         assert control.set_scheduler(loop, "none").queue["nr_requests"] == "128"
+        control.write_knob(knobs.queue_of(loop) / "read_ahead_kb", 512)
+        assert control.set_scheduler(loop, "none").queue["read_ahead_kb"] == "96"
 
 
 def test_rounding_is_reported_and_the_effective_value_returned(state: Path, loop: str) -> None:
@@ -207,6 +209,14 @@ def test_scratch_sizes_that_cannot_be(
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
+def test_a_disk_is_never_filled_to_its_last_block(small_disk: Path) -> None:
+    scratch.check_space(small_disk, 7 << 20)
+    for size_bytes in (8 << 20, 9 << 20):
+        with pytest.raises(HostError, match=f"has 8 MiB free, {size_bytes >> 20} MiB are needed"):
+            scratch.check_space(small_disk, size_bytes)
+    assert list(small_disk.iterdir()) == []
+
+
 def test_two_sessions_share_a_host_but_not_a_device(
     state: Path, new_loop: Callable[[], str], tmp_path: Path
 ) -> None:
@@ -225,6 +235,9 @@ def test_two_sessions_share_a_host_but_not_a_device(
             other.claim(mine)
         with pytest.raises(HostError, match=f"{knob} is in use"):
             other.write_knob(knob, 6)
+        made = one.scratch(1 << 20, tmp_path)
+        with pytest.raises(HostError, match=f"{made.path} is in use"):
+            other.claim(made.path)
         assert one.check() == other.check() == ()
         assert knob.read_text(encoding="ascii") == "5\n" or knob.read_text("ascii") == "5"
     assert [queue_values(loop)["scheduler"] for loop in (mine, yours)] == ["none", "none"]
@@ -347,8 +360,9 @@ def test_a_signal_waits_until_all_is_put_back(
     assert queue_values(loop) == before
 
 
-def test_a_state_directory_that_others_can_write_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
+def test_a_state_directory_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    tmp_path.chmod(mode)
     with pytest.raises(HostError, match="written to by others"), Control(state_directory=tmp_path):
         pass
 
@@ -396,3 +410,40 @@ def test_names_that_are_not_ours_are_never_removed(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="did not choose its name"):
             remove(str(precious))
     assert precious.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("path", "requested", "got", "is_rounded"),
+    [
+        ("iosched/read_expire", "1", "4", True),
+        ("iosched/read_expire", "501", "504", True),
+        ("iosched/read_expire", "500", "504", False),
+        ("iosched/read_expire", "0", "3", False),
+        ("iosched/read_expire", "3", "0", False),
+        ("iosched/read_expire", "many", "4", False),
+        ("iosched/fifo_batch", "1", "2", False),
+        ("read_ahead_kb", "5", "8", True),
+        ("read_ahead_kb", "5", "4", True),
+        ("read_ahead_kb", "4", "8", False),
+    ],
+)
+def test_rounding_is_less_than_a_tick_or_a_page_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, path: str, requested: str, got: str, is_rounded: bool
+) -> None:
+    monkeypatch.setattr(knobs, "ticks_per_second", lambda: 250)
+    monkeypatch.setattr(os, "sysconf", lambda name: 4096)
+    assert knobs.is_rounding(path, requested, got) is is_rounded
+
+
+def test_readings_that_mean_the_same_are_the_same() -> None:
+    assert knobs.same("032", "32") and knobs.same("none", "none")
+    assert not knobs.same("32", "33") and not knobs.same("none", "bfq")
+    assert [knobs.as_text(value) for value in (32, 32.0, 0.5, " x ")] == ["32", "32", "0.5", "x"]
+
+
+def test_a_knob_belongs_to_the_queue_above_it_or_to_none() -> None:
+    queue = knobs.SYS_BLOCK / "sdx" / "queue"
+    assert knobs.queue_above(queue / "iosched" / "low_latency") == queue
+    assert knobs.queue_above(queue / "nr_requests") == queue
+    assert knobs.queue_above("/proc/sys/kernel/queue/x") is None
+    assert knobs.queue_above("/sys/block/sdx/device/queue_depth") is None

@@ -138,6 +138,15 @@ def test_swap_errors_and_bytes(quiet: gates.Snapshot) -> None:
     assert names(gates.findings(quiet, moved, (100 << 20, 9 << 20))) == ["device-bytes"]
 
 
+def test_what_was_counted_before_a_run_is_not_held_against_it(quiet: gates.Snapshot) -> None:
+    names_of_counters = ("swapped_pages", "throttled", "io_errors", "read_bytes", "written_bytes")
+    used = dataclasses.replace(quiet, **dict.fromkeys(names_of_counters, 7))  # type: ignore[arg-type]
+    assert gates.findings(used, later(used), (0, 0)) == ()
+    more = later(used, written_bytes=used.written_bytes + (3 << 20))
+    assert "the device counted 3145728" in gates.findings(used, more, (0, 0))[0].detail
+    assert gates.findings(used, more, (0, 2 << 20)) == ()  # a MiB is allowed
+
+
 def test_heat_of_cpu_and_nvme(
     quiet: gates.Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +220,8 @@ def test_requests_in_flight_keep_it_from_settling(
     monkeypatch.setattr(gates, "BLOCK", tmp_path)
     monkeypatch.setattr(gates, "PROC", tmp_path)
     (tmp_path / "sdx" / "inflight").write_text("       0        2\n", encoding="ascii")
-    _, finding = gates.settle(["sdx"], 0.2)
+    began = time.monotonic()
+    waited_s, finding = gates.settle(["sdx"], 0.2)
+    assert 0.2 <= waited_s <= time.monotonic() - began
     assert finding
     assert "sdx has 0 + 2 requests in flight" in finding.detail

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import HostError, RestoreError
-from schedlab.host import journal, knobs, recover
+from schedlab.host import journal, knobs, leftovers, owned, recover
 from schedlab.host.control import Control
 from schedlab.spec import checked_line
 
@@ -285,8 +285,6 @@ def test_a_journal_that_others_could_have_written_is_not_followed(
 
 
 def test_a_gone_device_leaves_nothing_to_restore(state: Path, new_loop) -> None:
-    from schedlab.host import owned
-
     device = new_loop()
     die(state, device, "control.set_scheduler(device, 'bfq')")
     name = Path(device).name
@@ -438,3 +436,140 @@ def test_a_full_state_directory_stops_before_the_change(
         assert journal.sessions(small) == []
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+def test_a_loop_device_that_another_program_has_by_now_is_left_alone(loop: str) -> None:
+    index = int(loop.removeprefix("/dev/loop"))
+    assert owned.remove_loop(index, "/the/file/of/the/session") is False
+    assert Path(f"/sys/block/loop{index}/loop/backing_file").exists()
+
+
+def old_session(state: Path, *things: dict[str, object]) -> Path:
+    """The journal of a session of another boot that had made these things."""
+    journal.prepare(state)
+    log = journal.Journal.create(state)
+    log.boot = "0" * 36
+    for thing in things:
+        log.append("own", **thing)  # type: ignore[arg-type]
+    log.release()
+    lines = [checked_line.decode(line) for line in log.path.read_bytes().splitlines()]
+    text = "".join(checked_line.encode({**line, "boot": log.boot}) + "\n" for line in lines)
+    log.path.write_text(text, encoding="utf-8")
+    return log.path
+
+
+def test_of_another_boot_only_files_and_directories_are_removed(
+    state: Path, tmp_path: Path
+) -> None:
+    file, directory = tmp_path / "schedlab-file", tmp_path / "schedlab-directory"
+    foreign = tmp_path / "schedlab-cgroup"  # its name may be another session's of this boot
+    file.touch()
+    directory.mkdir()
+    foreign.mkdir()
+    path = old_session(
+        state,
+        {"what": "directory", "path": str(directory)},
+        {"what": "file", "path": str(file)},
+        {"what": "cgroup", "path": str(foreign)},
+        {"what": "file", "path": str(tmp_path / "schedlab-never-made")},
+    )
+    shown = recover.settle(state, dry_run=True)
+    gone = [f"file {file}", f"directory {directory}"]  # the last made goes first
+    assert shown.removed == gone
+    assert shown.lines() == [f"{what} (would be removed)" for what in gone]
+    assert file.exists() and path.exists()
+    done = recover.settle(state)
+    assert done.lines() == [f"{what} (removed)" for what in gone]
+    assert not file.exists() and not directory.exists() and not path.exists()
+    assert foreign.is_dir()
+
+
+def test_what_cannot_be_removed_has_its_shell_line_and_keeps_the_journal(
+    state: Path, tmp_path: Path
+) -> None:
+    precious = tmp_path / "my precious"
+    precious.mkdir()
+    path = old_session(state, {"what": "directory", "path": str(precious)})
+    recovery = recover.settle(state)
+    assert [failure.command for failure in recovery.failed] == [f"rm -r '{precious}'"]
+    with pytest.raises(RestoreError, match="did not choose its name") as caught:
+        recovery.raise_if_failed()
+    assert f"as root:\n  rm -r '{precious}'" in caught.value.hint
+    assert precious.is_dir() and path.exists()
+
+
+def test_a_note_of_a_thing_lives_as_long_as_its_session(state: Path, tmp_path: Path) -> None:
+    journal.prepare(state)
+    log = journal.Journal.create(state)
+    for name in ("b", "a"):
+        leftovers.own(log, "directory", str(tmp_path / name))
+    leftovers.own(log, "mount", str(tmp_path / "mount"))  # dies with the kernel: no note
+    assert leftovers.stale(state) == []
+    log.clear()
+    left = [leftovers.Leftover("directory", str(tmp_path / name)) for name in ("a", "b")]
+    assert leftovers.stale(state) == left
+    leftovers.forget(state, str(tmp_path / "a"))
+    assert leftovers.stale(state) == left[1:]
+    log.release()
+
+
+def test_a_note_of_another_boot_is_stale_although_a_journal_has_that_name(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.prepare(state)
+    log = journal.Journal.create(state)
+    leftovers.own(log, "file", str(tmp_path / "schedlab-file"))
+    monkeypatch.setattr(journal, "boot_id", lambda: "1" * 36)
+    assert [left.path for left in leftovers.stale(state)] == [str(tmp_path / "schedlab-file")]
+    log.release()
+
+
+def test_what_is_announced_is_on_disk_before_it_is_done(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.prepare(state)
+    log = journal.Journal.create(state)
+    synced: list[str] = []
+    sync = os.fsync
+
+    def noted_sync(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append(f"{path.name} {path.stat().st_size if path.is_file() else ''}".strip())
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    log.append("keep")
+    whole = f"{log.path.name} {log.path.stat().st_size}"
+    assert synced == [whole]  # after the line, not before it
+    synced.clear()
+    leftovers.own(log, "directory", str(tmp_path / "schedlab-directory"))
+    note, directory, line = synced
+    assert int(note.split()[1]) > 0
+    assert (directory, line.split()[0]) == ("leftovers", log.path.name)
+    log.release()
+
+
+def test_places_of_journals_and_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("SCHEDLAB_STATE_DIR", "SCHEDLAB_VAR_DIR", "XDG_STATE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+    places = {}
+    for user in (0, 7):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        places[user] = (str(journal.state_directory()), str(journal.lasting_directory()))
+    assert places == {
+        0: ("/run/schedlab", "/var/lib/schedlab"),
+        7: ("/run/user/7/schedlab", "/home/me/.local/state/schedlab"),
+    }
+    assert journal.lasting_directory(tmp_path) == tmp_path / "lasting"
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert journal.lasting_directory() == Path("/state/schedlab")
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert journal.state_directory() == Path("/tmp/schedlab-7")
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    assert journal.state_directory() == tmp_path / "state"
+    assert journal.state_directory("/typed") == Path("/typed")
+    assert journal.lasting_directory() == tmp_path / "state" / "lasting"
+    monkeypatch.setenv("SCHEDLAB_VAR_DIR", "/var")
+    assert journal.lasting_directory(tmp_path) == Path("/var")

@@ -1,6 +1,7 @@
 """The executor: discards and repeats, leaves a cell missing after three failures, resumes."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,14 +9,23 @@ from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import GateError, Interrupted
 from schedlab.kinds import Outcome
-from schedlab.run.admitted import Admitted, Permission
+from schedlab.run import executor as executor_module
+from schedlab.run.admitted import OVERHEAD_S, Admitted, Permission
 from schedlab.run.executor import (
     BUSY_REPEATS_LEAST,
     BUSY_REPEATS_SHARE,
     Executor,
     Rules,
 )
-from schedlab.spec import Experiment, GateFinding, Stopping, Target, Workload
+from schedlab.spec import (
+    Candidate,
+    Cell,
+    Experiment,
+    GateFinding,
+    Stopping,
+    Target,
+    Workload,
+)
 from schedlab.store.folder import Folder
 
 
@@ -66,6 +76,9 @@ def test_every_cell_is_measured_once_in_the_planned_order(folder):
     assert session.calls == [cell.key for cell in folder.plan.cells]
     assert reason == "all 4 blocks are done"
     assert (progress[-1].done, progress[-1].total, progress[-1].eta_s) == (24, 24, 0)
+    assert [each.done for each in progress] == list(range(25))  # also before the first run
+    assert [each.block for each in progress[1:]] == [1 + n // 6 for n in range(24)]
+    assert [each.last and each.last.key for each in progress] == [None, *session.calls]
 
 
 def test_a_run_that_fails_a_gate_is_kept_and_repeated(folder):
@@ -157,7 +170,8 @@ def decided_first(folder, seen):
 def test_a_decided_workload_gets_no_more_runs(folder):
     experiment = replace(folder.experiment, stopping=Stopping("until-decided", 4))
     folder.write_experiment(experiment)
-    rules, session = decided_first(folder, []), Scripted(good)
+    seen: list[int] = []
+    rules, session = decided_first(folder, seen), Scripted(good)
     admitted = Admitted(experiment, Permission(), {})
     reason = Executor(admitted, folder, rules).run(session, lambda progress: None)
     assert reason == "all 4 blocks are done"
@@ -166,6 +180,7 @@ def test_a_decided_workload_gets_no_more_runs(folder):
         for label in ("w", "v")
     }
     assert blocks == {"w": [0, 1, 2, 3], "v": [0, 1]}
+    assert seen == [1, 2, 3]  # before the first block there is nothing to decide by
     assert folder.record().notices == ()  # what was left out on purpose is not missing
 
     again = Executor(admitted, folder, Rules())  # as a resumed run finds it
@@ -187,3 +202,151 @@ def test_a_busy_machine_costs_few_repeats_also_when_resumed_after_each_block(fol
     assert len(finished) == len(folder.plan.cells)
     most = BUSY_REPEATS_LEAST + BUSY_REPEATS_SHARE * len(finished) + 1
     assert 0 < len(runs) - len(finished) <= most
+
+
+def test_a_block_that_was_cut_short_ends_no_workload(folder: Folder) -> None:
+    """Resumed after the first run of block 1: the other workload had not come yet."""
+    folder.write_experiment(replace(folder.experiment, stopping=Stopping("until-decided", 4)))
+
+    def outcome(cell: Cell, attempt: int) -> Outcome:
+        if cell.block == 1 and cell.position > 0:
+            raise Interrupted("interrupted")
+        return good(cell, attempt)
+
+    with pytest.raises(Interrupted):
+        run_all(folder, Scripted(outcome))
+    assert len([run for run in folder.runs() if run.block == 1]) == 1
+    assert executor(folder).ended == {}
+    run_all(folder, Scripted(good))
+    assert len(folder.runs()) == 24
+
+
+def test_all_that_a_run_gives_is_stored(folder: Folder) -> None:
+    full = Outcome(
+        {"iops": 1.0},
+        properties={"errors": 0},
+        histograms={"latency_ns": [[1, 2, 3]]},
+        bounds={"iops": "at-most"},
+        series={"w": [[0, 1, 2, 3]]},
+        output={"out": b"printed"},
+    )
+    made = Executor(Admitted(folder.experiment, Permission(), {}), folder, Rules(), "of-today")
+    made.run(Scripted(lambda cell, attempt: full), lambda progress: None)
+    run = folder.runs()[0]
+    found = (run.metrics, run.properties, run.bounds, run.session)
+    assert found == ({"iops": 1.0}, {"errors": 0}, {"iops": "at-most"}, "of-today")
+    assert folder.raw_of(run) == {"latency_ns": [[1, 2, 3]], "series w": [[0, 1, 2, 3]]}
+    assert len([*folder.path.glob("raw/output/*.out")]) == 24
+
+
+COST_S = {"w": 1.0, "v": 3.0}
+
+
+class Clocked(Scripted):
+    """A session whose runs take the time of their workload, by a clock of its own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(good)
+        self.now_s = 100.0
+        clock = SimpleNamespace(monotonic=lambda: self.now_s)
+        monkeypatch.setattr(executor_module, "time", clock)
+
+    def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
+        self.now_s += COST_S[cell.workload]
+        return super().measure(cell, workload, candidate)
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "blocks"),
+    [(1.0, 1), (22.8, 1), (22.9, 2), (34.2, 2), (34.3, 3), (45.8, 4), (0.0, 4)],
+)
+def test_a_budget_ends_before_the_block_that_exceeds_it_by_a_twentieth(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, budget_s: float, blocks: int
+) -> None:
+    """A block takes 12 s; the first is measured whatever it takes."""
+    stopping = Stopping(blocks=4, budget_s=budget_s)
+    folder.write_experiment(replace(folder.experiment, stopping=stopping))
+    reason, progress = run_all(folder, Clocked(monkeypatch))
+    assert progress[-1].done == 6 * blocks
+    used = f"the budget of {budget_s:g} s is used up after {blocks} blocks"
+    assert reason == ("all 4 blocks are done" if blocks == 4 else used)
+
+
+def test_a_first_block_that_was_cut_short_is_finished_whatever_it_takes(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write_experiment(replace(folder.experiment, stopping=Stopping(blocks=4, budget_s=1.0)))
+    session = Clocked(monkeypatch)
+
+    def outcome(cell: Cell, attempt: int) -> Outcome:
+        if cell.position == 1:
+            raise Interrupted("interrupted")
+        return good(cell, attempt)
+
+    session.outcome = outcome
+    with pytest.raises(Interrupted):
+        run_all(folder, session)
+    assert run_all(folder, Clocked(monkeypatch))[0] == "the budget of 1 s is used up after 1 blocks"
+
+
+def test_the_time_left_is_that_of_the_workloads_that_are_left(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, progress = run_all(folder, Clocked(monkeypatch))
+    cells = folder.plan.cells
+    for each in progress:
+        known = [COST_S[cell.workload] for cell in cells[: each.done]]
+        usual_s = sum(known) / len(known) if known else 0.0  # of a workload that has not come yet
+        seen = {cell.workload for cell in cells[: each.done]}
+        left = [COST_S[c.workload] if c.workload in seen else usual_s for c in cells[each.done :]]
+        assert each.eta_s == sum(left)
+    assert [run.elapsed_s for run in folder.runs()] == [COST_S[cell.workload] for cell in cells]
+
+
+def test_a_session_ends_with_its_share_of_the_blocks(folder: Folder) -> None:
+    stopping = Stopping(blocks=4, sessions=2)
+    folder.write_experiment(replace(folder.experiment, stopping=stopping))
+    for number, reason in enumerate(("2 blocks are done", "all 4 blocks are done")):
+        made = executor(folder)
+        assert made.run(Scripted(good), lambda progress: None, number) == reason
+        assert made.next_block == made.session_end(number) == 2 * (number + 1)
+
+
+def always(*names: str) -> Scripted:
+    """A session in which the same gates fail in every run."""
+    found = tuple(GateFinding(name, "x") for name in names)
+    return Scripted(lambda cell, attempt: Outcome({"iops": 1.0}, gates=found))
+
+
+@pytest.mark.parametrize("gate", ["others", "steal", "frequency", "foreign-io"])
+def test_what_other_programs_cause_repeats_a_run_once(folder: Folder, gate: str) -> None:
+    run_all(folder, always(gate))
+    first, second, *_ = folder.runs()
+    assert [(run.status, run.gates[0].fatal) for run in (first, second)] == [
+        ("discarded", True), ("ok", False),
+    ]  # fmt: skip
+    assert first.key == second.key
+
+
+def test_load_by_others_excuses_no_other_gate(folder: Folder) -> None:
+    run_all(folder, always("others", "swap"))
+    assert {run.status for run in folder.runs()} == {"discarded"}
+    assert len(folder.runs()) == 3 * 24
+
+
+def test_failures_of_our_own_use_up_no_repeats_for_a_busy_machine(folder: Folder) -> None:
+    def outcome(cell: Cell, attempt: int) -> Outcome:
+        gate = "swap" if cell.block == 0 else "others"
+        found = (GateFinding(gate, "x"),) if attempt == 1 else ()
+        return Outcome({"iops": 1.0}, gates=found)
+
+    run_all(folder, Scripted(outcome))
+    first = next(run for run in folder.runs() if run.block == 1)
+    assert first.status == "discarded"
+
+
+def test_the_estimate_of_a_run_is_that_of_its_own_workload(folder: Folder) -> None:
+    times = {("w", "none"): 1.0, ("w", "bfq"): 3.0, ("v", "none"): 50.0}
+    kinds = {key: SimpleNamespace(estimate_s=lambda s=s: s) for key, s in times.items()}
+    admitted = Admitted(folder.experiment, Permission(), kinds)
+    assert admitted.estimate_s("w") == pytest.approx(2.0 + OVERHEAD_S)

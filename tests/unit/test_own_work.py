@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from schedlab.app.own_work import OwnWork, metrics_of, workload_of
-from schedlab.errors import SpecError
+from schedlab.errors import HostError, SpecError
 from schedlab.kinds import declared, typed
 from schedlab.kinds.cpu_mix import quantiles
-from schedlab.run.backends.cpu_policy import effective_slice_ms, parse_policies, policy_of
+from schedlab.run import launch, neighbours
+from schedlab.run.backends.cpu_policy import (
+    effective_slice_ms,
+    parse_policies,
+    policy_of,
+    refuse_ext,
+    refuse_locked,
+)
+from schedlab.run.failures import CommandFailed, Failures
 from schedlab.run.metrics_from_output import Missing, Reader, json_values, taken
-from schedlab.spec import Candidate, Workload
+from schedlab.spec import ATTEMPTS_MAX, Candidate, Workload
 from schedlab.spec.output_metrics import converted, dimension, parse_output_metric
 
 
@@ -102,8 +114,27 @@ def test_what_is_no_positive_number_fails_a_gate(text):
 
 
 def test_the_error_shows_the_nearest_lines():
-    _, gates = read("tps:1/s=stdout~^tps = ([0-9.]+)", b"start\nTPS = 12.5\nend\n")
-    assert "'TPS = 12.5'" in gates[0].detail
+    text = b"start\nnearly tps = none\n\nwhat is far away\nTPS = 12.5\nend\n"
+    _, gates = read("tps:1/s=stdout~^tps = ([0-9.]+)", text)
+    assert "the nearest lines are 'TPS = 12.5'; 'nearly tps = none'; " in gates[0].detail
+    assert gates[0].detail.count(";") == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        ("7", 7.0),
+        ("7.5", 7.5),
+        ('"1,234.5"', 1234.5),
+        ("true", None),
+        ("null", None),
+        ('"x"', None),
+    ],
+)
+def test_what_counts_as_a_number_in_json(value: str, number: float | None) -> None:
+    values, gates = read("n:1/s=stdout@n", f'{{"n": {value}}}'.encode())
+    assert values == ({} if number is None else {"n": number})
+    assert [gate.gate for gate in gates] == ([] if number else ["no-value"])
 
 
 def test_a_unit_that_changes_between_runs_is_noticed():
@@ -127,9 +158,12 @@ def test_json_paths():
     assert json_values(text, "jobs[*].v") == [1, 2]
     assert json_values(text, "jobs[?name==b].v") == [2]
     assert json_values(text, '["odd key"]["x.y"]') == [3]
-    for path in ("jobs[7].v", "nothing", "jobs[?name==c].v", "jobs]["):
+    for path in ("jobs[2].v", "nothing", "jobs[?name==c].v", "jobs]["):
         with pytest.raises(Missing):
             json_values(text, path)
+    for nested in (b"[" * 100_000, b'{"a": 1'):
+        with pytest.raises(Missing, match="not JSON"):
+            json_values(nested, "a")
     with pytest.raises(Missing, match="no JSON"):
         json_values(b"plain", "a")
 
@@ -140,7 +174,10 @@ def test_a_file_that_this_run_did_not_write_is_stale(tmp_path):
     (tmp_path / "log").write_text("v 5")
     written = (tmp_path / "log").stat().st_mtime
     assert written_file(tmp_path, written)("log") == b"v 5"
-    assert written_file(tmp_path, written + 10)("log") is None
+    assert written_file(tmp_path, written + 0.01)("log") == b"v 5"  # the clock's last tick
+    assert written_file(tmp_path, written + 0.1)("log") is None
+    assert written_file(tmp_path, written)("nothing") is None
+    assert read("v:s=file:log~v (.*)", b"v 1", files=written_file(tmp_path, written))[0] == {"v": 5}
     _, gates = read("v:s=file:log~v (.*)", files=written_file(tmp_path, written + 10))
     assert "was not written by this run" in gates[0].detail
 
@@ -313,3 +350,177 @@ def test_knobs_of_the_fair_server_are_known():
     assert policy.knobs == {"fair_server/cpu0/runtime": "0"}
     with pytest.raises(SpecError, match="is not known"):
         policy_of(Candidate("c", {"policy": "other", "knob.fair_server/../x": "0"}))
+
+
+def ended(status: int | None = 0, killed_by: int | None = None, **how: Any) -> launch.Ended:
+    given = {"timed_out": False, "output_exceeded": False, "stdout": b"", "stderr": b"", **how}
+    return launch.Ended(1.0, status, killed_by, **given)
+
+
+def test_how_a_command_failed_is_said_in_words() -> None:
+    assert ended().failure() == ended(3).failure((0, 3)) == ""
+    assert ended(3).failure() == "exited with status 3"
+    assert ended(None, signal.SIGSEGV).failure() == "was killed by SIGSEGV"
+    assert ended(None, signal.SIGKILL, timed_out=True).failure() == ""
+    assert ended(None, signal.SIGKILL, output_exceeded=True).failure() == ""
+    assert ended(stdout=b"a\nb\nc\n").last_lines(2) == "b\nc"
+    assert ended(stdout=b"a\n", stderr=b"broken\n").last_lines(2) == "broken"
+
+
+def test_a_command_that_fails_in_a_row_under_one_candidate_is_the_answer() -> None:
+    kind, failures = typed(workload_of(OwnWork(["/bin/true"]))), Failures()
+    for _ in range(2):  # a success in between begins a new row, and candidates have their own
+        for _ in range(ATTEMPTS_MAX - 1):
+            failures.note("w", "bfq", kind, ended(1))
+            failures.note("w", "none", kind, ended(1))
+        failures.note("w", "bfq", kind, ended(0))
+        failures.note("w", "none", kind, ended(0))
+    for _ in range(ATTEMPTS_MAX - 1):
+        failures.note("w", "bfq", kind, ended(1))
+    with pytest.raises(CommandFailed, match="exited with status 1 3 times in a row under bfq"):
+        failures.note("w", "bfq", kind, ended(1))
+    ignoring = typed(workload_of(OwnWork(["/bin/true"], parameters={"ignore_exit": True})))
+    for _ in range(ATTEMPTS_MAX):
+        failures.note("v", "bfq", ignoring, ended(1))
+
+
+def test_the_account_of_a_command_is_in_seconds_and_bytes() -> None:
+    report = {"user_ns": 250_000_000, "system_ns": 1_500_000_000, "rss_bytes": 4096,
+              "major_faults": 7, "voluntary_switches": 5, "involuntary_switches": 3,
+              "read_bytes": 11, "dirtied_bytes": 13}  # fmt: skip
+    assert launch._usage(report) == {
+        "cpu_s": 1.75, "user_s": 0.25, "system_s": 1.5, "rss_bytes": 4096, "major_faults": 7,
+        "context_switches": 8, "own_read_bytes": 11, "own_dirtied_bytes": 13,
+    }  # fmt: skip
+    assert launch._usage({}) == {}
+
+
+def test_of_a_long_output_both_ends_are_kept() -> None:
+    mib = 1 << 20
+    assert launch.ends_of(b"a" * (2 * mib)) == b"a" * (2 * mib)
+    kept = launch.ends_of(b"a" * mib + b"x" + b"z" * mib)
+    assert kept == b"a" * mib + b"\n[...]\n" + b"z" * mib
+
+
+@pytest.mark.parametrize(
+    ("seen_kib", "own_kib", "is_complete", "found"),
+    [
+        (1024, 0, True, False),
+        (1025, 0, True, True),
+        (1025, 0, False, False),
+        (105 << 10, 100 << 10, True, False),
+        (106 << 10, 100 << 10, True, True),
+        (10, 100 << 10, True, False),
+    ],
+)
+def test_reads_of_others_are_those_above_a_mib_and_a_twentieth(
+    seen_kib: int, own_kib: int, is_complete: bool, found: bool
+) -> None:
+    queues = {"sda": seen_kib << 10, "sdb": 0}
+    gates = neighbours.foreign_reads(queues, own_kib << 10, is_complete)
+    assert [gate.gate for gate in gates] == ["foreign-io"] * found
+    if found:
+        assert f"sda, sdb read {seen_kib} KiB, of which the command read {own_kib}" in (
+            gates[0].detail
+        )
+
+
+def test_the_peak_of_dirty_pages_is_held_against_the_kernels_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = os.sysconf("SC_PAGE_SIZE")
+    dirty = neighbours.DirtyPeak()
+    assert dirty.findings() == ()
+    told = iter([(300, 212), (600, 424), (100, 0)])
+
+    def lines(path: Path) -> list[str]:
+        pages, writeback = next(told)
+        return [f"nr_dirty {pages}", f"nr_writeback {writeback}",
+                "nr_dirty_background_threshold 512"]  # fmt: skip
+
+    monkeypatch.setattr(neighbours, "_lines", lines)
+    dirty.look()
+    assert (dirty.peak_bytes, dirty.limit_bytes) == (512 * page, 512 * page)
+    assert dirty.findings() == ()  # at the limit, not above it
+    dirty.look()
+    dirty.look()
+    assert dirty.peak_bytes == 1024 * page
+    (finding,) = dirty.findings()
+    assert (finding.gate, finding.fatal) == ("dirty-limit", False)
+    assert f"{1024 * page >> 20} MiB were dirty, more than the {512 * page >> 20} MiB" in (
+        finding.detail
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("other", {"nice": 0}),
+        ("batch:slice=3ms,nice=5", {"nice": 5, "slice_ns": 3_000_000}),
+        ("rr:8ms", {"nice": 0, "priority": 10}),
+        ("fifo:priority=20", {"nice": 0, "priority": 20}),
+        ("deadline", {"nice": 0, "slice_ns": 4_000_000, "period_ns": 10_000_000}),
+        ("deadline:period=20ms", {"nice": 0, "slice_ns": 8_000_000, "period_ns": 20_000_000}),
+        ("deadline:3ms", {"nice": 0, "slice_ns": 3_000_000, "period_ns": 10_000_000}),
+    ],
+)
+def test_what_the_kernel_is_asked_for(text: str, expected: dict[str, int]) -> None:
+    policy = policy_of(parse_policies(text)[0])
+    expected = {"policy": policy.policy, **expected}
+    assert policy.attributes(tasks=4, cpu_count=2) == expected
+
+
+def test_deadline_tasks_leave_a_fifth_of_the_cpus() -> None:
+    policy = policy_of(parse_policies("deadline")[0])
+    runtimes = [policy.attributes(tasks, 2)["slice_ns"] for tasks in (0, 1, 2, 3, 16)]
+    assert runtimes == [8_000_000, 8_000_000, 8_000_000, 5_333_333, 1_000_000]
+
+
+@pytest.mark.parametrize(
+    ("policy", "key", "least", "most"),
+    [("other", "nice", -20, 19), ("fifo", "priority", 1, 99), ("other", "weight", 1, 10_000)],
+)
+def test_limits_of_settings_belong_to_what_is_allowed(
+    policy: str, key: str, least: int, most: int
+) -> None:
+    for value in (least, most):
+        assert getattr(policy_of(Candidate("c", {"policy": policy, key: value})), key) == value
+    for value in (least - 1, most + 1):
+        with pytest.raises(SpecError, match=f"a whole number from {least} to {most}|{key} = "):
+            policy_of(Candidate("c", {"policy": policy, key: value}))
+
+
+@pytest.mark.parametrize(
+    ("text", "slice_ms"), [("8", 8.0), ("8ms", 8.0), ("500us", 0.5), ("0.02s", 20.0)]
+)
+def test_slices_have_units(text: str, slice_ms: float) -> None:
+    assert parse_policies(f"deadline:{text}")[0].settings["slice_ms"] == pytest.approx(slice_ms)
+    for wrong in (f"-{text}", f"{text}x", "0ms"):
+        with pytest.raises(SpecError, match="is not a time"):
+            parse_policies(f"deadline:{wrong}")
+
+
+def test_a_real_time_load_on_every_cpu_is_refused() -> None:
+    cpus = os.sched_getaffinity(0)
+    fifo, other, work = (
+        policy_of(parse_policies(text)[0]) for text in ("fifo:apply=all", "other", "fifo")
+    )
+    with pytest.raises(SpecError, match="locks the machine"):
+        refuse_locked(fifo, cpus, 1)
+    refuse_locked(fifo, cpus, 0)
+    refuse_locked(fifo, set(), 1)
+    refuse_locked(other, cpus, 1)
+    refuse_locked(work, cpus, 1)  # the load is not under that policy
+
+
+def test_a_scheduler_of_bpf_needs_the_kernel_and_that_no_other_is_loaded(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="CONFIG_SCHED_CLASS_EXT"):
+        refuse_ext(tmp_path / "sched_ext")
+    (tmp_path / "state").write_text("disabled\n")
+    refuse_ext(tmp_path)
+    (tmp_path / "state").write_text("enabled\n")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "ops").write_text("scx_lavd\n")
+    with pytest.raises(HostError, match="the scheduler scx_lavd is loaded") as refused:
+        refuse_ext(tmp_path)
+    assert refused.value.hint

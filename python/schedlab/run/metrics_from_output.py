@@ -171,10 +171,10 @@ def _nearest(pattern: str, text: bytes) -> str:
     lines = [line[:120] for line in lines if line]
     if not lines:
         return "the output is empty"
-    plain = re.sub(r"\(\?<\w+>|[\\^$()\[\]?*+.]", "", pattern)
+    plain = re.sub(r"\(\?<\w+>|[\\^$()\[\]?*+.]", "", pattern).lower()
 
     def likeness(line: str) -> float:
-        return difflib.SequenceMatcher(None, plain, line).ratio()
+        return difflib.SequenceMatcher(None, plain, line.lower()).ratio()
 
     best = sorted(dict.fromkeys(lines), key=likeness, reverse=True)[:NEAREST_LINES]
     return "the nearest lines are " + "; ".join(map(repr, best))
