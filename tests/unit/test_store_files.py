@@ -284,7 +284,7 @@ def test_a_directory_in_place_of_a_file_is_reported_with_its_name(tmp_path, name
 def test_the_bulk_of_a_run_is_kept_by_name(tmp_path):
     folder = folder_of(tmp_path / "r")
     cell = folder.plan.cells[0]
-    bulk = {"latency_ns": [[1, 2, 3]], "series reads": [[0, 5, 100, 1], [100, 7, 100, 1]]}
+    bulk = {"series reads": [[0, 5, 100, 1], [100, 7, 100, 1]], "latency_ns": [[1, 2, 3]]}
     folder.append(run_of(cell, properties={"measured_from_s": 0.1}), bulk)
     folder.append(run_of(cell, attempt=2, status="discarded"), {"latency_ns": [[1, 2, 40]]})
     (run, discarded) = folder.runs()

@@ -392,6 +392,8 @@ def test_constraints_have_units_and_objectives_a_direction():
 )  # fmt: skip
 def test_a_miss_is_the_log_of_its_ratio_up_to_a_bound(is_upper, value, missed):
     assert Constraint("iops", 100.0, is_upper, "").violation(value) == pytest.approx(missed)
+    small = Constraint("iops", 0.01, is_upper, "").violation(value / 1e4)
+    assert small == pytest.approx(missed)
 
 
 @pytest.mark.parametrize(
