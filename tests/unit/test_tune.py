@@ -437,6 +437,8 @@ def test_the_score_weighs_the_workloads_and_leaves_out_controls():
     weighed = replace(experiment(), workloads=works)
     runs = {"r": run(0, "r", "x", iops=math.e), "w": run(0, "w", "x", elapsed_s=math.e**2)}
     assert score(weighed, runs) == pytest.approx((3 * 1 - 1 * 2) / 4)
+    slow = {**runs, "r": run(0, "r", "x", iops=1 / math.e)}
+    assert score(weighed, slow) == pytest.approx((3 * -1 - 1 * 2) / 4)
     assert score(weighed, {"r": runs["r"]}) is None
     assert score(weighed, {**runs, "w": run(0, "w", "x", elapsed_s=0.0)}) is None
     assert score(replace(weighed, workloads=(third,)), runs) is None
