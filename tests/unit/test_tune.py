@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("optuna")
 
+from schedlab.analyse.looks import boundaries
 from schedlab.errors import SpecError
 from schedlab.report import tune_page
 from schedlab.report.tune_page import Trial
@@ -20,7 +21,7 @@ from schedlab.tune.goal import (
     violation,
     with_objective,
 )
-from schedlab.tune.race import BLOCKS_MOST, Noise, decide, interval
+from schedlab.tune.race import BLOCKS_MOST, LOOKS, Noise, decide, interval
 from schedlab.tune.search import Ask, Entry, Observation, Search
 from schedlab.tune.space import (
     SchedulerSpace,
@@ -167,6 +168,8 @@ def test_noise_is_pooled_around_the_mean_of_each():
     estimate = interval([1.0, 3.0], Noise(0.02, 200))
     assert estimate.low + estimate.high == pytest.approx(2 * estimate.mean) == 4.0
     assert estimate.sure_low < estimate.low < 2.0
+    half = Noise(0.02, 200).half_width(2, boundaries(LOOKS)[1])  # the level of the second look
+    assert estimate.high - estimate.mean == pytest.approx(half)
     assert interval([1.0] * 3, Noise(0.02, 200)).sure_low < 1.0
 
 
@@ -476,8 +479,10 @@ def test_a_block_becomes_an_observation():
     assert failed is None  # the incumbent has no value, so the block says nothing
     missing = [r for r in runs if (r.workload, r.candidate) != ("w", "bfq")]
     assert observed(ask, labels, experiment(), [limit], missing) is None  # nothing is known
-    for gate, is_failure in (("others", False), ("io-errors", True)):
-        torn = replace(run(2, "w", "bfq"), status="discarded", gates=(GateFinding(gate, ""),))
+    for gate, fatal in (("others", True), ("io-errors", False), ("io-errors", True)):
+        is_failure = fatal and gate == "io-errors"
+        finding = GateFinding(gate, "", fatal=fatal)
+        torn = replace(run(2, "w", "bfq"), status="discarded", gates=(finding,))
         seen = observed(ask, labels, experiment(), [limit], [*missing, torn])
         assert (seen is not None and seen.difference is None) is is_failure
 
