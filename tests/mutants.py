@@ -33,7 +33,7 @@ TESTS = {
     "run": "tests/unit/test_executor.py tests/unit/test_own_work.py tests/unit/test_io_workloads.py"
     " tests/host/test_gates.py",
     "host": "tests/host/test_control.py tests/host/test_recover.py tests/host/test_consent.py",
-    "store": "tests/unit/test_store.py tests/unit/test_import*.py",
+    "store": "tests/unit/test_store*.py tests/unit/test_import*.py",
     "tune": "tests/unit/test_tune.py",
     "spec": "tests/unit/test_spec.py tests/unit/test_design.py tests/unit/test_report_why.py"
     " tests/unit/test_own_work.py",

@@ -1,6 +1,7 @@
 """Importing CSV files: the published data sets, and complaints that name the place."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.store.folder import Folder
 from schedlab.store.importers import csv
-from schedlab.store.importers.imported import Options
+from schedlab.store.importers.imported import Options, labelled
+from schedlab.store.importers.text import LINE_BYTES_MAX, read_bytes, read_lines
+from schedlab.store.importers.units import quantity
 from schedlab.store.table import samples
 
 DATA = Path(__file__).parents[1] / "data"
@@ -207,3 +210,176 @@ def test_published_means_that_do_not_follow_from_the_rows_are_noted(tmp_path):
     notes = [note for note in json.loads(result.stdout)["notes"] if "published" in note]
     assert notes[0] == "1 of 2 published means do not match their rows"
     assert len(notes) == 1
+
+
+MEANS = csv.Columns(
+    ("who",), "speed", ("test", "record_bytes"), "n", unit_column="unit", binary_units=True
+)
+ROWS = """who,test,record_bytes,n,speed,unit
+a,read,4096,1,2,MB/s
+a,read,8192,1,4,MB/s
+a,boot,0,1,30,s
+b,read,4096,1,8,MB/s
+"""
+
+
+def published(tmp_path, text):
+    (tmp_path / "in.csv").write_text(ROWS)
+    (tmp_path / "means.csv").write_text(text)
+    imported = csv.read(tmp_path / "in.csv", MEANS, Options(), tmp_path / "means.csv")
+    return imported.experiment.published
+
+
+def test_a_published_mean_knows_its_rows_its_unit_and_its_last_digit(tmp_path):
+    means = published(tmp_path, "who,test,mean\na,read,3.00\nb,boot,31\n")
+    assert [(m.candidate, m.group, m.workloads, m.mean, m.unit) for m in means] == [
+        ("a", "read", ("read 4 KiB", "read 8 KiB"), 3.0, "MB/s"),
+        ("b", "boot", ("boot 0",), 31.0, "s"),
+    ]
+    assert [(m.factor, m.last_digit) for m in means] == [(2.0**20, 0.01), (1.0, 1.0)]
+    (mean,) = published(tmp_path, "who,record_bytes,speed\na,4096,2.0\n")
+    assert (mean.group, mean.workloads, mean.mean) == ("4 KiB", ("read 4 KiB",), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("who,mean\na,3\n", "line 2: expected a mean over figures of one unit, found 'MB/s and s'"),
+        ("who,test\na,read\n", "line 2: expected a column `mean` or 'speed'"),
+        ("who,mean\n", r"means\.csv: expected at least one mean"),
+        ("test,mean\nread,3\n", "has no column 'who'"),
+        ("who,test,mean\na,read,high\n", "line 2: expected a number as mean"),
+    ],
+)
+def test_published_means_that_cannot_be_read_are_named(tmp_path, text, message):
+    with pytest.raises(SpecError, match=message):
+        published(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("unit", "name", "metric", "factor"),
+    [
+        ("GiB/s", "", "throughput_bytes_per_s", 2.0**30),
+        ("kB/s", "", "throughput_bytes_per_s", 1e3),
+        ("GB/sec", "", "throughput_bytes_per_s", 1e9),
+        ("min", "", "elapsed_s", 60.0),
+        ("us", "", "elapsed_s", 1e-6),
+        ("ops/s", "", "iops", 1.0),
+        ("us", "latency_ns_p99", "latency_ns_p99", 1e3),
+        ("s", "latency_ns_mean", "latency_ns_mean", 1e9),
+        ("", "latency_ns_mean", "latency_ns_mean", 1.0),
+        ("ns", "latency_ns_mean", "latency_ns_mean", 1.0),
+        ("MiB/s", "read_bytes_per_s", "read_bytes_per_s", 2.0**20),
+        ("ms", "cpu_s", "cpu_s", 1e-3),
+    ],
+)
+def test_every_unit_is_so_many_of_the_metric(unit, name, metric, factor):
+    found = quantity(unit, None, name)
+    assert (found.metric.name, found.factor) == (metric, pytest.approx(factor))
+    better = found.metric.higher_is_better
+    assert quantity(unit, better, name) == found
+    with pytest.raises(SpecError, match="is-better"):
+        quantity(unit, not better, name)
+
+
+def test_units_that_do_not_fit_or_may_mean_two_things(tmp_path):
+    assert quantity("MB/s", None, binary=True).factor == 2.0**20
+    assert quantity("MB/s", None).note == "MB/s was read as 1000000 bytes per second"
+    assert quantity("MiB/s", None, binary=True).note == ""
+    own = quantity("ms", False, "my_time")
+    assert (own.metric.name, own.metric.unit, own.factor) == ("my_time", "ms", 1.0)
+    for unit in ("s", "1/s", "furlongs"):
+        with pytest.raises(SpecError, match="cannot be converted to 'B/s'"):
+            quantity(unit, None, "read_bytes_per_s")
+
+
+def test_rows_become_runs_in_the_order_of_their_repetitions(tmp_path):
+    text = "who,speed,n\na,1,10\na,2,9\na,3,x\nb,4,9\n"
+    imported = read(tmp_path, text, options=Options(baseline="b", title="mine"))
+    found = [(r.candidate, r.block, r.position, r.metrics) for r in imported.runs]
+    rate = "throughput_bytes_per_s"
+    assert found == [
+        ("a", 1, 0, {rate: 1024.0}), ("a", 0, 0, {rate: 2048.0}),
+        ("a", 2, 0, {rate: 3072.0}), ("b", 0, 1, {rate: 4096.0}),
+    ]  # fmt: skip
+    experiment = imported.experiment
+    assert (experiment.baseline, experiment.title, experiment.stopping.blocks) == ("b", "mine", 3)
+    assert imported.runs[0].properties["place"].endswith("in.csv, line 2")
+    for options, message in (
+        (Options(baseline="c"), "baseline 'c' is not in the data"),
+        (Options(controls=("c",)), "control 'c' is not a workload"),
+    ):
+        with pytest.raises(SpecError, match=message):
+            read(tmp_path, text, options=options)
+    lines = imported.lines(tmp_path)
+    assert lines[0] == f"imported 4 runs (2 candidates, 1 workloads, 3 repetitions) to {tmp_path}"
+
+
+def test_rows_of_one_candidate_after_the_other_carry_the_drift_warning(tmp_path):
+    for order, warned in (("aabb", True), ("abab", False), ("ab", False), ("aaa", False)):
+        text = "who,speed\n" + "".join(f"{who},1\n" for who in order)
+        notes = read(tmp_path, text, csv.Columns(("who",), "speed", unit="s")).experiment.notes
+        assert bool(notes) is warned, order
+
+
+def test_sizes_are_shown_in_their_largest_whole_unit(tmp_path):
+    sizes = ("1", "1536", "1024", "3145728", "1073741824", "0", "all", "-4")
+    text = "who,record_bytes,speed\n" + "".join(f"a,{size},1\n" for size in sizes)
+    columns = csv.Columns(("who",), "speed", ("record_bytes",), unit="s")
+    works = read(tmp_path, text, columns).experiment.workloads
+    assert [w.label for w in works] == [
+        "1 B",
+        "1536 B",
+        "1 KiB",
+        "3 MiB",
+        "1 GiB",
+        "0",
+        "all",
+        "-4",
+    ]
+    values = [w.parameters["record_bytes"] for w in works]
+    assert values == [1, 1536, 1024, 3 << 20, 1 << 30, 0, "all", -4]
+
+
+def test_cpu_seconds_belong_to_the_same_run_only(tmp_path):
+    text = "who,what,n,t\na,wall,1,4\na,cpu,1,1\na,wall,2,4\nb,wall,1,5\nb,cpu,1,4\n"
+    columns = csv.Columns(("who",), "t", ("what",), "n", "s", cpu_share={"wall": "cpu"})
+    runs = read(tmp_path, text, columns).runs
+    assert [(r.workload, r.candidate, r.properties.get("cpu_share")) for r in runs] == [
+        ("wall", "a", 0.25), ("wall", "a", None), ("wall", "b", 0.8),
+    ]  # fmt: skip
+    for shares in ({"wall": "x"}, {"x": "cpu"}):
+        with pytest.raises(SpecError, match="'x' is not a workload of the data") as caught:
+            read(tmp_path, text, replace(columns, cpu_share=shares))
+        assert caught.value.hint == "workloads: cpu, wall"
+
+
+def test_a_ratio_has_two_columns_and_a_divisor(tmp_path):
+    columns = csv.Columns(("who",), "x/y", higher_is_better=True, unit="x")
+    assert read(tmp_path, "who,x,y\na,1,4\n", columns).runs[0].metrics == {"x_per_y": 0.25}
+    with pytest.raises(SpecError, match="line 2: expected a divisor above 0"):
+        read(tmp_path, "who,x,y\na,1,0\n", columns)
+    with pytest.raises(SpecError, match="--value x/y/z"):
+        read(tmp_path, "who,x,y,z\na,1,0,1\n", replace(columns, value="x/y/z"))
+
+
+def test_text_of_any_allowed_length_and_with_a_mark_is_read(tmp_path):
+    file = tmp_path / "in.txt"
+    file.write_bytes(b"\xef\xbb\xbffirst\r\n" + b"a" * (LINE_BYTES_MAX - 1) + b"\nlast")
+    texts = [text for _, text in read_lines(file)]
+    assert (texts[0], len(texts[1]), texts[2]) == ("first", LINE_BYTES_MAX - 1, "last")
+    file.write_bytes(b"12345")
+    assert read_bytes(file, 5) == b"12345"
+    with pytest.raises(SpecError, match="is longer than"):
+        read_bytes(file, 4)
+    with pytest.raises(SpecError, match="missing"):
+        read_bytes(tmp_path / "missing", 4)
+
+
+def test_a_file_may_be_named_with_its_candidate(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a=b.txt").touch()
+    found = labelled(["bfq=x/y.txt", "x/none.txt", "a=b.txt"])
+    assert found == [
+        ("bfq", Path("x/y.txt")), ("none", Path("x/none.txt")), ("a=b", Path("a=b.txt")),
+    ]  # fmt: skip

@@ -1,6 +1,7 @@
 """Importers of IOzone, fio, hdparm and time on fixtures written from their documented layouts."""
 
 import json
+import math
 import struct
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from schedlab.spec import Candidate, Experiment, Plan, Record, Run, Target, Work
 from schedlab.store.exporters import fio as fio_export
 from schedlab.store.exporters import iozone as iozone_export
 from schedlab.store.folder import Folder
-from schedlab.store.importers import fio, fio_job, hdparm, iozone, time
+from schedlab.store.importers import fio, hdparm, iozone, time
 from schedlab.store.importers.imported import Options
 
 THROUGHPUT = """\tRecord Size 8 kB
@@ -323,60 +324,172 @@ def test_the_commands(tmp_path):
     assert all(Path(name).is_file() for name in json.loads(result.stdout)["files"])
 
 
-JOB = """; comment
-[global]
-ioengine=libaio
-direct=1
-runtime=30s
-time_based
-group_reporting
-[reader]
-rw=randread
-bs=4k
-iodepth=32
-filename=/dev/x
-size=1g
-[writer]
-rw=randrw
-rwmixread=70
-bs=64k
-size=8m
-directory=/d
-rate_iops=500
-rate_process=poisson
-"""
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("x  1.0s user 1.0s system 9% cpu 1:02:03.5 total\n", 3723.5),
+        ("x  1.0s user 1.0s system 9% cpu 2:03.5 total\n", 123.5),
+        ("\tUser time (seconds): 1\n\tSystem time (seconds): 1\n"
+         "\tElapsed (wall clock) time (h:mm:ss or m:ss): 1:02:03.5\n", 3723.5),
+        ("real 3723,5\nuser 1,0\nsys 1.0\n", 3723.5),
+    ],
+)  # fmt: skip
+def test_hours_and_decimal_commas_of_time(tmp_path, text, seconds):
+    (run,) = time.read([("none", write(tmp_path, "t", text))], "w", Options()).runs
+    assert run.metrics == {"elapsed_s": seconds, "cpu_s": 2.0}
+    assert run.properties["cpu_share"] == pytest.approx(2 / seconds)
 
 
-def test_a_fio_job_file_becomes_a_job_of_the_engine(tmp_path):
-    read = fio_job.read(write(tmp_path, "j.fio", JOB))
-    assert read.job["seconds"] == 30.0
-    reader, writer = read.job["groups"]
-    assert (reader["engine"], reader["direct"], reader["path"]) == ("io_uring", True, "/dev/x")
-    assert reader["workload"] == {
-        "pattern": {"kind": "random", "replacement": False},
-        "direction": {"kind": "read"},
-        "record": 4096,
-        "span": 1 << 30,
-        "arrivals": {"kind": "closed", "depth": 32},
-        "seed": 1,
-    }
-    assert writer["path"] == "/d/writer.0.0"
-    assert writer["workload"]["direction"] == {"kind": "mixed", "read_percent": 70}
-    assert writer["workload"]["arrivals"] == {"kind": "poisson", "rate_per_s": 500.0}
-    assert any("libaio" in note for note in read.notes)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("real 1\nreal 2\n", "line 2: expected user and sys of the measurement before"),
+        ("real 0\nuser 0\nsys 0\n", "line 1: expected a real time above 0"),
+        ("x\nreal 1\nuser 1\n", "line 3: expected sys of the measurement at .*line 2"),
+        ("nothing\n", r"expected output of time \(real, user, sys\)"),
+    ],
+)
+def test_time_complaints(tmp_path, text, message):
+    with pytest.raises(SpecError, match=message):
+        time.read([("none", write(tmp_path, "t", text))], "w", Options())
+
+
+def test_hdparm_without_a_rate_or_a_time_is_refused(tmp_path):
+    line = " Timing buffered disk reads: 606 MB in  {} seconds = {} MB/sec\n"
+    (run,) = hdparm.read(
+        [("none", write(tmp_path, "h", line.format("0.50", "0.25")))], Options()
+    ).runs
+    assert (run.properties["window_s"], values_of(run)) == (0.5, [float(1 << 18)])
+    for figures in (("0", "1"), ("1", "0")):
+        with pytest.raises(SpecError, match="line 1: expected a time and a rate above 0"):
+            hdparm.read([("none", write(tmp_path, "h", line.format(*figures)))], Options())
+
+
+def values_of(run):
+    return list(run.metrics.values())
+
+
+def test_iozone_in_other_units_and_with_several_workers(tmp_path):
+    ops = TABLE.replace("kBytes/sec", "operations per second")
+    micro = TABLE.replace("kBytes/sec", "microseconds per operation")
+    for text, metrics in ((ops, {"iops": 1200.5}), (micro, {"latency_ns_mean": 1200500.0})):
+        imported = iozone.read([("none", write(tmp_path, "t", text))], Options())
+        assert {r.workload: r.metrics for r in imported.runs}["write 128 KiB"] == metrics
+    four = THROUGHPUT.replace("for  1 initial", "for  4 initial").replace("902.5 kB", "902.5 ops")
+    imported = iozone.read([("none", write(tmp_path, "t", four))], Options())
+    found = [(w.label, w.parameters) for w in imported.experiment.workloads]
+    assert found == [
+        ("write 8 KiB x4", {"test": "write", "record_bytes": 8192, "workers": 4}),
+        ("re-read 8 KiB x1", {"test": "re-read", "record_bytes": 8192, "workers": 1}),
+    ]
+    assert imported.runs[1].metrics == {"iops": 902.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (THROUGHPUT.replace("902.5 kB/sec", "902.5 furlongs"), "line 7: expected a rate in kB/sec"),
+        (THROUGHPUT.replace("Record", "Wreck"), "expected a line `Record size"),
+        (THROUGHPUT.replace("Size 8 kB", "Size 0 kB"), "expected whole kB as record size"),
+        (TABLE.replace("iozone test complete.", ""), "cut off"),
+        (TABLE.replace("1200.5  1300", "1200.5" + " " * 30 + "1300"), "without a hole"),
+        (TABLE.replace("   65536      64  1000    1100    2000     2100", "64 64"), "line 4"),
+        (TABLE.replace("iozone test", "disk full\niozone test"), "line 7: expected a row"),
+        (TABLE.replace("     64  1000", "      0  1000"), "line 4: expected whole kB as reclen"),
+        (REPORT.replace('"Writer report"\n', ""), "line 4: expected a title such as"),
+    ],
+)
+def test_more_iozone_complaints(tmp_path, text, message):
+    with pytest.raises(SpecError, match=message):
+        iozone.read([("none", write(tmp_path, "t.txt", text))], Options())
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (biff()[:8] + b"\x0a", "byte 8: expected a record of type and length, found '1 bytes'"),
+        (biff()[:-4], "expected the end-of-file record"),
+        (biff((0, 0, math.inf)), "byte 8: expected a finite number"),
+        (biff()[:8] + struct.pack("<HH6s", 2, 6, b""), "a cell of at least 9 bytes"),
+        (biff()[:8] + struct.pack("<HH8s", 4, 8, b"\0" * 7 + b"\2"), "expected a label of 2 bytes"),
+    ],
+)
+def test_iozone_biff2_complaints(tmp_path, data, message):
+    with pytest.raises(SpecError, match=message):
+        iozone.read([("none", write(tmp_path, "x.xls", data))], Options())
+
+
+def test_fio_reads_and_writes_of_one_job_add_up(tmp_path):
+    job = fio_output_job("j")
+    lat = {"mean": 9.0, "max": 99, "N": 1, "bins": {"100": 2}}
+    job["write"] = {"bw_bytes": 1000, "iops": 5.0, "runtime": 3000, "clat_ns": lat}
+    job["job options"] = {"rw": "randrw", "bs": 4096}
+    imported = fio.read([("none", write(tmp_path, "o", json.dumps({"jobs": [job]})))], Options())
+    (run,) = imported.runs
+    assert run.metrics["throughput_bytes_per_s"] == 4097000.0
+    assert (run.metrics["iops"], run.metrics["elapsed_s"]) == (1005.0, 3.0)
+    assert (run.metrics["write_bytes_per_s"], run.metrics["latency_ns_mean"]) == (1000.0, 300.0)
+    assert imported.experiment.workloads[0].parameters == {"rw": "randrw", "bs": "4096"}
+    (histograms,) = imported.histograms
+    assert histograms["write_latency_ns"] == [[100, 100, 2]]
+    assert histograms["latency_ns"] == histograms["read_latency_ns"] != [[100, 100, 2]]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("bs=4k", "bssplit=4k/60:8k/40"), "line 10: option 'bssplit' cannot be honoured"),
-        (("bs=4k", "bs=four"), "line 10: expected bs as a size such as 4k, found 'four'"),
-        (("rw=randread", "rw=backwards"), "line 9: expected rw as one of"),
-        (("size=1g\n", ""), "size as a size"),
-        (("[global]\n", ""), "line 2: expected a section"),
-        (("runtime=30s\n", ""), "time_based without runtime"),
+        ({"iops": 0.0}, "expected reads or writes, found 'neither'"),
+        ({"iops": -1.0}, "a number `iops` from 0"),
+        ({"iops": True}, "a number `iops`, found 'True'"),
+        ({"iops": 1e301}, "a number `iops`"),
+        ({"lat_ns": {"mean": 1, "max": 1, "N": 1, "bins": {"x": 1}}}, "nanoseconds and a count"),
+        ({"lat_ns": {"mean": 1, "max": 1, "N": 1, "bins": {"1": 1.5}}}, "nanoseconds and a count"),
     ],
 )
-def test_fio_job_complaints(tmp_path, change, message):
+def test_more_fio_complaints(tmp_path, change, message):
+    text = json.dumps({"jobs": [fio_output_job("j", **change)]})
     with pytest.raises(SpecError, match=message):
-        fio_job.read(write(tmp_path, "j.fio", JOB.replace(*change)))
+        fio.read([("none", write(tmp_path, "o.json", text))], Options())
+
+
+def exported(tmp_path, parameters, *metrics, rows=(), properties=None):
+    """fio's job that our runs become."""
+    work = Workload("w", "file-test", "iops", parameters)
+    experiment = Experiment(
+        "t", "io", Target("scratch"), (Candidate("none"),), (work,), "none", 1, aa_arm=False
+    )
+    runs = tuple(
+        Run(i, 0, "w", "none", 1, 1, "ok", "", 1.0, each, properties=properties or {})
+        for i, each in enumerate(metrics)
+    )
+    record = Record(experiment, Plan(()), runs, histograms={("w", "none"): rows})
+    (file,) = fio_export.write(record, tmp_path / "out")
+    return file.name, json.loads(file.read_text())["jobs"][0]
+
+
+def test_exported_figures_are_means_over_the_runs_in_their_direction(tmp_path):
+    figures = [
+        {"throughput_bytes_per_s": rate, "iops": rate / 1024, "elapsed_s": 2.0}
+        for rate in (1024.0, 3072.0)
+    ]
+    rows = ((100, 100, 3), (256, 259, 1))
+    cpu = {"usr_cpu": 0.1, "sys_cpu": 0.2}
+    name, job = exported(
+        tmp_path, {"test": "random-write", "workers": 3}, *figures, rows=rows, properties=cpu
+    )
+    assert name == "randwrite-1-3.json"
+    write = job["write"]
+    assert (write["bw_bytes"], write["bw"], write["iops"]) == (2048, 2, 2.0)
+    assert (write["io_bytes"], write["io_kbytes"], write["total_ios"]) == (4096, 4, 4)
+    assert (write["runtime"], job["job_runtime"], job["elapsed"]) == (2000, 2000, 2)
+    assert job["read"]["iops"] == job["trim"]["iops"] == job["read"]["clat_ns"]["N"] == 0
+    latency = write["lat_ns"]
+    assert (latency["min"], latency["max"], latency["N"]) == (100, 259, 4)
+    assert (latency["mean"], latency["stddev"]) == (139.5, pytest.approx(158 * 3**0.5 / 4))
+    shares = latency["percentile"]
+    assert (shares["50.000000"], shares["70.000000"], shares["80.000000"]) == (100, 100, 258)
+    both = {"read_bytes_per_s": 3e6, "write_bytes_per_s": 1e6, "iops": 400.0}
+    name, job = exported(tmp_path, {"test": "mixed", "depth": 8}, both, rows=rows)
+    assert name == "randrw-8-1.json"
+    assert (job["read"]["bw_bytes"], job["write"]["bw_bytes"]) == (3_000_000, 1_000_000)
+    assert (job["read"]["iops"], job["write"]["iops"]) == (300.0, 100.0)

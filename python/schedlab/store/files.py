@@ -107,14 +107,17 @@ def read_beneath(root: Path, name: str, limit_bytes: int = FILE_BYTES_MAX) -> by
             if error.errno in (errno.ELOOP, errno.ENXIO):
                 raise _odd(path) from error
             raise
-        with os.fdopen(handle, "rb") as file:
-            status = os.fstat(file.fileno())
+        try:
+            status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
                 raise _odd(path)
             if status.st_size > limit_bytes:
                 size = f"it has {status.st_size} bytes, more than {limit_bytes}"
                 raise SpecError(f"{path}: {size}", "it does not belong in a result folder")
-            return file.read(limit_bytes)
+            with os.fdopen(handle, "rb", closefd=False) as file:
+                return file.read(limit_bytes)
+        finally:
+            os.close(handle)
 
 
 def make_beneath(root: Path, name: str) -> Path:
