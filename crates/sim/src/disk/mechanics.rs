@@ -203,8 +203,8 @@ impl Mechanics {
         Some(passes_ns + passing_ns(place.sector + missed) - begin_ns)
     }
 
-    /// The first sector on the track of `lba`, and in one run with it, that passes completely within
-    /// the `wait_ns` before it.
+    /// The first sector on the track of `lba`, and in one run with it, that passes completely
+    /// within the `wait_ns` before it.
     pub fn first_passing(&self, wait_ns: u64, lba: u64) -> u64 {
         let geometry = &self.geometry;
         let to = geometry.place(lba);

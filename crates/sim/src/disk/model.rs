@@ -159,9 +159,9 @@ impl Disk {
         let Some(writes) = &mut self.writes else {
             return;
         };
-        match (writes.settle(now_ns), writes.readable) {
-            (Some(extent), Readable::Always) => self.cache.keep(extent.lba, extent.sectors),
-            _ => {}
+        let settled = writes.settle(now_ns);
+        if let (Some(extent), Readable::Always) = (settled, writes.readable) {
+            self.cache.keep(extent.lba, extent.sectors);
         }
     }
 
@@ -410,9 +410,9 @@ impl Disk {
         let passes_ns = begin_ns + positioning.total_ns();
         let bus = self.spec.bus.as_ref();
         let bus_ns = bus.map_or(0, |bus| bus.sector.get(is_write));
-        // So many sectors have passed before the first of a read is on the bus.
-        let waits_for = bus.map_or(0, |bus| (sectors as f64 * bus.high_water) as u64);
-        let waits_for = waits_for.checked_sub(1).filter(|_| held == 0);
+        let waits_for = bus
+            .filter(|_| held == 0)
+            .and_then(|bus| bus.waits_for(sectors));
         let (mut over_bus_ns, mut late_ns) = (0, 0);
         let (mut medium_ns, head) = mechanics.transfer_runs(passes_ns, lba, sectors, |stretch| {
             over_bus_ns = over_bus_ns.max(stretch.over_bus_ns(0, sectors, bus_ns));
@@ -457,10 +457,6 @@ impl Disk {
         }
         self.cache
             .read(passes_ns, first, lba + held, lba + sectors, &self.mechanics);
-        if bus_ns == 0 {
-            medium_ns
-        } else {
-            medium_ns.max(over_bus_ns)
-        }
+        medium_ns.max(over_bus_ns)
     }
 }

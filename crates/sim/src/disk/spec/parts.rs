@@ -198,6 +198,13 @@ pub struct BusSpec {
     pub hold_write: bool,
 }
 
+impl BusSpec {
+    /// The sector of a read of so many that has passed before the first is on the bus.
+    pub fn waits_for(&self, sectors: u64) -> Option<u64> {
+        ((sectors as f64 * self.high_water) as u64).checked_sub(1)
+    }
+}
+
 /// When dirty data are written to the medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
