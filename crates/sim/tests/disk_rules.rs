@@ -103,12 +103,17 @@ fn data_that_come_too_late_for_their_place_cost_a_turn() {
     assert_eq!(last(&spec, &[write(0, 2, 8)]).0, 18_000);
     spec.bus = Some(bus(0, 900));
     assert_eq!(last(&spec, &[write(0, 1, 8)]).0, 9_000);
+    // On a fast bus only the first sector can be late.
+    spec.bus = Some(bus(0, 500));
+    assert_eq!(last(&spec, &[write(0, 0, 8)]).0, 16_000);
     // A head that settles inside the request writes in the order in which places pass.
     assert_eq!(last(&spec, &[write(3, 0, 8)]).0, 13_000);
     spec.zero_latency.write = true;
     assert_eq!(last(&spec, &[write(3, 0, 8)]).0, 8_000);
     spec.bus = Some(bus(0, 2_000));
     assert_eq!(last(&spec, &[write(3, 0, 8)]).0, 16_000);
+    spec.bus = Some(bus(0, 1_800));
+    assert_eq!(last(&spec, &[write(3, 0, 8)]).0, 14_400);
 }
 
 #[test]
@@ -151,6 +156,8 @@ fn a_disk_reads_on_as_far_as_its_rule_lets_it() {
     spec.cache.read_ahead = Bytes(3 * 512);
     spec.cache.read_on = ReadOn::Track;
     assert_eq!(reads_on_to(&spec, 1), 5);
+    spec.cache.read_on = ReadOn::Cylinder;
+    assert_eq!(reads_on_to(&spec, 1), 5);
     spec.cache.read_on = ReadOn::NextTrack;
     assert_eq!(reads_on_to(&spec, 1), 8);
     spec.cache.read_ahead = Bytes(0);
@@ -166,7 +173,7 @@ fn a_hit_lets_an_idle_disk_read_on_or_not() {
     spec.cache.hit_reads_on = false;
     assert_eq!(last(&spec, &requests).1, Kind::ReadMiss);
     // One that comes while the disk still reads on moves the end all the same.
-    let soon = [read(0, 0, 1), read(2, 3, 1), read(200, 7, 1)];
+    let soon = [read(0, 0, 1), read(2, 2, 1), read(200, 6, 1)];
     assert_eq!(last(&spec, &soon).1, Kind::ReadHit);
 }
 
@@ -187,6 +194,30 @@ fn the_rest_of_a_read_comes_from_the_medium() {
     assert_eq!(last(&spec, &requests[..2]).0, 8_000);
     spec.bus = Some(bus(500, 0));
     assert_eq!(last(&spec, &requests[..2]).0, 3_500);
+    // The wait for the rest brings nothing that is before the beginning.
+    spec.cache.from_landing = true;
+    let waiting = [read(6, 6, 2), read(101, 7, 3), read(300, 5, 1)];
+    assert_eq!(last(&spec, &waiting).1, Kind::ReadMiss);
+}
+
+#[test]
+fn sptf_knows_where_the_rest_of_a_read_is() {
+    let mut spec = disk();
+    spec.cache.read_on = ReadOn::Track;
+    spec.cache.partial_hits = true;
+    // At 103 ms: 1 ms to the rest of the first, 4 ms to the second, 7 ms to the first's beginning.
+    let requests = [read(0, 0, 1), read(103, 6, 4), read(103, 11, 1)].map(Replayed::from);
+    let stop = Stop::default();
+    let log = replay_logged(
+        &spec,
+        "sptf",
+        requests.into_iter(),
+        Pace::AtTimes,
+        true,
+        &stop,
+    );
+    let order: Vec<u64> = log.unwrap().1.iter().map(|logged| logged.index).collect();
+    assert_eq!(order, [0, 1, 2]);
 }
 
 #[test]
@@ -241,6 +272,21 @@ fn written_data_are_readable_by_rule() {
     assert_eq!(last(&spec, &replaced).1, Kind::ReadMiss);
     assert_eq!(
         last(&spec, &[replaced[0], replaced[1], replaced[3]]).1,
+        Kind::ReadHit
+    );
+}
+
+#[test]
+fn written_data_do_not_take_the_segment_that_is_being_filled() {
+    let mut spec = disk();
+    spec.cache.segments = 1;
+    spec.overheads.write_miss = Some(Times::One(Nanos(20 * MS)));
+    spec.write_cache = Some(writes(Readable::Always));
+    // The write is on its way to the medium when the read comes, and there when it has begun.
+    let requests = [write(0, 3, 1), read(21, 40, 1), read(200, 20, 1)];
+    assert_eq!(last(&spec, &requests).1, Kind::ReadMiss);
+    assert_eq!(
+        last(&spec, &[requests[0], requests[1], read(200, 41, 1)]).1,
         Kind::ReadHit
     );
 }

@@ -209,7 +209,7 @@ impl Mechanics {
         let geometry = &self.geometry;
         let to = geometry.place(lba);
         let sector_ns = geometry.passing_ns(to, 1).max(1);
-        let most = (wait_ns / sector_ns).min(u64::from(to.sector)).min(lba);
+        let most = (wait_ns / sector_ns).min(lba);
         let is_run =
             |count: &u64| u64::from(geometry.place(lba - count).run) == u64::from(to.run) + count;
         lba - (1..=most).take_while(is_run).last().unwrap_or(0)

@@ -507,7 +507,10 @@ fn sources() -> BTreeMap<&'static str, &'static str> {
             "bus.sector",
             "the largest of Bulk sector transfer time and the block times of the buses",
         ),
-        ("cache.segments", "Number of buffer segments"),
+        (
+            "cache.segments",
+            "Number of buffer segments, Use separate write segment",
+        ),
         ("cache.segment", "Segment size (in blks)"),
         ("cache.read_ahead", "Maximum read-ahead (blks)"),
         ("cache.read_on", "Buffer continuous read"),
