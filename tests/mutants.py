@@ -83,8 +83,8 @@ def copied(place: Path) -> Path:
 
 def command(room: str) -> str:
     """What runs the tests of a room on the copy."""
-    found = (path for word in TESTS[room].split() for path in sorted(PROJECT.glob(word)))
-    tests = " ".join(str(path.relative_to(PROJECT)) for path in found)
+    paths = (path for word in TESTS[room].split() for path in sorted(PROJECT.glob(word)))
+    tests = " ".join(str(path.relative_to(PROJECT)) for path in paths)
     return f"env PYTHONPATH=python {sys.executable} -m pytest -x -q -p no:cacheprovider {tests}"
 
 

@@ -53,11 +53,11 @@ def understood(words: list[str]) -> None:
     command: click.Command = cli
     context = click.Context(cli, info_name="schedlab")
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-        found = command.get_command(context, words[0])
-        if found is None and (PLACEHOLDER.match(words[0]) or words[0].isdigit()):
+        subcommand = command.get_command(context, words[0])
+        if subcommand is None and (PLACEHOLDER.match(words[0]) or words[0].isdigit()):
             return  # a placeholder, or `cpu N TIME`
-        assert found, f"no command {words[0]!r}"
-        command, words = found, words[1:]
+        assert subcommand, f"no command {words[0]!r}"
+        command, words = subcommand, words[1:]
         context = click.Context(command, parent=context)
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
     known |= {"--help", "-h"}

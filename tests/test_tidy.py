@@ -104,14 +104,14 @@ def test_walls_between_python_packages(path):
 
 def test_modules_are_named_by_string_only_where_commands_are_imported_late():
     """A name in a string is seen neither by go-to-definition nor by the walls above."""
-    found = [
+    modules = [
         name(path)
         for path in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute | ast.Name)
         and (getattr(node, "attr", None) or getattr(node, "id", None)) == "import_module"
     ]
-    assert set(found) <= {"python/schedlab/cli/__init__.py"}
+    assert set(modules) <= {"python/schedlab/cli/__init__.py"}
 
 
 def test_the_command_line_stays_thin():
@@ -127,13 +127,13 @@ def test_walls_between_crates(crate):
 
 
 def test_no_line_is_longer_than_100_columns():
-    found = [
+    long_lines = [
         f"{name(path)}:{number}"
         for path in tracked(".py", ".rs", ".sh", ".c", "Makefile", "run-all")
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if len(re.sub(r"  # (type:|noqa).*", "", line)) > COLUMNS_MAX and path.name != "Makefile"
     ]
-    assert found == []
+    assert long_lines == []
 
 
 def test_no_module_is_longer_than_600_lines():
@@ -185,7 +185,7 @@ def test_no_two_test_files_have_one_name():
 
 
 def test_print_stays_in_the_command_line():
-    found = [
+    modules = [
         name(path)
         for path in PACKAGE.rglob("*.py")
         if "cli" not in path.parts
@@ -194,7 +194,7 @@ def test_print_stays_in_the_command_line():
         and isinstance(node.func, ast.Name)
         and node.func.id == "print"
     ]
-    assert found == []
+    assert modules == []
 
 
 def test_unsafe_stays_where_it_is_declared():

@@ -113,14 +113,14 @@ def white(cell: Cell, rng: np.random.Generator, experiments: int) -> Floats:
 
 def compare(y: Floats, alpha: float = 0.05, floor: float = 0.0) -> tuple[rule.Fit, Floats]:
     """The overall fit and half-widths of y (experiments × workloads × blocks × arms)."""
-    found = rule.fit(y.mean(axis=1), baseline=0, floor=floor)
-    return found, rule.half_width(found, alpha)
+    fit = rule.fit(y.mean(axis=1), baseline=0, floor=floor)
+    return fit, rule.half_width(fit, alpha)
 
 
 def differs(y: Floats, floor: float = 0.0, truth: float = 0.0) -> int:
     """Experiments in which an interval of any pair excludes the truth."""
-    found, half = compare(y, floor=floor)
-    return int((np.abs(found.mean - truth) > half).any(axis=-1).sum())
+    fit, half = compare(y, floor=floor)
+    return int((np.abs(fit.mean - truth) > half).any(axis=-1).sum())
 
 
 def equal(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
@@ -151,8 +151,8 @@ def student(y: Floats, beyond: float = 0.0) -> NDArray[np.bool_]:
 def power(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
     spread = cell.noise / math.sqrt(cell.workloads)
     y = shifted(white(cell, rng, n), factor(cell.blocks, cell.candidates) * spread + DELTA)
-    found, half = compare(y)
-    hit = int((np.abs(found.mean[:, 0]) - half[:, 0] > DELTA).sum())
+    fit, half = compare(y)
+    hit = int((np.abs(fit.mean[:, 0]) - half[:, 0] > DELTA).sum())
     yield "found at the MDD", hit, n, 0.75, True
     yield "found beside paired t", hit, n, 0.9 * float(student(y, DELTA)[:, 0].mean()), True
 
@@ -164,8 +164,8 @@ def modes(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
         y += (rng.random((n, *cell.shape)) < share) * gap * inner
         yield "false difference", differs(y), n, 0.06, False
         if cell.blocks > 5:
-            found, half = compare(shifted(y, 1.01 * DELTA))
-            inside = (np.abs(found.mean) + half <= DELTA)[:, 0]
+            fit, half = compare(shifted(y, 1.01 * DELTA))
+            inside = (np.abs(fit.mean) + half <= DELTA)[:, 0]
             yield "wrongly equivalent", int(inside.sum()), n, 0.01, False
 
 
@@ -197,8 +197,8 @@ def uneven(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
         if k >= 4 and cell.blocks >= 6 and "all" not in name:
             size = factor(cell.blocks, k) * cell.noise / math.sqrt(cell.workloads)
             y = shifted(y, size)
-            found, half = compare(y)
-            hit = int((np.abs(found.mean[:, 0]) > half[:, 0]).sum())
+            fit, half = compare(y)
+            hit = int((np.abs(fit.mean[:, 0]) > half[:, 0]).sum())
             yield f"quiet pair, {name}", hit, n, 0.8 * float(student(y)[:, 0].mean()), True
 
 
@@ -230,8 +230,8 @@ def aging(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
             y[:, :, i] = phi * y[:, :, i - 1] + math.sqrt(1 - phi**2) * shocks[:, :, i]
         if not own:
             y[..., -1] = y[..., 0] + rng.normal(0, 0.3 * cell.noise, y[..., 0].shape)
-        found, half = compare(y)
-        wrong = (np.abs(found.mean) > half).any(axis=-1)
+        fit, half = compare(y)
+        wrong = (np.abs(fit.mean) > half).any(axis=-1)
         arm = "" if own else ", A/A arm with the baseline"
         yield f"false difference, φ {phi}{arm}", int(wrong.sum()), n, bound, False
 
@@ -250,17 +250,17 @@ def gaps(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
     spread = cell.noise / math.sqrt(cell.workloads)
     size = factor(cell.blocks, cell.candidates) * spread + DELTA
     plain = white(cell, rng, n)
-    found, half = compare(shifted(plain, size))
-    complete = float((np.abs(found.mean[:, 0]) - half[:, 0] > DELTA).mean())
+    fit, half = compare(shifted(plain, size))
+    complete = float((np.abs(fit.mean[:, 0]) - half[:, 0] > DELTA).mean())
     for share, loss in ((0.03, 0.95), (0.1, 0.9), (0.2, 0.8)):
         y = np.where(rng.random(plain.shape) < share, np.nan, plain)
-        false = hit = done = 0
+        false = hit = count = 0
         for each in y:
             if (np.isfinite(each).mean(axis=1) < 0.5).any():
                 continue
             if (np.isfinite(each).sum(axis=2) < 2).any():
                 continue
-            done += 1
+            count += 1
             arms = np.mean([_filled(table, 0) for table in each], axis=0)
             lost = float((~np.isfinite(each)).mean())
             filled = int((~np.isfinite(each)).sum()) if cell.workloads == 1 else 0
@@ -269,8 +269,8 @@ def gaps(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
             false += bool((np.abs(fit.mean) > half).any())
             gain = abs(fit.mean[0] - size) if cell.candidates else 0
             hit += bool(gain - half[0] > DELTA)
-        yield f"false difference, {share:.0%} missing", false, done, 0.055, False
-        yield f"found, {share:.0%} missing", hit, done, loss * complete, True
+        yield f"false difference, {share:.0%} missing", false, count, 0.055, False
+        yield f"found, {share:.0%} missing", hit, count, loss * complete, True
 
 
 def starved(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
@@ -280,10 +280,10 @@ def starved(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
         y = white(cell, rng, n)
         hungry = rng.random(y.shape[:-1]) < (0.5 if half_only else 1.1)
         y[..., -2] = np.where(hungry, math.log(1 / 20), y[..., -2])
-        found, half = compare(y)
+        fit, half = compare(y)
         mine = rule.pair_index(cell.candidates)[1] == cell.candidates - 1
-        worse = (found.mean[:, mine] - half[:, mine] > DELTA).all(axis=-1)
-        others = (np.abs(found.mean[:, ~mine]) - half[:, ~mine] > 0).any(axis=-1)
+        worse = (fit.mean[:, mine] - half[:, mine] > DELTA).all(axis=-1)
+        others = (np.abs(fit.mean[:, ~mine]) - half[:, ~mine] > 0).any(axis=-1)
         if not half_only:
             yield "starved is worse", int(worse.sum()), n, 0.99, True
         yield "others false", int(others.sum()), n, 0.05, False
@@ -355,12 +355,12 @@ def carried(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
         for row, order in enumerate(rows):
             for before, after in itertools.pairwise(order):
                 y[row, after] += math.log(0.9) * (before == 1)
-        found = carry_over(y, everything, position, 0)
-        flagged += found is not None and found.p < LEVEL
-        if found is not None and cell.candidates > 2:
+        carry = carry_over(y, everything, position, 0)
+        flagged += carry is not None and carry.p < LEVEL
+        if carry is not None and cell.candidates > 2:
             half = rule.half_width(rule.fit(y, baseline=0))
             pairs = itertools.combinations(range(cell.candidates), 2)
-            far = [abs(found.difference(a, b)) > half[p] for p, (a, b) in enumerate(pairs)]
+            far = [abs(carry.difference(a, b)) > half[p] for p, (a, b) in enumerate(pairs)]
             wrong += any(far)
     if cell.blocks >= 8:
         yield "flagged", flagged, n, 0.85, True
@@ -374,11 +374,11 @@ def wild(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
     n = min(n, 500)
     spread = factor(cell.blocks, cell.candidates) * cell.noise + DELTA
     y = shifted(white(cell, rng, n), spread)
-    found, half = compare(y)
-    before = float((np.abs(found.mean[:, 0]) > half[:, 0]).mean())
+    fit, half = compare(y)
+    before = float((np.abs(fit.mean[:, 0]) > half[:, 0]).mean())
     y[:, 0, 0, -2] += math.log(1000)
-    found, half = compare(y)
-    hit = int((np.abs(found.mean[:, 0]) > half[:, 0]).sum())
+    fit, half = compare(y)
+    hit = int((np.abs(fit.mean[:, 0]) > half[:, 0]).sum())
     if cell.blocks > 5:
         yield "other pairs found", hit, n, 0.9 * before, True
         flags = sum(_named(each[0], cell) for each in y[:100])
@@ -387,8 +387,8 @@ def wild(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
 
 def _named(y: Floats, cell: Cell) -> bool:
     """Whether the run that is 1000 times off is named."""
-    found = outliers(rule.fit(y, baseline=0), 0)
-    return any(each.row == 0 and each.column == cell.candidates - 1 for each in found)
+    wild_runs = outliers(rule.fit(y, baseline=0), 0)
+    return any(each.row == 0 and each.column == cell.candidates - 1 for each in wild_runs)
 
 
 def both_signs(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
@@ -397,11 +397,11 @@ def both_signs(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
     effect = math.log(1.3) * np.where(np.arange(cell.workloads) % 2, 1, -1)
     y = white(cell, rng, n)
     y[..., 1] += effect[:, None]
-    found, half = compare(y)
+    fit, half = compare(y)
     truth = float(effect.mean())
     first, second = rule.pair_index(cell.candidates)
     real = np.where(first == 1, truth, 0.0) - np.where(second == 1, truth, 0.0)
-    covered = int((np.abs(found.mean - real) <= half).all(axis=-1).sum())
+    covered = int((np.abs(fit.mean - real) <= half).all(axis=-1).sum())
     yield "coverage", covered, n, 0.94, True
     if cell.workloads == 8 and cell.noise == 0.1 and cell.blocks == 8:
         n = min(n, 60)
@@ -429,10 +429,10 @@ def sequential(cell: Cell, rng: np.random.Generator, n: int) -> Iterator:
     real = truth[first] - truth[second]
     wrong, claim = np.zeros(n, bool), np.zeros(n, bool)
     for look, alpha in zip(looks, boundaries(looks), strict=True):
-        found = rule.fit(y[:, :look], baseline=0)
-        half = rule.half_width(found, alpha)
-        wrong |= (np.abs(found.mean - real) > half).any(axis=-1)
-        claim |= (np.abs(found.mean) - half > DELTA)[:, np.abs(real) <= DELTA].any(axis=-1)
+        fit = rule.fit(y[:, :look], baseline=0)
+        half = rule.half_width(fit, alpha)
+        wrong |= (np.abs(fit.mean - real) > half).any(axis=-1)
+        claim |= (np.abs(fit.mean) - half > DELTA)[:, np.abs(real) <= DELTA].any(axis=-1)
     name = f"{kind}, n_max {largest}, k {k}"
     if truth.any():
         yield f"claim at the edge, {name}", int(claim.sum()), n, 0.05, False
@@ -493,14 +493,14 @@ def verdict_of(y: Floats, cell: Cell):
 def agree(cell: Cell, rng: np.random.Generator, experiments: int) -> float:
     """The largest difference between bounds of `analyse` and of `compare`."""
     y = shifted(white(cell, rng, experiments), 0.05)
-    found, half = compare(y)
+    fit, half = compare(y)
     worst = 0.0
     for e in range(experiments):
         for p, pair in enumerate(verdict_of(y[e], cell).overall.pairs):
-            ends = (found.mean[e, p] - half[e, p], found.mean[e, p] + half[e, p])
-            for told, end in zip((pair.low, pair.high), ends, strict=True):
-                if told is not None and abs(end) < 600:
-                    worst = max(worst, abs(math.log(told) - end) / max(1.0, abs(end)))
+            ends = (fit.mean[e, p] - half[e, p], fit.mean[e, p] + half[e, p])
+            for bound, end in zip((pair.low, pair.high), ends, strict=True):
+                if bound is not None and abs(end) < 600:
+                    worst = max(worst, abs(math.log(bound) - end) / max(1.0, abs(end)))
     return worst
 
 
@@ -512,8 +512,8 @@ def seeded(scenario: str, cell: Cell) -> np.random.Generator:
 def run(scenario: str, cell: Cell, experiments: int) -> list[Line]:
     """All lines of one scenario on one cell."""
     count = max(20, experiments // 5) if cell.workloads == MANY else experiments
-    made = SCENARIOS[scenario][0](cell, seeded(scenario, cell), count)
-    return [Line(scenario, what, str(cell), *numbers) for what, *numbers in made]
+    results = SCENARIOS[scenario][0](cell, seeded(scenario, cell), count)
+    return [Line(scenario, what, str(cell), *numbers) for what, *numbers in results]
 
 
 def jobs(*, quick: bool) -> list[tuple[str, Cell]]:
@@ -561,9 +561,9 @@ def main() -> None:
     experiments = min(chosen.experiments, 300) if chosen.quick else chosen.experiments
     began, lines = time.monotonic(), []
     with ProcessPoolExecutor(chosen.processes) as pool:
-        done = [(j, pool.submit(run, *j, experiments)) for j in jobs(quick=chosen.quick)
-                if not wanted or j[0].split()[0] in wanted]  # fmt: skip
-        for (scenario, cell), job in done:
+        pending = [(j, pool.submit(run, *j, experiments)) for j in jobs(quick=chosen.quick)
+                   if not wanted or j[0].split()[0] in wanted]  # fmt: skip
+        for (scenario, cell), job in pending:
             lines += job.result()
             sys.stderr.write(f"{time.monotonic() - began:6.0f} s  {scenario}, {cell}\n")
     out = sys.stdout.write

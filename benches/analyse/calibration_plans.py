@@ -25,8 +25,8 @@ BUDGET_WORKLOADS, BUDGET_KEPT = 6, 4
 
 def _wrong(y: Floats, alpha: float) -> NDArray[np.bool_]:
     """Per experiment of equal candidates: whether an interval of any pair excludes equality."""
-    found = rule.fit(y, baseline=0)
-    half: NDArray[np.bool_] = (np.abs(found.mean) > rule.half_width(found, alpha)).any(axis=-1)
+    fit = rule.fit(y, baseline=0)
+    half: NDArray[np.bool_] = (np.abs(fit.mean) > rule.half_width(fit, alpha)).any(axis=-1)
     return half
 
 
@@ -41,14 +41,14 @@ def precise(cell: Any, rng: np.random.Generator, n: int) -> Iterator[tuple[Any, 
     looks = looks_of(LARGEST)
     levels = boundaries(looks)
     middle = len(looks) // 2
-    found = rule.fit(y[:, : looks[middle]], baseline=0)
-    aim = float(np.median(rule.half_width(found, levels[middle]).max(axis=-1)))
+    fit = rule.fit(y[:, : looks[middle]], baseline=0)
+    aim = float(np.median(rule.half_width(fit, levels[middle]).max(axis=-1)))
     stopped, wrong = np.zeros(n, bool), np.zeros(n, bool)
     for look, alpha in zip(looks, levels, strict=True):
-        found = rule.fit(y[:, :look], baseline=0)
-        half = rule.half_width(found, alpha)
+        fit = rule.fit(y[:, :look], baseline=0)
+        half = rule.half_width(fit, alpha)
         now = ~stopped & ((half.max(axis=-1) < aim) | (look == looks[-1]))
-        wrong |= now & (np.abs(found.mean) > half).any(axis=-1)
+        wrong |= now & (np.abs(fit.mean) > half).any(axis=-1)
         stopped |= now
     yield "coverage where it stopped", int((~wrong).sum()), n, 0.95, True
 

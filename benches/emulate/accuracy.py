@@ -109,8 +109,8 @@ def measured(device: Emulated, depth: int, requests: int) -> Run:
     rate, mean_ns, p99_ns = reads(device.path, depth, device.size_bytes, requests=requests)
     account, after = device.account(), gates.snapshot(None)
     cpu = (cpu_s(device.server.process_id) - before_s) / (time.monotonic() - start_s)
-    found = (*device.gate_findings(account), *gates.neighbour_findings(before, after))
-    return Run(rate, mean_ns, p99_ns, account, cpu, tuple(each.detail for each in found))
+    findings = (*device.gate_findings(account), *gates.neighbour_findings(before, after))
+    return Run(rate, mean_ns, p99_ns, account, cpu, tuple(each.detail for each in findings))
 
 
 def accuracy(
@@ -141,8 +141,8 @@ def row(name: str, device: Emulated, depth: int, runs: list[Run]) -> str:
         return float(statistics.median(of(run) for run in runs))
 
     def errors(which: int) -> str:
-        found = [run.errors[which] for run in runs]
-        return f"{statistics.median(found):+.2%} ({min(found):+.2%} to {max(found):+.2%})"
+        values = [run.errors[which] for run in runs]
+        return f"{statistics.median(values):+.2%} ({min(values):+.2%} to {max(values):+.2%})"
 
     dilated = "" if device.facts["dilate"] == 1 else f" ×{device.facts['dilate']:g}"
     late = [median(lambda r, k=k: r.account["lateness"][k] / 1e3) for k in ("p50_ns", "p99_ns")]
@@ -164,8 +164,8 @@ def cost(control: Control, directory: Path) -> None:
         device.server.ask("bypass", on=True)
         control.set_scheduler(device.path, "none")
         for depth in (1, 32):
-            found = [reads(device.path, depth, device.size_bytes, seconds=1.0) for _ in range(5)]
-            rate, mean, p99 = (statistics.median(each) for each in zip(*found, strict=True))
+            samples = [reads(device.path, depth, device.size_bytes, seconds=1.0) for _ in range(5)]
+            rate, mean, p99 = (statistics.median(each) for each in zip(*samples, strict=True))
             print(
                 f"| {readers} | {depth} | {rate:,.0f} | {mean / 1e3:.1f} µs | {p99 / 1e3:.1f} µs |"
             )

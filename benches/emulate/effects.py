@@ -88,14 +88,14 @@ def ratios(experiment: Experiment) -> dict[tuple[str, str], tuple[float, str]]:
 
 
 def expect(
-    found: dict[tuple[str, str], tuple[float, str]], workload: str, candidate: str,
+    results: dict[tuple[str, str], tuple[float, str]], workload: str, candidate: str,
     low: float, high: float, verdicts: tuple[str, ...],
 ) -> bool:  # fmt: skip
     """Print one expectation; whether it holds."""
-    if (workload, candidate) not in found:
+    if (workload, candidate) not in results:
         print(f"{workload}: {candidate}: not measured")
         return False
-    ratio, verdict = found[workload, candidate]
+    ratio, verdict = results[workload, candidate]
     holds = low <= ratio <= high and verdict in verdicts
     says = "holds" if holds else f"DOES NOT HOLD ({low:g} to {high:g}, {' or '.join(verdicts)})"
     print(f"{workload}: {candidate}: {ratio:.3f} of the baseline, {verdict}: {says}", flush=True)
@@ -105,9 +105,9 @@ def expect(
 def main() -> int:
     which, same = sys.argv[1], ("equivalent", "undecided")
     if which == "elevator":
-        found = ratios(elevator())
+        results = ratios(elevator())
         holds = [
-            expect(found, work, scheduler, low, high, verdicts)
+            expect(results, work, scheduler, low, high, verdicts)
             for work, low, high, verdicts in (
                 ("served in order", 1.6, 2.3, ("better",)),
                 ("4 commands in the disk", 1.3, 1.75, ("better",)),
@@ -116,21 +116,21 @@ def main() -> int:
             for scheduler in ("mq-deadline", "bfq")
         ]
         holds += [
-            expect(found, work, "kyber", 0.96, 1.04, same)
+            expect(results, work, "kyber", 0.96, 1.04, same)
             for work in ("served in order", "4 commands in the disk", "32 commands in the disk")
         ]
     elif which == "idling":
-        found = ratios(idling())
+        results = ratios(idling())
         base = "readers"
         holds = [
-            expect(found, base, "low_latency 0, slice_idle 8", 1.8, 9.0, ("better",)),
-            expect(found, base, "low_latency 1, slice_idle 0", 0.5, 9.0, ANY),
-            expect(found, base, "low_latency 1, slice_idle 8", 0.5, 9.0, ANY),
+            expect(results, base, "low_latency 0, slice_idle 8", 1.8, 9.0, ("better",)),
+            expect(results, base, "low_latency 1, slice_idle 0", 0.5, 9.0, ANY),
+            expect(results, base, "low_latency 1, slice_idle 8", 0.5, 9.0, ANY),
         ]
     else:
-        found = ratios(extraction(int(which.removeprefix("extraction-"))))
+        results = ratios(extraction(int(which.removeprefix("extraction-"))))
         holds = [
-            expect(found, "archive", scheduler, 0.5, 2.0, ANY)
+            expect(results, "archive", scheduler, 0.5, 2.0, ANY)
             for scheduler in ("mq-deadline", "kyber", "bfq")
         ]
     return 0 if all(holds) else 1

@@ -38,31 +38,31 @@ def iozone(program: str, folder: Path, record_kib: int, size_mib: int) -> Rates:
     """MiB/s by test, as IOzone measures them."""
     tests = ("-i0", "-i1", "-i2", "-i3")
     command = [program, "-I", "-s", f"{size_mib}m", "-r", f"{record_kib}k", *tests, "-f", "theirs"]
-    done = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
-    rows = [line.split() for line in done.stdout.splitlines()]
+    result = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    rows = [line.split() for line in result.stdout.splitlines()]
     row = next(row for row in rows if len(row) >= 9 and all(part.isdigit() for part in row))
     return {test: int(kib) / 1024 for test, kib in zip(TESTS, row[2:9], strict=True)}
 
 
 def ours(folder: Path, record_kib: int, size_mib: int) -> Rates:
     """MiB/s by test, as `schedlab io run` measures them."""
-    file, found = folder / "ours", {}
+    file, rates = folder / "ours", {}
     file.unlink(missing_ok=True)
     for test in TESTS:
         command = [sys.executable, "-m", "schedlab", "io", "run", "--test", test, "--file", file]
         command += ["--size", f"{size_mib}m", "--record", f"{record_kib}k", "--direct", "--json"]
         command += ["--overwrite"] if file.exists() else []
-        done = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
-        group = json.loads(done.stdout)["groups"][0]
+        result = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True)
+        group = json.loads(result.stdout)["groups"][0]
         moved = group["reads"]["bytes"] + group["writes"]["bytes"]
-        found[test] = moved / 2**20 / group["elapsed_ns"] * 1e9
-    return found
+        rates[test] = moved / 2**20 / group["elapsed_ns"] * 1e9
+    return rates
 
 
 def version(program: str) -> str:
-    done = subprocess.run([program, "-v"], check=False, capture_output=True, text=True)
-    found = re.search(r"Revision: (\S+)", done.stdout)
-    return found[1] if found else "of unknown version"
+    result = subprocess.run([program, "-v"], check=False, capture_output=True, text=True)
+    match = re.search(r"Revision: (\S+)", result.stdout)
+    return match[1] if match else "of unknown version"
 
 
 @contextlib.contextmanager

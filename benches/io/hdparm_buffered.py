@@ -44,11 +44,11 @@ def timings_mib_s(device: str) -> float:
 
 
 def hdparm_mib_s(device: str) -> float:
-    said = subprocess.run(["hdparm", "-tT", device], capture_output=True, text=True, check=True)
-    found = re.search(r"disk reads:.*= *([\d.]+) MB/sec", said.stdout)
-    if not found:
-        raise SystemExit(said.stdout)
-    return float(found[1])
+    result = subprocess.run(["hdparm", "-tT", device], capture_output=True, text=True, check=True)
+    match = re.search(r"disk reads:.*= *([\d.]+) MB/sec", result.stdout)
+    if not match:
+        raise SystemExit(result.stdout)
+    return float(match[1])
 
 
 def main() -> None:
@@ -68,10 +68,10 @@ def main() -> None:
             rates[name].append(rate)
             rates["hdparm"].append(after)
             before = after
-    for name, found in ratios.items():
+    for name, values in ratios.items():
         print(
             f"{name:12s}{statistics.median(rates[name]):7.0f} MiB/s, "
-            f"ratio {statistics.median(found):.3f} ({min(found):.3f}–{max(found):.3f})"
+            f"ratio {statistics.median(values):.3f} ({min(values):.3f}–{max(values):.3f})"
         )
 
 

@@ -88,13 +88,13 @@ def run_ours(path: str, cell: Cell, seconds: float, seed: int) -> Sample:
             json.dumps({"seconds": seconds, "ramp_seconds": RAMP_S, "groups": [group]})
         )
     )
-    found = result["groups"][0]
-    reads = found["reads"]
+    outcome = result["groups"][0]
+    reads = outcome["reads"]
     return Sample(
-        iops=reads["operations"] / found["elapsed_ns"] * 1e9,
+        iops=reads["operations"] / outcome["elapsed_ns"] * 1e9,
         operations=reads["operations"],
-        user_ns=found["cpu_user_ns"],
-        system_ns=found["cpu_system_ns"],
+        user_ns=outcome["cpu_user_ns"],
+        system_ns=outcome["cpu_system_ns"],
         p99_ns=quantile(reads["latency"]["bins"], 0.99),
     )
 
@@ -123,8 +123,8 @@ def run_fio(path: str, cell: Cell, seconds: float, seed: int) -> Sample:
     ]
     if cell.engine == "io_uring":
         command += ["--fixedbufs", "--registerfiles"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    job = json.loads(done.stdout[done.stdout.index("{") :])["jobs"][0]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    job = json.loads(result.stdout[result.stdout.index("{") :])["jobs"][0]
     reads = job["read"]
     elapsed_ns = reads["runtime"] * 1e6
     return Sample(
@@ -208,8 +208,8 @@ def note(text: str) -> None:
 
 def ratios(cell: Cell, of: str) -> str:
     pairs = zip(cell.ours, cell.fio, strict=True)
-    found = [getattr(a, of) / getattr(b, of) for a, b in pairs]
-    return f"{statistics.median(found):.2f} ({min(found):.2f}–{max(found):.2f})"
+    values = [getattr(a, of) / getattr(b, of) for a, b in pairs]
+    return f"{statistics.median(values):.2f} ({min(values):.2f}–{max(values):.2f})"
 
 
 def per_io(samples: list[Sample], of: str) -> float:
@@ -240,13 +240,15 @@ def timings(rounds: int) -> list[str]:
     theirs: dict[str, list[float]] = {"cached": [], "device": []}
 
     def measure_ours(device: str) -> None:
-        found: dict[str, Any] = json.loads(_core.io_timings(device))
+        result: dict[str, Any] = json.loads(_core.io_timings(device))
         for kind, values in ours.items():
-            values.append(found[kind]["bytes"] / 2**20 / found[kind]["elapsed_ns"] * 1e9)
+            values.append(result[kind]["bytes"] / 2**20 / result[kind]["elapsed_ns"] * 1e9)
 
     def measure_theirs(device: str) -> None:
-        done = subprocess.run(["hdparm", "-tT", device], check=True, capture_output=True, text=True)
-        rates = [float(line.split("=")[1].split()[0]) for line in done.stdout.splitlines()[2:4]]
+        result = subprocess.run(
+            ["hdparm", "-tT", device], check=True, capture_output=True, text=True
+        )
+        rates = [float(line.split("=")[1].split()[0]) for line in result.stdout.splitlines()[2:4]]
         for values, rate in zip(theirs.values(), rates, strict=True):
             values.append(rate)
 
@@ -391,8 +393,8 @@ def recall(path: Path | None) -> dict[str, Any]:
     """What was measured before, by part."""
     if path is None or not path.exists():
         return {}
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    parts: dict[str, Any] = json.loads(path.read_text())
+    return parts
 
 
 def restored(cell: dict[str, Any]) -> Cell:

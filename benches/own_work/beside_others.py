@@ -85,10 +85,10 @@ def perf_messaging_s():
 
 def perf_s(*arguments):
     """Total time that perf bench prints."""
-    done = subprocess.run(
+    result = subprocess.run(
         ["perf", "bench", "sched", *arguments], capture_output=True, text=True, check=True
     )
-    return float(re.search(r"Total time: ([0-9.]+)", done.stdout)[1])
+    return float(re.search(r"Total time: ([0-9.]+)", result.stdout)[1])
 
 
 FIO_JOB = """[reader]
@@ -113,11 +113,11 @@ def our_fio_iops(place):
 
 def fio_iops(place):
     """The same job by fio alone; the number that it prints for people."""
-    done = subprocess.run(
+    result = subprocess.run(
         ["fio", "--output-format=terse", "--terse-version=3", place / "job.fio"],
         cwd=place, capture_output=True, text=True, check=True, start_new_session=True,
     )  # fmt: skip
-    return float(done.stdout.splitlines()[-1].split(";")[7])
+    return float(result.stdout.splitlines()[-1].split(";")[7])
 
 
 PERIOD_US, CYCLES = 2_000, 1_000
@@ -144,8 +144,8 @@ def cyclictest_us():
     # Without --laptop it forbids the CPU to sleep, which a work of ours does not.
     words = ["cyclictest", "--laptop", "-q", "-m", "-p", "20", "-a", "0", "-t", "1"]
     words += ["-i", str(PERIOD_US), "-l", str(CYCLES), "-h", "5000"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    rows = re.findall(r"^(\d{6}) (\d+)$", done.stdout, re.MULTILINE)
+    result = subprocess.run(words, capture_output=True, text=True, check=True)
+    rows = re.findall(r"^(\d{6}) (\d+)$", result.stdout, re.MULTILINE)
     latencies = [int(us) for us, count in rows for _ in range(int(count))]
     return float(statistics.median(latencies))
 

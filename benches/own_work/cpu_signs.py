@@ -47,10 +47,10 @@ def main():
         (decided,) = verdict.workloads.values()
         pair = next(each for each in decided.pairs if expected in (each.a, each.b))
         better = pair.verdict == ("better" if pair.a == expected else "worse")
-        found = "right" if better else f"NOT DECIDED ({pair.verdict})"
+        outcome = "right" if better else f"NOT DECIDED ({pair.verdict})"
         low, high = (f"{end:.3g}" if end else "open" for end in (pair.low, pair.high))
         print(
-            f"{name}: {expected} better: {found}; {pair.a} : {pair.b} of {metric} = "
+            f"{name}: {expected} better: {outcome}; {pair.a} : {pair.b} of {metric} = "
             f"{pair.ratio:.3g} ({low} to {high}); {decided.blocks} blocks, {seconds:.0f} s"
         )
 

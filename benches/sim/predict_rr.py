@@ -46,7 +46,7 @@ def measure(control: Control, settings: Settings) -> dict:
         raise SystemExit("every burst is needed: run as root, with the BPF or perf source")
     # Calculations and CPU time of all, then of the plain ones, from first to last preemption.
     ends = [(each[0], each[-1]) for each in marks.values()]
-    done = [sum(last[k] - first[k] for first, last in ends) for k in range(1, 5)]
+    sums = [sum(last[k] - first[k] for first, last in ends) for k in range(1, 5)]
     # The first and the last bursts are cut by the start and the end of the run.
     whole = bursts.records[settings.processes : -settings.processes]
     order = [task for _, _, task, _ in whole]
@@ -58,8 +58,8 @@ def measure(control: Control, settings: Settings) -> dict:
         "switches": switches,
         "interruptions": len(order) - 1 - switches,
         "quantum_ms": quantum.effective_ms,
-        "calculation_ns": done[1] / done[0],
-        "plain_ns": done[3] / done[2],
+        "calculation_ns": sums[1] / sums[0],
+        "plain_ns": sums[3] / sums[2],
     }
 
 

@@ -32,8 +32,8 @@ def load(device, seconds=1.0):
     }
     group = {"name": "r", "path": device, "engine": "io_uring", "direct": True}
     job = {"seconds": seconds, "process": True, "groups": [group | {"workload": workload}]}
-    done = json.loads(_core.run_io_job(json.dumps(job)))
-    return done["groups"][0]["reads"]["operations"]
+    result = json.loads(_core.run_io_job(json.dumps(job)))
+    return result["groups"][0]["reads"]["operations"]
 
 
 def captured(watched, used):

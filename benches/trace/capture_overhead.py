@@ -65,8 +65,8 @@ def perf_record(folder):
     out = f"{folder}/out"
     command = ["perf", "record", "-q", "-e", "sched:sched_switch", "-m", "4096"]
     command += ["-o", f"{folder}/data", "sh", "-c", bench_command(out)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    lost = re.search(r"lost (\d+)", done.stderr)
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    lost = re.search(r"lost (\d+)", result.stderr)
     return ns_per_switch(out), int(lost[1]) if lost else 0
 
 

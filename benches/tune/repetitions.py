@@ -68,10 +68,10 @@ def search(what: str, seed: int, out: Path) -> dict[str, Any]:
     place = Place(scratch_bytes=SIZE_BYTES, model=str(model), queue_depth=1)
 
     def make(default: str) -> Experiment:
-        made = comparison(
+        experiment = comparison(
             place, Load(), families=("one-process",), schedulers=default, aa_arm=False, seed=seed
         )
-        return Experiment(**{**vars(made), "workloads": (WORKLOADS[what],)})
+        return Experiment(**{**vars(experiment), "workloads": (WORKLOADS[what],)})
 
     options = Options(
         schedulers=SCHEDULER,
@@ -88,19 +88,19 @@ def search(what: str, seed: int, out: Path) -> dict[str, Any]:
 def repeat(what: str, seed: int, wrapper: list[str]) -> list[str]:
     """A row of the table: one search in a process of its own, and whether what it says is right."""
     command = [*wrapper, sys.executable, __file__, what, "--one", str(seed)]
-    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        return [str(seed), "", "", "", "NO", f"exit status {done.returncode}"]
-    result = json.loads(done.stdout)
+    process = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    if process.returncode:
+        return [str(seed), "", "", "", "NO", f"exit status {process.returncode}"]
+    result = json.loads(process.stdout)
     winner, lines = result["winner"] or {}, result["lines"]
     if what == "injected":
         is_right = int(winner.get("fifo_batch", BATCH_USUAL)) < BATCH_USUAL
     else:
         is_right = not winner and lines[0].startswith("No setting beat")
-    found = ", ".join(f"{k}={v}" for k, v in winner.items() if k != "scheduler")
-    said = f"{found}: {lines[-1]}" if winner else lines[0]
+    settings = ", ".join(f"{k}={v}" for k, v in winner.items() if k != "scheduler")
+    sentence = f"{settings}: {lines[-1]}" if winner else lines[0]
     shown = (seed, f"{result['elapsed_s']:.0f}", result["blocks"], len(result["trials"]) - 1)
-    return [*map(str, shown), "yes" if is_right else "NO", said]
+    return [*map(str, shown), "yes" if is_right else "NO", sentence]
 
 
 def one(what: str, seed: int) -> None:

@@ -214,13 +214,13 @@ fn keep(format: &str, seed: u64, number: u64, data: &[u8], why: &str) -> String 
 
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let wanted = arguments.first().map_or("all", String::as_str);
+    let selection = arguments.first().map_or("all", String::as_str);
     let seconds = arguments.get(1).and_then(|s| s.parse().ok()).unwrap_or(10);
     let seed = arguments.get(2).and_then(|s| s.parse().ok()).unwrap_or(1);
     let mut failed = false;
     for format in FORMATS
         .iter()
-        .filter(|f| wanted == "all" || f.name == wanted)
+        .filter(|f| selection == "all" || f.name == selection)
     {
         match fuzz(format.name, Duration::from_secs(seconds), seed) {
             Ok((tried, understood)) => println!(

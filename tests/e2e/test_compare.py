@@ -302,8 +302,8 @@ def test_without_root_it_says_so(tmp_path, environment):
 def test_help_is_quick_because_nothing_heavy_is_imported(tmp_path, environment):
     code = "import sys; from schedlab.cli import cli; cli(['--help'], standalone_mode=False); "
     code += "print(sorted({'numpy','scipy','rich','schedlab._core','altair'} & set(sys.modules)))"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], env={**environment, "PYTHONPATH": str(ROOT / "python")},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout.splitlines()[-1] == "[]"
+    assert result.stdout.splitlines()[-1] == "[]"

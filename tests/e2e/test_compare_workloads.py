@@ -28,11 +28,11 @@ def schedlab(tmp_path):
             "PYTHONPATH": str(ROOT / "python"),
             **({"PATH": path} if path else {}),
         }
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "schedlab", *map(str, words)],
             env=env, cwd=tmp_path, text=True, capture_output=True, timeout=180, check=False,
         )  # fmt: skip
-        return done.returncode, done.stdout, done.stderr
+        return result.returncode, result.stdout, result.stderr
 
     return run
 
@@ -97,8 +97,8 @@ def test_unsupported_fio_options_are_reported_before_anything_is_made(
 @needs_root
 @pytest.mark.parametrize("program", [None, "gzip --version"])
 def test_the_start_of_a_program_is_timed_beside_readers_and_writers(tmp_path, schedlab, program):
-    given = ["--program", program] if program else []
-    code, out, err = schedlab(*compare(tmp_path, "--workloads", "startup", *given))
+    options = ["--program", program] if program else []
+    code, out, err = schedlab(*compare(tmp_path, "--workloads", "startup", *options))
     assert code == 0, err
     assert set(json.loads(out)["workloads"]) == {
         "start-up alone",
@@ -129,12 +129,12 @@ def test_workers_are_reported_in_iozones_words(tmp_path, schedlab):
     assert "Min xfer" in out
     code, out, err = schedlab(*words, "--json")
     assert code == 0, err
-    found = json.loads(out)
-    assert found["iozone"]["min_xfer_kib"] == 4096
-    assert len(found["groups"][0]["workers"]) == 3
-    assert found["iozone"]["min_kib_per_s"] <= found["iozone"]["avg_kib_per_s"]
-    assert found["iozone"]["avg_kib_per_s"] * 3 == pytest.approx(
-        found["iozone"]["children_kib_per_s"]
+    result = json.loads(out)
+    assert result["iozone"]["min_xfer_kib"] == 4096
+    assert len(result["groups"][0]["workers"]) == 3
+    assert result["iozone"]["min_kib_per_s"] <= result["iozone"]["avg_kib_per_s"]
+    assert result["iozone"]["avg_kib_per_s"] * 3 == pytest.approx(
+        result["iozone"]["children_kib_per_s"]
     )
 
 

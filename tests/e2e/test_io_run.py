@@ -23,11 +23,11 @@ def io_run(tmp_path):
 
     def run(*words):
         state = {"SCHEDLAB_STATE_DIR": str(tmp_path / "state"), "PYTHONPATH": str(ROOT / "python")}
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "schedlab", "io", "run", *map(str, words)],
             env={**os.environ, **state}, text=True, capture_output=True, timeout=120, check=False,
         )  # fmt: skip
-        return done.returncode, done.stdout, done.stderr
+        return result.returncode, result.stdout, result.stderr
 
     return run
 
@@ -65,10 +65,10 @@ def loop(tmp_path):
     backing = tmp_path / "disk.img"
     backing.write_bytes(os.urandom(16 * MIB))
     attach = ["losetup", "--find", "--show", backing]
-    made = subprocess.run(attach, capture_output=True, text=True, check=False)
-    if made.returncode:
-        pytest.skip(f"needs loop devices: {made.stderr.strip()}")
-    device = made.stdout.strip()
+    result = subprocess.run(attach, capture_output=True, text=True, check=False)
+    if result.returncode:
+        pytest.skip(f"needs loop devices: {result.stderr.strip()}")
+    device = result.stdout.strip()
     yield device, backing
     subprocess.run(["losetup", "--detach", device], check=True)
 
@@ -83,11 +83,11 @@ def test_a_device_that_vanishes_is_counted_and_ends_the_load(loop, io_run, engin
     code, out, err = io_run(*words, *engine)
     vanish.join()
     assert code == 1, err
-    found = json.loads(out)["groups"][0]
-    assert found["error_counts"].get("EIO", 0) >= 1
-    assert found["first_error"]["path"] == device
-    assert found["workers"][0]["stopped_by"] == "errors"
-    assert found["elapsed_ns"] < 50e9
+    group = json.loads(out)["groups"][0]
+    assert group["error_counts"].get("EIO", 0) >= 1
+    assert group["first_error"]["path"] == device
+    assert group["workers"][0]["stopped_by"] == "errors"
+    assert group["elapsed_ns"] < 50e9
 
 
 def test_a_closed_loop_says_what_its_percentiles_cannot_show(tmp_path, io_run):

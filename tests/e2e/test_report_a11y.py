@@ -16,7 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
 import report_simulation as simulation
-import report_verdicts as made
+import report_verdicts as verdicts
 
 from schedlab import report
 
@@ -25,8 +25,8 @@ HERE = Path(__file__).parent / "a11y"
 
 def chromium() -> str:
     for name in ("chromium", "chromium-browser", "google-chrome"):
-        if found := shutil.which(name):
-            return found
+        if path := shutil.which(name):
+            return path
     pytest.skip("no Chromium here: apt-get install chromium")
 
 
@@ -43,9 +43,9 @@ def modules(request: pytest.FixtureRequest) -> Path:
         shutil.copy(HERE / name, directory / name)
     if not installed.is_file() or installed.read_text() != lock:
         command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
-        done = subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True)
-        if done.returncode != 0:
-            pytest.skip(f"npm could not install axe-core: {done.stderr.strip()[-300:]}")
+        result = subprocess.run(command, cwd=directory, check=False, capture_output=True, text=True)
+        if result.returncode != 0:
+            pytest.skip(f"npm could not install axe-core: {result.stderr.strip()[-300:]}")
         installed.write_text(lock)
     return directory
 
@@ -62,19 +62,19 @@ def findings(modules: Path, tmp_path_factory: pytest.TempPathFactory) -> list[di
     cases = {name: (r, simulation.judged(r), language) for name, (r, language) in judged.items()}
     pages = []
     for name, (record, verdict, language) in {
-        "hand": (*made.first_screen(), "en"),
+        "hand": (*verdicts.first_screen(), "en"),
         **cases,
     }.items():
         pages.append(directory / f"{name}.html")
         report.write_html(record, verdict, pages[-1], language)
     command = ["node", "check.mjs", browser, str(directory / "profile"), *map(str, pages)]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, cwd=modules, check=False, capture_output=True, text=True, timeout=600
     )
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    assert {page["file"] for page in found} == {str(page) for page in pages}
-    return found
+    assert completed.returncode == 0, completed.stderr
+    results: list[dict[str, Any]] = json.loads(completed.stdout)
+    assert {page["file"] for page in results} == {str(page) for page in pages}
+    return results
 
 
 def test_axe_finds_nothing_serious(findings: list[dict[str, Any]]) -> None:

@@ -47,8 +47,8 @@ def test_the_disk_below_a_partition_is_switched_and_put_back(disk, tmp_path):
     name, directory = disk
     scheduler = Path(f"/sys/block/{name}/queue/scheduler")
     before = scheduler.read_text()
-    done = compare(tmp_path, directory, "--switch", name)
-    assert done.returncode == 0, done.stderr
+    result = compare(tmp_path, directory, "--switch", name)
+    assert result.returncode == 0, result.stderr
     runs = [json.loads(line) for line in (tmp_path / "r" / "runs.jsonl").read_text().splitlines()]
     text = (tmp_path / "r" / "runs.jsonl").read_text()
     assert {run["candidate"] for run in runs} >= {"none", "bfq"}
@@ -62,9 +62,9 @@ def test_a_disk_that_is_not_named_or_not_below_is_refused(disk, tmp_path, named)
     name, directory = disk
     before = Path(f"/sys/block/{name}/queue/scheduler").read_text()
     words = ("--switch", named.format(name=name)) if named else ()
-    done = compare(tmp_path, directory, *words)
-    assert done.returncode == 2
-    assert f"hint: name the queue that may be switched: --switch {name}" in done.stderr or (
-        f"hint: --switch {name}" in done.stderr
+    result = compare(tmp_path, directory, *words)
+    assert result.returncode == 2
+    assert f"hint: name the queue that may be switched: --switch {name}" in result.stderr or (
+        f"hint: --switch {name}" in result.stderr
     )
     assert Path(f"/sys/block/{name}/queue/scheduler").read_text() == before

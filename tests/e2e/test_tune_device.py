@@ -64,14 +64,14 @@ def device(tmp_path):
 
 
 def queue(device):
-    found = {}
+    values = {}
     for path in sorted((Path("/sys/block") / Path(device).name / "queue").rglob("*")):
         try:
             if path.is_file():
-                found[str(path)] = path.read_text()
+                values[str(path)] = path.read_text()
         except OSError:
             continue
-    return found
+    return values
 
 
 def lines(path):

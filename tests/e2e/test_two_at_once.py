@@ -44,15 +44,15 @@ def start(tmp_path, disks):
 
 @pytest.fixture
 def disks(tmp_path):
-    made = []
+    loops = []
     for name in ("a", "b"):
         backing = tmp_path / f"{name}.img"
         backing.write_bytes(bytes(16 << 20))
         index = next(number for number in range(64, 4096) if owned.add_loop(number))
         owned.attach_loop(index, backing)
-        made.append((index, backing))
-    yield [f"/dev/loop{index}" for index, _ in made]
-    for index, backing in made:
+        loops.append((index, backing))
+    yield [f"/dev/loop{index}" for index, _ in loops]
+    for index, backing in loops:
         owned.remove_loop(index, str(backing))
 
 

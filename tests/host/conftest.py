@@ -33,10 +33,10 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def new_loop(root_with_loop: None, tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Make loop devices that belong to the test; all are removed after it."""
-    made: list[tuple[int, str]] = []
+    loops: list[tuple[int, str]] = []
 
     def make(size_bytes: int = 16 << 20) -> str:
-        backing = tmp_path / f"disk-{len(made)}.img"
+        backing = tmp_path / f"disk-{len(loops)}.img"
         with backing.open("wb") as file:
             file.truncate(size_bytes)
         for index in range(64, 4096):
@@ -46,11 +46,11 @@ def new_loop(root_with_loop: None, tmp_path: Path) -> Iterator[Callable[..., str
             except HostError as error:
                 pytest.skip(f"needs loop devices: {error}")
         owned.attach_loop(index, backing)
-        made.append((index, str(backing)))
+        loops.append((index, str(backing)))
         return f"/dev/loop{index}"
 
     yield make
-    for index, backing in made:
+    for index, backing in loops:
         owned.remove_loop(index, backing)
 
 

@@ -86,9 +86,9 @@ def test_what_is_applied_holds_and_is_undone_byte_by_byte(root, device, lasting)
         "0",
         "64",
     )
-    (found,) = status(root)
-    assert found.holds
-    assert found.after_reboot.startswith("bfq (90-schedlab.rules)")
+    (setting,) = status(root)
+    assert setting.holds
+    assert setting.after_reboot.startswith("bfq (90-schedlab.rules)")
     text = (root / "etc/udev/rules.d/90-schedlab.rules").read_text()
     assert text.index("queue/scheduler") < text.index("iosched/low_latency")
     assert record.originals
@@ -117,9 +117,9 @@ def test_a_foreign_change_is_left_and_named(root, device):
     apply(choice("bfq"), Request((device,), root=root), quiet)
     (queue / "scheduler").write_text("kyber")
     assert not status(root)[0].holds
-    said = []
-    undo([device], False, said.append)
-    assert "kyber" in said[0]
+    messages = []
+    undo([device], False, messages.append)
+    assert "kyber" in messages[0]
     assert knobs.read_value(queue / "scheduler") == "kyber"
 
 
@@ -189,10 +189,10 @@ def disk(tmp_path, rotational="1", **properties):
 
 
 def test_the_rules_of_a_distribution_name_their_winner(root, tmp_path):
-    found = udev.scheduler_settings(disk(tmp_path), root)
-    assert [(s.value, s.line, s.certain) for s in found] == [("bfq", 6, True)]
-    found = udev.scheduler_settings(disk(tmp_path / "b", "0"), root)
-    assert [s.value for s in found] == ["kyber"]
+    settings = udev.scheduler_settings(disk(tmp_path), root)
+    assert [(s.value, s.line, s.certain) for s in settings] == [("bfq", 6, True)]
+    settings = udev.scheduler_settings(disk(tmp_path / "b", "0"), root)
+    assert [s.value for s in settings] == ["kyber"]
     assert udev.scheduler_settings(disk(tmp_path / "c", DEVTYPE="partition"), root) == []
 
 
@@ -278,12 +278,12 @@ def test_a_program_that_acts_after_udev_wins_at_boot_and_is_named(root, tmp_path
         (root / "etc/tuned/active_profile").write_text("mine\n")
         file = base / "tuned.conf"
         file.write_text("[disk]\n# all but one\ndevices=!sda\nelevator=kyber\n")
-    found = setters.of(disk(tmp_path / "d"), root)
-    last = setters.winner_at_boot(found)
+    settings = setters.of(disk(tmp_path / "d"), root)
+    last = setters.winner_at_boot(settings)
     assert (last.source, last.file, last.line, last.value, last.certain) == (
         source, file, line, "kyber", True,
     )  # fmt: skip
-    assert setters.winner_of_udev(found).value == "bfq"
+    assert setters.winner_of_udev(settings).value == "bfq"
 
 
 @pytest.mark.parametrize(
@@ -306,9 +306,9 @@ def test_what_is_for_another_disk_is_not_named(root, tmp_path, name, text):
 def test_a_boot_parameter_sets_nothing_and_a_nixos_gets_no_rule(root, tmp_path, device, lasting):
     (root / "proc").mkdir()
     (root / "proc/cmdline").write_text("quiet elevator=deadline\n")
-    found = setters.of(disk(tmp_path / "d"), root)
-    assert (found[0].source, found[0].value) == ("boot parameter", "deadline")
-    assert setters.winner_at_boot(found).source == "udev"
+    settings = setters.of(disk(tmp_path / "d"), root)
+    assert (settings[0].source, settings[0].value) == ("boot parameter", "deadline")
+    assert setters.winner_at_boot(settings).source == "udev"
     (root / "etc/nixos").mkdir()
     (root / "etc/NIXOS").touch()
     configuration = root / "etc/nixos/configuration.nix"
@@ -333,8 +333,8 @@ def test_a_rule_is_for_one_whole_disk_however_it_is_called(tmp_path):
     wwid.parent.mkdir()
     for text, matches in (('t10.ATA a"b*c[1]', True), ("t10.ATA other", False)):
         wwid.write_text(text + "\n")
-        found = udev.scheduler_settings(target, tmp_path / "r")
-        assert [s.value for s in found] == ["bfq"] * matches
+        settings = udev.scheduler_settings(target, tmp_path / "r")
+        assert [s.value for s in settings] == ["bfq"] * matches
     wwid.write_text('t10.ATA a"b*c[1]\n')
     for change in ({"DEVTYPE": "partition"}, {"DM_MULTIPATH_DEVICE_PATH": "1"}):
         other = replace(target, properties={**target.properties, **change})
@@ -373,9 +373,9 @@ def test_a_tuned_profile_keeps_it_and_goes_without_a_trace(root, device, lasting
     queue = knobs.queue_of(device)
     before, files = knobs.snapshot(queue), tree(root)
     request = Request((device,), root=root, tuned=True)
-    said = []
-    apply(choice("bfq", low_latency=0, read_ahead_kb=64), request, said.append)
-    assert "tuned-adm profile schedlab" in said[0]
+    messages = []
+    apply(choice("bfq", low_latency=0, read_ahead_kb=64), request, messages.append)
+    assert "tuned-adm profile schedlab" in messages[0]
     text = (root / "etc/tuned/profiles/schedlab/tuned.conf").read_text()
     profile = configparser.ConfigParser()
     profile.optionxform = str
@@ -391,9 +391,9 @@ def test_a_tuned_profile_keeps_it_and_goes_without_a_trace(root, device, lasting
     (root / "etc/tuned/active_profile").write_text("schedlab\n")  # what tuned-adm does
     apply(choice("kyber"), request, quiet)
     assert "include=balanced" in (root / "etc/tuned/profiles/schedlab/tuned.conf").read_text()
-    said.clear()
-    undo([device], False, said.append)
-    assert "tuned-adm profile balanced" in said[0]
+    messages.clear()
+    undo([device], False, messages.append)
+    assert "tuned-adm profile balanced" in messages[0]
     (root / "etc/tuned/active_profile").write_text("balanced\n")
     assert tree(root) == files
     assert not (root / "etc/tuned/profiles/schedlab").exists()
@@ -434,14 +434,14 @@ def test_the_slice_of_the_cpu_is_applied_kept_and_undone(root, slice_kept):
     (root / "usr/lib/sysctl.d").mkdir(parents=True)
     (root / "usr/lib/sysctl.d/99-late.conf").write_text("kernel.sched_rr_timeslice_ms=7\n")
     files = tree(root)
-    said = []
+    messages = []
     request = Request((), persist=True, root=root)
     for value in ("20", "40"):
-        (record,) = apply(choice_of(f"sched_rr_timeslice_ms={value}", []), request, said.append)
+        (record,) = apply(choice_of(f"sched_rr_timeslice_ms={value}", []), request, messages.append)
     assert SLICE.read_text().strip() == "40"
-    assert "99-late.conf" in said[-1]
-    (found,) = status(root)
-    assert (found.holds, found.after_reboot) == (True, "7 (99-late.conf)")
+    assert "99-late.conf" in messages[-1]
+    (setting,) = status(root)
+    assert (setting.holds, setting.after_reboot) == (True, "7 (99-late.conf)")
     text = (root / "etc/sysctl.d/90-schedlab.conf").read_text()
     assert text.splitlines()[1:] == ["kernel.sched_rr_timeslice_ms = 40"]
     assert record.originals == {str(SLICE): slice_kept}
@@ -462,10 +462,10 @@ def test_a_foreign_slice_and_a_foreign_file_are_left(root, slice_kept):
     assert SLICE.read_text().strip() == slice_kept
     apply(one, Request((), root=root), quiet)
     SLICE.write_text("30")
-    said = []
-    undo([], True, said.append)
+    messages = []
+    undo([], True, messages.append)
     assert SLICE.read_text().strip() == "30"
-    assert "another program" in said[0]
+    assert "another program" in messages[0]
     with pytest.raises(SpecError, match="no device"):
         apply(one, Request(("sda",), root=root), quiet)
     for wrong in ("0", "-1", "2.5", "x"):
@@ -518,16 +518,16 @@ def test_settings_of_eevdf_are_kept_by_tmpfiles(root, tmp_path, monkeypatch, sli
         apply(one, Request((), root=root), quiet)
     debug.mkdir(parents=True)
     (debug / "base_slice_ns").write_text("3000000\n")
-    files, said = tree(root), []
-    apply(choice_of("base_slice_ns=2500000", []), Request((), root=root), said.append)
-    assert "tmpfiles.d" in said[0]
-    (record,) = apply(one, Request((), persist=True, root=root), said.append)
+    files, messages = tree(root), []
+    apply(choice_of("base_slice_ns=2500000", []), Request((), root=root), messages.append)
+    assert "tmpfiles.d" in messages[0]
+    (record,) = apply(one, Request((), persist=True, root=root), messages.append)
     assert record.setting == "base_slice_ns=2000000,sched_rr_timeslice_ms=20"
     kept = (root / "etc/tmpfiles.d/90-schedlab.conf").read_text().splitlines()[1:]
     assert kept == [f"w {debug}/base_slice_ns - - - - 2000000"]
-    (found,) = status(root)
-    assert found.holds
-    assert "base_slice_ns: 2000000 (90-schedlab.conf)" in found.after_reboot
+    (setting,) = status(root)
+    assert setting.holds
+    assert "base_slice_ns: 2000000 (90-schedlab.conf)" in setting.after_reboot
     undo(["cpu"], False, quiet)
     assert ((debug / "base_slice_ns").read_text().strip(), SLICE.read_text().strip()) == (
         "3000000", slice_kept,

@@ -71,17 +71,17 @@ class Scene:
             inject = f"inject={call}:signal=SIGKILL:when={number}"
             strace = ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject]
             command = [*strace, *command]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode in (0, -9, 137), done.stderr
-        return done.returncode
+        result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert result.returncode in (0, -9, 137), result.stderr
+        return result.returncode
 
     def recover(self):
         state = journal.state_directory()
         journal.prepare(state)
         with journal.held(state, wait_s=30.0) as got:
             assert got, "the lock is still held"
-            found = recover.settle(state)
-        assert found.failed == found.foreign == []
+            recovery = recover.settle(state)
+        assert recovery.failed == recovery.foreign == []
 
 
 @pytest.fixture
@@ -101,9 +101,9 @@ def each_kill(scene, what, call, prepare=lambda: None):
         prepare()
         ended = scene.run(what, call, number) == 0
         scene.recover()
-        said = []
-        undo([], True, said.append)
-        assert not any("another program" in line for line in said), f"{call} {number}: {said}"
+        lines = []
+        undo([], True, lines.append)
+        assert not any("another program" in line for line in lines), f"{call} {number}: {lines}"
         assert scene.now() == scene.before, f"{call} {number}"
         if ended:
             break

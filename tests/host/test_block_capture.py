@@ -69,8 +69,8 @@ def captured(
 ) -> tuple[Capture, dict[str, Any]]:
     """A run of the groups, each a class of the capture; what the capture and the engine say."""
     classes = [BlockClass(item["name"]) for item in groups]
-    with BlockCapture(device, classes, seconds_max=30) as capture, given_up(*groups) as given:
-        job = {"seconds": seconds, "process": True, "groups": given}
+    with BlockCapture(device, classes, seconds_max=30) as capture, given_up(*groups) as job_groups:
+        job = {"seconds": seconds, "process": True, "groups": job_groups}
         result = json.loads(_core.run_io_job(json.dumps(job), None, capture.add_ready))
     assert capture.result
     return capture.result, {item["name"]: item for item in result["groups"]}
@@ -115,10 +115,10 @@ def slow_device(root_with_loop: None, state: Path, tmp_path: Path) -> Iterator[s
     model = tmp_path / "fixed.toml"
     model.write_text("model = 'fixed'\nservice = '4ms'\nservers = 1\nsize = '64m'\n")
     with Control() as control:
-        made = control.emulated(Emulation(str(model)))
-        if reason := unavailable(made.path):
+        slow_disk = control.emulated(Emulation(str(model)))
+        if reason := unavailable(slow_disk.path):
             pytest.skip(reason)
-        yield made.path
+        yield slow_disk.path
 
 
 def test_the_parts_add_up_to_the_latency_of_the_engine(slow_device: str) -> None:
@@ -128,12 +128,12 @@ def test_the_parts_add_up_to_the_latency_of_the_engine(slow_device: str) -> None
         with capturing(slow_device) as capture:
             (engine,) = run_groups([group(slow_device)], 0.5, process=True)["groups"]
         assert capture.result
-        (found,) = explanations(capture.result, capture.engine)
+        (explanation,) = explanations(capture.result, capture.engine)
         latency_s = engine["reads"]["latency"]["mean"] / 1e9
-        assert found.device_s > 3.9e-3  # a reply may be sent early by the way to the program
+        assert explanation.device_s > 3.9e-3  # a reply may be sent early by the way to the program
         # with what is outside the block layer, the parts are the whole latency
-        assert found.total_s == pytest.approx(latency_s, rel=0.01)
-        shares.append(1 - found.outside_s / found.total_s)
+        assert explanation.total_s == pytest.approx(latency_s, rel=0.01)
+        shares.append(1 - explanation.outside_s / explanation.total_s)
         if shares[-1] > 0.95:
             return
     pytest.fail(f"the parts have {max(shares):.1%} of the latency that the engine saw")
@@ -179,9 +179,9 @@ def test_perf_sees_the_same_times_and_the_rest(device: str, tmp_path: Path) -> N
     if able.returncode:
         pytest.skip(f"perf records no block events here: {able.stderr[-200:]}")
     record += ["--", sys.executable, "-c", BESIDE_PERF, here, device, "327680"]
-    done = subprocess.run(record, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    total_ns, latency_ns, process = json.loads(done.stdout.splitlines()[-1])
+    result = subprocess.run(record, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    total_ns, latency_ns, process = json.loads(result.stdout.splitlines()[-1])
     listing = subprocess.run(
         [perf, "script", "-i", str(data), "--ns", "-F", "tid,time,event,trace"],
         capture_output=True, text=True, check=True,
@@ -197,20 +197,20 @@ def perf_means(text: str, process: int, numbers: str) -> tuple[float, float, flo
     rows: list[tuple[float, float, float]] = []
     times: list[float] = []
     for line in text.splitlines():
-        found = re.match(r"\s*(\d+)\s+([\d.]+):\s+(\S+):\s+(.*)", line)
-        if not found:
+        match = re.match(r"\s*(\d+)\s+([\d.]+):\s+(\S+):\s+(.*)", line)
+        if not match:
             continue
-        step = EVENTS.index(found[3]) if found[3] in EVENTS else -1
-        if found[3].startswith("block:"):
-            ours = found[4].startswith(f"{numbers} ")
+        step = EVENTS.index(match[3]) if match[3] in EVENTS else -1
+        if match[3].startswith("block:"):
+            ours = match[4].startswith(f"{numbers} ")
         else:
-            ours = int(found[1]) == process
+            ours = int(match[1]) == process
         if not ours:
             continue
         if step != len(times):  # an event that was not traced: the read is not counted
             times = []
         if step == len(times):
-            times.append(float(found[2]))
+            times.append(float(match[2]))
         if len(times) == len(EVENTS):
             rows.append((times[1] - times[0], times[2] - times[1], times[3] - times[2]))
             times = []
@@ -256,8 +256,8 @@ def test_classes_are_separated_by_cgroup_and_by_process(device: str, cgroup: Pat
         result = json.loads(_core.run_io_job(json.dumps({"process": True, "groups": loads})))
     assert capture.result
     ids = {g["workers"][0]["id"]: g["reads"]["operations"] for g in result["groups"]}
-    found = {g.process: g.requests for g in capture.result.groups if g.process}
-    assert found == ids
+    requests = {g.process: g.requests for g in capture.result.groups if g.process}
+    assert requests == ids
 
 
 def test_merges_are_counted(device: str) -> None:
@@ -266,8 +266,8 @@ def test_merges_are_counted(device: str) -> None:
     with BlockCapture(device) as capture:
         load = group(device, direction="write", direct=False, fsync_at_end=True)
         load["workload"]["pattern"] = {"kind": "sequential"}
-        with given_up(load) as given:
-            _core.run_io_job(json.dumps({"groups": given}))
+        with given_up(load) as groups:
+            _core.run_io_job(json.dumps({"groups": groups}))
     assert capture.result
     written = [g for g in capture.result.groups if g.operation == "write"]
     assert sum(g.bytes for g in written) == SPAN

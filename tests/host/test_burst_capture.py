@@ -110,15 +110,15 @@ def test_trace_cpu_follows_what_a_command_forks_and_exits_with_its_status(method
     out = tmp_path / "bursts.csv"
     command = ["--method", method, "--json", "--out", str(out)]
     command += ["--", "sh", "-c", "seq 20000 | tail -1 >&2; exit 7"]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "schedlab", "trace", "cpu", *command],
         check=False,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 7, done.stderr
-    assert "20000" in done.stderr
-    data = json.loads(done.stdout)
+    assert result.returncode == 7, result.stderr
+    assert "20000" in result.stderr
+    data = json.loads(result.stdout)
     assert (data["method"], data["account"]["exit_status"]) == (method, 7)
     if method == "schedstat":
         assert data["tasks"] == []
@@ -131,12 +131,12 @@ def test_trace_cpu_follows_what_a_command_forks_and_exits_with_its_status(method
 
 
 def test_a_command_that_is_not_there_is_named():
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "schedlab", "trace", "cpu", "--", "no-such-command"],
         check=False,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 2
-    assert "no-such-command" in done.stderr
-    assert "hint: " in done.stderr
+    assert result.returncode == 2
+    assert "no-such-command" in result.stderr
+    assert "hint: " in result.stderr

@@ -83,15 +83,15 @@ class Comparison:
 
     def sleepers(self) -> list[str]:
         """Processes of the command."""
-        found = []
+        pids = []
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = path.read_bytes().split(b"\0")
             except OSError:
                 continue
             if words[:2] == [b"sleep", self.marker.encode()]:
-                found.append(path.parent.name)
-        return found
+                pids.append(path.parent.name)
+        return pids
 
     def recover(self) -> None:
         """What the guardian has left, if anything."""
@@ -110,21 +110,21 @@ class Comparison:
 
 def groups_of(pids: list[str]) -> set[Path]:
     """The control groups of ours in which these processes are."""
-    found = set()
+    groups = set()
     for pid in pids:
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             root = Path("/sys/fs/cgroup") / controllers if controllers else owned.cgroup_root()
             if Path(path).name.startswith(owned.PREFIX):
-                found.add(root / path.lstrip("/"))
-    return found
+                groups.add(root / path.lstrip("/"))
+    return groups
 
 
 @pytest.fixture
 def comparison(tmp_path, new_loop):
-    made = Comparison(tmp_path, Path(new_loop(32 << 20)), os.getpid())
-    yield made
-    made.remove()
+    scene = Comparison(tmp_path, Path(new_loop(32 << 20)), os.getpid())
+    yield scene
+    scene.remove()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -185,12 +185,12 @@ def test_a_command_that_forks_without_end_is_ended(comparison):
         "--switch", comparison.device.name, "--schedulers", "none", "--blocks", "1", "--no-aa",
         "--anyway", "--timeout", "1s", "--shell", "--", line,
     ]  # fmt: skip
-    done = subprocess.run(
+    result = subprocess.run(
         command, env=comparison.environment, cwd=comparison.home, text=True, check=False,
         capture_output=True, timeout=WAIT_S,
     )  # fmt: skip
-    assert done.returncode == 2
-    assert "was still running after its --timeout of 1 s" in done.stderr
+    assert result.returncode == 2
+    assert "was still running after its --timeout of 1 s" in result.stderr
     comparison.assert_restored()
 
 

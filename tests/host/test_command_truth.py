@@ -60,7 +60,7 @@ def any_loop() -> str:
     return next(path.name for path in Path("/sys/block").glob("loop*"))
 
 
-def found(pairs, name):
+def against_none(pairs, name):
     """(verdict on `name` against none, its ratio, low, high), whichever way the pair is stored."""
     if (pair := pairs.get((name, "none"))) is not None:
         return pair.verdict, pair.ratio, pair.low, pair.high
@@ -72,11 +72,11 @@ def found(pairs, name):
 def test_a_printed_number_that_follows_the_scheduler_gives_the_right_verdict(tmp_path):
     verdict, pairs = compared(tmp_path, "0.01", PRINTED, blocks=8)
     for name in ("mq-deadline", "bfq"):
-        code, ratio, low, high = found(pairs, name)
+        code, ratio, low, high = against_none(pairs, name)
         truth = TAKES[name] / TAKES["none"]
         assert code == "worse", (name, ratio, low, high)
         assert low <= truth <= high, (name, ratio, low, high)
-    assert found(pairs, "kyber")[0] == "equivalent"
+    assert against_none(pairs, "kyber")[0] == "equivalent"
     assert "aa-differs" not in {flag.kind for flag in verdict.flags}
     assert set(verdict.workloads["python3"].best_set) == {"none", "kyber"}
 
@@ -89,7 +89,7 @@ def test_a_time_that_does_not_depend_on_the_scheduler_makes_no_winner(tmp_path):
 
 def test_an_elapsed_time_that_follows_the_scheduler_is_put_in_order(tmp_path):
     _, pairs = compared(tmp_path, "seconds", "elapsed", blocks=8, schedulers=("none", "bfq"))
-    code, ratio, low, high = found(pairs, "bfq")
+    code, ratio, low, high = against_none(pairs, "bfq")
     assert code == "worse", (ratio, low, high)
     # Starting the program adds the same to both, so the ratio is a little nearer to 1.
     assert 1.2 < ratio < TAKES["bfq"] / TAKES["none"] + 0.05

@@ -47,11 +47,11 @@ def experiment(line: str, *, metrics=(), blocks=2, schedulers="none,bfq", **para
 
 def measured(tmp_path: Path, line: str, **options):
     """The runs of a small comparison of a shell line."""
-    told: list[str] = []
-    observer = Observer(report=told.append)
+    messages: list[str] = []
+    observer = Observer(report=messages.append)
     result = run(experiment(line, **options), tmp_path / "out", observer=observer)
     assert_nothing_left()
-    return result.folder.runs(), told
+    return result.folder.runs(), messages
 
 
 MADE: list[str] = []
@@ -133,9 +133,9 @@ def test_a_hang_is_an_observation_and_its_children_end(tmp_path):
 def test_what_is_left_behind_is_named_and_ended(tmp_path):
     # A daemon in its own session, whose parent has ended, does not escape either.
     line = "sleep 1001 & setsid sh -c 'setsid sleep 1001 & exit' & wait $!; true"
-    runs, told = measured(tmp_path, line, blocks=1)
+    runs, messages = measured(tmp_path, line, blocks=1)
     assert all(run.properties["left_behind"] == ["sleep", "sleep"] for run in runs)
-    assert any("still running and ended" in text for text in told)
+    assert any("still running and ended" in text for text in messages)
     running = [p for p in Path("/proc").glob("[0-9]*/cmdline") if b"1001" in _bytes(p)]
     assert running == []
 
@@ -223,11 +223,11 @@ def test_too_much_output_ends_the_run(tmp_path):
 
 
 def test_the_rehearsal_alone_measures_nothing_and_restores():
-    told: list[str] = []
+    messages: list[str] = []
     asked = experiment("dd if=/dev/zero of=f bs=1M count=8 2>&1", anyway=False)
     admitted = admit(asked, Permission())
-    rehearse(admitted, Observer(report=told.append))
-    assert any("rehearsed in" in text for text in told)
+    rehearse(admitted, Observer(report=messages.append))
+    assert any("rehearsed in" in text for text in messages)
     assert_nothing_left()
 
 
@@ -314,8 +314,8 @@ def test_a_fio_job_file_gives_fios_own_numbers(tmp_path):
         readers = [each for each in report["jobs"] if each["jobname"] == "reader"]
         writers = [each for each in report["jobs"] if each["jobname"] == "writer"]
         theirs = readers[0]["read"]["clat_ns"]["percentile"]
-        found = one.metrics["reader.read.lat_ns_p50"]
-        assert found == pytest.approx(theirs["50.000000"], rel=0.02)
+        p50_ns = one.metrics["reader.read.lat_ns_p50"]
+        assert p50_ns == pytest.approx(theirs["50.000000"], rel=0.02)
         if "reader.read.lat_ns_p99" in one.bounds:  # fewer than 1,000 reads on a busy machine
             assert one.metrics["reader.read.lat_ns_p99"] <= theirs["99.000000"] * 1.02
         assert one.metrics["reader.read.iops"] == pytest.approx(readers[0]["read"]["iops"])

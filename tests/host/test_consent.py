@@ -67,8 +67,8 @@ def test_while_it_is_held_no_program_formats_or_mounts_it(
     program = shutil.which("mkfs.ext4", path=os.environ["PATH"] + ":/usr/sbin:/sbin")
     assert program
     with consent_to(loop) as held:
-        done = subprocess.run([program, "-q", loop], capture_output=True, text=True, check=False)
-        assert (done.returncode, "in use" in done.stderr) == (1, True)
+        result = subprocess.run([program, "-q", loop], capture_output=True, text=True, check=False)
+        assert (result.returncode, "in use" in result.stderr) == (1, True)
         with pytest.raises(OSError, match="busy") as caught:
             owned.mount(loop, tmp_path, "ext4")
         assert caught.value.errno == errno.EBUSY
@@ -151,8 +151,8 @@ def test_what_a_killed_session_has_written_counts_as_ours(
         f"if {victims == 'both'}: os.kill(control.guardian_process_id, 9)\n"
         "os.kill(os.getpid(), 9)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
-    assert done.returncode == -9, done.stderr
+    result = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+    assert result.returncode == -9, result.stderr
     recover.settle(state)
     consent_to(loop).close()
     at(15 * MIB, b"x")(loop)
@@ -217,14 +217,14 @@ def test_notes_about_a_device_are_kept_under_what_outlives_a_reboot() -> None:
 
 @pytest.mark.parametrize("size", [4096, MIB + 512, 32 * MIB, 33 * MIB, 36 * MIB, 40 * MIB, 1 << 40])
 def test_the_whole_start_and_end_of_a_device_are_looked_at(size: int) -> None:
-    found = list(content.places(size))
-    ends = [offset + length for offset, length in found]
-    covered = sum(length for _, length in found)
-    assert len(set(found)) == len(found)
-    start = [length for offset, length in found if offset < 32 * MIB]
+    places = list(content.places(size))
+    ends = [offset + length for offset, length in places]
+    covered = sum(length for _, length in places)
+    assert len(set(places)) == len(places)
+    start = [length for offset, length in places if offset < 32 * MIB]
     assert sum(start) == min(size, 32 * MIB)
     assert max(ends) == size
-    end = [length for offset, length in found if offset >= max(32 * MIB, size - 4 * MIB)]
+    end = [length for offset, length in places if offset >= max(32 * MIB, size - 4 * MIB)]
     assert sum(end) == max(0, min(4 * MIB, size - 32 * MIB))
     assert covered == size or size > 36 * MIB
 
@@ -233,9 +233,9 @@ def test_what_we_remember_of_a_device_is_of_its_size(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.write_bytes(b"\0" * MIB + b"ours" + b"\0" * MIB + b"too" + b"\0" * (MIB - 7))
     with data.open("rb") as file:
-        found = content.unknown_data(file.fileno(), 3 * MIB)
-        assert "(2 of 3 sampled places are not zero, the first at 1 MiB" in found
-        assert "starting with 'ours')" in found
+        description = content.unknown_data(file.fileno(), 3 * MIB)
+        assert "(2 of 3 sampled places are not zero, the first at 1 MiB" in description
+        assert "starting with 'ours')" in description
         content.remember(tmp_path, "key", file.fileno(), 3 * MIB)
         known = content.remembered(tmp_path, "key", 3 * MIB)
         assert content.unknown_data(file.fileno(), 3 * MIB, known) == ""

@@ -105,8 +105,8 @@ def test_what_the_kernel_does_not_take_is_named(
 
 
 def test_a_knob_changed_by_another_program_is_a_finding_and_kept(state: Path, loop: str) -> None:
-    said: list[str] = []
-    with Control(report=said.append) as control:
+    messages: list[str] = []
+    with Control(report=messages.append) as control:
         control.set_scheduler(loop, "mq-deadline")
         set_by_hand(loop, nr_requests="99")
         findings = control.check()
@@ -115,7 +115,7 @@ def test_a_knob_changed_by_another_program_is_a_finding_and_kept(state: Path, lo
         set_by_hand(loop, scheduler="kyber")
         assert any("kyber instead of mq-deadline" in f.detail for f in control.check())
     assert queue_values(loop)["scheduler"] == "kyber"
-    assert any("left at kyber" in line for line in said)
+    assert any("left at kyber" in line for line in messages)
 
 
 def test_keep_leaves_the_settings(state: Path, loop: str) -> None:
@@ -163,16 +163,16 @@ def test_where_a_file_needs_a_name_it_is_gone_once_the_loop_device_holds_it(
     place = tmp_path / "place"
     place.mkdir()
     with Control() as control:
-        made = control.scratch(8 << 20, place)
-        name = Path(made.path).name
+        device = control.scratch(8 << 20, place)
+        name = Path(device.path).name
         assert list(place.iterdir()) == []
         assert leftovers.stale(state) == []
-        assert made.backing_file.startswith(f"{place}/schedlab-scratch-")
+        assert device.backing_file.startswith(f"{place}/schedlab-scratch-")
         dio = Path(f"/sys/block/{name}/loop/dio").read_text(encoding="ascii").strip()
-        assert made.direct_io == (dio == "1")
-        descriptor = os.open(made.path, os.O_RDWR | os.O_DIRECT)
+        assert device.direct_io == (dio == "1")
+        descriptor = os.open(device.path, os.O_RDWR | os.O_DIRECT)
         os.close(descriptor)
-        control.set_scheduler(made.path, "bfq")
+        control.set_scheduler(device.path, "bfq")
     assert not Path(f"/sys/block/{name}").exists()
 
 
@@ -235,9 +235,9 @@ def test_two_sessions_share_a_host_but_not_a_device(
             other.claim(mine)
         with pytest.raises(HostError, match=f"{knob} is in use"):
             other.write_knob(knob, 6)
-        made = one.scratch(1 << 20, tmp_path)
-        with pytest.raises(HostError, match=f"{made.path} is in use"):
-            other.claim(made.path)
+        device = one.scratch(1 << 20, tmp_path)
+        with pytest.raises(HostError, match=f"{device.path} is in use"):
+            other.claim(device.path)
         assert one.check() == other.check() == ()
         assert knob.read_text(encoding="ascii") == "5\n" or knob.read_text("ascii") == "5"
     assert [queue_values(loop)["scheduler"] for loop in (mine, yours)] == ["none", "none"]
@@ -282,10 +282,10 @@ def debug_tags(loop: str, tmp_path: Path) -> Iterator[Callable[[], int]]:
     """The depth of the driver's tags of a loop device, which only debugfs shows."""
     where = tmp_path / "debugfs"
     where.mkdir()
-    done = subprocess.run(["mount", "-t", "debugfs", "none", str(where)], check=False)
+    result = subprocess.run(["mount", "-t", "debugfs", "none", str(where)], check=False)
     file = where / "block" / Path(loop).name / "hctx0" / "tags"
     try:
-        if done.returncode or not file.exists():
+        if result.returncode or not file.exists():
             pytest.skip("needs debugfs with block/ (CONFIG_BLK_DEBUG_FS, no lockdown)")
         yield lambda: int(re.findall(r"^depth=(\d+)", file.read_text("ascii"), re.MULTILINE)[0])
     finally:

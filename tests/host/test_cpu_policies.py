@@ -33,9 +33,9 @@ def runs_of(tmp_path: Path, load: CpuLoad, policies: str, *, blocks=4, **options
 
 
 def median(runs, candidate, metric):
-    found = [r.metrics[metric] for r in runs if r.candidate == candidate and r.status == "ok"]
-    assert found, [(run.candidate, run.gates) for run in runs]
-    return statistics.median(found)
+    values = [r.metrics[metric] for r in runs if r.candidate == candidate and r.status == "ok"]
+    assert values, [(run.candidate, run.gates) for run in runs]
+    return statistics.median(values)
 
 
 def test_fifo_wakes_at_least_ten_times_sooner_than_other_under_load(tmp_path):

@@ -20,16 +20,16 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="real-time policies ne
 
 
 def run(*arguments, code=0):
-    done = subprocess.run(
+    result = subprocess.run(
         [*SCHEDLAB, "cpu", *arguments], check=False, capture_output=True, text=True
     )
-    assert done.returncode == code, done.stderr
-    return done
+    assert result.returncode == code, result.stderr
+    return result
 
 
-def wait_until(done, seconds=15.0):
+def wait_until(condition, seconds=15.0):
     deadline = time.monotonic() + seconds
-    while not done():
+    while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.01)
 
@@ -48,9 +48,9 @@ def is_running(pid):
 
 
 def test_spec_lines_are_byte_for_byte_the_specified_ones():
-    done = run("2", "350")
-    assert "read as milliseconds" in done.stderr
-    *epochs, first, second = done.stdout.splitlines()
+    result = run("2", "350")
+    assert "read as milliseconds" in result.stderr
+    *epochs, first, second = result.stdout.splitlines()
     counted, shown_ms = {0: 0, 1: 0}, {0: 0, 1: 0}
     for line in epochs:
         number, count, ms = map(int, re.findall(r"\d+", line))
@@ -63,13 +63,13 @@ def test_spec_lines_are_byte_for_byte_the_specified_ones():
         assert line == f"PROCESS #{number} totalCount = {total} time = {ms}"
         assert counted[number] <= total
         assert max(350, shown_ms[number]) <= ms < 3000
-    assert done.stdout.endswith("\n")
+    assert result.stdout.endswith("\n")
 
 
 def test_sample_lines_are_cumulative_with_a_line_for_each_missed_epoch():
-    done = run("1", "0.5", "--compat", "sample")
-    assert "read as seconds" in done.stderr
-    created, *epochs, last = done.stdout.splitlines()
+    result = run("1", "0.5", "--compat", "sample")
+    assert "read as seconds" in result.stderr
+    created, *epochs, last = result.stdout.splitlines()
     assert created == "Creating Process: #0"
     counts = []
     for line in epochs:
@@ -150,8 +150,8 @@ def test_the_effective_quantum_is_the_kernels_not_the_sysctls():
 
 @needs_root
 def test_a_fair_slice_is_set_per_worker_and_read_back():
-    done = run("1", "50ms", "--slice", "3", "--json")
-    quantum = json.loads(done.stdout.splitlines()[-1])
+    result = run("1", "50ms", "--slice", "3", "--json")
+    quantum = json.loads(result.stdout.splitlines()[-1])
     if quantum["effective_ms"] is None:
         pytest.skip("this kernel is older than 6.12: no slice for fair policies")
     assert quantum["effective_ms"] == 3
@@ -188,12 +188,12 @@ def test_a_real_time_policy_in_a_group_without_bandwidth_says_so():
     group.mkdir()
     try:
         enter = f"echo 0 > {group}/cgroup.procs; exec {' '.join(SCHEDLAB)} cpu 1 50ms --policy rr"
-        done = subprocess.run(["sh", "-c", enter], check=False, capture_output=True, text=True)
+        result = subprocess.run(["sh", "-c", enter], check=False, capture_output=True, text=True)
     finally:
         group.rmdir()
-    assert done.returncode == 2
-    assert "cpu.rt_runtime_us = 0" in done.stderr
-    assert f"> {group}/cpu.rt_runtime_us" in done.stderr
+    assert result.returncode == 2
+    assert "cpu.rt_runtime_us = 0" in result.stderr
+    assert f"> {group}/cpu.rt_runtime_us" in result.stderr
 
 
 def test_times_cpus_and_slices_are_read_as_typed():

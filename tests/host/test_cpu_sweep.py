@@ -21,14 +21,14 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the quantum of rr nee
 
 
 def run(*arguments, code=0):
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "schedlab", "cpu", *arguments],
         check=False,
         capture_output=True,
         text=True,
     )
-    assert done.returncode == code, done.stderr
-    return done
+    assert result.returncode == code, result.stderr
+    return result
 
 
 def test_requests_with_one_effective_quantum_are_merged_with_a_warning():
@@ -42,13 +42,13 @@ def test_requests_with_one_effective_quantum_are_merged_with_a_warning():
 def test_a_sweep_stores_runs_with_both_quanta_bursts_and_charts(tmp_path):
     before = Path(RR_KNOB).read_text()
     out = tmp_path / "sweep"
-    done = run(
+    result = run(
         *("sweep", "--slices", "1,20", "--time", "300ms", "--repeat", "2", "--no-aa"),
         *("--seed", "7", "--out", str(out)),
     )
     assert Path(RR_KNOB).read_text() == before
-    assert "sum of counts" in done.stdout
-    assert "baseline 20 ms" in done.stdout
+    assert "sum of counts" in result.stdout
+    assert "baseline 20 ms" in result.stdout
     runs = [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()]
     ok = [each for each in runs if each["status"] == "ok"]
     assert len(ok) == 4
@@ -120,9 +120,9 @@ def test_precision_flips_the_quantum_inside_one_run(tmp_path):
 def test_a_dry_run_names_the_knob_and_sets_nothing(tmp_path, monkeypatch):
     before, state = Path(RR_KNOB).read_text(), tmp_path / "state"
     monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(state))
-    done = run("sweep", "--slices", "1,100", "--repeat", "3", "--dry-run", "--no-aa")
-    assert f"{RR_KNOB} = 100 ms" in done.stdout
-    assert "6 runs" in done.stdout
+    result = run("sweep", "--slices", "1,100", "--repeat", "3", "--dry-run", "--no-aa")
+    assert f"{RR_KNOB} = 100 ms" in result.stdout
+    assert "6 runs" in result.stdout
     assert Path(RR_KNOB).read_text() == before
     assert not state.exists(), "no session was opened, so nothing was set meanwhile"
 
@@ -175,7 +175,7 @@ def test_an_interrupted_sweep_names_the_command_that_goes_on_and_it_does(tmp_pat
     assert f"schedlab run --resume {out}" in error
     measured = len(runs.read_text().splitlines())
     assert 0 < measured < 6
-    done = run("sweep", "--resume", str(out))
-    assert "sum of counts" in done.stdout
+    result = run("sweep", "--resume", str(out))
+    assert "sum of counts" in result.stdout
     ok = [json.loads(line)["status"] == "ok" for line in runs.read_text().splitlines()]
     assert sum(ok) == 6

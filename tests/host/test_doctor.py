@@ -38,16 +38,16 @@ PROMISED = (
 
 
 def test_every_promised_fact_has_what_follows(state: Path, loop: str, tmp_path: Path) -> None:
-    found = {fact.topic: fact for fact in doctor.examine(tmp_path)}
-    assert set(PROMISED) <= set(found)
-    assert any(topic.startswith("set by") for topic in found)
-    assert all(fact.found and fact.follows for fact in found.values())
+    by_topic = {fact.topic: fact for fact in doctor.examine(tmp_path)}
+    assert set(PROMISED) <= set(by_topic)
+    assert any(topic.startswith("set by") for topic in by_topic)
+    assert all(fact.found and fact.follows for fact in by_topic.values())
     name = Path(loop).name
-    line = found[f"scheduler of {name}"]
+    line = by_topic[f"scheduler of {name}"]
     assert all(scheduler in line.found for scheduler in knobs.offered(loop))
     assert line.command == f"schedlab io set NAME {name}"
-    assert found[f"tags of {name}"].found.startswith("128 in 1 hardware queues")
-    assert f"rotational of {name}" in found
+    assert by_topic[f"tags of {name}"].found.startswith("128 in 1 hardware queues")
+    assert f"rotational of {name}" in by_topic
 
 
 def test_a_device_that_says_it_is_a_disk_but_is_faster_is_flagged(state: Path, loop: str) -> None:
@@ -75,13 +75,13 @@ def test_a_left_over_directory_is_shown_and_removed_by_recover(state: Path, tmp_
         "os.kill(control.guardian_process_id, 9)\n"
         "os.kill(os.getpid(), 9)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    left = Path(done.stdout.decode().strip())
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    left = Path(result.stdout.decode().strip())
     (left / "file").write_text("x", encoding="ascii")
     for path in journal.sessions(state):
         path.unlink()
-    found = {fact.topic: fact for fact in doctor.examine(tmp_path)}["left-over directory"]
-    assert (found.found, found.command) == (str(left), "schedlab recover")
+    leftover = {fact.topic: fact for fact in doctor.examine(tmp_path)}["left-over directory"]
+    assert (leftover.found, leftover.command) == (str(left), "schedlab recover")
     shown = "\n".join(recover.settle(state).lines())
     assert f"directory {left} (removed)" in shown
     assert not left.exists()
@@ -103,8 +103,8 @@ def test_a_fact_that_cannot_be_found_out_is_unknown(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(doctor, "FACTS", dict.fromkeys(doctor.FACTS, fails))
-    found = doctor.examine(tmp_path)
-    assert next(f.found for f in found if f.topic == "machine").startswith("unknown")
+    all_facts = doctor.examine(tmp_path)
+    assert next(f.found for f in all_facts if f.topic == "machine").startswith("unknown")
 
 
 def test_the_command_prints_a_line_per_fact(state: Path, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_it_works_where_half_of_the_machine_is_hidden(
         pytest.skip("needs unshare (util-linux) to hide directories from one process")
     program = f'mount -t tmpfs none {hidden} && cd /var && exec "$0" -m schedlab doctor'
     python_path = str(Path(doctor.__file__).parents[2])
-    done = subprocess.run(
+    result = subprocess.run(
         ["unshare", "--mount", "sh", "-c", program, sys.executable],
         capture_output=True,
         text=True,
@@ -137,8 +137,8 @@ def test_it_works_where_half_of_the_machine_is_hidden(
         timeout=60,
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": python_path},
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "privileges: root" in done.stdout
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "privileges: root" in result.stdout
 
 
 @pytest.mark.parametrize(

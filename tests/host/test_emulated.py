@@ -305,8 +305,8 @@ GOOD = {
     ],
 )
 def test_the_gate_knows_what_spoils_a_run(change: dict[str, object], gate: str | None) -> None:
-    found = emulated_facts.findings({**GOOD, **change}, {"tags": 32, "lead_ns": LEAD_NS})
-    assert [finding.gate for finding in found] == ([gate] if gate else [])
+    findings = emulated_facts.findings({**GOOD, **change}, {"tags": 32, "lead_ns": LEAD_NS})
+    assert [finding.gate for finding in findings] == ([gate] if gate else [])
 
 
 def test_the_way_to_the_model_is_made_up_for(control: Control) -> None:
@@ -367,9 +367,9 @@ def test_doctor_knows_whether_a_device_can_be_emulated(control: Control, state: 
     assert first.found.startswith("yes")
     kept = keeper.up(Emulation("disk7200", 64 * MIB), "shown", state)
     try:
-        found = [fact for fact in doctor.emulated_devices() if kept.path in fact.found]
-        assert [fact.command for fact in found] == ["schedlab device down shown"]
-        assert "models up to" in found[0].follows
+        facts = [fact for fact in doctor.emulated_devices() if kept.path in fact.found]
+        assert [fact.command for fact in facts] == ["schedlab device down shown"]
+        assert "models up to" in facts[0].follows
     finally:
         keeper.down("shown", state)
 
@@ -377,10 +377,10 @@ def test_doctor_knows_whether_a_device_can_be_emulated(control: Control, state: 
 def test_a_prediction_is_that_of_the_arithmetic(tmp_path: Path) -> None:
     config = Emulation(fixed(tmp_path, "1ms", servers=2), size_bytes=None).device_config()
     job = {"requests": 1000, "depth": 4, "record_bytes": 4096}
-    found = json.loads(_core.emulated_prediction(json.dumps(config), json.dumps(job)))
+    prediction = json.loads(_core.emulated_prediction(json.dumps(config), json.dumps(job)))
     # Two servers of 1 ms: 2,000 per second, and four outstanding wait two services each.
-    assert found["iops"] == pytest.approx(2000, rel=0.01)
-    assert found["mean_ns"] == pytest.approx(2e6, rel=0.01)
+    assert prediction["iops"] == pytest.approx(2000, rel=0.01)
+    assert prediction["mean_ns"] == pytest.approx(2e6, rel=0.01)
 
 
 def test_writing_back_under_a_small_memory_limit_does_not_hang(
@@ -401,5 +401,5 @@ def test_writing_back_under_a_small_memory_limit_does_not_hang(
     script = "import sys\nfor i in range(15): open(sys.argv[1], 'r+b').write(bytes(4 << 20))"
     enter = f'echo $$ > {group}/cgroup.procs; exec "$@"'
     command = ["/bin/sh", "-c", enter, "sh", sys.executable, "-c", script, device.path]
-    done = subprocess.run(command, timeout=60, check=False)
-    assert done.returncode == 0
+    result = subprocess.run(command, timeout=60, check=False)
+    assert result.returncode == 0

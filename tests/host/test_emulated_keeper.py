@@ -40,9 +40,9 @@ def schedlab(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_up_list_down(state: Path) -> None:
-    done = schedlab("device", "up", "disk7200", "--size", "64M", "--queue-depth", "8")
-    assert done.returncode == 0, done.stderr
-    path, _, rest = done.stdout.strip().partition(": ")
+    result = schedlab("device", "up", "disk7200", "--size", "64M", "--queue-depth", "8")
+    assert result.returncode == 0, result.stderr
+    path, _, rest = result.stdout.strip().partition(": ")
     assert rest == "disk7200, 64 MiB, 8 tags, emulated"
     assert Path(path).is_block_device()
     Path(path).read_bytes()[:4096]
@@ -88,9 +88,9 @@ def test_mistakes_are_named(state: Path) -> None:
     keeper.up(Emulation("disk7200", 64 * MIB), "mine", state)
     with pytest.raises(HostError, match="there is an emulated device mine"):
         keeper.up(Emulation("disk7200", 64 * MIB), "mine", state)
-    done = schedlab("device", "up", "disk7200", "--set", "rpm")
-    assert done.returncode == 2
-    assert "KEY=VALUE" in done.stderr
+    result = schedlab("device", "up", "disk7200", "--set", "rpm")
+    assert result.returncode == 2
+    assert "KEY=VALUE" in result.stderr
 
 
 @pytest.mark.parametrize("with_guardian", [False, True])

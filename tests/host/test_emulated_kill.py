@@ -37,15 +37,15 @@ def needs(root_with_loop: None) -> None:
 
 def with_argument(part: str) -> list[int]:
     """Processes that carry this text in their arguments, not counting this one."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
                 if part.encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
+                    pids.append(int(entry.name))
             except OSError:
                 pass
-    return found
+    return pids
 
 
 def guardian_of(state: Path) -> list[int]:
@@ -59,16 +59,16 @@ def servers_of(state: Path) -> list[int]:
 
 def left_over(state: Path) -> list[str]:
     """The remains of a session, by any sign."""
-    found = [f"process {p}" for p in with_argument(f"{state}/")]
+    remains = [f"process {p}" for p in with_argument(f"{state}/")]
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    found += [f"mount {line}" for line in mounts if str(state) in line]
+    remains += [f"mount {line}" for line in mounts if str(state) in line]
     for file in Path("/sys/block").glob("loop*/loop/backing_file"):
         try:
             if str(state) in file.read_text():
-                found.append(str(file))
+                remains.append(str(file))
         except OSError:
             pass
-    return found + [str(path) for path in state.glob(f"{owned.PREFIX}*")]
+    return remains + [str(path) for path in state.glob(f"{owned.PREFIX}*")]
 
 
 def strike(victim: str, owner: subprocess.Popen[str], state: Path) -> None:

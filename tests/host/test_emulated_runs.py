@@ -54,8 +54,8 @@ def finished(process: subprocess.Popen[str]) -> str:
 
 def runs_of(folder: Path) -> list[dict[str, Any]]:
     lines = (folder / "runs.jsonl").read_text(encoding="utf-8").splitlines()
-    found = [json.loads(line) for line in lines if line.startswith("{")]
-    return [run for run in found if "emulated" in run.get("properties", {})]
+    records = [json.loads(line) for line in lines if line.startswith("{")]
+    return [run for run in records if "emulated" in run.get("properties", {})]
 
 
 def fixed(directory: Path, service: str) -> str:
@@ -98,16 +98,16 @@ def test_what_fio_wrote_is_what_fio_reads(state: Path, tmp_path: Path, scheduler
         (tmp_path / "verify.fio").write_text(
             "\n".join(line.strip() for line in job.strip().splitlines())
         )
-        done = subprocess.run(
+        result = subprocess.run(
             ["fio", "--output-format=json", tmp_path / "verify.fio"],
             capture_output=True, text=True, check=False, cwd=tmp_path, timeout=VERIFY_S + 60,
         )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        (found,) = json.loads(done.stdout[done.stdout.index("{") :])["jobs"]
+        assert result.returncode == 0, result.stdout + result.stderr
+        (job_report,) = json.loads(result.stdout[result.stdout.index("{") :])["jobs"]
         account = device.account()
-    assert found["error"] == 0
-    assert found["write"]["total_ios"] > 0
-    assert found["read"]["total_ios"] > 0
+    assert job_report["error"] == 0
+    assert job_report["write"]["total_ios"] > 0
+    assert job_report["read"]["total_ios"] > 0
     assert account["errors"] == 0
 
 

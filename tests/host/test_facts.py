@@ -41,31 +41,31 @@ def nobody() -> Iterator[list[str]]:
             command = [*drop, "env", f"PYTHONPATH={name}", f"XDG_RUNTIME_DIR={name}/run", python]
             (where / "run").mkdir(mode=0o777, exist_ok=True)
             (where / "run").chmod(0o777)
-            done = subprocess.run([*command, "-m", "schedlab", "--version"], check=False)
-            if done.returncode == 0:
+            result = subprocess.run([*command, "-m", "schedlab", "--version"], check=False)
+            if result.returncode == 0:
                 yield [*command, "-m", "schedlab"]
                 return
     pytest.skip("user 65534 may run no Python >= 3.11 on this machine")
 
 
 def test_facts_are_json_and_hold_what_decides_a_measurement(tmp_path: Path) -> None:
-    found = json.loads(json.dumps(facts.collect(tmp_path)))
-    assert found["kernel"]["release"] == os.uname().release
-    assert found["ticks_per_second"] in (100, 250, 300, 1000, 1024)
-    assert found["cpu"]["online"] >= 1
-    assert found["memory"]["MemTotal_bytes"] > 0
-    assert found["target"]["mount"]["target"]
-    assert found["versions"]["schedlab"]
-    for device in found["devices"].values():
+    host = json.loads(json.dumps(facts.collect(tmp_path)))
+    assert host["kernel"]["release"] == os.uname().release
+    assert host["ticks_per_second"] in (100, 250, 300, 1000, 1024)
+    assert host["cpu"]["online"] >= 1
+    assert host["memory"]["MemTotal_bytes"] > 0
+    assert host["target"]["mount"]["target"]
+    assert host["versions"]["schedlab"]
+    for device in host["devices"].values():
         assert device["queue"]["scheduler"] in device["schedulers"]
 
 
 def test_facts_hold_the_whole_queue_of_the_device(loop: str) -> None:
     name = Path(loop).name
-    found = facts.collect(loop, [name])
-    assert found["devices"][name]["queue"] == knobs.snapshot(knobs.queue_of(loop))
-    assert found["devices"][name]["size_bytes"] == 16 << 20
-    assert found["target"] == {"device": name}
+    host = facts.collect(loop, [name])
+    assert host["devices"][name]["queue"] == knobs.snapshot(knobs.queue_of(loop))
+    assert host["devices"][name]["size_bytes"] == 16 << 20
+    assert host["target"] == {"device": name}
 
 
 def test_io_get_and_list_have_their_forms(state: Path, loop: str) -> None:
@@ -75,8 +75,8 @@ def test_io_get_and_list_have_their_forms(state: Path, loop: str) -> None:
     assert offered == f"{name}:\t{' '.join(knobs.offered(loop))}\n"
     assert "[" not in offered
     assert f"{name}:\tnone\n" in schedlab("io", "get").stdout
-    found = json.loads(schedlab("io", "get", name, "--json").stdout)
-    assert found["devices"][name]["scheduler"] == "none"
+    values = json.loads(schedlab("io", "get", name, "--json").stdout)
+    assert values["devices"][name]["scheduler"] == "none"
 
 
 def test_io_set_stays_and_says_how_to_take_it_back(state: Path, loop: str) -> None:
@@ -84,10 +84,10 @@ def test_io_set_stays_and_says_how_to_take_it_back(state: Path, loop: str) -> No
     knobs.write_value(knobs.scheduler_file(loop), "mq-deadline")
     knobs.write_value(knobs.queue_of(loop) / "iosched/fifo_batch", "7")
     before = knobs.snapshot(knobs.queue_of(loop))
-    done = schedlab("io", "set", "bfq:low_latency=0", name)
-    assert (done.returncode, done.stdout) == (0, f"{name}:\tmq-deadline -> bfq\n")
+    result = schedlab("io", "set", "bfq:low_latency=0", name)
+    assert (result.returncode, result.stdout) == (0, f"{name}:\tmq-deadline -> bfq\n")
     assert knobs.tunables(knobs.queue_of(loop))["low_latency"] == "0"
-    (line,) = (s for s in done.stderr.splitlines() if s.startswith("undo: "))
+    (line,) = (s for s in result.stderr.splitlines() if s.startswith("undo: "))
     assert line == f"undo: schedlab io set mq-deadline:fifo_batch=7 {name}"
     assert schedlab(*line.split()[2:]).returncode == 0
     assert knobs.snapshot(knobs.queue_of(loop)) == before
@@ -101,10 +101,10 @@ def test_io_set_changes_nothing_when_something_is_wrong(
     state: Path, loop: str, arguments: tuple[str, ...]
 ) -> None:
     before = knobs.snapshot(knobs.queue_of(loop))
-    done = schedlab("io", "set", *(word.format(loop=loop) for word in arguments))
-    assert done.returncode == 2
-    assert "rror:" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = schedlab("io", "set", *(word.format(loop=loop) for word in arguments))
+    assert result.returncode == 2
+    assert "rror:" in result.stderr
+    assert "Traceback" not in result.stderr
     assert knobs.snapshot(knobs.queue_of(loop)) == before
 
 
@@ -115,14 +115,14 @@ def test_without_root_there_is_one_clear_message(
     codes = []
     commands = (["io", "set", "bfq", loop], ["io", "get"], ["io", "list"], ["recover"], ["doctor"])
     for arguments in commands:
-        done = subprocess.run(
+        result = subprocess.run(
             [*nobody, *arguments], capture_output=True, text=True, check=False, timeout=60
         )
-        assert "Traceback" not in done.stderr
-        codes.append(done.returncode)
+        assert "Traceback" not in result.stderr
+        codes.append(result.returncode)
         if arguments[1:2] == ["set"]:
-            assert "Permission denied" in done.stderr
-            assert "hint: run it as root (sudo)" in done.stderr
+            assert "Permission denied" in result.stderr
+            assert "hint: run it as root (sudo)" in result.stderr
     assert codes == [2, 0, 0, 0, 0]
 
 
@@ -132,21 +132,21 @@ def test_the_state_directory_of_another_user_is_a_clear_error(
     state.mkdir(mode=0o700)
     (state / "session-1-1.jsonl").write_text("{}\n", encoding="ascii")
     for arguments in (["recover"], ["io", "get"], ["doctor"], ["io", "set", "none", "loop0"]):
-        done = subprocess.run(
+        result = subprocess.run(
             [*nobody, *arguments], capture_output=True, text=True, check=False, timeout=60
         )
-        assert "Traceback" not in done.stderr
-        assert done.returncode == (0 if arguments == ["doctor"] else 2)
+        assert "Traceback" not in result.stderr
+        assert result.returncode == (0 if arguments == ["doctor"] else 2)
 
 
 def test_read_only_sysfs_is_a_clear_error(state: Path, loop: str) -> None:
     program = 'mount -o remount,ro,bind /sys && exec "$0" -m schedlab io set bfq "$1"'
-    done = subprocess.run(
+    result = subprocess.run(
         ["unshare", "--mount", "sh", "-c", program, sys.executable, loop],
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
-    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
-    assert "Read-only file system" in done.stderr
+    assert (result.returncode, "Traceback" in result.stderr) == (2, False)
+    assert "Read-only file system" in result.stderr

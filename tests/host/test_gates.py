@@ -20,8 +20,8 @@ from schedlab.run import gates
 BUSY = "import time\nwhile time.process_time() < {}: pass"
 
 
-def names(found: tuple[gates.GateFinding, ...]) -> list[str]:
-    return [finding.gate for finding in found]
+def names(findings: tuple[gates.GateFinding, ...]) -> list[str]:
+    return [finding.gate for finding in findings]
 
 
 @pytest.fixture
@@ -127,10 +127,10 @@ def test_stolen_time_is_found(quiet: gates.Snapshot) -> None:
 
 
 def test_swap_errors_and_bytes(quiet: gates.Snapshot) -> None:
-    found = gates.findings(quiet, later(quiet, swapped_pages=quiet.swapped_pages + 1), None)
-    assert names(found) == ["swap"]
-    found = gates.findings(quiet, later(quiet, io_errors=quiet.io_errors + 1), None)
-    assert names(found) == ["io-errors"]
+    findings = gates.findings(quiet, later(quiet, swapped_pages=quiet.swapped_pages + 1), None)
+    assert names(findings) == ["swap"]
+    findings = gates.findings(quiet, later(quiet, io_errors=quiet.io_errors + 1), None)
+    assert names(findings) == ["io-errors"]
     moved = later(quiet, read_bytes=quiet.read_bytes + (100 << 20))
     assert gates.findings(quiet, moved, None) == ()
     assert gates.findings(quiet, moved, (99 << 20, 0)) == ()
@@ -160,10 +160,10 @@ def test_heat_of_cpu_and_nvme(
     monkeypatch.setattr(gates, "CPU", tmp_path / "cpu")
     monkeypatch.setattr(gates, "HWMON", tmp_path / "hwmon")
     hot = gates.snapshot(None)
-    found = gates.findings(quiet, later(quiet, throttled=hot.throttled), None)
-    assert names(found) == ["thermal"]
-    found = gates.findings(quiet, later(quiet, too_hot=hot.too_hot), None)
-    assert names(found) == ["thermal"]
+    findings = gates.findings(quiet, later(quiet, throttled=hot.throttled), None)
+    assert names(findings) == ["thermal"]
+    findings = gates.findings(quiet, later(quiet, too_hot=hot.too_hot), None)
+    assert names(findings) == ["thermal"]
     (sensor / "temp1_input").write_text("69849\n", encoding="ascii")
     assert gates.snapshot(None).too_hot == ()
 

@@ -207,28 +207,28 @@ def test_a_kill_at_a_system_call_loses_no_setting(scene: Scene, call: str) -> No
         where = f"inject={call}:signal=SIGKILL:when={number}"
         command = ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", where]
         program = [sys.executable, "-c", PROGRAM, scene.device, str(scene.directory)]
-        done = subprocess.run(
+        result = subprocess.run(
             [*command, *program], input="", capture_output=True, text=True, timeout=60, check=False
         )
-        killed += done.returncode != 0
+        killed += result.returncode != 0
         recovery = recover_now(scene.state)
         assert recovery.failed == recovery.foreign == [], f"{call} {number}"
-        scene.assert_as_before(f"{call} {number}: {done.stderr}{recovery}")
-        if not done.returncode:
+        scene.assert_as_before(f"{call} {number}: {result.stderr}{recovery}")
+        if not result.returncode:
             break
     assert killed or call == "ftruncate"
 
 
 def guardians_of(state: Path) -> list[int]:
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = entry.read_bytes().split(b"\0")
         except OSError:
             continue
         if b"schedlab.host.guardian" in words and os.fsencode(state) in words:
-            found.append(int(entry.parent.name))
-    return found
+            pids.append(int(entry.parent.name))
+    return pids
 
 
 def test_the_guardian_ignores_signals_and_restores_alone(scene: Scene) -> None:

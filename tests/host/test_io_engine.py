@@ -501,12 +501,12 @@ def test_clients_of_a_database_commit_to_one_log(loop: str, tmp_path: Path) -> N
     clients = group(loop, workers=3) | {"log": {"path": str(log), "record": 512, "reads": 2}}
     result = run(clients, 0.3, process=True)["groups"][0]
     commits = result["writes"]["operations"]
-    done = result["transactions"]
-    assert done["count"] == commits > 0
-    assert done["per_s"] == pytest.approx(commits / result["elapsed_ns"] * 1e9)
+    transactions = result["transactions"]
+    assert transactions["count"] == commits > 0
+    assert transactions["per_s"] == pytest.approx(commits / result["elapsed_ns"] * 1e9)
     assert result["reads"]["operations"] == 2 * commits
     assert log.stat().st_size == 512 * commits == result["writes"]["bytes"]
-    assert done["latency"]["mean"] > result["writes"]["latency"]["mean"]
+    assert transactions["latency"]["mean"] > result["writes"]["latency"]["mean"]
     # On a device the log goes round in a part of it.
     region = {"path": loop, "offset": 8 << 20, "span": 64 << 10}
     result = run(group(loop) | {"log": region}, 0.2)["groups"][0]

@@ -39,10 +39,10 @@ def mount(*arguments: str) -> Iterator[None]:
 def test_a_loop_device_is_in_the_set_and_its_disk_only_when_asked(place: Path, loop: str) -> None:
     name = Path(loop).name
     (place / "sub").mkdir()
-    found = queues_below(place / "sub")
-    assert (found.queues, found.mounts, found.reasons) == ((name,), (), {})
-    assert found.require_named([]) == found.require_named([loop]) == (name,)
-    text = "\n".join(found.lines())
+    queue_set = queues_below(place / "sub")
+    assert (queue_set.queues, queue_set.mounts, queue_set.reasons) == ((name,), (), {})
+    assert queue_set.require_named([]) == queue_set.require_named([loop]) == (name,)
+    text = "\n".join(queue_set.lines())
     assert f"ext4 {place}\n  loop {name}: [none]" in text
     assert "nr_requests 128" in text
     disks = devices.disks_below("/")
@@ -55,7 +55,7 @@ def test_a_loop_device_is_in_the_set_and_its_disk_only_when_asked(place: Path, l
         wider.require_named([])
     assert "--switch" in caught.value.hint
     with pytest.raises(HostError, match="is not below"):
-        found.require_named(disks)
+        queue_set.require_named(disks)
 
 
 def test_another_mount_on_the_same_queue_must_be_named(
@@ -98,9 +98,9 @@ def test_an_overlay_is_its_upper_and_lower_directories(
             each.mkdir()
         options = f"lowerdir={lower},upperdir={upper}/up,workdir={upper}/work"
         stack.enter_context(mount("-t", "overlay", "-o", options, "overlay", str(merged)))
-        found = queues_below(merged)
-        assert set(found.queues) == set(names)
-        assert any(line.strip().startswith("upper") for line in found.lines())
+        queue_set = queues_below(merged)
+        assert set(queue_set.queues) == set(names)
+        assert any(line.strip().startswith("upper") for line in queue_set.lines())
 
 
 def test_an_external_journal_of_ext4_is_in_the_set(
@@ -112,9 +112,11 @@ def test_an_external_journal_of_ext4_is_in_the_set(
     where = tmp_path / "mounted"
     where.mkdir()
     with mount(data, str(where)):
-        found = queues_below(where)
-        assert set(found.queues) == {Path(data).name, Path(log).name}
-        assert any(line.strip().startswith(f"journal {Path(log).name}") for line in found.lines())
+        queue_set = queues_below(where)
+        assert set(queue_set.queues) == {Path(data).name, Path(log).name}
+        assert any(
+            line.strip().startswith(f"journal {Path(log).name}") for line in queue_set.lines()
+        )
 
 
 def test_btrfs_on_two_devices(new_loop: Callable[..., str], tmp_path: Path) -> None:
@@ -144,8 +146,8 @@ def test_swap_on_a_queue_must_be_named(loop: str) -> None:
     run("mkswap")(loop)
     run("swapon")(loop)
     try:
-        found = queues_below(loop)
-        assert found.reasons == {Path(loop).name: (f"it carries the swap area {loop}",)}
+        queue_set = queues_below(loop)
+        assert queue_set.reasons == {Path(loop).name: (f"it carries the swap area {loop}",)}
     finally:
         run("swapoff")(loop)
 
@@ -245,6 +247,6 @@ def test_btrfs_is_all_of_its_devices(sysfs: Sysfs) -> None:
 
 def test_doctor_prints_the_queues_below_a_path(loop: str) -> None:
     words = [sys.executable, "-m", "schedlab", "doctor", "--path", loop]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"loop {Path(loop).name}: ")
-    assert "nr_requests" in done.stdout
+    result = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert result.stdout.startswith(f"loop {Path(loop).name}: ")
+    assert "nr_requests" in result.stdout

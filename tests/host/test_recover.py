@@ -31,10 +31,10 @@ def die(state: Path, loop: str, work: str, directory: Path | None = None) -> Non
         "os.kill(control.guardian_process_id, signal.SIGKILL)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
     )
-    assert done.returncode == -9, done.stderr
+    assert result.returncode == -9, result.stderr
     assert journal_of(state).stat().st_size > 0
 
 
@@ -81,9 +81,9 @@ def test_recover_shows_puts_back_and_is_then_done(state: Path, loop: str, tmp_pa
     assert f"{knobs.scheduler_file(loop)}: bfq -> none (would be restored)" in shown.stdout
     assert shown.stdout.count("would be removed") == 1  # the loop device; its file has no name
     assert knobs.read_value(knobs.scheduler_file(loop)) == "bfq"
-    done = json.loads(schedlab("recover", "--json").stdout)
-    assert [c["original"] for c in done["restored"] if "scheduler" in c["path"]] == ["none"]
-    assert len(done["removed"]) == 1
+    report = json.loads(schedlab("recover", "--json").stdout)
+    assert [c["original"] for c in report["restored"] if "scheduler" in c["path"]] == ["none"]
+    assert len(report["removed"]) == 1
     assert knobs.snapshot(knobs.queue_of(loop)) == before
     assert list(tmp_path.glob("schedlab-*")) == []
     assert schedlab("recover").stdout == "nothing to restore\n"
@@ -91,9 +91,9 @@ def test_recover_shows_puts_back_and_is_then_done(state: Path, loop: str, tmp_pa
 
 def test_any_command_that_touches_the_host_puts_back_first(state: Path, loop: str) -> None:
     die(state, loop, "control.set_scheduler(device, 'bfq')")
-    done = schedlab("io", "get", loop)
-    assert done.stdout == f"{Path(loop).name}:\tnone\n"
-    assert "left changed by a session that died" in done.stderr
+    result = schedlab("io", "get", loop)
+    assert result.stdout == f"{Path(loop).name}:\tnone\n"
+    assert "left changed by a session that died" in result.stderr
     die(state, loop, "control.set_scheduler(device, 'bfq')")
     with Control() as control:
         assert [c.found for c in control.recovered.restored if "scheduler" in c.path] == ["bfq"]
@@ -108,10 +108,10 @@ def test_a_value_that_is_none_of_ours_is_left_and_reported(state: Path, loop: st
     )
     knobs.write_value(queue / "nr_requests", "60")
     knobs.write_value(queue / "read_ahead_kb", "40")
-    done = schedlab("recover")
-    assert done.returncode == 0
-    assert f"{queue}/read_ahead_kb: left at 40, which another program set" in done.stdout
-    assert f"{queue}/nr_requests: left at 60" in done.stdout
+    result = schedlab("recover")
+    assert result.returncode == 0
+    assert f"{queue}/read_ahead_kb: left at 40, which another program set" in result.stdout
+    assert f"{queue}/nr_requests: left at 60" in result.stdout
     assert knobs.read_value(queue / "scheduler") == "none"
     assert knobs.read_value(queue / "read_ahead_kb") == "40"
     assert knobs.read_value(queue / "nr_requests") == "60"  # although the scheduler was restored
@@ -179,8 +179,8 @@ def test_the_journal_of_another_boot_is_not_replayed(state: Path, loop: str) -> 
     lines = [checked_line.decode(line) for line in path.read_bytes().splitlines()]
     old = [checked_line.encode({**line, "boot": "0" * 36}) + "\n" for line in lines]
     path.write_text("".join(old), encoding="utf-8")
-    done = schedlab("recover")
-    assert (done.returncode, "another boot" in done.stdout) == (0, True)
+    result = schedlab("recover")
+    assert (result.returncode, "another boot" in result.stdout) == (0, True)
     assert knobs.read_value(knobs.scheduler_file(loop)) == "bfq"
     assert not path.exists()
 
@@ -216,10 +216,10 @@ def test_a_damaged_line_is_exit_code_3_and_the_rest_is_put_back(state: Path, loo
     path = journal_of(state)
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     path.write_text("".join([lines[0], "\0garbage\n", *lines[1:]]), encoding="utf-8")
-    done = schedlab("recover")
-    assert done.returncode == 3
-    assert f"{path}: line 2 is damaged" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = schedlab("recover")
+    assert result.returncode == 3
+    assert f"{path}: line 2 is damaged" in result.stderr
+    assert "Traceback" not in result.stderr
     assert knobs.snapshot(knobs.queue_of(loop)) == before
     assert list(state.glob("*.damaged"))
     assert schedlab("recover").returncode == 0
@@ -228,9 +228,9 @@ def test_a_damaged_line_is_exit_code_3_and_the_rest_is_put_back(state: Path, loo
 def test_a_session_at_work_is_not_disturbed(state: Path, loop: str) -> None:
     with Control() as control:
         control.set_scheduler(loop, "bfq")
-        done = schedlab("recover")
-        assert done.returncode == 0
-        assert f"a running session is not touched: process {os.getpid()}" in done.stdout
+        result = schedlab("recover")
+        assert result.returncode == 0
+        assert f"a running session is not touched: process {os.getpid()}" in result.stdout
         got = schedlab("io", "get", loop)
         assert got.stdout == f"{Path(loop).name}:\tbfq\n"
         assert control.check() == ()
@@ -279,8 +279,8 @@ def test_a_journal_that_others_could_have_written_is_not_followed(
     journal.Journal.create(state).append("write", path=str(knob), original="0", new="1")
     state.chmod(0o777)
     for command in (["recover"], ["io", "get"], ["io", "set", "none", "loop0"]):
-        done = schedlab(*command)
-        assert (done.returncode, "written to by others" in done.stderr) == (2, True)
+        result = schedlab(*command)
+        assert (result.returncode, "written to by others" in result.stderr) == (2, True)
     assert knob.read_text(encoding="ascii") == "1"
 
 
@@ -478,8 +478,8 @@ def test_of_another_boot_only_files_and_directories_are_removed(
     assert shown.removed == gone
     assert shown.lines() == [f"{what} (would be removed)" for what in gone]
     assert file.exists() and path.exists()
-    done = recover.settle(state)
-    assert done.lines() == [f"{what} (removed)" for what in gone]
+    recovery = recover.settle(state)
+    assert recovery.lines() == [f"{what} (removed)" for what in gone]
     assert not file.exists() and not directory.exists() and not path.exists()
     assert foreign.is_dir()
 

@@ -110,8 +110,8 @@ def test_bfq_favours_a_new_process_and_not_for_long(rotational: str) -> None:
 def test_an_open_loop_reader_keeps_its_rate_under_any_scheduler() -> None:
     """Latency counts from the planned arrivals, so slow service cannot thin the sample out."""
     with opened(STEADY) as run:
-        found = [run(STEADY, candidate) for candidate in (NONE, BFQ)]
-    for each in found:
+        outcomes = [run(STEADY, candidate) for candidate in (NONE, BFQ)]
+    for each in outcomes:
         arrivals = sum(row[2] for row in each.histograms["latency_ns"])
         assert abs(arrivals - 200) < 5 * 200**0.5  # Poisson, 200/s for 1 s
         series = each.series["reader"]
@@ -128,10 +128,10 @@ def test_a_reader_that_gets_nothing_is_a_result_and_no_failed_run() -> None:
          "ramp_seconds": 0.2},
     )  # fmt: skip
     with opened(work) as run:  # a request takes a second, so none ends in the window
-        found = run(work, NONE)
-    assert fatal(found) == []
-    assert found.bounds["throughput_bytes_per_s"] == "at-most"
-    assert found.metrics["throughput_bytes_per_s"] == pytest.approx(65536 / 0.3, rel=0.2)
+        outcome = run(work, NONE)
+    assert fatal(outcome) == []
+    assert outcome.bounds["throughput_bytes_per_s"] == "at-most"
+    assert outcome.metrics["throughput_bytes_per_s"] == pytest.approx(65536 / 0.3, rel=0.2)
 
 
 def test_the_first_write_is_one_and_leaves_no_hole() -> None:
@@ -142,14 +142,14 @@ def test_the_first_write_is_one_and_leaves_no_hole() -> None:
     )  # fmt: skip
     admitted = admit(experiment(work), Permission())
     with Control() as control, open_session(admitted, control, lambda text: None) as session:
-        found = session.measure(Cell(0, 0, "write", "none", 1), work, NONE)
+        outcome = session.measure(Cell(0, 0, "write", "none", 1), work, NONE)
         with Path(session.target.path).open("rb") as device:  # type: ignore[attr-defined]
             pieces = []
             for offset in range(0, SIZE_BYTES, 8 * MIB):
                 device.seek(offset)
                 pieces.append(device.read(4096))
-    assert fatal(found) == []
-    assert "test_done" not in found.properties  # it was not called a rewrite
+    assert fatal(outcome) == []
+    assert "test_done" not in outcome.properties  # it was not called a rewrite
     assert all(any(piece) for piece in pieces)
 
 
@@ -177,10 +177,10 @@ def hdparm_bytes_per_s(device: str, cgroup: Path) -> float:
     if shutil.which("hdparm") is None:
         pytest.skip("needs hdparm")
     inside = f"echo $$ > {cgroup}/cgroup.procs && exec hdparm -t {device}"
-    done = subprocess.run(["sh", "-c", inside], capture_output=True, text=True, check=True)
-    found = re.search(r"=\s+([\d.]+)\s+([kMG])B/sec", done.stdout)
-    assert found is not None, done.stdout
-    return float(found[1]) * {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}[found[2]]
+    result = subprocess.run(["sh", "-c", inside], capture_output=True, text=True, check=True)
+    match = re.search(r"=\s+([\d.]+)\s+([kMG])B/sec", result.stdout)
+    assert match is not None, result.stdout
+    return float(match[1]) * {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}[match[2]]
 
 
 def test_cold_buffered_reads_come_from_the_device(
@@ -222,9 +222,9 @@ def test_weights_are_reached_under_bfq_while_it_idles() -> None:
         shares: dict[str, list[float]] = {"none": [], "bfq": [], "hasty": []}
         for _ in range(3):
             for candidate in (NONE, BFQ, hasty):
-                found = run(work, candidate)
-                assert found.properties["share_asked"] == pytest.approx(8 / 9)
-                shares[candidate.label].append(found.properties["share_reached"])
+                outcome = run(work, candidate)
+                assert outcome.properties["share_asked"] == pytest.approx(8 / 9)
+                shares[candidate.label].append(outcome.properties["share_reached"])
     reached = {label: statistics.median(values) for label, values in shares.items()}
     assert reached["bfq"] == pytest.approx(8 / 9, rel=0.1), shares
     assert reached["none"] == pytest.approx(0.5, abs=0.1), shares
@@ -242,15 +242,15 @@ def test_a_limit_of_80_percent_is_found(tmp_path: Path) -> None:
         "reads", "throttled-reads", "throughput_bytes_per_s",
         {"seconds": 1.5, "ramp_seconds": 0.5},
     )  # fmt: skip
-    found = measure.run(
+    result = measure.run(
         experiment(work, candidates=candidates, baseline="full", stopping=Stopping(blocks=5)),
         tmp_path / "r",
     )
-    (pair,) = found.verdict.workloads["reads"].pairs
+    (pair,) = result.verdict.workloads["reads"].pairs
     low, high = sorted(1 / end if pair.a == "full" else end for end in (pair.low, pair.high) if end)
     assert low <= 0.8 <= high
     assert high < 1
-    explained = found.record.explanations.get(("reads", "eighty"))
+    explained = result.record.explanations.get(("reads", "eighty"))
     if not explained:
         pytest.skip("no block capture here: needs BTF and CAP_BPF")
     reader = next(each for each in explained if each.group == "readers")

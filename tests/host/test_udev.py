@@ -20,32 +20,32 @@ WAIT_S = 90
 @pytest.fixture
 def udevadm():
     unpacked = Path(__file__).parents[2] / "target" / "udev" / "bin" / "udevadm"
-    found = shutil.which("udevadm", path="/usr/bin:/bin:/usr/sbin:/sbin")
-    if found is None and unpacked.exists():
+    path = shutil.which("udevadm", path="/usr/bin:/bin:/usr/sbin:/sbin")
+    if path is None and unpacked.exists():
         return str(unpacked)
-    if found is None:
+    if path is None:
         pytest.skip("needs udev: apt-get install udev, or tests/unpack-udev target/udev")
-    return found
+    return path
 
 
 @pytest.fixture
 def mount_points():
     """The two directories must be there; what is made for it goes again."""
-    made = [path for path in map(Path, ("/etc/udev", "/run/udev")) if not path.exists()]
-    for path in made:
+    missing = [path for path in map(Path, ("/etc/udev", "/run/udev")) if not path.exists()]
+    for path in missing:
         path.mkdir()
     yield
-    for path in made:
+    for path in missing:
         path.rmdir()
 
 
 def test_a_rule_acts_at_boot_loses_to_a_later_one_and_goes(loop, state, udevadm, mount_points):
     command = ["unshare", "--mount", "--net", sys.executable, str(PROGRAM), loop, udevadm]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
-    if done.returncode and "unshare" in done.stderr:
-        pytest.skip(f"needs namespaces: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr
-    seen = json.loads(done.stdout)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_S)
+    if result.returncode and "unshare" in result.stderr:
+        pytest.skip(f"needs namespaces: {result.stderr.strip()}")
+    assert result.returncode == 0, result.stderr
+    seen = json.loads(result.stdout)
     assert seen["without us"]["scheduler"] == "kyber"
     for when in ("applied", "after a boot", "again"):
         queue = seen[when]

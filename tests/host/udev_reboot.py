@@ -65,9 +65,9 @@ def main(device: str, udevadm: str) -> None:
             f'KERNEL=="{name}", ATTR{{queue/scheduler}}="kyber"\n'
         )
         seen = {"without us": booted(udevadm, queue)}
-        before, rules, said = knobs.snapshot(queue), files(), []
+        before, rules, messages = knobs.snapshot(queue), files(), []
         choice = Choice(Candidate("bfq", {"scheduler": "bfq", "low_latency": 0}))
-        apply(choice, Request((device,), persist=True), said.append)
+        apply(choice, Request((device,), persist=True), messages.append)
         seen["applied"] = knobs.snapshot(queue)
         seen["status"] = status()[0].after_reboot
         seen["after a boot"] = booted(udevadm, queue)
@@ -77,11 +77,11 @@ def main(device: str, udevadm: str) -> None:
         seen["warnings"] = warnings(name, "bfq", Request((device,)))
         conflict.unlink()
         seen["again"] = booted(udevadm, queue)
-        undo([device], False, said.append)
+        undo([device], False, messages.append)
         seen["same queue"] = knobs.snapshot(queue) == before
         seen["same rules"] = files() == rules
         seen["undone and booted"] = booted(udevadm, queue)
-        seen["said"] = said
+        seen["said"] = messages
         print(json.dumps(seen))
     finally:
         process.terminate()

@@ -9,8 +9,8 @@ from schedlab.cli.sim import sim
 
 
 def times_ms(key: str, *arguments: str) -> dict[str, float]:
-    done = CliRunner().invoke(sim, ["cpu", *arguments, "--json"], catch_exceptions=False)
-    (result,) = json.loads(done.stdout)["results"]
+    completed = CliRunner().invoke(sim, ["cpu", *arguments, "--json"], catch_exceptions=False)
+    (result,) = json.loads(completed.stdout)["results"]
     return {task["name"]: task[key] / 1e6 for task in result["tasks"]}
 
 
@@ -53,6 +53,6 @@ def test_features_of_a_kernel_are_set_together_and_one_by_one() -> None:
 
 @pytest.mark.parametrize("text", ["eevdf.slice", "rr.slice=1ms", "eevdf.fast=true"])
 def test_an_unknown_feature_names_itself(text: str) -> None:
-    done = CliRunner().invoke(sim, ["cpu", "--tasks", "A:0:1", "--set", text])
-    assert done.exit_code != 0
-    assert text.partition("=")[0].partition(".")[2] in f"{done.output}{done.exception}"
+    result = CliRunner().invoke(sim, ["cpu", "--tasks", "A:0:1", "--set", text])
+    assert result.exit_code != 0
+    assert text.partition("=")[0].partition(".")[2] in f"{result.output}{result.exception}"

@@ -185,12 +185,12 @@ def test_ctrl_c_ends_a_long_simulation():
         "threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()\n"
         "main()"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code, "sim", "cpu", *arguments],
         capture_output=True,
         text=True,
         timeout=20,
         check=False,
     )
-    assert done.returncode in (130, -signal.SIGINT), done
-    assert "interrupted" in done.stderr
+    assert result.returncode in (130, -signal.SIGINT), result
+    assert "interrupted" in result.stderr

@@ -28,29 +28,29 @@ def bursts(tmp_path: Path, change_ns: int = 0, preempted: int = 1, gap_ns: int =
 
 
 def validate(*arguments: str) -> tuple[int, dict[str, object]]:
-    done = CliRunner().invoke(sim, ["cpu", *arguments, "--json"])
-    return done.exit_code, json.loads(done.stdout)
+    result = CliRunner().invoke(sim, ["cpu", *arguments, "--json"])
+    return result.exit_code, json.loads(result.stdout)
 
 
 def test_a_schedule_agrees_with_itself(tmp_path: Path) -> None:
-    code, found = validate(*RR, "--validate", str(bursts(tmp_path)))
-    assert (code, found["accepted"], found["common_prefix"]) == (0, True, 30)
-    assert all(row["measured"] == row["simulated"] for row in found["comparisons"])
-    done = CliRunner().invoke(sim, ["cpu", *RR, "--validate", str(bursts(tmp_path))])
-    assert done.output.splitlines()[-1] == "accepted: yes"
-    assert max(map(len, done.output.splitlines())) <= 80
+    code, report = validate(*RR, "--validate", str(bursts(tmp_path)))
+    assert (code, report["accepted"], report["common_prefix"]) == (0, True, 30)
+    assert all(row["measured"] == row["simulated"] for row in report["comparisons"])
+    result = CliRunner().invoke(sim, ["cpu", *RR, "--validate", str(bursts(tmp_path))])
+    assert result.output.splitlines()[-1] == "accepted: yes"
+    assert max(map(len, result.output.splitlines())) <= 80
 
 
 def test_other_shares_and_other_quanta_are_seen(tmp_path: Path) -> None:
-    code, found = validate(*RR, "--validate", str(bursts(tmp_path, change_ns=1_000_000)))
-    assert (code, found["accepted"]) == (1, False)
-    far = [row["name"] for row in found["comparisons"] if row["is_close"] is False]
+    code, report = validate(*RR, "--validate", str(bursts(tmp_path, change_ns=1_000_000)))
+    assert (code, report["accepted"]) == (1, False)
+    far = [row["name"] for row in report["comparisons"] if row["is_close"] is False]
     assert "share of 70" in far
     longer = ("--policy", "rr", "--quantum", "20ms", "--hz", "250")
-    code, found = validate(*longer, "--validate", str(bursts(tmp_path)))
-    far = [row["name"] for row in found["comparisons"] if row["is_close"] is False]
+    code, report = validate(*longer, "--validate", str(bursts(tmp_path)))
+    far = [row["name"] for row in report["comparisons"] if row["is_close"] is False]
     assert code == 1 and {"median stay, ms", "involuntary switches"} <= set(far)
-    (demerit,) = [r for r in found["comparisons"] if r["name"].startswith("demerit of stays")]
+    (demerit,) = [r for r in report["comparisons"] if r["name"].startswith("demerit of stays")]
     assert demerit["simulated"] > 10
 
 
@@ -61,13 +61,13 @@ def test_other_shares_and_other_quanta_are_seen(tmp_path: Path) -> None:
 def test_sleepers_and_steal_are_not_judged(
     tmp_path: Path, change: dict[str, int], reason: str
 ) -> None:
-    code, found = validate(*RR, "--validate", str(bursts(tmp_path, **change)))
-    assert code == 1 and reason in str(found["not_judged"])
+    code, report = validate(*RR, "--validate", str(bursts(tmp_path, **change)))
+    assert code == 1 and reason in str(report["not_judged"])
 
 
 def test_a_file_of_another_kind_names_its_line(tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
     path.write_text("end_ns,duration_ns,task,preempted\n1,x,2,3\n")
-    done = CliRunner().invoke(sim, ["cpu", "--validate", str(path)])
-    assert done.exit_code != 0
-    assert "other.csv:2" in f"{done.output}{done.exception}"
+    result = CliRunner().invoke(sim, ["cpu", "--validate", str(path)])
+    assert result.exit_code != 0
+    assert "other.csv:2" in f"{result.output}{result.exception}"

@@ -32,12 +32,12 @@ def refused(*arguments: str) -> str:
 
 def test_policies_by_seeds_and_the_same_again():
     arguments = ("--policy", "fcfs,sptf", "--depth", "32", "--requests", "2000", "--seeds", "3")
-    done = runs(*arguments)
-    assert [(one["policy"], one["seed"]) for one in done] == [
+    results = runs(*arguments)
+    assert [(one["policy"], one["seed"]) for one in results] == [
         (policy, seed) for policy in ("fcfs", "sptf") for seed in (1, 2, 3)
     ]
-    assert done == runs(*arguments)
-    for fcfs, sptf in zip(done[:3], done[3:], strict=True):
+    assert results == runs(*arguments)
+    for fcfs, sptf in zip(results[:3], results[3:], strict=True):
         assert fcfs["requests"] == sptf["requests"] == 2000
         assert sptf["iops"] > 1.3 * fcfs["iops"]
         parts = fcfs["seek_ns_mean"] + fcfs["rotation_ns_mean"] + fcfs["transfer_ns_mean"]

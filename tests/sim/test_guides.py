@@ -31,13 +31,13 @@ def test_policy_in_python(tmp_path: Path) -> None:
     (commands,) = blocks("policy-in-python.md", "sh")
     outputs = []
     for command in commands.splitlines():
-        done = run(command, tmp_path)
-        assert done.returncode == 0, done.stderr
-        outputs.append(done.stdout)
+        result = run(command, tmp_path)
+        assert result.returncode == 0, result.stderr
+        outputs.append(result.stdout)
     assert "ReadsFirst" in outputs[0] and "ReadsFirst" in outputs[1]
     assert (tmp_path / "verdict" / "report.html").is_file()
-    done = run("schedlab sim run --policy reads_first.py:Tsb --requests 500 --seeds 1", tmp_path)
-    assert done.returncode == 0, done.stderr
+    result = run("schedlab sim run --policy reads_first.py:Tsb --requests 500 --seeds 1", tmp_path)
+    assert result.returncode == 0, result.stderr
 
 
 def test_add_a_policy_names_targets_that_exist_and_the_tested_file() -> None:
@@ -67,7 +67,7 @@ def test_cpu_simulator_prints_what_its_guide_shows(tmp_path: Path) -> None:
     command, expected = shown.split("\n", 1)
     arguments = shlex.split(command.removeprefix("$ schedlab "))
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "COLUMNS": "80"}
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "schedlab", *arguments],
         cwd=tmp_path,
         env=environment,
@@ -75,7 +75,7 @@ def test_cpu_simulator_prints_what_its_guide_shows(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.stdout.startswith(expected), done.stderr
+    assert result.stdout.startswith(expected), result.stderr
 
 
 def test_cpu_simulator_validates_a_schedule_as_its_guide_says(tmp_path: Path) -> None:
@@ -84,30 +84,30 @@ def test_cpu_simulator_validates_a_schedule_as_its_guide_says(tmp_path: Path) ->
     (tmp_path / "bursts.csv").write_text(text + "\n")
     (commands,) = blocks("cpu-simulator.md", "sh")
     for command in commands.splitlines():
-        done = run(command, tmp_path)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "accepted: yes" in done.stdout
+        result = run(command, tmp_path)
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert "accepted: yes" in result.stdout
 
 
 def test_the_disk_model_prints_what_its_page_shows(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "concepts" / "disk-model.md").read_text()
     (shown, *_) = re.findall(r"^```\n\$ (.*?)^```", text, re.MULTILINE | re.DOTALL)
     command, expected = shown.split("\n", 1)
-    done = run(command, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(expected), done.stdout
+    result = run(command, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith(expected), result.stdout
 
 
 def test_kernel_schedulers(tmp_path: Path) -> None:
     first, second = blocks("kernel-schedulers.md", "sh")
     for command in (first + second).splitlines():
-        done = run(command, tmp_path)
-        assert done.returncode == 0, done.stderr
+        result = run(command, tmp_path)
+        assert result.returncode == 0, result.stderr
     assert (tmp_path / "requests.svg").read_text().startswith("<svg")
     assert (tmp_path / "verdict" / "report.html").is_file()
     (processes,) = blocks("kernel-schedulers.md", "toml")
     (tmp_path / "own.toml").write_text(processes)
     line = "schedlab sim disk --scheduler cfq --processes own.toml --window 1 --seconds 2 --seeds 1"
-    done = run(line, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "writer-2" in done.stdout
+    result = run(line, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "writer-2" in result.stdout

@@ -29,8 +29,8 @@ def simulate(scheduler, processes, *, tags=4, window=1, **fields):
 
 
 def rate(run, process=None):
-    found = {each["name"]: each for each in (run["total"], *run["processes"])}
-    return found[process or "total"]["throughput_bytes_per_s"] / 1e6
+    by_name = {each["name"]: each for each in (run["total"], *run["processes"])}
+    return by_name[process or "total"]["throughput_bytes_per_s"] / 1e6
 
 
 @pytest.mark.parametrize(("window", "low", "high"), [(1, 1.55, 1.95), (32, 1.30, 1.60)])
@@ -102,11 +102,11 @@ def test_the_log_holds_every_request_in_order_of_completion():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [("elevator", "cfq"), ("bfq:quantum=1", "slice_idle"), ("cfq:quantum=0", "1 to")],
 )
-def test_what_does_not_exist_is_named_with_what_does(text, said):
-    with pytest.raises(SpecError, match=said):
+def test_what_does_not_exist_is_named_with_what_does(text, message):
+    with pytest.raises(SpecError, match=message):
         split_schedulers(text)
 
 
@@ -123,9 +123,9 @@ def test_the_command_line_gives_figures_a_verdict_a_log_and_a_chart(tmp_path):
     common = ["--window", "1", "--size", "8GiB", "--seconds", "2", "--seeds", "2"]
     files = ["--gantt", str(tmp_path / "g.svg"), "--log", str(tmp_path / "l.csv"), "--json"]
     asked = ["sim", "disk", "--scheduler", "none;cfq:slice_idle=4", "--processes", "readers3"]
-    done = CliRunner().invoke(cli, [*asked, *common, *files])
-    assert done.exit_code == 0, done.output
-    runs = json.loads(done.stdout)["runs"]["readers3"]
+    result = CliRunner().invoke(cli, [*asked, *common, *files])
+    assert result.exit_code == 0, result.output
+    runs = json.loads(result.stdout)["runs"]["readers3"]
     assert [run["scheduler"] for run in runs] == [
         "none",
         "none",
@@ -136,8 +136,8 @@ def test_the_command_line_gives_figures_a_verdict_a_log_and_a_chart(tmp_path):
     assert (tmp_path / "l.csv").read_text().count("\n") > 100
     asked = ["sim", "compare", "--schedulers", "none,cfq", "--processes", "readers3"]
     out = ["--device", "disk7200", "--out", str(tmp_path / "verdict")]
-    done = CliRunner().invoke(cli, [*asked, *common, *out])
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(cli, [*asked, *common, *out])
+    assert result.exit_code == 0, result.output
     assert (tmp_path / "verdict" / "report.html").is_file()
 
 

@@ -53,8 +53,8 @@ def file(tmp_path: Path) -> Path:
 
 
 def result(policy: str, **settings: object) -> tuple[str, bytes]:
-    found = Simulation(policy=policy, requests=1500, log=True, **settings).run()  # type: ignore[arg-type]
-    return found.report_json, found.log_bytes
+    outcome = Simulation(policy=policy, requests=1500, log=True, **settings).run()  # type: ignore[arg-type]
+    return outcome.report_json, outcome.log_bytes
 
 
 @pytest.mark.parametrize("workload", ["A", "B", "C", "D"])
@@ -65,8 +65,8 @@ def test_the_bytes_of_the_built_in_policies(file: Path, workload: str, buffer: s
     assert result(f"{file}:Arrival", **common) == result("fcfs", **common)
     for aging in ("dispatch-overtake", "shorter-arrival", "every-arrival"):
         for alpha in (0.9, 1.0):
-            given = {**common, "policy_set": {"alpha": alpha, "aging": aging}}
-            assert result(f"{file}:Tsb", **given) == result("tsb", **given), (aging, alpha)
+            settings = {**common, "policy_set": {"alpha": alpha, "aging": aging}}
+            assert result(f"{file}:Tsb", **settings) == result("tsb", **settings), (aging, alpha)
     assert result(f"{file}:Aged", **common) == result("tsb", **common)
 
 

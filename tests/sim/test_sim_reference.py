@@ -43,8 +43,8 @@ DISK = [
 
 @pytest.mark.parametrize("name", SSD)
 def test_ssd(name: str) -> None:
-    given = {"device_set": {"buffer.size": "16MiB"}, **SSD[name]}
-    result = Simulation(requests=3000, log=True, **given).run()
+    settings = {"device_set": {"buffer.size": "16MiB"}, **SSD[name]}
+    result = Simulation(requests=3000, log=True, **settings).run()
     report = {key: value for key, value in result.report.items() if key not in NEW_KEYS}
     for direction in ("read", "write"):
         report[direction] = {k: v for k, v in report[direction].items() if k != "interval"}

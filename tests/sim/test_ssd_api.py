@@ -92,8 +92,10 @@ def _resident_mib() -> float:
 def test_the_command_line_gives_every_policy_and_seed(tmp_path: Path) -> None:
     arguments = ["--policy", "fcfs,tsb", "--seeds", "2", "--requests", "500", "--json"]
     log = tmp_path / "log.csv"
-    done = CliRunner().invoke(run_command, [*arguments, "--log", str(log)], catch_exceptions=False)
-    document = json.loads(done.stdout)
+    result = CliRunner().invoke(
+        run_command, [*arguments, "--log", str(log)], catch_exceptions=False
+    )
+    document = json.loads(result.stdout)
     assert [(row["policy"], row["seed"]) for row in document["runs"]] == [
         ("fcfs", 1),
         ("fcfs", 2),

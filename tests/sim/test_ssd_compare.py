@@ -15,8 +15,8 @@ def test_a_verdict_on_policies(tmp_path: Path) -> None:
     arguments = ["--workloads", "A", "--policies", "fcfs,tsb,tsb:alpha=0.95", "--seeds", "6"]
     arguments += ["--requests", "2000", "--buffer", "64MiB", "--json"]
     out = ["--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(compare, arguments + out, catch_exceptions=False)
-    verdict = json.loads(done.stdout)
+    result = CliRunner().invoke(compare, arguments + out, catch_exceptions=False)
+    verdict = json.loads(result.stdout)
     summaries = {each["candidate"]: each for each in verdict["workloads"]["A"]["candidates"]}
     assert summaries["tsb"]["verdict"] == "better"
     assert summaries["tsb"]["ratio"] < 0.95
@@ -46,9 +46,9 @@ def test_overloaded_arms_are_named_and_judged_by_their_rate(tmp_path: Path, requ
     arguments = ["--workloads", "A,B", "--policies", "fcfs,tsb", "--seeds", "4"]
     arguments += ["--requests", str(requests), "--buffer", "32MiB", "--json"]
     out = ["--out", str(tmp_path / "out")]
-    done = CliRunner().invoke(compare, arguments + out, catch_exceptions=False)
-    (note,) = [line for line in done.stderr.splitlines() if "overloaded" in line]
+    result = CliRunner().invoke(compare, arguments + out, catch_exceptions=False)
+    (note,) = [line for line in result.stderr.splitlines() if "overloaded" in line]
     assert "B: fcfs, tsb overloaded, none stable: no verdict on response times" in note
-    verdict = json.loads(done.stdout)["workloads"]
+    verdict = json.loads(result.stdout)["workloads"]
     assert tuple(verdict[name]["metric"]["name"] for name in "AB") == ("mean_read_ms", "iops")
     assert "mean_write_ms" not in json.dumps(verdict["B"])

@@ -15,10 +15,10 @@ TRIMMED = ["--workload", "randwrite4k", "--policy", "fcfs,tsb", "--seeds", "2", 
 
 
 def logged(path: Path, *arguments: str) -> dict:
-    done = CliRunner().invoke(
+    result = CliRunner().invoke(
         run, [*arguments, "--log", str(path), "--json"], catch_exceptions=False
     )
-    return json.loads(done.stdout)
+    return json.loads(result.stdout)
 
 
 def test_csv_and_arrow_hold_every_request_of_every_run(tmp_path: Path) -> None:

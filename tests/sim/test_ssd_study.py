@@ -11,8 +11,8 @@ from schedlab.cli.sim.ncq_study import ncq_study
 
 def test_the_study_writes_its_page(tmp_path: Path) -> None:
     arguments = ["--requests", "200", "--seeds", "1", "--out", str(tmp_path), "--json"]
-    done = CliRunner().invoke(ncq_study, arguments, catch_exceptions=False)
-    document = json.loads(done.stdout)
+    result = CliRunner().invoke(ncq_study, arguments, catch_exceptions=False)
+    document = json.loads(result.stdout)
     page = Path(document["page"]).read_text()
     assert page.count("<figure") == 7
     assert "Not reproduced" in page and "Paper and model side by side" in page

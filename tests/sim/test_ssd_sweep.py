@@ -41,8 +41,8 @@ def test_200_points_in_threads_and_on_two_workers_one_of_which_dies(tmp_path: Pa
     ):
         workers = client.run(os.getpid)
 
-        def kill_one(done: int, _total: int) -> None:
-            if done >= 50 and not killed:
+        def kill_one(count: int, _total: int) -> None:
+            if count >= 50 and not killed:
                 killed.append(next(iter(workers.values())))
                 os.kill(killed[0], signal.SIGKILL)
 
@@ -56,8 +56,8 @@ def test_a_sweep_resumes_after_an_interruption(tmp_path: Path) -> None:
     sweep = read_sweep(written(tmp_path / "sweep.toml"))
     run_sweep(sweep, tmp_path / "whole")
 
-    def interrupt(done: int, _total: int) -> None:
-        if done == 70:
+    def interrupt(count: int, _total: int) -> None:
+        if count == 70:
             raise KeyboardInterrupt
 
     with pytest.raises(BaseException, match="interrupted"):
@@ -66,7 +66,7 @@ def test_a_sweep_resumes_after_an_interruption(tmp_path: Path) -> None:
     with (tmp_path / "parts" / "done.jsonl").open("a") as out:
         out.write('{"settings": {"pol')  # a crash in the middle of a line
     seen: list[int] = []
-    run_sweep(sweep, tmp_path / "parts", lambda done, _total: seen.append(done))
+    run_sweep(sweep, tmp_path / "parts", lambda count, _total: seen.append(count))
     assert seen[0] == 70
     one, other = (tmp_path / name / "results.jsonl" for name in ("whole", "parts"))
     assert one.read_bytes() == other.read_bytes()
@@ -108,14 +108,14 @@ def test_a_kill_at_any_byte_loses_at_most_the_line_in_progress(tmp_path: Path) -
     sweep = read_sweep(written(tmp_path / "a.toml", small))
     run_sweep(sweep, tmp_path / "out")
     whole = (tmp_path / "out" / "results.jsonl").read_bytes()
-    done = tmp_path / "out" / "done.jsonl"
-    text = done.read_bytes()
+    file = tmp_path / "out" / "done.jsonl"
+    text = file.read_bytes()
     for cut in range(0, len(text), 97):
-        done.write_bytes(text[:cut])
+        file.write_bytes(text[:cut])
         seen: list[int] = []
         run_sweep(sweep, tmp_path / "out", lambda count, _total, seen=seen: seen.append(count))
         # A line that only lacks its end is whole.
         complete = text[:cut].count(b"\n") + (text[cut : cut + 1] == b"\n")
         assert seen[0] == complete
-        assert done.read_bytes().startswith(text[:cut])
+        assert file.read_bytes().startswith(text[:cut])
         assert (tmp_path / "out" / "results.jsonl").read_bytes() == whole

@@ -22,8 +22,8 @@ def msr(folder: Path, disks: list[int], offset: int = 0) -> str:
 
 
 def run(*arguments: str) -> dict:
-    done = CliRunner().invoke(sim, ["run", *arguments, "--json"], catch_exceptions=False)
-    return {**json.loads(done.stdout), "stderr": done.stderr}
+    result = CliRunner().invoke(sim, ["run", *arguments, "--json"], catch_exceptions=False)
+    return {**json.loads(result.stdout), "stderr": result.stderr}
 
 
 def test_equal_addresses_of_two_volumes_never_hit(tmp_path: Path) -> None:
@@ -31,11 +31,11 @@ def test_equal_addresses_of_two_volumes_never_hit(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"3 volumes, host.0, host.1, host.2") as caught:
         run("--trace", text)
     assert "--volumes region" in str(caught.value.hint)
-    found = run("--trace", text, "--volumes", "region")
-    assert found["runs"][0]["read_hit_ratio"] == 0
-    assert [v["base_bytes"] for v in found["trace"]["volumes"]] == [0, 1 << 20, 2 << 20]
-    found = run("--trace", text, "--volumes", "select=host.1")
-    assert found["runs"][0]["requests"] == 1
+    result = run("--trace", text, "--volumes", "region")
+    assert result["runs"][0]["read_hit_ratio"] == 0
+    assert [v["base_bytes"] for v in result["trace"]["volumes"]] == [0, 1 << 20, 2 << 20]
+    result = run("--trace", text, "--volumes", "select=host.1")
+    assert result["runs"][0]["requests"] == 1
 
 
 def test_a_trace_beyond_the_device_fits_when_asked(tmp_path: Path) -> None:
@@ -44,9 +44,9 @@ def test_a_trace_beyond_the_device_fits_when_asked(tmp_path: Path) -> None:
         run("--trace", text)
     assert "--fit" in str(caught.value.hint)
     for fit in ("wrap", "compact", "scale"):
-        found = run("--trace", text, "--fit", fit)
-        assert found["runs"][0]["requests"] == 2
-        assert "moved to fit" in found["stderr"]
+        result = run("--trace", text, "--fit", fit)
+        assert result["runs"][0]["requests"] == 2
+        assert "moved to fit" in result["stderr"]
 
 
 def test_times_and_closed_loops(tmp_path: Path) -> None:
@@ -67,6 +67,6 @@ def test_malformed_lines_are_skipped_and_counted(tmp_path: Path) -> None:
     path.write_text(path.read_text() + "nonsense\n")
     with pytest.raises(SpecError, match="line 51"):
         run("--trace", text)
-    found = run("--trace", text, "--skip-bad-lines")
-    assert found["trace"]["skipped"]["bad"] == 1
-    assert "more than 1 %" in found["stderr"]
+    result = run("--trace", text, "--skip-bad-lines")
+    assert result["trace"]["skipped"]["bad"] == 1
+    assert "more than 1 %" in result["stderr"]

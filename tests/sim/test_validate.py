@@ -49,21 +49,21 @@ def device(folder: Path, more: str = "") -> str:
 
 
 def validated(*arguments: str) -> dict:
-    done = CliRunner().invoke(sim, ["validate", *arguments, "--json"], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+    result = CliRunner().invoke(sim, ["validate", *arguments, "--json"], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
 
 
 def test_services_by_hand(tmp_path: Path) -> None:
     # A turn is 8 ms, a sector 1 ms. Sector 2 passes from 2 to 3 ms, and takes 0.1 ms on the bus.
     # The next comes 1 ms after that, at 4.1 ms: it is in the cache, 0.2 + 0.1 ms.
     lines = ["R A 2 1 3100 1000", "R A 2 1 300 5000"]
-    found = validated(device(tmp_path), trace(tmp_path, lines))
-    assert found["parts"]["all"]["demerit_ms"] == pytest.approx(0)
-    assert found["kinds"]["read-hit"] == found["kinds"]["read-miss"] == 1
+    report = validated(device(tmp_path), trace(tmp_path, lines))
+    assert report["parts"]["all"]["demerit_ms"] == pytest.approx(0)
+    assert report["kinds"]["read-hit"] == report["kinds"]["read-miss"] == 1
     shifted = ["R A 2 1 2100 1000", "R A 2 1 1300 5000"]
-    found = validated(device(tmp_path), trace(tmp_path, shifted))
-    assert found["parts"]["reads"]["demerit_ms"] == pytest.approx(1)
+    report = validated(device(tmp_path), trace(tmp_path, shifted))
+    assert report["parts"]["reads"]["demerit_ms"] == pytest.approx(1)
 
 
 def test_a_cached_write_is_complete_after_overhead_and_bus(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_a_cached_write_is_complete_after_overhead_and_bus(tmp_path: Path) -> No
     # after the first write came and ends when sector 5 has passed, at 6 ms.
     lines = ["W A 5 1 500 1000", "W A 20 1 4600 90000", "R A 20 1 300 0"]
     path = device(tmp_path, cache)
-    found = validated(path, trace(tmp_path, lines))
-    rows = {row["index"]: row for row in found["worst"]}
+    report = validated(path, trace(tmp_path, lines))
+    rows = {row["index"]: row for row in report["worst"]}
     assert rows[0]["simulated_ms"] == pytest.approx(0.5)
     assert (rows[0]["kind"], rows[1]["kind"]) == ("write-cached", "write-waited")
     assert rows[1]["simulated_ms"] == pytest.approx(6 - 1.5 + 0.1)
@@ -110,16 +110,16 @@ def test_no_measured_response_is_refused(tmp_path: Path) -> None:
 
 def test_fail_above_exits_1_and_out_holds_the_page(tmp_path: Path) -> None:
     arguments = [device(tmp_path), trace(tmp_path, ["R A 2 1 1000 1000"]), "--fail-above", "8%"]
-    done = CliRunner().invoke(sim, ["validate", *arguments, "--out", str(tmp_path / "out")])
-    assert done.exit_code == 1
+    result = CliRunner().invoke(sim, ["validate", *arguments, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 1
     assert "<svg" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_a_log_and_set_of_a_disk(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     arguments = ["disk", "--requests", "50", "--seeds", "1", "--set", "rpm=3600"]
-    done = CliRunner().invoke(sim, [*arguments, "--log", str(log), "--json"])
-    (run,) = json.loads(done.stdout)["runs"]
+    result = CliRunner().invoke(sim, [*arguments, "--log", str(log), "--json"])
+    (run,) = json.loads(result.stdout)["runs"]
     lines = log.read_text().splitlines()
     assert len(lines) == 51 and lines[0].startswith("policy,seed,index,arrival_ns")
     assert 7_000_000 < run["rotation_ns_mean"] < 9_500_000

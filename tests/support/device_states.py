@@ -208,11 +208,11 @@ def mapped(device: str, directory: Path) -> Iterator[None]:
     """A device-mapper target on it, as LVM and LUKS make them."""
     name = f"schedlab-{Path(device).name}"
     table = f"0 {SIZE // 512} linear {device} 0"
-    done = subprocess.run(
+    result = subprocess.run(
         ["dmsetup", "create", name, "--table", table], capture_output=True, check=False
     )
-    if done.returncode:
-        pytest.skip(f"this kernel has no device mapper: {done.stderr.decode().splitlines()[0]}")
+    if result.returncode:
+        pytest.skip(f"this kernel has no device mapper: {result.stderr.decode().splitlines()[0]}")
     try:
         yield
     finally:

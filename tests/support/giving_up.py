@@ -16,7 +16,7 @@ def given_up(*groups: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
     """The groups; those that write to a block device have a descriptor that holds it."""
     held: dict[str, int] = {}
 
-    def given(part: dict[str, Any]) -> dict[str, Any]:
+    def with_descriptor(part: dict[str, Any]) -> dict[str, Any]:
         path = part.get("path")
         if path is None or not Path(path).is_block_device():
             return part
@@ -25,12 +25,12 @@ def given_up(*groups: dict[str, Any]) -> Iterator[list[dict[str, Any]]]:
         return part | {"fd": held[path]}
 
     try:
-        done = []
+        job_groups = []
         for group in groups:
             is_reading = group["workload"]["direction"]["kind"] == "read"
-            log = {"log": given(group["log"])} if "log" in group else {}
-            done.append((group if is_reading else given(group)) | log)
-        yield done
+            log = {"log": with_descriptor(group["log"])} if "log" in group else {}
+            job_groups.append((group if is_reading else with_descriptor(group)) | log)
+        yield job_groups
     finally:
         for descriptor in held.values():
             os.close(descriptor)

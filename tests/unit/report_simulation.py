@@ -42,7 +42,7 @@ def size_label(size_bytes: int) -> str:
 
 
 def io_workloads(sizes: int, interference: bool) -> tuple[Workload, ...]:
-    made = [
+    workloads = [
         Workload(
             f"{test} {size_label(4096 << i)}",
             "file-test",
@@ -54,7 +54,7 @@ def io_workloads(sizes: int, interference: bool) -> tuple[Workload, ...]:
         for test in TESTS
     ]
     if interference:
-        made.append(
+        workloads.append(
             Workload(
                 "reader beside writers",
                 "interference",
@@ -63,7 +63,7 @@ def io_workloads(sizes: int, interference: bool) -> tuple[Workload, ...]:
                 ("write_bytes_per_s",),
             )
         )
-    return tuple(made)
+    return tuple(workloads)
 
 
 def histogram(rng: random.Random, mean_ns: float, count: int = 20000) -> Histogram:
@@ -137,11 +137,11 @@ def _attempts(
         }
     at = START + timedelta(seconds=1.3 * cell.position)
     last = {"properties": {"engine": "psync", "cpu_share": 0.2}}
-    made = [_run(cell, 1, "ok", at, metrics, (), last)]
+    attempts = [_run(cell, 1, "ok", at, metrics, (), last)]
     if rng.random() < 0.01:
         gate = GateFinding("knob-changed", "queue/scheduler was changed under us: none -> bfq")
-        made.insert(0, _run(cell, 0, "discarded", at, metrics, (gate,), last))
-    return made
+        attempts.insert(0, _run(cell, 0, "discarded", at, metrics, (gate,), last))
+    return attempts
 
 
 def _run(cell, attempt, status, at, metrics, gates, extra) -> Run:

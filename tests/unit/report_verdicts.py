@@ -76,10 +76,12 @@ def of_workload(
         for b in names[i + 1 :]:
             ratio = outcomes[a][0] / outcomes[b][0]
             pairs.append(Pair(a, b, ratio, ratio * 0.95, ratio * 1.05, "undecided"))
-    said = code or Headline("tied", {"names": [baseline, *names], "margin": MARGIN, "losers": []})
-    best = tuple(said.values.get("names", (said.values.get("best", baseline),)))
+    headline = code or Headline(
+        "tied", {"names": [baseline, *names], "margin": MARGIN, "losers": []}
+    )
+    best = tuple(headline.values.get("names", (headline.values.get("best", baseline),)))
     return WorkloadVerdict(
-        label, METRICS[metric], blocks, tuple(rows), tuple(pairs), best, said,
+        label, METRICS[metric], blocks, tuple(rows), tuple(pairs), best, headline,
         units=blocks, mdd=0.05, **more,
     )  # fmt: skip
 
@@ -113,13 +115,15 @@ def record_of(
     **more: Any,
 ) -> Record:
     """A record that the verdict could come from: one run per cell with the verdict's values."""
-    given = parameters or {}
+    by_workload = parameters or {}
     names = [c.candidate for w in verdict.workloads.values() for c in w.candidates]
     names = list(dict.fromkeys(names))
     candidates = tuple(Candidate(name, {"scheduler": name}) for name in names)
     works = tuple(
-        Workload(w.workload, given.get(w.workload, {}).get("kind", "interference"), w.metric.name,
-                 {k: v for k, v in given.get(w.workload, {}).items() if k != "kind"})
+        Workload(
+            w.workload, by_workload.get(w.workload, {}).get("kind", "interference"), w.metric.name,
+            {k: v for k, v in by_workload.get(w.workload, {}).items() if k != "kind"},
+        )
         for w in verdict.workloads.values()
     )  # fmt: skip
     experiment = Experiment(
@@ -218,13 +222,13 @@ WAITING = {
 
 def rates(name: str, blocks: int = 8) -> tuple[RateSeries, ...]:
     """bfq's reader collapses after a second; the others are level."""
-    made = []
+    series = []
     for block in range(blocks):
         level = [850.0 + 7 * ((3 * i + block) % 5) for i in range(30)]
         if name == "bfq":
             level[:9] = [80_000.0 / (1 + (i + block % 3) / 9) for i in range(9)]
-        made.append(RateSeries(block, "readers", "1/s", 0.1, tuple(level), 1.0))
-    return tuple(made)
+        series.append(RateSeries(block, "readers", "1/s", 0.1, tuple(level), 1.0))
+    return tuple(series)
 
 
 def simple(headline: Headline, **more: Any) -> tuple[Record, Verdict]:

@@ -59,8 +59,8 @@ def test_a_clear_winner_and_every_pair_once_in_candidate_order():
 
 def test_lower_is_better_turns_the_words_but_not_the_ratio():
     verdict = verdict_of(simulated(effects={"kyber": 0.2}, metric=ELAPSED))
-    found = pair(verdict, "none", "kyber")
-    assert found.ratio < 1 and found.verdict == "better"
+    comparison = pair(verdict, "none", "kyber")
+    assert comparison.ratio < 1 and comparison.verdict == "better"
     assert verdict.code == "keep"
     loss = Fact.of(verdict.headline.values["loss"])
     assert (loss.better, loss.worse, loss.higher_is_better) == ("none", "kyber", False)
@@ -124,8 +124,8 @@ def test_figures_that_jump_are_too_noisy():
 
 def test_one_block_gives_numbers_and_no_interval():
     verdict = verdict_of(simulated(n=1, effects={"kyber": 0.3}))
-    found = verdict.overall.pairs[0]
-    assert found.low is None and found.verdict == "undecided"
+    comparison = verdict.overall.pairs[0]
+    assert comparison.low is None and comparison.verdict == "undecided"
     assert verdict.code == "single"
     assert "single-run" in [flag.kind for flag in verdict.workloads["w"].flags]
 

@@ -31,8 +31,8 @@ def times(values, rows, factor):
     return [v * factor if i in rows else v for i, v in enumerate(values)]
 
 
-@pytest.mark.parametrize(("whole", "told"), [(0.3, True), (-0.3, True), (0.015, False)])
-def test_a_drift_beyond_the_margin_is_told_and_takes_no_claim(whole, told):
+@pytest.mark.parametrize(("whole", "is_flagged"), [(0.3, True), (-0.3, True), (0.015, False)])
+def test_a_drift_beyond_the_margin_is_told_and_takes_no_claim(whole, is_flagged):
     level = np.exp(np.linspace(0, whole, 16))
     columns = {
         "none": (level * noisy(1, 16, 1, 0.0005)).tolist(),
@@ -40,8 +40,8 @@ def test_a_drift_beyond_the_margin_is_told_and_takes_no_claim(whole, told):
     }
     verdict = judged(columns)
     assert pair_of(verdict, "none", "kyber").verdict == "worse"
-    assert ("drift" in kinds(verdict)) == told
-    if told:
+    assert ("drift" in kinds(verdict)) == is_flagged
+    if is_flagged:
         change = flag_of(verdict, "drift").values["change"]
         assert change == pytest.approx(math.expm1(whole), rel=0.02)
 
@@ -59,8 +59,8 @@ def test_blocks_are_numbered_from_one_whatever_the_rows_say(first):
     wild = flag_of(moved(columns), "outlier")
     assert (wild.candidates, wild.values["block"], wild.values["run"]) == (("kyber",), 13, 2)
     columns["kyber"][12] *= 50
-    found = flag_of(moved(columns), "change-point").values
-    assert found["block"] == 9 and found["change"] == pytest.approx(-0.2, abs=0.01)
+    values = flag_of(moved(columns), "change-point").values
+    assert values["block"] == 9 and values["change"] == pytest.approx(-0.2, abs=0.01)
 
 
 def test_two_stalls_are_counted_and_forbid_equality_alone():
@@ -107,7 +107,7 @@ def test_two_of_four_that_jump_are_both_named():
 
 
 @pytest.mark.parametrize(
-    ("blocks", "verdict", "codes", "told"),
+    ("blocks", "verdict", "codes", "flags"),
     [
         (5, "undecided", ("few-blocks",), []),
         (6, "equivalent", (), ["steady-assumed"]),
@@ -116,12 +116,12 @@ def test_two_of_four_that_jump_are_both_named():
     ],
 )
 def test_few_blocks_are_not_equal_and_steadiness_is_assumed_below_eight(
-    blocks, verdict, codes, told
+    blocks, verdict, codes, flags
 ):
-    found = judged(quiet(blocks, ("none", "kyber"), 0.0005))
-    pair = pair_of(found, "none", "kyber")
-    assert (pair.verdict, pair.codes, kinds(found)) == (verdict, codes, told)
-    assert found.population.steady_assumed == (blocks < 8)
+    analysis = judged(quiet(blocks, ("none", "kyber"), 0.0005))
+    pair = pair_of(analysis, "none", "kyber")
+    assert (pair.verdict, pair.codes, kinds(analysis)) == (verdict, codes, flags)
+    assert analysis.population.steady_assumed == (blocks < 8)
 
 
 def test_what_a_candidate_does_to_its_follower_is_no_claim_about_that():
@@ -141,8 +141,8 @@ def test_what_a_candidate_does_to_its_follower_is_no_claim_about_that():
     flag = flag_of(verdict, "carry-over")
     assert flag.values["effects"]["kyber"] == pytest.approx(math.log(0.8), abs=0.01)
     assert abs(flag.values["effects"]["none"]) < 0.01
-    found = {(a, b): (d, error) for a, b, d, error in flag.values["adjusted"]}
-    assert len(found) == 6 and all(abs(d) < 3 * error for d, error in found.values())
+    differences = {(a, b): (d, error) for a, b, d, error in flag.values["adjusted"]}
+    assert len(differences) == 6 and all(abs(d) < 3 * error for d, error in differences.values())
     pair = next(p for p in verdict.overall.pairs if {p.a, p.b} == {"none", "mq-deadline"})
     assert (pair.verdict, pair.codes) == ("undecided", ("carry-over",))
 
@@ -173,7 +173,7 @@ def test_a_claim_that_ranks_do_not_see_is_fragile(metric, word):
 
 
 @pytest.mark.parametrize(
-    ("metric", "factor", "slow", "told"),
+    ("metric", "factor", "slow", "is_flagged"),
     [
         (METRICS["elapsed_s"], 2.0, ("none", "kyber"), True),
         (METRICS["elapsed_s"], 2.0, ("none",), False),
@@ -183,12 +183,14 @@ def test_a_claim_that_ranks_do_not_see_is_fragile(metric, word):
         (THROUGHPUT, 2.0, ("none", "kyber"), False),
     ],
 )
-def test_a_cold_first_run_is_a_worse_one_of_half_of_the_candidates(metric, factor, slow, told):
+def test_a_cold_first_run_is_a_worse_one_of_half_of_the_candidates(
+    metric, factor, slow, is_flagged
+):
     columns = quiet(6, spread=0.001)
     columns |= {name: times(columns[name], (0,), factor) for name in slow}
     verdict = analyse([sample(columns, metric)], baseline="none")
-    assert ("cold-first-run" in kinds(verdict)) == told
-    if told:
+    assert ("cold-first-run" in kinds(verdict)) == is_flagged
+    if is_flagged:
         flag = flag_of(verdict, "cold-first-run")
         assert flag.candidates == slow
         expected = dict.fromkeys(slow, pytest.approx(abs(factor - 1), abs=0.01))
@@ -288,12 +290,12 @@ def test_the_budget_is_used_when_no_block_fits_or_all_are_done(stopping, seconds
     assert verdict.stopping.budget_used == used
 
 
-@pytest.mark.parametrize(("cold", "told"), [(2, False), (3, True)])
-def test_half_of_the_candidates_are_enough_to_call_the_first_run_cold(cold, told):
+@pytest.mark.parametrize(("cold", "is_flagged"), [(2, False), (3, True)])
+def test_half_of_the_candidates_are_enough_to_call_the_first_run_cold(cold, is_flagged):
     names = ("none", "kyber", "bfq", "mq-deadline", "adios", "sio")
     columns = quiet(6, names, 0.001)
     columns |= {name: times(columns[name], (0,), 0.5) for name in names[:cold]}
-    assert ("cold-first-run" in kinds(judged(columns))) == told
+    assert ("cold-first-run" in kinds(judged(columns))) == is_flagged
 
 
 def test_one_that_scatters_far_more_in_few_blocks_is_named():

@@ -37,9 +37,9 @@ BLOCKS = (
 
 
 def run(*arguments):
-    done = CliRunner().invoke(cli, [str(argument) for argument in arguments])
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    result = CliRunner().invoke(cli, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    return result.stdout
 
 
 def imported(out, name, *options):
@@ -73,14 +73,14 @@ def test_iozone_deadline_and_noop_are_tied_and_cfq_is_slower(iozone):
     loss = Fact.of(loss)
     assert loss.worse == "cfq" and loss.low > 1.02
     assert verdict.population.workloads == 63
-    found = {(p.a, p.b): p for p in verdict.overall.pairs}
+    pairs = {(p.a, p.b): p for p in verdict.overall.pairs}
     figures = {
         ("noop", "deadline"): (-0.16, 1.2, "equivalent"),
         ("noop", "cfq"): (3.6, 1.4, "better"),
         ("deadline", "cfq"): (3.8, 1.5, "better"),
     }
     for key, (percent, error, word) in figures.items():
-        pair = found[key]
+        pair = pairs[key]
         assert 100 * math.log(pair.ratio) == pytest.approx(percent, abs=0.1)
         assert 100 * 1.96 * pair.standard_error == pytest.approx(error, abs=0.05)
         assert pair.verdict == word
@@ -99,7 +99,7 @@ def means_of(*keys):
         rows = sorted(csv.DictReader(file), key=lambda r: [r["scheduler"], *(r[k] for k in keys)])
     grouped = itertools.groupby(rows, key=lambda r: (r["scheduler"], *(r[k] for k in keys)))
     values = {key: [float(row["kib_per_s"]) for row in group] for key, group in grouped}
-    return {key: math.fsum(found) / len(found) for key, found in values.items()}
+    return {key: math.fsum(numbers) / len(numbers) for key, numbers in values.items()}
 
 
 def published(folder, keys, means, decimals):
@@ -123,10 +123,12 @@ def test_iozone_published_means_per_test_do_not_follow_from_the_rows(tmp_path):
     assert len(wrong) == 20
     named = {(flag.candidates[0], flag.workload) for flag in wrong}
     assert set(means) - named == {("noop", "Initial write")}
-    told = next(f for f in wrong if (f.candidates[0], f.workload) == ("deadline", "Random read"))
-    assert told.values["mean"] == pytest.approx(845871.9, abs=0.1)
-    assert told.values["published"] == 891179 and told.values["rows"] == 45
-    assert told.values["difference"] == pytest.approx(0.054, abs=0.0005)
+    wrong_mean = next(
+        f for f in wrong if (f.candidates[0], f.workload) == ("deadline", "Random read")
+    )
+    assert wrong_mean.values["mean"] == pytest.approx(845871.9, abs=0.1)
+    assert wrong_mean.values["published"] == 891179 and wrong_mean.values["rows"] == 45
+    assert wrong_mean.values["difference"] == pytest.approx(0.054, abs=0.0005)
 
 
 @pytest.mark.parametrize("keys", [("test", "record_bytes"), ("record_bytes",)])

@@ -95,31 +95,31 @@ def test_an_interval_beyond_the_margin_inside_it_or_neither(low, high, word):
 
 def test_two_candidates_by_hand():
     y = np.array([[0.1, 0.0], [0.2, 0.0], [0.1, 0.0], [0.3, 0.0], [0.1, 0.0]])
-    found = rule.fit(y)
+    fit = rule.fit(y)
     d = y[:, 0]
-    assert found.mean[0] == pytest.approx(0.16)
-    assert found.own[0] == pytest.approx(d.std(ddof=1) / math.sqrt(5))
-    assert found.pooled[0] == pytest.approx(found.own[0])
+    assert fit.mean[0] == pytest.approx(0.16)
+    assert fit.own[0] == pytest.approx(d.std(ddof=1) / math.sqrt(5))
+    assert fit.pooled[0] == pytest.approx(fit.own[0])
     expected = stats.ttest_1samp(d, 0).pvalue
-    assert rule.p_value(found)[0] == pytest.approx(expected, rel=1e-9)
-    assert rule.half_width(found)[0] == pytest.approx(stats.t.ppf(0.975, 4) * found.own[0])
+    assert rule.p_value(fit)[0] == pytest.approx(expected, rel=1e-9)
+    assert rule.half_width(fit)[0] == pytest.approx(stats.t.ppf(0.975, 4) * fit.own[0])
 
 
 @pytest.mark.parametrize("n", [3, 5, 6, 9])
 def test_the_rule_by_its_definition(n):
     k, y = 4, np.random.default_rng(n).normal(0, 1, (n, 5))
-    found = rule.fit(y, baseline=0).steady
+    steady = rule.fit(y, baseline=0).steady
     values = y[:, :4].copy()
     values[:, 0] = (y[:, 0] + y[:, 4]) / 2
     freedom = (n - 1) * k + 1
     fitted = y.mean(axis=1)[:, None] + values.mean(axis=0)[[0, 1, 2, 3, 0]]
     fitted = fitted - values.mean(axis=0)[[0, 1, 2, 3, 0]].mean()
     s = math.sqrt(((y - fitted) ** 2).sum() / freedom)
-    assert float(found.spread) == pytest.approx(s) and found.freedom == freedom
+    assert float(steady.spread) == pytest.approx(s) and steady.freedom == freedom
     d = values[:, 1] - values[:, 2]
     pooled, own = s * math.sqrt(2 / n), d.std(ddof=1) / math.sqrt(n)
     pair = 3  # (1, 2)
-    assert (found.pooled[pair], found.own[pair]) == pytest.approx((pooled, own))
+    assert (steady.pooled[pair], steady.own[pair]) == pytest.approx((pooled, own))
 
     def guarded(alpha):
         q = stats.studentized_range.isf(alpha, k, freedom) / math.sqrt(2)
@@ -128,7 +128,7 @@ def test_the_rule_by_its_definition(n):
     expected = guarded(0.05)
     if n > 5:
         expected = min(guarded(0.04), stats.t.isf(0.02 / 6 / 2, n - 1) * own)
-    assert rule.half_width(found)[pair] == pytest.approx(expected, rel=1e-5)
+    assert rule.half_width(steady)[pair] == pytest.approx(expected, rel=1e-5)
 
 
 def test_p_value_and_interval_say_the_same():
@@ -136,26 +136,26 @@ def test_p_value_and_interval_say_the_same():
     for n in (3, 5, 6, 12):
         y = rng.normal(0, 1, (300, n, 5))
         y[..., 1] += 1.0
-        found = rule.fit(y, baseline=0)
-        inside = np.abs(found.mean) - rule.half_width(found) <= 0.1
-        assert ((rule.p_value(found, 0.1) > 0.05) == inside).mean() > 0.999
+        fit = rule.fit(y, baseline=0)
+        inside = np.abs(fit.mean) - rule.half_width(fit) <= 0.1
+        assert ((rule.p_value(fit, 0.1) > 0.05) == inside).mean() > 0.999
 
 
 def test_unpaired_is_welch_or_games_and_howell():
     rng = np.random.default_rng(5)
     a, b = rng.normal(0, 1, 6), rng.normal(0.5, 3, 9)
-    found = compare_unpaired([[a, b]], (1.0,))
+    comparison = compare_unpaired([[a, b]], (1.0,))
     expected = stats.ttest_ind(a, b, equal_var=False)
-    assert found.mean[0] / found.error[0] == pytest.approx(expected.statistic)
-    assert not found.by_range
-    assert found.half_width(0.05)[0] == pytest.approx(
-        stats.t.ppf(0.975, expected.df) * found.error[0]
+    assert comparison.mean[0] / comparison.error[0] == pytest.approx(expected.statistic)
+    assert not comparison.by_range
+    assert comparison.half_width(0.05)[0] == pytest.approx(
+        stats.t.ppf(0.975, expected.df) * comparison.error[0]
     )
     groups = [rng.normal(0, s, 12) for s in (1, 2, 3)]
-    found = compare_unpaired([groups], (1.0,))
-    q = stats.studentized_range.isf(0.05, 3, found.freedom[0]) / math.sqrt(2)
-    assert found.by_range
-    assert found.half_width(0.05)[0] == pytest.approx(q * found.error[0], rel=1e-5)
+    comparison = compare_unpaired([groups], (1.0,))
+    q = stats.studentized_range.isf(0.05, 3, comparison.freedom[0]) / math.sqrt(2)
+    assert comparison.by_range
+    assert comparison.half_width(0.05)[0] == pytest.approx(q * comparison.error[0], rel=1e-5)
 
 
 def test_hodges_lehmann_is_the_median_of_the_walsh_averages():
@@ -200,8 +200,8 @@ def test_boundaries_hold_on_random_walks():
 
 def test_what_an_extension_costs():
     fixed = Stopping("fixed", 8)
-    told = extension(fixed, 8, 16, may_extend=16)
-    assert told.code == "announced" and told.first_alpha + told.alpha > 0.05 > told.first_alpha
+    terms = extension(fixed, 8, 16, may_extend=16)
+    assert terms.code == "announced" and terms.first_alpha + terms.alpha > 0.05 > terms.first_alpha
     assert extension(fixed, 8, 20, may_extend=16).code == "refused"
     added = extension(fixed, 8, 16)
     assert (added.code, added.alpha, added.error) == ("unannounced", 0.025, 0.075)
@@ -219,8 +219,8 @@ def test_an_end_between_two_looks_is_a_look_of_its_own():
 
 def test_claims_of_an_unannounced_extension_are_marked():
     columns = {"none": noisy(1, 12, 1, 0.03), "kyber": noisy(1.06, 12, 2, 0.03)}
-    told = extension(Stopping("fixed", 4), 4, 12)
-    verdict = analyse([sample(columns)], baseline="none", extension=told)
+    terms = extension(Stopping("fixed", 4), 4, 12)
+    verdict = analyse([sample(columns)], baseline="none", extension=terms)
     for pairs in (verdict.overall.pairs, verdict.workloads["w"].pairs):
         assert pairs[0].verdict == "worse" and "added" in pairs[0].codes
     assert verdict.stopping.error == 0.075 and verdict.stopping.alpha == 0.025
@@ -265,8 +265,8 @@ def test_a_step_is_a_change_point_and_splits_but_a_slope_is_a_drift():
         assert change_points(edge) == (split,)
     slope = np.linspace(0, 0.3, 24) + rng.normal(0, 0.01, 24)
     assert change_points(slope) == ()
-    found = trend(slope)
-    assert found.change == pytest.approx(0.3, abs=0.02) and found.p < 1e-6
+    drift = trend(slope)
+    assert drift.change == pytest.approx(0.3, abs=0.02) and drift.p < 1e-6
     assert change_points(rng.normal(0, 0.01, 24)) == ()
 
 
@@ -376,10 +376,10 @@ def test_an_aa_arm_that_differs_forbids_smaller_claims():
     }
     verdict = analyse([sample(columns)], baseline="none", aa=("none", "none (A/A)"))
     assert flag_of(verdict, "aa-differs").values["far"] == pytest.approx(0.06, abs=0.01)
-    found = {(p.a, p.b): p for p in verdict.overall.pairs}
-    assert found["none", "kyber"].verdict == "undecided"
-    assert "aa-differs" in found["none", "kyber"].codes
-    assert found["none", "bfq"].verdict == "worse"
+    pairs = {(p.a, p.b): p for p in verdict.overall.pairs}
+    assert pairs["none", "kyber"].verdict == "undecided"
+    assert "aa-differs" in pairs["none", "kyber"].codes
+    assert pairs["none", "bfq"].verdict == "worse"
 
 
 def test_weights_decide_the_overall_ratio():
@@ -411,8 +411,8 @@ def test_one_wild_run_hides_no_other_pair_and_is_named():
     columns["kyber"] = noisy(1.5, 12, 7, 0.03)
     columns["bfq"][4] *= 1000
     verdict = analyse([sample(columns)], baseline="none")
-    found = {(p.a, p.b): p.verdict for p in verdict.overall.pairs}
-    assert found["none", "kyber"] == "worse"
+    verdicts = {(p.a, p.b): p.verdict for p in verdict.overall.pairs}
+    assert verdicts["none", "kyber"] == "worse"
     values = flag_of(verdict, "outlier").values
     assert values["block"] == 5 and values["factor"] > 500
 

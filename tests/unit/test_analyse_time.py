@@ -47,32 +47,32 @@ def test_a_candidate_that_slows_its_follower_is_found():
         order = np.argsort(places)
         for before, after in itertools.pairwise(order):
             y[row, after] += effect * (before == 1)
-    found = carry_over(y, np.ones(y.shape, bool), position, None)
-    assert found.p < 1e-6
-    assert found.effects[1] - found.effects[0] == pytest.approx(effect, abs=0.02)
-    assert abs(found.difference(0, 2)) < 0.02
+    estimate = carry_over(y, np.ones(y.shape, bool), position, None)
+    assert estimate.p < 1e-6
+    assert estimate.effects[1] - estimate.effects[0] == pytest.approx(effect, abs=0.02)
+    assert abs(estimate.difference(0, 2)) < 0.02
 
 
 def test_two_modes_need_a_wide_gap():
     rng = np.random.default_rng(3)
     assert two_modes(rng.normal(0, 1, 40)) is None
     both = np.concatenate([rng.normal(0, 1, 30), rng.normal(9, 1, 10)])
-    found = two_modes(both)
-    assert (found.low, found.high) == pytest.approx((0, 9), abs=0.7)
-    assert found.share_high == pytest.approx(0.25)
+    modes = two_modes(both)
+    assert (modes.low, modes.high) == pytest.approx((0, 9), abs=0.7)
+    assert modes.share_high == pytest.approx(0.25)
 
 
 def test_the_ramp_of_a_run_is_cut_and_a_steady_run_is_not():
     rng = np.random.default_rng(6)
     burst = np.concatenate([np.full(7, 20_000.0), rng.normal(250, 10, 93)])
-    found = steadiness(burst)
-    assert 7 <= found.cut <= 30 and found.mean == pytest.approx(250, rel=0.02)
-    assert found.before > 5000 and found.steady
+    burst_steadiness = steadiness(burst)
+    assert 7 <= burst_steadiness.cut <= 30 and burst_steadiness.mean == pytest.approx(250, rel=0.02)
+    assert burst_steadiness.before > 5000 and burst_steadiness.steady
     kernel = [21299, 19691, 13413, *rng.normal(240, 15, 57)]
     assert steadiness(kernel).mean == pytest.approx(240, rel=0.03)
     flat = [steadiness(rng.normal(100, 5, 60)) for _ in range(100)]
     assert sum(each.cut > 0 for each in flat) <= 11
-    assert common_ramp([burst, rng.normal(250, 10, 100)])[0] == found.cut
+    assert common_ramp([burst, rng.normal(250, 10, 100)])[0] == burst_steadiness.cut
     assert not steadiness(np.linspace(100, 200, 60) + rng.normal(0, 1, 60)).steady
 
 
@@ -119,10 +119,10 @@ def test_diff_takes_sessions_as_units():
 def test_components_tell_sessions_from_blocks():
     rng = np.random.default_rng(9)
     parts = [rng.normal(rng.normal(0, 1), 0.5, 40) for _ in range(40)]
-    found = components(parts)
-    assert found.within == pytest.approx(0.5, rel=0.1)
-    assert found.between == pytest.approx(1.0, rel=0.3)
-    assert found.more_sessions_help(4, 6)
+    estimate = components(parts)
+    assert estimate.within == pytest.approx(0.5, rel=0.1)
+    assert estimate.between == pytest.approx(1.0, rel=0.3)
+    assert estimate.more_sessions_help(4, 6)
 
 
 def walk(n=12, arms=4, seed=2):
@@ -192,12 +192,14 @@ def test_the_widening_by_its_definition(phi):
 
 def test_variance_components_by_hand():
     parts = [np.array([1.0, 3.0]), np.array([5.0, 9.0, 7.0])]
-    found = components(parts)
+    estimate = components(parts)
     within = (2 + 8) / 3
     size = 2 / (1 / 2 + 1 / 3)
-    assert found.within == pytest.approx(math.sqrt(within))
-    assert found.between == pytest.approx(math.sqrt(25 / 2 - within / size))
-    assert found.error(4, 6) == pytest.approx(math.sqrt((25 / 2 - within / size + within / 6) / 4))
+    assert estimate.within == pytest.approx(math.sqrt(within))
+    assert estimate.between == pytest.approx(math.sqrt(25 / 2 - within / size))
+    assert estimate.error(4, 6) == pytest.approx(
+        math.sqrt((25 / 2 - within / size + within / 6) / 4)
+    )
     assert components(parts[:1]) is None and components([parts[0], parts[1][:1]]) is None
     assert components([parts[0], parts[0]]).between == 0
     assert not Components(within=1.0, between=0.0).more_sessions_help(4, 6)
@@ -205,12 +207,12 @@ def test_variance_components_by_hand():
 
 
 def test_sessions_that_decide_nothing_say_what_would_have_shown():
-    found = diff_sessions([0.5, 0.1], [0.0, 0.4], margin=0.02, higher_is_better=True)
+    difference = diff_sessions([0.5, 0.1], [0.0, 0.4], margin=0.02, higher_is_better=True)
     means = ([0.5, 0.1], [0.0, 0.4])
     half = stats.t.isf(0.025, 2) * math.hypot(*(stats.sem(side) for side in means))
-    assert found.half_width == pytest.approx(half)
+    assert difference.half_width == pytest.approx(half)
     pair = Pair("a", "b", math.exp(0.1), None, None, "undecided")
-    told = session_headline(("a", "b"), found, pair, THROUGHPUT, "w", 0.02)
-    assert told.values["mdd"] == pytest.approx(1.02 * math.exp(half) - 1)
+    headline = session_headline(("a", "b"), difference, pair, THROUGHPUT, "w", 0.02)
+    assert headline.values["mdd"] == pytest.approx(1.02 * math.exp(half) - 1)
     pairs = diff_sessions([0.5, 0.1], [0.0, 0.4], margin=0.02, higher_is_better=True, comparisons=5)
     assert pairs.half_width == pytest.approx(half * stats.t.isf(0.005, 2) / stats.t.isf(0.025, 2))

@@ -70,8 +70,8 @@ def timed(sizes, key="block_bytes", metric="elapsed_s", total=1 << 20, **more):
 def test_the_cost_of_a_call_is_told_for_each_candidate_but_not_for_the_aa_arm():
     workloads, samples = timed([512, 4096, 65536], test="fsync")
     flags = call_costs(workloads, CANDIDATES, samples)
-    found = {flag.candidates: flag.values["seconds_per_call"] for flag in flags}
-    assert found == {("none",): pytest.approx(0.01), ("bfq",): pytest.approx(0.02)}
+    costs = {flag.candidates: flag.values["seconds_per_call"] for flag in flags}
+    assert costs == {("none",): pytest.approx(0.01), ("bfq",): pytest.approx(0.02)}
     assert {(flag.kind, flag.workload) for flag in flags} == {("call-cost", "fsync")}
 
 
@@ -89,8 +89,8 @@ def test_a_family_differs_in_one_size_that_is_a_number():
         assert list(curves(timed([512, wrong])[0], CANDIDATES, timed([512, wrong])[1])) == []
     one, other = timed([512, 4096], test="a"), timed([1024, 8192], test="b")
     both = [mine + theirs for mine, theirs in zip(one, other, strict=True)]
-    found = list(curves(both[0], CANDIDATES, both[1]))
-    assert [(curve.family, curve.candidate, curve.sizes) for curve in found] == [
+    cost_curves = list(curves(both[0], CANDIDATES, both[1]))
+    assert [(curve.family, curve.candidate, curve.sizes) for curve in cost_curves] == [
         (family, name, sizes)
         for family, sizes in (("a", (512.0, 4096.0)), ("b", (1024.0, 8192.0)))
         for name in ("none", "bfq")

@@ -39,8 +39,8 @@ def test_a_williams_square_balances_positions_and_neighbours(n):
 
 def test_orders_are_permutations_and_seeded():
     def orders(seed):
-        found = Orders(5, random.Random(seed))
-        return [found.of_block(block) for block in range(13)]
+        design = Orders(5, random.Random(seed))
+        return [design.of_block(block) for block in range(13)]
 
     assert all(sorted(order) == list(range(5)) for order in orders(3))
     assert orders(3) == orders(3)
@@ -52,8 +52,8 @@ def test_the_orders_of_a_square_come_shuffled_and_under_new_names() -> None:
     assert len({tuple(many.of_block(block)) for block in range(40)}) > len(williams_square(4))
     steps = set()
     for seed in range(20):
-        found = Orders(4, random.Random(seed))
-        first, second = found.of_block(0), found.of_block(1)
+        design = Orders(4, random.Random(seed))
+        first, second = design.of_block(0), design.of_block(1)
         steps.add(tuple(first.index(item) for item in second))
     assert len(steps) > 1
 

@@ -52,8 +52,10 @@ def test_one_session_a_side_gives_a_difference_and_no_verdict(tmp_path):
     assert {pair["verdict"] for pair in pairs.values()} == {"undecided"}
     assert pairs["bfq"]["ratio"] == pytest.approx(1.25, rel=0.02)
     assert data["candidates"]["bfq"]["headline"]["code"] == "one-session"
-    done = run(first, second)
-    assert re.search("bfq: Here a is 2[456] % faster than b, but each was measured", done.stdout)
+    completed = run(first, second)
+    assert re.search(
+        "bfq: Here a is 2[456] % faster than b, but each was measured", completed.stdout
+    )
     page = (second / "diff.html").read_text()
     assert 'data-code="one-session"' in page and "What changed from a to b" in page
     assert "kernel.release: 6.1 → 6.2" in page and "<script" not in page

@@ -118,11 +118,11 @@ def test_a_starved_run_is_a_result_with_a_bound(folder):
 
 
 def test_the_rest_is_planned_once_after_the_pilot_block(folder):
-    done = []
-    rules = Rules(plan_is_complete=lambda: bool(done), plan_rest=lambda: done.append(1))
+    calls = []
+    rules = Rules(plan_is_complete=lambda: bool(calls), plan_rest=lambda: calls.append(1))
     pilot = Executor(Admitted(folder.experiment, Permission(), {}), folder, rules)
     assert pilot.run(Scripted(good), lambda progress: None) == "all 4 blocks are done"
-    assert done == [1]
+    assert calls == [1]
 
 
 def test_what_was_interrupted_goes_on_where_it_stopped(folder):
@@ -195,7 +195,7 @@ def test_a_busy_machine_costs_few_repeats_also_when_resumed_after_each_block(fol
 
     for blocks in range(1, 5):
         run_all(
-            folder, Scripted(busy), lambda done, last=blocks: "enough" if done >= last else None
+            folder, Scripted(busy), lambda count, last=blocks: "enough" if count >= last else None
         )
     runs = folder.runs()
     finished = [run for run in runs if run.status == "ok"]
@@ -230,11 +230,11 @@ def test_all_that_a_run_gives_is_stored(folder: Folder) -> None:
         series={"w": [[0, 1, 2, 3]]},
         output={"out": b"printed"},
     )
-    made = Executor(Admitted(folder.experiment, Permission(), {}), folder, Rules(), "of-today")
-    made.run(Scripted(lambda cell, attempt: full), lambda progress: None)
+    runner = Executor(Admitted(folder.experiment, Permission(), {}), folder, Rules(), "of-today")
+    runner.run(Scripted(lambda cell, attempt: full), lambda progress: None)
     run = folder.runs()[0]
-    found = (run.metrics, run.properties, run.bounds, run.session)
-    assert found == ({"iops": 1.0}, {"errors": 0}, {"iops": "at-most"}, "of-today")
+    fields = (run.metrics, run.properties, run.bounds, run.session)
+    assert fields == ({"iops": 1.0}, {"errors": 0}, {"iops": "at-most"}, "of-today")
     assert folder.raw_of(run) == {"latency_ns": [[1, 2, 3]], "series w": [[0, 1, 2, 3]]}
     assert len([*folder.path.glob("raw/output/*.out")]) == 24
 
@@ -307,15 +307,15 @@ def test_a_session_ends_with_its_share_of_the_blocks(folder: Folder) -> None:
     stopping = Stopping(blocks=4, sessions=2)
     folder.write_experiment(replace(folder.experiment, stopping=stopping))
     for number, reason in enumerate(("2 blocks are done", "all 4 blocks are done")):
-        made = executor(folder)
-        assert made.run(Scripted(good), lambda progress: None, number) == reason
-        assert made.next_block == made.session_end(number) == 2 * (number + 1)
+        runner = executor(folder)
+        assert runner.run(Scripted(good), lambda progress: None, number) == reason
+        assert runner.next_block == runner.session_end(number) == 2 * (number + 1)
 
 
 def always(*names: str) -> Scripted:
     """A session in which the same gates fail in every run."""
-    found = tuple(GateFinding(name, "x") for name in names)
-    return Scripted(lambda cell, attempt: Outcome({"iops": 1.0}, gates=found))
+    findings = tuple(GateFinding(name, "x") for name in names)
+    return Scripted(lambda cell, attempt: Outcome({"iops": 1.0}, gates=findings))
 
 
 @pytest.mark.parametrize("gate", ["others", "steal", "frequency", "foreign-io"])
@@ -337,8 +337,8 @@ def test_load_by_others_excuses_no_other_gate(folder: Folder) -> None:
 def test_failures_of_our_own_use_up_no_repeats_for_a_busy_machine(folder: Folder) -> None:
     def outcome(cell: Cell, attempt: int) -> Outcome:
         gate = "swap" if cell.block == 0 else "others"
-        found = (GateFinding(gate, "x"),) if attempt == 1 else ()
-        return Outcome({"iops": 1.0}, gates=found)
+        findings = (GateFinding(gate, "x"),) if attempt == 1 else ()
+        return Outcome({"iops": 1.0}, gates=findings)
 
     run_all(folder, Scripted(outcome))
     first = next(run for run in folder.runs() if run.block == 1)

@@ -274,10 +274,10 @@ def test_published_means_that_cannot_be_read_are_named(tmp_path, text, message):
     ],
 )
 def test_every_unit_is_so_many_of_the_metric(unit, name, metric, factor):
-    found = quantity(unit, None, name)
-    assert (found.metric.name, found.factor) == (metric, pytest.approx(factor))
-    better = found.metric.higher_is_better
-    assert quantity(unit, better, name) == found
+    measure = quantity(unit, None, name)
+    assert (measure.metric.name, measure.factor) == (metric, pytest.approx(factor))
+    better = measure.metric.higher_is_better
+    assert quantity(unit, better, name) == measure
     with pytest.raises(SpecError, match="is-better"):
         quantity(unit, not better, name)
 
@@ -296,9 +296,9 @@ def test_units_that_do_not_fit_or_may_mean_two_things(tmp_path):
 def test_rows_become_runs_in_the_order_of_their_repetitions(tmp_path):
     text = "who,speed,n\na,1,10\na,2,9\na,3,x\nb,4,9\n"
     imported = read(tmp_path, text, options=Options(baseline="b", title="mine"))
-    found = [(r.candidate, r.block, r.position, r.metrics) for r in imported.runs]
+    rows = [(r.candidate, r.block, r.position, r.metrics) for r in imported.runs]
     rate = "throughput_bytes_per_s"
-    assert found == [
+    assert rows == [
         ("a", 1, 0, {rate: 1024.0}), ("a", 0, 0, {rate: 2048.0}),
         ("a", 2, 0, {rate: 3072.0}), ("b", 0, 1, {rate: 4096.0}),
     ]  # fmt: skip
@@ -379,7 +379,7 @@ def test_text_of_any_allowed_length_and_with_a_mark_is_read(tmp_path):
 def test_a_file_may_be_named_with_its_candidate(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a=b.txt").touch()
-    found = labelled(["bfq=x/y.txt", "x/none.txt", "a=b.txt"])
-    assert found == [
+    files = labelled(["bfq=x/y.txt", "x/none.txt", "a=b.txt"])
+    assert files == [
         ("bfq", Path("x/y.txt")), ("none", Path("x/none.txt")), ("a=b", Path("a=b.txt")),
     ]  # fmt: skip

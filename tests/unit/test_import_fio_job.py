@@ -84,10 +84,10 @@ def test_fio_job_complaints(tmp_path, change, message):
     ],
 )
 def test_options_of_a_fio_job_reach_the_workload(tmp_path, change, where, value):
-    found = fio_job.read(write(tmp_path, "j", JOB.replace(*change))).job["groups"][0]["workload"]
+    node = fio_job.read(write(tmp_path, "j", JOB.replace(*change))).job["groups"][0]["workload"]
     for key in where:
-        found = found[key]
-    assert found == value
+        node = node[key]
+    assert node == value
 
 
 @pytest.mark.parametrize(

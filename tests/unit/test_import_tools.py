@@ -377,8 +377,8 @@ def test_iozone_in_other_units_and_with_several_workers(tmp_path):
         assert {r.workload: r.metrics for r in imported.runs}["write 128 KiB"] == metrics
     four = THROUGHPUT.replace("for  1 initial", "for  4 initial").replace("902.5 kB", "902.5 ops")
     imported = iozone.read([("none", write(tmp_path, "t", four))], Options())
-    found = [(w.label, w.parameters) for w in imported.experiment.workloads]
-    assert found == [
+    workloads = [(w.label, w.parameters) for w in imported.experiment.workloads]
+    assert workloads == [
         ("write 8 KiB x4", {"test": "write", "record_bytes": 8192, "workers": 4}),
         ("re-read 8 KiB x1", {"test": "re-read", "record_bytes": 8192, "workers": 1}),
     ]

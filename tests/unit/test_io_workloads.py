@@ -115,10 +115,10 @@ def test_a_quantile_that_too_few_requests_support_becomes_a_bound():
     )
     name = "reader_latency_ns_p99"
     assert name not in few.metrics
-    found = bounded(few, name)
-    assert found.bounds == {name: "at-least"}
+    outcome = bounded(few, name)
+    assert outcome.bounds == {name: "at-least"}
     # With 300 requests the true p99 is above the 294th with 95 %: P(Binomial(300, .99) >= 294).
-    assert found.metrics[name] == 294_000
+    assert outcome.metrics[name] == 294_000
     none = Outcome(
         {"reader_latency_ns_mean": 2e9}, histograms={"latency_ns": []},
         bounds={"reader_latency_ns_mean": "at-least"},
@@ -252,8 +252,8 @@ def snapshot(read_bytes):
 
 def test_a_warm_cache_fails_a_cold_run_and_reading_ahead_does_not():
     before = snapshot(0)
-    found = gates.findings(before, snapshot(40 * MIB), None, cold_bytes=64 * MIB)
-    assert [each.gate for each in found] == ["not-cold"]
+    findings = gates.findings(before, snapshot(40 * MIB), None, cold_bytes=64 * MIB)
+    assert [each.gate for each in findings] == ["not-cold"]
     assert gates.findings(before, snapshot(80 * MIB), None, cold_bytes=64 * MIB) == ()
 
 
@@ -263,7 +263,7 @@ def test_decided_and_large_differences_are_explained_the_largest_first():
         usual = {"nothing_to_order": False, "control": False}
         return SimpleNamespace(workload=label, pairs=(pair,), **{**usual, **facts})
 
-    found = {
+    by_label = {
         n: of(n, *rest)
         for n, *rest in [
             ("small, decided", 1.1, "better"),
@@ -271,8 +271,8 @@ def test_decided_and_large_differences_are_explained_the_largest_first():
             ("small, undecided", 1.1, "undecided"),
         ]
     }
-    found["control"] = of("control", 3.0, "better", control=True)
-    verdict = SimpleNamespace(workloads=found)
+    by_label["control"] = of("control", 3.0, "better", control=True)
+    verdict = SimpleNamespace(workloads=by_label)
     assert worth_explaining(verdict) == ("large, undecided", "small, decided")
 
 
@@ -310,22 +310,22 @@ def python(code, limit_s=60.0):
 
 
 def test_a_program_is_timed_until_it_ends():
-    done = python("import time; time.sleep(0.05)")
-    assert done.status == 0
-    assert done.elapsed_s >= 0.05
+    result = python("import time; time.sleep(0.05)")
+    assert result.status == 0
+    assert result.elapsed_s >= 0.05
     assert python("raise SystemExit('broken')").message == "broken"
 
 
 def test_a_program_that_does_not_end_is_killed_at_its_limit():
-    done = python("import time; time.sleep(600)", limit_s=0.2)
-    assert done.status is None
-    assert 0.2 <= done.elapsed_s < 60
+    result = python("import time; time.sleep(600)", limit_s=0.2)
+    assert result.status is None
+    assert 0.2 <= result.elapsed_s < 60
 
 
 def test_a_missing_program_is_an_error():
-    done = Program(["/nowhere/program"], {}, 1.0).run()
-    assert done.status
-    assert "/nowhere/program" in done.message
+    result = Program(["/nowhere/program"], {}, 1.0).run()
+    assert result.status
+    assert "/nowhere/program" in result.message
 
 
 def test_an_extra_run_far_from_the_scored_ones_explains_nothing() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-import report_verdicts as made
+import report_verdicts as verdicts
 
 from schedlab.app.lab_findings import machine, page, section, study_tables
 from schedlab.result import Result
 
 
 def test_a_result_names_its_machine_and_how_much_was_run() -> None:
-    record, verdict = made.first_screen()
+    record, verdict = verdicts.first_screen()
     text = section(cast(Result, SimpleNamespace(record=record, verdict=verdict)))
     assert text.startswith(f"## {record.experiment.title}\n")
     assert "0 of 0 planned runs" in text

@@ -25,33 +25,33 @@ def experiment(name, scale="small", **wishes):
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", IO_LABS)
 def test_every_workload_of_a_lab_is_known_and_measures_its_metrics(name, scale):
-    found = experiment(name, scale)
-    assert found.workloads
-    for work in found.workloads:
+    spec = experiment(name, scale)
+    assert spec.workloads
+    for work in spec.workloads:
         kind = typed(work)
         kind.check(work.label)
         assert {work.metric, *work.secondary} <= set(kind.metrics)
-        assert kind.used_bytes(found.target.size_bytes) <= found.target.size_bytes
+        assert kind.used_bytes(spec.target.size_bytes) <= spec.target.size_bytes
 
 
 def test_the_block_size_lab_has_both_halves_and_a_mapping_without_msync():
-    found = experiment("block-size", "full")
-    assert {c.settings["workload.mode"] for c in found.candidates} == {"sync", "direct", "mmap"}
-    halves = [(w.parameters.get("total_bytes"), w.parameters.get("calls")) for w in found.workloads]
+    spec = experiment("block-size", "full")
+    assert {c.settings["workload.mode"] for c in spec.candidates} == {"sync", "direct", "mmap"}
+    halves = [(w.parameters.get("total_bytes"), w.parameters.get("calls")) for w in spec.workloads]
     assert halves.count((5 << 20, None)) == halves.count((None, 256)) == 7
-    assert found.workloads[0].label == "same bytes 512 B"
+    assert spec.workloads[0].label == "same bytes 512 B"
     small = experiment("block-size").workloads
     assert len(small) == 6
     assert {w.parameters["block_bytes"] for w in small} == {512, 4096, 16384}
 
 
 def test_the_iozone_lab_has_the_studys_layout():
-    found = experiment("iozone-schedulers", "full")
-    assert len(found.workloads) == 63
-    assert found.stopping.blocks == 5
-    sizes = {work.parameters["record_bytes"] for work in found.workloads}
+    spec = experiment("iozone-schedulers", "full")
+    assert len(spec.workloads) == 63
+    assert spec.stopping.blocks == 5
+    sizes = {work.parameters["record_bytes"] for work in spec.workloads}
     assert sizes == {size << 10 for size in (8, 16, 32, 64, 128, 256, 512, 8192, 16384)}
-    assert all(typed(work).direct for work in found.workloads)
+    assert all(typed(work).direct for work in spec.workloads)
 
 
 def test_the_quantum_lab_repeats_at_least_five_times():
@@ -73,9 +73,9 @@ def test_no_lab_says_what_comes_out():
 
 def test_a_lab_runs_where_the_user_wants(tmp_path):
     place = Place(scratch_bytes=64 << 20, scratch_directory=str(tmp_path))
-    found = experiment("interference", place=place, blocks=3, seed=7)
-    assert (found.target.size_bytes, found.target.path) == (64 << 20, str(tmp_path))
-    assert (found.stopping.blocks, found.seed) == (3, 7)
+    spec = experiment("interference", place=place, blocks=3, seed=7)
+    assert (spec.target.size_bytes, spec.target.path) == (64 << 20, str(tmp_path))
+    assert (spec.stopping.blocks, spec.seed) == (3, 7)
     assert experiment("bfq-tunables", schedulers="none").candidates[0].label == "none"
     turned = experiment("interference", place=Place(rotational="1"))
     assert (turned.target.rotational, turned.target.size_bytes) == ("1", 512 << 20)
@@ -84,10 +84,10 @@ def test_a_lab_runs_where_the_user_wants(tmp_path):
 def test_a_grid_is_every_combination():
     grid = {"test": ["read", "write"], "record_bytes": ["4k", "1M"]}
     work = {"label": "{test} {record_bytes}", "kind": "file-test", "grid": grid}
-    found = expanded({**work, "parameters": {"seconds": 1}})
+    workloads = expanded({**work, "parameters": {"seconds": 1}})
     labels = ["read 4 KiB", "read 1 MiB", "write 4 KiB", "write 1 MiB"]
-    assert [each["label"] for each in found] == labels
-    assert found[3]["parameters"] == {"seconds": 1, "test": "write", "record_bytes": "1M"}
+    assert [each["label"] for each in workloads] == labels
+    assert workloads[3]["parameters"] == {"seconds": 1, "test": "write", "record_bytes": "1M"}
 
 
 def test_an_unknown_lab_is_named_with_the_nearest():

@@ -67,7 +67,7 @@ def test_merged_folders_are_sessions_of_one_experiment(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"margin": 0.05}, "margin is 0.05, there 0.02"),
         ({"stopping": Stopping(blocks=4)}, "stopping.blocks is 4, there 3"),
@@ -76,10 +76,10 @@ def test_merged_folders_are_sessions_of_one_experiment(tmp_path):
         ({"stopping": Stopping("until-decided", 3)}, "until-decided"),
     ],
 )
-def test_only_repetitions_of_one_experiment_are_merged(tmp_path, changes, said):
+def test_only_repetitions_of_one_experiment_are_merged(tmp_path, changes, message):
     first = measured(tmp_path / "a", "s1")
     second = measured(tmp_path / "b", "s2", **changes)
-    with pytest.raises(SpecError, match=said.replace(".", r"\.")):
+    with pytest.raises(SpecError, match=message.replace(".", r"\.")):
         merge([first, second], tmp_path / "all")
     assert not (tmp_path / "all").exists()
 

@@ -45,9 +45,9 @@ from schedlab.spec.output_metrics import converted, dimension, parse_output_metr
 )
 def test_metrics_are_read_as_typed(text, expected):
     metric = parse_output_metric(text)
-    found = (metric.name, metric.unit, metric.higher_is_better, metric.source, metric.is_json,
+    fields = (metric.name, metric.unit, metric.higher_is_better, metric.source, metric.is_json,
              metric.take)  # fmt: skip
-    assert found == expected
+    assert fields == expected
 
 
 @pytest.mark.parametrize(
@@ -220,8 +220,9 @@ def test_policies_are_read_as_typed():
     labels = [each.label for each in parse_policies(text)]
     assert labels == ["other", "batch", "rr:8ms", "fifo:priority=20", "other:slice=3ms,nice=5",
                       "other:weight=50"]  # fmt: skip
-    made = [policy_of(each) for each in parse_policies(text)]
-    assert (made[2].slice_ms, made[3].priority, made[4].nice, made[5].weight) == (8.0, 20, 5, 50)
+    policies = [policy_of(each) for each in parse_policies(text)]
+    assert (policies[2].slice_ms, policies[3].priority) == (8.0, 20)
+    assert (policies[4].nice, policies[5].weight) == (5, 50)
 
 
 def test_slices_that_become_one_are_one_candidate():
@@ -302,9 +303,9 @@ def test_nice_values_and_real_time_name_what_limits_them(monkeypatch, tmp_path):
     monkeypatch.setattr(cpu_notes, "AUTOGROUP_KNOB", tmp_path / "sched_autogroup_enabled")
 
     def notes(policies, **parameters):
-        made = [policy_of(each) for each in parse_policies(policies)]
+        cpu_policies = [policy_of(each) for each in parse_policies(policies)]
         kind = typed(Workload("w", "cpu-command", "elapsed_s", {"argv": ["true"], **parameters}))
-        return cpu_notes.notes_of(made, [kind])
+        return cpu_notes.notes_of(cpu_policies, [kind])
 
     assert notes("other,batch") == []
     assert "only among the tasks of one session" in notes("other,other:nice=5")[0]
@@ -353,8 +354,8 @@ def test_knobs_of_the_fair_server_are_known():
 
 
 def ended(status: int | None = 0, killed_by: int | None = None, **how: Any) -> launch.Ended:
-    given = {"timed_out": False, "output_exceeded": False, "stdout": b"", "stderr": b"", **how}
-    return launch.Ended(1.0, status, killed_by, **given)
+    fields = {"timed_out": False, "output_exceeded": False, "stdout": b"", "stderr": b"", **how}
+    return launch.Ended(1.0, status, killed_by, **fields)
 
 
 def test_how_a_command_failed_is_said_in_words() -> None:
@@ -403,7 +404,7 @@ def test_of_a_long_output_both_ends_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen_kib", "own_kib", "is_complete", "found"),
+    ("seen_kib", "own_kib", "is_complete", "is_reported"),
     [
         (1024, 0, True, False),
         (1025, 0, True, True),
@@ -414,12 +415,12 @@ def test_of_a_long_output_both_ends_are_kept() -> None:
     ],
 )
 def test_reads_of_others_are_those_above_a_mib_and_a_twentieth(
-    seen_kib: int, own_kib: int, is_complete: bool, found: bool
+    seen_kib: int, own_kib: int, is_complete: bool, is_reported: bool
 ) -> None:
     queues = {"sda": seen_kib << 10, "sdb": 0}
     gates = neighbours.foreign_reads(queues, own_kib << 10, is_complete)
-    assert [gate.gate for gate in gates] == ["foreign-io"] * found
-    if found:
+    assert [gate.gate for gate in gates] == ["foreign-io"] * is_reported
+    if is_reported:
         assert f"sda, sdb read {seen_kib} KiB, of which the command read {own_kib}" in (
             gates[0].detail
         )
@@ -431,10 +432,10 @@ def test_the_peak_of_dirty_pages_is_held_against_the_kernels_limit(
     page = os.sysconf("SC_PAGE_SIZE")
     dirty = neighbours.DirtyPeak()
     assert dirty.findings() == ()
-    told = iter([(300, 212), (600, 424), (100, 0)])
+    readings = iter([(300, 212), (600, 424), (100, 0)])
 
     def lines(path: Path) -> list[str]:
-        pages, writeback = next(told)
+        pages, writeback = next(readings)
         return [f"nr_dirty {pages}", f"nr_writeback {writeback}",
                 "nr_dirty_background_threshold 512"]  # fmt: skip
 

@@ -43,8 +43,8 @@ def pilot(works, *, overhead=0.5, time=2.0, between=0.02, within=0.05, seed=1):
 
 def test_batch_means_see_the_variance_inside_a_run():
     rng = np.random.default_rng(0)
-    found = [batch_variance((100 + rng.normal(0, 5, 200)).tolist()) for _ in range(50)]
-    assert np.mean(found) == pytest.approx(0.05**2, rel=0.1)
+    variances = [batch_variance((100 + rng.normal(0, 5, 200)).tolist()) for _ in range(50)]
+    assert np.mean(variances) == pytest.approx(0.05**2, rel=0.1)
     assert batch_variance([1.0] * 12) is None
 
 
@@ -80,8 +80,8 @@ def test_a_plan_stays_within_its_budget_and_keeps_six_blocks(budget):
 
 def test_more_budget_shows_smaller_differences():
     runs = pilot(dict.fromkeys("abc", 0.2))
-    found = [plan_budget(runs, budget, sees).mdd for budget in (60.0, 120.0, 600.0, 2000.0)]
-    assert found == sorted(found, reverse=True)
+    differences = [plan_budget(runs, budget, sees).mdd for budget in (60.0, 120.0, 600.0, 2000.0)]
+    assert differences == sorted(differences, reverse=True)
 
 
 def test_the_noisiest_workload_is_left_out_first_and_named():

@@ -35,8 +35,8 @@ def record(burst_bins: int, kind: str = "reader-beside-writers", **parameters: A
 
 
 def test_a_burst_that_is_longer_than_the_ramp_makes_it_longer() -> None:
-    found = ramps(record(burst_bins=18))
-    assert 1.8 <= found[STEADY] <= 2.4
+    lengths_s = ramps(record(burst_bins=18))
+    assert 1.8 <= lengths_s[STEADY] <= 2.4
 
 
 def test_a_ramp_that_is_long_enough_stays() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import report_simulation as simulation
-import report_verdicts as made
+import report_verdicts as verdicts
 from click.testing import CliRunner
 from rich.cells import cell_len
 
@@ -48,7 +48,7 @@ def io_case() -> Case:
 def cases(io_case: Case) -> dict[str, Case]:
     others = {"cpu": simulation.cpu_record(), "sim": simulation.sim_record()}
     judged = {kind: (r, simulation.judged(r)) for kind, r in others.items()}
-    return {"io": io_case, "hand": made.first_screen()} | judged
+    return {"io": io_case, "hand": verdicts.first_screen()} | judged
 
 
 def test_unknown_language_names_the_known_ones() -> None:
@@ -90,8 +90,8 @@ def test_pair_is_turned_round() -> None:
 
 def test_percentiles_need_ten_requests_beyond() -> None:
     histogram = ((10, 20, 900), (20, 30, 95), (30, 40, 5))
-    found = percentiles(histogram, [0.5, 0.9, 0.99, 0.999])
-    assert found == [(0.5, 20.0), (0.9, 20.0), (0.99, 30.0)]
+    values = percentiles(histogram, [0.5, 0.9, 0.99, 0.999])
+    assert values == [(0.5, 20.0), (0.9, 20.0), (0.99, 30.0)]
 
 
 FIRST_SCREEN = """\
@@ -128,7 +128,7 @@ Report results/x/report.html   Workbook results/x/report.xlsx"""
 
 def test_the_first_screen_at_80_columns() -> None:
     files = [("Report", "results/x/report.html"), ("Workbook", "results/x/report.xlsx")]
-    text = report.text(*made.first_screen(), width=80, folder=Path("results/x"), reports=files)
+    text = report.text(*verdicts.first_screen(), width=80, folder=Path("results/x"), reports=files)
     assert text == FIRST_SCREEN
 
 
@@ -152,13 +152,13 @@ def many(count: int, workloads: int = 1) -> Case:
         name: (1 - i / 50, 0.99 - i / 50, 1.01 - i / 50, "worse") for i, name in enumerate(names, 1)
     }
     works = [
-        made.of_workload(f"a workload whose label is long, number {i}", "iops", 5e4, outcomes)
+        verdicts.of_workload(f"a workload whose label is long, number {i}", "iops", 5e4, outcomes)
         for i in range(workloads)
     ]
-    loss = made.fact("none", names[0], 1.02, 1.01, 1.03, "iops").values()
-    said = Headline("keep", {"baseline": "none", "next": names[0], "loss": loss, "losers": []})
-    verdict = made.verdict_of(said, works)
-    return made.record_of(verdict), verdict
+    loss = verdicts.fact("none", names[0], 1.02, 1.01, 1.03, "iops").values()
+    headline = Headline("keep", {"baseline": "none", "next": names[0], "loss": loss, "losers": []})
+    verdict = verdicts.verdict_of(headline, works)
+    return verdicts.record_of(verdict), verdict
 
 
 @pytest.mark.parametrize("width", [60, 80, 300])
@@ -184,8 +184,8 @@ def test_twelve_candidates_on_one_workload_are_rows() -> None:
 
 
 def test_one_request_at_a_time_leaves_nothing_to_order() -> None:
-    def work(kind: str = "file-test", **given: object) -> Workload:
-        return Workload("w", kind, "iops", given)
+    def work(kind: str = "file-test", **parameters: object) -> Workload:
+        return Workload("w", kind, "iops", parameters)
 
     assert nothing_to_order(work(direct=True, depth=1, workers=1))
     assert nothing_to_order(work())
@@ -196,7 +196,7 @@ def test_one_request_at_a_time_leaves_nothing_to_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "cached"),
+    ("kind", "parameters", "cached"),
     [
         ("file-test", {}, False),
         ("file-test", {"direct": False}, True),
@@ -210,25 +210,25 @@ def test_one_request_at_a_time_leaves_nothing_to_order() -> None:
     ],
 )
 def test_memory_that_a_hypervisor_takes_back_is_named_where_it_matters(
-    kind: str, given: dict[str, object], cached: bool
+    kind: str, parameters: dict[str, object], cached: bool
 ) -> None:
-    record, verdict = made.first_screen()
-    work = dataclasses.replace(record.experiment.workloads[0], kind=kind, parameters=given)
+    record, verdict = verdicts.first_screen()
+    work = dataclasses.replace(record.experiment.workloads[0], kind=kind, parameters=parameters)
     for reported in (True, False):
         changed = dataclasses.replace(
             record,
             experiment=dataclasses.replace(record.experiment, workloads=(work,)),
             host={"memory": {"free_pages_reported": reported}},
         )
-        said = notes.design(View(changed, verdict, Texts("en")))
-        assert any("to its hypervisor" in line for line in said) == (cached and reported)
+        lines = notes.design(View(changed, verdict, Texts("en")))
+        assert any("to its hypervisor" in line for line in lines) == (cached and reported)
 
 
 def test_a_found_difference_is_shown_even_at_depth_one() -> None:
-    record, verdict = made.first_screen()
+    record, verdict = verdicts.first_screen()
     label = "one file, one process"
-    worse = made.of_workload(
-        label, "throughput_bytes_per_s", 1e9, made.others(bfq=(0.9, 0.88, 0.92, "worse"))
+    worse = verdicts.of_workload(
+        label, "throughput_bytes_per_s", 1e9, verdicts.others(bfq=(0.9, 0.88, 0.92, "worse"))
     )
     changed = dataclasses.replace(verdict, workloads={**verdict.workloads, label: worse})
     line = next(x for x in report.text(record, changed).splitlines() if x.startswith(label))
@@ -236,7 +236,7 @@ def test_a_found_difference_is_shown_even_at_depth_one() -> None:
 
 
 def test_a_starved_candidate_is_named_as_such() -> None:
-    record, verdict = made.first_screen()
+    record, verdict = verdicts.first_screen()
     label = "commits (database)"
     of = verdict.workloads[label]
     rows = tuple(
@@ -249,18 +249,18 @@ def test_a_starved_candidate_is_named_as_such() -> None:
         else row
         for row in of.candidates
     )
-    for candidates, said in ((rows, "did not finish"), (half, "4 of 8 runs unfinished")):
+    for candidates, remark in ((rows, "did not finish"), (half, "4 of 8 runs unfinished")):
         changed = dataclasses.replace(of, candidates=candidates)
         works = {**verdict.workloads, label: changed}
         text = report.text(record, dataclasses.replace(verdict, workloads=works), width=200)
-        assert said in text
+        assert remark in text
 
 
 def test_an_open_end_is_at_least() -> None:
-    record, verdict = made.first_screen()
+    record, verdict = verdicts.first_screen()
     label = "commits (database)"
     outcome = (0.02, 0.01, 0.05, "worse")
-    of = made.of_workload(label, "iops", 5e3, made.others(bfq=outcome))
+    of = verdicts.of_workload(label, "iops", 5e3, verdicts.others(bfq=outcome))
     pairs = tuple(
         dataclasses.replace(p, low=None, open_end="low") if p.a == "bfq" and p.b == "none" else p
         for p in of.pairs
@@ -293,19 +293,19 @@ def test_the_same_headline_is_in_every_form(cases: dict[str, Case], tmp_path: Pa
 
     for name, (record, verdict) in cases.items():
         for language in report.LANGUAGES:
-            said = report.headline(record, verdict, language).replace("\u00a0", " ")
+            headline = report.headline(record, verdict, language).replace("\u00a0", " ")
             text = " ".join(report.text(record, verdict, lang=language).split())
-            assert text.startswith(said)
+            assert text.startswith(headline)
             page = report.html(record, verdict, language)
             h1 = re.search(r'<h1 data-code="([a-z-]+)">(.*?)</h1>', page)
             assert h1 is not None and h1[1] == verdict.code
             words = re.sub("<[^>]*>", "", h1[2]).replace("\u00a0", " ")
-            assert words == said
+            assert words == headline
             file = tmp_path / f"{name}-{language}.xlsx"
             report.write_xlsx(record, verdict, file, language)
             book = openpyxl.load_workbook(file)
             first = str(book.worksheets[0]["A1"].value)
-            assert first.replace("\u00a0", " ") == said
+            assert first.replace("\u00a0", " ") == headline
             assert book.properties.keywords == verdict.code
         assert to_json(verdict)["headline"]["code"] == verdict.code
 
@@ -328,9 +328,9 @@ def test_markdown_tables_are_whole(io_case: Case) -> None:
         if not line.startswith("|"):
             columns = None
             continue
-        found = len(re.findall(r"(?<!\\)\|", line))
-        assert columns in (None, found), line
-        columns = found
+        count = len(re.findall(r"(?<!\\)\|", line))
+        assert columns in (None, count), line
+        columns = count
     assert text.startswith("# It depends on the work")
 
 
@@ -369,18 +369,18 @@ def folder(io_case: Case, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_command_writes_page_and_workbook_beside_the_measurements(folder: Path) -> None:
-    done = CliRunner().invoke(command, [str(folder)])
-    assert done.exit_code == 0, done.output
+    result = CliRunner().invoke(command, [str(folder)])
+    assert result.exit_code == 0, result.output
     assert (folder / "report.html").read_text("utf-8").startswith("<!doctype html>")
     assert (folder / "report.xlsx").stat().st_size > 10_000
-    assert done.stdout == ""
+    assert result.stdout == ""
 
 
 def test_command_prints_what_is_asked(folder: Path, tmp_path: Path) -> None:
     def printed(*options: str) -> str:
-        done = CliRunner().invoke(command, [str(folder), *options])
-        assert done.exit_code == 0, done.output
-        return done.stdout
+        result = CliRunner().invoke(command, [str(folder), *options])
+        assert result.exit_code == 0, result.output
+        return result.stdout
 
     assert printed("--markdown", "--lang", "ru").startswith("# ")
     assert printed("--csv").startswith("workload,actor,metric,")
@@ -393,10 +393,10 @@ def test_command_prints_what_is_asked(folder: Path, tmp_path: Path) -> None:
 
 def test_command_says_where_it_cannot_write(folder: Path, tmp_path: Path) -> None:
     for option in ("--html", "--xlsx"):
-        done = CliRunner().invoke(command, [str(folder), option, str(tmp_path / "no" / "file")])
-        assert isinstance(done.exception, SchedlabError)
-        assert "no/file" in str(done.exception)
-        assert done.exception.hint
+        result = CliRunner().invoke(command, [str(folder), option, str(tmp_path / "no" / "file")])
+        assert isinstance(result.exception, SchedlabError)
+        assert "no/file" in str(result.exception)
+        assert result.exception.hint
     assert CliRunner().invoke(command, [str(folder), "--csv", "--json"]).exit_code == 2
 
 
@@ -405,8 +405,8 @@ def kinds_of_flags() -> set[str]:
     folder = Path(analyse.__file__).parent
     trees = [ast.parse(file.read_text("utf-8")) for file in folder.glob("*.py")]
     calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    made = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "Flag"]
-    return {ast.literal_eval(call.args[0]) for call in made}
+    flag_calls = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "Flag"]
+    return {ast.literal_eval(call.args[0]) for call in flag_calls}
 
 
 @pytest.mark.parametrize("language", report.LANGUAGES)
@@ -472,13 +472,13 @@ FLAGS: tuple[tuple[Flag, str], ...] = (
 @pytest.mark.parametrize("language", report.LANGUAGES)
 @pytest.mark.parametrize(("flag", "shown"), FLAGS, ids=[flag.kind for flag, _ in FLAGS])
 def test_flag_sentences_have_their_values(language: str, flag: Flag, shown: str) -> None:
-    text = notes.flag_text(View(*made.first_screen(), Texts(language)), flag)
+    text = notes.flag_text(View(*verdicts.first_screen(), Texts(language)), flag)
     assert text and "{" not in text and "None" not in text
     assert shown in text.replace("\u00a0", " ")
 
 
 def test_an_unknown_flag_is_named_rather_than_lost() -> None:
-    view = View(*made.first_screen(), Texts("en"))
+    view = View(*verdicts.first_screen(), Texts("en"))
     flag = Flag("meteor-strike", "w", ("bfq",))
     assert notes.flag_title(view, flag) == "meteor strike"
     assert notes.flag_text(view, flag) == "bfq"
@@ -486,7 +486,7 @@ def test_an_unknown_flag_is_named_rather_than_lost() -> None:
 
 def test_a_run_that_served_99_of_100_is_not_said_to_have_served_nothing() -> None:
     flag = Flag("starved", "w", ("bfq",), {"counts": {"bfq": 4}, "runs": 8})
-    view = View(*made.first_screen(), Texts("en"))
+    view = View(*verdicts.first_screen(), Texts("en"))
     assert notes.flag_title(view, flag) == "unfinished runs"
     assert notes.flag_text(view, flag).startswith(
         "runs in which not all requests were served in time, or too few for this figure"

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 import report_simulation as simulation
-import report_verdicts as made
+import report_verdicts as verdicts
 
 from schedlab import report
 from schedlab.report import charts, drawing
@@ -29,7 +29,7 @@ def io_case() -> Case:
 def cases(io_case: Case) -> dict[str, Case]:
     others = {"cpu": simulation.cpu_record(), "sim": simulation.sim_record()}
     judged = {kind: (r, simulation.judged(r)) for kind, r in others.items()}
-    return {"io": io_case, "hand": made.first_screen()} | judged
+    return {"io": io_case, "hand": verdicts.first_screen()} | judged
 
 
 class Outline(HTMLParser):
@@ -45,19 +45,19 @@ class Outline(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         if re.fullmatch("h[1-6]", tag):
             self.levels.append(int(tag[1]))
-        if "id" in given:
-            self.ids.append(str(given["id"]))
-        self.references += [given[k] or "" for k in ("aria-labelledby",) if k in given]
-        if tag == "a" and str(given.get("href", "")).startswith("#"):
-            self.references.append(str(given["href"])[1:])
-        self.loads += [str(given[k]) for k in ("src", "srcset") if k in given]
-        self.loads += [str(given["href"])] if tag == "link" else []
-        if given.get("role") == "img":
+        if "id" in attributes:
+            self.ids.append(str(attributes["id"]))
+        self.references += [attributes[k] or "" for k in ("aria-labelledby",) if k in attributes]
+        if tag == "a" and str(attributes.get("href", "")).startswith("#"):
+            self.references.append(str(attributes["href"])[1:])
+        self.loads += [str(attributes[k]) for k in ("src", "srcset") if k in attributes]
+        self.loads += [str(attributes["href"])] if tag == "link" else []
+        if attributes.get("role") == "img":
             self.images += 1
-            assert given.get("aria-label")
+            assert attributes.get("aria-label")
 
 
 @pytest.mark.parametrize("kind", ["io", "cpu", "sim"])
@@ -124,7 +124,7 @@ def test_segments_between_level_changes_are_shown_apart(io_case: Case) -> None:
 
 
 def test_the_first_screen_comes_first() -> None:
-    page = report.html(*made.first_screen())
+    page = report.html(*verdicts.first_screen())
     order = [
         "<h1",
         "Measured: 6",
@@ -152,7 +152,7 @@ def dot_and_zero(svg: str) -> tuple[float, float]:
 
 
 def test_right_is_better_for_every_metric() -> None:
-    record, verdict = made.first_screen()
+    record, verdict = verdicts.first_screen()
     view = View(record, verdict, Texts("en"))
     from schedlab.report.page_first import _row
     from schedlab.report.screen import all_rows, columns
@@ -167,7 +167,7 @@ def test_right_is_better_for_every_metric() -> None:
 
 
 def test_why_is_a_picture_with_its_table() -> None:
-    page = report.html(*made.first_screen())
+    page = report.html(*verdicts.first_screen())
     why = page[page.index('class="why"') : page.index('class="next"')]
     assert why.count('class="part device"') == 4 + 1  # four bars and the key
     for words in ("for a tag, ms", "in the device, ms", "depth in the device", "3.8", "88"):
@@ -176,7 +176,7 @@ def test_why_is_a_picture_with_its_table() -> None:
 
 
 def test_rates_over_time_are_drawn_with_their_ramp() -> None:
-    page = report.html(*made.first_screen())
+    page = report.html(*verdicts.first_screen())
     start = page.index("the readers over time")
     chart = page[start : page.index("</svg>", start)]
     assert chart.count('class="band s') == 4

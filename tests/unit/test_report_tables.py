@@ -55,7 +55,7 @@ def test_workbook_holds_the_pareto_figures_as_numbers(case, tmp_path):
 
 def test_a_queue_depth_has_its_knee_for_every_candidate():
     depths = (1, 2, 4, 8, 16, 32)
-    made = tuple(
+    workloads = tuple(
         Workload(f"read at {d}", "file-test", "iops", {"test": "read", "depth": d}) for d in depths
     )
     samples = [
@@ -63,13 +63,13 @@ def test_a_queue_depth_has_its_knee_for_every_candidate():
             work.label, METRICS["iops"], ("none", "bfq") * 3, (0, 0, 1, 1, 2, 2),
             tuple(1000 * min(depth, 8) * (1 + i / 500) for i in range(6)),
         )
-        for work, depth in zip(made, depths, strict=True)
+        for work, depth in zip(workloads, depths, strict=True)
     ]  # fmt: skip
-    found = knees(made, (Candidate("none"), Candidate("bfq")), samples)
-    assert [(k.family, k.size, k.candidate) for k in found] == [
+    knee_points = knees(workloads, (Candidate("none"), Candidate("bfq")), samples)
+    assert [(k.family, k.size, k.candidate) for k in knee_points] == [
         ("read", "depth", "none"),
         ("read", "depth", "bfq"),
     ]
-    assert all(k.reason == "knee" and 7.5 < k.low <= k.knee <= k.high < 8.5 for k in found)
-    assert knees(made[:3], (Candidate("none"),), samples)[0].reason == "too few values"
-    assert knees(made[:1], (Candidate("none"),), samples) == ()
+    assert all(k.reason == "knee" and 7.5 < k.low <= k.knee <= k.high < 8.5 for k in knee_points)
+    assert knees(workloads[:3], (Candidate("none"),), samples)[0].reason == "too few values"
+    assert knees(workloads[:1], (Candidate("none"),), samples) == ()

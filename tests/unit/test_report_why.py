@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import report_verdicts as made
+import report_verdicts as verdicts
 
 from schedlab.report.sentences import of_workload
 from schedlab.report.texts import Texts
@@ -21,13 +21,13 @@ def sentences(
     lang: str = "en", scored: dict[str, float] | None = None, **by_candidate: Explanation
 ) -> list[str]:
     """What is said; the scored runs had the means `scored` (s), or those of the extra runs."""
-    record, verdict = made.first_screen()
+    record, verdict = verdicts.first_screen()
     usual_s = {name: each.total_s for name, each in by_candidate.items()} | (scored or {})
     work = verdict.workloads[READER]
     rows = tuple(replace(c, mean=usual_s.get(c.candidate, 0) * 1e9) for c in work.candidates)
     verdict.workloads[READER] = replace(work, candidates=rows)
-    found = {(READER, name.replace("_", "-")): (each,) for name, each in by_candidate.items()}
-    changed = Record(record.experiment, record.plan, record.runs, explanations=found)
+    by_cell = {(READER, name.replace("_", "-")): (each,) for name, each in by_candidate.items()}
+    changed = Record(record.experiment, record.plan, record.runs, explanations=by_cell)
     (why,) = explained(View(changed, verdict, Texts(lang)))
     return [line.replace("\u00a0", " ") for line in why.sentences]
 
@@ -37,70 +37,70 @@ def waiting(tag: float, scheduler: float, device: float, depth: float = 2, **mor
 
 
 def test_requests_behind_others_in_the_device_are_out_of_reach() -> None:
-    said = sentences(none=waiting(0, 0, 4000, 88), kyber=waiting(0, 100, 3900, 88))
-    assert said == [
+    lines = sentences(none=waiting(0, 0, 4000, 88), kyber=waiting(0, 100, 3900, 88))
+    assert lines == [
         "With none and kyber, 99 % of the waiting of the readers was inside the device, behind 88 "
         "requests: no scheduler can reorder those. Fewer requests in flight would help."
     ]
 
 
 def test_the_fast_one_is_not_reported_out_of_reach() -> None:
-    said = sentences(none=waiting(2500, 0, 3700, 110), bfq=waiting(5, 20, 281, 110))
-    assert not any("no scheduler" in line for line in said)
-    assert said[0].startswith("With bfq a request of the readers took 306 µs instead of 6.2 ms")
+    lines = sentences(none=waiting(2500, 0, 3700, 110), bfq=waiting(5, 20, 281, 110))
+    assert not any("no scheduler" in line for line in lines)
+    assert lines[0].startswith("With bfq a request of the readers took 306 µs instead of 6.2 ms")
 
 
 def test_a_device_with_nothing_to_wait_for_is_the_wait_itself() -> None:
-    (said,) = sentences(none=waiting(0, 0, 100, 1), bfq=waiting(0, 5, 95, 1))
-    assert "was the device itself" in said
+    (line,) = sentences(none=waiting(0, 0, 100, 1), bfq=waiting(0, 5, 95, 1))
+    assert "was the device itself" in line
 
 
 def test_a_full_queue_is_named_with_its_time() -> None:
-    (said,) = sentences(none=waiting(3000, 0, 3000), bfq=waiting(1000, 1000, 3000))[:1]
-    assert said == (
+    (line,) = sentences(none=waiting(3000, 0, 3000), bfq=waiting(1000, 1000, 3000))[:1]
+    assert line == (
         "For a free tag, the readers waited 3.0 ms of 6.0 ms with none: the queue was full before "
         "a scheduler could choose."
     )
 
 
 def test_a_limit_is_not_called_a_full_queue() -> None:
-    said = sentences(none=waiting(3000, 0, 3000, has_limits=True), bfq=waiting(1, 1, 5000))
-    assert any("io.max" in line for line in said)
-    assert not any("the queue was full" in line for line in said)
+    lines = sentences(none=waiting(3000, 0, 3000, has_limits=True), bfq=waiting(1, 1, 5000))
+    assert any("io.max" in line for line in lines)
+    assert not any("the queue was full" in line for line in lines)
 
 
 def test_time_outside_the_block_layer_is_a_part_of_its_own() -> None:
-    said = sentences(none=waiting(0, 0, 600, outside_s=400e-6), bfq=waiting(0, 0, 990))
-    assert said[1] == (
+    lines = sentences(none=waiting(0, 0, 600, outside_s=400e-6), bfq=waiting(0, 0, 990))
+    assert lines[1] == (
         "Outside the block layer, the readers waited 400 µs of 1.0 ms with none: in io_uring, "
         "which tries again later when no tag is free, in a limit such as io.max, or for a CPU."
     )
 
 
 def test_operations_of_several_requests_are_reported() -> None:
-    said = sentences(
+    lines = sentences(
         none=waiting(0, 0, 100, requests_per_operation=4.0),
         bfq=waiting(0, 0, 100, requests_per_operation=3.5),
     )
-    assert said[-1].startswith("An operation of the readers was 3.5 to 4.0 requests")
+    assert lines[-1].startswith("An operation of the readers was 3.5 to 4.0 requests")
 
 
 def test_a_scheduler_that_holds_back_is_named() -> None:
-    said = sentences(none=waiting(0, 0, 400), kyber=waiting(0, 900, 400), bfq=waiting(0, 500, 400))
-    assert said == [
+    lines = sentences(none=waiting(0, 0, 400), kyber=waiting(0, 900, 400), bfq=waiting(0, 500, 400))
+    assert lines == [
         "In the scheduler, while it served others, the readers waited 900 µs of 1.3 ms with kyber "
         "and 500 µs of 900 µs with bfq."
     ]
 
 
 def test_the_fast_one_is_not_reported_as_waiting() -> None:
-    said = sentences(none=waiting(400, 0, 400), bfq=waiting(0, 60, 90))
-    assert not any("In the scheduler" in line for line in said)
+    lines = sentences(none=waiting(400, 0, 400), bfq=waiting(0, 60, 90))
+    assert not any("In the scheduler" in line for line in lines)
 
 
 def test_what_fell_is_named_with_both_figures() -> None:
-    said = sentences(none=waiting(440, 0, 3825, 88), bfq=waiting(1, 14, 165, 68))
-    assert said[0] == (
+    lines = sentences(none=waiting(440, 0, 3825, 88), bfq=waiting(1, 14, 165, 68))
+    assert lines[0] == (
         "With bfq a request of the readers took 180 µs instead of 4.3 ms: the wait in the device "
         "fell from 3.8 ms to 165 µs."
     )
@@ -108,22 +108,22 @@ def test_what_fell_is_named_with_both_figures() -> None:
 
 def test_a_weight_that_bfq_raised_for_a_while_is_reported() -> None:
     bfq = waiting(1, 14, 165, 68, raised=30.0, raised_s=0.7, raised_bytes=61e6)
-    said = sentences(none=waiting(440, 0, 3825, 88), bfq=bfq)
-    assert said[1] == (
+    lines = sentences(none=waiting(440, 0, 3825, 88), bfq=bfq)
+    assert lines[1] == (
         "bfq served the readers first, with 30× their weight, for 700 ms; after 61 MB it stopped."
     )
 
 
 @pytest.mark.parametrize("lang", ["en", "ko", "ru"])
 def test_where_nothing_stands_out_nothing_is_claimed(lang: str) -> None:
-    said = sentences(lang, none=waiting(20, 20, 60), bfq=waiting(20, 20, 61))
-    assert said == [Texts(lang)("why.unknown")]
+    lines = sentences(lang, none=waiting(20, 20, 60), bfq=waiting(20, 20, 61))
+    assert lines == [Texts(lang)("why.unknown")]
 
 
 def test_an_extra_run_that_was_unlike_the_scored_ones_is_said() -> None:
     none, bfq = waiting(20, 20, 60), waiting(20, 20, 3000)
-    said = sentences(none=none, bfq=bfq, scored={"bfq": 90e-6})
-    assert said[-1].startswith(
+    lines = sentences(none=none, bfq=bfq, scored={"bfq": 90e-6})
+    assert lines[-1].startswith(
         "With bfq this extra run was unlike the scored ones: 3.0 ms instead of 90 µs"
     )
     assert not any("unlike" in line for line in sentences(none=none, bfq=bfq))
@@ -165,14 +165,14 @@ def test_a_capture_becomes_explanations() -> None:
         "lost": {"arrivals_unseen": 1, "events": 2, "classes": None},
         "cost": None,
     }  # fmt: skip
-    (found,) = explanations(capture)  # the writers had no request, "other" belongs to no group
-    assert found.group == "readers" and found.requests == 40
-    assert found.tag_s == pytest.approx(0.25e-6)
-    assert found.device_s == pytest.approx(40e-6)
-    assert found.total_s == pytest.approx(40.25e-6)
-    assert (found.device_depth, found.depth_series, found.bin_s) == (60.0, (50.0, 70.0), 0.1)
-    assert (found.raised, found.raised_s, found.raised_bytes) == (30.0, 0.2, 61_000_000)
-    assert found.lost == 3
+    (reader,) = explanations(capture)  # the writers had no request, "other" belongs to no group
+    assert reader.group == "readers" and reader.requests == 40
+    assert reader.tag_s == pytest.approx(0.25e-6)
+    assert reader.device_s == pytest.approx(40e-6)
+    assert reader.total_s == pytest.approx(40.25e-6)
+    assert (reader.device_depth, reader.depth_series, reader.bin_s) == (60.0, (50.0, 70.0), 0.1)
+    assert (reader.raised, reader.raised_s, reader.raised_bytes) == (30.0, 0.2, 61_000_000)
+    assert reader.lost == 3
 
 
 def test_the_engine_says_what_was_outside_the_block_layer() -> None:
@@ -186,10 +186,10 @@ def test_the_engine_says_what_was_outside_the_block_layer() -> None:
     }  # fmt: skip
     rows = [[0, 4, 16384, 600_000], [100, 6, 24576, 900_000]]
     engine = {"name": "readers", "series": {"reads": rows, "writes": []}}
-    (found,) = explanations(capture, [engine])
-    assert found.outside_s == pytest.approx(49e-6)
-    assert found.total_s == pytest.approx(150e-6)
-    assert found.requests_per_operation == 1
+    (reader,) = explanations(capture, [engine])
+    assert reader.outside_s == pytest.approx(49e-6)
+    assert reader.total_s == pytest.approx(150e-6)
+    assert reader.requests_per_operation == 1
     halved = engine | {"series": {"reads": [[0, 5, 40960, 500_000]], "writes": []}}
     (split,) = explanations(capture, [halved])
     assert (split.outside_s, split.requests_per_operation) == (0, 2)
@@ -211,17 +211,17 @@ def test_only_the_measured_window_is_explained() -> None:
     }  # fmt: skip
     reads = [[0, 20, 81920, 180e6], [200, 10, 40960, 1_500_000]]
     engine = {"name": "readers", "series": {"window_ms": [200.0, 300.0], "reads": reads}}
-    (found,) = explanations(capture, [engine])
-    assert found.requests == 10
-    assert found.tag_s == pytest.approx(20e-6)
-    assert found.device_s == pytest.approx(80e-6)
-    assert found.outside_s == pytest.approx(50e-6)
-    assert (found.device_depth, found.scheduler_depth) == (2, 1)
-    assert found.depth_series == (98.0, 2.0)
+    (reader,) = explanations(capture, [engine])
+    assert reader.requests == 10
+    assert reader.tag_s == pytest.approx(20e-6)
+    assert reader.device_s == pytest.approx(80e-6)
+    assert reader.outside_s == pytest.approx(50e-6)
+    assert (reader.device_depth, reader.scheduler_depth) == (2, 1)
+    assert reader.depth_series == (98.0, 2.0)
     late = {**capture, "series": [{"class": 1, "rows": [
         [t_ms + 100, *row] for t_ms, *row in capture["series"][0]["rows"]
     ]}]}  # fmt: skip
-    assert explanations(late, [engine], lead_s=0.1)[0].tag_s == found.tag_s
+    assert explanations(late, [engine], lead_s=0.1)[0].tag_s == reader.tag_s
 
 
 def one_class(**changes: Any) -> dict[str, Any]:
@@ -239,12 +239,12 @@ def test_every_part_of_the_waiting_is_the_mean_of_its_own_column() -> None:
     ends = [[99, *row[1:]], row, [200, *row[1:]]]  # the window holds its start, not its end
     series = {"window_ms": [100.0, 200.0], "reads": [[0, 1, 0, 1]], "writes": [[100, 10, 0, 1500]]}
     capture = one_class(series=[other, {"class": 1, "rows": ends}])
-    (found,) = explanations(capture, [{"name": "readers", "series": series}])
-    parts = (found.tag_s, found.plug_s, found.scheduler_s, found.device_s, found.outside_s)
+    (reader,) = explanations(capture, [{"name": "readers", "series": series}])
+    parts = (reader.tag_s, reader.plug_s, reader.scheduler_s, reader.device_s, reader.outside_s)
     assert parts == pytest.approx((10e-9, 20e-9, 30e-9, 40e-9, 50e-9))
-    assert found.total_s == pytest.approx(150e-9)
-    assert found.requests == 10
-    assert (found.device_depth, found.scheduler_depth, found.bin_s) == (50, 5, 0.1)
+    assert reader.total_s == pytest.approx(150e-9)
+    assert reader.requests == 10
+    assert (reader.device_depth, reader.scheduler_depth, reader.bin_s) == (50, 5, 0.1)
 
 
 @pytest.mark.parametrize(
@@ -270,9 +270,9 @@ def test_operations_are_single_requests_up_to_two_percent_and_one(
 ) -> None:
     bins = [[0, operations, 0, operations * 1001]]
     engine = {"name": "readers", "series": {"reads": bins}}
-    (found,) = explanations(one_class(), [engine])
-    assert found.outside_s == pytest.approx(outside_s)
-    assert found.requests_per_operation == pytest.approx(100 / operations)
+    (reader,) = explanations(one_class(), [engine])
+    assert reader.outside_s == pytest.approx(outside_s)
+    assert reader.requests_per_operation == pytest.approx(100 / operations)
     quick = {"name": "readers", "series": {"reads": [[0, 100, 0, 50]]}}
     assert explanations(one_class(), [quick])[0].outside_s == 0.0
 
@@ -294,12 +294,12 @@ def test_a_weight_counts_as_raised_until_it_first_falls_back(
     capture = one_class(
         bfq=[other, {"class": 1, "rows": rows}], series=[other, {"class": 1, "rows": moved}]
     )
-    (found,) = explanations(capture)
-    assert (found.raised, found.raised_s, found.raised_bytes) == pytest.approx(expected)
+    (reader,) = explanations(capture)
+    assert (reader.raised, reader.raised_s, reader.raised_bytes) == pytest.approx(expected)
 
 
 def test_weights_without_effect_are_reported() -> None:
-    record, verdict = made.first_screen()
+    record, verdict = verdicts.first_screen()
     runs = tuple(
         replace(run, properties={"share_asked": 8 / 9, "share_reached": reached})
         for run in record.runs
@@ -308,10 +308,10 @@ def test_weights_without_effect_are_reported() -> None:
     )
     view = View(replace(record, runs=runs), verdict, Texts("en"))
     of = verdict.workloads[READER]
-    said = of_workload(view, of).replace("\u00a0", " ")
+    text = of_workload(view, of).replace("\u00a0", " ")
     assert (
         "With none the weights had no effect: the favoured group got 51 % of the throughput; "
         "it requested 89 %."
-    ) in said
-    assert "With bfq the favoured group got 86 % of the throughput" in said
+    ) in text
+    assert "With bfq the favoured group got 86 % of the throughput" in text
     assert "favoured" not in of_workload(View(record, verdict, Texts("en")), of)

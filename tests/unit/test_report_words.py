@@ -8,7 +8,7 @@ import string
 from pathlib import Path
 
 import pytest
-import report_verdicts as made
+import report_verdicts as verdicts
 from report_verdicts import fact
 
 from schedlab import report
@@ -34,7 +34,7 @@ def flat(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "side", "kind", "said"),
+    ("ratio", "side", "kind", "phrase"),
     [
         (82.3, "better", "time", "82×"),
         (113.0, "better", "time", "110×"),
@@ -52,12 +52,12 @@ def flat(text: str) -> str:
         (1.0004, "better", "rate", "0.04 %"),
     ],
 )
-def test_ratio_words(ratio: float, side: words.Side, kind: words.Speech, said: str) -> None:
-    assert plain(words.amount(EN, ratio, side, kind)) == said
+def test_ratio_words(ratio: float, side: words.Side, kind: words.Speech, phrase: str) -> None:
+    assert plain(words.amount(EN, ratio, side, kind)) == phrase
 
 
 @pytest.mark.parametrize(
-    ("ratio", "low", "high", "side", "kind", "said"),
+    ("ratio", "low", "high", "side", "kind", "phrase"),
     [
         (82.0, 61.0, 110.0, "better", "time", "61 to 110×"),
         (1 / 0.71, 1.28, 1.59, "worse", "rate", "22 to 37 %"),
@@ -71,9 +71,9 @@ def test_ratio_words(ratio: float, side: words.Side, kind: words.Speech, said: s
     ],
 )
 def test_intervals_have_the_form_of_their_ratio(
-    ratio: float, low: float, high: float, side: words.Side, kind: words.Speech, said: str
+    ratio: float, low: float, high: float, side: words.Side, kind: words.Speech, phrase: str
 ) -> None:
-    assert plain(words.between(EN, ratio, low, high, side, kind)) == said
+    assert plain(words.between(EN, ratio, low, high, side, kind)) == phrase
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_words_of_direction_follow_the_metric(
 
 def test_plural_of_times_in_russian() -> None:
     texts = Texts("ru")
-    said = [words.amount(texts, ratio, "better", "time") for ratio in (2.4, 21.0, 22.0, 110.0)]
-    assert said == ["в 2,4 раза", "в 21 раз", "в 22 раза", "в 110 раз"]
+    phrases = [words.amount(texts, ratio, "better", "time") for ratio in (2.4, 21.0, 22.0, 110.0)]
+    assert phrases == ["в 2,4 раза", "в 21 раз", "в 22 раза", "в 110 раз"]
 
 
 WAIT = fact("bfq", "none", 82, 61, 110, TIME.name, workload="reader")
@@ -237,28 +237,28 @@ CASES: list[tuple[str, dict[str, object], str]] = [
 
 
 def view_of(code: str, values: dict[str, object], lang: str = "en") -> View:
-    record, verdict = made.simple(Headline(code, values))  # type: ignore[arg-type]
+    record, verdict = verdicts.simple(Headline(code, values))  # type: ignore[arg-type]
     return View(record, verdict, Texts(lang))
 
 
-@pytest.mark.parametrize(("code", "values", "said"), CASES, ids=[code for code, _, _ in CASES])
-def test_each_code_has_its_sentence(code: str, values: dict[str, object], said: str) -> None:
+@pytest.mark.parametrize(("code", "values", "sentence"), CASES, ids=[code for code, _, _ in CASES])
+def test_each_code_has_its_sentence(code: str, values: dict[str, object], sentence: str) -> None:
     text = plain(headline_text(view_of(code, values)))
-    assert text == said
+    assert text == sentence
     for never in NEVER:
         assert never not in text
 
 
 @pytest.mark.parametrize("lang", ["ko", "ru"])
-@pytest.mark.parametrize(("code", "values", "said"), CASES, ids=[code for code, _, _ in CASES])
+@pytest.mark.parametrize(("code", "values", "sentence"), CASES, ids=[code for code, _, _ in CASES])
 def test_each_code_has_a_sentence_in_every_language(
-    lang: str, code: str, values: dict[str, object], said: str
+    lang: str, code: str, values: dict[str, object], sentence: str
 ) -> None:
     text = plain(headline_text(view_of(code, values, lang)))
     assert "{" not in text and text.endswith((".", ")"))
-    digits = re.findall(r"\d+", said.replace(",", ""))
+    digits = re.findall(r"\d+", sentence.replace(",", ""))
     for name in ("none", "kyber", "bfq"):
-        assert (name in text) == (name in said), name
+        assert (name in text) == (name in sentence), name
     assert sum(number in text.replace(",", ".").replace("\u202f", "") for number in digits) >= (
         len(digits) - 2
     )
@@ -273,7 +273,7 @@ def test_every_code_of_the_table_is_tried() -> None:
 
 
 def test_a_stored_verdict_gives_the_same_headline() -> None:
-    record, verdict = made.first_screen()
+    record, verdict = verdicts.first_screen()
     again = from_json(type(verdict), to_json(verdict))
     assert again.code == verdict.code
     assert report.headline(record, again) == report.headline(record, verdict)
@@ -297,14 +297,14 @@ def test_a_stored_verdict_gives_the_same_headline() -> None:
     ],
 )  # fmt: skip
 def test_the_next_step_is_one_command(code: str, values: dict[str, object], command: str) -> None:
-    record, verdict = made.simple(Headline(code, values))  # type: ignore[arg-type]
+    record, verdict = verdicts.simple(Headline(code, values))  # type: ignore[arg-type]
     steps = next_steps(View(record, verdict, EN, Path("results/x")))
     assert [step.command for step in steps] == [command]
     assert steps[0].remark
 
 
 def test_a_winner_by_its_work_is_nothing_to_apply() -> None:
-    record, verdict = made.simple(Headline("winner", winner(BETTER)))
+    record, verdict = verdicts.simple(Headline("winner", winner(BETTER)))
     settings = {"scheduler": "as-is", "workload.mode": "direct"}
     candidates = [
         dataclasses.replace(each, settings=settings) if each.label == "kyber" else each
@@ -321,13 +321,13 @@ def test_of_those_that_nothing_separates_the_costly_one_is_not_advised() -> None
     cost = {"fact": costly.values(), "actor": "", "more": 0, "names": ["bfq"]}
     values = {"names": ["none", "kyber", "bfq"], "mdd": 0.03, "margin": 0.02, "losers": []}
     for code in ("tied", "no-difference-seen"):
-        for given, advised in ((None, "none, kyber and bfq"), (cost, "none and kyber")):
-            record, verdict = made.simple(Headline(code, {**values, "cost": given}))  # type: ignore[arg-type]
+        for known_cost, advised in ((None, "none, kyber and bfq"), (cost, "none and kyber")):
+            record, verdict = verdicts.simple(Headline(code, {**values, "cost": known_cost}))  # type: ignore[arg-type]
             assert next_steps(View(record, verdict, EN))[0].remark == f"Take any of {advised}."
 
 
 def test_best_everywhere_and_goal_and_mix() -> None:
-    record, verdict = made.first_screen()
+    record, verdict = verdicts.first_screen()
     values = winner(WAIT)
     overall = dataclasses.replace(verdict.overall, best_everywhere="bfq")
     changed = dataclasses.replace(
@@ -347,14 +347,14 @@ def test_best_everywhere_and_goal_and_mix() -> None:
 def test_what_was_not_measured_on_a_device_is_named_so(
     kind: str, host: dict[str, object], word: str
 ) -> None:
-    record, verdict = made.simple(Headline("winner", winner(WAIT)))
+    record, verdict = verdicts.simple(Headline("winner", winner(WAIT)))
     experiment = dataclasses.replace(record.experiment, kind=kind)  # type: ignore[arg-type]
     record = dataclasses.replace(record, experiment=experiment, host={**record.host, **host})
     assert report.headline(record, verdict).startswith(word)
 
 
 def test_a_model_is_named_with_its_dilation_and_its_facts_are_on_the_page() -> None:
-    record, verdict = made.first_screen()
+    record, verdict = verdicts.first_screen()
     for dilate, name in (
         (1.0, "an emulated disk7200 ("),
         (5.0, "an emulated disk7200, its time d"),
@@ -379,7 +379,7 @@ def test_a_model_is_named_with_its_dilation_and_its_facts_are_on_the_page() -> N
 
 
 def test_the_population_is_stated() -> None:
-    record, verdict = made.first_screen()
+    record, verdict = verdicts.first_screen()
     text = flat(report.text(record, verdict, width=300))
     assert (
         "Measured: 6 workloads on a temporary loop device (rotational 0, 128 tags), this session, "

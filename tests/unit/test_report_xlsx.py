@@ -8,7 +8,7 @@ from pathlib import Path
 import openpyxl
 import pytest
 import report_simulation as simulation
-import report_verdicts as made
+import report_verdicts as verdicts
 
 from schedlab import report
 from schedlab.report.workbook import axis_for, ratio_axis
@@ -82,7 +82,7 @@ def test_pairs_are_all_there(case: Case) -> None:
 
 def test_the_first_sheet_is_the_first_screen(tmp_path: Path) -> None:
     path = tmp_path / "first.xlsx"
-    report.write_xlsx(*made.first_screen(), path)
+    report.write_xlsx(*verdicts.first_screen(), path)
     sheet = openpyxl.load_workbook(path).worksheets[0]
     rows = [[cell.value for cell in row] for row in sheet.iter_rows()]
     assert str(rows[0][0]).startswith("It depends on the work")
@@ -127,7 +127,7 @@ def test_ratio_axes_have_1_in_the_middle(far: float) -> None:
 
 def test_charts_carry_their_axes(tmp_path: Path) -> None:
     path = tmp_path / "first.xlsx"
-    report.write_xlsx(*made.first_screen(), path)
+    report.write_xlsx(*verdicts.first_screen(), path)
     book = openpyxl.load_workbook(path)
     (chart,) = book.worksheets[0]._charts
     assert chart.y_axis.scaling.logBase == 10

@@ -37,9 +37,9 @@ def test_a_candidate_that_jumps_between_two_levels_is_named():
         return np.where(rng.random(40) < 0.4, rng.normal(20000, 200, 40), 210.0).tolist()
 
     flags = run_flags("w", runs_of(jumps))
-    found = [flag for flag in flags if flag.kind == "two-levels"]
-    assert [flag.candidates for flag in found] == [("bfq",)]
-    assert found[0].values["low"] < 220 and 19500 < found[0].values["high"] < 20500
+    two_levels = [flag for flag in flags if flag.kind == "two-levels"]
+    assert [flag.candidates for flag in two_levels] == [("bfq",)]
+    assert two_levels[0].values["low"] < 220 and 19500 < two_levels[0].values["high"] < 20500
 
 
 def test_scale_and_order_change_nothing():

@@ -108,13 +108,13 @@ USUAL = {
 
 
 def test_what_an_older_file_does_not_say_is_nothing_or_the_usual() -> None:
-    found = {
+    defaults = {
         f"{noun.__name__}.{field.name}": field.default
         for noun in NOUNS
         for field in dataclasses.fields(noun)
         if field.default is not dataclasses.MISSING and field.default
     }
-    assert found == USUAL
+    assert defaults == USUAL
 
 
 @pytest.mark.parametrize("noun", NOUNS, ids=lambda noun: noun.__name__)
@@ -143,8 +143,8 @@ class Shapes:
     ],
 )  # fmt: skip
 def test_plain_values_become_the_types_of_a_noun(key: str, data: object, value: object) -> None:
-    found = getattr(from_json(Shapes, {key: data}), key)
-    assert (found, type(found)) == (value, type(value))
+    result = getattr(from_json(Shapes, {key: data}), key)
+    assert (result, type(result)) == (value, type(value))
 
 
 @pytest.mark.parametrize(

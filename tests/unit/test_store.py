@@ -22,8 +22,8 @@ from schedlab.store.table import samples
 def ram():
     """A directory in RAM where there is one: thousands of fsyncs need not wait for a disk."""
     place = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=place if place.is_dir() else None) as made:
-        yield Path(made)
+    with tempfile.TemporaryDirectory(dir=place if place.is_dir() else None) as directory:
+        yield Path(directory)
 
 
 @pytest.fixture
@@ -77,9 +77,9 @@ def test_a_torn_last_line_is_left_out_and_mended(folder):
     whole = file.read_bytes()
     file.write_bytes(whole + whole[: len(whole) // 2])
     assert len(folder.runs()) == 1
-    assert folder.mend()
+    assert folder.repair()
     assert file.read_bytes() == whole
-    assert not folder.mend()
+    assert not folder.repair()
 
 
 def test_a_damaged_line_is_named(folder):
@@ -148,11 +148,11 @@ def test_a_file_cut_at_any_byte_never_changes_a_figure_silently(folder, name):
             assert error.hint
             assert name not in ("raw", "host.json"), "they cost only themselves"
             continue
-        found, merged = figures_of(record)
+        keys_left, merged = figures_of(record)
         if name == "runs.jsonl":
-            assert found == keys[: whole[:size].count(b"\n")]
+            assert keys_left == keys[: whole[:size].count(b"\n")]
         else:
-            assert found == keys
+            assert keys_left == keys
         assert record.notices, f"{size} of {len(whole)} bytes, and not a word"
         assert (merged == histograms) == (name == "host.json")
 
@@ -287,7 +287,7 @@ def test_a_full_disk_is_a_clear_error_and_leaves_no_half_line(tmp_path):
         assert "free space" in caught.value.hint
         before = lines.read()
         assert len(before) > 5
-        assert not lines.mend()
+        assert not lines.repair()
         with pytest.raises(HostError, match="No space left"):
             write_atomic(place / "report.html", "x" * 100_000)
         assert [path.name for path in place.iterdir()] == ["lines.jsonl"]
@@ -307,10 +307,10 @@ def test_a_line_file_is_resumed_from_any_cut(ram):
     whole = lines.path.read_bytes()
     for size in range(len(whole)):
         lines.path.write_bytes(whole[:size])
-        done = lines.read()
-        assert done == records[: whole[:size].count(b"\n")]
+        intact_records = lines.read()
+        assert intact_records == records[: whole[:size].count(b"\n")]
         lines.append({"cell": 99})
-        assert lines.read() == [*done, {"cell": 99}]
+        assert lines.read() == [*intact_records, {"cell": 99}]
         assert lines.path.read_bytes().startswith(whole[:size].rpartition(b"\n")[0])
 
 
@@ -334,8 +334,10 @@ def test_a_kill_at_each_write_of_a_line_file_loses_nothing(tmp_path):
             command = ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject]
             before = LineFile(file).read()
             path = tmp_path / f"{call}.jsonl"
-            done = subprocess.run([*command, sys.executable, "-c", program, str(path)], check=False)
-            died += done.returncode != 0
+            result = subprocess.run(
+                [*command, sys.executable, "-c", program, str(path)], check=False
+            )
+            died += result.returncode != 0
             after = LineFile(file).read()
             assert after[: len(before)] == before
             assert [record["cell"] for record in after] == list(range(len(after)))

@@ -62,11 +62,11 @@ def folder_of(path, **stopping):
 
 
 def run_of(cell, **changes):
-    made = Run(
+    run = Run(
         cell.block, cell.position, cell.workload, cell.candidate, cell.seed, 1, "ok",
         "2026-01-01T00:00:00Z", 0.5, {"iops": 1.0, "elapsed_s": 2.0},
     )  # fmt: skip
-    return replace(made, **changes)
+    return replace(run, **changes)
 
 
 def system_calls(tmp_path, program):
@@ -77,8 +77,8 @@ def system_calls(tmp_path, program):
     calls = "write,pwrite64,fsync,rename,renameat,renameat2,fchmod,ftruncate"
     command = ["strace", "-y", "-qq", "-o", str(log), "-e", f"trace={calls}", sys.executable, "-c"]
     subprocess.run([*command, program], check=True, cwd=tmp_path)
-    found = re.findall(r"^(\w+)\((?:\d+<([^>]*)>)?", log.read_text(), re.MULTILINE)
-    return [(name, path) for name, path in found if not path or str(tmp_path) in path]
+    matches = re.findall(r"^(\w+)\((?:\d+<([^>]*)>)?", log.read_text(), re.MULTILINE)
+    return [(name, path) for name, path in matches if not path or str(tmp_path) in path]
 
 
 def test_a_replaced_file_is_on_the_disk_before_its_name_is(tmp_path):
@@ -203,7 +203,7 @@ def test_no_descriptor_is_left_open_by_an_error(tmp_path):
         with pytest.raises((SpecError, HostError)):
             write_atomic(tmp_path / name / "x" / "y", "x", within=tmp_path)
     append_line(tmp_path / "lines", "x")
-    assert not LineFile(tmp_path / "lines").mend()
+    assert not LineFile(tmp_path / "lines").repair()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
@@ -226,7 +226,7 @@ def test_what_cannot_be_written_says_why_and_what_to_do(tmp_path):
 
 def test_lines_of_another_version_and_files_that_are_none_are_refused(tmp_path):
     lines = LineFile(tmp_path / "lines", schema=2)
-    assert not lines.mend()
+    assert not lines.repair()
     assert lines.read() == []
     LineFile(lines.path, schema=1).append({"cell": 1})
     with pytest.raises(SpecError, match="line 1: schema 1, but this version reads 2"):

@@ -36,9 +36,9 @@ def stats(*arguments):
 )
 def test_the_real_traces_have_the_stated_counts_bytes_and_span(name, requests, bytes_, span_s):
     file = DATA / "traces" / name
-    told = stats(file)
-    assert told["format"] == "mqsim"
-    summary = told["summary"]
+    report = stats(file)
+    assert report["format"] == "mqsim"
+    summary = report["summary"]
     lines = [line.split() for line in file.read_text().splitlines()]
     assert summary["requests"] == requests == len(lines)
     assert summary["bytes"] == bytes_ == sum(int(line[3]) * 512 for line in lines)
@@ -86,8 +86,8 @@ def test_complaints_name_line_and_a_way_out(tmp_path, text, arguments, message, 
 def test_bad_lines_are_counted_when_asked(tmp_path):
     file = tmp_path / "t"
     file.write_text("1 0 0 8 1\nx\n2 0 0 8 1\n")
-    told = stats(f"{file}:mqsim", "--skip-bad-lines")
-    assert (told["summary"]["requests"], told["skipped"]["bad"]) == (2, 1)
+    report = stats(f"{file}:mqsim", "--skip-bad-lines")
+    assert (report["summary"]["requests"], report["skipped"]["bad"]) == (2, 1)
 
 
 def test_ambiguous_or_unwritable_formats_are_errors(tmp_path):

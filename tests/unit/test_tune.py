@@ -40,8 +40,8 @@ BLOCKS = 150
 def small_space():
     """Three tunables of mq-deadline with the kernel's defaults."""
     usual = {"fifo_batch": 16, "read_expire": 500, "read_ahead_kb": 128}
-    (found,) = table_space(["mq-deadline"], only=tuple(usual)).schedulers
-    tunables = tuple(replace(t, default=usual[t.name]) for t in found.tunables)
+    (space,) = table_space(["mq-deadline"], only=tuple(usual)).schedulers
+    tunables = tuple(replace(t, default=usual[t.name]) for t in space.tunables)
     return Space((SchedulerSpace("mq-deadline", tunables),))
 
 
@@ -52,7 +52,7 @@ def advantage(settings, effect):
     return effect * (math.exp(-(distance**2) / 4) - at_default) / (1 - at_default)
 
 
-def told(search, ask, effect, rng):
+def noisy_observation(search, ask, effect, rng):
     """What a block shows: three runs with 10 % noise each."""
     challenger = advantage(ask.settings, effect) + rng.gauss(0, NOISE)
     base = advantage(search.entries[ask.incumbent].settings, effect)
@@ -64,7 +64,7 @@ def searched(seed, effect, blocks=BLOCKS):
     rng = random.Random(seed)
     search = Search(small_space(), {"scheduler": "mq-deadline"}, seed)
     while not search.is_over and search.blocks < blocks and (ask := search.ask()):
-        search.tell(ask, told(search, ask, effect, rng))
+        search.tell(ask, noisy_observation(search, ask, effect, rng))
     return search
 
 
@@ -73,7 +73,7 @@ def test_a_resumed_search_asks_what_the_first_would_have_asked():
     first = Search(small_space(), {"scheduler": "mq-deadline"}, 5)
     for _ in range(60):
         ask = first.ask()
-        blocks.append((ask, told(first, ask, 0.3, rng)))
+        blocks.append((ask, noisy_observation(first, ask, 0.3, rng)))
         first.tell(*blocks[-1])
     second = Search(small_space(), {"scheduler": "mq-deadline"}, 5)
     for ask, seen in blocks:
@@ -286,8 +286,8 @@ def test_a_setting_that_misses_a_constraint_never_wins_even_against_a_worse_one(
 
 
 def test_a_small_space_ends():
-    (found,) = table_space(["bfq"], only=("low_latency",)).schedulers
-    tunables = (replace(found.tunables[0], default=1),)
+    (space,) = table_space(["bfq"], only=("low_latency",)).schedulers
+    tunables = (replace(space.tunables[0], default=1),)
     search = Search(Space((SchedulerSpace("bfq", tunables),)), {"scheduler": "bfq"}, 1)
     rng = random.Random(1)
     while not search.is_over and (ask := search.ask()):
@@ -300,13 +300,13 @@ def test_a_small_space_ends():
 
 def test_the_space_is_the_table_with_the_ranges_of_the_user():
     space = table_space(["bfq"], [parse_range("slice_idle=0..4"), parse_range("new_knob=1..900")])
-    found = {t.name: t for t in space.of("bfq")}
-    assert (found["slice_idle"].high, found["slice_idle"].unit) == (4, "ms")
-    assert found["new_knob"].log
-    assert "rotational" not in found
-    assert "fifo_batch" not in found
-    assert list(found)[-1] == "nr_requests"  # the kernel resets it with other settings
-    assert space.size == len(found)
+    tunables = {t.name: t for t in space.of("bfq")}
+    assert (tunables["slice_idle"].high, tunables["slice_idle"].unit) == (4, "ms")
+    assert tunables["new_knob"].log
+    assert "rotational" not in tunables
+    assert "fifo_batch" not in tunables
+    assert list(tunables)[-1] == "nr_requests"  # the kernel resets it with other settings
+    assert space.size == len(tunables)
     named = table_space(["none"], [parse_range("rotational=0..1")])
     assert "rotational" in {t.name for t in named.of("none")}
     assert [t.name for t in table_space(["kyber"], only=["nr_requests"]).of("kyber")] == [
@@ -319,8 +319,8 @@ def test_the_space_is_the_table_with_the_ranges_of_the_user():
 
 def test_ranges_of_the_user_keep_to_their_scheduler_and_scale():
     def of(scheduler, *ranges, only=()):
-        (found,) = table_space([scheduler], [parse_range(r) for r in ranges], only).schedulers
-        return {t.name: t for t in found.tunables}
+        (space,) = table_space([scheduler], [parse_range(r) for r in ranges], only).schedulers
+        return {t.name: t for t in space.tunables}
 
     assert [of("none", f"x=1..{high}")["x"].log for high in (49, 50)] == [False, True]
     assert not of("none", "x=0..900")["x"].log
@@ -410,8 +410,8 @@ def test_a_miss_is_the_log_of_its_ratio_up_to_a_bound(is_upper, value, missed):
     ],
 )
 def test_a_limit_is_in_the_unit_of_its_metric(text, limit, is_upper):
-    found = parse_constraint(f" {text} ", experiment())
-    assert (found.limit, found.is_upper, found.text) == (limit, is_upper, text)
+    constraint = parse_constraint(f" {text} ", experiment())
+    assert (constraint.limit, constraint.is_upper, constraint.text) == (limit, is_upper, text)
 
 
 def test_constraints_are_reported_by_the_workloads_that_measure_them():
@@ -468,11 +468,11 @@ def test_a_block_becomes_an_observation():
         run(1, "r", "bfq", iops=1.0, latency_ns_p99=1.0),
     ]
     labels = ("bfq", "none", "none (A/A)")
-    found = observed(ask, labels, experiment(), [limit], runs)
-    assert found.difference == pytest.approx(math.log(2) / 2 - 0.25)
-    assert found.aa == pytest.approx(0.5)
-    assert found.violation == pytest.approx(math.log(2))
-    assert found.incumbent_violation == pytest.approx(-math.log(2))
+    observation = observed(ask, labels, experiment(), [limit], runs)
+    assert observation.difference == pytest.approx(math.log(2) / 2 - 0.25)
+    assert observation.aa == pytest.approx(0.5)
+    assert observation.violation == pytest.approx(math.log(2))
+    assert observation.incumbent_violation == pytest.approx(-math.log(2))
     plain = observed(replace(ask, has_aa=False), labels, experiment(), [limit], runs)
     assert (plain.difference, plain.aa) == (pytest.approx(math.log(2) / 2), None)
     failed = observed(ask, labels, experiment(), [limit], [r for r in runs if r.workload == "r"])

@@ -238,15 +238,15 @@ fn work(
         let next_ns = worker.step(clock(), &mut arrivals, &clock);
         for command in commands {
             match command {
-                Message::Mark(done) => {
+                Message::Mark(reply) => {
                     worker.mark(clock());
-                    let _ = done.send(());
+                    let _ = reply.send(());
                 }
                 Message::Read(report) => drop(report.send(worker.report(clock()))),
-                Message::Reset(depth, done) => {
+                Message::Reset(depth, reply) => {
                     let model = depth.map(|depth| with_depth(config, depth)).transpose();
                     let model = model.map_err(|error| error.to_string());
-                    drop(done.send(model.and_then(|model| worker.reset(clock(), model))));
+                    drop(reply.send(model.and_then(|model| worker.reset(clock(), model))));
                 }
                 Message::Bypass(on) => worker.bypass(on),
                 Message::Lead(lead_ns) => worker.lead(lead_ns),
@@ -391,7 +391,7 @@ impl Server {
                 }
             }
             Command::Reset { queue_depth } => {
-                match self.ask(|done| Message::Reset(queue_depth, done)) {
+                match self.ask(|reply| Message::Reset(queue_depth, reply)) {
                     Some(Err(error)) => self.answer(&serde_json::json!({ "error": error })),
                     _ => self.answer(&serde_json::json!({})),
                 }

@@ -60,7 +60,7 @@ pub enum FuseReply {
 }
 
 impl Reply for FuseReply {
-    fn done(self) {
+    fn complete(self) {
         match self {
             FuseReply::Data(reply, buffer, length, buffers) => {
                 reply.data(&buffer[..length]);
@@ -166,11 +166,11 @@ impl<M: FromArrival> OneFile<M> {
 
 impl<M: FromArrival> Filesystem for OneFile<M> {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let wanted = InitFlags::FUSE_ASYNC_DIO | InitFlags::FUSE_MAX_PAGES;
+        let capabilities = InitFlags::FUSE_ASYNC_DIO | InitFlags::FUSE_MAX_PAGES;
         let is_set = config.set_max_write(REQUEST_BYTES).is_ok()
             && config.set_max_background(BACKGROUND).is_ok()
             && config.set_congestion_threshold(BACKGROUND).is_ok()
-            && config.add_capabilities(wanted).is_ok();
+            && config.add_capabilities(capabilities).is_ok();
         is_set
             .then_some(())
             .ok_or_else(|| io::Error::other("the kernel's FUSE is too old"))

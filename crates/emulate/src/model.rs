@@ -120,8 +120,8 @@ impl Model {
             seed: config.seed,
         };
         let capacity_bytes = model.build()?.capacity_bytes() / SECTOR_BYTES * SECTOR_BYTES;
-        let wanted = config.size_bytes.unwrap_or(capacity_bytes);
-        model.facts.size_bytes = wanted.min(capacity_bytes);
+        let requested_bytes = config.size_bytes.unwrap_or(capacity_bytes);
+        model.facts.size_bytes = requested_bytes.min(capacity_bytes);
         Ok(model)
     }
 
@@ -309,12 +309,12 @@ mod tests {
                     length_bytes: 512,
                 };
                 device.submit(submission).unwrap();
-                let mut done = Vec::new();
+                let mut completions = Vec::new();
                 while device.next_time_ns().is_some() {
-                    device.advance(&mut done);
+                    device.advance(&mut completions);
                 }
-                assert_eq!(done.len(), 1, "{name}");
-                assert!(done[0].at_ns > 0, "{name}");
+                assert_eq!(completions.len(), 1, "{name}");
+                assert!(completions[0].at_ns > 0, "{name}");
             }
         }
     }

@@ -33,7 +33,7 @@ pub fn predict(
     let kind = if is_write { Kind::Write } else { Kind::Read };
     let mut arrivals = std::collections::VecDeque::from(vec![0; depth as usize]);
     let (mut issued, mut response, mut end_ns) = (Vec::new(), Histogram::new(), 0);
-    let mut done = Vec::new();
+    let mut completions = Vec::new();
     while response.count() < requests {
         let next_ns = device.next_time_ns();
         match arrivals.front() {
@@ -49,9 +49,9 @@ pub fn predict(
                 device.submit(submission)?;
                 arrivals.pop_front();
             }
-            _ => device.advance(&mut done),
+            _ => device.advance(&mut completions),
         }
-        for completion in done.drain(..) {
+        for completion in completions.drain(..) {
             response.record(completion.at_ns - issued[completion.tag as usize]);
             arrivals.push_back(completion.at_ns + host_delay_ns);
             end_ns = completion.at_ns;

@@ -15,7 +15,7 @@ use crate::Model;
 /// The way back to the sender of a request.
 pub trait Reply {
     /// Reports that the request is complete.
-    fn done(self);
+    fn complete(self);
     /// Reports that the device failed.
     fn failed(self);
 }
@@ -139,7 +139,7 @@ impl<R: Reply> Worker<R> {
         self.is_bypassed = is_bypassed;
         // The tags stay taken until the model is done with them, too.
         for pending in self.pending.iter_mut().filter_map(Option::take) {
-            pending.reply.done();
+            pending.reply.complete();
         }
     }
 
@@ -164,7 +164,7 @@ impl<R: Reply> Worker<R> {
 
     fn arrive(&mut self, arrival: Arrival<R>, clock: &dyn Fn() -> u64) {
         if self.is_bypassed {
-            return arrival.reply.done();
+            return arrival.reply.complete();
         }
         let stamped_ns = self.to_model_ns(arrival.at_ns);
         while self.device.next_time_ns().is_some_and(|t| t < stamped_ns) {
@@ -214,7 +214,7 @@ impl<R: Reply> Worker<R> {
             let Some(pending) = self.pending.get_mut(tag).and_then(Option::take) else {
                 continue;
             };
-            pending.reply.done();
+            pending.reply.complete();
             let due_ns = self.to_wall_ns(completion.at_ns);
             let depth = self.in_model();
             self.account.depth(due_ns, depth);

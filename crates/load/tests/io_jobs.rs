@@ -278,10 +278,10 @@ fn a_stopped_job_returns_within_a_second() {
         let job = json!({"seconds": 60.0, "groups": [group(&path, setting)]});
         let job = Job::from_json(&job.to_string()).unwrap();
         let begun = Instant::now();
-        let mut asked = 0;
+        let mut polls = 0;
         let result = run(&job, &mut || {
-            asked += 1;
-            if asked < 3 {
+            polls += 1;
+            if polls < 3 {
                 Decision::Continue
             } else {
                 Decision::Abort

@@ -204,10 +204,10 @@ impl Histogram {
     /// maximum; nothing when empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let rank = ((q * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
-        let mut seen = 0;
+        let mut cumulative = 0;
         for (i, count) in self.counts.iter().enumerate() {
-            seen += count;
-            if *count > 0 && seen >= rank {
+            cumulative += count;
+            if *count > 0 && cumulative >= rank {
                 let (low, high) = (low_of(i), high_of(i));
                 return Some((low + (high - low) / 2).clamp(self.min, self.max));
             }
@@ -270,10 +270,10 @@ mod tests {
         values.sort_unstable();
         for q in [0.0, 0.01, 0.5, 0.9, 0.99, 0.999, 1.0] {
             let exact = values[((q * 20_001.0f64).ceil() as usize).clamp(1, 20_001) - 1] as f64;
-            let found = histogram.quantile(q).unwrap() as f64;
+            let estimate = histogram.quantile(q).unwrap() as f64;
             assert!(
-                (found - exact).abs() <= exact / 64.0 + 1.0,
-                "{q}: {found} {exact}"
+                (estimate - exact).abs() <= exact / 64.0 + 1.0,
+                "{q}: {estimate} {exact}"
             );
         }
         let mean = values.iter().sum::<u64>() as f64 / 20_001.0;

@@ -51,8 +51,8 @@ impl Job {
         if let Some(place) = &self.place {
             return Processes::from_toml(place, text);
         }
-        let found = PRESETS.iter().find(|(name, _)| *name == text);
-        let (name, text) = found.ok_or_else(|| SimError::Unknown {
+        let preset = PRESETS.iter().find(|(name, _)| *name == text);
+        let (name, text) = preset.ok_or_else(|| SimError::Unknown {
             key: "processes",
             name: text.into(),
             known: PRESETS

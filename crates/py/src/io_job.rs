@@ -32,12 +32,12 @@ pub fn run_io_job(
             cancel.introduce(callable, groups);
         }
     };
-    let done = py.detach(|| {
+    let outcome = py.detach(|| {
         let job = Job::from_json(job_json)?;
         io::run_watched(&job, &mut |groups| introduce(groups), &mut || poll())
     });
     let cancel = cancel.into_inner().unwrap_or_else(PoisonError::into_inner);
-    cancel.answer(py, done)
+    cancel.answer(py, outcome)
 }
 
 /// hdparm's cached and buffered timings of a device or file, as JSON; about 9 s.
@@ -45,16 +45,16 @@ pub fn run_io_job(
 #[pyo3(signature = (path, direct=false))]
 pub fn io_timings(py: Python<'_>, path: PathBuf, direct: bool) -> PyResult<String> {
     let mut cancel = CancelPoll::new(None);
-    let done = py.detach(|| timings::measure(&path, direct, &mut || cancel.poll()));
-    cancel.answer(py, done)
+    let outcome = py.detach(|| timings::measure(&path, direct, &mut || cancel.poll()));
+    cancel.answer(py, outcome)
 }
 
 /// The engine's own cost per request over io_uring NOPs, as JSON; about 0.4 s.
 #[pyfunction]
 #[pyo3(signature = (depth=32, batch=32))]
 pub fn io_nop_calibration(py: Python<'_>, depth: u32, batch: u32) -> PyResult<String> {
-    let done = py.detach(|| nop::calibrate(depth, batch));
-    CancelPoll::new(None).answer(py, done)
+    let outcome = py.detach(|| nop::calibrate(depth, batch));
+    CancelPoll::new(None).answer(py, outcome)
 }
 
 /// Checks signals and the caller's `should_end` while Rust works.
@@ -103,13 +103,13 @@ impl CancelPoll {
     fn answer<T: serde::Serialize>(
         self,
         py: Python<'_>,
-        done: Result<T, IoError>,
+        outcome: Result<T, IoError>,
     ) -> PyResult<String> {
         match self.raised {
             Some(error) if !error.is_instance_of::<PyKeyboardInterrupt>(py) => return Err(error),
             _ => {}
         }
-        let result = done.map_err(|error| raise(py, &error))?;
+        let result = outcome.map_err(|error| raise(py, &error))?;
         serde_json::to_string(&result).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn match_output(
         .build()
         .map_err(wrong)?;
     let words = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
-    let found = pattern.captures_iter(text).filter_map(|captures| {
+    let matches = pattern.captures_iter(text).filter_map(|captures| {
         let value = captures
             .name("value")
             .or_else(|| captures.get(captures.len() - 1))?;
@@ -63,7 +63,7 @@ pub(crate) fn match_output(
         let rest = &text[value.end()..(value.end() + 16).min(text.len())];
         Some((words(value.as_bytes()), unit, words(rest)))
     });
-    Ok(found.collect())
+    Ok(matches.collect())
 }
 
 /// Number of groups of a pattern and whether one is named `value`; ValueError if it is none.

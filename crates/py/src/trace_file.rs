@@ -41,10 +41,10 @@ pub fn trace_stats(
             }
         }
         let (name, lines, skipped) = (reader.format().name, reader.lines(), reader.skipped());
-        let told = json!({
+        let document = json!({
             "format": name, "lines": lines, "skipped": skipped, "summary": stats.summary(),
         });
-        Ok(told.to_string())
+        Ok(document.to_string())
     })
 }
 
@@ -63,9 +63,9 @@ pub fn trace_convert(
     stoppable(py, Arc::new(Stop::default()), move |stop| {
         let mut reader = trace::open(&path, format.as_deref(), &options)?;
         let created = File::create(&out).map_err(TraceError::io(&out, "create"));
-        let done = trace::convert(&mut reader, &mut created?, &out, &to, stop)?;
-        let told = json!({ "format": reader.format().name, "to": to, "done": done });
-        Ok(told.to_string())
+        let counts = trace::convert(&mut reader, &mut created?, &out, &to, stop)?;
+        let document = json!({ "format": reader.format().name, "to": to, "done": counts });
+        Ok(document.to_string())
     })
 }
 

@@ -62,24 +62,28 @@ struct WarmUpSpec {
 }
 
 impl Config {
-    /// Runs it and gives what was measured. `given` replaces the workload.
-    pub fn run(&self, given: Option<&mut dyn Source>, stop: &Stop) -> Result<Report, SimError> {
-        Ok(self.run_logged(given, stop)?.0)
+    /// Runs it and gives what was measured. `custom_source` replaces the workload.
+    pub fn run(
+        &self,
+        custom_source: Option<&mut dyn Source>,
+        stop: &Stop,
+    ) -> Result<Report, SimError> {
+        Ok(self.run_logged(custom_source, stop)?.0)
     }
 
     /// The same with every completed request, in the order of completion, if `log` is set.
     pub fn run_logged(
         &self,
-        given: Option<&mut dyn Source>,
+        custom_source: Option<&mut dyn Source>,
         stop: &Stop,
     ) -> Result<(Report, Vec<Logged>), SimError> {
-        self.run_with(given, None, stop)
+        self.run_with(custom_source, None, stop)
     }
 
     /// The same under a policy of the caller instead of the named one; its aging stays.
     pub fn run_with(
         &self,
-        given: Option<&mut dyn Source>,
+        custom_source: Option<&mut dyn Source>,
         policy: Option<Box<dyn Policy>>,
         stop: &Stop,
     ) -> Result<(Report, Vec<Logged>), SimError> {
@@ -89,11 +93,11 @@ impl Config {
             Some(policy) => policy,
             None => self.policy.make(POLICIES)?,
         };
-        let mut own = match given {
+        let mut own = match custom_source {
             Some(_) => None,
             None => Some(self.source(&spec)?),
         };
-        let source = match (given, &mut own) {
+        let source = match (custom_source, &mut own) {
             (Some(source), _) => source,
             (None, Some(source)) => &mut **source,
             (None, None) => unreachable!("either passed or own"),

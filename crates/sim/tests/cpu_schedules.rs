@@ -163,12 +163,12 @@ fn a_switch_costs_time_and_is_nobodys_cpu_time() {
 
 #[test]
 fn quanta_are_rounded_up_to_jiffies() {
-    for (asked, given) in [(1, 4), (4, 4), (5, 8), (10, 12), (100, 100)] {
-        let mut settings = rr(asked);
+    for (requested_ms, effective_ms) in [(1, 4), (4, 4), (5, 8), (10, 12), (100, 100)] {
+        let mut settings = rr(requested_ms);
         settings.hz = Some(250);
         let result = run("A:0:300,B:0:300", &settings);
-        assert_eq!(result.quantum_effective, Nanos(given * MS));
-        assert_eq!(result.segments[0].end_ns, given * MS);
+        assert_eq!(result.quantum_effective, Nanos(effective_ms * MS));
+        assert_eq!(result.segments[0].end_ns, effective_ms * MS);
     }
 }
 

@@ -100,11 +100,11 @@ fn service_ns(spec: &DiskSpec, requests: &[Request]) -> DiskResult {
 }
 
 #[track_caller]
-fn close(found: f64, expected: f64, relative: f64) {
-    let error = found / expected - 1.0;
+fn close(actual: f64, expected: f64, relative: f64) {
+    let error = actual / expected - 1.0;
     assert!(
         error.abs() <= relative,
-        "{found} is not {expected}: {error:+.4}"
+        "{actual} is not {expected}: {error:+.4}"
     );
 }
 

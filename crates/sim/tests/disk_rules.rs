@@ -330,7 +330,7 @@ fn a_slip_turns_the_cylinders_or_tracks_behind_it() {
     let phases = |per| {
         let geometry = Geometry::new(&with_spare(per, false, vec![5, 6]));
         let phase = |lba| geometry.phase_ns(geometry.place(lba)) / MS;
-        let first = |found: &dyn Fn(u64) -> bool| (0..).find(|lba| found(*lba)).unwrap();
+        let first = |is_match: &dyn Fn(u64) -> bool| (0..).find(|lba| is_match(*lba)).unwrap();
         let track = first(&|lba| geometry.place(lba).head == 1);
         let cylinder = first(&|lba| geometry.place(lba).cylinder == 1);
         (phase(track), phase(cylinder))

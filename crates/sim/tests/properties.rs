@@ -61,15 +61,15 @@ proptest! {
         } else {
             run(&case, Serial::new(&device(&case)), &requests).1
         };
-        let mut seen: Vec<u64> = log.iter().map(|done| done.command.index).collect();
-        seen.sort_unstable();
-        prop_assert_eq!(seen, (0..requests.len() as u64).collect::<Vec<_>>());
-        for done in &log {
-            let command = done.command;
+        let mut indices: Vec<u64> = log.iter().map(|entry| entry.command.index).collect();
+        indices.sort_unstable();
+        prop_assert_eq!(indices, (0..requests.len() as u64).collect::<Vec<_>>());
+        for entry in &log {
+            let command = entry.command;
             prop_assert_eq!(command.arrival_ns, requests[command.index as usize].arrival_ns());
             prop_assert!(command.admitted_ns >= command.arrival_ns);
             prop_assert!(command.dispatched_ns >= command.admitted_ns);
-            prop_assert!(done.completed_ns >= command.dispatched_ns);
+            prop_assert!(entry.completed_ns >= command.dispatched_ns);
         }
     }
 
@@ -77,7 +77,7 @@ proptest! {
     fn fcfs_keeps_the_order_of_arrival(case in cases()) {
         let case = Case { policy: "fcfs", hosts: 1, ..case };
         let (_, mut log, _) = run(&case, Serial::new(&device(&case)), &requests(&case, false));
-        log.sort_by_key(|done| done.command.index);
+        log.sort_by_key(|entry| entry.command.index);
         prop_assert!(log.windows(2).all(|two| two[0].completed_ns <= two[1].completed_ns));
     }
 
@@ -127,7 +127,7 @@ proptest! {
         let order = |policy| {
             let case = Case { policy, alpha: 1e-12, aging: Aging::EveryArrival, hosts: 1, ..case };
             let log = run(&case, Serial::new(&device(&case)), &requests).1;
-            log.iter().map(|done| done.command.index).collect::<Vec<_>>()
+            log.iter().map(|entry| entry.command.index).collect::<Vec<_>>()
         };
         prop_assert_eq!(order("ts"), order("fcfs"));
     }

@@ -157,7 +157,7 @@ fn a_policy_that_knows_pages_takes_the_faster_one() {
             .run_logged(Some(&mut source), &Stop::default())
             .unwrap();
         log.iter()
-            .map(|done| done.command.index)
+            .map(|entry| entry.command.index)
             .collect::<Vec<_>>()
     };
     assert_eq!(order(false), [0, 1, 2, 3, 4]);
@@ -396,7 +396,7 @@ proptest! {
         device.ftl().audit().unwrap();
         let (report, log, device) = run(&case, device, &requests);
         prop_assert_eq!(report.requests, requests.len() as u64);
-        prop_assert!(log.iter().all(|done| done.completed_ns >= done.command.dispatched_ns));
+        prop_assert!(log.iter().all(|entry| entry.completed_ns >= entry.command.dispatched_ns));
         let after = device.ftl().audit().unwrap();
         prop_assert!(after <= u64::from(device.ftl().logical_pages()));
         let twice = run(&case, Parallel::new(&spec, seed).unwrap(), &requests).0;

@@ -12,16 +12,16 @@ use schedlab_sim::workload::Incoming;
 use schedlab_sim::{Completion, Kind, Stepped, Stop, Submission};
 
 /// (pause before it in µs, place in 1/1000 of the device, pages, write)
-type Asked = (u64, u64, u64, bool);
+type Arrival = (u64, u64, u64, bool);
 
-fn asked() -> impl Strategy<Value = Vec<Asked>> {
+fn any_arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     let pause = prop_oneof![Just(0u64), 1u64..200, 1u64..20_000];
     prop::collection::vec((pause, 0u64..1000, 1u64..40, any::<bool>()), 1..150)
 }
 
-fn requests(asked: &[Asked], capacity_bytes: u64) -> Vec<Request> {
+fn requests(arrivals: &[Arrival], capacity_bytes: u64) -> Vec<Request> {
     let mut now_ns = 0;
-    let request = |(pause_us, place, pages, is_write): &Asked| {
+    let request = |(pause_us, place, pages, is_write): &Arrival| {
         now_ns += pause_us * 1000;
         let length = pages * 4096;
         let offset = (capacity_bytes - length) / 1000 * place / 4096 * 4096;
@@ -32,16 +32,16 @@ fn requests(asked: &[Asked], capacity_bytes: u64) -> Vec<Request> {
             is_write: *is_write,
         }
     };
-    asked.iter().map(request).collect()
+    arrivals.iter().map(request).collect()
 }
 
 /// Latency of each request, by the rule that a real-time driver follows.
 fn stepped(device: &mut dyn Stepped, requests: &[Request]) -> Vec<u64> {
-    let mut done = Vec::new();
+    let mut completions = Vec::new();
     for (tag, request) in requests.iter().enumerate() {
         let at_ns = request.arrival.0;
         while device.next_time_ns().is_some_and(|next_ns| next_ns < at_ns) {
-            device.advance(&mut done);
+            device.advance(&mut completions);
         }
         let kind = if request.is_write {
             Kind::Write
@@ -59,11 +59,13 @@ fn stepped(device: &mut dyn Stepped, requests: &[Request]) -> Vec<u64> {
             .unwrap();
     }
     while device.next_time_ns().is_some() {
-        device.advance(&mut done);
+        device.advance(&mut completions);
     }
-    assert!(done.windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
+    assert!(completions
+        .windows(2)
+        .all(|pair| pair[0].at_ns <= pair[1].at_ns));
     let mut latencies = vec![u64::MAX; requests.len()];
-    for Completion { tag, at_ns } in done {
+    for Completion { tag, at_ns } in completions {
         let tag = tag as usize;
         assert_eq!(latencies[tag], u64::MAX, "completed twice");
         latencies[tag] = at_ns - requests[tag].arrival.0;
@@ -88,7 +90,7 @@ fn small_ssd() -> DeviceSpec {
 fn compare_ssd<D: schedlab_sim::device::Device>(
     make: impl Fn() -> D,
     policy: &str,
-    asked: &[Asked],
+    arrivals: &[Arrival],
 ) {
     let spec = PolicySpec {
         name: policy.into(),
@@ -99,7 +101,7 @@ fn compare_ssd<D: schedlab_sim::device::Device>(
         Simulation::new(make(), spec.make(POLICIES).unwrap(), window, 8, 2, true)
     };
     let capacity_bytes = u64::from(make().pages()) * make().page_bytes();
-    let requests = requests(asked, capacity_bytes);
+    let requests = requests(arrivals, capacity_bytes);
     let mut source = requests.iter().map(|request| Ok(Incoming::from(*request)));
     let (_, log, _) = simulation().run(&mut source, &Stop::default()).unwrap();
     let mut batch = vec![0; requests.len()];
@@ -116,10 +118,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn disk_in_steps_is_the_disk_of_a_batch_run(asked in asked(), policy in 0..5usize) {
+    fn disk_in_steps_is_the_disk_of_a_batch_run(arrivals in any_arrivals(), policy in 0..5usize) {
         let policy = disk::POLICIES[policy].0;
         let spec = DiskSpec::shipped("disk7200").unwrap();
-        let requests = requests(&asked, spec.capacity().0);
+        let requests = requests(&arrivals, spec.capacity().0);
         let batch = disk::replay(&spec, policy, requests.iter().copied(), &Stop::default());
         let batch = batch.unwrap();
         let mut histogram = Histogram::new();
@@ -131,10 +133,10 @@ proptest! {
     }
 
     #[test]
-    fn ssd_in_steps_is_the_ssd_of_a_batch_run(asked in asked(), policy in 0..9usize) {
+    fn ssd_in_steps_is_the_ssd_of_a_batch_run(arrivals in any_arrivals(), policy in 0..9usize) {
         let policy = POLICIES[policy].0;
-        compare_ssd(|| Serial::new(&small_ssd()), policy, &asked);
-        compare_ssd(|| Parallel::new(&small_ssd(), 1).unwrap(), policy, &asked);
+        compare_ssd(|| Serial::new(&small_ssd()), policy, &arrivals);
+        compare_ssd(|| Parallel::new(&small_ssd(), 1).unwrap(), policy, &arrivals);
     }
 }
 
@@ -152,15 +154,18 @@ fn flush_and_discard_of_a_disk_without_write_cache_take_no_time() {
     disk.submit(submission(1, Kind::Write, 4096)).unwrap();
     disk.submit(submission(2, Kind::Flush, 0)).unwrap();
     disk.submit(submission(3, Kind::Trim, 4096)).unwrap();
-    let mut done = Vec::new();
-    disk.advance(&mut done);
-    let tags: Vec<u64> = done.iter().map(|completion| completion.tag).collect();
+    let mut completions = Vec::new();
+    disk.advance(&mut completions);
+    let tags: Vec<u64> = completions
+        .iter()
+        .map(|completion| completion.tag)
+        .collect();
     assert_eq!(tags, [2, 3]);
-    assert_eq!(done[0].at_ns, 1000);
-    disk.advance(&mut done);
+    assert_eq!(completions[0].at_ns, 1000);
+    disk.advance(&mut completions);
     // Overhead 0.1 ms, then the platter: at most one revolution to sector 0, and its 8 sectors.
-    assert_eq!(done[2].tag, 1);
-    assert!((101_000..9_000_000).contains(&done[2].at_ns));
+    assert_eq!(completions[2].tag, 1);
+    assert!((101_000..9_000_000).contains(&completions[2].at_ns));
     assert_eq!(disk.next_time_ns(), None);
 }
 

@@ -51,9 +51,9 @@ fn batch_means(values: &[f64]) -> (f64, f64) {
 /// Responses of a single server without a buffer, in ns.
 fn responses(spec: &DeviceSpec, requests: &[Incoming]) -> Vec<f64> {
     let (_, mut log, _) = run(&FCFS, Serial::new(spec), requests);
-    log.sort_by_key(|done| done.command.index);
+    log.sort_by_key(|entry| entry.command.index);
     log.iter()
-        .map(|done| (done.completed_ns - done.command.arrival_ns) as f64)
+        .map(|entry| (entry.completed_ns - entry.command.arrival_ns) as f64)
         .collect()
 }
 
@@ -119,7 +119,7 @@ fn a_write_passes_the_reads_of_the_worked_example_at_n_4() {
         ..FCFS
     };
     let (_, log, _) = run(&case, Serial::new(&device(&case)), &requests);
-    let order: Vec<u64> = log.iter().map(|done| done.command.index).collect();
+    let order: Vec<u64> = log.iter().map(|entry| entry.command.index).collect();
     assert_eq!(order, [0, 2, 3, 4, 5, 1, 6, 7]);
     // Without aging it goes last.
     let case = Case { alpha: 1.0, ..case };

@@ -228,7 +228,7 @@ impl BlockCapture {
             name: class.name.clone(),
             process: None,
         }));
-        classes.extend(blocks.found(named, depths.classes_used)?);
+        classes.extend(blocks.processes(named, depths.classes_used)?);
         let mut groups = Vec::new();
         for class in 0..classes.len() {
             for operation in 0..OPERATIONS {

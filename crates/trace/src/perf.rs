@@ -85,7 +85,7 @@ impl PerfCapture {
         self.stop.store(true, Ordering::Release);
         self.reader.thread().unpark();
         let joined = self.reader.join();
-        let (collector, told) =
+        let (collector, ring_losses) =
             joined.map_err(|_| TraceError::new(Method::Perf, "the reader of the ring failed"))?;
         // The kernel reports a loss with the next record that fits; its counters have all of them.
         let counted = if self.has_lost_format {
@@ -93,7 +93,7 @@ impl PerfCapture {
         } else {
             0
         };
-        Ok(collector.finish(told.max(counted)))
+        Ok(collector.finish(ring_losses.max(counted)))
     }
 }
 

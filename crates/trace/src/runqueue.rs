@@ -61,10 +61,10 @@ impl RunQueueCapture {
 
     /// Ends the capture and gives its result.
     pub fn finish(self) -> Result<RunQueueResult, String> {
-        let (found, lost_tasks) = self.programs.finish(self.classes)?;
+        let (waits_by_class, lost_tasks) = self.programs.finish(self.classes)?;
         let class = |[woken, preempted]: [Waits; 2]| ClassWaits { woken, preempted };
         Ok(RunQueueResult {
-            classes: found.into_iter().map(class).collect(),
+            classes: waits_by_class.into_iter().map(class).collect(),
             lost_tasks,
         })
     }

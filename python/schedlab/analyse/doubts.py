@@ -137,7 +137,7 @@ def _modes(residuals: Floats, aa_baseline: int | None, k: int) -> dict[int, TwoM
     judged. Of the last two it cannot be told which one jumps.
     """
     columns = {i: [i, residuals.shape[1] - 1] if aa_baseline == i else [i] for i in range(k)}
-    found: dict[int, TwoModes] = {}
+    modes_by_candidate: dict[int, TwoModes] = {}
     while len(columns) > 1:
         modes = {}
         for i, own in columns.items():
@@ -146,11 +146,11 @@ def _modes(residuals: Floats, aa_baseline: int | None, k: int) -> dict[int, TwoM
             if (each := two_modes(beside.ravel())) is not None:
                 modes[i] = each
         if len(columns) == 2 or not modes:
-            return found | modes
+            return modes_by_candidate | modes
         widest = max(modes, key=lambda i: modes[i].high - modes[i].low)
-        found[widest] = modes[widest]
+        modes_by_candidate[widest] = modes[widest]
         del columns[widest]
-    return found
+    return modes_by_candidate
 
 
 def _stalls(

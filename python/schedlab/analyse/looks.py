@@ -130,7 +130,7 @@ class Extension:
 def extension(
     stopping: Stopping, blocks_done: int, blocks: int, *, may_extend: int | None = None
 ) -> Extension:
-    """What `--resume --blocks N` means after `done` blocks, `may_extend` as announced before.
+    """What `--resume --blocks N` means after `blocks_done`, `may_extend` as announced before.
 
     An announced extension is judged at two looks from the beginning: its first verdict is at
     `first_alpha` whether or not it is extended.

@@ -145,7 +145,7 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
         apply_tuned.activate(apply_tuned.NAME, request.root, report)
     elif request.persist:
         udev_service.reload(names, report)
-    records = [found for name in names if (found := applied.find(name))]
+    records = [current for name in names if (current := applied.find(name))]
     for record in records:
         for line in warnings(record.device, str(choice.candidate.settings["scheduler"]), request):
             report(line)

@@ -20,7 +20,7 @@ def extractions(
 ) -> Iterator[dict[str, float]]:
     """Real, user and system seconds and the CPU share of each extraction.
 
-    `made` (size in bytes, compressor) generates the archive first. SpecError when it exists
+    `archive_spec` (size in bytes, compressor) generates the archive first. SpecError when it exists
     already, or when the archive is none.
     """
     if archive_spec and archive.exists():

@@ -127,9 +127,9 @@ class Wishes:
     seed: int | None = None
 
 
-def check_options(lab: Lab, given: Sequence[str]) -> None:
+def check_options(lab: Lab, option_names: Sequence[str]) -> None:
     """SpecError for options such as `--device` that a lab of simulations would not heed."""
-    idle = sorted({*given} - {"--out", "--json"})
+    idle = sorted({*option_names} - {"--out", "--json"})
     if idle and ("ncq_study" in lab.data or "iozone_model" in lab.data):
         place = f"lab {lab.name}: is simulated, so {', '.join(idle)} would change nothing"
         raise SpecError(place, "--scale, --out and --json are for every lab")

@@ -298,7 +298,7 @@ def _session(admitted: Admitted, control: Control | None, observer: Observer) ->
 def check_resumable(folder: Folder, observer: Observer) -> None:
     """Refuse to mix two kernels in one experiment; repair an incomplete line."""
     check_kernel(folder)
-    if folder.mend():
+    if folder.repair():
         torn = "the last line of runs.jsonl was incomplete; its run is repeated"
         observer.report(f"{folder.path}: {torn}")
     folder.runs()

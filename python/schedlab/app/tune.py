@@ -186,7 +186,7 @@ def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
     base = replace(grown, candidates=grown.candidates[:1])
     tuning = _tuning(path, base, question)
     runs = folder.runs()
-    tuning.lines.mend()
+    tuning.lines.repair()
     for place, record in tuning.lines.places():
         spent_s = float(record.pop("spent_s"))
         ask = from_json(Ask, record, place)

@@ -29,7 +29,7 @@ NAMES = {
 def worker_lines(group: Mapping[str, Any]) -> dict[str, float]:
     """The six figures of a finished group of the engine, in kB/s and kB of 1024 bytes.
 
-    `done` is a group of crates/load/src/io/result.rs.
+    `group` is a group of crates/load/src/io/result.rs.
     """
     workers = group["workers"]
     rates = [w["bytes"] / KIB / w["elapsed_ns"] * 1e9 if w["elapsed_ns"] else 0.0 for w in workers]

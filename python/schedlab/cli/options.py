@@ -18,7 +18,7 @@ GOALS = click.Choice(["throughput", "latency", "fairness", "responsiveness"])
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Several options as one decorator, in the order of `--help`."""
-    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
+    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
 out_option = click.option("--out", type=PATH, help="Result folder (default: results/DATE-NAME).")

@@ -183,8 +183,8 @@ def free_pages_reported(drivers: Path = Path("/sys/bus/virtio/drivers")) -> bool
     device. Source: VIRTIO_BALLOON_F_REPORTING in include/uapi/linux/virtio_balloon.h.
     """
     reporting_bit = 5
-    found = [text(path) or "" for path in drivers.glob("virtio_balloon/virtio*/features")]
-    return any(bits[reporting_bit : reporting_bit + 1] == "1" for bits in found)
+    feature_bits = [text(path) or "" for path in drivers.glob("virtio_balloon/virtio*/features")]
+    return any(bits[reporting_bit : reporting_bit + 1] == "1" for bits in feature_bits)
 
 
 def virtualisation() -> dict[str, Any]:

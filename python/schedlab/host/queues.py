@@ -1,9 +1,9 @@
 """The request queues below a directory or device: where a scheduler would take effect.
 
-    found = queues_below("/srv/db")
-    found.queues            # ("sda", "sdb")
-    found.require_named(["sda", "sdb"])   # HostError if one also carries / and was not named
-    print("\\n".join(found.lines()))
+    below = queues_below("/srv/db")
+    below.queues            # ("sda", "sdb")
+    below.require_named(["sda", "sdb"])   # HostError if one also carries / and was not named
+    print("\\n".join(below.lines()))
 
 From the mount down: overlay to its directories, btrfs to all of its devices, partition to disk,
 dm, md and bcache to what they are made of, an NVMe multipath head to its hidden paths. A loop

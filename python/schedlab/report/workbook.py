@@ -130,18 +130,18 @@ class Formats:
             "undecided": {"font_color": "#7A5A00"},
             "baseline": {"font_color": "#5A6069"},
         }  # fmt: skip
-        self.made = {name: book.add_format({**base, **more}) for name, more in named.items()}
+        self.formats = {name: book.add_format({**base, **more}) for name, more in named.items()}
         self.base = base
 
     def __getitem__(self, name: str) -> Any:
-        return self.made[name]
+        return self.formats[name]
 
     def unit(self, unit: str) -> str:
         """The name of a number format that shows the unit after the number."""
         name = f"unit {unit}"
-        if name not in self.made:
+        if name not in self.formats:
             quoted = f'#,##0.00" {unit}"' if unit else "#,##0.000"
-            self.made[name] = self.book.add_format({**self.base, "num_format": quoted})
+            self.formats[name] = self.book.add_format({**self.base, "num_format": quoted})
         return name
 
 

@@ -141,14 +141,14 @@ def _extra_run(
     session: Session, cell: Cell, work: Workload, candidate: Candidate, device: str, scored: float
 ) -> Capture | None:
     """The capture of a run that was like the scored ones, or of the last; None if all failed."""
-    found = None
+    latest = None
     for _ in range(TRIES):
         with contextlib.suppress(GateError), capturing(device) as capture:
             outcome = session.measure(cell, work, candidate)
-            found = capture
+            latest = capture
             if is_alike(outcome.metrics.get(work.metric, 0.0), scored):
                 break
-    return found
+    return latest
 
 
 def explain(

@@ -86,12 +86,12 @@ def _chart(
 
 
 def _bars(request: Any, x: Any, y: float, colour: str) -> list[str]:
-    queued, sent, done = (
+    queued, sent, end = (
         x(int(request[name])) for name in ("inserted_ns", "dispatched_ns", "completed_ns")
     )
     return [
         f'<path d="M{queued:.1f} {y + 10:.0f}H{sent:.1f}" stroke="{colour}" stroke-width="1"/>',
-        f'<rect x="{sent:.1f}" y="{y + 4:.0f}" width="{max(done - sent, 0.6):.1f}" height="12" '
+        f'<rect x="{sent:.1f}" y="{y + 4:.0f}" width="{max(end - sent, 0.6):.1f}" height="12" '
         f'fill="{colour}" fill-opacity=".55"/>',
     ]
 

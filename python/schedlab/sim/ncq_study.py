@@ -28,7 +28,7 @@ class Statement:
 
     result: str
     published: str
-    found: float
+    model_value: float
     comes_out: bool | None
     remark: str = ""
 
@@ -266,7 +266,7 @@ class Study:
             {
                 "result": each.result,
                 "paper": each.published,
-                "model": "–" if math.isnan(each.found) else f"{each.found:.2f}",
+                "model": "–" if math.isnan(each.model_value) else f"{each.model_value:.2f}",
                 "comes out": {True: "yes", False: "no", None: ""}[each.comes_out],
                 "remark": each.remark,
             }
@@ -276,7 +276,7 @@ class Study:
     def cannot(self) -> Sequence[str]:
         """The statements that are not reproduced, with the figures of this run."""
         return [
-            f"{each.result}: the paper has {each.published}, here it is {each.found:.2f}."
+            f"{each.result}: the paper has {each.published}, here it is {each.model_value:.2f}."
             for each in self.statements()
             if each.comes_out is False
         ]

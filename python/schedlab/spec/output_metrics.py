@@ -112,7 +112,7 @@ def dimension(unit: str) -> tuple[str, float] | None:
 
 
 def converted(value: float, unit: str, wanted: str) -> float | None:
-    """`value` in the unit `found` as a number of `wanted`; None when they do not fit together."""
+    """`value` in `unit` as a number of `wanted`; None when they do not fit together."""
     if unit == wanted:
         return value
     source, target = dimension(unit), dimension(wanted)

@@ -216,9 +216,9 @@ class Folder:
                 self.path / RAW / OUTPUT / name, text.decode(errors="replace"), within=self.path
             )
 
-    def mend(self) -> bool:
+    def repair(self) -> bool:
         """Cut off a torn last line of `runs.jsonl`; whether there was one."""
-        return self._runs.mend()
+        return self._runs.repair()
 
     def record(self) -> Record:
         """The whole folder in memory, with latency histograms merged per workload and candidate."""

@@ -1,7 +1,7 @@
 """An append-only file of records, for sweeps and experiments that are resumed after a kill.
 
     results = LineFile(folder / "sweep.jsonl")
-    done = results.read()            # a last line that a kill cut short is omitted
+    rows = results.read()            # a last line that a kill cut short is omitted
     results.append({"cell": 3, "iops": 81_000.0})
 
 Each record is one line with a checksum and a schema version, on the disk when `append` returns.
@@ -74,7 +74,7 @@ class LineFile:
             raise SpecError(message, "restore the file from a copy") from error
         return data.split(b"\n")[:-1]
 
-    def mend(self) -> bool:
+    def repair(self) -> bool:
         """Cut off a torn last line; whether there was one. `append` does it by itself."""
         try:
             handle = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -24,7 +24,7 @@ pub struct Fixed {
     spec: FixedSpec,
     /// When each server has done all it was given.
     free_ns: BinaryHeap<Reverse<u64>>,
-    done: BinaryHeap<Reverse<(u64, u64)>>,
+    in_flight: BinaryHeap<Reverse<(u64, u64)>>,
 }
 
 impl Fixed {
@@ -32,7 +32,7 @@ impl Fixed {
         Fixed {
             spec,
             free_ns: (0..spec.servers.max(1)).map(|_| Reverse(0)).collect(),
-            done: BinaryHeap::new(),
+            in_flight: BinaryHeap::new(),
         }
     }
 }
@@ -46,16 +46,16 @@ impl Stepped for Fixed {
         let Reverse(free_ns) = self.free_ns.pop().unwrap_or(Reverse(0));
         let done_ns = free_ns.max(submission.at_ns) + self.spec.service.0;
         self.free_ns.push(Reverse(done_ns));
-        self.done.push(Reverse((done_ns, submission.tag)));
+        self.in_flight.push(Reverse((done_ns, submission.tag)));
         Ok(())
     }
 
     fn next_time_ns(&self) -> Option<u64> {
-        self.done.peek().map(|Reverse((at_ns, _))| *at_ns)
+        self.in_flight.peek().map(|Reverse((at_ns, _))| *at_ns)
     }
 
     fn advance(&mut self, completions: &mut Vec<Completion>) {
-        if let Some(Reverse((at_ns, tag))) = self.done.pop() {
+        if let Some(Reverse((at_ns, tag))) = self.in_flight.pop() {
             completions.push(Completion { tag, at_ns });
         }
     }

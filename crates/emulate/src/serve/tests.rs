@@ -11,7 +11,7 @@ type Log = Rc<RefCell<Vec<(u32, bool)>>>;
 struct Noted(u32, Log);
 
 impl Reply for Noted {
-    fn done(self) {
+    fn complete(self) {
         self.1.borrow_mut().push((self.0, true));
     }
 

@@ -62,10 +62,15 @@ impl Attributes {
 /// The kernel's values for `pid`: policy number, nice value, priority and slice in ns; nothing
 /// when it is gone.
 pub fn attributes_of(pid: i32) -> Option<(u32, i32, u32, u64)> {
-    let mut found = Kernel::default();
+    let mut values = Kernel::default();
     // SAFETY: the kernel writes at most SIZE bytes into the struct.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, pid, &mut found, SIZE, 0u32) };
-    (result == 0).then_some((found.policy, found.nice, found.priority, found.runtime_ns))
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, pid, &mut values, SIZE, 0u32) };
+    (result == 0).then_some((
+        values.policy,
+        values.nice,
+        values.priority,
+        values.runtime_ns,
+    ))
 }
 
 #[cfg(test)]

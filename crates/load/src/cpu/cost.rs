@@ -198,13 +198,21 @@ fn give_turn(turn: &AtomicU32, number: u32) -> bool {
 /// Sleeps until it is this process's turn. Turn 0 is process 0's, who gives it away first.
 fn await_turn(turn: &AtomicU32, number: u32) -> bool {
     loop {
-        let seen = turn.load(Acquire);
-        if seen == number {
+        let owner = turn.load(Acquire);
+        if owner == number {
             return true;
         }
         let null = std::ptr::null::<libc::timespec>();
         // SAFETY: a shared futex on a mapped word; a null timeout waits.
-        unsafe { libc::syscall(libc::SYS_futex, turn.as_ptr(), libc::FUTEX_WAIT, seen, null) };
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                turn.as_ptr(),
+                libc::FUTEX_WAIT,
+                owner,
+                null,
+            )
+        };
     }
 }
 

@@ -56,8 +56,8 @@ fn preemptions() -> i64 {
 /// Sleeps until the gate shows at least `value`.
 fn wait_for(header: &Header, value: u32) {
     loop {
-        let seen = header.gate.load(Acquire);
-        if seen >= value {
+        let current = header.gate.load(Acquire);
+        if current >= value {
             return;
         }
         // SAFETY: a shared futex on a mapped word; a null timeout waits.
@@ -66,7 +66,7 @@ fn wait_for(header: &Header, value: u32) {
                 libc::SYS_futex,
                 header.gate.as_ptr(),
                 libc::FUTEX_WAIT,
-                seen,
+                current,
                 std::ptr::null::<libc::timespec>(),
             )
         };

@@ -67,12 +67,12 @@ pub enum IoError {
         needed: Bytes,
     },
     /// The path is neither a file nor a block device, or a device where a fresh file was asked.
-    #[error("{}: is {found}, expected {expected}", path.display())]
+    #[error("{}: is {actual}, expected {expected}", path.display())]
     WrongKind {
         /// What was given.
         path: PathBuf,
         /// What it is.
-        found: &'static str,
+        actual: &'static str,
         /// What it should be.
         expected: &'static str,
     },

@@ -30,11 +30,11 @@ impl Sampler {
         let device = device.rsplit('/').next().unwrap_or(device).to_owned();
         let path = Path::new("/sys/class/block").join(&device).join("inflight");
         let stop = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&stop);
+        let thread_stop = Arc::clone(&stop);
         let opened = File::open(&path).map_err(|error| format!("{}: {error}", path.display()));
         let thread = opened.and_then(|file| {
             let builder = std::thread::Builder::new().name("schedlab-inflight".into());
-            let spawned = builder.spawn(move || sample(&file, &told));
+            let spawned = builder.spawn(move || sample(&file, &thread_stop));
             spawned.map_err(|error| error.to_string())
         });
         Sampler {

@@ -402,8 +402,8 @@ impl Group {
             .log
             .as_ref()
             .map_or(1, |log| u64::from(log.reads.max(1)));
-        let asked = self.requests.map(|requests| requests * per_request);
-        asked.or(once.then(|| self.records_per_worker()))
+        let requested_steps = self.requests.map(|requests| requests * per_request);
+        requested_steps.or(once.then(|| self.records_per_worker()))
     }
 
     /// What a worker opens.

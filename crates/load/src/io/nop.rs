@@ -10,7 +10,7 @@ use schedlab_model::{Arrivals, Bytes, Direction, Pattern, Steps, Workload};
 use serde::Serialize;
 
 use super::clock;
-use super::engine::ring::{self, errno_of, Wanted};
+use super::engine::ring::{self, errno_of, RingOptions};
 use super::engine::uring::Uring;
 use super::error::IoError;
 use super::job::{EngineKind, Group, Job};
@@ -82,11 +82,11 @@ fn measure(depth: u32, batch: u32) -> Result<NopCost, IoError> {
         worker.tally = Tally::new([0; 2]); // a NOP moves 0 bytes
         let mut engine = Uring::prepare_idle(batch, depth)?;
         engine.run(&mut worker, clock::now())?;
-        let (usage, done) = (worker.meter.usage(), worker.tally.sides[0].operations);
-        rounds.push(usage.elapsed_ns as f64 / done.max(1) as f64);
+        let (usage, nops) = (worker.meter.usage(), worker.tally.sides[0].operations);
+        rounds.push(usage.elapsed_ns as f64 / nops.max(1) as f64);
         user += usage.cpu.user;
         system += usage.cpu.system;
-        operations += done;
+        operations += nops;
         flags.clone_from(&engine.facts.flags);
         drop(engine);
         bare.push(bare_round(depth, batch)?);
@@ -109,14 +109,14 @@ fn measure(depth: u32, batch: u32) -> Result<NopCost, IoError> {
 
 /// Nanoseconds per NOP of a loop without order, clock, histogram or slots.
 fn bare_round(depth: u32, batch: u32) -> Result<f64, IoError> {
-    let (mut ring, _) = ring::build(Wanted {
+    let (mut ring, _) = ring::build(RingOptions {
         entries: depth,
-        ..Wanted::default()
+        ..RingOptions::default()
     })?;
     let (mut submitter, mut submissions, mut completions) = ring.split();
     let _ = submitter.register_ring_fd();
     let nop = opcode::Nop::new().build();
-    let (mut done, start) = (0u64, clock::now());
+    let (mut nops, start) = (0u64, clock::now());
     loop {
         for _ in 0..BARE_SUBMISSIONS {
             for _ in 0..batch {
@@ -131,11 +131,11 @@ fn bare_round(depth: u32, batch: u32) -> Result<f64, IoError> {
             })?;
             completions.sync();
             submissions.sync();
-            done += completions.by_ref().count() as u64;
+            nops += completions.by_ref().count() as u64;
         }
         let elapsed = (clock::now() - start) as f64;
         if elapsed >= ROUND_SECONDS * 1e9 {
-            return Ok(elapsed / done.max(1) as f64);
+            return Ok(elapsed / nops.max(1) as f64);
         }
     }
 }

@@ -57,17 +57,17 @@ fn prime(group: &Group, target: &Target) -> Result<u64, IoError> {
     let piece = (PIECE / record).max(1) * record;
     let mut memory = Region::new(1, piece as usize, group.workload.seed)
         .map_err(target.failed("allocate buffers"))?;
-    let mut done = 0;
-    while done < length {
-        let part = (length - done).min(piece) as usize;
+    let mut primed_bytes = 0;
+    while primed_bytes < length {
+        let part = (length - primed_bytes).min(piece) as usize;
         let buffer = &mut memory.slot(0)[..part];
         let moved = match group.prime {
-            Prime::Write => pwrite(&target.file, buffer, target.offset + done),
-            _ => pread(&target.file, &mut *buffer, target.offset + done),
+            Prime::Write => pwrite(&target.file, buffer, target.offset + primed_bytes),
+            _ => pread(&target.file, &mut *buffer, target.offset + primed_bytes),
         };
         match moved {
             Ok(0) => break,
-            Ok(moved) => done += moved as u64,
+            Ok(moved) => primed_bytes += moved as u64,
             Err(Errno::INTR) => {}
             Err(errno) => return Err(target.failed("prime")(errno)),
         }
@@ -75,7 +75,7 @@ fn prime(group: &Group, target: &Target) -> Result<u64, IoError> {
     if group.prime == Prime::Write {
         fsync(&target.file).map_err(target.failed("fsync"))?;
     }
-    Ok(done)
+    Ok(primed_bytes)
 }
 
 /// Makes the next reads of the region come from the device.

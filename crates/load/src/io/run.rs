@@ -152,9 +152,9 @@ fn with_engines_that_work(job: &Job) -> Result<(Arc<Job>, Vec<Option<String>>), 
     let mut job = job.clone();
     let mut fallbacks = vec![None; job.groups.len()];
     if job.groups.iter().any(|g| g.engine == EngineKind::IoUring) {
-        let probe = ring::build(ring::Wanted {
+        let probe = ring::build(ring::RingOptions {
             entries: 1,
-            ..ring::Wanted::default()
+            ..ring::RingOptions::default()
         });
         if let Err(IoError::RingRefused { errno }) = probe {
             for (group, fallback) in job.groups.iter_mut().zip(&mut fallbacks) {
@@ -321,8 +321,8 @@ impl Workers {
                 self.children_cpu = self.children_cpu.and(cpu);
                 let group = report.group;
                 self.reports.push(*report);
-                let done = self.reports.iter().filter(|r| r.group == group).count();
-                if job.groups[group].ends_job && done == job.groups[group].workers as usize {
+                let count = self.reports.iter().filter(|r| r.group == group).count();
+                if job.groups[group].ends_job && count == job.groups[group].workers as usize {
                     self.stop(Control::time_over);
                 }
             }

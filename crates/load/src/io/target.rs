@@ -122,8 +122,8 @@ impl Target {
         if let Ok(size) = ioctl_blksszget(&self.file) {
             return u64::from(size);
         }
-        let told = statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
-        match told {
+        let attributes = statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+        match attributes {
             Ok(stat) if stat.stx_dio_offset_align > 0 => u64::from(stat.stx_dio_offset_align),
             _ => fstat(&self.file)
                 .ok()
@@ -210,7 +210,7 @@ fn check_kind(group: &Group, path: &Path, opened: &Path) -> Result<(), IoError> 
     let Ok(stat) = rustix::fs::stat(opened) else {
         return Ok(()); // opening it reports the error, or creates it
     };
-    let found = match FileType::from_raw_mode(stat.st_mode) {
+    let actual = match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => return Ok(()),
         FileType::BlockDevice => "a block device",
         FileType::CharacterDevice => "a character device",
@@ -219,12 +219,12 @@ fn check_kind(group: &Group, path: &Path, opened: &Path) -> Result<(), IoError> 
     };
     let fresh = group.file == FileState::Fresh;
     // Character devices are for NOPs, which touch nothing.
-    if !fresh && (found == "a block device" || path == Path::new("/dev/null")) {
+    if !fresh && (actual == "a block device" || path == Path::new("/dev/null")) {
         return Ok(());
     }
     Err(IoError::WrongKind {
         path: path.to_owned(),
-        found,
+        actual,
         expected: if fresh {
             "a file"
         } else {

@@ -134,7 +134,7 @@ fn window(
     read: &mut dyn FnMut(u64) -> Result<usize, IoError>,
 ) -> Result<bool, IoError> {
     let start = clock::now();
-    let mut asked = start;
+    let mut last_poll_ns = start;
     loop {
         let moved = read(timing.bytes)?;
         let now = clock::now();
@@ -143,8 +143,8 @@ fn window(
         if moved == 0 || timing.elapsed_ns >= length_ns {
             return Ok(false);
         }
-        if now - asked >= POLL_NS {
-            asked = now;
+        if now - last_poll_ns >= POLL_NS {
+            last_poll_ns = now;
             if poll() == Decision::Abort {
                 return Ok(true);
             }

@@ -259,8 +259,8 @@ impl<'a> Engine<'a> {
     fn fill(&mut self) {
         let is_free = |cpu: &usize| self.cpus[*cpu].task.is_none();
         let mut free: Vec<usize> = (0..self.cpus.len()).filter(is_free).collect();
-        let wanted = free.len();
-        let picked: Vec<usize> = (0..wanted)
+        let free_count = free.len();
+        let picked: Vec<usize> = (0..free_count)
             .map_while(|_| self.policy.pick(&self.system))
             .collect();
         let mut homeless = Vec::new();

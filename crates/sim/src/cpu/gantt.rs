@@ -207,9 +207,9 @@ fn signs(result: &CpuResult) -> Vec<char> {
         .iter()
         .map(|task| task.name.chars().next().filter(|c| c.is_alphanumeric()))
         .collect();
-    let mut seen = std::collections::HashSet::new();
+    let mut used_letters = std::collections::HashSet::new();
     letters
-        .filter(|all| all.iter().all(|c| *c != 'x' && seen.insert(*c)))
+        .filter(|all| all.iter().all(|c| *c != 'x' && used_letters.insert(*c)))
         .unwrap_or_else(|| (0..result.tasks.len()).map(sign_of).collect())
 }
 

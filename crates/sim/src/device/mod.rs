@@ -74,14 +74,14 @@ pub trait Device: View {
     /// Whether a command can be dispatched now.
     fn is_ready(&self) -> bool;
 
-    /// Begins to serve a command; one that costs nothing goes to `done` at once.
-    fn start(&mut self, now_ns: u64, command: Command, done: &mut Vec<Command>);
+    /// Begins to serve a command; one that costs nothing goes to `completions` at once.
+    fn start(&mut self, now_ns: u64, command: Command, completions: &mut Vec<Command>);
 
     /// When the next thing happens inside the device.
     fn next_time_ns(&self) -> Option<u64>;
 
-    /// Lets that thing happen; what is completed by it goes to `done`.
-    fn advance(&mut self, done: &mut Vec<Command>);
+    /// Lets that thing happen; what is completed by it goes to `completions`.
+    fn advance(&mut self, completions: &mut Vec<Command>);
 
     /// Runs of pages (end excluded) that came into the buffer or left it in the last `start`.
     fn changed(&self) -> &[(u32, u32)];

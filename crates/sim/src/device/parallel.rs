@@ -228,7 +228,7 @@ impl Parallel {
     }
 
     /// The next stage between host and flash ends.
-    fn advance_front(&mut self, done: &mut Vec<Command>) {
+    fn advance_front(&mut self, completions: &mut Vec<Command>) {
         let Some((now_ns, (slot, stage))) = self.front.as_mut().and_then(Front::pop) else {
             return;
         };
@@ -249,14 +249,14 @@ impl Parallel {
                     front.buffer(now_ns, slot, command.pages);
                 }
             }
-            Stage::Buffered => self.served(slot, done),
+            Stage::Buffered => self.served(slot, completions),
             Stage::Delivered => {
                 if let Some(front) = &mut self.front {
                     front.complete(now_ns, slot);
                 }
             }
             Stage::Completed => {
-                done.push(command);
+                completions.push(command);
                 self.free.push(slot);
             }
         }
@@ -264,7 +264,7 @@ impl Parallel {
 
     /// One of the operations that a command waits for is over.
     #[inline]
-    fn served(&mut self, slot: u32, done: &mut Vec<Command>) {
+    fn served(&mut self, slot: u32, completions: &mut Vec<Command>) {
         let served = &mut self.in_service[slot as usize];
         served.waits_for -= 1;
         if served.waits_for != 0 {
@@ -275,7 +275,7 @@ impl Parallel {
             Some(front) if command.is_write => front.complete(self.now_ns, slot),
             Some(front) => front.deliver(self.now_ns, slot, command.pages),
             None => {
-                done.push(command);
+                completions.push(command);
                 self.free.push(slot);
             }
         }
@@ -377,12 +377,12 @@ impl Device for Parallel {
         !self.free.is_empty()
     }
 
-    fn start(&mut self, now_ns: u64, command: Command, done: &mut Vec<Command>) {
+    fn start(&mut self, now_ns: u64, command: Command, completions: &mut Vec<Command>) {
         self.now_ns = now_ns;
         self.buffer.forget_changes();
         if command.is_trim {
             self.trim(&command);
-            return done.push(command);
+            return completions.push(command);
         }
         let Some(slot) = self.free.pop() else {
             unreachable!("only a ready device is given a command");
@@ -395,7 +395,7 @@ impl Device for Parallel {
         let waits_for = self.touch(&command, slot);
         if waits_for == 0 {
             self.free.push(slot);
-            return done.push(command);
+            return completions.push(command);
         }
         self.in_service[slot as usize] = InService { command, waits_for };
     }
@@ -410,7 +410,7 @@ impl Device for Parallel {
     }
 
     #[inline]
-    fn advance(&mut self, done: &mut Vec<Command>) {
+    fn advance(&mut self, completions: &mut Vec<Command>) {
         if let Some(front) = &self.front {
             self.buffer.forget_changes();
             let flash_ns = self.stations.next_time_ns().unwrap_or(u64::MAX);
@@ -418,7 +418,7 @@ impl Device for Parallel {
                 .next_time_ns()
                 .is_some_and(|front_ns| front_ns < flash_ns)
             {
-                return self.advance_front(done);
+                return self.advance_front(completions);
             }
         }
         let Some((now_ns, waiter)) = self.stations.advance() else {
@@ -426,7 +426,7 @@ impl Device for Parallel {
         };
         self.now_ns = now_ns;
         if waiter < DEFERRED {
-            self.served(waiter, done);
+            self.served(waiter, completions);
         } else if waiter != NONE {
             self.mapped(waiter & !DEFERRED);
         }

@@ -96,9 +96,9 @@ impl Device for Serial {
         self.serving.is_none()
     }
 
-    fn start(&mut self, now_ns: u64, command: Command, done: &mut Vec<Command>) {
+    fn start(&mut self, now_ns: u64, command: Command, completions: &mut Vec<Command>) {
         if command.is_trim {
-            return done.push(command);
+            return completions.push(command);
         }
         let page_ns = if command.is_write {
             self.write_ns
@@ -108,7 +108,7 @@ impl Device for Serial {
         let service_ns = u64::from(self.touch(&command)) * page_ns;
         self.usage.busy_ns[0] += service_ns;
         match service_ns {
-            0 => done.push(command),
+            0 => completions.push(command),
             _ => self.serving = Some((now_ns + service_ns, command)),
         }
     }
@@ -117,8 +117,8 @@ impl Device for Serial {
         self.serving.map(|(end_ns, _)| end_ns)
     }
 
-    fn advance(&mut self, done: &mut Vec<Command>) {
-        done.extend(self.serving.take().map(|(_, command)| command));
+    fn advance(&mut self, completions: &mut Vec<Command>) {
+        completions.extend(self.serving.take().map(|(_, command)| command));
     }
 
     fn changed(&self) -> &[(u32, u32)] {

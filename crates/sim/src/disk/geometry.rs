@@ -47,17 +47,17 @@ impl Layout {
         let whole = cylinder * u64::from(cylinders);
         let (mut unit, mut spare, mut at_front, mut scale) = (whole, 0, 0, 1);
         let mut slip_to_end = false;
-        if let Some(given) = &zone.spare {
-            spare = u64::from(given.count);
-            slip_to_end = given.slip_to_end;
-            match given.per {
+        if let Some(scheme) = &zone.spare {
+            spare = u64::from(scheme.count);
+            slip_to_end = scheme.slip_to_end;
+            match scheme.per {
                 SparePer::Track => unit = per_track,
                 SparePer::Cylinder => unit = cylinder,
-                SparePer::Range => unit = cylinder * u64::from(given.range.max(1)),
+                SparePer::Range => unit = cylinder * u64::from(scheme.range.max(1)),
                 SparePer::Zone | SparePer::End => {}
                 SparePer::Tracks => scale = per_track,
             }
-            if given.at_front {
+            if scheme.at_front {
                 at_front = spare;
             }
         }

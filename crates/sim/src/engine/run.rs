@@ -49,7 +49,7 @@ pub struct Simulation<D> {
     window_depth: usize,
     hosts: HostQueues,
     measures: Measures,
-    done: Vec<Command>,
+    completed_commands: Vec<Command>,
     /// Requests that were drawn together, and how many of them arrived.
     ahead: Vec<Incoming>,
     ahead_arrived: usize,
@@ -80,7 +80,7 @@ impl<D: Device> Simulation<D> {
             window_depth: window_depth as usize,
             hosts: HostQueues::plain(host_queues),
             measures: Measures::new(log, WarmUp::default()),
-            done: Vec::new(),
+            completed_commands: Vec::new(),
             ahead: Vec::with_capacity(BATCH),
             ahead_arrived: 0,
             arrived: 0,
@@ -145,7 +145,7 @@ impl<D: Device> Simulation<D> {
                 next_ns = self.next_arrival(source)?;
             }
             while self.device.next_time_ns() == Some(now_ns) {
-                self.device.advance(&mut self.done);
+                self.device.advance(&mut self.completed_commands);
                 if self.uses_buffer && self.device.changes_later() {
                     self.window
                         .refresh(self.device.changed(), &*self.policy, &self.device);
@@ -191,7 +191,8 @@ impl<D: Device> Simulation<D> {
         command.admitted_ns = at_ns;
         command.dispatched_ns = at_ns;
         command.missing = self.missing(&command);
-        self.device.start(at_ns, command, &mut self.done);
+        self.device
+            .start(at_ns, command, &mut self.completed_commands);
         self.complete(at_ns);
         Ok(next_ns)
     }
@@ -361,7 +362,8 @@ impl<D: Device> Simulation<D> {
             let mut command = self.window.take(position);
             command.dispatched_ns = now_ns;
             self.admit(now_ns)?;
-            self.device.start(now_ns, command, &mut self.done);
+            self.device
+                .start(now_ns, command, &mut self.completed_commands);
             if self.uses_buffer {
                 self.window
                     .refresh(self.device.changed(), &*self.policy, &self.device);
@@ -372,7 +374,7 @@ impl<D: Device> Simulation<D> {
     }
 
     fn complete(&mut self, now_ns: u64) {
-        for command in self.done.drain(..) {
+        for command in self.completed_commands.drain(..) {
             if self.measures.is_warm_at(now_ns) {
                 self.measures.begin(now_ns, self.device.usage());
             }

@@ -146,7 +146,7 @@ impl Steady {
     /// The interval of the mean by batch means: the most batches whose neighbours are nearly
     /// uncorrelated; nothing where there are not two responses for each of ten batches.
     pub fn interval(&self) -> Option<Interval> {
-        let mut found = None;
+        let mut interval = None;
         for (batches, t) in BATCHES {
             let size = self.means.len() / batches;
             if size == 0 {
@@ -168,7 +168,7 @@ impl Steady {
                 false => 0.0,
             };
             let is_reliable = lag_1_correlation <= CORRELATION_MAX;
-            found = Some(Interval {
+            interval = Some(Interval {
                 mean_ns: mean,
                 half_width_ns: t * (squares / (n - 1.0) / n).sqrt(),
                 batches,
@@ -179,7 +179,7 @@ impl Steady {
                 break;
             }
         }
-        found
+        interval
     }
 }
 
@@ -225,19 +225,19 @@ mod tests {
             let level = if i < 2_000 { 5e6 } else { 1e6 };
             steady.record((level + rng.unit() * 1e5) as u64);
         }
-        let found = steady.stationarity(0, 128);
-        assert_eq!(found.cut_requests, 2_000);
-        assert!(found.is_steady);
+        let stationarity = steady.stationarity(0, 128);
+        assert_eq!(stationarity.cut_requests, 2_000);
+        assert!(stationarity.is_steady);
     }
 
     #[test]
     fn overload_is_named_whatever_the_length() {
         for count in [20_000, 80_000] {
             let mut steady = m_m_1(1.3, count, 1);
-            let found = steady.stationarity(count / 5, 128);
-            assert!(found.is_overloaded && !found.is_steady);
+            let stationarity = steady.stationarity(count / 5, 128);
+            assert!(stationarity.is_overloaded && !stationarity.is_steady);
             // Without a backlog the growth itself decides.
-            assert!(!steady.stationarity(0, 128).is_steady, "{found:?}");
+            assert!(!steady.stationarity(0, 128).is_steady, "{stationarity:?}");
             steady = m_m_1(0.9, count, 1);
             assert!(steady.stationarity(10, 128).is_steady);
         }

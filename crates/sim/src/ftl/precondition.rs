@@ -92,7 +92,7 @@ fn valid_by_age(blocks: u32, pages_per_block: u32, total: u32) -> Vec<u32> {
     }
     // Rounding the running total keeps the sum exact.
     let mut held = 0.0;
-    let mut given = 0;
+    let mut assigned_pages = 0;
     let mut counts = Vec::with_capacity(blocks as usize);
     for block in 0..blocks {
         let age = (f64::from(block) + 0.5) / f64::from(blocks);
@@ -103,16 +103,16 @@ fn valid_by_age(blocks: u32, pages_per_block: u32, total: u32) -> Vec<u32> {
             held.min(f64::from(total))
         };
         let count = (up_to.round() as u32)
-            .saturating_sub(given)
+            .saturating_sub(assigned_pages)
             .min(pages_per_block);
-        given += count;
+        assigned_pages += count;
         counts.push(count);
     }
     // What the last block could not hold goes where there is room.
     for count in counts.iter_mut().rev() {
-        let more = (pages_per_block - *count).min(total - given);
+        let more = (pages_per_block - *count).min(total - assigned_pages);
         *count += more;
-        given += more;
+        assigned_pages += more;
     }
     counts
 }

@@ -39,16 +39,16 @@ impl Latencies {
     /// The bin of a percentile; the bins are empty afterwards.
     fn percentile(&mut self, percent: u64) -> usize {
         let mut left = (self.samples() * percent).div_ceil(100);
-        let mut found = BINS - 1;
+        let mut percentile_bin = BINS - 1;
         for (bin, count) in self.0.iter().enumerate() {
             if *count >= left {
-                found = bin;
+                percentile_bin = bin;
                 break;
             }
             left -= count;
         }
         *self = Latencies::default();
-        found
+        percentile_bin
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) struct ReadAhead {
     /// Who reads beyond this sector has the next window requested.
     mark: u64,
     /// The end of the requested data.
-    pub(super) asked: u64,
+    pub(super) requested_end: u64,
     /// Up to where they are there.
     pub(super) there: u64,
 }
@@ -28,20 +28,20 @@ impl ReadAhead {
     /// The next range to ask for, when the process reads from `start` up to `end`; nothing while
     /// enough is under way.
     pub(super) fn want(&mut self, start: u64, end: u64, limit: u64) -> Option<(u64, u64)> {
-        if start < self.last || start > self.asked {
+        if start < self.last || start > self.requested_end {
             // Not sequential: only the requested data.
             *self = ReadAhead {
                 most: self.most,
                 window: 0,
                 last: start,
                 mark: end,
-                asked: end,
+                requested_end: end,
                 there: start,
             };
             return Some((start, end));
         }
         self.last = start;
-        if self.asked >= limit || (end <= self.asked && end <= self.mark) {
+        if self.requested_end >= limit || (end <= self.requested_end && end <= self.mark) {
             return None;
         }
         let is_first = self.window == 0;
@@ -49,9 +49,9 @@ impl ReadAhead {
             true => self.first_window(end - start),
             false => self.next_window(),
         };
-        let from = self.asked;
+        let from = self.requested_end;
         let to = (from + self.window).max(end).min(limit);
-        self.asked = to;
+        self.requested_end = to;
         // What the first window holds beyond the record marks its own continuation.
         self.mark = if is_first && to > end { end } else { from };
         Some((from, to))
@@ -144,10 +144,10 @@ mod tests {
         // `block_bio_queue` of records of 128 KiB with read_ahead_kb 2560, Linux 6.18.
         assert_eq!(ahead.want(0, 256, 100_000), Some((0, 512)));
         for (start, window) in [(256, 1024), (512, 2048), (1536, 4096), (3584, 5120)] {
-            let asked = ahead.asked;
+            let requested_end = ahead.requested_end;
             assert_eq!(
                 ahead.want(start, start + 256, 100_000),
-                Some((asked, asked + window))
+                Some((requested_end, requested_end + window))
             );
             assert_eq!(ahead.want(start, start + 256, 100_000), None);
         }

@@ -230,7 +230,7 @@ impl<S: Scheduler> Queue<S> {
             return false;
         }
         let plug = &self.plugs[bio.process as usize];
-        let found = plug.iter().rev().find_map(|id| {
+        let merge = plug.iter().rev().find_map(|id| {
             let request = &self.ctx.requests[*id];
             let kind = match () {
                 () if request.end() == bio.sector => MergeKind::Back,
@@ -239,7 +239,7 @@ impl<S: Scheduler> Queue<S> {
             };
             Some((*id, kind))
         });
-        let Some((id, kind)) = found else {
+        let Some((id, kind)) = merge else {
             return false;
         };
         let request = &self.ctx.requests[id];
@@ -357,8 +357,8 @@ impl<S: Scheduler> Queue<S> {
         self.dispatch_list.push_front(id);
     }
 
-    /// The device is done with a request; its bios are appended to `done`.
-    pub(super) fn complete(&mut self, id: Id, done: &mut Vec<Bio>) -> HostRequest {
+    /// The device is done with a request; its bios are appended to `completed_bios`.
+    pub(super) fn complete(&mut self, id: Id, completed_bios: &mut Vec<Bio>) -> HostRequest {
         self.account_depth();
         self.in_driver -= 1;
         self.scheduler.completed(&mut self.ctx, id);
@@ -366,7 +366,7 @@ impl<S: Scheduler> Queue<S> {
         let mut place = request.first_bio;
         while place != NONE {
             let bio = self.bios[place];
-            done.push(bio);
+            completed_bios.push(bio);
             self.bios.release(place);
             place = bio.next;
         }

@@ -30,10 +30,10 @@ pub fn run(
 ) -> Result<HostResult, SimError> {
     job.settings.check()?;
     let known: Vec<&str> = SCHEDULERS.iter().map(|entry| entry.name).collect();
-    let found = SCHEDULERS
+    let entry = SCHEDULERS
         .iter()
         .find(|entry| entry.name == scheduler.scheduler);
-    let entry = found.ok_or_else(|| SimError::Unknown {
+    let entry = entry.ok_or_else(|| SimError::Unknown {
         key: "scheduler",
         name: scheduler.scheduler.clone(),
         known: known.join(", "),
@@ -160,7 +160,7 @@ struct Running<'a, S> {
     ended: Option<(Counts, u64)>,
     log: Vec<HostLogged>,
     completions: Vec<Completion>,
-    done: Vec<Bio>,
+    completed_bios: Vec<Bio>,
 }
 
 impl<'a, S: Scheduler> Running<'a, S> {
@@ -218,7 +218,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
             ended: None,
             log: Vec::new(),
             completions: Vec::new(),
-            done: Vec::new(),
+            completed_bios: Vec::new(),
         };
         run.begin();
         Ok(run)
@@ -349,14 +349,14 @@ impl<'a, S: Scheduler> Running<'a, S> {
     }
 
     fn complete(&mut self, id: u32) {
-        let mut done = std::mem::take(&mut self.done);
-        let request = self.queue.complete(id, &mut done);
+        let mut completed_bios = std::mem::take(&mut self.completed_bios);
+        let request = self.queue.complete(id, &mut completed_bios);
         let now_ns = self.queue.ctx.now_ns;
         let in_time = self.ended.is_none();
         if self.job.settings.log && in_time {
             self.log.push(HostLogged::of(&request, now_ns));
         }
-        for bio in done.drain(..) {
+        for bio in completed_bios.drain(..) {
             let io = &mut self.ios[bio.io];
             io.left -= 1;
             if io.purpose == Purpose::Own && now_ns >= self.warm_ns && in_time {
@@ -370,7 +370,7 @@ impl<'a, S: Scheduler> Running<'a, S> {
                 self.finished(bio.process, arrival_ns, purpose);
             }
         }
-        self.done = done;
+        self.completed_bios = completed_bios;
     }
 
     /// A record is complete: it counts, and its process continues after its turn-round.

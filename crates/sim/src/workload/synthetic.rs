@@ -145,10 +145,10 @@ pub const NAMED: &[(&str, &str, SyntheticSpec)] = &[
 impl SyntheticSpec {
     /// The workload of that name, with some keys changed.
     pub fn named(name: &str, changes: BTreeMap<String, Value>) -> Result<Self, SimError> {
-        let found = NAMED
+        let entry = NAMED
             .iter()
             .find(|(known, _, _)| known.eq_ignore_ascii_case(name));
-        let (_, _, spec) = found.ok_or_else(|| SimError::Unknown {
+        let (_, _, spec) = entry.ok_or_else(|| SimError::Unknown {
             key: "workload",
             name: name.into(),
             known: NAMED
@@ -235,7 +235,7 @@ impl SyntheticSpec {
 pub struct Synthetic {
     spec: SyntheticSpec,
     left: u64,
-    made: u64,
+    next_index: u64,
     now_ns: f64,
     rng: Rng,
     /// Streams for direction and arrival, where places have a separate one.
@@ -251,7 +251,7 @@ impl Synthetic {
         let ratio = spec.record_max.0 / spec.record_min.0;
         Ok(Synthetic {
             left: requests,
-            made: 0,
+            next_index: 0,
             now_ns: 0.0,
             rng: Rng::new(seed, 0),
             apart: (spec.threads == 1 && ratio == 1)
@@ -300,7 +300,7 @@ impl Synthetic {
             Arrival::Constant => self.now_ns += mean_ns,
             Arrival::Closed { .. } => {}
             Arrival::Bursts { size } => {
-                if self.made % u64::from(size) == 0 {
+                if self.next_index % u64::from(size) == 0 {
                     self.now_ns += rng.exponential(mean_ns * f64::from(size));
                 }
             }
@@ -316,7 +316,7 @@ impl Source for Synthetic {
         }
         self.left -= 1;
         let arrival = Nanos(self.arrive());
-        self.made += 1;
+        self.next_index += 1;
         let (thread, offset, length) = self.place();
         let mix = match &mut self.apart {
             Some((mix, _)) => mix,

@@ -54,7 +54,7 @@ impl Blocks {
         match self.never {}
     }
 
-    pub fn found(&self, _: usize, _: usize) -> Result<Vec<ClassName>, String> {
+    pub fn processes(&self, _: usize, _: usize) -> Result<Vec<ClassName>, String> {
         match self.never {}
     }
 

@@ -299,7 +299,7 @@ impl Blocks {
     }
 
     /// The processes with a separate class.
-    pub(crate) fn found(&self, first: usize, used: usize) -> Result<Vec<ClassName>, Reason> {
+    pub(crate) fn processes(&self, first: usize, used: usize) -> Result<Vec<ClassName>, Reason> {
         let map = map(&self.object, "found").map_err(|e| e.to_string())?;
         let mut names = Vec::new();
         for number in first..used {
@@ -366,8 +366,8 @@ fn program_id(program: &libbpf_rs::Program<'_>) -> Option<u32> {
     let mut length = std::mem::size_of_val(&info) as u32;
     let fd = program.as_fd().as_raw_fd();
     // SAFETY: `info` lives through the call and has the passed length.
-    let told = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) };
-    (told == 0).then_some(info.id)
+    let status = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(fd, &mut info, &mut length) };
+    (status == 0).then_some(info.id)
 }
 
 /// `struct settings` of the program.

@@ -163,8 +163,8 @@ fn load(pids: u32, options: &Options) -> Result<Object, TraceError> {
 }
 
 fn map(object: &Object, name: &str) -> Result<MapHandle, TraceError> {
-    let found = object.maps().find(|m| m.name() == name);
-    let map = found.ok_or_else(|| TraceError::new(Method::Bpf, format!("no map {name}")))?;
+    let map = object.maps().find(|m| m.name() == name);
+    let map = map.ok_or_else(|| TraceError::new(Method::Bpf, format!("no map {name}")))?;
     MapHandle::try_from(&map).map_err(failed("open a map"))
 }
 

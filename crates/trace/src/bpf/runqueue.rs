@@ -69,11 +69,11 @@ impl RunQueue {
             let sums = words::<WORDS>(&value.unwrap_or_default());
             Ok([0, 1].map(|why| waits(&sums, why)))
         };
-        let found = (0..classes).map(read).collect::<Result<_, String>>()?;
+        let waits_by_class = (0..classes).map(read).collect::<Result<_, String>>()?;
         let lost = map(&self.object, "lost").map_err(|e| e.to_string())?;
         let lost = lost.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
         let lost = lost.map_err(failed("read the sums"))?.unwrap_or_default();
-        Ok((found, words::<1>(&lost)[0]))
+        Ok((waits_by_class, words::<1>(&lost)[0]))
     }
 }
 

@@ -31,9 +31,9 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     from schedlab.cli.show import print_message, run_and_present
 
     lab = lab_named(name)
-    given = [param.opts[0] for param in ctx.command.params if param.name in typed
+    names = [param.opts[0] for param in ctx.command.params if param.name in typed
              and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE]  # fmt: skip
-    check_options(lab, given)
+    check_options(lab, names)
     print_message(f"{lab.title}. {lab.study}")
     if simulated := lab.scaled(scale).get("ncq_study"):
         from schedlab.cli.sim.ncq_study import ncq_study

@@ -41,15 +41,15 @@ def progress() -> Iterator[Callable[[int, int], None]]:
     first: list[int] = []
     shown = [-1]
 
-    def update(done: int, total: int) -> None:
-        first.append(done)
-        new = done - first[0]
-        eta_s = (time.monotonic() - began) / new * (total - done) if new else 0.0
-        line = f"{done}/{total} points, {eta_s:.0f} s left"
+    def update(count: int, total: int) -> None:
+        first.append(count)
+        new = count - first[0]
+        eta_s = (time.monotonic() - began) / new * (total - count) if new else 0.0
+        line = f"{count}/{total} points, {eta_s:.0f} s left"
         if sys.stderr.isatty():
             click.echo(f"\r{line}   ", nl=False, err=True)
-        elif total and done * 10 // total != shown[0]:
-            shown[0] = done * 10 // total
+        elif total and count * 10 // total != shown[0]:
+            shown[0] = count * 10 // total
             click.echo(line, err=True)
 
     yield update

@@ -86,22 +86,22 @@ class FlipSession:
         self.slices_ms = slices_ms
         self.neutral = neutral
         self.reference_speed: float | None = None
-        self.told = [Slices() for _ in range(neutral.processes)]
+        self.worker_slices = [Slices() for _ in range(neutral.processes)]
 
     def measure(self, settings: Settings) -> Outcome:
         """Set the quantum, hold it for a round of the longest, take it back, add up its slices."""
-        for worker in self.told:
+        for worker in self.worker_slices:
             del worker.marks[:-1]
         began = self._flip(settings)
         effective_ns = self.crew.effective_slice_ns()
         slice_ns = float(effective_ns or settings.slice_ms or 0)
         # With equal priorities the first to come round again is the last to have been granted.
-        self._wait(lambda: any(one.has_one_after(began) for one in self.told))
+        self._wait(lambda: any(one.has_one_after(began) for one in self.worker_slices))
         round_s = settings.processes * (max(self.slices_ms) - slice_ns / 1e6) / 1e3
         self._sleep(max(2 * BEFORE_FLIP_NS / 1e9, round_s))
         ended = self._flip(self.neutral, before=True)
-        self._wait(lambda: all(one.has_one_after(ended) for one in self.told))
-        parts = [one.between(began, ended, slice_ns) for one in self.told]
+        self._wait(lambda: all(one.has_one_after(ended) for one in self.worker_slices))
+        parts = [one.between(began, ended, slice_ns) for one in self.worker_slices]
         if any(0 in part for part in parts):
             raise GateError(
                 "no-slice",
@@ -148,7 +148,7 @@ class FlipSession:
 
     def _collect(self) -> None:
         for process, mark in self.crew.take_preemptions():
-            self.told[process].marks.append(mark)
+            self.worker_slices[process].marks.append(mark)
 
     def _sleep(self, seconds: float) -> None:
         if self.crew.wait(seconds):

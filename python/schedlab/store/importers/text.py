@@ -16,7 +16,7 @@ def bad(place: str, expected: str, actual: object, hint: str = "") -> SpecError:
     """The one form of these errors: place, expected text, actual text."""
     shown = actual if isinstance(actual, str) else repr(actual)
     shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
-    return SpecError(f"{place}: expected {expected}, found {shown!r}", hint or "mend that place")
+    return SpecError(f"{place}: expected {expected}, found {shown!r}", hint or "fix it there")
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:

@@ -75,8 +75,8 @@ unsafe impl Zeroed for Desk {}
 /// The memory of a mix: its parts are the desks.
 pub(super) type Board = Mapping<Header, Desk>;
 
-/// Sleeps while the word holds `seen`, at most 100 ms; wakes early at random, so callers look.
-pub(super) fn futex_wait(word: &AtomicU32, seen: u32) {
+/// Sleeps while the word holds `expected`, at most 100 ms; wakes early at random, so callers look.
+pub(super) fn futex_wait(word: &AtomicU32, expected: u32) {
     let limit = libc::timespec {
         tv_sec: 0,
         tv_nsec: 100_000_000,
@@ -87,7 +87,7 @@ pub(super) fn futex_wait(word: &AtomicU32, seen: u32) {
             libc::SYS_futex,
             word.as_ptr(),
             libc::FUTEX_WAIT,
-            seen,
+            expected,
             &raw const limit,
         )
     };

@@ -382,9 +382,10 @@ fn live(
     while header.gate.load(Acquire) == 0 {
         futex_wait(&header.gate, 0);
     }
-    let done = work(setting, header, desks, desk, number, &mut schedules);
+    let is_done = work(setting, header, desks, desk, number, &mut schedules);
     desk.done_ns.store(now_ns(), Relaxed);
-    desk.state.store(if done { DONE } else { FAILED }, Release);
+    desk.state
+        .store(if is_done { DONE } else { FAILED }, Release);
     // SAFETY: ends the process without running anything else.
     unsafe { libc::_exit(0) }
 }

@@ -161,14 +161,14 @@ impl Mapping {
             )
         };
         let mut byte = [0u8];
-        let asked = if step.is_write {
+        let transfer = if step.is_write {
             (first..offset + length as u64)
                 .step_by(PAGE as usize)
                 .try_for_each(|at| pwrite(&worker.target.file, &byte, at.max(offset)).map(drop))
         } else {
             pread(&worker.target.file, &mut byte, offset).map(drop)
         };
-        let errno = mapped.err().or(asked.err()).unwrap_or(Errno::IO);
+        let errno = mapped.err().or(transfer.err()).unwrap_or(Errno::IO);
         -errno.raw_os_error()
     }
 

@@ -65,11 +65,11 @@ impl Psync {
                 };
                 let moved = pread(&worker.target.file, self.region.slot(0), at);
                 let result = moved.map_or_else(|errno| -errno.raw_os_error(), |n| n as i32);
-                let done = clock::now();
+                let end_ns = clock::now();
                 worker
                     .tally
-                    .complete(false, at, result, done, done.saturating_sub(now));
-                now = done;
+                    .complete(false, at, result, end_ns, end_ns.saturating_sub(now));
+                now = end_ns;
             }
             number += 1;
             let index = worker.index;
@@ -77,12 +77,12 @@ impl Psync {
                 Some(log) => log.append(number, &worker.control, index),
                 None => -libc::EBADF,
             };
-            let done = clock::now();
-            let latency = done.saturating_sub(now);
-            if worker.tally.complete(true, 0, result, done, latency) {
-                worker.tally.commit(begun, done);
+            let end_ns = clock::now();
+            let latency = end_ns.saturating_sub(now);
+            if worker.tally.complete(true, 0, result, end_ns, latency) {
+                worker.tally.commit(begun, end_ns);
             }
-            done
+            end_ns
         })
     }
 }

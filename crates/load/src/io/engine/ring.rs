@@ -10,7 +10,7 @@ const SQPOLL_IDLE_MS: u32 = 50;
 
 /// What a ring is for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct RingOptions {
     pub entries: u32,
     pub iopoll: bool,
     pub sqpoll: bool,
@@ -25,11 +25,11 @@ const LADDER: [&str; 4] = [
 ];
 
 /// A ring and the flags that it got. Must be called by the thread that will use it.
-pub(crate) fn build(wanted: Wanted) -> Result<(IoUring, String), IoError> {
+pub(crate) fn build(options: RingOptions) -> Result<(IoUring, String), IoError> {
     let mut refusal = Errno::INVAL;
     for flags in LADDER {
         // A submitting thread runs the task work itself.
-        if wanted.sqpoll && flags.contains("taskrun") {
+        if options.sqpoll && flags.contains("taskrun") {
             continue;
         }
         let mut builder = IoUring::builder();
@@ -42,15 +42,15 @@ pub(crate) fn build(wanted: Wanted) -> Result<(IoUring, String), IoError> {
         if flags.contains("coop") {
             builder.setup_coop_taskrun();
         }
-        if wanted.iopoll {
+        if options.iopoll {
             builder.setup_iopoll();
         }
-        if wanted.sqpoll {
+        if options.sqpoll {
             builder.setup_sqpoll(SQPOLL_IDLE_MS);
         }
-        match builder.build(wanted.entries) {
+        match builder.build(options.entries) {
             Ok(ring) => {
-                let polls = [(wanted.iopoll, "+iopoll"), (wanted.sqpoll, "+sqpoll")];
+                let polls = [(options.iopoll, "+iopoll"), (options.sqpoll, "+sqpoll")];
                 let more: String = polls.iter().filter(|p| p.0).map(|p| p.1).collect();
                 return Ok((ring, format!("{flags}{more}")));
             }

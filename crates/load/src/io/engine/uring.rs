@@ -17,7 +17,7 @@ use io_uring::{
 use rustix::io::Errno;
 use schedlab_model::Step;
 
-use super::ring::{self, errno_of, Wanted};
+use super::ring::{self, errno_of, RingOptions};
 use super::uring_open;
 use crate::io::buffer::Region;
 use crate::io::clock;
@@ -72,7 +72,7 @@ impl Uring {
         let record = group.workload.record.0 as usize;
         let region = Region::new(group.slots(), record, group.workload.seed)
             .map_err(worker.target.failed("allocate buffers"))?;
-        let (ring, flags) = ring::build(Wanted {
+        let (ring, flags) = ring::build(RingOptions {
             entries: group.slots() + 1,
             iopoll: group.iopoll,
             sqpoll: group.sqpoll,
@@ -101,9 +101,9 @@ impl Uring {
             operation: "allocate buffers",
             errno,
         })?;
-        let (ring, flags) = ring::build(Wanted {
+        let (ring, flags) = ring::build(RingOptions {
             entries: ring_entries,
-            ..Wanted::default()
+            ..RingOptions::default()
         })?;
         let facts = RingFacts {
             flags,

@@ -265,12 +265,12 @@ impl Tokens {
     }
 
     fn next_is(&self, mark: char) -> bool {
-        matches!(&self.next, Some((_, Token::Mark(found))) if *found == mark)
+        matches!(&self.next, Some((_, Token::Mark(next_mark))) if *next_mark == mark)
     }
 
     fn wrong(&self, expected: &str) -> SimError {
         let line = self.next.as_ref().map_or(self.line, |(line, _)| *line);
-        let found = match &self.next {
+        let actual = match &self.next {
             Some((_, Token::Word(word))) => {
                 format!("{:?}", word.chars().take(40).collect::<String>())
             }
@@ -279,7 +279,7 @@ impl Tokens {
         };
         wrong(
             &self.place,
-            format!("line {line}: expected {expected}, found {found}"),
+            format!("line {line}: expected {expected}, found {actual}"),
         )
     }
 

@@ -97,8 +97,8 @@ impl DiskSpec {
     /// A shipped description with some keys changed (`cache.segments`, `rpm`, …).
     pub fn shipped_with(name: &str, changes: &BTreeMap<String, Value>) -> Result<Self, SimError> {
         let known: Vec<&str> = SHIPPED.iter().map(|(known, _)| *known).collect();
-        let found = SHIPPED.iter().find(|(known, _)| *known == name);
-        let (place, text) = found.ok_or_else(|| SimError::Unknown {
+        let entry = SHIPPED.iter().find(|(known, _)| *known == name);
+        let (place, text) = entry.ok_or_else(|| SimError::Unknown {
             key: "device",
             name: name.into(),
             known: known.join(", "),

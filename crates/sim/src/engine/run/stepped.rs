@@ -33,10 +33,10 @@ impl<D: Device> SteppedDevice<D> {
     }
 
     fn hand_out(&mut self, completions: &mut Vec<Completion>) {
-        let Some(done) = &mut self.simulation.completions else {
+        let Some(device_completions) = &mut self.simulation.completions else {
             return;
         };
-        for (index, at_ns) in done.drain(..) {
+        for (index, at_ns) in device_completions.drain(..) {
             let place = (index - self.first_index) as usize;
             let tag = self.tags.get_mut(place).and_then(Option::take);
             completions.extend(tag.map(|tag| Completion { tag, at_ns }));
@@ -93,7 +93,9 @@ impl<D: Device> Stepped for SteppedDevice<D> {
         }
         let simulation = &mut self.simulation;
         while simulation.device.next_time_ns() == Some(now_ns) {
-            simulation.device.advance(&mut simulation.done);
+            simulation
+                .device
+                .advance(&mut simulation.completed_commands);
         }
         simulation.complete(now_ns);
         // Built-in policies cannot fail; those from Python are not stepped.

@@ -53,12 +53,12 @@ impl Bfq {
             return None;
         }
         let any = !queue.is_raised() || !queue.short_think;
-        let found = self.active_list.iter().copied().find(|other| {
+        let candidate = self.active_list.iter().copied().find(|other| {
             let fits = any || self.queues[*other as usize].is_raised();
             *other != id && fits && self.may_inject(ctx, *other)
         });
-        self.injection.injected |= found.is_some();
-        found
+        self.injection.injected |= candidate.is_some();
+        candidate
     }
 
     fn may_inject(&self, ctx: &Ctx, other: u32) -> bool {

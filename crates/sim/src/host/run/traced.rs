@@ -24,8 +24,8 @@ impl<S: Scheduler> Running<'_, S> {
             (_, true) => Op::Write,
             _ => Op::Read,
         };
-        let found = self.owners.binary_search(&owner(&record));
-        let index = found.unwrap_or(0) as u32;
+        let position = self.owners.binary_search(&owner(&record));
+        let index = position.unwrap_or(0) as u32;
         let context = self.processes[index as usize].context;
         let first = request.offset.0 / 512;
         let end = (request.offset.0 + request.length.0).div_ceil(512);

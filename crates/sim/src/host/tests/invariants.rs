@@ -221,8 +221,8 @@ proptest! {
         let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
         // As long as the smallest needs for 60 budgets.
         let least = u64::from(*weights.iter().min().unwrap());
-        let wanted = 60 * 16384 * total / least / sectors;
-        for _ in 0..wanted.min(400_000) {
+        let rounds = 60 * 16384 * total / least / sectors;
+        for _ in 0..rounds.min(400_000) {
             let Some(id) = bench.take() else {
                 bench.ctx.now_ns += 100_000;
                 continue;
@@ -332,9 +332,9 @@ fn without_a_scheduler_all_wait_for_a_tag_in_one_line() {
     }
     for _ in 0..3 {
         queue.pass(&mut device).unwrap();
-        let mut done = Vec::new();
-        queue.complete(0, &mut done);
-        served.extend(done.iter().map(|bio| bio.sector));
+        let mut completed_bios = Vec::new();
+        queue.complete(0, &mut completed_bios);
+        served.extend(completed_bios.iter().map(|bio| bio.sector));
         for _ in 0..queue.take_freed() {
             queue.wake();
         }
@@ -356,9 +356,9 @@ fn who_wakes_too_late_for_a_tag_waits_behind_all_others() {
     submit(&mut queue, 2, "R1600");
     for round in 0..4 {
         queue.pass(&mut device).unwrap();
-        let mut done = Vec::new();
-        queue.complete(0, &mut done);
-        served.extend(done.iter().map(|bio| bio.sector));
+        let mut completed_bios = Vec::new();
+        queue.complete(0, &mut completed_bios);
+        served.extend(completed_bios.iter().map(|bio| bio.sector));
         if round == 0 {
             submit(&mut queue, 0, "R8");
         }

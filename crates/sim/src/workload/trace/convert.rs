@@ -42,7 +42,7 @@ pub fn convert(
         });
     };
     let holds_trims = matches!(to, "requests" | "iolog");
-    let mut done = Converted::default();
+    let mut counts = Converted::default();
     let mut text = Vec::with_capacity(FLUSH_BYTES + 256);
     if !header.is_empty() {
         text.extend_from_slice(header.as_bytes());
@@ -51,23 +51,23 @@ pub fn convert(
     for record in reader.by_ref() {
         let record = record?;
         if record.trim && !holds_trims {
-            done.trims_left_out += 1;
+            counts.trims_left_out += 1;
             continue;
         }
         write(&record, &mut text);
-        done.requests += 1;
+        counts.requests += 1;
         if text.len() >= FLUSH_BYTES {
             out.write_all(&text)
                 .map_err(TraceError::io(path, "write"))?;
             text.clear();
         }
-        if done.requests % ASK_EVERY == 0 && stop.is_set() {
+        if counts.requests % ASK_EVERY == 0 && stop.is_set() {
             return Err(TraceError::Stopped);
         }
     }
     out.write_all(&text)
         .map_err(TraceError::io(path, "write"))?;
     out.flush().map_err(TraceError::io(path, "write"))?;
-    done.skipped = reader.skipped();
-    Ok(done)
+    counts.skipped = reader.skipped();
+    Ok(counts)
 }

@@ -16,7 +16,7 @@ pub enum TraceError {
         source: std::io::Error,
     },
     /// A line, or a record of a binary trace, that is none.
-    #[error("{}, {unit} {number}: expected {expected}, found {found:?}", path.display())]
+    #[error("{}, {unit} {number}: expected {expected}, found {actual:?}", path.display())]
     Bad {
         /// The file.
         path: PathBuf,
@@ -27,7 +27,7 @@ pub enum TraceError {
         /// The expected text.
         expected: String,
         /// What does, cut at 120 bytes.
-        found: String,
+        actual: String,
     },
     /// A request that is earlier than one that was given already.
     #[error(

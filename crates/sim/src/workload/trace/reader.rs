@@ -151,7 +151,7 @@ impl TraceReader {
     /// Reads one line or record into the reorder buffer.
     #[inline]
     fn read_one(&mut self) -> Result<(), TraceError> {
-        let (parsed, found) = match &mut self.source {
+        let (parsed, actual) = match &mut self.source {
             Source::Text(input, parse, memory) => match input.line()? {
                 None => {
                     self.ended = true;
@@ -178,7 +178,7 @@ impl TraceReader {
                     self.ended = true;
                     return Ok(());
                 }
-                Some((parsed, found)) => (parsed.and_then(checked), found),
+                Some((parsed, actual)) => (parsed.and_then(checked), actual),
             },
         };
         self.number += 1;
@@ -188,7 +188,7 @@ impl TraceReader {
                 self.skipped.without_io += 1;
                 Ok(())
             }
-            Err(mismatch) => self.refuse(mismatch, found),
+            Err(mismatch) => self.refuse(mismatch, actual),
         }
     }
 
@@ -211,7 +211,7 @@ impl TraceReader {
     }
 
     #[cold]
-    fn refuse(&mut self, mismatch: Mismatch, found: String) -> Result<(), TraceError> {
+    fn refuse(&mut self, mismatch: Mismatch, actual: String) -> Result<(), TraceError> {
         if self.options.skip_bad_lines {
             self.skipped.bad += 1;
             return Ok(());
@@ -221,7 +221,7 @@ impl TraceReader {
             unit: self.unit(),
             number: self.number,
             expected: mismatch.0.to_owned(),
-            found,
+            actual,
         })
     }
 }

@@ -79,12 +79,12 @@ impl Counts {
         shares.map(|share| {
             let count = self.count();
             let rank = ((share * count as f64).ceil() as u64).clamp(1, count.max(1));
-            let mut seen = 0;
-            let found = values.iter().find(|(_, count)| {
-                seen += count;
-                seen >= rank
+            let mut cumulative = 0;
+            let entry = values.iter().find(|(_, count)| {
+                cumulative += count;
+                cumulative >= rank
             });
-            found.map_or(0, |(value, _)| *value)
+            entry.map_or(0, |(value, _)| *value)
         })
     }
 }

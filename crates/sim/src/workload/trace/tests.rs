@@ -445,7 +445,7 @@ fn writing_and_reading_again_keeps_what_the_format_holds() {
         let mut reader = read_bytes("t", text.to_vec(), Some("mqsim"), &options()).unwrap();
         let mut out = Vec::new();
         let path = std::path::Path::new("out");
-        let done = convert(
+        let counts = convert(
             &mut reader,
             &mut out,
             path,
@@ -453,7 +453,7 @@ fn writing_and_reading_again_keeps_what_the_format_holds() {
             &crate::Stop::default(),
         )
         .unwrap();
-        assert_eq!(done.requests, 2);
+        assert_eq!(counts.requests, 2);
         let after = read(&out, Some(format.name), &options());
         let shift = if format.calendar { 1_000_000_000 } else { 0 };
         for (a, b) in before.iter().zip(&after) {

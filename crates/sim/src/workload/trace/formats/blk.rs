@@ -50,7 +50,7 @@ impl Tracker {
     /// The request that the event makes known, if any.
     #[inline]
     pub(super) fn see(&mut self, event: &BlkEvent) -> Parsed {
-        let made = || TraceRecord {
+        let new_record = || TraceRecord {
             trim: event.trim,
             device: event.device,
             // Whoever dispatches a request may not be who sent it.
@@ -60,12 +60,14 @@ impl Tracker {
         };
         let key = (event.device, event.offset);
         match (self.event, event.action) {
-            (Event::Queue, Action::Queue) | (Event::Dispatch, Action::Dispatch) => Ok(Some(made())),
+            (Event::Queue, Action::Queue) | (Event::Dispatch, Action::Dispatch) => {
+                Ok(Some(new_record()))
+            }
             (Event::Complete, Action::Dispatch) => {
                 if self.dispatched.len() >= IN_FLIGHT_MAX {
                     return Err(Mismatch("completions of the requests that were dispatched"));
                 }
-                self.dispatched.insert(key, made());
+                self.dispatched.insert(key, new_record());
                 Ok(None)
             }
             (Event::Complete, Action::Complete) => Ok(self.dispatched.remove(&key).map(|mut r| {

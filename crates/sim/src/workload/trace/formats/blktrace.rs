@@ -80,8 +80,8 @@ impl Cpu {
             return Ok(());
         }
         let Some(header) = bytes.first_chunk::<HEADER_BYTES>().copied() else {
-            let found = format!("the last {} bytes", bytes.len());
-            return self.broken(before_ns, found);
+            let actual = format!("the last {} bytes", bytes.len());
+            return self.broken(before_ns, actual);
         };
         let magic = [header[0], header[1], header[2], header[3]];
         let Some(swapped) = byte_order(magic) else {
@@ -92,17 +92,17 @@ impl Cpu {
             swapped,
         };
         let payload = usize::from(header.u16(46));
-        let found = self.input.take(payload)?.len();
-        if found < payload {
-            let found = format!("a payload of {found} bytes instead of {payload}");
-            return self.broken(before_ns, found);
+        let length = self.input.take(payload)?.len();
+        if length < payload {
+            let actual = format!("a payload of {length} bytes instead of {payload}");
+            return self.broken(before_ns, actual);
         }
         self.next = Some((header.u64(8), header.event(), String::new()));
         Ok(())
     }
 
-    fn broken(&mut self, before_ns: u64, found: String) -> Result<(), TraceError> {
-        self.next = Some((before_ns, Err(Mismatch(EXPECTED)), found));
+    fn broken(&mut self, before_ns: u64, actual: String) -> Result<(), TraceError> {
+        self.next = Some((before_ns, Err(Mismatch(EXPECTED)), actual));
         Ok(())
     }
 }
@@ -175,7 +175,7 @@ impl Binary for Blktrace {
             return Ok(None);
         };
         self.last = at;
-        let Some((_, event, found)) = self.cpus[at].next.take() else {
+        let Some((_, event, actual)) = self.cpus[at].next.take() else {
             return Ok(None);
         };
         self.cpus[at].advance(time_ns)?;
@@ -184,7 +184,7 @@ impl Binary for Blktrace {
             Ok(None) => Ok(None),
             Err(mismatch) => Err(mismatch),
         };
-        Ok(Some((parsed, found)))
+        Ok(Some((parsed, actual)))
     }
 
     fn path(&self) -> &Path {

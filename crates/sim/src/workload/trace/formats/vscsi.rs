@@ -81,8 +81,8 @@ impl Binary for Vscsi {
             0 => None,
             RECORD_BYTES => {
                 let parsed = parse(bytes);
-                let found = parsed.as_ref().err().map(|_| format!("{bytes:02x?}"));
-                Some((parsed, found.unwrap_or_default()))
+                let actual = parsed.as_ref().err().map(|_| format!("{bytes:02x?}"));
+                Some((parsed, actual.unwrap_or_default()))
             }
             short => Some((Err(Mismatch(EXPECTED)), format!("the last {short} bytes"))),
         })
