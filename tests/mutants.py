@@ -32,7 +32,10 @@ TESTS = {
     "design": "tests/unit/test_design.py tests/unit/test_planning.py tests/unit/test_io_work*.py",
     "run": "tests/unit/test_executor.py tests/unit/test_own_work.py tests/unit/test_io_workloads.py"
     " tests/host/test_gates.py",
-    "host": "tests/host/test_control.py tests/host/test_recover.py tests/host/test_consent.py",
+    "host": "tests/host/test_queues.py tests/host/test_devices.py tests/host/test_udev.py"
+    " tests/host/test_doctor.py tests/host/test_apply.py tests/host/test_facts.py"
+    " tests/host/test_recover.py tests/host/test_control.py tests/host/test_consent.py"
+    " tests/host/test_emulated_keeper.py tests/host/test_emulated.py tests/host/test_guardian.py",
     "store": "tests/unit/test_store*.py tests/unit/test_import*.py",
     "tune": "tests/unit/test_tune.py",
     "spec": "tests/unit/test_spec.py tests/unit/test_design.py tests/unit/test_report_why.py"
