@@ -145,6 +145,10 @@ def test_what_was_counted_before_a_run_is_not_held_against_it(quiet: gates.Snaps
     more = later(used, written_bytes=used.written_bytes + (3 << 20))
     assert "the device counted 3145728" in gates.findings(used, more, (0, 0))[0].detail
     assert gates.findings(used, more, (0, 2 << 20)) == ()  # a MiB is allowed
+    used = dataclasses.replace(quiet, read_bytes=300 << 20)
+    read = later(used, read_bytes=400 << 20)
+    assert gates.findings(used, read, None, cold_bytes=100 << 20) == ()
+    assert names(gates.findings(used, read, None, cold_bytes=200 << 20)) == ["not-cold"]
 
 
 def test_heat_of_cpu_and_nvme(

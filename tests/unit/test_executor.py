@@ -186,6 +186,12 @@ def test_a_decided_workload_gets_no_more_runs(folder):
     again = Executor(admitted, folder, Rules())  # as a resumed run finds it
     assert again.ended == {"v": 2} and again.over() == "all 4 blocks are done"
 
+    # Where no workload ends early, runs that are missing are still to be made.
+    fixed = replace(experiment, stopping=Stopping(blocks=4))
+    folder.write_experiment(fixed)
+    resumed = Executor(Admitted(fixed, Permission(), {}), folder, Rules())
+    assert resumed.ended == {} and resumed.over() is None
+
 
 def test_a_busy_machine_costs_few_repeats_also_when_resumed_after_each_block(folder):
     """The repeats that earlier processes made count: a search is a process for every block."""

@@ -22,7 +22,7 @@ from schedlab.tune.goal import (
     with_objective,
 )
 from schedlab.tune.race import BLOCKS_MOST, LOOKS, Noise, decide, interval
-from schedlab.tune.search import Ask, Entry, Observation, Search
+from schedlab.tune.search import STARTUP, Ask, Entry, Observation, Search
 from schedlab.tune.space import (
     SchedulerSpace,
     Space,
@@ -285,6 +285,26 @@ def test_a_setting_that_misses_a_constraint_never_wins_even_against_a_worse_one(
     assert search.entries[0].violation == pytest.approx(0.4)
 
 
+def test_one_block_that_misses_a_constraint_may_be_bad_luck():
+    search = Search(small_space(), {"scheduler": "mq-deadline"}, 1)
+    ask = search.ask()
+    search.tell(ask, Observation(0.5, violation=0.3))
+    assert search.challenger == ask.challenger
+    search.tell(search.ask(), Observation(0.5, violation=0.3))
+    assert (search.challenger, search.incumbent) == (None, 0)
+
+
+def test_steps_along_one_tunable_are_over_after_the_start(monkeypatch):
+    search = Search(small_space(), {"scheduler": "mq-deadline"}, 1, stall=STARTUP + 6)
+    steps = []
+    step = Search._step
+    monkeypatch.setattr(Search, "_step", lambda self: steps.append(len(self.entries)) or step(self))
+    while not search.is_over:
+        search.tell(search.ask(), Observation(-0.5))
+    assert steps == list(range(1, STARTUP + 2))
+    assert len(search.entries) == STARTUP + 7
+
+
 def test_a_small_space_ends():
     (space,) = table_space(["bfq"], only=("low_latency",)).schedulers
     tunables = (replace(space.tunables[0], default=1),)
@@ -390,7 +410,8 @@ def test_constraints_have_units_and_objectives_a_direction():
     [
         (True, 200.0, math.log(2)), (True, 50.0, -math.log(2)), (False, 50.0, math.log(2)),
         (False, 200.0, -math.log(2)), (True, 1e9, 3.0), (False, 1e9, -3.0), (True, 0.0, -3.0),
-        (False, 0.0, 3.0), (True, 1.0, -3.0), (False, 1.0, 3.0), (True, 100.0, 0.0),
+        (False, 0.0, 3.0), (True, -1.0, -3.0), (True, 1.0, -3.0), (False, 1.0, 3.0),
+        (True, 100.0, 0.0),
     ],
 )  # fmt: skip
 def test_a_miss_is_the_log_of_its_ratio_up_to_a_bound(is_upper, value, missed):
