@@ -407,6 +407,7 @@ def test_more_iozone_complaints(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
+        (biff((2, 0, "Cook report")), "row 3: expected a report of writer, re-writer"),
         (biff()[:8] + b"\x0a", "byte 8: expected a record of type and length, found '1 bytes'"),
         (biff()[:-4], "expected the end-of-file record"),
         (biff((0, 0, math.inf)), "byte 8: expected a finite number"),
@@ -417,6 +418,13 @@ def test_more_iozone_complaints(tmp_path, text, message):
 def test_iozone_biff2_complaints(tmp_path, data, message):
     with pytest.raises(SpecError, match=message):
         iozone.read([("none", write(tmp_path, "x.xls", data))], Options())
+
+
+def test_a_fault_of_json_is_shown_with_what_is_around_it(tmp_path):
+    text = '{"fio version": "fio-3.33", "jobs": [1, 2, fault, 4], "disk_util": []}'
+    with pytest.raises(SpecError) as complaint:
+        fio.load(write(tmp_path, "o", text))
+    assert str(complaint.value).endswith(f"found {text[23:63]!r}")
 
 
 def test_fio_reads_and_writes_of_one_job_add_up(tmp_path):
@@ -488,6 +496,7 @@ def test_exported_figures_are_means_over_the_runs_in_their_direction(tmp_path):
     assert (latency["mean"], latency["stddev"]) == (139.5, pytest.approx(158 * 3**0.5 / 4))
     shares = latency["percentile"]
     assert (shares["50.000000"], shares["70.000000"], shares["80.000000"]) == (100, 100, 258)
+    assert list(shares)[-5:] == [f"{q:.6f}" for q in (99, 99.5, 99.9, 99.95, 99.99)]
     both = {"read_bytes_per_s": 3e6, "write_bytes_per_s": 1e6, "iops": 400.0}
     name, job = exported(tmp_path, {"test": "mixed", "depth": 8}, both, rows=rows)
     assert name == "randrw-8-1.json"
