@@ -233,6 +233,7 @@ def test_the_rules_of_a_distribution_name_their_winner(root, tmp_path):
             False,
         ),
         ("99-other.rules", 'KERNEL=="nvme*", ATTR{queue/scheduler}="none"', "bfq", True),
+        ("99-driver.rules", 'DRIVERS=="sd", ATTR{queue/scheduler}="none"', "none", False),
         ("99-broken.rules", 'KERNEL="sdx" and more', "bfq", True),
     ],
 )

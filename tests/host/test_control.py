@@ -86,6 +86,7 @@ def test_legacy_names_are_mapped_and_reported(state: Path, loop: str) -> None:
         ("../x", {}, "does not offer", "mq-deadline"),
         ("mq-deadline", {"nosuch": 1}, "no tunable 'nosuch'", "fifo_batch=16"),
         ("mq-deadline", {"../scheduler": 1}, "no tunable", "fifo_batch=16"),
+        ("none", {"nosuch": 1}, "scheduler none has no tunable 'nosuch'", "read_ahead_kb="),
         ("mq-deadline", {"front_merges": 5}, "front_merges: 5 was written, but it reads 1", "cat"),
         ("mq-deadline", {"fifo_batch": -1}, "-1 was written, but it reads 0", "cat"),
         ("none", {"nr_requests": "many"}, "nr_requests refuses many", "range"),

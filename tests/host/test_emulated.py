@@ -95,6 +95,14 @@ def test_more_data_than_memory_is_refused(control: Control) -> None:
         control.emulated(Emulation("disk7200", size_bytes=400 << 30))
 
 
+def test_memory_is_taken_at_once_where_there_is_plenty() -> None:
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    free = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable")) << 10
+    assert emulated._check_memory(Emulation("disk7200"), free // 6)
+    assert not emulated._check_memory(Emulation("disk7200"), free // 3)
+    assert not emulated._check_memory(Emulation("disk7200", data="drop"), free // 6)
+
+
 def test_the_queue_is_that_of_the_model(control: Control) -> None:
     for model, rotational in (("disk7200", "1"), ("sd-card", "0")):
         device = control.emulated(Emulation(model, size_bytes=64 * MIB, queue_depth=8))
