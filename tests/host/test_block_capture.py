@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -366,3 +367,9 @@ def test_a_killed_owner_leaves_no_program_behind(device: str) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     captured(device, 0.1, group(device))
+
+
+def test_requests_without_completion_are_the_rest_of_the_issued() -> None:
+    fields = {field.name: None for field in dataclasses.fields(Capture)}
+    capture = Capture(**{**fields, "totals": {"issued": 90, "completed": 40}})  # type: ignore[arg-type]
+    assert capture.without_completion == 50

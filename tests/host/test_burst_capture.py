@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -11,6 +12,7 @@ from schedlab._core import BurstCapture, probe_burst_sources
 from schedlab.cpu.bursts import Bursts, Capture, check
 from schedlab.cpu.crew import held_crew, last_cpu, totals
 from schedlab.cpu.settings import Settings
+from schedlab.run.backends import cpu
 
 UNUSABLE = {name: why for name, why in probe_burst_sources() if why}
 
@@ -140,3 +142,21 @@ def test_a_command_that_is_not_there_is_named():
     assert result.returncode == 2
     assert "no-such-command" in result.stderr
     assert "hint: " in result.stderr
+
+
+def test_a_run_notes_accounts_that_disagree():
+    records = tuple((100 * i, 50, 0, False) for i in range(40))
+    tasks = ({"task": 0, "bursts": 40, "total_ns": 2_000_000_000, "untraced_starts": 0},)
+    bursts = Bursts("bpf", (), tasks, records, 0, 0)
+
+    def notes(bursts, cpu_ms, switches):
+        half = {"voluntary_switches": 0, "involuntary_switches": switches // 2}
+        row = {"cpu_ns": cpu_ms * 500_000, **half}
+        return [finding.detail for finding in cpu._trouble(bursts, [row, row])]
+
+    assert notes(bursts, 2000, 40) == notes(bursts, 2000, 42) == []  # one more for each worker
+    (note,) = notes(bursts, 2400, 40)
+    assert "sum of bursts and CPU time" in note
+    (note,) = notes(bursts, 2000, 60)
+    assert "bursts and context switches" in note
+    assert notes(replace(bursts, lost=3), 2000, 40)[-1] == "3 records were lost"
