@@ -124,6 +124,8 @@ def test_a_command_is_compared_on_a_model(state: Path, tmp_path: Path) -> None:
     for run in runs:
         assert run["properties"]["emulated"]["written_bytes"] >= 20 * 65536
         assert run["properties"]["driver_tags"] == 4
+    described = [run["properties"].get("emulated_device", {}).get("model") for run in runs]
+    assert described == ["disk7200"] + [None] * (len(runs) - 1)
 
 
 @pytest.mark.skipif(not shutil.which("fio"), reason="needs fio")
