@@ -367,6 +367,71 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_report_is_of_what_came_after_the_warm_up() {
+        let warm_up = WarmUp {
+            requests: 1,
+            until_ns: 500,
+        };
+        let mut measures = Measures::new(true, warm_up);
+        let command = |arrival_ns, is_write, pages| Command {
+            arrival_ns,
+            admitted_ns: arrival_ns + 100,
+            dispatched_ns: arrival_ns + 300,
+            is_write,
+            pages,
+            ..Command::default()
+        };
+        for now_ns in [0, 1_000, 1_500, 2_000] {
+            measures.arrived(now_ns);
+        }
+        assert!(!measures.is_warm_at(1_000), "nothing is completed");
+        measures.completed(1_000, &command(0, false, 9));
+        assert!(!measures.is_warm_at(499) && measures.is_warm_at(500));
+        let usage = |busy_ns: [u64; 2], pages, hits| Usage {
+            busy_ns: busy_ns.to_vec(),
+            read_pages: 2 * pages,
+            read_hits: hits,
+            write_pages: pages,
+            write_hits: hits,
+            ..Usage::default()
+        };
+        measures.begin(2_000, usage([100, 200], 10, 1));
+        assert!(!measures.is_warm_at(2_500), "it began");
+        measures.completed(3_000, &command(1_000, false, 2));
+        measures.completed(4_000, &command(1_500, true, 3));
+        measures.completed(6_000, &command(2_000, true, 5));
+        assert_eq!(measures.outstanding(), 0);
+        let device = usage([1_300, 1_800], 20, 6);
+        let (report, log) = measures.finish(device, 4_096, Some(1));
+
+        assert_eq!((report.requests, report.elapsed_ns), (3, 4_000));
+        assert_eq!((report.warm_up, report.bytes), ((1, 2_000), 10 * 4_096));
+        assert_eq!(report.iops, 3.0 / 4e-6);
+        assert_eq!(report.throughput_bytes_per_s, 40_960.0 / 4e-6);
+        assert_eq!(report.utilisation, (1_200.0 + 1_600.0) / 8_000.0);
+        assert_eq!((report.read_hit_ratio, report.write_hit_ratio), (0.25, 0.5));
+        let means = |one: &Direction| {
+            (
+                one.response.mean,
+                one.response_ncq.mean,
+                one.queueing.mean,
+                one.response.max,
+            )
+        };
+        let read = (Some(2_000.0), Some(1_900.0), Some(300.0), Some(2_000));
+        let write = (Some(3_250.0), Some(3_150.0), Some(300.0), Some(4_000));
+        assert_eq!((means(&report.read), means(&report.write)), (read, write));
+        assert_eq!(report.steady.backlog, 4);
+        let completed_ns: Vec<u64> = log.iter().map(|logged| logged.completed_ns).collect();
+        assert_eq!(completed_ns, [3_000, 4_000, 6_000]);
+
+        let (nothing, _) =
+            Measures::new(false, WarmUp::default()).finish(Usage::default(), 1, None);
+        assert_eq!((nothing.iops, nothing.utilisation), (0.0, 0.0));
+        assert_eq!((nothing.read_hit_ratio, nothing.steady.backlog), (0.0, 0));
+    }
+
+    #[test]
     fn queue_depth_is_the_time_weighted_mean() {
         let mut depth = DepthOverTime::default();
         depth.step(0, 1);
