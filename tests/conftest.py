@@ -1,10 +1,12 @@
-"""For all tests: Ctrl-C that is heard by the programs they start, disks without room, and one more
-attempt for what measures a machine that others slow down."""
+"""For all tests: Ctrl-C that is heard by the programs they start, disks without room, which tests
+run alone, and one more attempt for what measures a machine that others slow down."""
 
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 # A shell that starts the tests in the background sets SIGINT to "ignore", and programs inherit it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -18,12 +20,38 @@ MEASURING = frozenset({
     "test_emulated", "test_emulated_runs", "test_gates", "test_io_engine", "test_io_run",
     "test_true_experiments", "test_tune_device",
 })  # fmt: skip
+# Modules whose figures are CPU time, so that they run alone, after all others.
+ALONE = frozenset({
+    "test_burst_capture", "test_cpu_policies", "test_cpu_run", "test_cpu_sweep", "test_sched_ext",
+})  # fmt: skip
+# Modules that share what there is once: they run beside others, but not beside their own group.
+GROUPS = {
+    "test_apply": "sysctl", "test_apply_kill": "sysctl", "test_two_at_once": "sysctl",
+    "test_guardian": "names of control groups",
+    "test_report_a11y": "npm",
+}  # fmt: skip
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.stem in MEASURING:
             item.add_marker(pytest.mark.flaky(reruns=1))
+        if item.path.stem in ALONE:
+            item.add_marker(pytest.mark.alone)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return ByGroup(config, log)
+
+
+class ByGroup(LoadScopeScheduling):
+    """Hands out whole groups, whole modules of tests that need no host, and single other tests."""
+
+    def _split_scope(self, nodeid):
+        path = Path(nodeid.partition("::")[0])
+        if path.stem in GROUPS:
+            return GROUPS[path.stem]
+        return nodeid if path.parent.name in ("e2e", "host") else str(path)
 
 
 @pytest.fixture

@@ -87,6 +87,7 @@ def test_a_time_that_does_not_depend_on_the_scheduler_makes_no_winner(tmp_path):
     assert verdict.headline.code in ("tied", "too-early", "too-noisy", "no-difference-seen")
 
 
+@pytest.mark.alone
 def test_an_elapsed_time_that_follows_the_scheduler_is_put_in_order(tmp_path):
     _, pairs = compared(tmp_path, "seconds", "elapsed", blocks=8, schedulers=("none", "bfq"))
     code, ratio, low, high = against_none(pairs, "bfq")

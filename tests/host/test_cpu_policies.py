@@ -39,7 +39,7 @@ def median(runs, candidate, metric):
 
 
 def test_fifo_wakes_at_least_ten_times_sooner_than_other_under_load(tmp_path):
-    runs = runs_of(tmp_path, CpuLoad(["wakeup"], seconds=1.0), "other,fifo")
+    runs = runs_of(tmp_path, CpuLoad(["wakeup"], seconds=1.0), "other,fifo", blocks=3)
     # The 99th percentile of a second is that of a few requests: a host that takes the CPU away
     # for 10 ms decides it.
     other, fifo = (median(runs, each, "response_ns_p90") for each in ("other", "fifo"))
@@ -55,7 +55,7 @@ def test_fifo_wakes_at_least_ten_times_sooner_than_other_under_load(tmp_path):
 def test_a_load_with_long_slices_is_preempted_sooner(tmp_path):
     load = CpuLoad(["wakeup"], seconds=1.5)
     policies = "other:slice=0.1ms,other:slice=100ms"
-    runs = runs_of(tmp_path, load, policies, blocks=5, apply_to="load")
+    runs = runs_of(tmp_path, load, policies, blocks=3, apply_to="load")
     short, long = (median(runs, f"other:slice={s}", "response_ns_mean") for s in ("0.1ms", "100ms"))
     assert long < short
     sliced = next(run for run in runs if run.candidate.endswith("100ms"))
