@@ -1,6 +1,7 @@
 """For all tests: Ctrl-C that is heard by the programs they start, disks without room, which tests
 run alone, and one more attempt for what measures a machine that others slow down."""
 
+import gc
 import signal
 import subprocess
 from pathlib import Path
@@ -22,7 +23,7 @@ MEASURING = frozenset({
 })  # fmt: skip
 # Modules whose figures are CPU time, so that they run alone, after all others.
 ALONE = frozenset({
-    "test_burst_capture", "test_cpu_policies", "test_cpu_run", "test_cpu_sweep", "test_sched_ext",
+    "test_burst_capture", "test_cpu_run", "test_cpu_sweep", "test_sched_ext",
 })  # fmt: skip
 # Modules that share what there is once: they run beside others, but not beside their own group.
 GROUPS = {
@@ -38,6 +39,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.flaky(reruns=1))
         if item.path.stem in ALONE:
             item.add_marker(pytest.mark.alone)
+
+
+def pytest_collection_finish():
+    """What exists now lives to the end: tests that collect garbage need not look through it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_make_scheduler(config, log):

@@ -38,6 +38,7 @@ def median(runs, candidate, metric):
     return statistics.median(values)
 
 
+@pytest.mark.alone
 def test_fifo_wakes_at_least_ten_times_sooner_than_other_under_load(tmp_path):
     runs = runs_of(tmp_path, CpuLoad(["wakeup"], seconds=1.0), "other,fifo", blocks=3)
     # The 99th percentile of a second is that of a few requests: a host that takes the CPU away
@@ -52,6 +53,7 @@ def test_fifo_wakes_at_least_ten_times_sooner_than_other_under_load(tmp_path):
     assert "sched_rt_runtime_us" in fifo_run.properties["host"]
 
 
+@pytest.mark.alone
 def test_a_load_with_long_slices_is_preempted_sooner(tmp_path):
     load = CpuLoad(["wakeup"], seconds=1.5)
     policies = "other:slice=0.1ms,other:slice=100ms"
@@ -62,6 +64,7 @@ def test_a_load_with_long_slices_is_preempted_sooner(tmp_path):
     assert sliced.properties["effective"]["slice_ns"] == 100_000_000
 
 
+@pytest.mark.alone
 def test_groups_reach_the_shares_of_their_weights(tmp_path):
     # One CPU: balancing among several moves hogs of both groups.
     load = CpuLoad(["groups"], seconds=2.0, cpus=(max(os.sched_getaffinity(0)),))
@@ -72,6 +75,7 @@ def test_groups_reach_the_shares_of_their_weights(tmp_path):
     assert left == []
 
 
+@pytest.mark.alone
 def test_weight_and_idle_group_decide_who_waits(tmp_path):
     load = CpuLoad(["wakeup"], seconds=1.0)
     runs = runs_of(tmp_path, load, "other:weight=1000,other:weight=10", blocks=3)
@@ -147,6 +151,7 @@ def test_a_command_beside_hogs_reports_their_work(tmp_path):
     assert runs[0].metrics["load_work_per_s"] > 0
 
 
+@pytest.mark.alone
 def test_the_quantum_of_rr_is_set_and_restored(tmp_path):
     knob = Path("/proc/sys/kernel/sched_rr_timeslice_ms")
     before = knob.read_text()
@@ -179,6 +184,7 @@ def test_a_loaded_sched_ext_scheduler_is_left_alone(tmp_path):
         refuse_ext(tmp_path)
 
 
+@pytest.mark.alone
 def test_an_explanatory_run_says_how_long_tasks_waited_for_a_cpu(tmp_path):
     asked = policy_comparison(
         CpuLoad(["wakeup"], seconds=0.5), policies="other,fifo", stopping=Stopping(blocks=1),

@@ -135,14 +135,15 @@ def settle(
     names = tuple(devices)
     begin = time.monotonic()
     quiet, seen = 0, ""
-    while quiet < SETTLE_LOOKS:
+    while True:
         seen = _unquiet(names)
         quiet = 0 if seen else quiet + 1
+        if quiet == SETTLE_LOOKS:
+            return time.monotonic() - begin, None
         if time.monotonic() - begin > settle_s:
             text = f"the machine was not idle after {settle_s:g} s: {seen or 'it had just been'}"
             return time.monotonic() - begin, GateFinding("unsettled", text, fatal=False)
         time.sleep(SETTLE_STEP_S)
-    return time.monotonic() - begin, None
 
 
 def _unquiet(devices: Iterable[str]) -> str:
