@@ -89,7 +89,7 @@ def test_a_time_that_does_not_depend_on_the_scheduler_makes_no_winner(tmp_path):
 
 @pytest.mark.alone
 def test_an_elapsed_time_that_follows_the_scheduler_is_put_in_order(tmp_path):
-    _, pairs = compared(tmp_path, "seconds", "elapsed", blocks=8, schedulers=("none", "bfq"))
+    _, pairs = compared(tmp_path, "seconds", "elapsed", blocks=6, schedulers=("none", "bfq"))
     code, ratio, low, high = against_none(pairs, "bfq")
     assert code == "worse", (ratio, low, high)
     # Starting the program adds the same to both, so the ratio is a little nearer to 1.

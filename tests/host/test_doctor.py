@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.host import doctor, facts, journal, knobs, recover
+from schedlab.host import devices, doctor, facts, journal, knobs, recover
 
 PROMISED = (
     "machine",
@@ -48,6 +48,20 @@ def test_every_promised_fact_has_what_follows(state: Path, loop: str, tmp_path: 
     assert line.command == f"schedlab io set NAME {name}"
     assert by_topic[f"tags of {name}"].found.startswith("128 in 1 hardware queues")
     assert f"rotational of {name}" in by_topic
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_device_that_cannot_be_read_hides_no_other(
+    loop: str, monkeypatch: pytest.MonkeyPatch, stays: bool
+) -> None:
+    name = Path(loop).name
+    listed = iter([("absent", name), ("absent", name) if stays else (name,)])
+    monkeypatch.setattr(devices, "with_queues", lambda: next(listed))
+    shown = {fact.topic: fact.found for fact in doctor.schedulers()}
+    assert {f"scheduler of {name}", f"tags of {name}"} <= set(shown)
+    assert ("scheduler of absent" in shown) == stays
+    if stays:
+        assert "unknown" in shown["scheduler of absent"]
 
 
 def test_a_device_that_says_it_is_a_disk_but_is_faster_is_flagged(state: Path, loop: str) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import struct
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -200,7 +201,16 @@ def partition_mounted(device: str, directory: Path) -> Iterator[None]:
         with mounted(f"{device}p1", directory):
             yield
     finally:
-        subprocess.run(["partx", "--delete", device], check=True)
+        without_partitions(device)
+
+
+def without_partitions(device: str) -> None:
+    """Tests beside this one list devices and hold each for a moment."""
+    for _ in range(100):
+        if not subprocess.run(["partx", "--delete", device], check=False).returncode:
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"{device} is held")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,8 @@ _IO_URING_SETUP = 425
 _BPF = {"x86_64": 321, "aarch64": 280, "ppc64le": 361, "s390x": 351, "riscv64": 280}
 # Disks that hold no data of their own, so that no tool sets a scheduler for them.
 _UNSET = ("loop", "ram", "zram", "dm-", "md")
+# What reading a fact raises where this machine lacks it.
+UNKNOWN = (HostError, OSError, ValueError, LookupError, AttributeError)
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def examine(directory: Path, quanta_ms: Sequence[int] = QUANTA_MS) -> list[Fact]
     for topic, examiner in FACTS.items():
         try:
             facts_found += examiner()
-        except (HostError, OSError, ValueError, LookupError, AttributeError) as error:
+        except UNKNOWN as error:
             facts_found.append(Fact(topic, f"unknown ({error})", "it is unknown"))
     return [*facts_found, *quanta(quanta_ms), *space(directory)]
 
@@ -66,17 +68,11 @@ def schedulers() -> Iterator[Fact]:
     names = devices.with_queues()
     root_disks = devices.disks_below("/")
     for name in names:
-        queue = knobs.queue_of(name)
-        chosen, choices = knobs.read_value(queue / "scheduler"), knobs.offered(name)
-        tunables = " ".join(f"{k}={v}" for k, v in knobs.tunables(queue).items())
-        state = f"{chosen}, of {' '.join(choices)}; tunables: {tunables or 'none'}"
-        follows = f"{len(choices)} schedulers can be compared"
-        if len(choices) == 1:
-            follows = "nothing to choose: the scheduler is on the device below, or in a module"
-        if name in root_disks:
-            follows += "; it holds /, so it changes only when you name it"
-        yield Fact(f"scheduler of {name}", state, follows, f"schedlab io set NAME {name}")
-        yield from _queue(name)
+        try:
+            yield from [_scheduler(name, root_disks), *_queue(name)]
+        except UNKNOWN as error:
+            if name in devices.with_queues():  # not removed meanwhile
+                yield Fact(f"scheduler of {name}", f"unknown ({error})", "it is unknown")
     if not names:
         follows = "you can compare only on a scratch device"
         yield Fact("schedulers", "no block device has a scheduler", follows)
@@ -90,6 +86,19 @@ def schedulers() -> Iterator[Fact]:
         follows = "they appear in the list of a device when they are loaded"
         commands = "; ".join(f"modprobe {name}" for name in loadable)
         yield Fact("scheduler modules", " ".join(loadable), follows, commands)
+
+
+def _scheduler(name: str, root_disks: Collection[str]) -> Fact:
+    queue = knobs.queue_of(name)
+    chosen, choices = knobs.read_value(queue / "scheduler"), knobs.offered(name)
+    tunables = " ".join(f"{k}={v}" for k, v in knobs.tunables(queue).items())
+    state = f"{chosen}, of {' '.join(choices)}; tunables: {tunables or 'none'}"
+    follows = f"{len(choices)} schedulers can be compared"
+    if len(choices) == 1:
+        follows = "nothing to choose: the scheduler is on the device below, or in a module"
+    if name in root_disks:
+        follows += "; it holds /, so it changes only when you name it"
+    return Fact(f"scheduler of {name}", state, follows, f"schedlab io set NAME {name}")
 
 
 def _queue(name: str) -> Iterator[Fact]:
