@@ -2,6 +2,7 @@
 run alone, and one more attempt for what measures a machine that others slow down."""
 
 import gc
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -13,8 +14,8 @@ from xdist.scheduler import LoadScopeScheduling
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Modules whose tests measure rates and times of the real machine. A test of these that fails runs
-# once more, and pytest reports both; all others have one attempt.
+# Modules whose tests measure rates and times of the real machine. A test of these that fails has
+# one more attempt, where no test runs beside it, and both are reported; all others have one.
 MEASURING = frozenset({
     "test_block_capture", "test_burst_capture", "test_command_truth", "test_commands",
     "test_compare", "test_compare_workloads", "test_cpu_policies", "test_cpu_run", "test_cpu_sweep",
@@ -34,11 +35,15 @@ GROUPS = {
 
 
 def pytest_collection_modifyitems(items):
+    beside_others = "PYTEST_XDIST_WORKER" in os.environ
     for item in items:
         if item.path.stem in MEASURING:
-            item.add_marker(pytest.mark.flaky(reruns=1))
+            item.add_marker(pytest.mark.measuring)
+            item.add_marker(pytest.mark.flaky(reruns=0 if beside_others else 1))
         if item.path.stem in ALONE:
             item.add_marker(pytest.mark.alone)
+    # A group is one long queue, so it begins first.
+    items.sort(key=lambda item: item.path.stem not in GROUPS)
 
 
 def pytest_collection_finish():

@@ -154,6 +154,7 @@ EVENTS = ("syscalls:sys_enter_pread64", "block:block_bio_queue", "block:block_rq
           "syscalls:sys_exit_pread64")  # fmt: skip
 
 
+@pytest.mark.alone
 def test_perf_sees_the_same_times_and_the_rest(device: str, tmp_path: Path) -> None:
     """What the engine saw beyond the request is the system call before it and after it."""
     perf = shutil.which("perf")

@@ -64,6 +64,7 @@ def test_a_device_that_cannot_be_read_hides_no_other(
         assert "unknown" in shown["scheduler of absent"]
 
 
+@pytest.mark.alone
 def test_a_device_that_says_it_is_a_disk_but_is_faster_is_flagged(state: Path, loop: str) -> None:
     name = Path(loop).name
     knobs.write_value(knobs.queue_of(loop) / "rotational", "0")

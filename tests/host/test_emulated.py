@@ -317,6 +317,7 @@ def test_the_gate_knows_what_spoils_a_run(change: dict[str, object], gate: str |
     assert [finding.gate for finding in findings] == ([gate] if gate else [])
 
 
+@pytest.mark.alone
 def test_the_way_to_the_model_is_made_up_for(control: Control) -> None:
     device = control.emulated(Emulation("disk7200", size_bytes=64 * MIB))
     assert device.facts["lead_ns"] == min(device.facts["overhead_ns"], LEAD_MAX_NS) > 0
