@@ -64,6 +64,24 @@ fn a_process_that_reads_on_is_waited_for_and_another_after_8_ms() {
 }
 
 #[test]
+fn nobody_waits_for_a_process_whose_slice_is_used() {
+    for (done_ms, waits) in [(99, true), (102, false)] {
+        let mut bench = Bench::<Cfq>::new("cfq");
+        let first = bench.add_as("R8", context(0));
+        bench.add_as("R900000", context(1));
+        assert_eq!(bench.take(), Some(first));
+        bench.ctx.now_ns = MS; // the slice of 100 ms begins
+        bench.complete(first);
+        let next = bench.add_as("R16", context(0));
+        assert_eq!(bench.take(), Some(next));
+        bench.ctx.now_ns = done_ms * MS;
+        bench.complete(next);
+        assert_eq!(bench.scheduler.next_timer().is_some(), waits, "{done_ms}");
+        assert_eq!(bench.take().is_none(), waits, "{done_ms}");
+    }
+}
+
+#[test]
 fn async_writes_go_one_at_a_time_after_a_late_read_and_16_to_a_slice() {
     let mut bench = Bench::<Cfq>::new("cfq");
     bench.scheduler.last_delayed_sync_ns = 1000 * MS;
