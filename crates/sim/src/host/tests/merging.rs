@@ -25,6 +25,17 @@ fn adjoining_reads_become_one_from_behind_and_from_the_front() {
 }
 
 #[test]
+fn what_a_process_gathers_is_merged_before_it_goes_out() {
+    let mut queue = queue::<Deadline>("deadline", Limits::default(), 1);
+    for text in ["R8", "R16", "R0"] {
+        queue.submit(bio(text, context(0)));
+    }
+    assert_eq!((queue.scheduler.queued(), queue.counts.merges), (0, 2));
+    queue.unplug(0);
+    assert_eq!(queue.scheduler.queued(), 1);
+}
+
+#[test]
 fn front_merges_can_be_switched_off() {
     let mut queue = queue::<Deadline>("deadline:front_merges=0", Limits::default(), 1);
     send(&mut queue, "R8", 0);
