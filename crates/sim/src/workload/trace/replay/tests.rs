@@ -153,6 +153,26 @@ fn scaling_spreads_the_span_over_the_device() {
 }
 
 #[test]
+fn a_rate_is_that_of_the_selected_volume() {
+    let path = written(
+        "late-volume",
+        &[
+            (7, 0, 4096, 0),
+            (4, 0, 4096, 9000),
+            (4, 0, 4096, 9500),
+            (4, 0, 4096, 10_000),
+        ],
+    );
+    let options = ReplayOptions {
+        rate: Some(Real(300.0)),
+        ..with("select=4", Fit::Refuse)
+    };
+    let placed = pieces(&path, &options, MIB).unwrap();
+    assert_eq!(placed.len(), 3);
+    assert_eq!(placed[2].0 - placed[0].0, 10_000_000);
+}
+
+#[test]
 fn times_are_scaled_and_the_factor_2_halves_the_span() {
     let path = written(
         "times",
