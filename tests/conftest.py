@@ -1,5 +1,5 @@
 """For all tests: Ctrl-C that is heard by the programs they start, disks without room, which tests
-run alone, and one more attempt for what measures a machine that others slow down."""
+run beside which, and one more attempt for what measures a machine that others slow down."""
 
 import gc
 import os
@@ -22,10 +22,6 @@ MEASURING = frozenset({
     "test_emulated", "test_emulated_runs", "test_gates", "test_io_engine", "test_io_run",
     "test_true_experiments", "test_tune_device",
 })  # fmt: skip
-# Modules whose figures are CPU time, so that they run alone, after all others.
-ALONE = frozenset({
-    "test_burst_capture", "test_cpu_run", "test_cpu_sweep", "test_sched_ext",
-})  # fmt: skip
 # Modules that share what there is once: they run beside others, but not beside their own group.
 GROUPS = {
     "test_apply": "sysctl", "test_apply_kill": "sysctl", "test_two_at_once": "sysctl",
@@ -34,14 +30,13 @@ GROUPS = {
 }  # fmt: skip
 
 
-def pytest_collection_modifyitems(items):
-    beside_others = "PYTEST_XDIST_WORKER" in os.environ
+def pytest_collection_modifyitems(config, items):
+    # Beside others the second attempt comes later, and the run of what failed is that attempt.
+    reruns = 0 if "PYTEST_XDIST_WORKER" in os.environ or config.getoption("lf") else 1
     for item in items:
         if item.path.stem in MEASURING:
             item.add_marker(pytest.mark.measuring)
-            item.add_marker(pytest.mark.flaky(reruns=0 if beside_others else 1))
-        if item.path.stem in ALONE:
-            item.add_marker(pytest.mark.alone)
+            item.add_marker(pytest.mark.flaky(reruns=reruns))
     # A group is one long queue, so it begins first.
     items.sort(key=lambda item: item.path.stem not in GROUPS)
 

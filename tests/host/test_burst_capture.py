@@ -14,6 +14,8 @@ from schedlab.cpu.crew import held_crew, last_cpu, totals
 from schedlab.cpu.settings import Settings
 from schedlab.run.backends import cpu
 
+pytestmark = pytest.mark.alone  # its figures are CPU time
+
 UNUSABLE = {name: why for name, why in probe_burst_sources() if why}
 
 

@@ -15,6 +15,8 @@ import pytest
 from schedlab.cpu.settings import RR_KNOB, Settings, parse_cpus, parse_slices, parse_time_ns
 from schedlab.errors import SpecError
 
+pytestmark = pytest.mark.alone  # its figures are CPU time
+
 SCHEDLAB = [sys.executable, "-m", "schedlab"]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="real-time policies need root")
 

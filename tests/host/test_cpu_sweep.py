@@ -17,6 +17,8 @@ from schedlab.cpu.charts import draw
 from schedlab.cpu.settings import RR_KNOB
 from schedlab.run.backends.cpu_flip import Slices
 
+pytestmark = pytest.mark.alone  # its figures are CPU time
+
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the quantum of rr needs root")
 
 

@@ -17,6 +17,7 @@ from schedlab.run.backends import cpu_ext, cpu_policy
 from schedlab.spec import Stopping
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.usefixtures("state"),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: control groups"),
 ]

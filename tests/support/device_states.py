@@ -205,7 +205,7 @@ def partition_mounted(device: str, directory: Path) -> Iterator[None]:
 
 
 def without_partitions(device: str) -> None:
-    """Tests beside this one list devices and hold each for a moment."""
+    """Remove them, when no other test that lists devices holds this one for a moment."""
     for _ in range(100):
         if not subprocess.run(["partx", "--delete", device], check=False).returncode:
             return

@@ -45,8 +45,12 @@ def examine(directory: Path, quanta_ms: Sequence[int] = QUANTA_MS) -> list[Fact]
         try:
             facts_found += examiner()
         except UNKNOWN as error:
-            facts_found.append(Fact(topic, f"unknown ({error})", "it is unknown"))
+            facts_found.append(_unknown(topic, error))
     return [*facts_found, *quanta(quanta_ms), *space(directory)]
+
+
+def _unknown(topic: str, error: Exception) -> Fact:
+    return Fact(topic, f"unknown ({error})", "it is unknown")
 
 
 def privileges() -> Iterator[Fact]:
@@ -72,7 +76,7 @@ def schedulers() -> Iterator[Fact]:
             yield from [_scheduler(name, root_disks), *_queue(name)]
         except UNKNOWN as error:
             if name in devices.with_queues():  # not removed meanwhile
-                yield Fact(f"scheduler of {name}", f"unknown ({error})", "it is unknown")
+                yield _unknown(f"scheduler of {name}", error)
     if not names:
         follows = "you can compare only on a scratch device"
         yield Fact("schedulers", "no block device has a scheduler", follows)

@@ -4,7 +4,7 @@ use super::super::deadline::Deadline;
 use super::super::kyber::Kyber;
 use super::super::mq_deadline::MqDeadline;
 use super::{context, Bench, MS};
-use crate::host::{Class, IoContext};
+use crate::host::{Class, IoContext, Scheduler};
 
 const BATCH_2: &str = "R100 R200 R300 R400 R500 R600 W1000 W2000 W3000";
 
@@ -151,26 +151,25 @@ fn complete_many(bench: &mut Bench<Kyber>, text: &str, count: u64, latency_ns: u
 
 #[test]
 fn kyber_takes_tokens_from_those_that_have_time_when_others_are_late() {
+    let bench = reads_gave_tokens_to_late_writes();
+    // Bin 2 of 8: (2 + 1)/4 of the tokens stay.
+    assert_eq!(bench.scheduler.depths()[0], 192);
+}
+
+/// Kyber at 300 ms, after its first look at the latencies.
+fn reads_gave_tokens_to_late_writes() -> Bench<Kyber> {
     let mut bench = Bench::<Kyber>::new("kyber");
     bench.ctx.now_ns = 200 * MS;
     complete_many(&mut bench, "W1", 500, 15 * MS);
     complete_many(&mut bench, "R1", 500, 1_400_000);
-    // Bin 2 of 8: (2 + 1)/4 of the tokens stay.
     bench.ctx.now_ns = 300 * MS;
-    use crate::host::Scheduler;
     bench.scheduler.timer(&mut bench.ctx);
-    assert_eq!(bench.scheduler.depths()[0], 192);
+    bench
 }
 
 #[test]
 fn kyber_waits_for_500_samples_or_a_second() {
-    use crate::host::Scheduler;
-    let mut bench = Bench::<Kyber>::new("kyber");
-    bench.ctx.now_ns = 200 * MS;
-    complete_many(&mut bench, "W1", 500, 15 * MS);
-    complete_many(&mut bench, "R1", 500, 1_400_000);
-    bench.ctx.now_ns = 300 * MS;
-    bench.scheduler.timer(&mut bench.ctx);
+    let mut bench = reads_gave_tokens_to_late_writes();
     bench.ctx.now_ns = 400 * MS;
     complete_many(&mut bench, "R1", 499, 2_400_000);
     // The second that counts begins with the first look at few samples, and again for the total
