@@ -14,6 +14,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from schedlab.cli import cli
+from schedlab.errors import SchedlabError
 
 pytest.importorskip("optuna")
 ROOT = Path(__file__).parents[2]
@@ -143,16 +147,16 @@ def test_a_search_killed_again_and_again_leaves_the_host_as_it_was_and_resumes(
 
 
 @needs_root
-def test_a_dry_run_changes_nothing_and_what_cannot_be_is_refused(tmp_path, environment):
+def test_a_dry_run_changes_nothing_and_what_cannot_be_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
     small = ("--scratch", "16M", "--workloads", "readers", "--scheduler", "bfq")
-    code, out, err = tune(
-        *small, "--dry-run", "--space", "slice_idle=0..4", "--subject-to", "latency_ns_p99<5ms",
-        env=environment, cwd=tmp_path,
-    )  # fmt: skip
-    assert code == 0, err
-    assert "slice_idle 0..4 ms" in out
-    assert "subject to: latency_ns_p99<5ms" in out
-    assert "rotational" not in out  # only if it is named
+    wanted = ("--space", "slice_idle=0..4", "--subject-to", "latency_ns_p99<5ms")
+    shown = CliRunner().invoke(cli, ["tune", *small, "--dry-run", *wanted])
+    assert shown.exit_code == 0, shown.output
+    assert "slice_idle 0..4 ms" in shown.stdout
+    assert "subject to: latency_ns_p99<5ms" in shown.stdout
+    assert "rotational" not in shown.stdout  # only if it is named
     for words, message in (
         (("--maximise", "latency_ns_p99"), "--minimise"),
         (("--maximise", "startup_s"), "less is better"),
@@ -162,7 +166,8 @@ def test_a_dry_run_changes_nothing_and_what_cannot_be_is_refused(tmp_path, envir
         (("--space", "x=9..1"), "not understood"),
         (("--resume", "nowhere"), "not a tune folder"),
     ):
-        code, out, err = tune(*small, *words, "--dry-run", env=environment, cwd=tmp_path)
-        assert code == 2
-        assert message in err
+        command = ["tune", *small, *words, "--dry-run"]
+        with pytest.raises(SchedlabError) as refused:
+            CliRunner().invoke(cli, command, standalone_mode=False, catch_exceptions=False)
+        assert message in f"{refused.value}\n{refused.value.hint}"
     assert not (tmp_path / "results").exists()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import HostError, RestoreError
-from schedlab.host import journal, knobs, leftovers, owned, scratch
+from schedlab.host import facts, journal, knobs, leftovers, owned, scratch
 from schedlab.host.consent import consent_to
 from schedlab.host.control import Control
 
@@ -137,6 +137,12 @@ def test_the_disk_of_the_root_is_refused_unless_named(
         assert control.set_scheduler(loop, "bfq").scheduler == "bfq"
 
 
+def is_attached(backing_file: str) -> bool:
+    """By its file: the number of a loop device that is gone may be another test's by now."""
+    shown = map(facts.text, Path("/sys/block").glob("loop*/loop/backing_file"))
+    return any((file or "").startswith(backing_file) for file in shown)
+
+
 def test_what_was_made_is_removed(state: Path, root_with_loop: None, tmp_path: Path) -> None:
     with Control() as control:
         scratch = control.scratch(8 << 20, tmp_path)
@@ -149,11 +155,12 @@ def test_what_was_made_is_removed(state: Path, root_with_loop: None, tmp_path: P
         group = control.cgroup("test")
         assert Path(scratch.path).is_block_device()
         assert scratch.backing_file.startswith(f"{tmp_path}/#")
+        assert is_attached(scratch.backing_file)
         assert knobs.read_value(knobs.queue_of(scratch.path) / "rotational") == "0"
         dio = Path("/sys/block", Path(scratch.path).name, "loop/dio").read_text(encoding="ascii")
         assert scratch.direct_io == (dio.strip() == "1")
-    gone = (Path("/sys/block") / Path(scratch.path).name, directory, mounted, group)
-    assert not any(path.exists() for path in gone)
+    assert not any(path.exists() for path in (directory, mounted, group))
+    assert not is_attached(scratch.backing_file)
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
@@ -169,12 +176,13 @@ def test_where_a_file_needs_a_name_it_is_gone_once_the_loop_device_holds_it(
         assert list(place.iterdir()) == []
         assert leftovers.stale(state) == []
         assert device.backing_file.startswith(f"{place}/schedlab-scratch-")
+        assert is_attached(device.backing_file)
         dio = Path(f"/sys/block/{name}/loop/dio").read_text(encoding="ascii").strip()
         assert device.direct_io == (dio == "1")
         descriptor = os.open(device.path, os.O_RDWR | os.O_DIRECT)
         os.close(descriptor)
         control.set_scheduler(device.path, "bfq")
-    assert not Path(f"/sys/block/{name}").exists()
+    assert not is_attached(device.backing_file)
 
 
 def test_leaving_while_inside_our_own_cgroup(state: Path, root_with_loop: None) -> None:

@@ -15,8 +15,6 @@ import pytest
 from schedlab.cpu.settings import RR_KNOB, Settings, parse_cpus, parse_slices, parse_time_ns
 from schedlab.errors import SpecError
 
-pytestmark = pytest.mark.alone  # its figures are CPU time
-
 SCHEDLAB = [sys.executable, "-m", "schedlab"]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="real-time policies need root")
 
@@ -49,6 +47,7 @@ def is_running(pid):
     return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
 
 
+@pytest.mark.alone
 def test_spec_lines_are_byte_for_byte_the_specified_ones():
     result = run("2", "350")
     assert "read as milliseconds" in result.stderr
@@ -68,6 +67,7 @@ def test_spec_lines_are_byte_for_byte_the_specified_ones():
     assert result.stdout.endswith("\n")
 
 
+@pytest.mark.alone
 def test_sample_lines_are_cumulative_with_a_line_for_each_missed_epoch():
     result = run("1", "0.5", "--compat", "sample")
     assert "read as seconds" in result.stderr
@@ -86,6 +86,7 @@ def test_sample_lines_are_cumulative_with_a_line_for_each_missed_epoch():
     assert total >= counts[-1]
 
 
+@pytest.mark.alone
 def test_json_lines_carry_counts_and_both_quanta():
     lines = [json.loads(line) for line in run("1", "120ms", "--json").stdout.splitlines()]
     assert [line["event"] for line in lines] == ["epoch", "total", "quantum"]
@@ -94,6 +95,7 @@ def test_json_lines_carry_counts_and_both_quanta():
     assert all(line["schema"] == 1 for line in lines)
 
 
+@pytest.mark.alone
 def test_ctrl_c_prints_every_final_line_and_exits_130():
     process = subprocess.Popen(
         [*SCHEDLAB, "cpu", "3", "60s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

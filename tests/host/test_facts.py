@@ -68,6 +68,11 @@ def test_facts_hold_the_whole_queue_of_the_device(loop: str) -> None:
     assert host["target"] == {"device": name}
 
 
+def test_a_device_that_is_removed_meanwhile_is_left_out(loop: str) -> None:
+    there = Path(loop).name
+    assert list(facts.collect(device_names=[there, "loop-removed"])["devices"]) == [there]
+
+
 def test_io_get_and_list_have_their_forms(state: Path, loop: str) -> None:
     name = Path(loop).name
     assert schedlab("io", "get", name).stdout == f"{name}:\tnone\n"

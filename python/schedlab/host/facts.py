@@ -76,7 +76,7 @@ def collect(
         "pressure": {name: text(Path("/proc/pressure") / name) for name in ("cpu", "io", "memory")},
         "load_average": list(os.getloadavg()),
         "cgroup": text("/proc/self/cgroup"),
-        "devices": {name: device(name) for name in names},
+        "devices": _still_there({name: device(name) for name in names}),
         "versions": versions(),
         "user_id": os.geteuid(),
     }
@@ -215,10 +215,23 @@ def device(name: str) -> dict[str, Any]:
         "below": sorted(path.name for path in (entry / "slaves").glob("*")),
         "backing_file": text(entry / "loop/backing_file"),
         "direct_io": text(entry / "loop/dio"),
-        "schedulers": list(knobs.offered(name)) if (entry / "queue/scheduler").exists() else [],
+        "schedulers": _schedulers(name),
         "queue": knobs.snapshot(entry / "queue"),
         **queue_facts(name),
     }
+
+
+def _still_there(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Without the devices that were removed while they were looked at: they would look empty."""
+    return {name: facts for name, facts in found.items() if (knobs.SYS_BLOCK / name).exists()}
+
+
+def _schedulers(name: str) -> list[str]:
+    """What a device offers; nothing if it takes no scheduler or was removed since it was listed."""
+    try:
+        return list(knobs.offered(name))
+    except (HostError, OSError):
+        return []
 
 
 def queue_facts(name: str) -> dict[str, Any]:
