@@ -122,6 +122,7 @@ def slow_device(root_with_loop: None, state: Path, tmp_path: Path) -> Iterator[s
         yield slow_disk.path
 
 
+@pytest.mark.alone
 def test_the_parts_add_up_to_the_latency_of_the_engine(slow_device: str) -> None:
     """Beside a request of 4 ms, what the program does before and after it is short."""
     shares = []

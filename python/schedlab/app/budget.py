@@ -11,8 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from schedlab.analyse.detectable import detectable
-from schedlab.analyse.looks import extension
 from schedlab.design.plan import arms, make_plan
 from schedlab.design.planning import BLOCKS_WANTED, PilotRun, plan_budget
 from schedlab.errors import SpecError
@@ -83,6 +81,8 @@ def usual_seconds(workload: Workload) -> float:
 
 def plan_rest(folder: Folder) -> Planning:
     """Plan what follows the pilot block, and replace the plan by the whole one."""
+    from schedlab.analyse import detectable
+
     record = folder.record()
     experiment = record.experiment
     pilot = pilot_runs(record)
@@ -221,6 +221,8 @@ def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Exte
 
     Nothing is written. SpecError when the request exceeds the announced number of blocks.
     """
+    from schedlab.analyse import extension
+
     if not blocks and not budget_s:
         return Extended(folder.experiment, folder.plan, folder.planning)
     record = folder.record()

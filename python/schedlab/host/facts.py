@@ -76,7 +76,8 @@ def collect(
         "pressure": {name: text(Path("/proc/pressure") / name) for name in ("cpu", "io", "memory")},
         "load_average": list(os.getloadavg()),
         "cgroup": text("/proc/self/cgroup"),
-        "devices": _still_there({name: device(name) for name in names}),
+        # without those that were removed since they were listed
+        "devices": {name: of for name in names if "scheduler" in (of := device(name))["queue"]},
         "versions": versions(),
         "user_id": os.geteuid(),
     }
@@ -219,11 +220,6 @@ def device(name: str) -> dict[str, Any]:
         "queue": knobs.snapshot(entry / "queue"),
         **queue_facts(name),
     }
-
-
-def _still_there(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Without the devices that were removed while they were looked at: they would look empty."""
-    return {name: facts for name, facts in found.items() if (knobs.SYS_BLOCK / name).exists()}
 
 
 def _schedulers(name: str) -> list[str]:
