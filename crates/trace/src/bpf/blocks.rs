@@ -19,8 +19,8 @@ static PROGRAM: &Aligned<[u8]> =
 const BINS: usize = 160;
 const HISTOGRAM_WORDS: usize = 1 + 2 * PARTS + PARTS * BINS;
 const INTERVAL_WORDS: usize = OPERATIONS + 1 + PARTS + 4;
-/// With the word that the program calculates in.
-const TOTALS: usize = 18;
+/// Without the word that the program calculates in.
+const TOTALS: usize = 17;
 const DEPTH_WORDS: usize = 7;
 /// Processes of one entry of the table of classes.
 const PIDS_PER_ENTRY: u32 = 64;
