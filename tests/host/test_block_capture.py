@@ -100,6 +100,13 @@ def test_counts_and_times_are_those_of_the_engine(device: str, scheduler: str) -
         parts = [getattr(one, part) for part in PARTS]
         assert sum(part.sum_ns for part in parts) == one.total.sum_ns
         assert all(part.count == one.requests == one.total.count for part in parts)
+        for part in (*parts, one.total):
+            low_ns, high_ns, _ = part.bins[-1]  # the highest bin that holds a time
+            assert max(low_ns, part.mean_ns) <= part.max_ns <= high_ns
+    times_ms = [t_ms for t_ms, _ in seen.driver_depth.series]
+    assert times_ms == sorted(set(times_ms))
+    assert all(t_ms % 100 == 0 for t_ms in times_ms)
+    assert 500 <= times_ms[-1] <= seen.elapsed_ns / 1e6
     issued = sum(row.reads for row in seen.series["reader"])
     assert issued == sum(g.requests for g in reads)
     if scheduler == "none":

@@ -197,6 +197,7 @@ def test_an_explanatory_run_says_how_long_tasks_waited_for_a_cpu(tmp_path):
     rows = json.loads((tmp_path / "out" / "raw" / "run-queue.json").read_text())
     waits = {(r["candidate"], r["side"], r["after"]): r for r in rows}
     fifo, other = (waits[name, "work", "wake-up"] for name in ("fifo", "other"))
+    assert all(r["mean_ns"] <= 0.99 * r["p99_ns"] + 0.01 * r["max_ns"] + 1 for r in rows)
     assert fifo["waits"] > 100
     assert fifo["mean_ns"] < other["mean_ns"]
     assert waits["other", "load", "preemption"]["waits"] > 0

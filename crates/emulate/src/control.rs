@@ -440,3 +440,49 @@ impl Server {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_in_the_model_is_averaged_with_what_so_few_samples_may_miss() {
+        let file = std::env::temp_dir().join(format!("schedlab-in-flight-{}", std::process::id()));
+        let mut hidden = Hidden {
+            file: Some(file.clone()),
+            ..Hidden::default()
+        };
+        fs::write(&file, "       3        4\n").unwrap();
+        hidden.sample(2);
+        hidden.sample(2);
+        assert_eq!(hidden.in_flight, 14);
+        assert_eq!(hidden.mean(), (5.0, 0.75)); // equal samples: 1.5 of 2
+        hidden.sample(11);
+        hidden.sample(11);
+        fs::remove_file(&file).unwrap();
+        // 5, 5, -4, -4: variance 4.5²
+        assert_eq!(hidden.mean(), (0.5, 4.5 / 2.0));
+        hidden.sample(2);
+        assert_eq!(hidden.samples, 4);
+        hidden.clear();
+        assert_eq!(hidden.mean(), (0.0, 1.5));
+    }
+
+    #[test]
+    fn the_worker_learns_what_19_of_20_sleeps_stay_below() {
+        let mut spin = Spin::new(None);
+        for k in 0..20_000 {
+            spin.learn(k * 37 % 100 * 1000); // each of 0 to 99 µs as often
+        }
+        assert!(
+            (85_000..105_000).contains(&spin.spin_ns),
+            "{}",
+            spin.spin_ns
+        );
+        for _ in 0..1000 {
+            spin.learn(10_000_000);
+        }
+        assert_eq!(spin.spin_ns, SPIN_MAX_NS);
+        assert_eq!(Spin::new(Some(7)).spin_ns, 7000);
+    }
+}

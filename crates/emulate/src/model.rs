@@ -334,9 +334,18 @@ mod tests {
 
     #[test]
     fn a_size_beyond_the_model_is_refused_with_the_largest() {
-        for (_, text) in shipped() {
-            let error = Model::new(&config(text, 1 << 50)).err().unwrap();
-            assert!(error.to_string().contains("capacity"), "{error}");
+        for (name, text) in shipped() {
+            let error = Model::new(&config(text, 1 << 50))
+                .err()
+                .unwrap()
+                .to_string();
+            let (_, largest) = error.split_once("capacity, ").unwrap();
+            let largest: schedlab_model::Bytes = largest.parse().unwrap();
+            assert!(largest.0 > 1 << 30, "{name}: {error}");
+            let model = Model::new(&config(text, largest.0 / 100 * 99));
+            assert!(model.is_ok(), "{name}: {error}");
+            let beyond = Model::new(&config(text, largest.0 / 100 * 102));
+            assert!(beyond.is_err(), "{name}: {error}");
         }
     }
 
