@@ -192,7 +192,7 @@ pub fn serve_device(
         orphan_since_ns: None,
     };
     server.answer(&serde_json::json!({ "ready": true, "facts": facts }));
-    server.run(&session);
+    server.run(|| !session.guard.is_finished() && !worker.is_finished());
     server.shared.inbox.put(Message::Quit);
     match worker.join() {
         Ok(result) => result.map_err(EmulateError::from),
@@ -321,9 +321,9 @@ struct Server {
 }
 
 impl Server {
-    /// Until the connection ends or a command ends it.
-    fn run(&mut self, session: &BackgroundSession) {
-        while !session.guard.is_finished() {
+    /// Until a command ends it, or a part that it needs: without a worker requests wait for ever.
+    fn run(&mut self, is_alive: impl Fn() -> bool) {
+        while is_alive() {
             let now_ns = self.shared.clock.now_ns();
             if let Some(since_ns) = self.orphan_since_ns {
                 if now_ns > since_ns + ORPHAN_PATIENCE_NS {
