@@ -475,7 +475,7 @@ mod tests {
             spin.learn(k * 37 % 100 * 1000); // each of 0 to 99 µs as often
         }
         assert!(
-            (85_000..105_000).contains(&spin.spin_ns),
+            (90_000..98_000).contains(&spin.spin_ns),
             "{}",
             spin.spin_ns
         );
