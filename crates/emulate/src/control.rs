@@ -474,11 +474,7 @@ mod tests {
         for k in 0..20_000 {
             spin.learn(k * 37 % 100 * 1000); // each of 0 to 99 µs as often
         }
-        assert!(
-            (90_000..98_000).contains(&spin.spin_ns),
-            "{}",
-            spin.spin_ns
-        );
+        assert!((90_000..98_000).contains(&spin.spin_ns), "{}", spin.spin_ns);
         for _ in 0..1000 {
             spin.learn(10_000_000);
         }
