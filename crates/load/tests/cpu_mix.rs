@@ -103,3 +103,14 @@ fn scheduling_is_taken_and_read_back() {
     assert_eq!(&result.groups[0].attributes[0].0, &3);
     assert_eq!(&result.groups[0].attributes[0].1, &7);
 }
+
+#[test]
+fn a_hog_works_as_long_as_it_should() {
+    let role = serde_json::json!({"kind": "hog", "work_ns": 2_000_000});
+    let result = run(
+        serde_json::json!([{"name": "load", "role": role, "tasks": 1}]),
+        400,
+    );
+    // 200 pieces of 2 ms, fewer beside others; twice as many where the CPU has become faster.
+    assert!((1..=400).contains(&result.groups[0].units), "{result:?}");
+}

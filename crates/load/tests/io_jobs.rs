@@ -538,3 +538,18 @@ fn writes_of_every_sync_mode_arrive() {
     }
     assert_eq!(File::open(&path).unwrap().metadata().unwrap().len(), SPAN);
 }
+
+#[test]
+fn a_pass_that_drops_the_cache_at_its_end_begins_anew_until_time_is_up() {
+    let (_directory, path) = scratch();
+    laid_out(&path);
+    let records = |at_end: &str| {
+        let changes = json!({"at_end": at_end, "workload.record": 65536});
+        let result = carry_out(Some(0.3), vec![group(&path, changes)]).unwrap();
+        assert!(result.groups[0].first_error.is_none());
+        result.groups[0].reads.operations
+    };
+    let once = SPAN / 65536;
+    assert_eq!(records("stop"), once);
+    assert!(records("drop") > 2 * once);
+}

@@ -102,3 +102,26 @@ fn sum_up(result: &mut Inflight, samples: &[Sample], gate: u64, from: u64, to: u
         result.series.push((t_ms, sum as f64 / bin.len() as f64));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_become_means_of_the_window_and_a_series_since_the_gate() {
+        let ms = |at: u64| 5_000_000_000 + at * 1_000_000;
+        let samples = [
+            (ms(20), 9, 9), // while it ramps up: in the series alone
+            (ms(110), 1, 0),
+            (ms(150), 3, 2),
+            (ms(310), 2, 4),
+            (ms(420), 50, 50),
+        ];
+        let mut result = Inflight::default();
+        sum_up(&mut result, &samples, ms(0), ms(100), ms(400));
+        assert_eq!((result.samples, result.max), (3, 6));
+        assert_eq!((result.reads_mean, result.writes_mean), (2.0, 2.0));
+        assert_eq!(result.mean, 4.0);
+        assert_eq!(result.series, [(0, 18.0), (100, 3.0), (300, 6.0)]);
+    }
+}
