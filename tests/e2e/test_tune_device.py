@@ -169,5 +169,6 @@ def test_a_dry_run_changes_nothing_and_what_cannot_be_is_refused(tmp_path, monke
         command = ["tune", *small, *words, "--dry-run"]
         with pytest.raises(SchedlabError) as refused:
             CliRunner().invoke(cli, command, standalone_mode=False, catch_exceptions=False)
+        assert refused.value.exit_code == 2
         assert message in f"{refused.value}\n{refused.value.hint}"
     assert not (tmp_path / "results").exists()

@@ -13,7 +13,6 @@ from schedlab.cpu.bursts import Bursts, Capture, check
 from schedlab.cpu.crew import held_crew, last_cpu, totals
 from schedlab.cpu.settings import Settings
 from schedlab.run.backends import cpu
-from schedlab.run.backends.cpu import _trouble
 
 pytestmark = pytest.mark.alone  # its figures are CPU time
 
@@ -163,18 +162,3 @@ def test_a_run_notes_accounts_that_disagree():
     (note,) = notes(bursts, 2000, 60)
     assert "bursts and context switches" in note
     assert notes(replace(bursts, lost=3), 2000, 40)[-1] == "3 records were lost"
-
-
-def test_a_run_whose_bursts_are_not_its_cpu_time_says_so():
-    tasks = ({"bursts": 100, "total_ns": 100_000_000},)
-    bursts = Bursts("bpf", (), tasks, tuple((k, 1, 7, True) for k in range(100)), 0, 0)
-
-    def said(cpu_ns, switches):
-        row = {"cpu_ns": cpu_ns, "voluntary_switches": 10, "involuntary_switches": switches - 10}
-        return [each.detail for each in _trouble(bursts, [row])]
-
-    assert said(100_000_000, 100) == said(100_000_000, 101) == []
-    (sums,) = said(50_000_000, 100)
-    assert "CPU time" in sums
-    (counts,) = said(100_000_000, 150)
-    assert "switches" in counts

@@ -137,10 +137,15 @@ def test_the_disk_of_the_root_is_refused_unless_named(
         assert control.set_scheduler(loop, "bfq").scheduler == "bfq"
 
 
-def is_attached(backing_file: str) -> bool:
-    """By its file: the number of a loop device that is gone may be another test's by now."""
-    shown = map(facts.text, Path("/sys/block").glob("loop*/loop/backing_file"))
-    return any((file or "").startswith(backing_file) for file in shown)
+def is_removed(device: str, backing_file: str) -> bool:
+    """The number of a loop device that is gone may be another test's by now, with its own file."""
+    entry = Path("/sys/block", Path(device).name)
+
+    def is_so() -> bool:
+        shown = facts.text(entry / "loop/backing_file") or backing_file
+        return not entry.exists() or not shown.startswith(backing_file)
+
+    return owned.wait_until(is_so, 1.0)
 
 
 def test_what_was_made_is_removed(state: Path, root_with_loop: None, tmp_path: Path) -> None:
@@ -155,12 +160,11 @@ def test_what_was_made_is_removed(state: Path, root_with_loop: None, tmp_path: P
         group = control.cgroup("test")
         assert Path(scratch.path).is_block_device()
         assert scratch.backing_file.startswith(f"{tmp_path}/#")
-        assert is_attached(scratch.backing_file)
         assert knobs.read_value(knobs.queue_of(scratch.path) / "rotational") == "0"
         dio = Path("/sys/block", Path(scratch.path).name, "loop/dio").read_text(encoding="ascii")
         assert scratch.direct_io == (dio.strip() == "1")
     assert not any(path.exists() for path in (directory, mounted, group))
-    assert not is_attached(scratch.backing_file)
+    assert is_removed(scratch.path, scratch.backing_file)
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
@@ -176,13 +180,12 @@ def test_where_a_file_needs_a_name_it_is_gone_once_the_loop_device_holds_it(
         assert list(place.iterdir()) == []
         assert leftovers.stale(state) == []
         assert device.backing_file.startswith(f"{place}/schedlab-scratch-")
-        assert is_attached(device.backing_file)
         dio = Path(f"/sys/block/{name}/loop/dio").read_text(encoding="ascii").strip()
         assert device.direct_io == (dio == "1")
         descriptor = os.open(device.path, os.O_RDWR | os.O_DIRECT)
         os.close(descriptor)
         control.set_scheduler(device.path, "bfq")
-    assert not is_attached(device.backing_file)
+    assert is_removed(device.path, device.backing_file)
 
 
 def test_leaving_while_inside_our_own_cgroup(state: Path, root_with_loop: None) -> None:

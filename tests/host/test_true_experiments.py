@@ -209,10 +209,11 @@ def test_cold_buffered_reads_come_from_the_device(
     assert hdparm_bytes_per_s(device, cgroup) == pytest.approx(ours, rel=0.1)
 
 
+@pytest.mark.alone
 def test_weights_are_reached_under_bfq_while_it_idles() -> None:
     """800 to 100, two backlogged readers. bfq keeps it by idling (slice_idle); without that, and
-    under none, weights do little or nothing. A reader that must wait for a CPU comes too late for
-    its turn, so the best of three runs counts."""
+    under none, weights do little or nothing. Alone, because a reader that waits for a CPU comes too
+    late for its turn."""
     work = Workload(
         "weights", "weights", "share_fulfilment",
         {"seconds": 1.0, "ramp_seconds": 1.0, "depth": 4},
@@ -226,7 +227,7 @@ def test_weights_are_reached_under_bfq_while_it_idles() -> None:
                 outcome = run(work, candidate)
                 assert outcome.properties["share_asked"] == pytest.approx(8 / 9)
                 shares[candidate.label].append(outcome.properties["share_reached"])
-    reached = {label: max(values) for label, values in shares.items()}
+    reached = {label: statistics.median(values) for label, values in shares.items()}
     assert reached["bfq"] == pytest.approx(8 / 9, rel=0.1), shares
     assert reached["none"] == pytest.approx(0.5, abs=0.1), shares
     assert reached["hasty"] < reached["bfq"] - 0.1, shares

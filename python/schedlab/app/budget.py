@@ -221,10 +221,10 @@ def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Exte
 
     Nothing is written. SpecError when the request exceeds the announced number of blocks.
     """
-    from schedlab.analyse import extension
-
     if not blocks and not budget_s:
         return Extended(folder.experiment, folder.plan, folder.planning)
+    from schedlab.analyse import extension
+
     record = folder.record()
     experiment, planning = record.experiment, record.planning
     blocks_measured = len({run.block for run in record.analysed_runs})
