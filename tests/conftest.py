@@ -33,7 +33,7 @@ GROUPS = {
 
 def pytest_collection_modifyitems(config, items):
     # Beside others the second attempt comes later, and the run of what failed is that attempt.
-    reruns = 0 if "PYTEST_XDIST_WORKER" in os.environ or config.getoption("lf") else 1
+    reruns = 0 if "PYTEST_XDIST_WORKER" in os.environ or config.getoption("lf", False) else 1
     for item in items:
         if item.path.stem in MEASURING:
             item.add_marker(pytest.mark.measuring)

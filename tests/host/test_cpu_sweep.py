@@ -1,5 +1,6 @@
 """Quanta as an experiment: merged requests, runs and flipped segments, tables, charts, costs."""
 
+import itertools
 import json
 import os
 import signal
@@ -40,6 +41,16 @@ def test_requests_with_one_effective_quantum_are_merged_with_a_warning():
     assert notes == ["1 ms and 3 ms both become 4 ms: measured once, as 1"]
 
 
+def in_turn(timeline, workers):
+    """Bursts on one CPU come one after another, and together they are the workers' CPU time."""
+    assert {row[0] for row in timeline} == {0, 1}
+    spans = sorted((start, start + length) for _, start, length in timeline)
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
+    for number, worker in enumerate(workers):
+        total_s = sum(length for who, _, length in timeline if who == number) / 1e9
+        assert total_s == pytest.approx(worker["cpu_burst_s"], rel=0.02)
+
+
 @needs_root
 def test_a_sweep_stores_runs_with_both_quanta_bursts_and_charts(tmp_path):
     before = Path(RR_KNOB).read_text()
@@ -67,7 +78,7 @@ def test_a_sweep_stores_runs_with_both_quanta_bursts_and_charts(tmp_path):
         if properties["capture"] != "schedstat":
             bursts = sum(worker["bursts"] for worker in properties["workers"])
             assert sum(count for *_, count in raw["burst_ns"]) == bursts
-            assert {row[0] for row in raw["timeline"]} == {0, 1}
+            in_turn(raw["timeline"], properties["workers"])
     for number in (0, 1):
         ElementTree.parse(out / "figures" / f"bursts-{number}.svg")
     page = (out / "report.html").read_text()

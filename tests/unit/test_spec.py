@@ -234,6 +234,7 @@ def test_a_key_that_ends_in_its_unit_takes_text(key: str, value: object, expecte
         (size_text(5 << 20), "5 MiB"),
         (size_text(1 << 30), "1 GiB"), (size_text(1 << 29), "512 MiB"),
         (size_text((1 << 30) + (1 << 20)), "1025 MiB"),
+        (size_text(502_500_000 << 10), "479.2 GiB"), (size_text(1_000_000), "1000000 B"),
         (duration_text(45.4), "45 s"), (duration_text(99.4), "99 s"), (duration_text(100), "2 min"),
         (duration_text(119 * 60), "119 min"), (duration_text(120 * 60), "2 h 0 min"),
         (duration_text(7500), "2 h 5 min"), (duration_text(100 * 3600), "100 h 0 min"),

@@ -55,11 +55,14 @@ def parse_quantity(key: str, value: object) -> object:
 
 
 def size_text(size_bytes: int) -> str:
-    """4096 as `4 KiB`: the largest unit that divides it."""
-    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
-        if size_bytes >> shift and size_bytes % (1 << shift) == 0:
-            return f"{size_bytes >> shift} {unit}"
-    return f"{size_bytes} B"
+    """4096 as `4 KiB`: the largest unit that divides it, or one decimal instead of many digits."""
+    units = [(30, "GiB"), (20, "MiB"), (10, "KiB"), (0, "B")]
+    units = [one for one in units if size_bytes >> one[0]] or units[-1:]
+    shift, unit = next(one for one in units if size_bytes % (1 << one[0]) == 0)
+    if size_bytes >> shift < 10_000_000:
+        return f"{size_bytes >> shift} {unit}"
+    shift, unit = units[0]
+    return f"{size_bytes / (1 << shift):.1f} {unit}"
 
 
 def duration_text(seconds: float) -> str:

@@ -11,7 +11,6 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.cpu.bursts import Bursts, Capture, check
@@ -100,7 +99,7 @@ class RunSession:
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run of all workers under one quantum, with its bursts and its checks."""
         settings = settings_of(work_of(self.admitted, workload, candidate), candidate)
-        before, stolen_before = gates.snapshot(None), stolen_s(settings.cpus)
+        before = gates.snapshot(None)
         with held_crew(settings, self.control) as (crew, quantum):
             pids = crew.pids()
             capture = Capture(pids)
@@ -116,11 +115,7 @@ class RunSession:
         findings = (*gates.findings(before, after, None), *self._knobs(), *_trouble(bursts, rows))
         return Outcome(
             _metrics(rows),
-            {
-                **_facts(settings, quantum, bursts, rows),
-                **gates.cpu_facts(before, after),
-                "stolen_s": stolen_s(settings.cpus) - stolen_before,
-            },
+            {**_facts(settings, quantum, bursts, rows), **gates.cpu_facts(before, after)},
             findings,
             {
                 "burst_ns": _merged(bursts),
@@ -241,11 +236,3 @@ def _timeline(bursts: Bursts, pids: Sequence[int], began_ns: int) -> list[tuple[
         for end, length, task, _ in bursts.records
         if task in number and end - began_ns <= TIMELINE_NS
     ]
-
-
-def stolen_s(cpus: Sequence[int]) -> float:
-    """Seconds that a hypervisor took from these CPUs (all, when none is named) since boot."""
-    names = {f"cpu{cpu}" for cpu in cpus} or {"cpu"}
-    lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
-    fields = [line.split() for line in lines if line.split()[0] in names]
-    return sum(int(words[8]) for words in fields) / 100
