@@ -146,6 +146,22 @@ def test_a_bare_device_is_worked_on_without_a_file_system(tmp_path):
         own(tmp_path, "true", place=place, fresh="run")
 
 
+def test_what_a_command_finds_in_the_cache_it_does_not_read(tmp_path):
+    for filesystem, line in (
+        ("none", "dd if=$SCHEDLAB_DEVICE bs=64k 2>&1"),
+        ("ext4", "[ -e f ] || head -c 24M /dev/urandom > f; cat f | wc -c"),
+    ):
+        where = tmp_path / filesystem
+        where.mkdir()
+        place = Place(scratch_bytes=32 << 20, scratch_directory=str(where), filesystem=filesystem)
+        for cache, least, most in (("cold", 24, 33), ("warm", 0, 0.1), ("drop", 24, 33)):
+            (where / cache).mkdir()
+            runs = own(where / cache, line, place=place, cache=cache, anyway=True)
+            assert [each.status for each in runs] == ["ok", "ok"]
+            for each in runs:
+                assert least <= each.metrics["read_bytes"] / (1 << 20) <= most, (filesystem, cache)
+
+
 def test_a_device_is_given_to_a_command_only_with_a_consent(tmp_path, new_loop):
     device = new_loop()
     with pytest.raises(SpecError, match="nothing can stop a command from writing to it"):

@@ -101,6 +101,15 @@ def test_processes_that_came_and_went_are_charged_to_their_parent() -> None:
         assert owned.wait_until(lambda: used_by(process, before, gates.snapshot(None)) > 0.3, 20)
 
 
+def test_what_a_child_had_used_before_is_not_charged_again() -> None:
+    parent = gates.Process(1, 1.0, 0.5)
+    before = {(10, 0): parent, (11, 0): gates.Process(10, 0.25, 0.125)}
+    # The child used 0.5 s more, and its parent waited for it.
+    after = {(10, 0): gates.Process(1, 1.0, 0.5 + 0.25 + 0.125 + 0.5)}
+    assert gates.other_s(before, after) == 0.5
+    assert gates.other_s(before, {(10, 0): parent}) == 0.0
+
+
 def test_kernel_threads_are_not_others() -> None:
     known = gates.other_processes(os.getpid())
     threads = {2}  # kthreadd

@@ -124,6 +124,9 @@ def test_a_quantile_that_too_few_requests_support_becomes_a_bound():
         bounds={"reader_latency_ns_mean": "at-least"},
     )  # fmt: skip
     assert bounded(none, name).metrics[name] == 2e9
+    # Without a request at all the window is the bound.
+    idle = bounded(Outcome({"elapsed_s": 3.0}, histograms={"latency_ns": []}), name)
+    assert (idle.metrics[name], idle.bounds) == (3e9, {name: "at-least"})
 
 
 def test_processes_have_regions_of_their_own():

@@ -28,13 +28,14 @@ class Command(Launching, frozen=True):
     """One run of a command, in the target's directory.
 
     `cache` is the state of the page cache at the start: `cold` empties it for the target alone,
-    `drop` for the whole machine, `warm` reads the files of the target. `sync` selects whether the
-    time includes writing back the command's dirty pages. `copy_in` is copied to the target once,
-    or as often as `fresh` requests: before every run, or before the first run of every block. A
-    temporary or emulated device then gets a new file system, too; files that `setup` wrote there
-    are lost. `settle_s` is the longest wait for idle queues before a run. `anyway` measures a
-    command that moves no data on the switched queues. On a bare device (`filesystem = "none"`, or
-    a device that may be overwritten) the command finds it as `@device@` and `SCHEDLAB_DEVICE`.
+    `drop` for the whole machine, `warm` reads the files of the target, or the bare device. `sync`
+    selects whether the time includes writing back the command's dirty pages. `copy_in` is copied to
+    the target once, or as often as `fresh` requests: before every run, or before the first run of
+    every block. A temporary or emulated device then gets a new file system, too; files that `setup`
+    wrote there are lost. `settle_s` is the longest wait for idle queues before a run. `anyway`
+    measures a command that moves no data on the switched queues. On a bare device (`filesystem =
+    "none"`, or a device that may be overwritten) the command finds it as `@device@` and
+    `SCHEDLAB_DEVICE`.
     """
 
     kind: ClassVar[str] = "command"

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from schedlab.errors import HostError
 from schedlab.host import owned, scratch
@@ -35,6 +35,7 @@ class WorkPlace:
         self.filesystem = wanted.filesystem or "ext4"
         self.directory = target.directory or control.directory(tempfile.gettempdir())
         self._fresh_in: dict[str, int] = {}
+        self._kept_open: BinaryIO | None = None
 
     @property
     def flushed(self) -> Path:
@@ -87,16 +88,23 @@ class WorkPlace:
 
     def set_cache(self, kind: Command) -> str:
         """Bring the page cache into the requested state; returns the action."""
-        if self.is_bare:
-            state = cache.set_device_cache(kind.cache, self.control, self.device)
-        else:
-            mounted = None
-            if self.is_ours and self.directory.is_mount():
-                mounted = (str(self.device), self.filesystem)
-            state = cache.set_cache(kind.cache, self.control, self.directory, mounted)
         if kind.cache == "cold" and (program := program_path(kind.command()[0])):
+            # First, because ldd reads a program, also one on the target.
             cache.touch_program(program, self.directory)
-        return state
+        if self.is_bare:
+            if kind.cache == "warm":  # When its last user closes it, a device loses its pages.
+                self._kept_open = self.device.open("rb", buffering=0)
+            return cache.set_device_cache(kind.cache, self.control, self.device)
+        mounted = None
+        if self.is_ours and self.directory.is_mount():
+            mounted = (str(self.device), self.filesystem)
+        return cache.set_cache(kind.cache, self.control, self.directory, mounted)
+
+    def let_go(self) -> None:
+        """The run is over: its device may lose its pages again."""
+        if self._kept_open is not None:
+            self._kept_open.close()
+            self._kept_open = None
 
     def _copy_in(self, kind: Command) -> None:
         """Put a copy of the command's files into the directory, replacing an old one."""

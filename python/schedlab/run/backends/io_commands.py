@@ -205,6 +205,7 @@ class CommandCells:
         began = time.monotonic()
         self.place.flush()
         sync_s = time.monotonic() - began if kind.sync == "inside" else 0.0
+        self.place.let_go()
         return ended, ended.elapsed_s + sync_s
 
     def _outcome(

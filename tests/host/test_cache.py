@@ -1,0 +1,120 @@
+"""Each state of the page cache, as mincore(2) sees it."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schedlab.host import owned, scratch
+from schedlab.host.control import Control
+from schedlab.kinds.command import Command
+from schedlab.kinds.resolved import ResolvedTarget
+from schedlab.run import cache
+from schedlab.run.workplace import WorkPlace
+from schedlab.spec import Target
+
+SIZE_BYTES = 3 << 20
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def cached_share(path: Path) -> float:
+    """Share of the first 3 MiB of a file or a device that is in the page cache."""
+    pages = SIZE_BYTES // mmap.PAGESIZE
+    resident = (ctypes.c_ubyte * pages)()
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), SIZE_BYTES) as view:
+        start = ctypes.c_char.from_buffer(view)
+        failed = libc.mincore(ctypes.c_void_p(ctypes.addressof(start)), SIZE_BYTES, resident)
+        del start
+    assert not failed, os.strerror(ctypes.get_errno())
+    return sum(page & 1 for page in resident) / pages
+
+
+@pytest.fixture
+def control(state: Path) -> Iterator[Control]:
+    with Control() as control:
+        yield control
+
+
+@pytest.fixture
+def folder(loop: str, tmp_path: Path) -> Iterator[Path]:
+    """A file system of our own, with a file in a folder."""
+    scratch.format_device(loop, "ext4")
+    place = tmp_path / f"{owned.PREFIX}cache"
+    place.mkdir()
+    owned.mount(loop, place, "ext4")
+    (place / "deep").mkdir()
+    (place / "deep" / "file").write_bytes(os.urandom(SIZE_BYTES))
+    os.sync()
+    yield place
+    owned.remove_mount(str(place))
+
+
+def test_the_cache_of_a_file_system(control: Control, folder: Path, loop: str) -> None:
+    file, mounted = folder / "deep" / "file", (loop, "ext4")
+    for state, place, action, share in (
+        ("cold", mounted, "remounted", 0),
+        ("as-is", mounted, "as-is", 0),
+        ("warm", mounted, "warm", 1),
+        ("as-is", mounted, "as-is", 1),
+        ("cold", None, "emptied of 1 files", 0),
+        ("warm", None, "warm", 1),
+        ("drop", mounted, "dropped", 0),
+    ):
+        assert cache.set_cache(state, control, folder, place) == action
+        assert cached_share(file) == share, state
+    cache.read_files(folder, SIZE_BYTES)
+    with file.open("rb"):  # It cannot be unmounted.
+        assert cache.set_cache("cold", control, folder, mounted) == "emptied of 1 files"
+        assert cached_share(file) == 0
+
+
+def test_the_cache_of_a_device(control: Control, loop: str) -> None:
+    with Path(loop).open("rb"):  # When its last user closes it, a device loses its pages.
+        for state, action, share in (
+            ("warm", "warm", 1),
+            ("as-is", "as-is", 1),
+            ("cold", "emptied", 0),
+            ("as-is", "as-is", 0),
+            ("warm", "warm", 1),
+            ("drop", "dropped", 0),
+        ):
+            assert cache.set_device_cache(state, control, Path(loop)) == action
+            assert cached_share(Path(loop)) == share, state
+
+
+def test_only_files_below_the_directory_are_read(folder: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(os.urandom(SIZE_BYTES))
+    (folder / "link").symlink_to(outside)
+    (folder / "other").mkdir()
+    owned.mount("tmpfs", folder / "other", "tmpfs")
+    try:
+        (folder / "other" / "file").write_bytes(b"x")
+        assert cache.evict(folder) == 1
+    finally:
+        os.system(f"umount {folder}/other")
+    # More than the limit is not read, but for the chunk in which it ends and its readahead.
+    cache.read_files(folder, 1 << 20)
+    assert 1 / 3 <= cached_share(folder / "deep" / "file") < 1
+
+
+def test_a_program_on_the_target_is_cold_and_another_is_not(
+    control: Control, folder: Path, tmp_path: Path, loop: str
+) -> None:
+    for where, share in ((folder, 0), (tmp_path, 1)):
+        program = where / "program"
+        program.write_bytes(Path("/bin/true").read_bytes() + os.urandom(SIZE_BYTES))
+        program.chmod(0o755)
+        cache.evict(where)
+        target = ResolvedTarget(
+            path=folder, size_bytes=SIZE_BYTES, device=None, logical_block_bytes=512,
+            counts_alone=False, raw_path=Path(loop), raw_size_bytes=SIZE_BYTES, directory=folder,
+        )  # fmt: skip
+        place = WorkPlace(control, Target("directory", str(folder)), target)
+        place.set_cache(Command(argv=(str(program),), cache="cold"))
+        assert cached_share(program) == share
