@@ -35,7 +35,7 @@ TESTS = {
     " tests/unit/test_analyse.py tests/unit/test_analyse_c*.py",
     "design": "tests/unit/test_design.py tests/unit/test_planning.py tests/unit/test_io_work*.py",
     "run": "tests/unit/test_executor.py tests/unit/test_own_work.py tests/unit/test_io_workloads.py"
-    " tests/host/test_gates.py",
+    " tests/host/test_gates.py tests/host/test_cache.py",
     "host": "tests/host/test_queues.py tests/host/test_devices.py tests/host/test_udev.py"
     " tests/host/test_doctor.py tests/host/test_apply.py tests/host/test_facts.py"
     " tests/host/test_recover.py tests/host/test_control.py tests/host/test_consent.py"
@@ -53,8 +53,8 @@ DEVICE_TESTS = {
         ("cpu*", "tests/host/test_burst_capture.py tests/host/test_cpu_[rs]*.py"),
         ("*capture", "tests/host/test_block_capture.py tests/host/test_cpu_sweep.py"),
         (
-            "io_commands launch metrics_from_output workplace",
-            "tests/host/test_commands.py tests/host/test_command_truth.py",
+            "cache drain io_commands launch metrics_from_output workplace",
+            "tests/host/test_cache.py tests/host/test_commands.py tests/host/test_command_truth.py",
         ),
         (
             "*",

@@ -98,6 +98,35 @@ def test_elapsed_time_and_printed_numbers_follow_the_scheduler(tmp_path):
     assert all(run.metrics["elapsed_synced_s"] > run.metrics["elapsed_s"] for run in runs)
 
 
+def test_a_command_reads_nothing_unless_it_is_given_something(tmp_path):
+    given = tmp_path / "given"
+    given.write_text("hello\n")
+    for stdin, printed in (("", ""), (str(given), "hello\n")):
+        where = tmp_path / f"printed {len(printed)}"
+        where.mkdir()
+        measured(where, "cat", blocks=1, schedulers="none", stdin=stdin)
+        assert {file.read_text() for file in where.glob("out/raw/output/*.out")} == {printed}
+
+
+def test_a_command_and_a_workload_in_one_experiment(tmp_path):
+    file = tmp_path / "both.toml"
+    file.write_text(
+        'candidates = ["none", "bfq"]\naa_arm = false\n'
+        '[target]\nkind = "scratch"\nsize_bytes = "32M"\n'
+        "[stopping]\nblocks = 2\n"
+        '[[workloads]]\nlabel = "mine"\nkind = "command"\n'
+        f"parameters = {{ shell = '{SLEEP}', anyway = true }}\n"
+        '[[workloads]]\nkind = "random-reads"\nparameters = { seconds = 0.2 }\n'
+    )
+    runs = run(file, tmp_path / "out", permission=Permission(trust=True)).folder.runs()
+    for candidate, seconds in (("none", 0.4), ("bfq", 0.52)):
+        mine = [r for r in runs if (r.workload, r.candidate) == ("mine", candidate)]
+        assert [r.metrics["elapsed_s"] for r in mine] == pytest.approx([seconds] * 2, rel=0.05)
+        reads = [r for r in runs if r.workload == "random-reads" and r.status == "ok"]
+        assert all(r.metrics["iops"] > 100 for r in reads if r.candidate == candidate)
+    assert len([r for r in runs if r.status == "ok"]) == 8
+
+
 def test_a_status_under_one_scheduler_ends_the_experiment_with_exit_1(tmp_path):
     line = FIND + 'case "$s" in *"[bfq]"*) echo wrong >&2; exit 3;; esac'
     with pytest.raises(SchedlabError, match="exited with status 3 3 times in a row under bfq") as e:

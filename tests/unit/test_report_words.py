@@ -290,7 +290,7 @@ def test_a_stored_verdict_gives_the_same_headline() -> None:
                        "smaller": 0.1, "losers": []},
          "schedlab compare --resume results/x --blocks 14"),
         ("too-noisy", {"names": ["none"], "mdd": 1.5, "losers": [], "blocks": None},
-         "schedlab compare --budget 20m"),
+         "schedlab run results/x/experiment.toml --budget 20m"),
         ("no-difference-seen", {"names": ["none", "bfq"], "mdd": 0.03, "losers": []}, ""),
         ("unsteady", {"a": "a", "b": "b", "early": WAIT.values(), "late": WAIT.values()},
          "schedlab reproduce results/x"),

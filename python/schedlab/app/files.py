@@ -9,22 +9,50 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from schedlab.design.candidates import parse_candidates
+from schedlab.design.planning import BLOCKS_MOST
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared
-from schedlab.spec import SCHEMA_VERSION, Experiment, from_json, to_json
+from schedlab.spec import SCHEMA_VERSION, Experiment, Workload, from_json, to_json
 from schedlab.spec.quantities import parse_quantity, parse_share
 from schedlab.spec.reading import read_toml
+
+WORKLOAD_KEYS = tuple(field.name for field in fields(Workload))
 
 
 def read_experiment(path: Path) -> Experiment:
     """The experiment in a file; SpecError naming file, table and key."""
     data, _ = read_toml(path, "write one: schedlab init experiment.toml")
     return experiment_of(data, str(path))
+
+
+def stopped_by(experiment: Experiment, typed: Mapping[str, Any]) -> Experiment:
+    """The experiment with `blocks`, `budget` (seconds) and `sessions` in place of its own.
+
+    Blocks and budget are of each session. A budget is a new plan from a pilot.
+    """
+    blocks, budget_s, sessions = (typed.get(name) for name in ("blocks", "budget", "sessions"))
+    if not (blocks or budget_s or sessions):
+        return experiment
+    old = experiment.stopping
+    sessions = sessions or old.sessions
+    if sessions > 1 and old.mode != "fixed":
+        raise SpecError(
+            f"--sessions repeats a fixed plan, and this one is {old.mode!r}", "omit --sessions"
+        )
+    usual = BLOCKS_MOST if budget_s else old.blocks // old.sessions
+    stopping = replace(
+        old,
+        blocks=(blocks or usual) * sessions,
+        budget_s=budget_s or (0.0 if blocks else old.budget_s),
+        may_extend=0,
+        sessions=sessions,
+    )
+    return replace(experiment, stopping=stopping)
 
 
 def experiment_of(data: Mapping[str, Any], where: str) -> Experiment:
@@ -67,6 +95,11 @@ def _workload(data: Any, where: str) -> Any:
     filled.setdefault("label", str(filled.get("kind", "")))
     if kind is not None:
         filled.setdefault("metric", kind.metrics[0])
+        for key in sorted((set(filled) & set(kind.__struct_fields__)) - set(WORKLOAD_KEYS)):
+            raise SpecError(
+                f"{where}.workloads ({filled['label']}): {key!r} is a parameter of {kind.kind}",
+                f"parameters = {{ {key} = … }}",
+            )
     if isinstance(filled.get("parameters"), Mapping):
         place = f"{where}.workloads ({filled['label']})"
         filled["parameters"] = _quantities(filled["parameters"], place)

@@ -25,16 +25,15 @@ from schedlab.errors import SpecError
 @trust_option
 @destroy_option
 @resume_option
-@click.option(
-    "--blocks", type=click.IntRange(1, 10_000), help="With --resume: the new number of blocks."
-)
-@click.option("--budget", type=Duration(), help="With --resume: additional time.")
+@click.option("--blocks", type=click.IntRange(1, 10_000), help="Number of blocks in all.")
+@click.option("--budget", type=Duration(), help="Plan for this time; with --resume: add it.")
+@click.option("--sessions", type=click.IntRange(1, 100), help="Repeat on so many new file layouts.")
 @out_option
 @dry_run_option
 @json_option
 def run(file: Path | None, trust: bool, destroy_data: Path | None, **typed: Any) -> None:
     """Measure the experiment in FILE (write one with `schedlab init`)."""
-    from schedlab.app.files import read_experiment
+    from schedlab.app.files import read_experiment, stopped_by
     from schedlab.app.options import permission
     from schedlab.cli.show import resume_and_present, run_and_present
 
@@ -45,4 +44,4 @@ def run(file: Path | None, trust: bool, destroy_data: Path | None, **typed: Any)
     if file is None:
         resume_and_present(typed, allowed)
     else:
-        run_and_present(read_experiment(file), allowed, file.stem, typed)
+        run_and_present(stopped_by(read_experiment(file), typed), allowed, file.stem, typed)
