@@ -128,6 +128,20 @@ def test_a_foreign_scheduler_is_left_with_its_tunables(state: Path, loop: str) -
     assert knobs.tunables(queue)["read_lat_nsec"] == "123"
 
 
+def test_a_journal_that_another_takes_is_tried_again_but_not_for_ever(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.prepare(state)
+    answers = iter([False, True])
+    monkeypatch.setattr(journal.Journal, "lock", lambda self: next(answers))
+    log = journal.Journal.create(state)
+    assert log.path == max(journal.sessions(state))
+    log.release()
+    monkeypatch.setattr(journal.Journal, "lock", lambda self: False)
+    with pytest.raises(HostError, match="cannot lock a new journal"):
+        journal.Journal.create(state)
+
+
 def test_a_kill_between_journal_and_write_is_not_foreign(state: Path, loop: str) -> None:
     """Every value in the journal is ours, whichever of them the kernel shows."""
     queue = knobs.queue_of(loop)

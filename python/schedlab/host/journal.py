@@ -38,6 +38,7 @@ SESSIONS = "session-*.jsonl"
 LOCK_NAME = "lock"
 SCHEMA = 2
 LOOK_S = 0.5
+ATTEMPTS = 100
 _CLOCK_BOOTTIME = 7
 _EXITING = 0x4  # PF_EXITING, include/linux/sched.h; the flags are field 9 of /proc/PID/stat
 _BETWEEN_LINES = re.compile(rb'(?<=[0-9a-f]{8}"\}).(?=\{"schema": )', re.DOTALL)
@@ -114,7 +115,7 @@ class Journal:
     def create(cls, directory: Path) -> Journal:
         """A new, locked journal that names its owner. HostError when it cannot be written."""
         command = " ".join(Path("/proc/self/cmdline").read_text(errors="replace").split("\0"))
-        while True:
+        for _ in range(ATTEMPTS):
             number = time.clock_gettime_ns(_CLOCK_BOOTTIME)
             path = directory / f"session-{number:020d}-{os.getpid()}.jsonl"
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -127,6 +128,9 @@ class Journal:
             if journal.lock():
                 break
             os.close(journal.descriptor)  # another process took it for a dead session's
+        else:
+            hint = "end the program that locks the files there"
+            raise HostError(f"cannot lock a new journal in {directory}", hint)
         journal.append("session", process=os.getpid(), command=command[:200].strip())
         return journal
 
