@@ -122,6 +122,12 @@ def test_figures_that_jump_are_too_noisy():
     assert verdict.code == "too-noisy" and verdict.headline.values["mdd"] > 1
 
 
+def test_few_blocks_are_too_early_and_not_noise():
+    verdict = verdict_of(simulated(effects={"kyber": 0.1}, noise=0.1, n=2, seed=3))
+    assert verdict.code == "too-early" and verdict.headline.values["mdd"] > 1
+    assert verdict.headline.values["blocks"] <= 40
+
+
 def test_one_block_gives_numbers_and_no_interval():
     verdict = verdict_of(simulated(n=1, effects={"kyber": 0.3}))
     comparison = verdict.overall.pairs[0]

@@ -470,6 +470,6 @@ def _open(scope: Scope, secondary: Mapping[str, Sequence[WorkloadVerdict]]) -> H
     }
     is_early = needed is not None and needed.blocks <= MORE_BLOCKS_MAX and not scope.budget_used
     code: Code = "too-early" if is_early else "no-difference-seen"
-    if scope.mdd is None or scope.mdd > TOO_NOISY:
+    if scope.mdd is None or (scope.mdd > TOO_NOISY and not is_early):
         code = "too-noisy"
     return Headline(code, values)

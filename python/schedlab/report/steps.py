@@ -51,7 +51,7 @@ def _steps(view: View, code: str, values: Mapping[str, Any]) -> list[Step]:
         return [Step("", texts("next.keep", baseline=values["baseline"])), *_sharpen(view)]
     if code == "tied":
         return [_take_any(view, values)]
-    if code in ("too-early", "too-noisy") and values.get("blocks"):
+    if code == "too-early" and values.get("blocks"):
         remark = _remark(view, values.get("time_s") or 0.0, values.get("smaller"))
         return [_more(view, int(values["blocks"]), remark)]
     if code == "too-noisy":

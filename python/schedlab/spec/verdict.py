@@ -38,8 +38,8 @@ Headline codes, in the order in which the first that applies is taken:
                      blocks_high, time_s, smaller (the difference that these detect; all five
                      `None` where the number is impractical), losers
 `no-difference-seen` budget used up: names, mdd, losers
-`too-noisy`          as the two before, mdd > 1 (a twofold difference could hide): names, mdd,
-                     losers, blocks, time_s as in `too-early`
+`too-noisy`          as `no-difference-seen`, mdd > 1 (a twofold difference could hide), and more
+                     blocks are impractical: names, mdd, losers
 `one-session`        `diff` with one folder a side: a, b, gain (fact), aa (how much two sessions of
                      one setup often differ: a share)
 
