@@ -403,6 +403,10 @@ def test_a_dry_run_of_a_resume_shows_what_is_left_and_measures_nothing(tmp_path)
     file = written(tmp_path, document(**KINDS_OF_FILES["sim"]))
     assert call("run", file, "--out", "r")[0] == 0
     before = {path: path.read_bytes() for path in (tmp_path / "r").rglob("*") if path.is_file()}
+    code, text = call("run", "--resume", "r", "--blocks", 3, "--sessions", 2)
+    assert (code, "--sessions would change nothing" in text) == (2, True)
+    code, text = call("compare", "--resume", "r", "--seed", 3, "--", "true")
+    assert (code, "--seed, command would change nothing" in text) == (2, True)
     code, text = call("run", "--resume", "r", "--blocks", 3, "--dry-run")
     assert code == 0, text
     assert "6 runs in 2 blocks" in text

@@ -129,7 +129,7 @@ class Wishes:
 
 def check_options(lab: Lab, option_names: Sequence[str]) -> None:
     """SpecError for options such as `--device` that a lab of simulations would not heed."""
-    idle = sorted({*option_names} - {"--out", "--json"})
+    idle = sorted({*option_names} - {"name", "--scale", "--out", "--json"})
     if idle and ("ncq_study" in lab.data or "iozone_model" in lab.data):
         place = f"lab {lab.name}: is simulated, so {', '.join(idle)} would change nothing"
         raise SpecError(place, "--scale, --out and --json are for every lab")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,11 @@ from schedlab.run.admitted import Permission
 from schedlab.spec import Experiment, Stopping
 
 Typed = Mapping[str, Any]
+# What says where, how much more, and how it is shown; all else is in the folder that is resumed.
+_WITH_RESUME = {
+    "--resume", "--blocks", "--budget", "--dry-run", "--json", "--trust", "--device",
+    "--destroy-data", "--allow-unknown-data", "--read-only",
+}  # fmt: skip
 Report = Callable[[str], None]
 # option -> parameter of a command's kind
 _PARAMETERS = {
@@ -197,3 +202,12 @@ def policy_comparison(command: tuple[str, ...], typed: Typed, report: Report) ->
         load, policies=typed["policies"], apply_to=typed["apply_to"], **design_of(typed, "latency")
     )
     return dataclasses.replace(experiment, explain=typed["explain"])
+
+
+def check_resumed(options: Sequence[str]) -> None:
+    """SpecError for options and arguments that a resumed experiment would not heed."""
+    if idle := sorted(set(options) - _WITH_RESUME):
+        raise SpecError(
+            f"{', '.join(idle)} would change nothing: a resumed experiment keeps its own",
+            "with --resume use --blocks or --budget, or start a new experiment without --resume",
+        )

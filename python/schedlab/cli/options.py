@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from schedlab.cli.types import Duration, Percent, Size, Sizes, Words
 
@@ -109,3 +110,9 @@ design_options = together(
     click.option("--goal", type=GOALS, help="What the primary metrics are (default: throughput; "
                  "of CPU policies: latency)."),
 )  # fmt: skip
+
+
+def typed_options(ctx: click.Context) -> list[str]:
+    """The options and arguments that stand on the command line, as `--out` or `file`."""
+    source, typed = ctx.get_parameter_source, ParameterSource.COMMANDLINE
+    return [one.opts[0] for one in ctx.command.params if source(str(one.name)) is typed]

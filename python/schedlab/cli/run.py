@@ -37,10 +37,9 @@ def run(file: Path | None, trust: bool, destroy_data: Path | None, **typed: Any)
     from schedlab.app.options import permission
     from schedlab.cli.show import resume_and_present, run_and_present
 
-    resumed = typed["resume"] is not None
-    if (file is None) != resumed:
+    if (file is None) == (typed["resume"] is None):
         raise SpecError("name either FILE or --resume DIR", "schedlab run experiment.toml")
-    allowed = permission(destroy_data, trust=trust or resumed, in_use=trust)
+    allowed = permission(destroy_data, trust=trust or file is None, in_use=trust)
     if file is None:
         resume_and_present(typed, allowed)
     else:

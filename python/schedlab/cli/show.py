@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from schedlab.cli.options import typed_options
 from schedlab.spec.quantities import duration_text
 
 if TYPE_CHECKING:
@@ -132,7 +133,9 @@ def resume_and_present(
 ) -> None:
     """Measure the rest of the folder `resume`, extended by `blocks` or `budget`; show it."""
     from schedlab.app.measure import preview_of_rest, resume
+    from schedlab.app.options import check_resumed
 
+    check_resumed(typed_options(click.get_current_context()))
     more = {"blocks": typed.get("blocks"), "budget_s": typed.get("budget")}
     if typed.get("dry_run"):
         show_preview(preview_of_rest(typed["resume"], **more, permission=permission), typed)

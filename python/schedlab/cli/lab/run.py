@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from schedlab.cli.options import measured_options, target_options
+from schedlab.cli.options import measured_options, target_options, typed_options
 
 
 @click.command()
@@ -31,9 +30,7 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
     from schedlab.cli.show import print_message, run_and_present
 
     lab = lab_named(name)
-    names = [param.opts[0] for param in ctx.command.params if param.name in typed
-             and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE]  # fmt: skip
-    check_options(lab, names)
+    check_options(lab, typed_options(ctx))
     print_message(f"{lab.title}. {lab.study}")
     if simulated := lab.scaled(scale).get("ncq_study"):
         from schedlab.cli.sim.ncq_study import ncq_study
@@ -46,9 +43,7 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
         click.echo(present(**modelled, out=typed["out"], as_json=typed["as_json"]))
         return
     place = options.place_of(typed)
-    permission = options.permission_of(place)
     wishes = Wishes(place, typed["schedulers"], typed["blocks"], typed["seed"])
+    experiment = lab_experiment(lab, scale, wishes, print_message)
     shown_by = present_quanta if lab.kind == "cpu" else None
-    run_and_present(
-        lab_experiment(lab, scale, wishes, print_message), permission, name, typed, shown_by
-    )
+    run_and_present(experiment, options.permission_of(place), name, typed, shown_by)
