@@ -250,3 +250,9 @@ def test_doctor_prints_the_queues_below_a_path(loop: str) -> None:
     result = subprocess.run(words, capture_output=True, text=True, check=True)
     assert result.stdout.startswith(f"loop {Path(loop).name}: ")
     assert "nr_requests" in result.stdout
+
+
+def test_what_the_kernel_only_shows_is_not_writable(loop: str) -> None:
+    queue = knobs.queue_of(loop)
+    names = ("scheduler", "nr_requests", "logical_block_size", "missing")
+    assert [knobs.writable(queue / name) for name in names] == [True, True, False, False]
