@@ -131,6 +131,21 @@ def test_no_more_commands_than_tags_are_in_the_device(control: Control, tmp_path
         assert account["depth_max"] == 4, scheduler
 
 
+def test_reset_empties_the_cache_of_the_model(control: Control) -> None:
+    device = control.emulated(Emulation("disk7200", size_bytes=64 * MIB, queue_depth=1))
+
+    def modelled_ns() -> float:
+        device.mark()
+        read_once(device.path, 32 * MIB)
+        return float(device.account()["modelled"]["mean_ns"])
+
+    device.reset()
+    first, cached = modelled_ns(), modelled_ns()
+    assert cached < first / 2
+    device.reset()
+    assert modelled_ns() > 2 * cached
+
+
 def test_data_come_back_and_a_discarded_range_is_zero(control: Control) -> None:
     device = control.emulated(Emulation("sd-card", size_bytes=64 * MIB))
     data = os.urandom(3 * MIB)
