@@ -47,8 +47,8 @@ TESTS = {
 # room -> pairs of modules and the tests on devices that they have; the first that fits counts
 DEVICE_TESTS = {
     "run": (
-        ("cpu_polic*", "tests/host/test_cpu_policies.py"),
         ("cpu_ext", "tests/host/test_sched_ext.py"),
+        ("cpu_[enps]*", "tests/host/test_cpu_policies.py"),
         ("cpu*", "tests/host/test_burst_capture.py tests/host/test_cpu_[rs]*.py"),
         ("*capture", "tests/host/test_block_capture.py tests/host/test_cpu_sweep.py"),
         (

@@ -12,7 +12,16 @@ from schedlab.analyse.looks import boundaries
 from schedlab.errors import SpecError
 from schedlab.report import tune_page
 from schedlab.report.tune_page import Trial
-from schedlab.spec import Candidate, Experiment, GateFinding, Run, Target, Workload, metric_named
+from schedlab.spec import (
+    Candidate,
+    Experiment,
+    GateFinding,
+    Metric,
+    Run,
+    Target,
+    Workload,
+    metric_named,
+)
 from schedlab.tune.goal import (
     Constraint,
     observed,
@@ -400,9 +409,11 @@ def test_constraints_have_units_and_objectives_a_direction():
     assert chosen.notes == ("omitted, as they do not measure latency_ns_p99: w",)
     with pytest.raises(SpecError, match="less is better"):
         with_objective(experiment(), OFFERED, "latency_ns_p99", True, [])
-    for wrong in ("latency_ns_p99<5", "latency_ns_p99", "iops<fast", "iops<0"):
+    own = replace(experiment(), metrics={"tps": Metric("tps", "transactions/s", True, "")})
+    assert parse_constraint("tps>5", own).limit == 5
+    for wrong in ("latency_ns_p99<5", "latency_ns_p99", "iops<fast", "iops<0", "tps>5m"):
         with pytest.raises(SpecError):
-            parse_constraint(wrong, experiment())
+            parse_constraint(wrong, own)
 
 
 @pytest.mark.parametrize(
