@@ -358,8 +358,9 @@ def test_ranges_of_the_user_keep_to_their_scheduler_and_scale():
     assert "fifo_batch" not in of("kyber", "fifo_batch=1..9")
     assert list(of("kyber", "x=3..3", only=["write_lat_nsec"])) == ["write_lat_nsec", "x"]
     assert "rotational" in of("none", only=["rotational"])
-    with pytest.raises(SpecError, match="'nothing' is not in the table"):
-        of("none", only=["nothing"])
+    with pytest.raises(SpecError, match="'nothing' is not in the table") as refused:
+        of("none", only=["nothing", "else"])
+    assert refused.value.hint == "--space nothing=LOW..HIGH"
 
 
 def test_random_values_are_of_few_tunables_within_their_ranges_and_on_their_scale():
