@@ -25,7 +25,7 @@ from schedlab.errors import SpecError
 @trust_option
 @destroy_option
 @resume_option
-@click.option("--blocks", type=click.IntRange(1, 10_000), help="Number of blocks; with --resume in all.")
+@click.option("--blocks", type=click.IntRange(1, 10_000), help="Blocks; with --resume: in all.")
 @click.option("--budget", type=Duration(), help="Plan for this time; with --resume: add it.")
 @click.option("--sessions", type=click.IntRange(1, 100), help="Repeat on so many new file layouts.")
 @out_option
