@@ -33,6 +33,7 @@ from schedlab.tune.goal import (
 from schedlab.tune.race import BLOCKS_MOST, LOOKS, Noise, decide, interval
 from schedlab.tune.search import STARTUP, Ask, Entry, Observation, Search
 from schedlab.tune.space import (
+    TABLE,
     SchedulerSpace,
     Space,
     Tunable,
@@ -301,6 +302,18 @@ def test_one_block_that_misses_a_constraint_may_be_bad_luck():
     assert search.challenger == ask.challenger
     search.tell(search.ask(), Observation(0.5, violation=0.3))
     assert (search.challenger, search.incumbent) == (None, 0)
+
+
+def test_a_setting_within_the_limit_may_be_nearer_to_it_than_the_incumbent():
+    search = Search(small_space(), {"scheduler": "mq-deadline"}, 1)
+    ask = search.ask()
+    while search.challenger is not None:
+        search.tell(search.ask(), Observation(0.5, violation=-0.1, incumbent_violation=-2.0))
+    assert search.incumbent == ask.challenger
+
+
+def test_no_tunable_of_the_table_has_values_below_zero():
+    assert min(tunable.low for each in TABLE.values() for tunable in each) == 0
 
 
 def test_steps_along_one_tunable_are_over_after_the_start(monkeypatch):
