@@ -312,8 +312,11 @@ def test_a_setting_within_the_limit_may_be_nearer_to_it_than_the_incumbent():
     assert search.incumbent == ask.challenger
 
 
-def test_no_tunable_of_the_table_has_values_below_zero():
-    assert min(tunable.low for each in TABLE.values() for tunable in each) == 0
+def test_no_tunable_of_the_table_has_values_below_zero_and_flags_are_0_or_1():
+    tunables = {tunable.name: tunable for each in TABLE.values() for tunable in each}
+    assert min(tunable.low for tunable in tunables.values()) == 0
+    for flag in ("front_merges", "low_latency", "strict_guarantees"):
+        assert (tunables[flag].low, tunables[flag].high) == (0, 1)
 
 
 def test_steps_along_one_tunable_are_over_after_the_start(monkeypatch):
