@@ -121,7 +121,8 @@ def test_a_command_and_a_workload_in_one_experiment(tmp_path):
     runs = run(file, tmp_path / "out", permission=Permission(trust=True)).folder.runs()
     for candidate, seconds in (("none", 0.4), ("bfq", 0.52)):
         mine = [r for r in runs if (r.workload, r.candidate) == ("mine", candidate)]
-        assert [r.metrics["elapsed_s"] for r in mine] == pytest.approx([seconds], rel=0.05)
+        assert len(mine) == 1
+        assert seconds <= mine[0].metrics["elapsed_s"] < seconds + 0.1
         reads = [r for r in runs if r.workload == "random-reads" and r.status == "ok"]
         assert all(r.metrics["iops"] > 100 for r in reads if r.candidate == candidate)
     assert len([r for r in runs if r.status == "ok"]) == 4
