@@ -43,6 +43,11 @@ TESTS = {
     "tune": "tests/unit/test_tune.py",
     "spec": "tests/unit/test_spec.py tests/unit/test_design.py tests/unit/test_report_why.py"
     " tests/unit/test_own_work.py",
+    "kinds": "tests/unit/test_io_work*.py tests/unit/test_own_work.py tests/unit/test_ramps.py"
+    " tests/unit/test_executor.py tests/unit/test_planning.py tests/unit/test_labs.py"
+    " tests/unit/test_import_fio_job.py tests/unit/test_reference.py tests/host/test_kinds.py",
+    "report": "tests/unit/test_report*.py tests/unit/test_diff.py tests/unit/test_tune.py",
+    "sim": "tests/sim/test_[!sc]*.py tests/sim/test_ssd*.py tests/sim/test_cpu_[sv]*.py",
 }
 # room -> pairs of modules and the tests on devices that they have; the first that fits counts
 DEVICE_TESTS = {
@@ -66,6 +71,12 @@ DEVICE_TESTS = {
         ("*", "tests/host/test_guardian.py tests/host/test_*_kill.py tests/e2e/test_switch.py"),
     ),
     "tune": (("*", "tests/e2e/test_tune_device.py"),),
+    "kinds": (
+        ("cpu_*", "tests/host/test_cpu_run.py tests/host/test_cpu_policies.py"),
+        ("archive_extraction source_tree", "tests/host/test_extraction.py"),
+        ("newcomer weights actors *reads", "tests/host/test_true_experiments.py"),
+        ("*", "tests/e2e/test_compare_workloads.py tests/e2e/test_compare.py"),
+    ),
 }
 # Changes that no test can see: annotations, operators of types, and "is" for equal short texts.
 SKIPPED = (

@@ -107,6 +107,18 @@ def test_the_first_requests_of_a_newcomer(answered, pending_ns, mean_ns, is_boun
     assert set(bounds) == (set(metrics) if is_bound else set())
 
 
+def test_quantiles_are_those_of_the_ranks_that_ten_requests_lie_beyond():
+    rows = [[n * 1000, n * 1000 + 999, 1] for n in range(1, 1001)]
+    expected = {
+        "latency_ns_p50": 500_499.5,
+        "latency_ns_p90": 900_499.5,
+        "latency_ns_p99": 990_499.5,
+    }
+    assert latency.metrics(rows) == expected
+    assert "latency_ns_p99" not in latency.metrics(rows[1:])
+    assert latency.merge([rows[:2], rows[1:3]]) == [rows[0], [*rows[1][:2], 2], rows[2]]
+
+
 def test_a_quantile_that_too_few_requests_support_becomes_a_bound():
     rows = [[n * 1000, n * 1000 + 999, 1] for n in range(1, 301)]
     few = Outcome(

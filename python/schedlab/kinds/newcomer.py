@@ -86,7 +86,7 @@ class Newcomer(WorkloadKind, frozen=True):
         if self.writers:
             groups.append(actor("writers", target, others, write, workers=self.writers))
         longest_s = self.lead_seconds + self.limit_seconds
-        actors = run_actors(target, groups, longest_s, depth=depth if self.writers else 0)
+        actors = run_actors(target, groups, longest_s, depth=depth * self.writers)
         metrics, bounds = first_requests(actors, self.requests)
         if self.writers:
             metrics["write_bytes_per_s"] = actors.rate(["writers"], "writes")

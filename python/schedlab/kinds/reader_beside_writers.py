@@ -89,9 +89,7 @@ class ReaderBesideWriters(WorkloadKind, frozen=True):
         groups = [actor("reader", target, own, read, prime="read" if self.primed else "none")]
         if self.writers:
             groups.append(actor("writers", target, others, write, workers=self.writers))
-        actors = run_actors(
-            target, groups, self.seconds, self.ramp_seconds, depth if self.writers else 0
-        )
+        actors = run_actors(target, groups, self.seconds, self.ramp_seconds, depth * self.writers)
         metrics, bounds = served(actors, "reader", "reads", "reader_")
         operations = actors.side("reader", "reads")["operations"]
         rate, rate_bounds = rate_bound(
