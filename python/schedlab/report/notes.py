@@ -240,9 +240,9 @@ def design(view: View) -> list[str]:
         cells = len({(c.workload, c.candidate) for c in view.record.plan.cells})
         lines.append(texts("text.design_order", cells=cells, seed=experiment.seed))
     else:
-        noun = texts.noun(experiment.kind)
+        nouns = texts.nouns(experiment.kind)
         lines.append(texts("text.design_unblocked"))
-        lines.append(texts("scope.unblocked", noun=noun))
+        lines.append(texts("scope.unblocked", noun=nouns))
     if experiment.aa_arm:
         lines.append(texts("text.design_aa"))
     target, kind = experiment.target, str(experiment.target.kind)

@@ -100,9 +100,10 @@ def _hanging(view: View, title: str, texts: Sequence[str], width: int, colour: b
     indent = max(7, cells(title) + 2)
     lines: list[str] = []
     for text in texts:
-        if cells(text) <= width - indent:
+        is_command = text.startswith("schedlab ")
+        if cells(text) <= (width if is_command else min(width, PROSE_WIDTH)) - indent:
             lines.append(text)
-        elif text.startswith("schedlab "):
+        elif is_command:
             command, _, remark = text.partition("   ")
             lines += [command, *(f"  {line}" for line in wrapped(remark.strip(), width - indent))]
         else:

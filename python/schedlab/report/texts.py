@@ -79,10 +79,9 @@ class Texts:
         forms = self.entries[key]
         return str(forms[min(1, len(forms) - 1)])
 
-    def noun(self, kind: str, plural: bool = False) -> str:
-        """The name of candidates in this kind of experiment."""
-        forms = self.entries[f"noun.{kind}"]
-        return str(forms[-1 if plural else 0])
+    def nouns(self, kind: str) -> str:
+        """What the candidates in this kind of experiment are, such as `schedulers`."""
+        return str(self.entries[f"noun.{kind}"][-1])
 
     def number(self, value: float, decimals: int) -> str:
         """1234.5 as `1,234.5` in this language, with a true minus sign."""

@@ -400,5 +400,5 @@ def _host(view: View, sheet: Sheet) -> None:
     sheet.cells([texts("column.fact"), texts("column.value")], "head")
     sheet.page.freeze_panes(1, 0)
     for name, value in flatten(view.record.host):
-        plain = value if isinstance(value, int | float | str) else str(value)
+        plain = value if value is None or isinstance(value, int | float | str) else str(value)
         sheet.cells([name, plain], ["name", ""])

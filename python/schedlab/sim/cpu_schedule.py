@@ -258,7 +258,7 @@ def _compact(task: Mapping[str, Any]) -> str:
     def milliseconds(time: str | int) -> str:
         from schedlab._core import parse_time_ns
 
-        return _milliseconds(parse_time_ns(str(time)))
+        return f"{parse_time_ns(str(time)) / 1e6:.6f}".rstrip("0").rstrip(".")
 
     bursts = "/".join(milliseconds(burst) for burst in task["bursts"])
     text = f"{task['name']}:{milliseconds(task.get('arrival', 0))}:{bursts}"

@@ -194,7 +194,7 @@ def validate(path: Path, settings: Mapping[str, Any]) -> CpuValidation:
     both_ns = min(
         max(stay.end_ns for stay in stays if stay.task == task)
         for stays in (measured, simulated)
-        for task in tasks
+        for task in {stay.task for stay in stays}
     )
     comparisons = []
     for task in tasks:

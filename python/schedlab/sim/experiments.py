@@ -90,16 +90,18 @@ def policy_candidates(text: str) -> tuple[Candidate, ...]:
 
     # The name of a policy file contains a colon.
     names = split_policies(text)
-    files = [
-        Candidate(name.rpartition(".py:")[2].partition(",")[0], {"policy": name})
-        for name in names
-        if is_policy_file(name)
-    ]
-    if not files:
-        return tuple(as_policy(candidate) for candidate in parse_candidates(text))
+    if not any(map(is_policy_file, names)):
+        return tuple(map(as_policy, parse_candidates(text)))
     plain = ",".join(name for name in names if not is_policy_file(name))
-    named = [as_policy(candidate) for candidate in parse_candidates(plain)] if plain else []
-    return (*named, *files)
+    named = map(as_policy, parse_candidates(plain) if plain else ())
+    candidates = []
+    for name in names:
+        if is_policy_file(name):
+            label = name.rpartition(".py:")[2].partition(",")[0]
+            candidates.append(Candidate(label, {"policy": name}))
+        elif name and (":" in name or "=" not in name):
+            candidates.append(next(named))
+    return tuple(candidates)
 
 
 def disk_experiment(simulation: DiskSimulation, policies: Sequence[str], seeds: int) -> Experiment:

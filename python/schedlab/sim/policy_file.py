@@ -50,7 +50,8 @@ def split_policies(text: str) -> list[str]:
     """Names separated by commas; `key=value` belongs to the policy file before it."""
     names: list[str] = []
     for part in text.split(","):
-        if names and "=" in part and is_policy_file(names[-1]):
+        key, equals, _ = part.partition("=")
+        if names and equals and ":" not in key and is_policy_file(names[-1]):
             names[-1] += f",{part.strip()}"
         else:
             names.append(part.strip())

@@ -1,0 +1,599 @@
+"""Tables and sentences of the simulators, from figures that are known, and jobs from settings."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import itertools
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli.sim import sim
+from schedlab.errors import SpecError
+from schedlab.sim import cpu_validate, ncq_figures, ncq_study, read_sweep, run_sweep
+from schedlab.sim import iozone_model as iozone
+from schedlab.sim.disk import DiskSimulation
+from schedlab.sim.experiments import (
+    disk_experiment,
+    disk_simulation,
+    judged_by_rate,
+    policy_candidates,
+    ssd_experiment,
+    ssd_simulation,
+)
+from schedlab.sim.host import HostSimulation
+from schedlab.sim.host_runs import Wish
+from schedlab.sim.iozone_model import RECORDS, SCHEDULERS, TESTS
+from schedlab.sim.judge import parse_warm_up, run_warm, verdict_of, warnings_of
+from schedlab.sim.replay import Replay
+from schedlab.sim.runs import Requests, Simulation
+from schedlab.sim.sweep import Point, Sweep
+from schedlab.sim.validate import (
+    Comparison,
+    Validation,
+)
+from schedlab.spec import Stopping
+
+Rates = dict[tuple[str, str, int], list[float]]
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(DiskSimulation, HostSimulation, Simulation, Requests, Replay, Point, Sweep, Wish),
+        *(Comparison, Validation, ncq_study.Statement, ncq_figures.Figure),
+        *(cpu_validate.Stay, cpu_validate.Agreement, cpu_validate.CpuValidation),
+    ],
+)
+def test_what_is_fixed_cannot_be_changed_later(kind: type) -> None:
+    name = dataclasses.fields(kind)[0].name
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(object.__new__(kind), name, 1)
+
+
+def rates(value: Callable[[str, str, int], list[float]]) -> Rates:
+    """Rates of every scheduler, test and record size, KiB/s."""
+    cells = itertools.product(SCHEDULERS, TESTS, RECORDS)
+    return {cell: value(*cell) for cell in cells}
+
+
+def test_the_cells_are_those_of_the_study() -> None:
+    assert SCHEDULERS == ("noop", "deadline", "cfq")
+    short = [size * KIB for size in (8, 16, 32, 64, 128, 256, 512)]
+    assert list(RECORDS) == [*short, 8 * MIB, 16 * MIB]
+    tests = ("Initial write", "Rewrite", "Read", "Re-Read", "Reverse Read", "Random read")
+    assert tuple(TESTS) == (*tests, "Random write")
+
+
+def test_tables_stand_side_by_side_as_in_the_study() -> None:
+    def known(start: int) -> Rates:
+        def value(scheduler: str, test: str, record: int) -> list[float]:
+            place = (SCHEDULERS.index(scheduler), [*TESTS].index(test), RECORDS.index(record))
+            mbps = start + 1000 * place[0] + 10 * place[1] + place[2] + 0.25
+            return [(mbps - 1) * 1e6 / 1024, (mbps + 1) * 1e6 / 1024]
+
+        return rates(value)
+
+    lines = iozone.side_by_side({"study": known(10_000), "model": known(20_000)})
+    assert len(lines) == 7 * 12
+    assert lines[:4] == [
+        "",
+        "Initial write, MB/s",
+        "  record    study:      noop  deadline       cfq    model:      noop  deadline       cfq",
+        "      8k            10000.25  11000.25  12000.25            20000.25  21000.25  22000.25",
+    ]
+    assert lines[5] == lines[3].replace("      8k", "     32k").replace("0.25", "2.25")
+    assert lines[-2].startswith("      8M            10067.25  11067.25  12067.25  ")
+    assert lines[-1].startswith("     16M            10068.25  11068.25  12068.25  ")
+    assert [line for line in lines if line.endswith("MB/s")] == [f"{test}, MB/s" for test in TESTS]
+
+
+def test_the_spread_of_a_cell_is_its_best_scheduler_over_its_worst() -> None:
+    means = {"noop": 100.0, "deadline": 125.0, "cfq": 110.0}
+    known = rates(lambda scheduler, *_: [means[scheduler] - 1, means[scheduler] + 1])
+    known["cfq", "Rewrite", 16 * KIB] = [40.0, 60.0]
+    known["noop", "Random write", 16 * MIB] = [0.0]
+    spread = iozone.spread(known)
+    assert spread[10] == pytest.approx(1.5) and spread[-1] == math.inf
+    assert [spread[at] for at in range(62) if at != 10] == pytest.approx([0.25] * 61)
+
+
+def test_the_margin_of_a_cell_is_that_of_its_noisiest_pair() -> None:
+    samples = {"noop": [9.0, 12.0], "deadline": [10.0, 10.0], "cfq": [10.0, 13.0]}
+    known = rates(lambda scheduler, *_: samples[scheduler])
+    known["deadline", "Initial write", 16 * KIB] = [4.0, 10.0, 16.0]
+    margins = iozone.margins(known)
+    # Variances of the means: 4.5/2, 0 and 4.5/2; of the other one 36/3.
+    assert margins[0] == pytest.approx(2.306 * math.sqrt(2.25 + 2.25) / 11)
+    assert margins[1] == pytest.approx(2.306 * math.sqrt(2.25 + 12) / ((21 + 30) / 5))
+    assert margins[2:] == pytest.approx([margins[0]] * 61)
+
+
+FIRST = (
+    "One process, one request at a time: in the model the three schedulers are within 1 % of each "
+    "other in 62 of 63 cells. The others: Read 8M (2.0%). Their records are longer than the "
+    "largest request, 512 KiB: they are several requests, which a scheduler can order."
+)
+STUDY = (
+    "The study's five repetitions tell two schedulers apart from a difference of 1.9% on (median "
+    "over the cells; largest 67%); its own means differ by more than that in 2 of 63 cells."
+)
+ELSEWHERE = (
+    " In 1 of these a record is one request, which leaves a scheduler nothing to order: look for "
+    "the reason elsewhere, such as the order of the runs and the place on the disk."
+)
+FASTER = (
+    "In 3 of 63 cells all of the study's rates are above the fastest of the modelled disk in any "
+    "cell, 1044480 MB/s: there its data came from memory, the page cache or that of a host, or "
+    "from a faster device."
+)
+FOUR = "Four processes: they differ by more than 5 % in 2 of 63 cells."
+
+
+def test_sentences_on_known_tables() -> None:
+    base = 1e9
+    one, four = rates(lambda *_: [0.5 * base, 1.5 * base]), rates(lambda *_: [base])
+    one["cfq", "Read", 8 * MIB] = [1.02 * base]
+    one["cfq", "Read", 512 * KIB] = [1.009 * base]
+    four["noop", "Read", 8 * KIB] = [0.5 * base, 1.0 * base]
+    four["noop", "Read", 16 * KIB] = [1.051 * base]
+    four["cfq", "Read", 32 * KIB] = [1.049 * base]
+
+    def repeated(mean: float) -> list[float]:
+        return [0.99 * mean * base, mean * base, 1.01 * mean * base]
+
+    # The margin of such three is 2.306 √(2e-4/3) = 1.9 %; of a noisy one √((0.25 + 1e-4)/3).
+    study = rates(lambda *_: repeated(0.9))
+    study["noop", "Rewrite", 8 * KIB] = [0.45 * base, 0.9 * base, 1.35 * base]
+    study["cfq", "Read", 8 * KIB] = study["cfq", "Read", 16 * MIB] = repeated(0.945)
+    study["cfq", "Re-Read", 512 * KIB] = repeated(0.9135)
+    for scheduler, record in itertools.product(SCHEDULERS, RECORDS[:3]):
+        study[scheduler, "Random read", record] = repeated(2)
+    for scheduler in ("noop", "cfq"):
+        study[scheduler, "Random write", 8 * KIB] = repeated(1.022)
+    study["deadline", "Random write", 8 * KIB] = repeated(1.019)
+    assert iozone.sentences(one, four, study) == [FIRST, STUDY + ELSEWHERE, FASTER, FOUR]
+
+    study["cfq", "Read", 8 * KIB] = repeated(0.9)
+    one["cfq", "Read", 8 * MIB] = [3 * base]
+    one["cfq", "Read", 512 * KIB] = [1.02 * base]
+    lines = iozone.sentences(one, four, study)
+    untied = "in 61 of 63 cells. The others: Read 512k (2.0%), Read 8M (200.0%)."
+    assert lines[0] == f"{FIRST.partition(' in 62')[0]} {untied}"
+    assert lines[1:] == [STUDY.replace("in 2 of", "in 1 of"), FOUR]
+
+
+def test_a_study_without_spread_finds_no_difference() -> None:
+    equal = rates(lambda *_: [1000.0, 1000.0])
+    one = iozone.sentences(equal, equal, equal)
+    assert "from a difference of 0.0% on (median over the cells; largest 0%)" in one[1]
+    assert one[1].endswith("differ by more than that in 0 of 63 cells.") and len(one) == 3
+
+
+def test_a_cell_of_the_model_is_a_simulation_of_its_process(tmp_path: Path) -> None:
+    simulated = iozone.simulated(2, 4, 0.2, 2)
+    assert list(simulated) == list(itertools.product(SCHEDULERS, TESTS, RECORDS))
+    file = tmp_path / "two.toml"
+    for scheduler, test, record, pattern, reads in (
+        ("cfq", "Random read", 8 * KIB, "random", 1),
+        ("deadline", "Reverse Read", 8 * MIB, "reverse", 1),
+        ("noop", "Rewrite", 512 * KIB, "sequential", 0),
+        ("deadline", "Random write", 64 * KIB, "random", 0),
+        ("deadline", "Re-Read", 64 * KIB, "sequential", 1),
+    ):
+        file.write_text(
+            f'[[process]]\nname = "iozone"\ncount = 2\npattern = "{pattern}"\n'
+            f'read_share = {reads}\nrecord = {record}\noffset = 0\nspan = "2GiB"\n'
+        )
+        runs = [
+            HostSimulation(
+                device="disk2005", scheduler=scheduler, processes=file, tags=4, window=4,
+                seconds=0.2, seed=seed, settings={"max_sectors_kb": 512},
+            ).run()
+            for seed in (1, 2)
+        ]  # fmt: skip
+        expected = [run["total"]["throughput_bytes_per_s"] / 1024 for run in runs]
+        assert simulated[scheduler, test, record] == expected
+        assert min(expected) > 0
+
+
+Document = tuple[dict[str, Any], Path]
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory: pytest.TempPathFactory) -> Document:
+    """The lab as JSON, and the folder of its CSV."""
+    out = tmp_path_factory.mktemp("lab") / "new" / "folder"
+    return json.loads(iozone.present(0.02, 1, out, as_json=True)), out
+
+
+def tables_of(document: dict[str, Any]) -> dict[str, Rates]:
+    tables: dict[str, Rates] = {}
+    for row in document["rows"]:
+        cell = row["scheduler"], row["test"], row["record_bytes"]
+        tables.setdefault(row["table"], {})[cell] = row["kib_per_s"]
+    return tables
+
+
+def test_the_lab_writes_its_tables_and_reads_them_again(document: Document) -> None:
+    shown, out = document
+    assert shown["schema"] == 1
+    tables = tables_of(shown)
+    assert list(tables) == ["1 process", "4 processes", "4 processes, 31 tags"]
+    for table in tables.values():
+        assert list(table) == list(itertools.product(SCHEDULERS, TESTS, RECORDS))
+    assert shown["sentences"] == iozone.sentences(
+        tables["1 process"], tables["4 processes"], iozone.published()
+    )
+    with (out / "model.csv").open(newline="") as file:
+        head, *written = csv.reader(file)
+    assert head == ["table", "scheduler", "test", "record_bytes", "repetition", "kib_per_s"]
+    assert written == [
+        [name, scheduler, test, str(record), "1", f"{value:.2f}"]
+        for name, table in tables.items()
+        for (scheduler, test, record), (value,) in table.items()
+    ]
+    assert iozone.findings(out / "model.csv") == shown["sentences"]
+
+
+def test_the_lab_has_one_and_four_processes_and_one_and_31_tags(
+    document: Document, tmp_path: Path
+) -> None:
+    tables = tables_of(document[0])
+    file = tmp_path / "processes.toml"
+    cells = {(1, 1): "1 process", (4, 1): "4 processes", (4, 31): "4 processes, 31 tags"}
+    found = set()
+    for (processes, tags), name in cells.items():
+        file.write_text(
+            f'[[process]]\nname = "iozone"\ncount = {processes}\npattern = "random"\n'
+            f'read_share = 1\nrecord = "32KiB"\noffset = 0\nspan = "{processes}GiB"\n'
+        )
+        run = HostSimulation(
+            device="disk2005", scheduler="deadline", processes=file, tags=tags, window=tags,
+            seconds=0.02, settings={"max_sectors_kb": 512},
+        ).run()  # fmt: skip
+        (rate,) = tables[name]["deadline", "Random read", 32 * KIB]
+        assert rate == run["total"]["throughput_bytes_per_s"] / 1024
+        found.add(rate)
+    assert len(found) == 3
+
+
+def test_the_lab_as_text_holds_its_tables_and_sentences(document: Document) -> None:
+    lines = iozone.present(0.02, 1, None, as_json=False).splitlines()
+    one, four, more = tables_of(document[0]).values()
+    first = ["One process", *iozone.side_by_side({"study": iozone.published(), "model": one})]
+    second = iozone.side_by_side({"1 tag": four, "31 tags": more})
+    between = ["", "Four processes, model"]
+    assert lines == [*first, *between, *second, "", *document[0]["sentences"]]
+
+
+def steady(**changes: Any) -> dict[str, Any]:
+    plain = {"is_overloaded": False, "is_steady": False, "is_too_short": False, "backlog": 0}
+    return {**plain, "cut_share": 0.0, "cut_requests": 0, **changes}
+
+
+def test_verdicts_on_a_run() -> None:
+    every = {"is_overloaded": True, "is_steady": True, "is_too_short": True}
+    assert verdict_of(steady(**every)) == "overloaded"
+    assert verdict_of(steady(is_steady=True, is_too_short=True)) == "steady"
+    assert verdict_of(steady(is_too_short=True)) == "too short"
+    assert verdict_of(steady()) == "transient"
+
+
+def test_warnings_about_a_run_have_its_figures() -> None:
+    # 3,000 of 4,000 are served at 1,500 per second: they came within 2 s, at 2,000 per second.
+    report = {"iops": 1500.0, "requests": 4000}
+    (text,) = warnings_of("tsb", report | {"steady": steady(is_overloaded=True, backlog=1000)})
+    assert text.startswith(
+        "tsb is overloaded: about 2,000 requests arrive per second, 1,500 are served, 1,000 wait "
+        "at the last arrival; response times grow"
+    )
+    for backlog, arrived in ((3999, "6,000,000"), (4000, "6,000,000"), (3998, "3,000,000")):
+        one = report | {"steady": steady(is_overloaded=True, backlog=backlog)}
+        assert f"about {arrived} requests" in warnings_of("x", one)[0]
+    (text,) = warnings_of("s", report | {"steady": steady(cut_share=0.35)})
+    assert text.startswith("s reached no steady state: its transient is 35% of the run")
+    for quiet in (steady(is_steady=True), steady(is_too_short=True)):
+        assert warnings_of("s", report | {"steady": quiet}) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("auto", None), ("none", {}), ("0", {"requests": 0}), ("250", {"requests": 250}),
+        ("2s", {"time": "2s"}), ("15ms", {"time": "15ms"}),
+    ],
+)  # fmt: skip
+def test_a_warm_up_is_a_word_a_number_or_a_time(text: str, expected: Any) -> None:
+    assert parse_warm_up(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "a", "all", "later", "nothing", "s2", "zero", "-5"])
+def test_another_warm_up_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match=f"--warm-up {text}: expected none, auto"):
+        parse_warm_up(text)
+
+
+def test_an_automatic_warm_up_is_the_longest_of_all_runs() -> None:
+    runs = [Simulation(policy=policy, requests=400, seed=3) for policy in ("fcfs", "tsb", "s")]
+    cuts = [one.run().report["steady"]["cut_requests"] for one in runs]
+    assert max(cuts) > min(cuts)
+    warm = [result.report for result in run_warm(runs, "auto")]
+    expected = {"requests": max(cuts)}
+    assert warm == [dataclasses.replace(one, warm_up=expected).run().report for one in runs]
+    assert [result.report for result in run_warm(runs, "none")] == [
+        one.run().report for one in runs
+    ]
+    (counted,) = run_warm(runs[:1], "100")
+    assert counted.report == dataclasses.replace(runs[0], warm_up={"requests": 100}).run().report
+
+
+def ssd(**changes: Any) -> Any:
+    plain: dict[str, Any] = {
+        "device": "ncq2014", "device_set": {}, "service": "serial", "requests": 300,
+        "workloads": ("A", " D "), "trace": None, "policies": "fcfs,tsb:alpha=0.95", "seeds": 4,
+        "seed": 5, "metric": "mean_read_ms",
+    }  # fmt: skip
+    return ssd_experiment(**(plain | changes))
+
+
+def test_an_experiment_on_policies_of_an_ssd() -> None:
+    one = ssd(device_set={"buffer.size": "32MiB"})
+    assert one.title == "Command-queue policies on the simulated ncq2014, serial"
+    assert (one.kind, one.target.kind, one.objective) == ("sim", "none", "latency")
+    assert (one.baseline, one.seed, one.aa_arm) == ("fcfs", 5, False)
+    assert one.stopping == Stopping("fixed", 4)
+    policies = [{"policy": "fcfs"}, {"policy": "tsb", "alpha": "0.95"}]
+    assert [dict(each.settings) for each in one.candidates] == policies
+    common = {
+        "device": "ncq2014", "service": "serial", "requests": 300,
+        "device_set": {"buffer.size": "32MiB"},
+    }  # fmt: skip
+    assert [(each.label, each.parameters) for each in one.workloads] == [
+        (name, {**common, "workload": name}) for name in "AD"
+    ]
+    secondary = ("mean_write_ms", "max_read_ms", "max_write_ms", "mean_read_ncq_ms", "iops")
+    assert {(each.kind, each.metric, each.secondary) for each in one.workloads} == {
+        ("ssd", "mean_read_ms", secondary)
+    }
+    (by_rate, _) = ssd(metric="iops").workloads
+    assert (by_rate.metric, by_rate.secondary) == ("iops", secondary[:-1])
+    with pytest.raises(SpecError, match="--metric speed is not known") as caught:
+        ssd(metric="speed")
+    assert "mean_read_ms" in caught.value.hint
+    made = ssd_simulation(one.workloads[1], one.candidates[1], 9)
+    assert made == Simulation(
+        policy="tsb", policy_set={"alpha": "0.95"}, workload="D", requests=300, seed=9,
+        device_set={"buffer.size": "32MiB"},
+    )  # fmt: skip
+
+
+def test_an_experiment_on_a_trace_and_its_warm_up(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    one = ssd(trace=Replay(path, "spc", fit="wrap"), warm_up="100")
+    (workload,) = one.workloads
+    settings = {"fit": "wrap", "format": "spc"}
+    assert workload.label == "t.csv"
+    assert workload.parameters["trace"] == str(path)
+    assert workload.parameters["workload_set"] == settings
+    made = ssd_simulation(workload, one.candidates[0], 2)
+    assert made == Simulation(
+        workload=path, workload_set=settings, requests=300, seed=2, warm_up={"requests": 100}
+    )
+    assert "warm_up" not in ssd(warm_up="none").workloads[0].parameters
+    automatic = ssd(warm_up="auto").workloads[0]
+    assert automatic.parameters["warm_up"] == "auto"
+    assert ssd_simulation(automatic, one.candidates[0], 2).warm_up == {}
+    with pytest.raises(SpecError, match="--warm-up zero"):
+        ssd_simulation(ssd(warm_up="zero").workloads[0], one.candidates[0], 2)
+
+
+def test_policies_in_files_stay_where_they_were_typed() -> None:
+    """The first is the baseline, be it a file or a name; a parameter follows its own policy."""
+    several = policy_candidates(
+        "mine.py:Second,row=3,name=a:b,tsb:alpha=0.95,aging=every-arrival, dir/mine.py:First,s,fcfs"
+    )
+    assert [dict(each.settings) for each in several] == [
+        {"policy": "mine.py:Second,row=3,name=a:b"},
+        {"policy": "tsb", "alpha": "0.95", "aging": "every-arrival"},
+        {"policy": "dir/mine.py:First"},
+        {"policy": "s"},
+        {"policy": "fcfs"},
+    ]
+    labels = ["Second", "tsb:alpha=0.95,aging=every-arrival", "First", "s", "fcfs"]
+    assert [each.label for each in several] == labels
+    (alone,) = policy_candidates("mine.py:Only,")
+    assert (alone.label, dict(alone.settings)) == ("Only", {"policy": "mine.py:Only"})
+    assert [each.label for each in policy_candidates("tsb,tsb")] == ["tsb", "tsb#2"]
+    for text in ("", "mine.py:Only,x y"):
+        with pytest.raises(SpecError, match="is not understood"):
+            policy_candidates(text)
+
+
+@pytest.mark.parametrize(
+    ("rate", "metric", "objective"),
+    [(None, "iops", "throughput"), (40.0, "latency_ns_mean", "latency")],
+)
+def test_a_disk_is_compared_by_rate_in_a_closed_loop(
+    rate: float | None, metric: str, objective: str
+) -> None:
+    first = DiskSimulation(rate=rate, requests=200, seed=3, device_set={"rpm": 5400})
+    one = disk_experiment(first, ["sptf", "fcfs"], 2)
+    (workload,) = one.workloads
+    all_ = ("iops", "latency_ns_mean", "latency_ns_p99", "latency_ns_max")
+    assert (workload.metric, one.objective) == (metric, objective)
+    assert workload.secondary == tuple(name for name in all_ if name != metric)
+    plain = {"device": "disk7200", "workload": "random4k", "span": "0", "requests": 200}
+    more = {"device_set": {"rpm": 5400}, **({} if rate is None else {"rate": rate})}
+    assert (workload.label, workload.kind) == ("random4k", "disk")
+    assert workload.parameters == {**plain, **more}
+    assert [(each.label, each.settings) for each in one.candidates] == [
+        (name, {"policy": name}) for name in ("sptf", "fcfs")
+    ]
+    assert (one.kind, one.target.kind, one.baseline) == ("sim", "none", "sptf")
+    assert (one.seed, one.aa_arm, one.stopping) == (3, False, Stopping("fixed", 2))
+    assert one.title == "Command-queue policies on the simulated disk7200"
+    assert disk_simulation(workload, one.candidates[1], 8) == dataclasses.replace(first, seed=8)
+
+
+@pytest.mark.parametrize(
+    ("policies", "seeds", "is_allowed"),
+    [
+        (["fcfs", "sptf"], 2, True),
+        (["fcfs", "sptf", "scan"], 3, True),
+        (["fcfs", "sptf"], 1, False),
+        (["fcfs"], 2, False),
+        (["fcfs", "fcfs"], 2, False),
+        (["fcfs", "sptf", "fcfs"], 2, False),
+    ],
+)
+def test_a_verdict_on_a_disk_needs_different_policies_and_seeds(
+    policies: list[str], seeds: int, is_allowed: bool
+) -> None:
+    if is_allowed:
+        assert len(disk_experiment(DiskSimulation(), policies, seeds).candidates) == len(policies)
+        return
+    with pytest.raises(SpecError, match="two different policies and two seeds"):
+        disk_experiment(DiskSimulation(), policies, seeds)
+
+
+def overloads(policy: str, seed: int, rate: float) -> bool:
+    one = DiskSimulation(policy=policy, rate=rate, requests=1000, seed=seed)
+    return bool(one.run()["steady"]["is_overloaded"])
+
+
+def test_a_workload_that_overloads_a_policy_at_some_seed_is_judged_by_its_rate() -> None:
+    verdicts = [overloads("fcfs", seed, 81) for seed in range(1, 6)]
+    # Two seeds of which only the second one is overloaded.
+    start = next(at for at in range(1, 5) if verdicts[at - 1 : at + 1] == [False, True])
+    first = DiskSimulation(rate=81.0, requests=1000, seed=start)
+    fine = disk_experiment(dataclasses.replace(first, rate=20.0), ["fcfs", "sptf"], 2)
+    both = disk_experiment(first, ["fcfs", "sptf"], 2)
+    label = dataclasses.replace(fine.workloads[0], label="slow")
+    both = dataclasses.replace(both, workloads=(label, *both.workloads))
+    judged, notes = judged_by_rate(both)
+    assert notes == [
+        "random4k: fcfs overloaded, sptf stable: no verdict on response times, which grow with "
+        "the length of the run; compared by iops"
+    ]
+    assert judged.workloads[0] == label
+    assert judged.workloads[1].metric == "iops"
+    assert judged.workloads[1].secondary == ("throughput_bytes_per_s",)
+    assert dataclasses.replace(judged, workloads=both.workloads) == both
+    one = dataclasses.replace(both, stopping=Stopping("fixed", 1))
+    assert judged_by_rate(one) == (one, [])
+    hopeless = disk_experiment(dataclasses.replace(first, rate=900.0), ["fcfs", "sptf"], 2)
+    assert "fcfs, sptf overloaded, none stable" in judged_by_rate(hopeless)[1][0]
+
+
+def test_the_job_of_a_disk_holds_what_was_set() -> None:
+    plain = {"device": "disk7200", "set": {}, "policy": "fcfs", "requests": 10_000}
+    described = {
+        "pattern": {"kind": "random", "replacement": True}, "direction": {"kind": "read"},
+        "record": "4k", "span": 0, "arrivals": {"kind": "closed", "depth": 1}, "seed": 1,
+    }  # fmt: skip
+    assert json.loads(DiskSimulation().job()) == {**plain, "workload": described}
+    one = DiskSimulation(
+        policy="sptf", workload="mixed4k", record="8192", span="1G", depth=3, requests=5, seed=7,
+        device_set={"rpm": 1},
+    )  # fmt: skip
+    mixed = {"kind": "mixed", "read_percent": 70}
+    changed = {"direction": mixed, "record": 8192, "span": "1G", "seed": 7}
+    arrivals = {"kind": "closed", "depth": 3}
+    assert json.loads(one.job()) == {
+        "device": "disk7200", "set": {"rpm": 1}, "policy": "sptf", "requests": 5,
+        "workload": {**described, **changed, "arrivals": arrivals},
+    }  # fmt: skip
+    assert json.loads(DiskSimulation(requests=1).job())["requests"] == 1
+    poisson = DiskSimulation(rate=40.0)
+    assert poisson.arrivals() == {"kind": "poisson", "rate_per_s": 40.0}
+    for name, direction, record in (
+        ("random4k", "read", "4k"), ("random64k", "read", "64k"), ("randwrite4k", "write", "4k"),
+        ("seqread", "read", "128k"), ("seqwrite", "write", "128k"),
+    ):  # fmt: skip
+        workload = json.loads(DiskSimulation(workload=name).job())["workload"]
+        assert (workload["direction"], workload["record"]) == ({"kind": direction}, record)
+        is_sequential = workload["pattern"] == {"kind": "sequential"}
+        assert is_sequential == name.startswith("seq")
+
+
+def test_the_job_of_a_trace_has_no_sizes_and_no_seed() -> None:
+    replay = Replay(Path("t.csv"), "spc", fit="wrap", think=True)
+    one = DiskSimulation.of_trace(replay, device="disk7200", requests=3)
+    trace = {"path": "t.csv", "format": "spc", "options": {"fit": "wrap", "think": True}}
+    assert json.loads(one.job()) == {
+        "device": "disk7200", "set": {}, "policy": "fcfs", "requests": 3, "trace": trace
+    }  # fmt: skip
+    assert json.loads(dataclasses.replace(one, requests=None).job())["requests"] is None
+    for wrong in ({"record": "4k"}, {"span": "1G"}, {"depth": 2}, {"rate": 3.0}):
+        with pytest.raises(SpecError, match="a trace fixes its own sizes"):
+            dataclasses.replace(one, **wrong).job()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"requests": 0}, "requests = 0: expected at least 1"),
+        ({"requests": -1}, "requests = -1: expected at least 1"),
+        ({"depth": 0}, "depth = 0: expected at least 1"),
+        ({"depth": -2}, "depth = -2: expected at least 1"),
+        ({"depth": 1, "rate": 1.0}, "--depth and --rate cannot be used together"),
+        ({"depth": 0, "rate": 1.0}, "--depth and --rate cannot be used together"),
+        ({"rate": float("inf")}, "rate = inf: expected a positive number"),
+        ({"workload": "random9k"}, "workload = 'random9k' is not known"),
+    ],
+)
+def test_a_job_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        DiskSimulation(**changes).job()
+    assert str(caught.value).startswith(message) and caught.value.hint
+
+
+def test_each_result_of_a_sweep_is_in_its_file_as_it_is_reported(tmp_path: Path) -> None:
+    path, out = tmp_path / "sweep.toml", tmp_path / "out"
+    path.write_text("seeds = 3\n[fixed]\nrequests = 10\n[parameters]\npolicy = ['fcfs', 's']\n")
+    seen = []
+
+    def report(done: int, total: int) -> None:
+        seen.append((done, total))
+        file = out / "done.jsonl"
+        assert (file.read_bytes().count(b"\n") if file.exists() else 0) == done
+        assert not (out / "results.jsonl").exists()
+
+    rows = run_sweep(read_sweep(path), out, report)
+    assert seen == [(done, 6) for done in range(7)]
+    assert [(row["settings"]["policy"], row["seed"]) for row in rows] == [
+        (policy, seed) for policy in ("fcfs", "s") for seed in (1, 2, 3)
+    ]
+    file = out / "done.jsonl"
+    done = file.read_text().splitlines()
+    assert sorted(done) == sorted((out / "results.jsonl").read_text().splitlines())
+    # A crash of the machine may leave zeros; what is written then has lines of its own.
+    file.write_bytes(file.read_bytes()[:-600] + bytes(3))
+    (out / "results.jsonl").unlink()
+    assert run_sweep(read_sweep(path), out) == rows
+    assert len(file.read_bytes().splitlines()) == 6 + 1
+    file.write_bytes(b"{")
+    run_sweep(read_sweep(path), out)
+    assert len(file.read_bytes().splitlines()) == 6 + 1
+
+
+@pytest.mark.parametrize(("columns", "width"), [(40, 60), (61, 61), (160, 160), (200, 160)])
+def test_a_chart_is_as_wide_as_the_terminal_within_limits(
+    monkeypatch: pytest.MonkeyPatch, columns: int, width: int
+) -> None:
+    def shown(*more: str) -> str:
+        asked = ["cpu", "--tasks", "A:0:8,B:1:400", *more]
+        return CliRunner().invoke(sim, asked, catch_exceptions=False).output
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert shown() == shown("--width", str(width)) != shown("--width", str(width + 1))
+    assert 'viewBox="0 0 1000 ' in shown("--gantt", "svg")
+    assert 'viewBox="0 0 500 ' in shown("--gantt", "svg", "--width", "500")

@@ -1,0 +1,599 @@
+"""Disks and CPU schedules, measured beside simulated: figures by hand, their tables and texts."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schedlab import _core
+from schedlab.errors import Interrupted, SpecError
+from schedlab.sim import cpu_schedule, cpu_validate
+from schedlab.sim.disk import DISK_LOG_DTYPE, NOT_MEASURED, DiskSimulation, disk_device
+from schedlab.sim.validate import (
+    Comparison,
+    Validation,
+    demerit,
+    show,
+    simulation_of,
+    trace_format,
+    validate,
+)
+
+MS = 1_000_000
+# One sector is 512 bytes, a turn is 8 ms, and 8 sectors are a track.
+DISK = """
+model = "disk"
+sector = "512"
+rpm = 7500
+heads = 2
+zones = [{first = 0, last = 3, sectors_per_track = 8, track_skew = 0, cylinder_skew = 0}]
+seek = [[1, "1ms"], [3, "3ms"]]
+head_switch = "0.5ms"
+queue_depth = 4
+bus = {sector = "0.1ms"}
+overheads = {read_hit = "0.2ms", read_miss = "0.3ms", write_hit = "0.4ms", write_miss = "0.5ms"}
+cache = {segments = 1, segment = "2KiB", read_ahead = 0}
+"""
+
+
+def test_a_comparison_of_two_samples_by_hand() -> None:
+    one = Comparison.of(np.array([4.0, 1.0, 3.0, 2.0]), np.array([2.0, 2.0, 2.0, 4.0]))
+    assert (one.requests, one.measured_mean_ms, one.simulated_mean_ms) == (4, 2.5, 2.5)
+    # Percentiles are linear between the sorted values: the 95th is at 0.95 · 3 from the first.
+    assert one.simulated_percentiles_ms == pytest.approx((2.5, 3.85, 3.97))
+    assert one.measured_percentiles_ms == pytest.approx((2.0, 3.7, 3.94))
+    # Sorted 1, 2, 3, 4 and 2, 2, 2, 4 are 1, 0, 1 and 0 apart.
+    assert one.demerit_ms == pytest.approx(np.sqrt(0.5))
+    assert one.demerit_share == pytest.approx(np.sqrt(0.5) / 2.5)
+    three = Comparison.of(np.array([1.0]), np.array([5.0, 5.0, 8.0]))
+    assert (three.requests, three.simulated_mean_ms, three.measured_mean_ms) == (3, 1, 6)
+    zero = Comparison.of(np.array([1.0]), np.array([0.0]))
+    assert zero.demerit_ms == 1 and np.isnan(zero.demerit_share)
+    assert np.isnan(demerit([], [1])) and np.isnan(demerit([1], []))
+    assert demerit([5], [1, 1, 1]) == demerit([1, 1, 1], [5]) == 4
+    # At 1/8, 3/8, 5/8 and 7/8 the first one is 0, 1, 3 and 4: it has its values at 1/4 and 3/4.
+    assert demerit([4, 0], [3, 1, 2, 0]) == pytest.approx(np.sqrt(0.5))
+
+
+SHOWN = """\
+                   n   mean    p50    p95        p99  demerit  share
+all, measured      3   1.50   2.00   3.00       4.25
+all, simulated     3   5.00   6.00   7.00  100000.00    0.125   8.3%
+writes, measured   1   9.00  10.00  11.00      12.00
+writes, simulated  1  13.00  14.00  15.00      16.00    2.000  50.0%
+times in ms; share: demerit over the measured mean
+read-hit 2, write-through 1
+worst             offset  bytes           kind  measured  simulated
+7       read         512   4096       read-hit      1.25  100000.50
+12     write  1048576000    512  write-through      0.50       0.25"""
+
+
+def test_the_tables_of_a_validation() -> None:
+    parts = {
+        "all": Comparison(3, 1.5, 5.0, (2.0, 3.0, 4.25), (6.0, 7.0, 1e5), 0.125, 0.0833),
+        "writes": Comparison(1, 9, 13, (10.0, 11.0, 12.0), (14.0, 15.0, 16.0), 2.0, 0.5),
+    }
+    rows = [
+        (7, "read", 512, 4096, "read-hit", 1.25, 100_000.5),
+        (12, "write", 1_048_576_000, 512, "write-through", 0.5, 0.25),
+    ]
+    columns = ["index", "operation", "offset_bytes", "length_bytes", "kind"]
+    columns += ["measured_ms", "simulated_ms"]
+    worst = tuple(dict(zip(columns, row, strict=True)) for row in rows)
+    kinds = {"read-hit": 2, "read-miss": 0, "write-through": 1}
+    none = np.array([])
+    one = Validation(parts, kinds, worst, none, none, {"trace": {"lines": 3}})
+    assert list(show(one)) == SHOWN.splitlines()
+    assert one.to_json() == {
+        "parts": {name: dataclasses.asdict(part) for name, part in parts.items()},
+        "percentiles": [50, 95, 99],
+        "kinds": kinds,
+        "worst": list(worst),
+        "trace": {"lines": 3},
+    }
+
+
+def device(folder: Path) -> str:
+    path = folder / "small.toml"
+    path.write_text(DISK)
+    return str(path)
+
+
+def measured_trace(folder: Path, lines: Sequence[str]) -> str:
+    path = folder / "t.validate"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return f"{path}:disksim-validate"
+
+
+def test_responses_are_compared_request_by_request(tmp_path: Path) -> None:
+    # As in test_validate.py the first read takes 3.1 ms, each later one of the same sector 0.3 ms.
+    errors_us = [0, 10, -20, 30, -40, 50, -60, 70, -80, 90, -100, 110]
+    lines = [
+        f"R A 2 1 {(3100 if at == 0 else 300) + error} 5000" for at, error in enumerate(errors_us)
+    ]
+    one = validate(
+        simulation_of(device(tmp_path), measured_trace(tmp_path, lines), "fcfs", {}, None)
+    )
+    assert one.simulated_ms == pytest.approx([3.1, *[0.3] * 11])
+    expected = [3.1, *(0.3 + error / 1000 for error in errors_us[1:])]
+    assert one.measured_ms == pytest.approx(expected)
+    assert set(one.parts) == {"all", "reads"}
+    assert one.parts["all"] == one.parts["reads"]
+    assert one.parts["all"].measured_mean_ms == pytest.approx((6.4 + 0.06) / 12)
+    assert one.kinds == {
+        "read-hit": 11, "read-miss": 1, "write-cached": 0, "write-waited": 0, "write-through": 0
+    }  # fmt: skip
+    assert [row["index"] for row in one.worst] == list(range(11, 1, -1))
+    first = one.worst[0]
+    assert (first["operation"], first["kind"], first["length_bytes"]) == ("read", "read-hit", 512)
+    assert first["offset_bytes"] == 2 * 512
+    assert first["measured_ms"] == pytest.approx(0.41)
+    assert first["simulated_ms"] == pytest.approx(0.3)
+
+
+def test_reads_and_writes_are_parts_of_their_own(tmp_path: Path) -> None:
+    lines = ["R A 2 1 3100 5000", "W A 9 1 1000 5000", "W A 3 2 7000 5000"]
+    trace = measured_trace(tmp_path, lines)
+    one = validate(simulation_of(device(tmp_path), trace, "fcfs", {}, None))
+    assert {name: part.requests for name, part in one.parts.items()} == {
+        "all": 3, "reads": 1, "writes": 2
+    }  # fmt: skip
+    assert one.parts["reads"].measured_mean_ms == pytest.approx(3.1)
+    assert one.parts["writes"].measured_mean_ms == pytest.approx(4.0)
+    assert one.parts["reads"].demerit_ms == pytest.approx(0)
+    shown = {row["index"]: row for row in one.worst}
+    assert [shown[at]["operation"] for at in range(3)] == ["read", "write", "write"]
+    assert [shown[at]["length_bytes"] for at in range(3)] == [512, 512, 1024]
+    two = validate(simulation_of(device(tmp_path), trace, "fcfs", {}, 2))
+    assert two.parts["all"].requests == 2
+
+
+def test_requests_without_a_measured_response_are_not_compared(tmp_path: Path) -> None:
+    rows = ["1.0,0.002,R,1,0,512", "2.0,,R,1,0,512", "3.0,0.004,R,1,4096,512"]
+    (tmp_path / "t").write_text("\n".join(["Timestamp,Response,IOType,LUN,Offset,Size", *rows]))
+    one = validate(simulation_of(device(tmp_path), f"{tmp_path / 't'}:systor", "fcfs", {}, None))
+    assert one.measured_ms == pytest.approx([2, 4])
+    assert sorted(row["index"] for row in one.worst) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("form", "arrivals", "closed", "think"),
+    [
+        ("disksim-validate", "trace", False, True),
+        ("disksim-validate", "measured", False, False),
+        ("disksim-validate", "trace", True, True),
+        ("spc", "trace", False, False),
+        ("spc", "measured", False, False),
+        ("spc", "trace", True, True),
+    ],
+)
+def test_think_times_are_kept_of_a_closed_loop_only(
+    tmp_path: Path, form: str, arrivals: str, closed: bool, think: bool
+) -> None:
+    path = tmp_path / "t"
+    path.write_text("R A 2 1 300 5000\n" if form != "spc" else "0,1,512,r,0\n0,1,512,r,1\n")
+    changes = {"rpm": 5400}
+    for trace in (f"{path}:{form}", str(path)):
+        options: dict[str, Any] = {"arrivals": arrivals, "closed": closed, "skip_bad_lines": True}
+        one = simulation_of("disk7200", trace, "sptf", changes, 7, **options)
+        known = {"event": "complete", "skip_bad_lines": True, **({"think": True} if think else {})}
+        assert one == DiskSimulation(
+            "disk7200", "sptf", path, None if trace == str(path) else form, requests=7,
+            device_set=changes, trace_set=known,
+        )  # fmt: skip
+
+
+def test_closed_and_measured_arrivals_contradict(tmp_path: Path) -> None:
+    trace = measured_trace(tmp_path, ["R A 2 1 300 5000"])
+    one: dict[str, Any] = {"device": "disk7200", "trace": trace, "policy": "fcfs"}
+    with pytest.raises(SpecError, match="--closed and --arrivals measured"):
+        simulation_of(**one, device_set={}, requests=None, arrivals="measured", closed=True)
+    (tmp_path / "junk").write_text("to be or not to be\n")
+    with pytest.raises(SpecError) as caught:
+        trace_format(tmp_path / "junk")
+    assert caught.value.hint
+    assert trace_format(tmp_path / "t.validate") == "disksim-validate"
+
+
+def test_the_log_of_a_disk_has_a_row_for_each_request_if_asked() -> None:
+    one = DiskSimulation(policy="sptf", workload="randwrite4k", depth=4, requests=50)
+    figures, log = one.run_logged()
+    assert log.dtype == np.dtype(DISK_LOG_DTYPE) and len(log) == figures["requests"] == 50
+    assert sorted(log["index"]) == list(range(50))
+    assert set(log["operation"]) == {1} and set(log["length_bytes"]) == {4096}
+    assert set(log["measured_ns"]) == {NOT_MEASURED}
+    assert (log["arrival_ns"] <= log["dispatched_ns"]).all()
+    assert (np.diff(log["completed_ns"].astype(np.int64)) >= 0).all()
+    times = (log["completed_ns"] - log["arrival_ns"]).astype(float)
+    assert times.max() == figures["latency_ns_max"]
+    assert times.mean() == pytest.approx(figures["latency_ns_mean"], rel=1e-6)
+    plain, none = one.run_logged(stop=_core.SimStop(), log=False)
+    assert len(none) == 0 and plain == one.run() == figures
+
+
+def test_a_stopped_simulation_of_a_disk_is_interrupted() -> None:
+    stop = _core.SimStop()
+    stop.set()
+    with pytest.raises(Interrupted):
+        DiskSimulation(requests=10_000_000, depth=32, policy="sptf").run(stop)
+
+
+def test_a_device_is_a_name_or_a_file(tmp_path: Path) -> None:
+    path = device(tmp_path)
+    assert disk_device(path) == {"device": DISK, "path": path}
+    colon = tmp_path / "a:b.toml"
+    colon.write_text(DISK)
+    assert disk_device(str(colon)) == {"device": DISK, "path": str(colon)}
+    assert disk_device("none") == {"device": "none"}
+    assert disk_device("none:such") == {"device": "none:such"}
+    for name in ("x.parv", "x.diskspecs:HP", "x.model"):
+        with pytest.raises(SpecError) as caught:
+            disk_device(str(tmp_path / name))
+        assert "disk-model.md" in caught.value.hint
+
+
+Burst = tuple[float, float, int, int]
+
+
+def bursts(folder: Path, rows: Sequence[Burst], name: str = "bursts.csv") -> Path:
+    """A file of (end in ms, length in ms, task, preempted)."""
+    lines = [f"{round(e * MS)},{round(n * MS)},{task},{flag}" for e, n, task, flag in rows]
+    path = folder / name
+    path.write_text("\n".join(["end_ns,duration_ns,task,preempted", *lines]) + "\n")
+    return path
+
+
+def in_turn(*stays: tuple[int, float, int]) -> list[Burst]:
+    """Bursts of (task, length in ms, preempted), one after the other."""
+    now, rows = 0.0, []
+    for task, length, flag in stays:
+        now += length
+        rows.append((now, length, task, flag))
+    return rows
+
+
+def compared(folder: Path, rows: Sequence[Burst], **settings: Any) -> Any:
+    path = bursts(folder, rows)
+    return cpu_validate.validate(path, {"policy": "rr", "quantum": 4 * MS, **settings})
+
+
+def row_of(validation: Any, name: str) -> tuple[Any, ...]:
+    (row,) = [each for each in validation.comparisons if each.name == name]
+    return row.measured, row.simulated, row.is_close
+
+
+def test_stays_are_sorted_begin_at_0_and_join_their_neighbours(tmp_path: Path) -> None:
+    rows = [(19, 3, 8, 0), (12, 5, 7, 1), (10, 1, 7, 1), (16, 4, 8, 1), (21, 2, 9, 1)]
+    path = bursts(tmp_path, [*rows[:2], (7, 2, 7, 0), *rows[3:]])
+    assert cpu_validate.read_stays(path) == [
+        cpu_validate.Stay(7, 0, 7 * MS, True),  # 5 to 7 and 7 to 12
+        cpu_validate.Stay(8, 7 * MS, 14 * MS, False),
+        cpu_validate.Stay(9, 14 * MS, 16 * MS, True),
+    ]
+    one = cpu_validate.Stay(1, 0, 5, True)
+    assert cpu_validate.merged([one]) == [one] and cpu_validate.merged([]) == []
+
+
+def test_files_without_bursts_are_refused(tmp_path: Path) -> None:
+    for text, message in (
+        ("end_ns,duration_ns,task,preempted\n", "no bursts"),
+        ("end_ns,duration_ns,task\n5,5,1\n", "bursts.csv:2"),
+        ("end_ns,duration_ns,task,preempted\n5,5,1,1\n9,x,1,1\n", "bursts.csv:3"),
+        ("end_ns,duration_ns,task,preempted\n5\n", "bursts.csv:2"),
+    ):
+        path = tmp_path / "bursts.csv"
+        path.write_text(text)
+        with pytest.raises(SpecError, match=message) as caught:
+            cpu_validate.read_stays(path)
+        assert "schedlab trace cpu --out" in caught.value.hint
+    path.write_bytes(b"\xff\xfe")
+    for wrong in (path, tmp_path / "missing.csv"):
+        with pytest.raises(SpecError, match=wrong.name):
+            cpu_validate.read_stays(wrong)
+
+
+CPU_TABLE = """\
+rr, 2 tasks
+                      measured  simulated  tolerance  within
+share of 70             0.5833     0.6667    1 point      no
+share of 71             0.4167     0.3333    1 point      no
+median stay, ms              4          4       4 ms     yes
+involuntary switches         2          2        5 %     yes
+demerit of stays, ms         0          1
+demerit of waits, ms         0          1
+the first 4 stays are of the same tasks in the same order
+accepted: no"""
+
+
+def test_a_schedule_beside_a_simulated_one_by_hand(tmp_path: Path) -> None:
+    """Turns of 5 and 3 ms beside turns of 4 ms.
+
+    Simulated, the first task ends first, at 12 ms: it had 8 of these. Measured, it had 5 and 2.
+    Stays of 3, 3, 5, 5 are 1 away from 4, and so are the waits of 5 and 3.
+    """
+    turns = in_turn((70, 5, 1), (71, 5, 1), (70, 3, 0), (71, 3, 0))
+    one = compared(tmp_path, turns)
+    assert cpu_validate.lines(one) == CPU_TABLE.splitlines()
+    assert row_of(one, "share of 70") == pytest.approx((7 / 12, 8 / 12, False))
+    assert row_of(one, "demerit of waits, ms") == pytest.approx((0, 1, None))
+    document = one.as_json()
+    assert (document["accepted"], document["tasks"], document["policy"]) == (False, 2, "rr")
+    assert document["comparisons"][2]["tolerance"] == "4 ms"
+
+
+@pytest.mark.parametrize(("until", "first", "stays"), [(10, 0.5, 3), (3, 1, 1)])
+def test_a_simulation_may_end_early(tmp_path: Path, until: int, first: float, stays: int) -> None:
+    turns = in_turn((70, 4, 1), (71, 4, 1), (70, 4, 0), (71, 4, 0))
+    one = compared(tmp_path, turns, until=until * MS)
+    assert (row_of(one, "share of 70"), one.common_prefix) == ((first, first, True), stays)
+    assert row_of(one, "share of 71") == (1 - first, 1 - first, True)
+
+
+def test_shares_are_those_until_the_first_task_ends(tmp_path: Path) -> None:
+    # 1, 2 and 1 ms; in turns of 1 ms the two short tasks end at 3 and 4.
+    turns = in_turn((5, 1, 0), (6, 2, 0), (7, 1, 0))
+    one = compared(tmp_path, turns, policy="fcfs")
+    # Up to 1 ms only the first one ran.
+    assert row_of(one, "share of 5") == (1, 1, True)
+    assert row_of(one, "share of 6") == row_of(one, "share of 7") == (0, 0, True)
+    assert one.is_accepted and one.common_prefix == 3
+    assert compared(tmp_path, turns, policy="sjf").common_prefix == 1  # 5, 7, 6
+    assert [each.name for each in one.comparisons][-1] == "demerit of stays, ms"  # no waits
+
+
+def test_stays_may_differ_by_a_jiffy(tmp_path: Path) -> None:
+    turns = in_turn((1, 4, 1), (2, 4, 1), (1, 4, 0), (2, 4, 0))
+    for more, expected in (
+        ({}, True),
+        ({"hz": 250}, True),
+        ({"hz": 251}, False),
+        ({"hz": 100}, True),
+    ):
+        one = compared(tmp_path, turns, policy="fcfs", **more)
+        assert row_of(one, "median stay, ms") == (4, 8, expected)
+        tolerance = next(each.tolerance for each in one.comparisons if "median" in each.name)
+        assert tolerance == f"{1000 / more.get('hz', 250):g} ms"
+        assert one.common_prefix == 2
+        assert not one.is_accepted and one.not_judged == ""
+
+
+@pytest.mark.parametrize(
+    ("turns", "flags", "expected"),
+    [(11, 0, True), (11, 1, True), (11, 2, False), (3, 0, True), (3, 1, False)],
+)
+def test_switches_may_differ_by_a_twentieth(
+    tmp_path: Path, turns: int, flags: int, expected: bool
+) -> None:
+    """So many turns of 4 ms; `flags` of the two last stays were ended by a preemption as well."""
+    stays = [(at % 2, 4, 1) for at in range(2 * turns - 1)]
+    for at in range(2):
+        stays[-1 - at] = (*stays[-1 - at][:2], int(at < flags))
+    one = compared(tmp_path, in_turn(*stays))
+    simulated = 2 * turns - 3
+    assert row_of(one, "involuntary switches") == (simulated + flags, simulated, expected)
+
+
+def test_a_task_that_came_later_is_simulated_from_then_on(tmp_path: Path) -> None:
+    # 3 waited from the start, like 1 and 2; 4 came after 1 had run twice, and before 1's next turn.
+    turns = in_turn((1, 4, 1), (2, 4, 0), (3, 4, 0), (1, 4, 1), (4, 4, 0), (1, 4, 0))
+    one = compared(tmp_path, turns)
+    assert (one.common_prefix, one.is_accepted, one.tasks) == (6, True, 4)
+    assert {row_of(one, each.name)[:2] for each in one.comparisons if "demerit" in each.name} == {
+        (0, 0)
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "reason"),
+    [
+        (in_turn((2, 4, 1), (1, 4, 1), (2, 4, 0), (1, 4, 0)), {"cpus": 2}, "more than one CPU"),
+        (in_turn((2, 4, 0), (1, 4, 0), (2, 4, 0), (1, 4, 0)), {}, "task 1 slept"),
+        (in_turn((2, 4, 0), (1, 4, 1), (2, 4, 0), (1, 4, 0)), {"cpus": 1}, "task 2 slept"),
+        (in_turn((2, 4, 1), (1, 4, 1), (2, 4, 1), (1, 4, 1)), {}, ""),
+        ([(50, 50, 1, 0), (100, 48.1, 2, 0)], {}, ""),
+        ([(50, 50, 1, 0), (100, 47.9, 2, 0)], {}, "others had the CPU for 2.1% of the time"),
+        ([(50, 50, 1, 0), (100, 52.1, 2, 0)], {}, "others had the CPU for -2.1% of the time"),
+        ([(50, 50, 1, 0), (100, 51.9, 2, 0)], {}, ""),
+    ],
+)
+def test_what_cannot_be_judged_is_not_accepted(
+    tmp_path: Path, rows: list[Burst], settings: dict[str, Any], reason: str
+) -> None:
+    one = compared(tmp_path, rows, **settings)
+    assert one.not_judged.startswith(reason) and bool(one.not_judged) == bool(reason)
+    last = cpu_validate.lines(one)[-1]
+    if reason:
+        assert not one.is_accepted and last == f"not judged: {one.not_judged}"
+        assert one.as_json()["accepted"] is False
+    else:
+        assert last == f"accepted: {'yes' if one.is_accepted else 'no'}"
+
+
+def options(**changes: Any) -> dict[str, Any]:
+    """The options of `sim cpu` as they are without any, but for the changed ones."""
+    names = ["tasks", "processes", "time", "calculation", "hz", "aging", "boost", "kernel"]
+    names += ["seed", "wakeup_granularity", "to_ns", "width", "measured", "bursts"]
+    plain = {"policy": "rr", "quantum": 4 * MS, "cpus": 1, "switch_cost": 0, "levels": 3}
+    more = {"latency": 24 * MS, "set": (), "gantt": "none", "from_ns": 0, "quiz": False}
+    return {**dict.fromkeys(names), **plain, **more, **changes}
+
+
+SCHEDULES = """\
+fcfs: first come, first served, quantum 4 ms, 1 CPU
+task, ms  arrival  finish  turnaround  waiting  response  max wait  CPU  bursts
+A               0       8           8        0         0         0    8       1
+B               1      12          11        7         7         7    4       1
+mean turnaround 9.5 ms, waiting 3.5 ms, response 3.5 ms; 1 switches
+utilisation 100.0%, lost in switches 0.00%, Jain index 0.8212
+
+srtf: shortest remaining time first, quantum 4 ms, 1 CPU
+task, ms  arrival  finish  turnaround  waiting  response  max wait  CPU  bursts
+A               0      12          12        4         0         4    8       2
+B               1       5           4        0         0         0    4       1
+mean turnaround 8 ms, waiting 2 ms, response 0 ms; 2 switches
+utilisation 100.0%, lost in switches 0.00%, Jain index 0.9615
+
+policy, ms  turnaround  waiting  response  switches    busy    Jain
+fcfs               9.5      3.5       3.5         1  100.0%  0.8212
+srtf                 8        2         0         2  100.0%  0.9615
+"""
+
+
+def test_two_schedules_by_hand() -> None:
+    """A of 8 ms at 0 and B of 4 ms at 1. Jain's index is that of CPU time over turnaround."""
+    shown = cpu_schedule.shown(options(policy="fcfs, srtf,", tasks="A:0:8,B:1:4"))
+    assert "\n".join(shown).startswith(SCHEDULES)
+    rule = shown[len(SCHEDULES.splitlines()) + 1 :]
+    assert " ".join(rule) == cpu_schedule.TIE_RULE and max(map(len, rule)) <= 80
+    one = cpu_schedule.shown(options(policy="srtf", tasks="A:0:8,B:1:4"))
+    assert one == [*shown[7:14], *rule]
+
+
+def test_the_heading_names_the_rounded_quantum_and_the_cpus() -> None:
+    lines = cpu_schedule.shown(options(tasks="A:0:8,B:1:4", quantum=MS, hz=250, cpus=2))
+    assert lines[0] == "rr: round robin, quantum 4 ms (asked 1 ms), 2 CPUs"
+    # One CPU is busy for 8 ms and the other one for 4 of 8.
+    assert lines[5].startswith("utilisation 75.0%, lost in switches 0.00%, Jain index 1.0000")
+
+
+def test_tasks_that_do_not_end_have_counts_and_no_finish() -> None:
+    lines = cpu_schedule.shown(options(processes=2, time=1000 * MS, calculation=2 * MS))
+    heads = ("arrival", "finish", "turnaround", "waiting", "response", "max wait", "CPU", "bursts")
+    assert lines[1].replace("max wait", "max").split() == [
+        "task,", "ms", *(name.split()[0] for name in heads), "count"
+    ]  # fmt: skip
+    # Turns of 4 ms: each waits half of the time, and gets 250 calculations of 2 ms.
+    assert lines[2].split() == ["P0", "0", "-", "-", "500", "0", "4", "500", "125", "250"]
+    assert lines[3].split() == ["P1", "0", "-", "-", "500", "4", "4", "500", "125", "250"]
+    assert lines[4].startswith("mean turnaround - ms, waiting 500 ms, response 2 ms; 249 ")
+
+
+def test_settings_are_the_options_that_were_given() -> None:
+    always = {"quantum": 4 * MS, "cpus": 1, "switch_cost": 0, "levels": 3, "latency": 24 * MS}
+    assert cpu_schedule.settings_of("rr", options()) == {**always, "policy": "rr"}
+    more = {"hz": 250, "aging": 5, "boost": 6, "seed": 7, "wakeup_granularity": 8, "kernel": "6.6"}
+    features = (" eevdf.a = true ", "cfs.b=false", "eevdf.c=x=y")
+    one = options(time=9, calculation=10, set=features, **more)
+    assert cpu_schedule.settings_of("eevdf", one) == {
+        **always, **more, "policy": "eevdf", "until": 9, "calculation_ns": 10.0,
+        "eevdf": {"a": True, "c": "x=y"}, "cfs": {"b": False},
+    }  # fmt: skip
+    for text in ("eevdf.a", "eevdf=1", "rr.a=1", ".a=1", "a"):
+        with pytest.raises(SpecError, match=r"expected eevdf\.KEY=VALUE"):
+            cpu_schedule.settings_of("eevdf", options(set=(text,)))
+    assert cpu_schedule.parse_time("4ms") == 4 * MS
+    with pytest.raises(SpecError):
+        cpu_schedule.parse_time("soon")
+
+
+def test_processes_are_equal_tasks() -> None:
+    def tasks(**changes: Any) -> list[dict[str, Any]]:
+        return cpu_schedule.tasks_of(options(**changes), is_quiz=False)
+
+    assert tasks(processes=1, time=9) == [{"name": "P0", "bursts": [9]}]
+    assert [task["name"] for task in tasks(processes=3, time=9)] == ["P0", "P1", "P2"]
+    for wrong in (0, -1):
+        with pytest.raises(SpecError, match=f"--processes = {wrong}"):
+            tasks(processes=wrong, time=9)
+    for both in ({"processes": 1, "tasks": "A:0:1", "time": 9}, {"processes": 1}, {}):
+        with pytest.raises(SpecError):
+            tasks(**both)
+
+
+def test_files_of_tasks_hold_nothing_but_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.toml"
+    for text, message in (
+        ('[[task]]\nname = "A"\n[more]\n', "unknown key 'more'"),
+        ("", r"no \[\[task\]\]"),
+        ("task = 3\n", r"no \[\[task\]\]"),
+        ("task = [1, {}]\n", r"no \[\[task\]\]"),
+    ):
+        path.write_text(text)
+        with pytest.raises(SpecError, match=message):
+            cpu_schedule.tasks_of(options(tasks=str(path)), is_quiz=False)
+
+
+def test_a_quiz_has_three_to_five_small_tasks() -> None:
+    numbers, gaps, lengths, levels = set(), set(), set(), set()
+    for seed in range(150):
+        tasks = cpu_schedule.document(options(quiz=True, seed=seed))["tasks"]
+        arrivals = [task["arrival"] // MS for task in tasks]
+        numbers.add(len(tasks))
+        gaps |= {later - sooner for sooner, later in itertools.pairwise(arrivals)}
+        lengths |= {length // MS for task in tasks for length in task["bursts"]}
+        levels |= {task["priority"] for task in tasks}
+        assert arrivals[0] == 0 and {len(task["bursts"]) for task in tasks} == {1}
+        assert "".join(task["name"] for task in tasks) == "ABCDE"[: len(tasks)]
+    tasks = cpu_schedule.document(options(quiz=True, seed=7))["tasks"]
+    shorts = [(task["name"], task["arrival"] // MS, task["priority"]) for task in tasks]
+    assert shorts == [("A", 0, 4), ("B", 0, 1), ("C", 2, 2), ("D", 2, 4)]  # as ever
+    found = [sorted(values) for values in (numbers, gaps, lengths, levels)]
+    assert found == [[3, 4, 5], [*range(5)], [*range(1, 10)], [1, 2, 3, 4]]
+
+
+QUIZ = """\
+Tasks (seed 1; NAME:ARRIVAL:CPU/IO/CPU in ms, smaller priority first):
+  A:0.0005:1.5/2/100:prio=2:nice=-3:weight=7
+  BC:0:0.000001:slice=2.5
+
+rr, quantum 0.5 ms, 2 CPU(s): draw, and fill
+task, ms  turnaround  waiting  response
+A               ____     ____      ____
+BC              ____     ____      ____
+mean            ____     ____      ____
+"""
+
+
+def test_a_quiz_shows_its_tasks_and_commands_that_take_them(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.toml"
+    path.write_text(
+        '[[task]]\nname = "A"\narrival = "500ns"\nbursts = ["1500us", "2ms", "100ms"]\n'
+        "priority = 2\nnice = -3\nweight = 7\n"
+        '[[task]]\nname = "BC"\nbursts = ["1ns"]\nslice = "2500us"\n'
+    )
+    more = {"switch_cost": 3, "aging": 4, "boost": 5, "time": 6, "wakeup_granularity": 7}
+    chosen = options(
+        quiz=True, seed=1, tasks=str(path), quantum=MS // 2, cpus=2, set=("cfs.sleepers=true",),
+        **more, hz=100, kernel="6.6", calculation=9, policy="rr,cfs",
+    )  # fmt: skip
+    lines = cpu_schedule.shown(chosen)
+    assert "\n".join(lines).startswith(QUIZ)
+    document = cpu_schedule.document(chosen)
+    assert (document["seed"], document["schema"]) == (1, 1)
+    assert document["find"] == ("turnaround", "waiting", "response")
+    tail = lines[lines.index("Answers:") + 1 :]
+    assert [line.strip() for line in tail] == list(document["reveal"].values())
+    words = shlex.split(document["reveal"]["rr"])
+    short = "A:0.0005:1.5/2/100:prio=2:nice=-3:weight=7,BC:0:0.000001:slice=2.5"
+    assert words[:5] == ["schedlab", "sim", "cpu", "--tasks", short]
+    typed = dict(zip(words[3::2], words[4::2], strict=True))
+    assert typed == {
+        "--tasks": short, "--quantum": "500000ns", "--cpus": "2", "--switch-cost": "3ns",
+        "--hz": "100", "--aging": "4ns", "--levels": "3", "--boost": "5ns",
+        "--latency": "24000000ns", "--seed": "1", "--wakeup-granularity": "7ns",
+        "--kernel": "6.6", "--policy": "rr", "--time": "6ns", "--set": "cfs.sleepers=true",
+    }  # fmt: skip
+
+
+def test_without_a_seed_a_quiz_draws_one_and_a_simulation_has_1() -> None:
+    seeds = {cpu_schedule.document(options(quiz=True))["seed"] for _ in range(20)}
+    assert len(seeds) > 15 and all(1 <= seed < 100_000 for seed in seeds)
+    plain, one, two = (
+        cpu_schedule.document(options(policy="lottery", processes=3, time=100 * MS, seed=seed))
+        for seed in (None, 1, 2)
+    )
+    assert plain == one and plain["schema"] == 1 and plain["results"] != two["results"]
+
+
+def test_the_seed_of_a_lottery_is_that_of_the_options(tmp_path: Path) -> None:
+    path = str(bursts(tmp_path, in_turn(*((at % 3, 4, 1) for at in range(90)))))
+    one = [cpu_validate.checked(options(policy="lottery", bursts=path, seed=seed), as_json=False)
+           for seed in (None, 1, 5)]  # fmt: skip
+    assert one[0] == one[1] != one[2]
