@@ -431,11 +431,7 @@ def test_markdown_has_every_table(view: View) -> None:
         "– its writers | 1.0 GB/s | same | 20 % slower ▼",
         "– p99 reader latency | 20 ms | same | 2.5× longer ▼",
     ]
-    (
-        large,
-        pairs,
-        *_,
-    ) = piped(text, "## Workload by workload")
+    large, pairs, *_ = piped(text, "## Workload by workload")
     assert large == [
         "Candidate | throughput, MB/s | 95 % interval", "--- | ---: | ---:",
         "none | 400 | 392 to 408", "kyber | 400 | 388 to 412", "bfq | 200 | 194 to 206",
