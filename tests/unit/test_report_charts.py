@@ -172,7 +172,7 @@ def test_markers_of_long_lines_are_staggered() -> None:
 def test_dots_in_rows(values: tuple[float, ...]) -> None:
     log = values[-1] > 2 * values[0]
     rows = [
-        charts.Dot(i, f"name {i}", v, 0.9 * v, 1.1 * v, 1.05 * v if i == 1 else None)
+        charts.Dot(i, f"a name of a row {i}", v, 0.9 * v, 1.1 * v, 1.05 * v if i == 1 else None)
         for i, v in enumerate(values)
     ]
     groups = [("first", rows[:1]), ("second", rows[1:])]

@@ -573,6 +573,8 @@ def test_lines_are_wrapped_and_words_cut() -> None:
 def test_the_closing_lines_hang_below_their_title(view: View) -> None:
     lines = terminal._hanging(view, "Next", ["schedlab run x   about 3 min", "a b c d"], 24, False)
     assert lines == ["Next   schedlab run x", "         about 3 min", "       a b c d"]
+    long = terminal._hanging(view, "Next", [f"schedlab run x   {'word ' * 9}"], 24, False)
+    assert long == ["Next   schedlab run x", *["         word word word"] * 3]
     assert terminal._hanging(view, "A title", ["x"], 40, True) == ["\x1b[1mA title\x1b[0m  x"]
     whole = terminal._hanging(view, "Next", ["schedlab a   b"], 21, False)
     assert whole == ["Next   schedlab a   b"]

@@ -105,7 +105,10 @@ def _hanging(view: View, title: str, texts: Sequence[str], width: int, colour: b
             lines.append(text)
         elif is_command:
             command, _, remark = text.partition("   ")
-            lines += [command, *(f"  {line}" for line in wrapped(remark.strip(), width - indent))]
+            lines += [
+                command,
+                *(f"  {line}" for line in wrapped(remark.strip(), width - indent - 2)),
+            ]
         else:
             lines += wrapped(text, min(width, PROSE_WIDTH) - indent)
     head = _painted(title, BOLD, colour) + " " * (indent - cells(title))
