@@ -80,7 +80,7 @@ class Scene:
         journal.prepare(state)
         with journal.held(state, wait_s=30.0) as got:
             assert got, "the lock is still held"
-            recovery = recover.settle(state)
+            recovery = recover.restore_all(state)
         assert recovery.failed == recovery.foreign == []
 
 

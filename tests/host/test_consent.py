@@ -153,7 +153,7 @@ def test_what_a_killed_session_has_written_counts_as_ours(
     )
     result = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
     assert result.returncode == -9, result.stderr
-    recover.settle(state)
+    recover.restore_all(state)
     consent_to(loop).close()
     at(15 * MIB, b"x")(loop)
     with pytest.raises(HostError, match="data of unknown origin"):
@@ -258,5 +258,5 @@ def test_what_a_session_left_is_noted_only_while_its_medium_is_there(
     facts = {"size_bytes": identity.size_bytes, "key": identity.lasting_key}
     log.append("data", number=identity.number, sequence=sequence, **facts)
     log.release()
-    assert recover.settle(state).notices == []
+    assert recover.restore_all(state).notices == []
     assert bool(consent.objections(loop)) == (medium == "another")

@@ -97,7 +97,7 @@ def test_a_left_over_directory_is_shown_and_removed_by_recover(state: Path, tmp_
         path.unlink()
     leftover = {fact.topic: fact for fact in doctor.examine(tmp_path)}["left-over directory"]
     assert (leftover.found, leftover.command) == (str(left), "schedlab recover")
-    shown = "\n".join(recover.settle(state).lines())
+    shown = "\n".join(recover.restore_all(state).lines())
     assert f"directory {left} (removed)" in shown
     assert not left.exists()
     assert "left-over directory" not in {fact.topic for fact in doctor.examine(tmp_path)}

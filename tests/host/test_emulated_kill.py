@@ -111,7 +111,7 @@ def settle(state: Path) -> None:
     state.mkdir(mode=0o700, exist_ok=True)
     with journal.held(state, wait_s=60.0) as got:
         assert got, "the lock is still held"
-        recover.settle(state).raise_if_failed()
+        recover.restore_all(state).raise_if_failed()
 
 
 def assert_clean(state: Path, context: str) -> None:

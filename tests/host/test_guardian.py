@@ -37,7 +37,7 @@ def recover_now(state: Path) -> recover.Recovery:
     journal.prepare(state)
     with journal.held(state, wait_s=30.0) as got:
         assert got, "the lock is still held"
-        return recover.settle(state)
+        return recover.restore_all(state)
 
 
 class Scene:

@@ -65,7 +65,7 @@ def test_every_line_is_of_this_boot_and_the_first_original_wins(state: Path, loo
     read_ahead = [e for e in entries if e["kind"] == "write" and "read_ahead" in e["path"]]
     assert [e["new"] for e in read_ahead] == ["32", "64"]
     assert read_ahead[0]["original"] == read_ahead[1]["original"] not in ("32", "64")
-    recover.settle(state)
+    recover.restore_all(state)
 
 
 def test_recover_shows_puts_back_and_is_then_done(state: Path, loop: str, tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_foreign_scheduler_is_left_with_its_tunables(state: Path, loop: str) -
     die(state, loop, "control.set_scheduler(device, 'bfq')")
     knobs.write_value(queue / "scheduler", "kyber")
     knobs.write_value(queue / "iosched/read_lat_nsec", "123")
-    recovery = recover.settle(state)
+    recovery = recover.restore_all(state)
     assert [c.found for c in recovery.foreign if c.path.endswith("scheduler")] == ["kyber"]
     assert knobs.tunables(queue)["read_lat_nsec"] == "123"
 
@@ -156,7 +156,7 @@ def test_a_kill_between_journal_and_write_is_not_foreign(state: Path, loop: str)
             log.append("write", path=path, original="none", new=new)
         knobs.write_value(queue / "scheduler", current)
         log.release()
-        recovery = recover.settle(state)
+        recovery = recover.restore_all(state)
         assert (recovery.foreign, recovery.failed) == ([], [])
         assert knobs.snapshot(queue) == before
 
@@ -182,7 +182,7 @@ def test_what_an_interrupted_write_caused_stays_ours_while_it_is_put_back(
     known.confirm(dry_run=False)
     recover._restore_knobs([str(queue / "iosched/fifo_batch")], known, recover.Recovery())
     log.release()
-    recovery = recover.settle(state)
+    recovery = recover.restore_all(state)
     assert (recovery.foreign, recovery.failed) == ([], [])
     assert knobs.snapshot(queue) == before
 
@@ -215,7 +215,7 @@ def test_a_last_line_cut_short_announced_nothing(state: Path, loop: str, cut: in
     log.release()
     with log.path.open("a", encoding="utf-8") as file:
         file.write(line[:cut])
-    recovery = recover.settle(state)
+    recovery = recover.restore_all(state)
     assert (recovery.foreign, recovery.failed) == ([], [])
     assert knobs.snapshot(queue) == before
 
@@ -304,7 +304,7 @@ def test_a_gone_device_leaves_nothing_to_restore(state: Path, new_loop) -> None:
     name = Path(device).name
     backing = Path(f"/sys/block/{name}/loop/backing_file").read_text(encoding="utf-8").strip()
     owned.remove_loop(int(name.removeprefix("loop")), backing)
-    recovery = recover.settle(state)
+    recovery = recover.restore_all(state)
     assert (recovery.restored, recovery.failed) == ([], [])
 
 
@@ -359,7 +359,7 @@ def recovered(path: Path, content: bytes, changed: list[Path]) -> tuple[recover.
     for knob in changed:
         knob.write_text("1", encoding="ascii")
     path.write_bytes(content)
-    recovery = recover.settle(path.parent)
+    recovery = recover.restore_all(path.parent)
     for aside in path.parent.glob("*.damaged"):
         aside.unlink()
     return recovery, {str(k) for k in changed if k.read_text(encoding="ascii") == "0"}
@@ -426,7 +426,7 @@ def test_an_entry_of_another_shape_never_crashes(
     log.append("write", path=str(knob), original="0", new="1")
     log.append(**entry)  # type: ignore[arg-type]
     log.release()
-    recovery = recover.settle(state)
+    recovery = recover.restore_all(state)
     assert knob.read_text(encoding="ascii") == "0"
     assert recovery.lines()
     assert journal.sessions(state) == []
@@ -487,12 +487,12 @@ def test_of_another_boot_only_files_and_directories_are_removed(
         {"what": "cgroup", "path": str(foreign)},
         {"what": "file", "path": str(tmp_path / "schedlab-never-made")},
     )
-    shown = recover.settle(state, dry_run=True)
+    shown = recover.restore_all(state, dry_run=True)
     gone = [f"file {file}", f"directory {directory}"]  # the last made goes first
     assert shown.removed == gone
     assert shown.lines() == [f"{what} (would be removed)" for what in gone]
     assert file.exists() and path.exists()
-    recovery = recover.settle(state)
+    recovery = recover.restore_all(state)
     assert recovery.lines() == [f"{what} (removed)" for what in gone]
     assert not file.exists() and not directory.exists() and not path.exists()
     assert foreign.is_dir()
@@ -504,7 +504,7 @@ def test_what_cannot_be_removed_has_its_shell_line_and_keeps_the_journal(
     precious = tmp_path / "my precious"
     precious.mkdir()
     path = old_session(state, {"what": "directory", "path": str(precious)})
-    recovery = recover.settle(state)
+    recovery = recover.restore_all(state)
     assert [failure.command for failure in recovery.failed] == [f"rm -r '{precious}'"]
     with pytest.raises(RestoreError, match="did not choose its name") as caught:
         recovery.raise_if_failed()

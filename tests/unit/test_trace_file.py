@@ -93,7 +93,7 @@ def test_bad_lines_are_counted_when_asked(tmp_path):
 def test_ambiguous_or_unwritable_formats_are_errors(tmp_path):
     file = tmp_path / "t"
     file.write_bytes(b"\x00\x01binary")
-    with pytest.raises(SpecError, match="cannot be told") as caught:
+    with pytest.raises(SpecError, match="cannot recognise") as caught:
         trace("stats", file)
     assert caught.value.hint == "write FILE:FORMAT"
     with pytest.raises(SpecError, match="'tape' is not known"):

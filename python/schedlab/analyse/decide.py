@@ -20,7 +20,7 @@ class Decision:
     `workloads` are those that still get runs: all, until the overall verdict is decided and
     frozen; from then on those that are not decided themselves. `verdict` is what was concluded at
     this look (`None` between looks), `more_blocks` the range of further blocks that would decide
-    what is still open, where it can be told.
+    what is still open, where that is known.
     """
 
     stop: bool

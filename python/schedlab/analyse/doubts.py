@@ -134,7 +134,7 @@ def _modes(residuals: Floats, aa_baseline: int | None, k: int) -> dict[int, TwoM
     """Candidates with two modes beside the mean of the others, the widest gap first.
 
     One that jumps moves the mean of the others, too, so that it is left out before they are
-    judged. Of the last two it cannot be told which one jumps.
+    judged. Which of the last two jumps is unknown.
     """
     columns = {i: [i, residuals.shape[1] - 1] if aa_baseline == i else [i] for i in range(k)}
     modes_by_candidate: dict[int, TwoModes] = {}

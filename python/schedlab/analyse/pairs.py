@@ -33,7 +33,7 @@ MIRROR: dict[PairVerdict, PairVerdict] = {
 OpenEnd = Literal["", "low", "high"]
 TURNED: dict[OpenEnd, OpenEnd] = {"": "", "low": "high", "high": "low"}
 #: Codes that take any verdict away, and those that only forbid "equivalent". Where differences
-#: wander ("unsteady") a claim that survives the widened interval stands.
+#: wander ("unsteady") a claim that survives the widened interval holds.
 NO_VERDICT = ("changes-sign",)
 NOT_EQUIVALENT = ("unsteady", "two-modes", "rare-stalls")
 

@@ -12,11 +12,11 @@ def recover_all(state_directory: str | None, dry_run: bool) -> recover.Recovery:
     """
     directory = journal.state_directory(state_directory)
     if dry_run and not directory.exists():
-        return recover.settle(directory, dry_run)
+        return recover.restore_all(directory, dry_run)
     journal.prepare(directory)
     with journal.HostLock(directory) as lock:
         lock.acquire(30.0)
-        recovery = recover.settle(directory, dry_run)
+        recovery = recover.restore_all(directory, dry_run)
     for left in [] if dry_run else keeper.settle_stale(directory):
         recovery.add(left)
     return recovery

@@ -115,7 +115,7 @@ def _split_format(text: str) -> tuple[str, str | None]:
 def _spec_error(error: ValueError) -> SchedlabError:
     """An error of the compiled part with a hint that fits it."""
     text = str(error)
-    if "cannot be told" in text or "is not known" in text:
+    if "cannot recognise" in text or "is not known" in text:
         return SpecError(text, "write FILE:FORMAT")
     if "reorder with" in text:
         return SpecError(text, "add --reorder N with a larger N")

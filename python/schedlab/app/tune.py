@@ -103,7 +103,7 @@ class Tuning:
 
     @property
     def lines(self) -> LineFile:
-        """The blocks that were begun."""
+        """The blocks that were started."""
         return LineFile(self.path / TRIALS)
 
     def label(self, number: int) -> str:

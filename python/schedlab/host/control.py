@@ -99,7 +99,7 @@ class Control:
         journal.prepare(self.state_directory)
         with journal.HostLock(self.state_directory) as lock:
             lock.acquire(LOCK_WAIT_S)
-            self.recovered = recover.settle(self.state_directory)
+            self.recovered = recover.restore_all(self.state_directory)
             self.recovered.notices.clear()  # running sessions: only their claims matter
             for line in self.recovered.lines():
                 self._report(f"left changed by a session that died: {line}")
@@ -132,7 +132,7 @@ class Control:
                 self._agreed.clear()
                 for server in self._servers:
                     server.close()
-                self.restored = recover.settle_session(self._journal)
+                self.restored = recover.restore_session(self._journal)
                 for server in self._servers:
                     server.reap()
             finally:
@@ -170,7 +170,7 @@ class Control:
         taken = sorted(wanted & content.claims)
         if not taken:
             return
-        recovery = recover.settle_stale_session(session)
+        recovery = recover.restore_stale_session(session)
         if recovery is not None:
             recovery.raise_if_failed()
             return

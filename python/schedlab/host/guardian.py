@@ -21,7 +21,7 @@ from pathlib import Path
 from schedlab.errors import HostError
 from schedlab.host import shelter
 from schedlab.host.journal import Journal
-from schedlab.host.recover import settle_session
+from schedlab.host.recover import restore_session
 
 READY, CONFINED = b"r", b"c"
 START_PATIENCE_S = 30.0
@@ -137,7 +137,7 @@ def main(arguments: list[str]) -> int:
 def _restore(log: Journal) -> int:
     if not log.path.exists():
         return 0  # the owner has restored everything itself
-    recovery = settle_session(log)
+    recovery = restore_session(log)
     if lines := recovery.lines():
         _say("the schedlab that changed this host has died; its guardian reports:")
         for line in lines:

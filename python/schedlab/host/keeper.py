@@ -139,7 +139,7 @@ def _clear(directory: Path) -> recover.Recovery:
     with journal.held(directory, wait_s=DOWN_PATIENCE_S) as got:
         if not got:
             return recovery
-        recovery = recover.settle(directory)
+        recovery = recover.restore_all(directory)
         recovery.raise_if_failed()
         if journal.exists(directory):
             return recovery  # its keeper is starting

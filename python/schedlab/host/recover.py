@@ -199,7 +199,9 @@ def _is_whole(entry: Entry) -> bool:
     return entry["what"] in _REMOVERS or (entry["what"] == "loop" and loop)
 
 
-def settle(directory: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATIENCE_S) -> Recovery:
+def restore_all(
+    directory: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATIENCE_S
+) -> Recovery:
     """Restore what every dead session of a state directory left, and what a reboot left.
 
     The caller holds the host lock. A running session is not touched, with a notice. A guardian at
@@ -207,9 +209,9 @@ def settle(directory: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATI
     """
     recovery = Recovery(dry_run=dry_run)
     for path in journal.sessions(directory):
-        settled = settle_stale_session(path, dry_run, wait_s)
-        if settled is not None:
-            recovery.add(settled)
+        restored = restore_stale_session(path, dry_run, wait_s)
+        if restored is not None:
+            recovery.add(restored)
         elif path.exists():
             owner = journal.read(path).owner
             recovery.notices.append(f"a running session is not touched: process {owner}")
@@ -218,15 +220,15 @@ def settle(directory: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATI
     return recovery
 
 
-def settle_stale_session(
+def restore_stale_session(
     path: Path, dry_run: bool = False, wait_s: float = GUARDIAN_PATIENCE_S
 ) -> Recovery | None:
-    """`settle_session` for a dead one; None for a running one, or one that is gone."""
+    """`restore_session` for a dead one; None for a running one, or one that is gone."""
     log = _stale(path, wait_s)
     if log is None:
         return None
     try:
-        return settle_session(log, dry_run)
+        return restore_session(log, dry_run)
     finally:
         log.release()
 
@@ -248,7 +250,7 @@ def _stale(path: Path, wait_s: float) -> Journal | None:
         time.sleep(0.02)
 
 
-def settle_session(log: Journal, dry_run: bool = False) -> Recovery:
+def restore_session(log: Journal, dry_run: bool = False) -> Recovery:
     """Restore what one session changed; the caller holds its lock. Then its journal is removed.
 
     Of another boot, settings are not replayed and only files are removed. The journal is kept as
@@ -280,7 +282,7 @@ def settle_session(log: Journal, dry_run: bool = False) -> Recovery:
     return recovery
 
 
-def settle_if_stale(directory: Path) -> Recovery:
+def restore_if_stale(directory: Path) -> Recovery:
     """Restore what dead sessions left, unless another command is doing so.
 
     RestoreError when something could not be restored.
@@ -289,7 +291,7 @@ def settle_if_stale(directory: Path) -> Recovery:
         return Recovery()
     journal.prepare(directory)
     with journal.held(directory, wait_s=0.0) as got:
-        recovery = settle(directory) if got else Recovery()
+        recovery = restore_all(directory) if got else Recovery()
     recovery.notices.clear()  # other sessions are no business of a command that only looks
     recovery.raise_if_failed()
     return recovery

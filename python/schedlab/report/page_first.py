@@ -70,7 +70,7 @@ def _row(view: View, row: Row, names: Sequence[str], intervals: bool) -> Line:
     ]
     reach = charts.reach_of(shown, row.of.margin)
     axis = charts.ratio_cell_axis(reach) if intervals and shown and not row.span else ""
-    base = f'<span class="told">{escape(row.cells[0].text)}</span>{axis}'
+    base = f'<span class="words">{escape(row.cells[0].text)}</span>{axis}'
     line.append(Cell("", "t", base, label=names[0]))
     if row.span:
         note = f'<span class="soft">{escape(row.span)}</span>'
@@ -82,7 +82,7 @@ def _row(view: View, row: Row, names: Sequence[str], intervals: bool) -> Line:
 
 
 def _cell(view: View, row: Row, cell: ScreenCell, name: str, reach: float, intervals: bool) -> Cell:
-    words = f'<span class="told">{escape(f"{cell.text} {cell.mark}".strip())}</span>'
+    words = f'<span class="words">{escape(f"{cell.text} {cell.mark}".strip())}</span>'
     if intervals and cell.pair is not None:
         of = drawn(cell.pair, row.of.metric.higher_is_better)
         words += charts.ratio_cell(of, row.of.margin, reach)

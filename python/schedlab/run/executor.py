@@ -156,9 +156,9 @@ class Executor:
 
         The last block may have been cut short, so only a block that others followed counts.
         """
-        begun = sorted({run.block for run in runs})
+        started = sorted({run.block for run in runs})
         there = {(run.block, run.workload) for run in runs}
-        for block in begun[:-1]:
+        for block in started[:-1]:
             for label in self.workloads:
                 if (block, label) not in there:
                     self.ended.setdefault(label, block)

@@ -1,7 +1,7 @@
 """A measured CPU schedule beside a simulated one: `schedlab sim cpu --validate BURSTS.csv`.
 
 The bursts are those of `schedlab trace cpu --out`. Without the time of wake-ups a sleep and a wait
-look alike, so that only tasks are judged that leave the CPU against their will: all of a task's
+look the same, so that only tasks count that leave the CPU against their will: all of a task's
 bursts but the last are preempted.
 """
 

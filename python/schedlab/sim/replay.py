@@ -74,7 +74,7 @@ def as_spec_error(error: ValueError, hint: str) -> SchedlabError:
         ("the device's end", FIT_HINT),
         ("ending within the disk", FIT_HINT),
         ("reorder with", "add --reorder N with a larger N"),
-        ("cannot be told", "write FILE:FORMAT"),
+        ("cannot recognise", "write FILE:FORMAT"),
         (" line ", "name the format as FILE:FORMAT, or add --skip-bad-lines"),
     ):
         if part in text:

@@ -227,11 +227,11 @@ class Folder:
         # Nor are the runs of a workload that was decided before the others.
         stopping = experiment.stopping
         fixed = stopping.mode == "fixed" and not stopping.budget_s
-        begun = {(r.block, r.workload if stopping.mode == "until-decided" else "") for r in runs}
+        started = {(r.block, r.workload if stopping.mode == "until-decided" else "") for r in runs}
         wanted = {
             cell.key
             for cell in plan.cells
-            if fixed or not begun.isdisjoint({(cell.block, cell.workload), (cell.block, "")})
+            if fixed or not started.isdisjoint({(cell.block, cell.workload), (cell.block, "")})
         }
         missing = len(wanted - {r.key for r in runs if r.status == "ok"})
         notices = [f"{missing} of {len(wanted)} planned runs are missing"] if missing else []

@@ -406,13 +406,13 @@ impl WorkerSetup {
         let finished = matches!(stop, Stop::Time | Stop::Pass);
         let mut fsync_ns = 0;
         if self.group.fsync_at_end && finished {
-            let begun = clock::now();
+            let start_ns = clock::now();
             if let Err(errno) = engine.flush(&worker) {
                 let (offset, errno) = (worker.target.offset, errno.raw_os_error());
                 worker.tally.fail("fsync", offset, errno);
                 stop = worker.tally.verdict().unwrap_or(Stop::Errors);
             }
-            fsync_ns = clock::now() - begun;
+            fsync_ns = clock::now() - start_ns;
             worker.meter.extend();
         }
         let ring = engine.ring_facts();

@@ -14,9 +14,9 @@ def get(devices: tuple[str, ...], as_json: bool) -> None:
     """Show the scheduler of each of DEVICES, or of all block devices that have one."""
     from schedlab.host import journal, knobs
     from schedlab.host.devices import with_queues
-    from schedlab.host.recover import settle_if_stale
+    from schedlab.host.recover import restore_if_stale
 
-    for line in settle_if_stale(journal.state_directory()).lines():
+    for line in restore_if_stale(journal.state_directory()).lines():
         click.echo(f"left changed by a session that died: {line}", err=True)
     settings = {}
     for device in devices or with_queues():

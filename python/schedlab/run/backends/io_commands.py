@@ -334,7 +334,7 @@ class CommandCells:
                 "work in @dir@, use --cache cold, or measure it anyway: --anyway",
             )
         if own > IGNORED_BYTES and on_queues < SHARE_ON_QUEUES * own:
-            # A disk and what lies on it move about the same: name both.
+            # A disk and a device on it move about the same: name both.
             nearest = sorted(elsewhere, key=lambda queue: abs(elsewhere[queue] - own))[:2]
             nearest = [q for q in nearest if q == nearest[0] or elsewhere[q] > own / 2]
             most = "".join(f"; {queue} moved {elsewhere[queue] >> 10} KiB" for queue in nearest)

@@ -23,7 +23,7 @@ class Columns:
 
     `value` is a column or the ratio of two (`calculations/cpu_burst_s`). `sum_over` names columns
     whose rows are parts of one run: they are added up, before the ratio. `metric_column` holds
-    what was measured; a name of ours is that metric, any other is told by its unit. `constants`
+    what was measured: the name of a known metric, or of another one with its unit. `constants`
     are added to the parameters of every workload. `cpu_share[w]` is the workload whose figures
     are CPU seconds of w: they become its metric `cpu_s` and its CPU share.
     """

@@ -35,8 +35,8 @@ Rows = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class Reading:
-    """One run as a foreign file gives it: what it measured (first metric: the primary one), and
-    where it stands. `block` names the repetition; empty: numbered in the order of the file.
+    """One run of a foreign file: what it measured (first metric: the primary one), and its place
+    in the file. `block` names the repetition; empty: numbered in the order of the file.
     """
 
     place: str
@@ -267,6 +267,6 @@ def _notes(rows: list[Reading]) -> list[str]:
     if repeated and all(len(change) == len(set(change)) for change in changes):
         notes.append(
             "runs of one candidate were made one after the other, not interleaved (as the order "
-            "of the rows says): a drift of the machine cannot be told from a difference"
+            "of the rows says): a drift of the machine looks like a difference"
         )
     return notes

@@ -43,7 +43,7 @@ class Quantity:
 def quantity(
     unit: str, higher_is_better: bool | None, name: str = "", binary: bool = False, column: str = ""
 ) -> Quantity:
-    """The quantity of a column in `unit`; `name` forces the metric, `column` names an own one.
+    """The quantity of a column in `unit`; `name` forces the metric, `column` names a new one.
 
     A known unit implies its metric and direction; an unknown unit makes a new metric, named after
     the column, and needs an explicit direction. `binary` reads kB, MB, GB as powers

@@ -57,8 +57,8 @@ impl Psync {
         let reads = worker.group.log.as_ref().map_or(0, |log| log.reads);
         let mut number = 0;
         one_at_a_time(worker, gate_ns, |worker, _, first, started| {
-            let begun = started.unwrap_or_else(|now| now);
-            let (mut now, mut offset) = (begun, Some(first));
+            let start_ns = started.unwrap_or_else(|now| now);
+            let (mut now, mut offset) = (start_ns, Some(first));
             for _ in 0..reads {
                 let Some(at) = offset.take().or_else(|| worker.draw().map(|(_, at)| at)) else {
                     break;
@@ -80,7 +80,7 @@ impl Psync {
             let end_ns = clock::now();
             let latency = end_ns.saturating_sub(now);
             if worker.tally.complete(true, 0, result, end_ns, latency) {
-                worker.tally.commit(begun, end_ns);
+                worker.tally.commit(start_ns, end_ns);
             }
             end_ns
         })

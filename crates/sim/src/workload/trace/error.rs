@@ -56,7 +56,7 @@ pub enum TraceError {
     },
     /// A file whose content is ambiguous between formats.
     #[error(
-        "{}: the format cannot be told ({why}); name it as FILE:FORMAT, one of {known}",
+        "{}: cannot recognise the format ({why}); name it as FILE:FORMAT, one of {known}",
         path.display()
     )]
     Undetected {
