@@ -24,8 +24,8 @@ MEASURING = frozenset({
 })  # fmt: skip
 # Modules that share what there is once: they run beside others, but not beside their own group.
 GROUPS = {
-    "test_apply": "sysctl", "test_apply_kill": "sysctl", "test_cpu_run": "sysctl",
-    "test_two_at_once": "sysctl",
+    "test_apply": "sysctl", "test_apply_kill": "sysctl", "test_cpu_crew": "sysctl",
+    "test_cpu_run": "sysctl", "test_two_at_once": "sysctl",
     "test_guardian": "names of control groups",
     "test_report_a11y": "npm",
 }  # fmt: skip

@@ -45,9 +45,15 @@ TESTS = {
     " tests/unit/test_own_work.py",
     "kinds": "tests/unit/test_io_work*.py tests/unit/test_own_work.py tests/unit/test_ramps.py"
     " tests/unit/test_executor.py tests/unit/test_planning.py tests/unit/test_labs.py"
-    " tests/unit/test_import_fio_job.py tests/unit/test_reference.py tests/host/test_kinds.py",
+    " tests/unit/test_import_fio_job.py tests/unit/test_reference.py tests/unit/test_kinds_*.py"
+    " tests/unit/test_cpu_kinds.py tests/host/test_kinds.py tests/host/test_kinds_figures.py",
     "report": "tests/unit/test_report*.py tests/unit/test_diff.py tests/unit/test_tune.py",
     "sim": "tests/sim/test_[!sc]*.py tests/sim/test_ssd*.py tests/sim/test_cpu_[sv]*.py",
+    "app": "tests/unit/test_app_*.py tests/unit/test_labs.py tests/unit/test_reference.py"
+    " tests/unit/test_diff.py tests/unit/test_merge.py tests/unit/test_trace_file.py"
+    " tests/unit/test_lab_findings.py tests/unit/test_own_work.py tests/unit/test_import_csv.py"
+    " tests/unit/test_ramps.py tests/sim/test_host_sim.py tests/sim/test_validate.py",
+    "cpu": "tests/unit/test_cpu_*.py tests/unit/test_burst_charts.py tests/host/test_cpu_crew.py",
 }
 # room -> pairs of modules and the tests on devices that they have; the first that fits counts
 DEVICE_TESTS = {
@@ -71,8 +77,26 @@ DEVICE_TESTS = {
         ("*", "tests/host/test_guardian.py tests/host/test_*_kill.py tests/e2e/test_switch.py"),
     ),
     "tune": (("*", "tests/e2e/test_tune_device.py"),),
+    "app": (
+        ("appl* undo watch set_scheduler", "tests/host/test_apply.py"),
+        ("tune*", "tests/e2e/test_tune_device.py"),
+        ("cpu_comparison", "tests/host/test_cpu_policies.py"),
+        ("quanta switch_cost", "tests/host/test_cpu_sweep.py"),
+        ("count", "tests/host/test_cpu_run.py"),
+        ("trace_command", "tests/host/test_burst_capture.py"),
+        ("trace_io", "tests/host/test_block_capture.py"),
+        ("kernel_* emulated_devices", "tests/host/test_emulated_runs.py"),
+        ("recovering", "tests/host/test_recover.py"),
+        ("own_work extraction", "tests/host/test_commands.py tests/host/test_extraction.py"),
+        ("*", "tests/e2e/test_io_run.py tests/e2e/test_compare.py"),
+    ),
+    "cpu": (("*", "tests/host/test_cpu_[rs]*.py tests/host/test_burst_capture.py"),),
     "kinds": (
-        ("cpu_*", "tests/host/test_cpu_run.py tests/host/test_cpu_policies.py"),
+        (
+            "cpu_*",
+            "tests/host/test_cpu_kinds_run.py tests/host/test_cpu_run.py"
+            " tests/host/test_cpu_policies.py",
+        ),
         ("archive_extraction source_tree", "tests/host/test_extraction.py"),
         ("newcomer weights actors *reads", "tests/host/test_true_experiments.py"),
         ("*", "tests/e2e/test_compare_workloads.py tests/e2e/test_compare.py"),

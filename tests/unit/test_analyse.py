@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schedlab.analyse import analyse
@@ -189,9 +189,9 @@ def fingerprint(verdict, names=None):
     for p in verdict.overall.pairs:
         a, b = ((names or {}).get(x, x) for x in (p.a, p.b))
         turned = a > b
-        low, high = (
-            (-math.log(p.high), -math.log(p.low)) if turned else (math.log(p.low), math.log(p.high))
-        )
+        # One block has no interval.
+        low, high = (math.nan if end is None else math.log(end) for end in (p.low, p.high))
+        low, high = (-high, -low) if turned else (low, high)
         word = {"better": "worse", "worse": "better"}.get(p.verdict, p.verdict)
         result[min(a, b), max(a, b)] = (word if turned else p.verdict, low, high)
     return result
@@ -201,10 +201,11 @@ def same(one, other):
     assert one.keys() == other.keys()
     for key, (word, low, high) in one.items():
         assert other[key][0] == word
-        assert other[key][1:] == pytest.approx((low, high), abs=1e-9)
+        assert other[key][1:] == pytest.approx((low, high), abs=1e-9, nan_ok=True)
 
 
 @settings(max_examples=200, deadline=None)
+@example(seed=328420, n=2, exponent=0.0, effect=0.0, share=0.06)  # misses runs of a block
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(2, 9),

@@ -94,6 +94,22 @@ fn periodic_tasks_keep_their_period() {
 }
 
 #[test]
+fn pieces_of_periodic_tasks_that_come_too_late_are_counted_with_their_waiting() {
+    // Work of 25 ms in every period of 10 ms: of 5 pieces 2 at most, and the others wait.
+    let role =
+        serde_json::json!({"kind": "periodic", "period_ns": 10_000_000, "work_ns": 25_000_000});
+    let result = run(
+        serde_json::json!([{"name": "work", "role": role, "tasks": 2}]),
+        502,
+    );
+    let work = &result.groups[0];
+    // Planned at 10 ms … 500 ms, and of the other task at 15 ms … 495 ms.
+    assert_eq!(count(&work.response), 99, "{work:?}");
+    assert_eq!(work.units + work.unfinished, 99);
+    assert!((1..60).contains(&work.units), "{work:?}");
+}
+
+#[test]
 fn scheduling_is_taken_and_read_back() {
     let groups = serde_json::json!([{
         "name": "work", "role": {"kind": "hog", "work_ns": 100000}, "tasks": 1,

@@ -97,6 +97,15 @@ def present_name(record: Applied) -> str:
     return next((n for n in names if identity(n) == record.identity), record.device)
 
 
+def knob_name(record: Applied, tunable: str) -> str:
+    """Where a tunable is below `queue/`, also while the device or its scheduler is away."""
+    queue, inside = knobs.SYS_BLOCK / record.device / "queue", f"iosched/{tunable}"
+    for name in (inside, tunable):
+        if str(queue / name) in record.values or (queue / name).is_file():
+            return name
+    return inside
+
+
 def with_file(record: Applied, path: Path) -> Applied:
     """The record that names a file before it is written, and the directories it needs."""
     missing = [str(d) for d in path.parents if not d.exists()]

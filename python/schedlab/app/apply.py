@@ -284,8 +284,7 @@ def rule_text(record: Applied) -> str:
     parts.append(f'ATTR{{queue/scheduler}}="{scheduler}"')
     for text in filter(None, tunables.split(",")):
         key, _, number = text.partition("=")
-        inside = (knobs.queue_of(record.device) / "iosched" / key).exists()
-        parts.append(f'ATTR{{queue/{"iosched/" if inside else ""}{key}}}="{number}"')
+        parts.append(f'ATTR{{queue/{applied.knob_name(record, key)}}}="{number}"')
     return ", ".join(parts)
 
 

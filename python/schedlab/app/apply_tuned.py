@@ -76,8 +76,7 @@ def profile_text(records: Sequence[Applied]) -> str:
         queue = knobs.SYS_BLOCK / record.device / "queue"
         for text in filter(None, tunables.split(",")):
             key, _, value = text.partition("=")
-            inside = str(queue / "iosched" / key) in record.values or not (queue / key).exists()
-            knob_lines.append(f"{queue / 'iosched' / key if inside else queue / key}={value}")
+            knob_lines.append(f"{queue / applied.knob_name(record, key)}={value}")
     if knob_lines:
         lines += [f"[sysfs_{NAME}]", "type=sysfs", *knob_lines]
     return HEADER + "\n".join(lines).rstrip() + "\n"

@@ -228,7 +228,6 @@ def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Exte
     record = folder.record()
     experiment, planning = record.experiment, record.planning
     blocks_measured = len({run.block for run in record.analysed_runs})
-    planned = max((cell.block for cell in record.plan.cells), default=-1) + 1
     if not blocks:
         per_block = sum(run.elapsed_s for run in record.runs) / max(blocks_measured, 1)
         more = max(1, int((budget_s or 0.0) / per_block)) if per_block else 1
@@ -242,7 +241,7 @@ def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Exte
             f"{folder.path}: the plan has at most {announced or first.blocks} blocks",
             "start a new folder: schedlab reproduce DIR",
         )
-    planning = planning or Planning(blocks=planned)
+    planning = planning or Planning(blocks=blocks)
     if addition.code in ("unannounced", "announced"):
         planning = replace(planning, first_blocks=planning.first_blocks or blocks_measured)
     planning = replace(planning, blocks=blocks)

@@ -51,10 +51,7 @@ def write_initial(path: Path, experiment: Experiment | None = None) -> None:
     if path.exists():
         raise SpecError(f"{path}: exists", "name a new file")
     text = TEMPLATE.format(name=path.name) if experiment is None else as_file(experiment, path.name)
-    try:
-        write_atomic(path, text)
-    except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}", "name a writable place") from error
+    write_atomic(path, text)
 
 
 def as_file(experiment: Experiment, name: str) -> str:

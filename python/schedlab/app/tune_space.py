@@ -83,9 +83,9 @@ def _probed(control: Control, queue: str, scheduler: str, tunable: Tunable) -> T
         return None
     low, high = tunable.low, tunable.high
     if not _takes(control, queue, scheduler, tunable.name, high):
-        high = max(low, default)
+        high = default
     if not _takes(control, queue, scheduler, tunable.name, low):
-        low = min(high, default)
+        low = default
     if tunable.log and low < 1:
         low = 1
     if low >= high:

@@ -101,7 +101,7 @@ def _bars(histogram: Sequence[Row], top: float) -> list[str]:
     longest = max(high for _, high, _ in histogram)
     bins = [0] * 60
     for low, high, count in histogram:
-        bins[min(59, int((low + high) / 2 / (longest + 1) * 60))] += count
+        bins[int((low + high) / 2 / (longest + 1) * 60)] += count
     most = max(bins)
     width = (WIDTH - LEFT - 20) / 60
     for number, count in enumerate(bins):

@@ -98,9 +98,10 @@ def parse_cpus(text: str) -> tuple[int, ...]:
     cpus: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip())
-        if not match:
+        numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
+        if not numbers:
             raise SpecError(f"CPU list {text!r} is not understood", "write 0, 0,2 or 0-3")
-        cpus += range(int(match[1]), int(match[2] or match[1]) + 1)
+        cpus += numbers
     return tuple(dict.fromkeys(cpus))
 
 

@@ -93,20 +93,11 @@ class Actors:
 
     def rate(self, names: Sequence[str], direction: str, unit: str = "bytes") -> float:
         """Bytes (or operations) per second of several groups in their windows."""
-        total = 0.0
-        for name in names:
-            if seconds := self.window_s(name):
-                total += self.side(name, direction)[unit] / seconds
-        return total
+        return sum(float(self.side(name, direction)[unit] / self.window_s(name)) for name in names)
 
     def waiting_ns(self, name: str) -> float:
         """How long the oldest request had waited in vain at the end: at least the true latency."""
         return float(self.groups[name]["oldest_pending_ns"]) or self.window_s(name) * 1e9
-
-    def cpu_s(self) -> float:
-        """CPU time of all processes, their kernel workers included."""
-        user, system = "process_cpu_user_ns", "process_cpu_system_ns"
-        return float(self.result[user] + self.result[system]) / 1e9
 
     def claimed(self) -> tuple[int, int]:
         """(read, written) bytes that the device must have counted, priming included."""
@@ -125,8 +116,6 @@ class Actors:
         seen = self.result.get("inflight")
         if seen and not seen.get("error"):
             facts["in_driver_mean"], facts["in_driver_max"] = seen["mean"], seen["max"]
-        if first := next(iter(self.groups.values()), None):
-            facts["measured_from_s"] = first["series"]["window_ms"][0] / 1e3
         if self.depth:
             facts["load_depth"], facts["driver_tags"] = self.depth, self.tags
         if any(g["load_generator_bottleneck"] for g in self.groups.values()):
@@ -158,7 +147,7 @@ def added(reads: Sequence[Sequence[int]], writes: Sequence[Sequence[int]]) -> li
 def run_actors(
     target: ResolvedTarget,
     groups: Sequence[Mapping[str, Any]],
-    seconds: float | None,
+    seconds: float,
     ramp_seconds: float = 0.0,
     depth: int = 0,
 ) -> Actors:
@@ -167,7 +156,7 @@ def run_actors(
     `depth` is that of the load, for the record. Errors as of `run_groups`.
     """
     result = run_groups(groups, seconds, ramp_seconds, process=True, device=target.device or None)
-    return Actors(result, depth, target.tags, seconds or 0.0)
+    return Actors(result, depth, target.tags, seconds)
 
 
 def served(
@@ -191,7 +180,7 @@ def rate_bound(
     name: str, operations: int, rate: float, unit: float, seconds: float
 ) -> tuple[dict[str, float], dict[str, str]]:
     """A rate metric; of a group that got nothing done: less than one `unit` in the window."""
-    if operations or not seconds:
+    if operations:
         return {name: rate}, {}
     return {name: unit / seconds}, {name: "at-most"}
 

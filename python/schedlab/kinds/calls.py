@@ -106,6 +106,6 @@ class Calls(WorkloadKind, frozen=True):
                 "calls": calls,
                 "engine": result["engine"],
                 "errors": result["reads"]["errors"] + result["writes"]["errors"],
-                "cpu_share": cpu_s / elapsed_s if elapsed_s else None,
+                "cpu_share": cpu_s / elapsed_s,
             },
         )

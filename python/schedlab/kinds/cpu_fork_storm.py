@@ -6,7 +6,16 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from schedlab.kinds.cpu_mix import Count, CpuMixKind, Micros, Mixed, TaskGroup, finite
+from schedlab.kinds.cpu_mix import (
+    Count,
+    CpuMixKind,
+    Micros,
+    Mixed,
+    RampSeconds,
+    Seconds,
+    TaskGroup,
+    finite,
+)
 from schedlab.kinds.resolved import Outcome
 
 
@@ -27,8 +36,8 @@ class ForkStorm(CpuMixKind, frozen=True):
     children: Annotated[int, Meta(ge=1)] = 100
     work_us: Micros = 200.0
     exec: bool = False
-    seconds: float = 60.0
-    ramp_seconds: float = 0.0
+    seconds: Seconds = 60.0
+    ramp_seconds: RampSeconds = 0.0
 
     def estimate_s(self) -> float:
         """About 0.5 ms a child beside its work."""

@@ -11,7 +11,9 @@ from schedlab.kinds import latency
 from schedlab.kinds.cpu_mix import (
     Micros,
     Mixed,
+    Period,
     PeriodicKind,
+    Seconds,
     TaskGroup,
     quantile_names,
     quantiles,
@@ -30,9 +32,9 @@ class Groups(PeriodicKind, frozen=True):
     )  # fmt: skip
 
     weights: tuple[Weight, ...] = (100, 300)
-    period_us: Micros = 5_000.0
+    period_us: Period = 5_000.0
     work_us: Micros = 200.0
-    seconds: float = 4.0
+    seconds: Seconds = 4.0
     load: Annotated[int, Meta(ge=0, le=1000)] | None = 0
 
     def check(self, label: str) -> None:
@@ -56,19 +58,20 @@ class Groups(PeriodicKind, frozen=True):
             float(sum(mixed.groups[f"{what} {n}"]["cpu_ns"] for what in ("hogs", "sleepers")))
             for n in range(len(self.weights))
         ]
-        shares = [each / max(sum(used), 1.0) for each in used]
+        shares = [each / sum(used) for each in used]
         requested = [weight / sum(self.weights) for weight in self.weights]
         relative = [share / wanted for share, wanted in zip(shares, requested, strict=True)]
         # R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984, over shares per weight
         jain = sum(relative) ** 2 / (len(relative) * sum(r * r for r in relative))
-        rows = latency.merge(
-            mixed.groups[f"sleepers {n}"]["response"] for n in range(len(self.weights))
-        )
-        response, _ = quantiles(rows, "response")
+        sleepers = [mixed.groups[f"sleepers {n}"] for n in range(len(self.weights))]
+        rows = latency.merge(each["response"] for each in sleepers)
+        unfinished = sum(each["unfinished"] for each in sleepers)
+        response, bounds = quantiles(rows, "response", unfinished)
         error = max(abs(r - 1) for r in relative)
         return Outcome(
             {**response, "weighted_jain": jain, "share_error": max(error, 1e-6),
              "cpu_s": sum(used) / 1e9},
-            {"shares": shares, "asked": requested},
+            {"shares": shares, "asked": requested, "unfinished": unfinished},
             histograms={"latency_ns": rows},
+            bounds=bounds,
         )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from schedlab.kinds.cpu_mix import Count, CpuMixKind, Mixed, TaskGroup, finite
+from schedlab.kinds.cpu_mix import Count, CpuMixKind, Mixed, RampSeconds, Seconds, TaskGroup, finite
 from schedlab.kinds.resolved import Outcome
 
 
@@ -24,8 +24,8 @@ class Messaging(CpuMixKind, frozen=True):
     rounds: Annotated[int, Meta(ge=1)] = 200
     message_bytes: Annotated[int, Meta(ge=1, le=4096)] = 100
     sockets: bool = False
-    seconds: float = 60.0
-    ramp_seconds: float = 0.0
+    seconds: Seconds = 60.0
+    ramp_seconds: RampSeconds = 0.0
 
     def estimate_s(self) -> float:
         """About 10 µs a message."""
@@ -56,8 +56,8 @@ class Pipe(CpuMixKind, frozen=True):
     )  # fmt: skip
 
     rounds: Annotated[int, Meta(ge=1)] = 50_000
-    seconds: float = 60.0
-    ramp_seconds: float = 0.0
+    seconds: Seconds = 60.0
+    ramp_seconds: RampSeconds = 0.0
 
     def estimate_s(self) -> float:
         """About 10 µs a round trip."""

@@ -20,6 +20,9 @@ HOG_WORK_NS = 100_000
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
 Count = Annotated[int, Meta(ge=1, le=4096)]
 Micros = Annotated[float, Meta(gt=0, le=1e6)]
+Period = Annotated[float, Meta(ge=1, le=1e6)]
+Seconds = Annotated[float, Meta(gt=0, le=3600)]
+RampSeconds = Annotated[float, Meta(ge=0, le=60)]
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ class CpuMixKind(WorkloadKind, frozen=True):
 
     load: Annotated[int, Meta(ge=0, le=1000)] | None = None
     cpus: tuple[Annotated[int, Meta(ge=0)], ...] = ()
-    seconds: Annotated[float, Meta(gt=0, le=3600)] = 2.0
-    ramp_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.3
+    seconds: Seconds = 2.0
+    ramp_seconds: RampSeconds = 0.3
 
     def writes(self) -> bool:
         """Nothing is written."""
@@ -89,7 +92,7 @@ class CpuMixKind(WorkloadKind, frozen=True):
 class PeriodicKind(CpuMixKind, frozen=True):
     """Tasks that want `work_us` of CPU every `period_us`, at planned times."""
 
-    period_us: Micros = 10_000.0
+    period_us: Period = 10_000.0
     work_us: Micros = 1_000.0
 
     def periodic(self) -> dict[str, Any]:

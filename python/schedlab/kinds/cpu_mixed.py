@@ -8,6 +8,7 @@ from schedlab.kinds.cpu_mix import (
     Count,
     Mixed,
     PeriodicKind,
+    Seconds,
     TaskGroup,
     answered,
     quantile_names,
@@ -26,7 +27,7 @@ class MixedWork(PeriodicKind, frozen=True):
     )  # fmt: skip
 
     tasks: Count = 1
-    seconds: float = 12.0
+    seconds: Seconds = 12.0
 
     def work(self, cpu_count: int) -> list[TaskGroup]:
         """The interactive tasks."""
@@ -34,7 +35,8 @@ class MixedWork(PeriodicKind, frozen=True):
 
     def outcome(self, mixed: Mixed) -> Outcome:
         """Lateness and response time."""
-        rows = mixed.groups["work"]["response"]
-        late, late_bounds = quantiles(shifted(rows, int(self.work_us * 1e3)), "lateness")
-        response, bounds = quantiles(rows, "response")
+        rows, unfinished = (mixed.groups["work"][name] for name in ("response", "unfinished"))
+        late_rows = shifted(rows, int(self.work_us * 1e3))
+        late, late_bounds = quantiles(late_rows, "lateness", unfinished)
+        response, bounds = quantiles(rows, "response", unfinished)
         return answered(mixed, {**late, **response}, {**late_bounds, **bounds})

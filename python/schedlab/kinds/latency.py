@@ -43,14 +43,15 @@ def bound(rows: Rows, q: float, confidence: float = 0.95) -> float | None:
     """A value that the true q-quantile exceeds with `confidence`; None without a request.
 
     The largest order statistic k of n with P(Binomial(n, q) >= k) >= confidence; its bin's lower
-    end. For runs with too few requests to support the quantile itself.
+    end. For runs with too few requests to support the quantile itself; with too few even for a
+    bound (of p50 below 5, of p90 below 2) the least value.
     """
     total = sum(count for _, _, count in rows)
     if not total:
         return None
     k, tail = total + 1, 0.0
     probability = q**total  # P(exactly k = total)
-    while k > 1 and tail < confidence:
+    while k and tail < confidence:
         k -= 1
         tail += probability
         probability *= (1 - q) / q * k / (total - k + 1)

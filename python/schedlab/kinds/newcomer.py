@@ -110,6 +110,6 @@ def first_requests(actors: Actors, wanted: int) -> tuple[dict[str, float], dict[
     times.sort()
     metrics = {METRICS[0]: sum(times) / len(times)}
     for q in QUANTILES:
-        rank = math.ceil(latency.QUANTILES[q] * len(times) - 1e-9)
+        rank = math.ceil(latency.QUANTILES[q] * len(times))
         metrics[f"newcomer_latency_ns_{q}"] = times[rank - 1]
     return metrics, {} if complete else dict.fromkeys(metrics, "at-least")

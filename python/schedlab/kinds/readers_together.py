@@ -83,13 +83,12 @@ def outcome_of_equals(actors: Actors, name: str, record_bytes: int) -> Outcome:
     if reads["latency"]["count"]:
         metrics["latency_ns_mean"] = float(reads["latency"]["mean"])
         metrics |= latency.metrics(reads["latency"]["bins"])
-    elif seconds:
+    else:
         metrics["latency_ns_mean"] = actors.waiting_ns(name)
         bounds = {**bounds, "latency_ns_mean": "at-least"}
-    slowest = min(share) if share else 0
     return outcome(
         actors, metrics, bounds, reads["latency"]["bins"], processes=len(share),
-        slowest_bytes_per_s=slowest / seconds if seconds else 0.0,
+        slowest_bytes_per_s=min(share) / seconds,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import random
 import subprocess
@@ -53,7 +54,8 @@ def _write_through(command: list[str], out: io.BufferedWriter, size_bytes: int, 
     except FileNotFoundError as error:
         raise HostError(f"{command[0]} is not installed", f"apt install {command[0]}") from error
     assert child.stdin is not None
-    with child.stdin:
+    count = 0
+    with contextlib.suppress(BrokenPipeError), child.stdin:  # its status says why it ended
         count = _write_tar(child.stdin, size_bytes, seed)
     if child.wait():
         raise HostError(f"{command[0]} exited {child.returncode}", "is the disk full?")
@@ -69,7 +71,7 @@ def _write_tar(out: object, size_bytes: int, seed: int) -> int:
     left, count = size_bytes, 0
     with tarfile.open(fileobj=out, mode="w|", format=tarfile.USTAR_FORMAT) as tar:  # type: ignore[call-overload]
         while left > 0:
-            size = max(1, min(int(rng.lognormvariate(SIZE_LOG_MEAN, SIZE_LOG_DEVIATION)), left))
+            size = min(int(rng.lognormvariate(SIZE_LOG_MEAN, SIZE_LOG_DEVIATION)), left)
             place = count // FILES_PER_DIRECTORY
             info = tarfile.TarInfo(f"tree/{place % 32:02d}/{place:05d}/file{count:06d}.c")
             info.size, info.mtime, info.mode = size, MTIME, 0o644

@@ -238,6 +238,8 @@ class Program:
         try:
             assert child.stderr is not None
             message = child.stderr.read(4096).decode(errors="replace").strip()
+            while child.stderr.read(65536):  # who writes into a closed pipe is killed
+                pass
             child.stderr.close()
             _, status, usage = os.wait4(child.pid, 0)
             elapsed_s = time.monotonic() - began

@@ -323,8 +323,9 @@ class PolicySession:
             self._phase(label, kind, kind.prepare_run)
         began = time.time()
         started = launch.launch_of(
-            kind, "", _tokens(kind, 0), self.work, timeout_s=kind.timeout_s or None
-        )
+            kind, "", _tokens(kind, 0), self.work, cpus=kind.cpus,
+            timeout_s=kind.timeout_s or None,
+        )  # fmt: skip
         ended = launch.run(started, self.work)
         self.work.end()
         workload = Workload(label, kind.kind, "elapsed_s")

@@ -231,12 +231,26 @@ impl Mix {
             header.end_ns.load(Relaxed),
         );
         let start = from - self.job.ramp_ns;
+        let times = (from, end.min(ended), ended);
         let mut unfinished = 0;
-        if let Role::Wakeup { rate, .. } = group.role {
-            for (number, desk) in desks.iter().enumerate().skip(group.tasks as usize) {
-                let schedule = schedule(&self.job, index, number, rate, start);
-                unfinished += record_unfinished(desk, schedule, (from, end.min(ended), ended));
+        match group.role {
+            Role::Wakeup { rate, .. } => {
+                for (number, desk) in desks.iter().enumerate().skip(group.tasks as usize) {
+                    let mut schedule = schedule(&self.job, index, number, rate, start);
+                    unfinished += record_unfinished(desk, || schedule.next(), times);
+                }
             }
+            Role::Periodic { period_ns, .. } => {
+                for (number, desk) in desks.iter().enumerate() {
+                    let mut planned = start + shift(period_ns, number, group);
+                    let next = || {
+                        planned += period_ns;
+                        planned
+                    };
+                    unfinished += record_unfinished(desk, next, times);
+                }
+            }
+            _ => {}
         }
         let all_done = desks.iter().all(|desk| desk.state.load(Acquire) == DONE);
         let last = desks.iter().map(|desk| desk.done_ns.load(Relaxed)).max();
@@ -294,6 +308,11 @@ fn schedule(job: &Job, group: usize, number: usize, rate: f64, start: u64) -> Sc
         rate,
         start,
     )
+}
+
+/// Tasks of one group are planned one after the other, not all at the same moment.
+fn shift(period_ns: u64, number: usize, group: &Group) -> u64 {
+    period_ns * number as u64 / u64::from(group.tasks.max(1))
 }
 
 /// All that a task needs, made before the fork.
@@ -422,10 +441,9 @@ fn work(
     match &setting.group.role {
         Role::Hog { work_ns } => steady::hog(header, desk, setting.steps(*work_ns)),
         Role::Periodic { period_ns, work_ns } => {
-            // Tasks of one group are planned one after the other, not all at the same moment.
-            let shift = *period_ns * number as u64 / tasks.max(1) as u64;
+            let start = start + shift(*period_ns, number, &setting.group);
             let steps = setting.steps(*work_ns);
-            steady::periodic(header, desk, start + shift, *period_ns, steps);
+            steady::periodic(header, desk, start, *period_ns, steps);
         }
         Role::Wakeup {
             workers, work_ns, ..

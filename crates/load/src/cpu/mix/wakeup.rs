@@ -110,16 +110,17 @@ pub(super) fn worker(header: &Header, desk: &Desk, schedule: &mut Schedule, step
     }
 }
 
-/// Requests planned for the counted time that a worker did not finish: recorded with the time that
-/// they had waited at `now`, which is a lower bound; how many there are.
+/// Requests planned for the counted time that a task did not finish: recorded with the time that
+/// they had waited at `now`, which is a lower bound; how many there are. `next` gives the planned
+/// times.
 pub(super) fn record_unfinished(
     desk: &Desk,
-    mut schedule: Schedule,
+    mut next: impl FnMut() -> u64,
     (from, end, now): (u64, u64, u64),
 ) -> u64 {
     let mut unfinished = 0;
     for number in 0u64.. {
-        let planned = schedule.next();
+        let planned = next();
         if planned >= end {
             break;
         }

@@ -1,0 +1,599 @@
+"""The one door: what is refused, with its hint; targets, options and stopping rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from schedlab.app import admit as door
+from schedlab.app import budget, comparison, options, targets
+from schedlab.app.admit import admit, admit_candidates
+from schedlab.app.calls import sweep_experiment
+from schedlab.app.comparison import Load, Place, families_of, labelled, stopping_of, target_of
+from schedlab.design.candidates import parse_candidates
+from schedlab.errors import HostError, SpecError
+from schedlab.host import devices, knobs
+from schedlab.kinds import typed
+from schedlab.run.admitted import Permission
+from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+
+TRUSTED = Permission(trust=True)
+READS = Workload("reads", "file-test", "iops", {"test": "random-read"})
+WRITES = Workload("writes", "file-test", "iops", {"test": "random-write"})
+COMMAND = Workload("c", "command", "elapsed_s", {"argv": ["true", "x"]})
+
+
+def experiment(directory: Path, **changes: Any) -> Experiment:
+    """Reads and writes of files under the setting that there is."""
+    usual = Experiment(
+        "t", "io", Target("directory", str(directory), 1 << 20),
+        (Candidate("as-is", {"scheduler": "as-is"}),), (READS, WRITES), "as-is", 1,
+    )  # fmt: skip
+    return replace(usual, **changes)
+
+
+def refused(call: Any, *values: Any, **named: Any) -> tuple[str, str]:
+    """The message and the hint of the error that a call ends with."""
+    with pytest.raises((SpecError, HostError)) as raised:
+        call(*values, **named)
+    return str(raised.value), raised.value.hint
+
+
+UNIQUE = "give each a unique label"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "hint"),
+    [
+        ({"notes": ("a\x1bb",)}, "note: the name ", ""),
+        ({"schema": 2}, "schema = 2: this schedlab reads schema 1", "write a new file with"),
+        ({"schema": 0}, "schema = 0: this schedlab reads schema 1", "write a new file with"),
+        ({"kind": "import"}, "imported runs cannot be measured again", "schedlab analyse DIR"),
+        ({"margin": 0.0}, "margin = 0.0: not between 0 and 1", "margin = 0.02"),
+        ({"margin": 1.0}, "margin = 1.0: not between 0 and 1", "margin = 0.02"),
+        ({"seed": -1}, "seed = -1: not a 64-bit number", "seed = 1"),
+        ({"seed": 2**64}, f"seed = {2**64}: not a 64-bit number", "seed = 1"),
+        ({"candidates": ()}, "there is no candidate", "add a [[candidates]] table"),
+        ({"workloads": ()}, "there is no workload", "add a [[workloads]] table"),
+        ({"workloads": (READS, READS)}, "two workloads are labelled 'reads'", UNIQUE),
+        ({"baseline": "as-it"}, "baseline 'as-it' is not a candidate", "did you mean 'as-is'?"),
+        ({"stopping": Stopping(blocks=0)}, "stopping.blocks = 0: not between 1 and 10000",
+         "stopping.blocks = 6"),
+        ({"stopping": Stopping(blocks=10_001)}, "stopping.blocks = 10001: not", "stopping.blocks"),
+        ({"stopping": Stopping("precision")}, "stopping.precision = 0.0: not between 0 and 1",
+         "stopping.precision = 0.01"),
+        ({"stopping": Stopping("precision", precision=1.0)}, "stopping.precision = 1.0", ""),
+        ({"stopping": Stopping(budget_s=-0.5)}, "stopping.budget_s = -0.5", "use a time, such as"),
+        ({"workloads": (READS, replace(WRITES, weight=-1.0))},
+         "workloads[1] (writes): weight = -1.0", "weights are 0 or more"),
+        ({"workloads": (replace(READS, metric="iopz"),)}, "metric 'iopz' is not known", ""),
+        ({"workloads": (replace(READS, secondary=("reader_latency_ns_mean",)),)},
+         "workloads[0] (reads): file-test does not measure 'reader_latency_ns_mean'", ""),
+        ({"kind": "cpu", "target": Target("none")},
+         "workloads[0] (reads): file-test belongs to experiments of kind 'io'",
+         "this one is of kind 'cpu'"),
+    ],
+)  # fmt: skip
+def test_what_the_door_refuses(
+    tmp_path: Path, changes: dict[str, Any], message: str, hint: str
+) -> None:
+    said, helps = refused(admit, experiment(tmp_path, **changes), TRUSTED)
+    assert said.startswith(message) and helps.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 0, "margin": 0.999, "stopping": Stopping(blocks=10_000)},
+        {"seed": 2**64 - 1, "stopping": Stopping(blocks=1)},
+        {"stopping": Stopping("precision", precision=0.5), "margin": 0.001},
+        {"workloads": (replace(READS, weight=0.0, secondary=("latency_ns_p99",)),)},
+    ],
+)
+def test_what_the_door_lets_in(tmp_path: Path, changes: dict[str, Any]) -> None:
+    admitted = admit(experiment(tmp_path, **changes), TRUSTED)
+    arms = {label for _, label in admitted.kinds}
+    assert arms == {"as-is", "as-is (A/A)"}
+    assert admitted.queues == () and admitted.programs == ()
+    assert admitted.writes == (f"a new subdirectory of {tmp_path}, 1 MiB, removed at the end",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message", "hint"),
+    [
+        ({"scheduler": "as-is", "../x": "1"}, "candidate 'a': '../x' is not the name of a setting",
+         "settings are files below /sys/block/DEVICE/queue or queue/iosched"),
+        ({"scheduler": "as-is", "workload.a/b": "1"}, "candidate 'a': 'workload.a/b' is not", ""),
+        ({"scheduler": "as-is", "nr_requests": "6\n4"}, "candidate 'a': nr_requests", ""),
+    ],
+)  # fmt: skip
+def test_settings_never_become_paths(
+    tmp_path: Path, settings: dict[str, str], message: str, hint: str
+) -> None:
+    asked = experiment(tmp_path, candidates=(Candidate("a", settings),), baseline="a")
+    said, helps = refused(admit, asked, TRUSTED)
+    assert said.startswith(message) and helps.startswith(hint)
+
+
+def test_a_candidate_for_a_device_names_a_scheduler(tmp_path: Path) -> None:
+    bare = Candidate("bfq:x=1", {"x": 1})
+    asked = experiment(tmp_path, candidates=(bare,), baseline="bfq:x=1")
+    for kind in ("device", "scratch"):
+        target = Target(kind, "/dev/null", 1 << 20)
+        assert refused(door._check_settings, bare, replace(asked, target=target)) == (
+            "candidate 'bfq:x=1' names no scheduler", 'settings = { scheduler = "bfq" }, or "as-is"'
+        )  # fmt: skip
+    door._check_settings(bare, asked)  # a directory may have none
+    fair = Candidate("f", {"knob.fair_server/cpu0/runtime": 5})
+    assert "is not the name of a setting" in refused(door._check_settings, fair, asked)[0]
+    door._check_settings(fair, replace(asked, kind="cpu"))  # the only one with a path in its name
+    other = Candidate("f", {"knob.fair_server/cpu0/other": 5})
+    cpu = replace(asked, kind="cpu")
+    assert "is not the name of" in refused(door._check_settings, other, cpu)[0]
+
+
+def test_what_a_file_asks_for_needs_a_yes(tmp_path: Path) -> None:
+    asked = experiment(tmp_path, workloads=(COMMAND,))
+    assert refused(admit, asked) == (
+        "this experiment wants to run true x", "read it, then add --trust to allow this"
+    )  # fmt: skip
+    assert admit(asked, TRUSTED).programs == ("true x",)
+    two = (COMMAND, replace(COMMAND, label="d", parameters={"argv": ["false"]}),
+           replace(COMMAND, label="e"))  # fmt: skip
+    said, _ = refused(admit, replace(asked, workloads=two))
+    assert said == "this experiment wants to run true x and run false"
+    admitted = admit(asked, TRUSTED)
+    target = Target("device", "/dev/sdb", switch=("sda", "sdc"))
+    wider = replace(admitted, permission=Permission(trust=False),
+                    experiment=replace(asked, target=target))  # fmt: skip
+    assert refused(door._check_trust, wider)[0] == (
+        "this experiment wants to run true x, work on the device /dev/sdb, switch the scheduler of "
+        "sda and switch the scheduler of sdc"
+    )
+    door._check_trust(replace(wider, permission=TRUSTED))
+    quiet = admit(experiment(tmp_path))  # nothing is asked for
+    assert quiet.permission == Permission(trust=False)
+
+
+def test_other_candidates_of_what_was_admitted(tmp_path: Path) -> None:
+    admitted = admit(experiment(tmp_path), TRUSTED)
+    others = (Candidate("x", {"scheduler": "as-is", "workload.workers": 2}),
+              Candidate("y", {"scheduler": "as-is"}))  # fmt: skip
+    again = admit_candidates(admitted, others)
+    assert (again.experiment.baseline, again.experiment.aa_arm) == ("x", False)
+    assert {label for _, label in again.kinds} == {"x", "y"}
+    assert again.writes == admitted.writes
+    assert "two candidates are" in refused(admit_candidates, admitted, (others[0],) * 2)[0]
+
+
+@pytest.mark.parametrize(
+    ("target", "key", "kind"),
+    [
+        (Target("scratch", destroy_data=True), "destroy_data", "device"),
+        (Target("scratch", switch=("a",)), "switch", "directory"),
+        (Target("directory", rotational="1"), "rotational", "scratch"),
+        (Target("device", filesystem="ext4"), "filesystem", "scratch"),
+        (Target("scratch", model="disk7200"), "model", "emulated"),
+        (Target("directory", queue_depth=2), "queue_depth", "emulated"),
+    ],
+)
+def test_keys_of_another_target(target: Target, key: str, kind: str) -> None:
+    assert refused(targets._check_keys, target) == (
+        f"target.{key}: does not belong to a target of kind {target.kind!r}",
+        f"omit it, or use kind = {kind!r}",
+    )
+
+
+def test_keys_of_their_own_target() -> None:
+    for target in (
+        Target("device", destroy_data=True, rotational="1"),
+        Target("directory", switch=("a",)),
+        Target("emulated", model="m", queue_depth=1, filesystem="ext4", rotational="0"),
+        Target("scratch", filesystem="none", rotational="0"),
+    ):
+        targets._check_keys(target)
+
+
+def test_sizes_of_targets_and_records() -> None:
+    check = targets._check_sizes
+    reads = typed(READS)
+    for size in (1 << 20, (1 << 20) + 4096):
+        check(Target("scratch", size_bytes=size), [reads])
+    for size in ((1 << 20) - 4096, (1 << 20) + 2048, 0):
+        assert refused(check, Target("scratch", size_bytes=size), []) == (
+            f"target.size_bytes = {size}: not a multiple of 4096 of at least 1 MiB",
+            'size_bytes = "256M"',
+        )
+    target = Target("scratch", size_bytes=1 << 20)
+    kind: Any = SimpleNamespace(kind="k", device_commands=lambda: 1, used_bytes=lambda size: size)
+    assert refused(check, target, [kind]) == (
+        "k: sets the queue depth of the device, which works only on a model",
+        'kind = "emulated", or --model disk7200',
+    )
+    check(replace(target, kind="emulated"), [kind])
+    kind.device_commands = lambda: 0
+    check(target, [kind])
+    kind.used_bytes = lambda size: size + 1024
+    help_size = "use a larger target, or smaller records"
+    assert refused(check, target, [kind]) == (
+        "k: uses 1025 KiB of a target of 1 MiB", help_size
+    )  # fmt: skip
+    kind.used_bytes, kind.record_bytes = (lambda size: 8192), 8192
+    check(target, [kind])
+    kind.record_bytes = 16384
+    assert refused(check, target, [kind]) == (
+        "k: a record of 16 KiB does not fit into 8 KiB", help_size
+    )  # fmt: skip
+    kind.record_bytes, kind.block_bytes = 0, 12288
+    assert "a record of 12 KiB" in refused(check, target, [kind])[0]
+    kind.used_bytes, kind.block_bytes = (lambda size: 0), 1 << 20
+    check(target, [kind])
+    kind.block_bytes = 2 << 20
+    assert "a record of 2 MiB" in refused(check, target, [kind])[0]
+
+
+def test_what_cannot_work_on_a_bare_device(tmp_path: Path) -> None:
+    check = targets._check_bare
+    files: Any = SimpleNamespace(kind="k", needs_files=True)
+    assert refused(check, "/dev/x", [typed(READS), files]) == (
+        "/dev/x: k needs a file system, and this is a bare device", "use --scratch or --directory"
+    )  # fmt: skip
+    check("/dev/x", [typed(READS), typed(COMMAND)])
+    for parameters in ({"copy_in": str(tmp_path)}, {"fresh": "run"}):
+        own = replace(COMMAND, parameters={**COMMAND.parameters, **parameters})
+        assert refused(check, "/dev/x", [typed(own)]) == (
+            "/dev/x: a bare device has no file system to copy to",
+            "omit --copy-in and --fresh, or use --scratch SIZE --fs ext4",
+        )
+
+
+def test_what_a_directory_needs(tmp_path: Path) -> None:
+    resolve = targets.resolve
+    own = experiment(tmp_path, workloads=(COMMAND,))
+    written = resolve(own, [typed(COMMAND)], TRUSTED).writes
+    assert written == (f"whatever files the commands write in {tmp_path}",)
+    filled = resolve(own, [typed(READS), typed(COMMAND)], TRUSTED).writes
+    assert filled == (f"a new subdirectory of {tmp_path}, 1 MiB, removed at the end",)
+    gone = replace(own, target=Target("directory", str(tmp_path / "x"), 1 << 20))
+    assert refused(resolve, gone, [typed(COMMAND)], TRUSTED) == (
+        f"{tmp_path}/x is not a directory", f"mkdir -p {tmp_path}/x"
+    )  # fmt: skip
+    fresh = replace(COMMAND, parameters={"argv": ["true"], "fresh": "run"})
+    assert refused(resolve, own, [typed(fresh)], TRUSTED) == (
+        f"{tmp_path}: fresh = 'run' has nothing to copy there",
+        "name it: --copy-in DIR; schedlab never recreates your own file system",
+    )
+    both: tuple[dict[str, Any], ...] = (
+        {"scheduler": "bfq"}, {"scheduler": "as-is", "nr_requests": 4}
+    )  # fmt: skip
+    for settings in both:
+        named = replace(own, candidates=(Candidate("a", settings),))
+        said, hint = refused(resolve, named, [typed(COMMAND)], TRUSTED)
+        assert said == f"{tmp_path}: no scheduler would be set, because no request queue is named"
+        assert hint.startswith("name the queue that may be switched: --switch ")
+    plain = replace(own, candidates=(Candidate("a", {"workload.x": 1}), Candidate("b", {})))
+    assert resolve(plain, [typed(COMMAND)], TRUSTED).queues == ()
+
+
+def test_targets_of_other_experiments(tmp_path: Path) -> None:
+    cpu = experiment(tmp_path, kind="cpu")
+    assert refused(targets.resolve, cpu, [], TRUSTED) == (
+        "target.kind = 'directory': experiments of kind 'cpu' have none",
+        'target = { kind = "none" }',
+    )
+    assert targets.resolve(replace(cpu, target=Target("none")), [], TRUSTED) == (
+        targets.Resolution()
+    )
+    nowhere = experiment(tmp_path, target=Target("none"))
+    assert refused(targets.resolve, nowhere, [], TRUSTED) == (
+        "target.kind = 'none': block I/O needs a target", 'kind = "scratch"'
+    )  # fmt: skip
+
+
+def test_targets_in_words() -> None:
+    describe = targets.describe
+    assert describe(Target("scratch", size_bytes=3 << 30)) == "a temporary loop device of 3 GiB"
+    emulated = Target("emulated", size_bytes=1 << 30, model="disk7200")
+    assert describe(emulated) == "an emulated disk7200 of 1 GiB"
+    assert describe(Target("device", "/dev/sdb", 5 << 20)) == "/dev/sdb (5 MiB)"
+
+
+def test_schedulers_that_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    choices = {"a": ("none", "kyber", "bfq"), "b": ("bfq", "mq-deadline", "none")}
+    monkeypatch.setattr(knobs, "offered", lambda queue: choices[queue])
+    on = Target("directory", "/srv")
+    assert targets.offered(on, ()) == ("as-is",)
+    assert targets.offered(on, ("a",)) == ("none", "kyber", "bfq")
+    assert targets.offered(on, ("a", "b")) == ("none", "bfq")
+    monkeypatch.setattr(devices, "loop_schedulers", lambda: ("none", "mq-deadline"))
+    scratch = Target("scratch", size_bytes=1 << 30)
+    assert targets.offered(scratch, ("a",)) == ("none", "mq-deadline")
+    check = targets.check_offered
+    named = parse_candidates("none,mq-deadline,deadline,noop,as-is")
+    assert check(named, scratch, ()) == (
+        "deadline is its name in older kernels: measured as mq-deadline",
+        "noop is its name in older kernels: measured as none",
+    )
+    place = "a temporary loop device of 1 GiB"
+    assert refused(check, parse_candidates("bfq"), scratch, ()) == (
+        f"scheduler 'bfq' is not offered for {place}", "use some of: none,mq-deadline"
+    )  # fmt: skip
+    said, hint = refused(check, parse_candidates("mq-deadlin"), scratch, ())
+    assert hint == "did you mean 'mq-deadline'?" and place in said
+
+
+def place(**changes: Any) -> Place:
+    return replace(Place(), **changes)
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ({"scratch_bytes": 1, "device": "d"}, "--scratch and --device cannot be used together",
+         "use one of them"),
+        ({"scratch_bytes": 0, "directory": "d", "model": "m"},
+         "--directory and --model cannot be used together", "use one of them"),
+        ({"device": "b", "destroy_data": "c"}, "--destroy-data c: is not the device of --device",
+         "name the same device in both"),
+        ({"device": "c", "destroy_data": "b"}, "--destroy-data b: is not", "name the same"),
+        ({"device": "c", "destroy_data": "c", "read_only": True},
+         "--read-only: it cannot be used with --destroy-data", "omit it"),
+        ({"read_only": True}, "--read-only: it needs --device", "omit it"),
+        ({"queue_depth": 1}, "--queue-depth: works only with an emulated", "--model disk7200"),
+        ({"dilate": 0.5}, "--dilate: works only with an emulated device", "--model disk7200"),
+    ],
+)  # fmt: skip
+def test_places_that_contradict(options: dict[str, Any], message: str, hint: str) -> None:
+    said, helps = refused(target_of, place(**options))
+    assert said.startswith(message) and helps.startswith(hint)
+
+
+def test_places_become_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    gib = 1 << 30
+    assert target_of(Place()) == Target("scratch", "/var/tmp", gib)
+    small = place(scratch_bytes=5 << 20, scratch_directory="/x", filesystem="xfs", rotational="1")
+    assert target_of(small) == Target(
+        "scratch", "/x", 5 << 20, rotational="1", filesystem="xfs"
+    )  # fmt: skip
+    below = place(directory="/srv", switch=("sda",))
+    assert target_of(below) == Target("directory", "/srv", gib, switch=("sda",))
+    assert target_of(replace(below, size_bytes=4096)).size_bytes == 4096
+    model = place(model="disk7200", queue_depth=4, dilate=2.0, filesystem="ext4")
+    assert target_of(model) == Target(
+        "emulated", "", gib, model="disk7200", queue_depth=4, dilate=2.0, filesystem="ext4"
+    )
+    assert target_of(replace(model, size_bytes=8192)).size_bytes == 8192
+    assert target_of(replace(model, size_bytes=8192, scratch_bytes=4096)).size_bytes == 4096
+    monkeypatch.setattr(devices, "size_bytes", lambda device: 77)
+    disk = place(device="/dev/x", read_only=True, rotational="0")
+    assert target_of(disk) == Target("device", "/dev/x", 77, False, rotational="0")
+    gone = place(device="/dev/x", destroy_data="/dev/x")
+    assert target_of(gone) == Target("device", "/dev/x", 77, True)
+
+
+def test_queues_whose_schedulers_are_offered() -> None:
+    assert comparison.queues_of(Target("device", "/dev/sdx")) == ("sdx",)
+    below = Target("directory", "/srv", switch=("sda", "sdb"))
+    assert comparison.queues_of(below) == ("sda", "sdb")
+    assert comparison.queues_of(Target("scratch", "/var/tmp")) == ()
+
+
+def test_candidates_have_the_users_names() -> None:
+    pair = parse_candidates("none,bfq")
+    named = labelled(pair, " before , after")
+    assert [c.label for c in named.candidates] == ["before", "after"]
+    assert named.notes == ("before is none", "after is bfq")
+    for labels in ("a", "a,b,c", "a,a", "a,", ","):
+        assert refused(labelled, pair, labels) == (
+            f"--labels {labels}: not a different name for each of 2 candidates",
+            "write as many names as candidates, e.g. before,after",
+        )
+
+
+def test_families_of_workloads() -> None:
+    usual = families_of(None, None, False)
+    assert usual[0] == "newcomer" and len(usual) == 6
+    assert families_of(None, ["read"], False) == families_of(None, None, True) == ["file-tests"]
+    assert families_of(["weights"], ["read"], False) == ["weights"]
+    assert families_of(["file-tests"], None, True) == ["file-tests"]
+    hint = "use --workloads file-tests with it"
+    assert refused(families_of, ["file-tests", "weights"], None, True) == (
+        "--engine fio runs only the file tests, not weights", hint
+    )  # fmt: skip
+    assert refused(families_of, ["file-tests", "file-tests"], None, True)[1] == hint
+    said, helps = refused(families_of, ["weight"], None, False)
+    assert (said, helps) == ("workloads 'weight' are not known", "did you mean 'weights'?")
+
+
+@pytest.mark.parametrize(
+    ("options", "stopping"),
+    [
+        ({}, Stopping("fixed", 12)),
+        ({"blocks": 5, "sessions": 3}, Stopping("fixed", 15, sessions=3)),
+        ({"budget_s": 60.0}, Stopping("fixed", 40, budget_s=60.0)),
+        ({"blocks": 7, "budget_s": 60.0}, Stopping("fixed", 7, budget_s=60.0)),
+        ({"quick": True}, Stopping("fixed", 40, budget_s=114.0)),
+        ({"quick": True, "budget_s": 5.0}, Stopping("fixed", 40, budget_s=5.0)),
+        ({"quick": True, "blocks": 3}, Stopping("fixed", 3)),
+        ({"quick": True, "until_decided": True}, Stopping("until-decided", 20)),
+        ({"quick": True, "precision": 0.5}, Stopping("precision", 20, 0.5)),
+        ({"until_decided": True, "blocks": 9, "budget_s": 8.0},
+         Stopping("until-decided", 9, 0.0, 8.0)),
+        ({"blocks": 4, "may_extend": 8}, Stopping("fixed", 4, may_extend=8)),
+        ({"sessions": 2, "budget_s": 9.0}, Stopping("fixed", 80, budget_s=9.0, sessions=2)),
+    ],
+)  # fmt: skip
+def test_stopping_rules(options: dict[str, Any], stopping: Stopping) -> None:
+    assert stopping_of(**options) == stopping
+
+
+@pytest.mark.parametrize("rule", [{"until_decided": True}, {"precision": 0.1}, {"may_extend": 9}])
+def test_sessions_repeat_a_fixed_plan(rule: dict[str, Any]) -> None:
+    assert refused(stopping_of, sessions=2, **rule) == (
+        "--sessions repeats a fixed plan", "omit --until-decided, --precision and --may-extend"
+    )  # fmt: skip
+    assert stopping_of(sessions=1, **rule).sessions == 1
+    both = refused(stopping_of, until_decided=True, precision=0.1)
+    assert both == ("--until-decided and --precision cannot be used together", "use one of them")
+
+
+def compared(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], **design: Any) -> Experiment:
+    monkeypatch.setattr(devices, "size_bytes", lambda device: 1 << 30)
+    load = design.pop("load", Load(tests=("read", "random-write")))
+    return comparison.comparison(place(**options), load, schedulers="none,bfq", **design)
+
+
+def test_a_comparison_of_schedulers(monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = compared(monkeypatch, {"scratch_bytes": 1 << 30}, seed=0, margin=0.125)
+    assert scratch.title == "I/O schedulers on a temporary loop device of 1 GiB"
+    assert (scratch.baseline, scratch.seed, scratch.margin) == ("none", 0, 0.125)
+    assert (scratch.stopping, scratch.aa_arm) == (Stopping(blocks=12), True)
+    assert scratch.objective == "throughput" and len(scratch.workloads) == 2
+    assert compared(monkeypatch, {}).seed != compared(monkeypatch, {}).seed
+    disk = compared(monkeypatch, {"device": "/dev/x"}, labels="a,b")
+    assert [typed(work).writes() for work in disk.workloads] == [False]
+    assert disk.notes == ("a is none", "b is bfq",
+                          "omitted: workloads that write; /dev/x is read-only here")  # fmt: skip
+    assert compared(monkeypatch, {"device": "/dev/x", "read_only": True}).notes == ()
+    gone = compared(monkeypatch, {"device": "/dev/x", "destroy_data": "/dev/x"})
+    assert len(gone.workloads) == 2 and gone.notes == ()
+    writing = Load(tests=("write",))
+    assert refused(compared, monkeypatch, {"device": "/dev/x"}, load=writing) == (
+        "no workload is left", "name tests that read, or --destroy-data /dev/x"
+    )  # fmt: skip
+    said, hint = refused(compared, monkeypatch, {}, load=Load(tests=("red",)))
+    assert said == "test 'red' is not known" and hint.startswith("did you mean 're")
+    seven = compared(monkeypatch, {}, load=Load(), families=["file-tests"])
+    assert len(seven.workloads) == 7
+
+
+def test_a_comparison_keeps_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "shortest_s", lambda work: 1.0)
+    # Six blocks of none, bfq and the A/A arm take 18 s for each workload.
+    short = compared(monkeypatch, {}, stopping=Stopping(budget_s=35.0))
+    assert len(short.workloads) == 1
+    assert short.notes[0].startswith("omitted: six blocks do not fit into 35 s: ")
+    assert len(compared(monkeypatch, {}, stopping=Stopping(budget_s=36.0)).workloads) == 2
+    without = {"stopping": Stopping(budget_s=24.0), "aa_arm": False}
+    assert len(compared(monkeypatch, {}, **without).workloads) == 2
+
+
+def sweep(**changes: Any) -> Experiment:
+    usual: dict[str, Any] = {
+        "block_sizes": [512, 8192], "modes": ["sync", "direct"], "same_bytes": None, "calls": None,
+        "direction": "write", "blocks": 4, "seed": 3,
+    }  # fmt: skip
+    return sweep_experiment(Place(), **usual | changes)
+
+
+def test_a_sweep_of_block_sizes_and_modes() -> None:
+    usual = sweep()
+    assert usual.title == "Block sizes and open modes on a temporary loop device of 1 GiB"
+    assert (usual.seed, usual.stopping.blocks, usual.baseline) == (3, 4, "sync")
+    assert usual.candidates[1] == Candidate(
+        "direct", {"scheduler": "as-is", "workload.mode": "direct"}
+    )  # fmt: skip
+    assert [work.label for work in usual.workloads] == [
+        "write same bytes 512 B", "write same bytes 8 KiB"
+    ]  # fmt: skip
+    assert usual.workloads[0].parameters == {
+        "block_bytes": 512, "direction": "write", "total_bytes": 5 << 20
+    }  # fmt: skip
+    assert usual.workloads[0].secondary == ("seconds_per_call", "cpu_s")
+    calls = sweep(calls=9, seed=None).workloads
+    assert [(work.label, work.metric, work.parameters["calls"]) for work in calls] == [
+        ("write same calls 512 B", "seconds_per_call", 9),
+        ("write same calls 8 KiB", "seconds_per_call", 9),
+    ]
+    assert calls[0].secondary == ("elapsed_s", "cpu_s")
+    both = sweep(calls=9, same_bytes=4096).workloads
+    assert [work.metric for work in both] == ["elapsed_s", "seconds_per_call"] * 2
+    assert refused(sweep, modes=["synk"]) == ("mode 'synk' is not known", "did you mean 'sync'?")
+
+
+TYPED: dict[str, Any] = {
+    "scratch": None, "scratch_directory": Path("/x"), "device": None, "destroy_data": None,
+    "read_only": False, "allow_unknown_data": False, "directory": None, "size": None,
+    "switch": None, "model": None, "queue_depth": None, "dilate": 1.0, "rotational": None,
+    "fs": None, "tests": None, "records": None, "seconds": None, "depth": 3, "workers": 2,
+    "buffered": False, "archive": None, "archive_size": 7, "decompressor": "gzip",
+    "program": None, "engine": "", "blocks": None, "budget": None, "until_decided": False,
+    "precision": None, "may_extend": None, "quick": False, "sessions": 1, "margin": 0.125,
+    "seed": 9, "goal": None, "aa": False, "schedulers": "none,bfq", "labels": None,
+    "workloads": ("random-reads",), "explain": True, "environment": (), "ok_exit": (),
+    "user": None, "metrics": (), "shell": False,
+}  # fmt: skip
+
+
+def test_options_become_a_place() -> None:
+    assert options.place_of(TYPED) == Place(scratch_directory="/x")
+    given = {"device": Path("/d"), "destroy_data": Path("/e"), "directory": Path("/f"), "size": 5,
+             "switch": "a,,b", "queue_depth": 4, "rotational": "1", "fs": "xfs",
+             "scratch": 6, "model": "m", "read_only": True, "allow_unknown_data": True,
+             "dilate": 2.0}  # fmt: skip
+    assert options.place_of({**TYPED, **given}) == Place(
+        6, "/x", "/d", "/e", True, True, "/f", 5, ("a", "b"), "m", 4, 2.0, "1", "xfs"
+    )  # fmt: skip
+
+
+def test_options_become_a_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(options, "consent_to", lambda *a, **named: asked.append((a, named)))
+    assert options.permission_of(Place()) == Permission((), trust=True)
+    assert options.permission_of(place(read_only=True)).in_use
+    disk = place(device="/d", destroy_data="/d", allow_unknown_data=True)
+    assert len(options.permission_of(disk).consents) == 1
+    assert len(options.permission("/d", trust=False).consents) == 1
+    assert asked == [(("/d",), {"allow_unknown_data": over}) for over in (True, False)]
+
+
+def test_options_become_a_load(tmp_path: Path) -> None:
+    usual = options.load_of(TYPED)
+    assert (usual.record_bytes, usual.seconds, usual.depth, usual.workers) == ((65536,), 0.0, 3, 2)
+    assert (usual.direct, usual.by_fio, usual.program, usual.archive) == (True, False, "", "")
+    given = {"records": (512,), "seconds": 2.5, "buffered": True, "engine": "fio", "program": "p",
+             "archive": tmp_path}  # fmt: skip
+    mine = options.load_of({**TYPED, **given})
+    assert (mine.record_bytes, mine.seconds, mine.timing_seconds) == ((512,), 2.5, 2.5)
+    assert (mine.direct, mine.by_fio, mine.program) == (False, True, "p")
+    assert mine.archive == str(tmp_path)
+
+
+def test_options_become_an_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "usual_user", lambda: "")
+    found = options.comparison(Place(), (), TYPED, print)
+    assert (found.objective, found.margin, found.seed, found.aa_arm) == (
+        "throughput", 0.125, 9, False
+    )  # fmt: skip
+    assert found.explain and found.stopping == Stopping(blocks=12)
+    assert [c.label for c in found.candidates] == ["none", "bfq"]
+    named = options.comparison(Place(), (), {**TYPED, "goal": "latency"}, print)
+    assert named.objective == "latency"
+    tuned = options.tuned_work(Place(), (), {**TYPED, "goal": "fairness"}, print)("kyber")
+    assert (tuned.baseline, tuned.stopping, tuned.aa_arm) == ("kyber", Stopping(blocks=1), False)
+    assert tuned.objective == "fairness"
+    hint = ("--workloads and --tests cannot be used with a COMMAND",
+            "write both into an experiment file")  # fmt: skip
+    command = ("true",)
+    assert refused(options.comparison, Place(), command, TYPED, print) == hint
+    tests = {**TYPED, "workloads": None, "tests": ("read",)}
+    assert refused(options.comparison, Place(), command, tests, print) == hint
+    own = options.comparison(Place(), command, {**TYPED, "workloads": None}, print)
+    assert own.workloads[0].kind == "command"
+    cpu = {**TYPED, "workloads": None, "load": 2, "cpus": (1,), "policies": "other,batch",
+           "apply_to": "work", "directory": None}  # fmt: skip
+    policies = options.policy_comparison((), cpu, print)
+    assert (policies.objective, policies.explain, policies.margin) == ("latency", True, 0.125)
+    assert policies.workloads[0].parameters == {"cpus": [1], "load": 2}
+
+
+def test_options_of_a_resumed_experiment() -> None:
+    options.check_resumed(["--resume", "--blocks", "--budget", "--json", "--trust", "--read-only"])
+    assert refused(options.check_resumed, ["--seed", "--resume", "--margin"]) == (
+        "--margin, --seed would change nothing: a resumed experiment keeps its own",
+        "with --resume use --blocks or --budget, or start a new experiment without --resume",
+    )

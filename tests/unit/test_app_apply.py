@@ -1,0 +1,600 @@
+"""What is applied, kept and undone: choices, records, rules, profiles and files, as texts."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from schedlab.app import applied, apply, apply_cpu, apply_tuned, undo, watch
+from schedlab.app.applied import HEADER, Applied
+from schedlab.app.apply import Choice, Request, choice_of, choice_of_result, rule_text
+from schedlab.app.set_scheduler import set_scheduler
+from schedlab.errors import HostError, SpecError
+from schedlab.host import knobs, setters, udev
+from schedlab.result import Result
+from schedlab.spec import Candidate, Target
+
+RECORD = Applied(
+    "sdx", "wwid:eui.1", "bfq:low_latency=0,slice_idle=2", "/r", "bfq is best", "2026-01-02",
+    "boot", "schedlab apply",
+)  # fmt: skip
+
+
+def refused(call: Any, *values: Any, **named: Any) -> tuple[str, str]:
+    """The message and the hint of the error that a call ends with."""
+    with pytest.raises((SpecError, HostError)) as raised:
+        call(*values, **named)
+    return str(raised.value), raised.value.hint
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Records of this test alone."""
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("SCHEDLAB_VAR_DIR", raising=False)
+    return applied.directory()
+
+
+def test_a_choice_is_typed() -> None:
+    assert choice_of("bfq:low_latency=0", ["nr_requests=64", "x=a=b"]).candidate.settings == {
+        "scheduler": "bfq", "low_latency": 0, "nr_requests": "64", "x": "a=b"
+    }  # fmt: skip
+    assert choice_of("sched_rr_timeslice_ms=20", ["nr_migrate=8"]).candidate == Candidate(
+        "cpu", {"sched_rr_timeslice_ms": "20", "nr_migrate": "8"}
+    )  # fmt: skip
+    assert refused(choice_of, "none,bfq", []) == ("'none,bfq' names 2 schedulers", "name one")
+    for text in ("x", "=4", "x="):
+        assert refused(choice_of, "bfq", [text]) == (
+            f"--set {text!r} is not understood", "write --set nr_requests=64"
+        )  # fmt: skip
+    assert refused(set_scheduler, "none,bfq", ["sdx"], print) == (
+        "'none,bfq' names 2 schedulers", "name one"
+    )  # fmt: skip
+
+
+def result_of(
+    monkeypatch: pytest.MonkeyPatch, code: str = "winner", best: str | None = "bfq", **changes: Any
+) -> None:
+    """The result that is loaded: bfq beside none, measured here."""
+    usual: dict[str, Any] = {
+        "kind": "io", "target": Target("scratch"), "best_set": ["kyber", "none"],
+        "release": platform.release(),
+    }  # fmt: skip
+    usual |= changes
+    values = {} if best is None else {"best": best}
+    candidates = tuple(Candidate(name, {"scheduler": name}) for name in ("none", "kyber", "bfq"))
+    experiment = SimpleNamespace(
+        kind=usual["kind"], target=usual["target"], candidates=candidates
+    )  # fmt: skip
+    verdict = SimpleNamespace(
+        headline=SimpleNamespace(code=code, values=values), baseline="none",
+        overall=SimpleNamespace(best_set=usual["best_set"]),
+    )  # fmt: skip
+    host = {"kernel": {"release": usual["release"]}} if usual["release"] else {}
+    record = SimpleNamespace(experiment=experiment, host=host)
+    result = SimpleNamespace(record=record, verdict=verdict, headline=lambda: "bfq is best")
+    monkeypatch.setattr(Result, "load", lambda folder: result)
+
+
+def test_the_winner_of_a_result_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    result_of(monkeypatch)
+    found = choice_of_result(tmp_path, anyway=False)
+    assert found == Choice(
+        Candidate("bfq", {"scheduler": "bfq"}), str(tmp_path), "bfq is best"
+    )  # fmt: skip
+    (tmp_path / "experiment.toml").touch()
+    assert choice_of(str(tmp_path), ["x=1"]).candidate.settings == {"scheduler": "bfq", "x": "1"}
+    for code, best, label in (
+        ("winner-price", None, "kyber"), ("keep", "bfq", "none"), ("keep", None, "none")
+    ):  # fmt: skip
+        result_of(monkeypatch, code, best)
+        assert choice_of_result(tmp_path, anyway=False).candidate.label == label
+    result_of(monkeypatch, kind="cpu", release="")
+    assert choice_of_result(tmp_path, anyway=False).candidate.label == "bfq"
+    for best_set in ([], ["other"]):
+        result_of(monkeypatch, best=None, best_set=best_set)
+        assert refused(choice_of_result, tmp_path, False) == (
+            f"{tmp_path}: names no best candidate", "name a scheduler yourself"
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "objection"),
+    [
+        ({"code": "tied"}, "its verdict is 'tied': it names no winner"),
+        ({"kind": "sim"}, "it is of kind 'sim', not measured on this kernel"),
+        ({"target": Target("emulated")}, "it was measured on an emulated device"),
+        ({"release": "1.2"}, f"it was measured on Linux 1.2, this is {platform.release()}"),
+    ],
+)
+def test_objections_to_a_result(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, changes: dict[str, Any], objection: str
+) -> None:
+    result_of(monkeypatch, **changes)
+    assert refused(choice_of_result, tmp_path, False) == (
+        f"{tmp_path}: {objection}",
+        "name a scheduler yourself, or add --anyway to apply its best candidate",
+    )
+    assert choice_of_result(tmp_path, True).candidate.label == "bfq"
+
+
+def test_requests_that_cannot_be(tmp_path: Path) -> None:
+    bfq, cpu = choice_of("bfq", []), choice_of("sched_rr_timeslice_ms=20", [])
+    assert refused(apply.apply, bfq, Request(()), print) == (
+        "no device is named", "name one: schedlab apply bfq /dev/sdb"
+    )  # fmt: skip
+    assert refused(apply.apply, cpu, Request((), tuned=True), print) == (
+        "--tuned keeps settings of disks", "keep it by sysctl.d: --persist"
+    )  # fmt: skip
+    assert refused(apply.apply, cpu, Request(("sdx",)), print) == (
+        "sched_rr_timeslice_ms belongs to no device", "omit the devices"
+    )  # fmt: skip
+
+
+def test_a_second_apply_keeps_what_was_before_the_first(tmp_path: Path) -> None:
+    now = tmp_path / "nr"
+    now.write_text("77\n")
+    mine = replace(RECORD, originals={"a": "1", str(now): "64"}, values={"a": "2"}, made=("x",))
+    assert apply._onto(mine, None) == mine
+    earlier = replace(RECORD, originals={"a": "0", "b": "5"}, values={"a": "1", "b": "6", "c": "7"},
+                      files={"f": None}, written={"tuned_parent": "p"}, made=("d",))  # fmt: skip
+    both = apply._onto(mine, earlier)
+    assert both.originals == {"a": "0", str(now): "64", "b": "5"}
+    assert both.values == {"a": "2", "b": "6", str(now): "77"}
+    assert (both.files, both.written, both.made) == ({"f": None}, {"tuned_parent": "p"}, ("d",))
+    old = apply._onto(mine, replace(earlier, boot_id="before"))
+    assert (old.originals, old.values) == (mine.originals, mine.values)
+    assert (old.files, old.written, old.made) == ({"f": None}, {"tuned_parent": "p"}, ("d",))
+
+
+def test_settings_of_a_record() -> None:
+    assert apply._setting(Candidate("x", {"scheduler": "bfq", "a": 1, "b": 2})) == "bfq:a=1,b=2"
+    assert apply._setting(Candidate("x", {"scheduler": "bfq"})) == "bfq"
+
+
+def test_a_rule_is_for_this_disk_alone() -> None:
+    head = 'ACTION=="add|change", SUBSYSTEM=="block", ENV{DEVTYPE}=="disk", '
+    others = 'KERNEL!="loop*|zram*|ram*|dm-*|md*|nbd*", ENV{DM_MULTIPATH_DEVICE_PATH}!="1", '
+    assert rule_text(RECORD) == (
+        f'{head}{others}ATTR{{wwid}}=="eui.1", ATTR{{queue/scheduler}}="bfq", '
+        'ATTR{queue/iosched/low_latency}="0", ATTR{queue/iosched/slice_idle}="2"'
+    )
+    odd = replace(RECORD, identity='device/wwid:a"b*[c]|d?e\\f', setting="none")
+    assert 'ATTR{device/wwid}=="a?b??c??d?e?f", ' in rule_text(odd)
+    assert rule_text(odd).endswith('ATTR{queue/scheduler}="none"')
+    named = replace(RECORD, identity="name:sdx", setting="none")
+    assert rule_text(named) == f'{head}KERNEL=="sdx", ATTR{{queue/scheduler}}="none"'
+
+
+def test_where_a_tunable_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path)
+    queue = tmp_path / "sdx/queue"
+    values = {f"{queue}/low_latency": "0", f"{queue}/iosched/slice_idle": "2"}
+    away = replace(RECORD, values=values)
+    assert 'ATTR{queue/low_latency}="0", ATTR{queue/iosched/slice_idle}="2"' in rule_text(away)
+    assert 'ATTR{queue/iosched/low_latency}="0"' in rule_text(RECORD)
+    (queue / "iosched").mkdir(parents=True)
+    for name in ("iosched/low_latency", "low_latency", "slice_idle"):
+        (queue / name).touch()
+    text = rule_text(RECORD)
+    assert 'ATTR{queue/iosched/low_latency}="0", ATTR{queue/slice_idle}="2"' in text
+
+
+def setter(file: Path, value: str, source: str = "udev", certain: bool = True) -> setters.Setter:
+    return setters.Setter(source, file, 3, value, certain)
+
+
+def test_who_else_sets_the_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found: list[setters.Setter] = []
+    monkeypatch.setattr(setters, "of", lambda disk, root: found)
+    monkeypatch.setattr(udev, "disk", lambda name: name)
+    request = Request(("sdx",), root=tmp_path)
+
+    def said(*lines: setters.Setter) -> list[str]:
+        found[:] = lines
+        return apply.warnings("sdx", "bfq", request)
+
+    ours = setter(tmp_path / apply.RULES, "kyber")
+    profile = setter(apply_tuned.profile_path(tmp_path), "kyber", "tuned")
+    rule, unit = setter(Path("/a"), "none"), setter(Path("/b"), "kyber", "systemd unit")
+    assert said() == said(ours) == said(profile) == []
+    assert said(rule) == ["also sets it: /a:3 (none)",
+                          "/a:3 wins at the next boot or hot-plug and sets none"]  # fmt: skip
+    assert said(setter(Path("/a"), "bfq", certain=False)) == [
+        "also sets it (perhaps): /a:3 (bfq)"
+    ]  # fmt: skip
+    assert said(rule, unit) == [
+        "also sets it: /a:3 (none)",
+        "also sets it: systemd unit, /b:3 (kyber)",
+        "systemd unit, /b:3 wins at the next boot and sets kyber",
+        "/a:3 wins at the next hot-plug and sets none",
+    ]
+    assert len(said(setter(Path("/a"), "bfq"), unit)) == 3
+    assert said(ours, unit)[1:] == ["systemd unit, /b:3 wins at the next boot and sets kyber"]
+    assert said(setter(Path("/c"), "deadline", "boot parameter")) == [
+        "elevator=deadline on the kernel command line: Linux ignores it"
+    ]  # fmt: skip
+
+
+def test_a_file_of_ours_is_known_by_its_head(tmp_path: Path) -> None:
+    file = tmp_path / "rule"
+    applied.refuse_foreign(file)
+    file.write_text(HEADER + "x\n")
+    assert applied.is_ours(file.read_text()) and not applied.is_ours("# mine\n" + HEADER)
+    applied.refuse_foreign(file)
+    file.write_text("# mine\n")
+    assert refused(applied.refuse_foreign, file) == (
+        f"{file}: schedlab did not write it", f"move it away, then try again: mv {file} {file}.old"
+    )  # fmt: skip
+    assert refused(applied.refuse_foreign, file, "no")[1] == "no"
+    assert len(applied.boot_id()) == 36
+
+
+def test_what_a_disk_is_called_after_a_reboot(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, attribute, text in (("sda", "serial", "S1\n"), ("sdb", "device/wwid", " W2 "),
+                                  ("sdb", "serial", "S2"), ("sdc", "wwid", " \n")):  # fmt: skip
+        path = tmp_path / name / attribute
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(knobs, "CLASS_BLOCK", tmp_path)
+    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path)
+    assert [applied.identity(name) for name in ("sda", "sdb", "sdc", "sdd")] == [
+        "serial:S1", "device/wwid:W2", "name:sdc", "name:sdd"
+    ]  # fmt: skip
+    moved = replace(RECORD, device="sda", identity="device/wwid:W2")
+    assert applied.present_name(moved) == "sdb"
+    assert applied.present_name(replace(moved, device="sdb")) == "sdb"
+    assert applied.present_name(replace(moved, identity="wwid:gone")) == "sda"
+    assert applied.present_name(replace(moved, device="sdz", identity="name:sdz")) == "sdz"
+
+
+def test_records_are_stored_found_and_forgotten(state: Path) -> None:
+    assert applied.load_all() == [] and applied.find("sdx") is None
+    other = replace(RECORD, device="a/b", made=("/m",), files={"/f": None})
+    for record in (RECORD, other):
+        applied.store(record)
+    half = state / ".sdx.json.0123456789ab"
+    no_half = state / ".sdx.json.0123456789abc"
+    for file in (half, no_half):
+        file.touch()
+    applied.store(replace(RECORD, headline="new"))
+    assert not half.exists() and no_half.exists()
+    found = applied.find("sdx")
+    assert found is not None and found.headline == "new"
+    assert applied.find("a/b") == other and len(applied.load_all()) == 2
+    half.touch()
+    applied.remove_half_records()
+    assert not half.exists()
+    half.touch()
+    assert applied.find("sdw") is None
+    applied.forget("sdx")
+    applied.forget("sdx")
+    assert applied.find("sdx") is None and not half.exists()
+    (state / "z.json").write_text("{")
+    said, hint = refused(applied.load_all)
+    assert said.startswith(f"{state}/z.json: ") and hint.endswith(f"rm {state}/z.json")
+
+
+def test_files_are_named_before_they_are_written(tmp_path: Path) -> None:
+    file = tmp_path / "etc/udev/90.rules"
+    named = applied.with_file(RECORD, file)
+    assert named.files == {str(file): None}
+    assert named.made == (str(tmp_path / "etc/udev"), str(tmp_path / "etc"))
+    applied.store(named)
+    half = file.parent / f".{file.name}.0123456789ab"
+    half.parent.mkdir(parents=True)
+    half.touch()
+    applied.write_file(file, "text")
+    assert file.read_text() == "text" and not half.exists()
+    second = applied.with_file(replace(RECORD, device="sdy", made=("/x",)), file)
+    assert second.made == ("/x", str(tmp_path / "etc/udev"), str(tmp_path / "etc"))
+    half.touch()
+    applied.remove_traces(named)
+    assert not half.exists() and file.exists()
+    file.unlink()
+    applied.remove_traces(named)
+    assert not (tmp_path / "etc").exists() and tmp_path.exists()
+    (tmp_path / "file").touch()
+    said, hint = refused(applied.write_file, tmp_path / "file/x", "text")
+    assert said.startswith(f"{tmp_path}/file/x: ") and hint == "run it as root (sudo)"
+
+
+def test_settings_of_the_cpu_scheduler() -> None:
+    values = apply_cpu.values_of
+
+    def of(**settings: Any) -> dict[str, int]:
+        return values(Candidate("c", settings))
+
+    assert of(scheduler="bfq", nr_requests=4) == of() == {}
+    assert of(policy="rr", slice_ms=20.0, nice=3) == {"sched_rr_timeslice_ms": 20}
+    assert of(policy="other", slice_ms=20.0) == {}
+    assert of(sched_x="-1", nr_migrate=8, base_slice_ns="5.0") == {
+        "sched_x": -1, "nr_migrate": 8, "base_slice_ns": 5
+    }  # fmt: skip
+    assert of(sched_rr_timeslice_ms="1") == {"sched_rr_timeslice_ms": 1}
+    for value in ("0", "1.5", "x", "-1", "5ms"):
+        assert refused(of, sched_rr_timeslice_ms=value) == (
+            f"sched_rr_timeslice_ms={value}: not whole milliseconds from 1",
+            "write sched_rr_timeslice_ms=20",
+        )
+    for value in ("-2", "1.5", "4.00"):
+        assert refused(of, sched_x=value) == (
+            f"sched_x={value}: not a whole number", "write sched_x=20"
+        )  # fmt: skip
+    assert refused(of, sched_x="1", nr_requests="4") == (
+        "nr_requests is no setting of the CPU scheduler", "apply it to a disk alone"
+    )  # fmt: skip
+    assert apply_cpu.is_name("sched_y") and apply_cpu.is_name("nr_migrate")
+    assert not apply_cpu.is_name("bfq")
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Directories with the settings that this kernel shall have."""
+    texts = {"sysctl/sched_x": "7", "sysctl/sched_a": "1", "debug/sched/nr_migrate": "8",
+             "debug/sched/latency_ns": "5", "debug/sched/debug": "0"}  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(apply_cpu, "SYSCTLS", tmp_path / "sysctl")
+    monkeypatch.setattr(apply_cpu, "DEBUG", tmp_path / "debug/sched")
+    return tmp_path
+
+
+def test_where_settings_of_the_cpu_scheduler_are(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert apply_cpu.path_of("sched_x") == kernel / "sysctl/sched_x"
+    assert apply_cpu.path_of("nr_migrate") == kernel / "debug/sched/nr_migrate"
+    assert apply_cpu.debug_settings() == ["latency_ns", "nr_migrate"]
+    assert refused(apply_cpu.path_of, "sched_y") == (
+        "this kernel has no sched_y", "it has: sched_a, sched_x"
+    )  # fmt: skip
+    assert refused(apply_cpu.path_of, "base_slice_ns") == (
+        "this kernel has no base_slice_ns", "it has: latency_ns, nr_migrate"
+    )  # fmt: skip
+    root = kernel / "root"
+    assert apply_cpu.planned({"sched_x": 4, "nr_migrate": 9}, False, root) == [
+        f"{kernel}/sysctl/sched_x = 4", f"{kernel}/debug/sched/nr_migrate = 9"
+    ]  # fmt: skip
+    assert apply_cpu.planned({"sched_x": 4, "nr_migrate": 9}, True, root)[2:] == [
+        f"{root}/etc/sysctl.d/90-schedlab.conf: kernel.sched_x = 4",
+        f"{root}/etc/tmpfiles.d/90-schedlab.conf: w {kernel}/debug/sched/nr_migrate - - - - 9",
+    ]
+    assert list(apply_cpu._file_texts({kernel / "sysctl/sched_x": "4"}, root)) == [
+        root / apply_cpu.SYSCTL_FILE
+    ]  # fmt: skip
+    monkeypatch.setattr(apply_cpu, "DEBUG", kernel / "none/sched")
+    assert refused(apply_cpu.path_of, "nr_migrate") == (
+        "nr_migrate is in debugfs, which is not mounted",
+        f"mount -t debugfs debugfs {kernel}/none",
+    )
+
+
+def test_a_second_setting_of_the_cpu_scheduler() -> None:
+    mine = replace(RECORD, setting="b=2", originals={"/k/b": "1"}, values={"/k/b": "2"})
+    assert apply_cpu._onto(mine, None) == mine
+    earlier = replace(RECORD, originals={"/k/a": "5", "/k/b": "0"}, files={"f": None}, made=("d",),
+                      values={"/k/a": "6", "/k/b": "1"})  # fmt: skip
+    both = apply_cpu._onto(mine, earlier)
+    assert both.originals == {"/k/b": "0", "/k/a": "5"}
+    assert (both.values, both.setting) == ({"/k/a": "6", "/k/b": "2"}, "a=6,b=2")
+    assert (both.files, both.made) == ({"f": None}, ("d",))
+    old = apply_cpu._onto(mine, replace(earlier, boot_id="before"))
+    assert (old.originals, old.setting, old.files) == (mine.originals, "b=2", {"f": None})
+
+
+def test_the_last_file_sets_a_knob(kernel: Path) -> None:
+    root = kernel / "root"
+    texts = {
+        "usr/lib/sysctl.d/10.conf": "kernel.sched_x = 1\n",
+        "etc/sysctl.d/10.conf": "# kernel.sched_x = 9\n -kernel/sched_x=2\nkernel.sched_xy = 5\n",
+        "run/sysctl.d/50.conf": "kernel.sched_x = 3\n kernel.sched_x = 4\n",
+        "etc/sysctl.d/60.txt": "kernel.sched_x = 8\n",
+        "etc/tmpfiles.d/a.conf": f"w+ {kernel}/debug/sched/nr_migrate - - - - 6\nw x - - - - 1\n",
+    }
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    zone = kernel / "zone/sched_x"  # a name that is after that of debugfs
+    assert len(apply_cpu.settings_in(root, zone)) == 3
+    knob = kernel / "sysctl/sched_x"
+    assert apply_cpu.settings_in(root, knob) == [
+        (root / "etc/sysctl.d/10.conf", "2"),
+        (root / "run/sysctl.d/50.conf", "3"),
+        (root / "run/sysctl.d/50.conf", "4"),
+    ]
+    migrate = kernel / "debug/sched/nr_migrate"
+    assert apply_cpu.settings_in(root, migrate) == [(root / "etc/tmpfiles.d/a.conf", "6")]
+    record = replace(RECORD, device="cpu", values={str(knob): "7"})
+    one = undo._cpu_status(record, root)
+    assert (one.now, one.holds, one.after_reboot) == ("sched_x=7", True, "4 (50.conf)")
+    gone = {str(knob): "6", str(migrate): "8", str(kernel / "sysctl/sched_z"): "1"}
+    some = undo._cpu_status(replace(record, values=gone), root)
+    assert (some.now, some.holds) == ("sched_x=7, nr_migrate=8, sched_z=absent", False)
+    assert some.after_reboot == (
+        "sched_x: 4 (50.conf), nr_migrate: 6 (a.conf), sched_z: the kernel's default"
+    )
+    first_holds = {str(migrate): "8", str(knob): "6"}
+    assert not undo._cpu_status(replace(record, values=first_holds), root).holds
+
+
+def test_a_profile_of_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = apply_tuned.profile_path(tmp_path)
+    assert path == tmp_path / "etc/tuned/schedlab/tuned.conf"
+    (tmp_path / "etc/tuned/profiles").mkdir(parents=True)
+    path = apply_tuned.profile_path(tmp_path)
+    assert path == tmp_path / "etc/tuned/profiles/schedlab/tuned.conf"
+    assert apply_tuned.is_profile(path) and not apply_tuned.is_profile(path.parent / "x")
+    assert not apply_tuned.is_profile(Path("/etc/tuned/mine/tuned.conf"))
+    none = ("tuned has no active profile", "keep it by a udev rule: --persist")
+    assert refused(apply_tuned.named, [RECORD], tmp_path) == none
+    active = tmp_path / "etc/tuned/active_profile"
+    active.write_text("schedlab\n")
+    assert refused(apply_tuned.named, [RECORD], tmp_path) == none
+    active.write_text("throughput\n")
+    (record,) = apply_tuned.named([RECORD], tmp_path)
+    assert record.written == {"tuned_parent": "throughput"} and list(record.files) == [str(path)]
+    applied.store(replace(record, device="sda"))
+    applied.store(replace(RECORD, device="sdz"))
+    active.write_text("schedlab\n")
+    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path / "block")
+    queue = tmp_path / "block/sdx/queue"
+    queue.mkdir(parents=True)
+    (queue / "slice_idle").touch()
+    (record,) = apply_tuned.named([replace(RECORD, values={f"{queue}/iosched/x": "1"})], tmp_path)
+    assert record.written == {"tuned_parent": "throughput"}
+    apply_tuned.write([record], tmp_path)
+    inside = tmp_path / "block/sda/queue/iosched"
+    assert path.read_text() == HEADER + "\n".join([
+        "[main]", "summary=I/O settings that schedlab decided", "include=throughput", "",
+        "[disk]", "devices=!sda,!sdx", "",
+        "[disk_schedlab_sda]", "type=disk", "devices=sda", "elevator=bfq", "",
+        "[disk_schedlab_sdx]", "type=disk", "devices=sdx", "elevator=bfq", "",
+        "[sysfs_schedlab]", "type=sysfs",
+        f"{inside}/low_latency=0", f"{inside}/slice_idle=2",
+        f"{queue}/iosched/low_latency=0", f"{queue}/slice_idle=2", "",
+    ])  # fmt: skip
+    applied.store(record)
+    said: list[str] = []
+    apply_tuned.remove(record, path, said.append)
+    assert "sdx" not in path.read_text() and "!sda" in path.read_text()
+    applied.forget("sdx")
+    assert said == ["note: activate the profile: tuned-adm profile schedlab"]
+    active.write_text("virtual\n")
+    apply_tuned.remove(replace(record, device="sdy"), path, said.append)
+    assert len(said) == 1
+    active.write_text("schedlab\n")
+    apply_tuned.remove(replace(record, device="sda"), path, said.append)
+    assert said[1:] == ["note: activate the profile: tuned-adm profile throughput"]
+    assert not path.parent.exists()
+    apply_tuned.remove(record, path, said.append)
+    assert said[-1] == f"note: {path} was removed by another program"
+    path.parent.mkdir()
+    path.write_text("[main]\n")
+    apply_tuned.remove(record, path, said.append)
+    assert said[-1] == f"note: {path} was changed by another program; it is kept"
+    assert path.read_text() == "[main]\n"
+    plain = replace(record, setting="none")
+    assert "[sysfs_schedlab]" not in apply_tuned.profile_text([plain])
+
+
+def test_knobs_that_another_program_set() -> None:
+    record = replace(RECORD, originals={"a": "1", "b": "2"}, values={"a": "032"})
+    assert not undo._is_foreign(record, "a", "32")
+    assert not undo._is_foreign(record, "a", "1")
+    assert undo._is_foreign(record, "a", "3")
+    assert not undo._is_foreign(record, "b", "3")
+    assert refused(undo.undo, ["sdx"], False, print) == (
+        "sdx: schedlab applied nothing there", "schedlab status"
+    )  # fmt: skip
+    assert undo.undo([], True, print) == []
+
+
+def test_what_is_undone_where_the_device_is_gone(tmp_path: Path) -> None:
+    file = tmp_path / "90-schedlab.rules"
+    other = replace(RECORD, device="sdy-gone", files={str(file): None})
+    gone = replace(RECORD, device="sdx-gone", files={str(file): None})
+    for record in (gone, other):
+        applied.store(record)
+    file.write_text(HEADER + "two\n")
+    said: list[str] = []
+    assert undo.undo(["sdx-gone"], False, said.append) == ["sdx-gone"]
+    assert said == ["note: sdx-gone is not present: only the files of schedlab were removed"]
+    assert file.read_text() == HEADER + rule_text(other) + "\n"
+    shown = undo.status_lines(undo.status(tmp_path))
+    assert shown == [
+        "sdy-gone: bfq:low_latency=0,slice_idle=2 since 2026-01-02, changed: it is now the device "
+        "is not present",
+        "  after a reboot: unknown",
+        "  by /r: bfq is best",
+    ]
+    assert undo.undo([], True, said.append) == ["sdy-gone"]
+    assert not file.exists() and undo.status_lines(undo.status()) == ["nothing is applied"]
+    applied.store(gone)
+    undo._remove_files(gone, said.append)
+    assert said[-1] == f"note: {file} no longer exists"
+    file.write_text("# mine\n")
+    undo._remove_files(gone, said.append)
+    assert said[-1] == f"note: {file} was changed by another program; it is kept"
+    assert file.read_text() == "# mine\n"
+    holds = undo.Status(replace(RECORD, result=""), "bfq", True, "the kernel's default")
+    assert undo.status_lines([holds]) == [
+        "sdx: bfq:low_latency=0,slice_idle=2 since 2026-01-02, holds",
+        "  after a reboot: the kernel's default",
+    ]
+
+
+class Hand:
+    """A clock whose sleep lets somebody change files of the kernel."""
+
+    def __init__(self, steps: Iterator[Any]) -> None:
+        self.steps, self.now_s = steps, 40.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now_s += 1.5
+        step = next(self.steps, None)
+        if step is not None:
+            step()
+
+
+def test_changes_are_noticed_with_who_may_have_made_them(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, new = kernel / "sysctl/sched_x", kernel / "sysctl/sched_b"
+    hand = Hand(iter([None, lambda: (first.write_text("9\n"), new.write_text("1")), first.unlink]))
+    monkeypatch.setattr(watch, "time", hand)
+    monkeypatch.setattr(watch, "running_suspects", lambda: ("7 tuned",))
+    changes = list(watch.watch("cpu", 6.0))
+    assert [(c.at_s, c.setting, c.before, c.after) for c in changes] == [
+        (3.0, "sched_b", "(absent)", "1"),
+        (3.0, "sched_x", "7", "9"),
+        (4.5, "sched_x", "9", "(absent)"),
+    ]
+    assert changes[0].suspects == ("7 tuned",)
+    assert hand.slept == [0.2] * 4
+    nothing = list(watch.watch("cpu", 0.0, 0.5, lambda: hand.now_s > 60.0))
+    assert nothing == [] and hand.slept[-1] == 0.5
+
+
+def test_suspects_are_the_newest_programs_that_set_schedulers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = {"5": ("bash", b"bash\0-c\0x\0"), "12": ("tuned", b""), "30": ("fio", b"fio\0"),
+                "41": ("python3", b"python3\0a\xff\0"), "x": ("bash", b"bash\0")}  # fmt: skip
+    for number, (name, words) in programs.items():
+        (tmp_path / number).mkdir()
+        (tmp_path / number / "comm").write_text(name + "\n")
+        (tmp_path / number / "cmdline").write_bytes(words)
+    (tmp_path / "50").mkdir()  # it has ended
+    monkeypatch.setattr(watch, "Path", lambda _: tmp_path)
+    assert watch.running_suspects() == ("41 python3 a�", "12 tuned", "5 bash -c x")
+    assert watch.running_suspects(2) == ("41 python3 a�", "12 tuned")
+
+
+def test_records_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SCHEDLAB_VAR_DIR", str(tmp_path / "file"))
+    assert refused(applied.store, RECORD) == (
+        f"{tmp_path}/file/applied: Not a directory", "run it as root (sudo)"
+    )  # fmt: skip
+
+
+def test_records_are_plain_json(state: Path) -> None:
+    applied.store(RECORD)
+    document = json.loads((state / "sdx.json").read_text())
+    assert (document["schema"], document["device"], document["made"]) == (1, "sdx", [])

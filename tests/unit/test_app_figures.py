@@ -1,0 +1,568 @@
+"""Figures and sentences of commands on known input: loads, switches, traces, workers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from schedlab import _core
+from schedlab.app import count, documents, single_load, trace_command, trace_io
+from schedlab.app.contradict import contradictions
+from schedlab.app.emulated_devices import emulation_of, kept_lines, model_lines
+from schedlab.app.load_lines import load_lines
+from schedlab.app.switch_cost import Costs, beside_measured, costs_of, interval, loss
+from schedlab.app.worker_lines import as_iozone, worker_lines
+from schedlab.cpu.bursts import Bursts
+from schedlab.cpu.settings import PRIORITY_DEFAULT
+from schedlab.errors import HostError, SpecError
+from schedlab.host import knobs
+from schedlab.result import Result
+from schedlab.spec import Candidate
+
+
+def side(operations: int, moved_bytes: int, mean: float, errors: int = 0) -> dict[str, Any]:
+    bins = [[1000, 1999, operations]] if operations else []
+    return {"operations": operations, "errors": errors, "bytes": moved_bytes,
+            "latency": {"mean": mean, "bins": bins}}  # fmt: skip
+
+
+def group(**changes: Any) -> dict[str, Any]:
+    """A finished group of the engine: 3002 reads and 998 writes in 2.5 s."""
+    usual = {
+        "elapsed_ns": 2_500_000_000, "arrivals": "open", "engine": "psync",
+        "reads": side(3002, 12_000_000, 1_234_500.0), "writes": side(998, 4_100_000, 98_700.0),
+        "cpu_user_ns": 6_000_000, "cpu_system_ns": 21_000_000,
+        "load_generator_bottleneck": False, "fallback": "", "unissued": 0, "error_counts": {},
+        "first_error": "", "mismatches": 0, "first_mismatch": "",
+    }  # fmt: skip
+    return usual | changes
+
+
+def test_a_load_in_words() -> None:
+    lines = list(load_lines(group()))
+    assert len(lines) == 5
+    assert lines[0] == "reads:         1,201 /s         4.8 MB/s  in 2.50 s"
+    assert lines[1].startswith("        latency in µs (from the intended start): mean 1,234.5, p50")
+    assert lines[2] == "writes:          399 /s         1.6 MB/s  in 2.50 s"
+    assert "mean 98.7, " in lines[3]
+    assert lines[4] == "CPU:    1.50 µs user, 5.25 µs system per request (psync)"
+
+
+def test_a_side_without_requests_is_not_shown() -> None:
+    lines = list(load_lines(group(writes=side(0, 0, 0.0))))
+    assert [line.partition(":")[0] for line in lines if line[0] != " "] == ["reads", "CPU"]
+    written = list(load_lines(group(reads=side(0, 0, 0.0))))
+    assert written[0].startswith("writes:          399 /s")
+    failed = list(load_lines(group(reads=side(0, 0, 0.0, errors=1), writes=side(0, 0, 0.0))))
+    assert failed[0] == "reads:             0 /s         0.0 MB/s  in 2.50 s"
+    assert not any(line.startswith("CPU") for line in failed)
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        ({"load_generator_bottleneck": True},
+         "the load generator is the bottleneck, not the device"),
+        ({"fallback": "no ring"}, "another engine was used: no ring"),
+        ({"unissued": 1}, "1 requests were due and never issued"),
+        ({"error_counts": {"EIO": 2}}, "failed requests: {'EIO': 2}"),
+        ({"first_error": "EIO at 8"}, "first error: EIO at 8"),
+        ({"mismatches": 1, "first_mismatch": "at 4"}, "1 records do not match: at 4"),
+        ({"arrivals": "closed"}, "closed loop: while the device stalls nothing arrives, so that "
+         "the percentiles cannot show it; --rate can"),
+    ],
+)  # fmt: skip
+def test_notes_on_a_load(changes: dict[str, Any], note: str) -> None:
+    assert [line for line in load_lines(group(**changes)) if "note" in line] == [f"note: {note}"]
+    closed = "(closed loop)" in "".join(load_lines(group(**changes)))
+    assert closed == ("arrivals" in changes)
+
+
+WORKERS = {
+    "elapsed_ns": 4_000_000_000,
+    "workers": [
+        {"bytes": 3 << 20, "elapsed_ns": 1_500_000_000},
+        {"bytes": 5 << 20, "elapsed_ns": 4_000_000_000},
+        {"bytes": 1 << 20, "elapsed_ns": 0},
+    ],
+}
+
+
+def test_figures_of_workers() -> None:
+    figures = worker_lines(WORKERS)
+    assert figures == {
+        "children_kib_per_s": 3328.0,  # 3072 in 1.5 s, 5120 in 4 s, and nothing
+        "parent_kib_per_s": 2304.0,  # 9216 in 4 s
+        "min_kib_per_s": 0.0,
+        "max_kib_per_s": 2048.0,
+        "avg_kib_per_s": pytest.approx(1109.3333),
+        "min_xfer_kib": 1024.0,
+    }
+    assert as_iozone(figures, "re-read", 3).splitlines() == [
+        "\tChildren see throughput for  3 re-readers \t=     3328.00 kB/sec",
+        "\tParent sees throughput for  3 re-readers \t=     2304.00 kB/sec",
+        "\tMin throughput per process \t=        0.00 kB/sec",
+        "\tMax throughput per process \t=     2048.00 kB/sec",
+        "\tAvg throughput per process \t=     1109.33 kB/sec",
+        "\tMin xfer \t=     1024.00 kB",
+    ]
+    still = worker_lines({"elapsed_ns": 0, "workers": WORKERS["workers"]})
+    assert still["parent_kib_per_s"] == 0.0
+
+
+def test_an_interval_is_students() -> None:
+    # Standard deviation 1.632993, t of 3 degrees of freedom 3.18245, over the root of 4.
+    mean, half = interval([3.0, 7.0, 3.0 + 4.0 / 2, 5.0])
+    assert mean == 5.0 and half == pytest.approx(2.598465, rel=1e-4)
+
+
+def test_the_loss_of_a_quantum() -> None:
+    assert loss(250_000.0, 1.0) == 0.2
+    assert loss(1e6, 4.0) == 0.2
+    assert loss(0.0, 4.0) == 0.0
+
+
+class Summary(SimpleNamespace):
+    """A candidate of a verdict beside the baseline."""
+
+
+def test_what_is_predicted_beside_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    candidates = tuple(Candidate(f"{ms:g} ms", {"effective_ms": ms}) for ms in (0.5, 1.0, 4.0))
+    experiment = SimpleNamespace(candidates=candidates, baseline="1 ms")
+    summaries = [
+        Summary(candidate="1 ms", ratio=None, ratio_low=None, ratio_high=None),
+        Summary(candidate="4 ms", ratio=1.25, ratio_low=1.125, ratio_high=1.5),
+        Summary(candidate="9 ms", ratio=1.25, ratio_low=None, ratio_high=None),
+        Summary(candidate="4 ms", ratio=0.75, ratio_low=None, ratio_high=None),
+        Summary(candidate="0.5 ms", ratio=0.75, ratio_low=0.5, ratio_high=None),
+    ]
+    works = {"w": SimpleNamespace(candidates=summaries)}
+    known = SimpleNamespace(
+        record=SimpleNamespace(experiment=experiment), verdict=SimpleNamespace(workloads=works)
+    )
+    monkeypatch.setattr(Result, "load", lambda folder: known)
+    rows = beside_measured(Path("x"), 1e6, 0.5e6)
+    # A switch of 1 ms leaves 1/2 of a quantum of 1 ms and 4/5 of one of 4 ms; 0.5 ms: 2/3 and 8/9;
+    # 1.5 ms: 2/5 and 8/11. Of 0.5 ms they leave 1/3, 1/2 and 1/4.
+    predicted = {
+        "predicted": pytest.approx(0.6),
+        "predicted_low": pytest.approx(1 / 3),
+        "predicted_high": pytest.approx(9 / 11),
+    }
+    names = {"candidate": "4 ms", "baseline": "1 ms"}
+    assert rows == [
+        {**names, **predicted, "measured": 0.25, "low": 0.125, "high": 0.5},
+        {**names, **predicted, "measured": -0.25, "low": None, "high": None},
+        {
+            "candidate": "0.5 ms",
+            "baseline": "1 ms",
+            "predicted": pytest.approx(-1 / 3),
+            "predicted_low": pytest.approx(-0.375),
+            "predicted_high": pytest.approx(-0.25),
+            "measured": -0.25,
+            "low": -0.5,
+            "high": None,
+        },
+    ]
+
+
+def costs(**changes: Any) -> Costs:
+    usual: dict[str, Any] = {
+        "cpu": 3, "batches": 7, "real_time": True,
+        "direct": {"pipe": (2345.6, 78.9), "futex": (1500.0, 25.0)},
+        "ladder": {0: (1000.0, 10.0), 120_000: (250_000.0, 50_000.0)},
+        "losses": {1.0: 0.2, 4.0: 1 / 17}, "beside": (),
+    }  # fmt: skip
+    return Costs(**usual | changes)
+
+
+def test_costs_in_words() -> None:
+    assert costs().lines() == [
+        "context switches on CPU 3, mean of 7 batches and 95 % interval",
+        "  pipe ping-pong                 2.346 ± 0.079 µs",
+        "  futex ping-pong                1.500 ± 0.025 µs",
+        "  yield, 0 KiB touched           1.000 ± 0.010 µs",
+        "  yield, 117 KiB touched       250.000 ± 50.000 µs",
+        "predicted loss by switches of 250.000 µs (117 KiB):",
+        # Of 0.3 ms: 0.3/1.3 and 0.3/4.3.
+        "  quantum      1 ms: 20.0000 ± 3.0769 %",
+        "  quantum      4 ms: 5.8824 ± 1.0944 %",
+    ]
+    warning = "  without real-time priority a yield may not switch: too low; run as root"
+    assert costs(real_time=False).lines()[5] == warning
+    row = {"candidate": "4 ms", "baseline": "1 ms", "predicted": 0.0625, "predicted_low": -0.03125,
+           "predicted_high": 0.25, "measured": 0.125, "low": 0.09375, "high": 0.375}  # fmt: skip
+    open_row = {**row, "low": None}
+    endless = {**row, "high": None}
+    text = (
+        "4 ms beside 1 ms: predicted +6.2500 % (-3.1250 to +25.0000 %), measured +12.5000 %"
+    )  # fmt: skip
+    assert costs(beside=(row, open_row, endless)).lines()[8:] == [
+        f"{text} (95 % interval +9.3750 to +37.5000 %)", text, text
+    ]  # fmt: skip
+
+
+def test_costs_as_plain_types() -> None:
+    assert costs(beside=({"a": 1},)).as_json() == {
+        "schema": 1,
+        "cpu": 3,
+        "real_time": True,
+        "direct_ns": {"pipe": {"mean": 2345.6, "half_width": 78.9},
+                      "futex": {"mean": 1500.0, "half_width": 25.0}},
+        "ladder": [{"bytes": 0, "mean_ns": 1000.0, "half_width_ns": 10.0},
+                   {"bytes": 120_000, "mean_ns": 250_000.0, "half_width_ns": 50_000.0}],
+        "switch_ns": 250_000.0,
+        "switch_half_width_ns": 50_000.0,
+        "predicted_loss": {1.0: 0.2, 4.0: pytest.approx(0.0588235)},
+        "beside_measured": [{"a": 1}],
+    }  # fmt: skip
+
+
+def test_costs_are_measured_with_priority_where_it_is_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[dict[str, Any]] = []
+    batches = {"pipe_ns": [1.0, 3.0], "futex_ns": [2.0, 2.0],
+               "ladder": [[0, [5.0, 5.0]], [120_000, [250_000.0, 250_000.0]]]}  # fmt: skip
+
+    def program(job: str) -> str:
+        asked.append(json.loads(job))
+        if refused and asked[-1]["priority"]:
+            raise PermissionError(1, "not permitted", refused)
+        return json.dumps(batches)
+
+    monkeypatch.setattr(_core, "measure_cpu_costs", program)
+    refused = ""
+    found = costs_of(2, 9, 500, [1.0, 4.0], None)
+    assert (found.cpu, found.batches, found.real_time, found.beside) == (2, 9, True, ())
+    assert found.direct["pipe"][0] == 2.0 and found.direct["futex"] == (2.0, 0.0)
+    assert found.losses == {1.0: 0.2, 4.0: pytest.approx(1 / 17)}
+    assert (asked[0]["cpu"], asked[0]["batches"], asked[0]["switches"]) == (2, 9, 500)
+    sizes = [0, 4096, 16384, 32768, 65536, 120_000, 262_144, 524_288, 1_048_576]
+    assert asked[0]["working_sets"] == sizes
+    refused = "policy"
+    assert costs_of(2, 9, 500, [1.0], None).real_time is False
+    assert [job["priority"] for job in asked[1:]] == [PRIORITY_DEFAULT, 0]
+    refused = "affinity"
+    with pytest.raises(Exception, match="CPU"):
+        costs_of(2, 9, 500, [1.0], None)
+
+
+def waits(tag: int, plug: int, scheduler: int, device: int) -> dict[str, dict[str, int]]:
+    parts = {"tag": tag, "plug": plug, "scheduler": scheduler, "device": device}
+    return {name: {"sum_ns": value} for name, value in parts.items()}
+
+
+def watched() -> dict[str, Any]:
+    """What a capture of 2.5 s saw of two processes."""
+    return {
+        "device": "/dev/sdb", "scheduler": "bfq", "elapsed_ns": 2_500_000_000,
+        "depth": {"driver": {"mean": 3.25, "series": [[0, 1.0], [1, 7.0]]},
+                  "scheduler": {"mean": 12.75, "series": []}},
+        "classes": [{"name": "be 4", "process": "reader"}, {"name": "idle", "process": None},
+                    {"name": "rt 0", "process": "a long name of a process"}],
+        "groups": [
+            {"class": 0, "operation": "read", "requests": 900, "bytes": 3_000_000,
+             **waits(0, 1_000_000, 4_000_000, 90_000_000)},
+            {"class": 0, "operation": "read", "requests": 100, "bytes": 1_500_000,
+             **waits(2_000_000, 0, 6_000_000, 10_000_000)},
+            {"class": 0, "operation": "write", "requests": 0, "bytes": 0, **waits(0, 0, 0, 0)},
+            {"class": 1, "operation": "write", "requests": 1200, "bytes": 9_600_000,
+             **waits(0, 0, 0, 1_200_000)},
+            {"class": 2, "operation": "other", "requests": 1, "bytes": 0, **waits(0, 0, 0, 1500)},
+        ],
+        "lost": {"ring": 1000, "table": 500},
+    }  # fmt: skip
+
+
+def test_where_requests_waited() -> None:
+    head = "process" + " " * 24 + "  requests" + " " * 7 + "MB  mean wait in µs: "
+    parts = "        tag       plug  scheduler     device"
+    assert list(trace_io.lines(watched())) == [
+        "/dev/sdb (bfq), 2.5 s: 3.2 requests in the driver on average, 12.8 in the scheduler",
+        head + parts,
+        "be 4 reader             read        1,000      4.5" + " " * 19
+        + "        2.0        1.0       10.0      100.0",
+        "idle                    write       1,200      9.6" + " " * 19
+        + "        0.0        0.0        0.0        1.0",
+        "rt 0 a long name of a p other           1      0.0" + " " * 19
+        + "        0.0        0.0        0.0        1.5",
+        "note: 1,500 events were lost and are missing from the figures",
+    ]  # fmt: skip
+    whole = {**watched(), "lost": {"ring": 0}}
+    assert not any("note" in line for line in trace_io.lines(whole))
+    one = {**watched(), "lost": {"ring": 1}}
+    assert list(trace_io.lines(one))[-1].startswith("note: 1 events")
+
+
+def test_a_line_for_each_second() -> None:
+    now = watched()
+    first = (
+        "  2.5 s        400 reads/s       480 writes/s  in the driver   7.0  in the scheduler   0.0"
+    )
+    assert trace_io.second_line(now, None) == first
+    requests = {"read": 400, "write": 1100}
+    groups = [{"operation": name, "requests": count} for name, count in requests.items()]
+    before = {"elapsed_ns": 500_000_000, "groups": groups}
+    assert trace_io.second_line(now, before).startswith(
+        "  2.5 s        300 reads/s        50 writes/s"
+    )
+    at_once = {**now, "elapsed_ns": 0}  # a millisecond is the least
+    assert "1,000,000 reads/s" in trace_io.second_line(at_once, None)
+
+
+class Capture:
+    """Stands in for a capture of a device, over which half a second passes at each look."""
+
+    def __init__(self, options: str) -> None:
+        self.options, self.now_s = json.loads(options), 70.0
+        trace_io.time = self  # type: ignore[assignment,attr-defined]
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds == 0.05
+        time.sleep(0.001)
+        self.now_s += 0.4
+        assert self.now_s < 4000, "it never ends"
+
+    def snapshot(self) -> str:
+        now = watched() | {"elapsed_ns": round((self.now_s - 70) * 1e9)}
+        return json.dumps(now)
+
+    def finish(self) -> str:
+        return json.dumps({"device": self.options["device"], "passed_s": self.now_s - 70})
+
+
+@pytest.fixture
+def capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_io, "time", None)
+    monkeypatch.setattr(_core, "BlockCapture", Capture)
+    monkeypatch.setattr(knobs, "device_name", lambda device: f"{device}!")
+
+
+@pytest.mark.usefixtures("capture")
+def test_a_device_is_watched_for_its_time() -> None:
+    shown: list[str] = []
+    result = trace_io.watch_device("sdb", 3.3, (), shown.append)
+    assert result["device"] == "/dev/sdb!" and result["exit_status"] is None
+    assert result["passed_s"] == pytest.approx(3.6)
+    assert [line[:7] for line in shown] == ["  1.2 s", "  2.0 s", "  3.2 s"]
+    assert "833 reads/s" in shown[0]
+    assert "  0 reads/s" in shown[1]
+    began = time.monotonic()
+    ended = trace_io.watch_device("sdb", 0.5, ("sleep", "60"), shown.append)
+    assert ended["exit_status"] == -15 and time.monotonic() - began < 30
+    assert len(shown) == 3
+
+
+@pytest.mark.usefixtures("capture")
+def test_a_device_is_watched_until_a_command_ends() -> None:
+    shown: list[str] = []
+    ended = trace_io.watch_device("sdb", None, ("false",), shown.append)
+    assert ended["exit_status"] == 1
+    with pytest.raises(SpecError, match="no-such-program: No such file") as raised:
+        trace_io.watch_device("sdb", None, ("no-such-program",), shown.append)
+    assert raised.value.hint == "name a program in PATH, or its path"
+
+
+def test_a_capture_that_the_kernel_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(options: str) -> None:
+        raise OSError("no BTF")
+
+    monkeypatch.setattr(_core, "BlockCapture", refuse)
+    monkeypatch.setattr(knobs, "device_name", lambda device: device)
+    with pytest.raises(HostError, match="no BTF") as raised:
+        trace_io.watch_device("sdb", 1.0, ())
+    assert raised.value.hint.startswith("run it as root on a kernel with BTF")
+
+
+def bursts_of(**changes: Any) -> Bursts:
+    tasks = [
+        {"task": 100 + n, "bursts": n, "preempted": 2 * n, "total_ns": n * 2_500_000,
+         "histogram": [[0, 1_000_000, 1], [0, n * 1_500_000, 1]] if n else []}
+        for n in range(25)
+    ]  # fmt: skip
+    usual: dict[str, Any] = {
+        "method": "bpf", "records": [(9, 4, 101, True), (12, 3, 102, False)], "tasks": tasks,
+        "lost": 5, "passed_over": ("no BTF",), "has_bursts": True, "untraced_starts": 0,
+        "lost_tasks": 0,
+    }  # fmt: skip
+    return SimpleNamespace(**usual | changes)  # type: ignore[return-value]
+
+
+def traced(**changes: Any) -> trace_command.Traced:
+    check = SimpleNamespace(name="cpu", found=1.0, expected=2.0, deviation=0.5,
+                            sentence=lambda: "the sums agree")  # fmt: skip
+    account = {"cpu_ns": 12_345_678, "voluntary_switches": 30, "involuntary_switches": 12}
+    bursts = bursts_of(**changes)
+    return trace_command.Traced(bursts, (check,), account)  # type: ignore[arg-type]
+
+
+def test_bursts_of_a_command_in_words() -> None:
+    lines = list(trace_command.lines(traced()))
+    assert lines[:5] == [
+        "note: no BTF",
+        "method: bpf, 5 records lost",
+        "task      bursts  preempted     sum ms    mean ms     max ms",
+        "124           24         48     60.000      2.500     36.000",
+        "123           23         46     57.500      2.500     34.500",
+    ]
+    assert lines[22:] == [
+        "105            5         10     12.500      2.500      7.500",
+        "… and 5 more tasks (--json has all)",
+        "the sums agree",
+    ]
+    few = bursts_of().tasks[:2]
+    assert list(trace_command.lines(traced(tasks=few)))[3:] == [
+        "101            1          2      2.500      2.500      1.500",
+        "100            0          0      0.000      0.000      0.000",
+        "the sums agree",
+    ]
+    assert "more tasks" not in "".join(trace_command.lines(traced(tasks=bursts_of().tasks[:20])))
+    ends = list(trace_command.lines(traced(untraced_starts=1, lost_tasks=1)))[-2:]
+    assert ends == [
+        "1 bursts whose start the kernel did not trace count with the CPU time that it charged",
+        "1 forked tasks could not be followed",
+    ]
+    by_perf = list(trace_command.lines(traced(untraced_starts=3, method="perf")))[-1]
+    assert by_perf == "3 bursts whose start the kernel did not trace add no time"
+    other = list(trace_command.lines(traced(untraced_starts=3, method="abc")))[-1]
+    assert other == by_perf
+    assert list(trace_command.lines(traced(has_bursts=False)))[1:] == [
+        "method: bpf, 5 records lost", "CPU time 12.346 ms in 42 bursts"
+    ]  # fmt: skip
+
+
+def test_bursts_as_plain_types_and_as_csv(tmp_path: Path) -> None:
+    document = trace_command.as_json(traced())
+    assert document["checks"] == [{"name": "cpu", "found": 1.0, "expected": 2.0, "deviation": 0.5}]
+    assert (document["schema"], document["method"], document["lost"]) == (1, "bpf", 5)
+    out = tmp_path / "bursts.csv"
+    trace_command.write_bursts(out, bursts_of())
+    assert out.read_text() == "end_ns,duration_ns,task,preempted\n9,4,101,1\n12,3,102,0\n"
+    with pytest.raises(HostError, match="No such file or directory"):
+        trace_command.write_bursts(tmp_path / "none" / "x.csv", bursts_of())
+    with pytest.raises(SpecError, match="no-such-program: no such command"):
+        trace_command.trace_command(["no-such-program"], None, 1)
+
+
+def test_what_each_worker_counted() -> None:
+    said: list[str] = []
+    row = {"cpu_ns": 2_600_000_000, "calculation_cpu_ns": 2_500_000_000, "count": 50,
+           "voluntary_switches": 3, "involuntary_switches": 17}  # fmt: skip
+    count._account([row, {**row, "calculation_cpu_ns": 0}], said.append)
+    assert said == [
+        "process 0: 2600.0 ms CPU, 20.00 calculations per CPU second, 3 voluntary and 17 "
+        "involuntary switches",
+        "process 1: 2600.0 ms CPU, 0.00 calculations per CPU second, 3 voluntary and 17 "
+        "involuntary switches",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("time", "compat", "duration_ns", "said"),
+    [
+        ("1500", "spec", 1_500_000_000, ["TIME 1500 is read as milliseconds (--compat spec)"]),
+        ("1.5", "sample", 1_500_000_000, ["TIME 1.5 is read as seconds (--compat sample)"]),
+        ("2s", "spec", 2_000_000_000, []),
+        (" 3 ", "sample", 3_000_000_000, ["TIME  3  is read as seconds (--compat sample)"]),
+    ],
+)
+def test_how_a_bare_time_is_read(time: str, compat: str, duration_ns: int, said: list[str]) -> None:
+    notes: list[str] = []
+    typed = {"time": time, "compat": compat, "cpus": (), "cpuset": "", "processes": 2,
+             "policy": "rr", "priority": 5, "slice_ms": None, "kernel": "elementwise"}  # fmt: skip
+    settings = count.settings_of(typed, notes.append)
+    assert (settings.duration_ns, notes) == (duration_ns, said)
+    assert settings.epoch_grid is (compat == "sample")
+    assert (settings.cpus, settings.processes, settings.priority) == ((), 2, 5)
+    assert count.settings_of({**typed, "cpus": (0,)}, notes.append).cpus == (0,)
+
+
+def test_timings_of_a_device_look_like_hdparms(monkeypatch: pytest.MonkeyPatch) -> None:
+    timings = {"cached": {"bytes": 6 << 30, "elapsed_ns": 2_000_000_000},
+               "device": {"bytes": 1 << 20, "elapsed_ns": 4_000_000_000}}  # fmt: skip
+    monkeypatch.setattr(single_load, "free_pages_reported", lambda: True)
+    lines = single_load.timing_lines(Path("/dev/sdb"), timings, direct=False)
+    assert lines == [
+        "\n/dev/sdb:",
+        " Timing cached reads:          6144 MB in  2.00 seconds = 3072.00 MB/sec",
+        " Timing buffered disk reads:   1 MB in  4.00 seconds = 256.00 kB/sec",
+        " (free memory goes back to the hypervisor; its page faults can slow this)",
+    ]
+    direct = single_load.timing_lines(Path("/dev/sdb"), timings, direct=True)
+    assert direct[1].startswith(" Timing O_DIRECT cached reads:")
+    assert direct[2].startswith(" Timing O_DIRECT disk reads:") and len(direct) == 3
+    whole = {**timings, "device": {"bytes": 4 << 20, "elapsed_ns": 4_000_000_000}}
+    monkeypatch.setattr(single_load, "free_pages_reported", lambda: False)
+    lines = single_load.timing_lines(Path("/dev/sdb"), whole, direct=False)
+    assert lines[2].endswith("4 MB in  4.00 seconds =   1.00 MB/sec") and len(lines) == 3
+
+
+def test_emulated_devices_that_are_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from schedlab.app import emulated_devices
+
+    monkeypatch.setattr(emulated_devices, "time", SimpleNamespace(time=lambda: 1300.0))
+    account = {"reads": 5, "writes": 7, "late_share": 0.0625, "depth_max": 32}
+    line: Callable[[], str] = lambda: "disk7200"  # noqa: E731
+    up = SimpleNamespace(name="a", line=line, account=account, since_s=1000.0)
+    dead = SimpleNamespace(name="b", line=line, account=None, since_s=1000.0)
+    devices: Any = [up, dead]
+    assert kept_lines(devices) == [
+        "a: disk7200",
+        "  up for 5 min: 5 reads, 7 writes, 6.2% late, depth up to 32",
+        "b: disk7200",
+        "  its server has died: take it down",
+    ]
+    assert kept_lines([]) == ["no emulated device is up"]
+    models = {line.split()[0]: line for line in model_lines()}
+    assert models["disk7200"].startswith("disk7200     disk ")
+    assert all("GiB  queue depth" in line for line in models.values())
+    options = {"model": "disk7200", "size": None, "settings": (), "queue_depth": 3,
+               "policy": "fcfs", "service": None, "dilate": 2.0, "data": "none"}  # fmt: skip
+    made = emulation_of(options)
+    assert (made.model, made.size_bytes, made.queue_depth) == ("disk7200", 8 << 30, 3)
+    file = tmp_path / "model.toml"
+    file.touch()
+    monkeypatch.chdir(tmp_path)
+    named = emulation_of({**options, "model": "model.toml", "size": 4096})
+    assert (named.model, named.size_bytes) == (str(file), 4096)
+
+
+def test_documents_are_found_by_name() -> None:
+    pages = documents.pages()
+    assert {"statistics", "experiment", "host-safety"} <= set(pages)
+    assert documents.title(pages["experiment"]) == "Experiment files"
+    assert documents.text("experiment").startswith("# Experiment files\n")
+    with pytest.raises(SpecError, match="there is no page 'statistic'") as raised:
+        documents.text("statistic")
+    assert "statistics" in raised.value.hint
+
+
+def verdict_of(**works: list[tuple[str, str, str]]) -> Any:
+    pairs = {
+        label: SimpleNamespace(pairs=[SimpleNamespace(a=a, b=b, verdict=v) for a, b, v in of])
+        for label, of in works.items()
+    }
+    return SimpleNamespace(workloads=pairs)
+
+
+def test_what_a_repetition_contradicts() -> None:
+    first = verdict_of(w=[("a", "b", "better"), ("a", "c", "equivalent"), ("b", "c", "undecided")],
+                       v=[("a", "b", "better")])  # fmt: skip
+    again = verdict_of(w=[("a", "c", "worse"), ("a", "b", "worse"), ("b", "c", "better")])
+    assert contradictions(first, again) == [
+        "w: a was better, now worse, than b",
+        "w: a was equivalent, now worse, than c",
+    ]
+    assert contradictions(first, first) == []
+    opposite = verdict_of(w=[("a", "b", "equivalent"), ("a", "c", "better")])
+    assert len(contradictions(first, opposite)) == len(contradictions(opposite, first)) == 2

@@ -1,0 +1,441 @@
+"""Measuring, resuming, repeating and previewing an experiment, with a session that is known."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from schedlab.app import budget, measure
+from schedlab.app.admit import admit
+from schedlab.app.files import experiment_of, stopped_by
+from schedlab.app.measure import Observer
+from schedlab.app.preview import Preview, preview, settings_of
+from schedlab.cpu.settings import RR_KNOB
+from schedlab.errors import HostError, Interrupted, SpecError
+from schedlab.kinds import Outcome
+from schedlab.run import explain as explaining
+from schedlab.run.admitted import OVERHEAD_S, Admitted, Permission
+from schedlab.spec import Candidate, Experiment, Plan, Stopping, Target, Workload
+from schedlab.store.folder import Folder
+
+TRUSTED = Permission(trust=True)
+AS_IS = {"scheduler": "as-is"}
+READS = Workload("reads", "file-test", "iops", {"test": "random-read", "seconds": 0.5})
+
+
+def experiment(directory: Path, **changes: Any) -> Experiment:
+    """Files under the setting that there is, with one and with two workers."""
+    directory.mkdir(exist_ok=True)
+    candidates = (Candidate("one", AS_IS), Candidate("two", {**AS_IS, "workload.workers": 2}))
+    usual = Experiment(
+        "Reads", "io", Target("directory", str(directory), 1 << 20), candidates, (READS,), "one", 7,
+        Stopping(blocks=3),
+    )  # fmt: skip
+    return replace(usual, **changes)
+
+
+def own_command(directory: Path, **changes: Any) -> Experiment:
+    """The same of a command, whose workers are its own affair."""
+    command = Workload("c", "command", "elapsed_s", {"argv": ["true"]})
+    pair = (Candidate("one", AS_IS), Candidate("two", AS_IS))
+    return experiment(directory, **{"workloads": (command,), "candidates": pair, **changes})
+
+
+class Known:
+    """Stands in for a target: two workers do half as much again, and a block is a bit faster."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.runs: list[tuple[int, str, str]] = []
+        self.explained: list[int] = []
+        self.fails: BaseException | None = None
+
+    def measure(self, cell: Any, workload: Any, candidate: Candidate) -> Outcome:
+        if self.fails:
+            raise self.fails
+        self.runs.append(cell.key)
+        value = 150.0 if candidate.label == "two" else 100.0
+        return Outcome({"iops": value + cell.block + 0.1 * cell.position}, histograms={})
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> Known:
+    target = Known()
+
+    @contextmanager
+    def opened(admitted: Any, observer: Any) -> Iterator[Known]:
+        target.opened += 1
+        yield target
+
+    monkeypatch.setattr(measure, "opened", opened)
+    monkeypatch.setattr(measure, "explain", lambda *_: target.explained.append(target.opened))
+    return target
+
+
+def observer(said: list[str]) -> Observer:
+    return Observer(report=said.append)
+
+
+def refused(call: Any, *values: Any, **named: Any) -> tuple[str, str]:
+    """The message and the hint of the error that a call ends with."""
+    with pytest.raises((SpecError, HostError)) as raised:
+        call(*values, **named)
+    return str(raised.value), raised.value.hint
+
+
+def test_a_result_has_its_date_and_a_name_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(measure, "time", SimpleNamespace(strftime=lambda _: "20260102-030405"))
+    first = measure.default_folder("io")
+    assert first == Path("results/20260102-030405-io")
+    first.mkdir(parents=True)
+    assert measure.default_folder("io") == Path("results/20260102-030405-io-2")
+    for number in range(2, 99):
+        Path(f"{first}-{number}").mkdir()
+    assert measure.default_folder("io") == Path(f"{first}-99")
+    assert measure.default_folder("cpu") == Path("results/20260102-030405-cpu")
+
+
+def test_an_experiment_is_measured_into_its_folder(tmp_path: Path, known: Known) -> None:
+    said: list[str] = []
+    out = tmp_path / "r"
+    result = measure.run(experiment(tmp_path / "d"), out, observer=observer(said))
+    assert said == ["measured: all 3 blocks are done"]
+    assert known.opened == 1 and len(known.runs) == 9
+    assert {run.block for run in result.folder.runs()} == {0, 1, 2}
+    assert (out / "reproduce.sh").stat().st_size > 0
+    again = measure.measure(admit(experiment(tmp_path / "d"), TRUSTED), result.folder,
+                            observer=observer(said))  # fmt: skip
+    assert said[1:] == ["nothing left to measure: all 3 blocks are done"]
+    assert again.folder.path == out and known.opened == 1
+
+
+def test_a_file_is_not_trusted(
+    tmp_path: Path, known: Known, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d").mkdir()
+    text = (
+        'candidates = ["as-is"]\nstopping = { blocks = 1 }\n'
+        f'target = {{ kind = "directory", path = "{tmp_path}/d", size_bytes = "1M" }}\n'
+        '[[workloads]]\nkind = "command"\nparameters = { argv = ["true"] }\n'
+    )
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    assert "wants to run true" in refused(measure.run, file)[0]
+    assert not (tmp_path / "results").exists()
+    known.measure = lambda *_: Outcome({"elapsed_s": 1.0})  # type: ignore[method-assign]
+    result = measure.run(file, permission=TRUSTED)
+    assert result.folder.path.name.endswith("-mine")
+    assert measure.run(str(file), "named", permission=TRUSTED).folder.path == Path("named")
+    plain = own_command(tmp_path / "d", stopping=Stopping(blocks=1))
+    assert measure.run(plain).folder.path.name.endswith("-io")  # a call is trusted
+
+
+def test_a_budget_begins_with_its_pilot(tmp_path: Path) -> None:
+    asked = experiment(tmp_path / "d", stopping=Stopping(blocks=40, budget_s=60.0))
+    admitted = admit(asked, TRUSTED)
+    assert {cell.block for cell in measure.create(admitted, tmp_path / "r").plan.cells} == {0}
+
+
+@pytest.mark.parametrize("error", [HostError("no"), SpecError("no")])
+def test_a_folder_without_a_run_goes(tmp_path: Path, known: Known, error: Exception) -> None:
+    known.fails = error
+    out = tmp_path / "r"
+    with pytest.raises(type(error)):
+        measure.run(experiment(tmp_path / "d"), out)
+    assert not out.exists()
+    admitted = admit(experiment(tmp_path / "d"), TRUSTED)
+    folder = measure.create(admitted, out)
+    with pytest.raises(type(error)):
+        measure.measure(admitted, folder, resumed=True)
+    assert out.exists()
+    known.fails = None
+    measure.measure(admitted, folder, observer=Observer())
+    known.fails = error
+    budget.extend(folder, budget.extended(folder, 4, None))
+    with pytest.raises(type(error)):
+        measure.measure(admit(folder.experiment, TRUSTED), folder)
+    assert len(folder.runs()) == 9
+
+
+def test_ctrl_c_says_how_it_goes_on(tmp_path: Path, known: Known) -> None:
+    for error in (KeyboardInterrupt(), Interrupted("stop")):
+        known.fails = error
+        out = tmp_path / type(error).__name__
+        with pytest.raises(Interrupted, match="all settings are restored") as raised:
+            measure.run(experiment(tmp_path / "d"), out)
+        assert raised.value.hint == f"schedlab run --resume {out}"
+        assert out.exists()
+
+
+def test_each_session_opens_the_target_anew(tmp_path: Path, known: Known) -> None:
+    said: list[str] = []
+    asked = experiment(tmp_path / "d", stopping=Stopping(blocks=5, sessions=3))
+    result = measure.run(asked, tmp_path / "r", observer=observer(said))
+    assert said == ["session 1 of 3", "session 2 of 3", "session 3 of 3",
+                    "measured: all 5 blocks are done"]  # fmt: skip
+    assert (known.opened, known.explained) == (3, [3])
+    runs = result.folder.runs()
+    sessions = [{run.session for run in runs if run.block == block} for block in range(5)]
+    assert all(len(of) == 1 for of in sessions)
+    assert sessions[0] == sessions[1] != sessions[2] == sessions[3] != sessions[4]
+    more = measure.resume(tmp_path / "r", blocks=7, observer=observer(said))
+    assert len(more.folder.runs()) == 21 and known.opened == 4
+    # Two blocks are over before the third session begins.
+    short = experiment(tmp_path / "d", stopping=Stopping(blocks=2, sessions=3))
+    measure.run(short, tmp_path / "short", observer=observer(said))
+    assert (known.opened, known.explained) == (6, [3, 4, 6])
+
+
+def test_what_is_left_is_resumed_and_shown(
+    tmp_path: Path, known: Known, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    out = tmp_path / "r"
+    measure.run(experiment(tmp_path / "d"), out)
+    runs = (out / "runs.jsonl").read_bytes().splitlines(keepends=True)
+    (out / "runs.jsonl").write_bytes(b"".join(runs[:7]) + runs[7][:20])
+    rest = measure.preview_of_rest(out, blocks=None, budget_s=None, permission=TRUSTED)
+    assert len(rest.plan.cells) == 2 and rest.is_rest
+    assert "2 runs in 1 blocks, about" in rest.lines()[1]
+    longer = measure.preview_of_rest(out, blocks=5, budget_s=None, permission=TRUSTED)
+    assert len(longer.plan.cells) == 8
+    measure.resume(out, observer=observer(said))
+    torn = "the last line of runs.jsonl was incomplete; its run is repeated"
+    assert said == [f"{out}: {torn}", "measured: all 3 blocks are done"]
+    assert len(known.runs) == 11
+    monkeypatch.setattr(platform, "release", lambda: "9.9")
+    before = Folder.open(out).host["kernel"]["release"]
+    for call in (measure.resume, lambda p: measure.preview_of_rest(
+            p, blocks=None, budget_s=None, permission=TRUSTED)):  # fmt: skip
+        assert refused(call, out) == (
+            f"{out}: was measured on Linux {before}, this is 9.9",
+            f"measure it again: schedlab reproduce {out}",
+        )
+    (out / "host.json").unlink()
+    measure.check_kernel(Folder.open(out))
+
+
+def test_a_result_is_measured_again(
+    tmp_path: Path, known: Known, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    measure.run(experiment(tmp_path / "d"), "first")
+    before, again = measure.reproduce("first", permission=TRUSTED, observer=observer(said))
+    assert before.folder.path == Path("first")
+    assert again.folder.path.name.endswith("-reproduce")
+    assert again.folder.plan == before.folder.plan
+    # Of a budget: as many blocks as were measured, by the plan that the pilot made then.
+    short = Stopping(blocks=40, budget_s=90.0)
+    asked = experiment(tmp_path / "d", stopping=short)
+    folder = measure.create(admit(asked, TRUSTED), Path("budget"))
+    budget.extend(folder, budget.extended(folder, 2, None))
+    measure.measure(admit(asked, TRUSTED), folder)
+    _, repeated = measure.reproduce("budget", "again", permission=TRUSTED)
+    assert repeated.folder.path == Path("again")
+    assert repeated.folder.experiment.stopping == Stopping(blocks=2)
+    own = measure.create(admit(own_command(tmp_path / "d"), TRUSTED), Path("c"))
+    assert "wants to run true" in refused(measure.reproduce, own.path)[0]
+
+
+def rules_of(monkeypatch: pytest.MonkeyPatch, stopping: Stopping, **decided: Any) -> Any:
+    """The rules of a folder whose decision is known; and how often it was made."""
+    from schedlab import result
+
+    made: list[int] = []
+
+    def decision() -> Any:
+        made.append(1)
+        return SimpleNamespace(**decided)
+
+    folder: Any = SimpleNamespace(
+        experiment=SimpleNamespace(stopping=stopping), planning=None, path=Path("x")
+    )
+    monkeypatch.setattr(result, "Result", lambda folder: SimpleNamespace(decision=decision))
+    said: list[str] = []
+    return measure.rules_of(folder, observer(said)), made, said
+
+
+def test_when_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = {"stop": True, "reason": "decided", "workloads": ("w",)}
+    rules, made, _ = rules_of(monkeypatch, Stopping("fixed"), **decided)
+    assert (rules.stop(4), rules.workloads(4), made) == (None, None, [])
+    assert rules.plan_is_complete()
+    rules, made, _ = rules_of(monkeypatch, Stopping("until-decided"), **decided)
+    assert rules.stop(4) == "decided after 4 blocks"
+    assert rules.workloads(4) == ("w",) and made == [1]
+    assert rules.stop(5) == "decided after 5 blocks" and made == [1, 1]
+    rules, *_ = rules_of(monkeypatch, Stopping("precision"), **{**decided, "stop": False})
+    assert rules.stop(4) is None
+    rules, _, said = rules_of(monkeypatch, Stopping(budget_s=9.0), **decided)
+    assert not rules.plan_is_complete()
+    monkeypatch.setattr(budget, "plan_rest", lambda folder: SimpleNamespace(
+        omitted={}, ramp_s={}, blocks=9, mdd=None, fits=True, target_s=None))  # fmt: skip
+    rules.plan_rest()
+    assert said == ["planned: 9 blocks"]
+
+
+def explained(monkeypatch: pytest.MonkeyPatch, problem: str = "", **changes: Any) -> Any:
+    """What an experiment of reads and a command has explained, and what is said about it."""
+    works = (READS, Workload("own", "command", "elapsed_s", {"argv": ["true"]}))
+    pair = (Candidate("one", AS_IS), Candidate("two", AS_IS))
+    asked = Experiment("t", "io", Target("directory"), pair, works, "one", 1)
+    kinds = {("reads", "one"): SimpleNamespace(brings_files=False),
+             ("own", "one"): SimpleNamespace(brings_files=True)}  # fmt: skip
+    admitted: Any = Admitted(replace(asked, **changes), TRUSTED, kinds)  # type: ignore[arg-type]
+    calls: list[Any] = []
+
+    def explain(admitted: Any, folder: Any, session: Any, labels: tuple[str, ...]) -> str:
+        calls.append(labels)
+        return problem
+
+    monkeypatch.setattr(explaining, "explain", explain)
+    monkeypatch.setattr(explaining, "worth_explaining", lambda verdict: ("own", "reads"))
+    said: list[str] = []
+    from schedlab import result
+
+    monkeypatch.setattr(result, "Result", lambda folder: SimpleNamespace(verdict=None))
+    folder: Any = None
+    measure.explain(admitted, folder, folder, observer(said))
+    return calls, said
+
+
+def test_what_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = "one more run each, to show where requests wait: reads"
+    assert explained(monkeypatch) == ([("reads",)], [found])
+    assert explained(monkeypatch, explain=True) == ([("reads",)], [found])
+    assert explained(monkeypatch, "no BPF")[1] == [found, "the reason is unknown: no BPF"]
+    assert explained(monkeypatch, kind="cpu") == ([], [])
+    assert explained(monkeypatch, candidates=(Candidate("one", AS_IS),)) == ([], [])
+    monkeypatch.setattr(explaining, "worth_explaining", lambda verdict: ())
+    own = (Workload("own", "command", "elapsed_s", {"argv": ["true"]}),)
+    assert explained(monkeypatch, explain=True, workloads=own) == ([], [])
+
+
+def test_a_preview_in_words(tmp_path: Path) -> None:
+    asked = experiment(tmp_path / "d", notes=("mine",))
+    shown = preview(admit(asked, TRUSTED))
+    lines = shown.lines()
+    run_s = admit(asked, TRUSTED).estimate_s("reads")
+    assert run_s > OVERHEAD_S and shown.seconds == pytest.approx(9 * run_s)
+    assert lines[0] == "Reads" and lines[1].startswith("9 runs in 3 blocks, about ")
+    assert lines[2:10] == [
+        "", "candidates and their settings:", "  one", "  two", "    workload.workers = 2",
+        "  one (A/A)", "  before every run: /proc/sys/vm/drop_caches = 3", "",
+    ]  # fmt: skip
+    assert lines[10] == "workloads (primary metric):" and lines[11].startswith("  reads: ")
+    assert lines[12:15] == [
+        "", "writes:", f"  a new subdirectory of {tmp_path}/d, 1 MiB, removed at the end"
+    ]  # fmt: skip
+    first = [cell for cell in shown.plan.cells if cell.block == 0]
+    assert lines[15:] == ["", "first block, in its order:"] + [
+        f"    {number}. reads under {cell.candidate}"
+        for number, cell in zip((1, 2, 3), first, strict=True)
+    ] + ["note: mine"]  # fmt: skip
+    document = shown.as_json()
+    assert document["settings"][1] == {"candidate": "two", "writes": [["workload.workers", "2"]]}
+    assert len(document["plan"]) == 9 and document["schema"] == 1
+    assert json.dumps(document["experiment"])
+
+
+def test_a_preview_of_a_budget_and_of_a_command(tmp_path: Path) -> None:
+    asked = own_command(tmp_path / "d", stopping=Stopping(blocks=40, budget_s=90.0))
+    admitted = admit(asked, TRUSTED)
+    lines = preview(admitted).lines()
+    assert lines[1] == "a pilot block of 3 runs, then as many runs as fit, about 90 s"
+    assert not any("drop_caches" in line for line in lines)
+    quiet = replace(admitted, experiment=replace(asked, kind="cpu"), kinds={})
+    other = Preview(
+        replace(quiet, experiment=replace(quiet.experiment, kind="sim")), Plan(()), (), 0
+    )
+    for each in (Preview(quiet, Plan(()), (), 0), other):
+        assert not any("drop_caches" in line for line in each.lines())
+    assert lines[lines.index("runs:") + 1] == "  true"
+    rest = Preview(admitted, preview(admitted).plan, (), 5.0, is_rest=True)
+    assert rest.lines()[1] == "3 runs in 1 blocks, about 5 s"
+    bare = replace(admitted, writes=(), programs=())
+    text = Preview(bare, preview(admitted).plan, (), 5.0).lines()
+    assert text[text.index("writes:") + 1] == "  nothing" and "runs:" not in text
+
+
+def test_settings_of_cpu_candidates_by_their_knob(tmp_path: Path) -> None:
+    cpu = Admitted(experiment(tmp_path / "d", kind="cpu"), TRUSTED, {})
+    quantum = Candidate("q", {"policy": "rr", "slice_ms": 4.0, "nice": 5})
+    assert settings_of(cpu, quantum) == (
+        ("policy", "rr"), (RR_KNOB, "4 ms"), ("nice", "5")
+    )  # fmt: skip
+    for policy in ("other", "zzz"):
+        assert settings_of(cpu, Candidate("q", {"policy": policy, "slice_ms": 4.5, "z": 1})) == (
+            ("policy", policy), ("slice_ms", "4.5"), ("z", "1")
+        )  # fmt: skip
+    last = Candidate("q", {"policy": "rr", "z": 1})
+    assert settings_of(cpu, last) == (("policy", "rr"), ("z", "1"))
+    io = admit(experiment(tmp_path / "d"), TRUSTED)
+    assert settings_of(io, Candidate("x", {"workload.workers": 2})) == (("workload.workers", "2"),)
+    scratch = replace(io, experiment=replace(io.experiment, target=Target("scratch")))
+    assert settings_of(scratch, Candidate("n", {"scheduler": "none", "workload.workers": 2})) == (
+        ("/sys/block/loopN/queue/scheduler", "none"), ("workload.workers", "2")
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("typed", "stopping"),
+    [
+        ({}, Stopping(blocks=6, may_extend=9, sessions=2)),
+        ({"blocks": 5}, Stopping(blocks=10, sessions=2)),
+        ({"budget": 60.0}, Stopping(blocks=80, budget_s=60.0, sessions=2)),
+        ({"sessions": 3}, Stopping(blocks=9, sessions=3)),
+        ({"blocks": 5, "budget": 60.0, "sessions": 1}, Stopping(blocks=5, budget_s=60.0)),
+    ],
+)
+def test_a_file_is_stopped_otherwise(
+    tmp_path: Path, typed: dict[str, Any], stopping: Stopping
+) -> None:
+    asked = experiment(tmp_path, stopping=Stopping(blocks=6, may_extend=9, sessions=2))
+    assert stopped_by(asked, typed).stopping == stopping
+
+
+def test_only_fixed_plans_have_sessions(tmp_path: Path) -> None:
+    decided = experiment(tmp_path, stopping=Stopping("until-decided", 20))
+    assert refused(stopped_by, decided, {"sessions": 2}) == (
+        "--sessions repeats a fixed plan, and this one is 'until-decided'", "omit --sessions"
+    )  # fmt: skip
+    assert stopped_by(decided, {"blocks": 4}).stopping == Stopping("until-decided", 4)
+    pilot = experiment(tmp_path, stopping=Stopping(blocks=40, budget_s=60.0))
+    assert stopped_by(pilot, {"sessions": 2}).stopping == Stopping("fixed", 80, 0.0, 60.0, 0, 2)
+    assert stopped_by(pilot, {"blocks": 3}).stopping == Stopping(blocks=3)
+
+
+def test_what_people_omit_in_a_file() -> None:
+    work = {"kind": "file-test", "parameters": {"test": "read"}}
+    names = ["none", "bfq:low_latency=0"]
+    usual = experiment_of({"candidates": names, "workloads": [work]}, "a/b.toml")
+    assert (usual.title, usual.kind, usual.baseline) == ("b", "io", "none")
+    assert usual.target == Target("scratch", size_bytes=1 << 30)
+    assert usual.workloads[0].label == "file-test" and usual.workloads[0].metric
+    assert usual.candidates[1].settings == {"scheduler": "bfq", "low_latency": 0}
+    assert experiment_of({"kind": "cpu"}, "x").target == Target("none")
+    share = experiment_of({"margin": "5%", "target": {"kind": "scratch", "size_bytes": "2M"},
+                           "seed": 4}, "x")  # fmt: skip
+    assert (share.margin, share.target.size_bytes, share.seed) == (0.05, 2 << 20, 4)
+    said, hint = refused(experiment_of, {"workloads": 5}, "x.toml")
+    assert (said, hint) == ("x.toml.workloads = 5", "expected a list")
+    flat = {"workloads": [{"kind": "file-test", "test": "read"}]}
+    assert refused(experiment_of, flat, "x.toml") == (
+        "x.toml.workloads (file-test): 'test' is a parameter of file-test",
+        "parameters = { test = … }",
+    )
+    wrong = {"workloads": [{"kind": "file-test", "parameters": {"record_bytes": "4q"}}]}
+    assert refused(experiment_of, wrong, "x.toml")[0].startswith("x.toml.workloads (file-test): ")

@@ -1,0 +1,484 @@
+"""CPU workers without running them: their job, times as typed, lines, refusals, sums of bursts."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import resource
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedlab.cpu import refusals
+from schedlab.cpu.bursts import Bursts, Check, check
+from schedlab.cpu.crew import Quantum, last_cpu, needs_control, set_quantum
+from schedlab.cpu.epoch_lines import PRINTERS, JsonLines, Printer, SamplePrinter
+from schedlab.cpu.refusals import explain
+from schedlab.cpu.settings import (
+    KERNELS,
+    POLICIES,
+    RR_KNOB,
+    Settings,
+    parse_cpus,
+    parse_slices,
+    parse_time_ns,
+)
+from schedlab.errors import HostError, SpecError
+
+AFFINITY = os.sched_getaffinity(0)
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: users and limits")
+
+
+# ---- what workers shall do
+
+
+def test_workers_as_they_come() -> None:
+    assert Settings(3, None).job() == {
+        "processes": 3, "duration_ns": None, "kernel": "elementwise",
+        "scheduling": {"policy": "other"}, "cpus": [], "epoch_ns": 100_000_000,
+        "epoch_grid": False, "slices": False,
+    }  # fmt: skip
+
+
+def test_workers_as_they_are_asked() -> None:
+    asked = Settings(
+        2, 77, "batch", slice_ms=1.5, cpus=(1, 0), kernel="matmul", epoch_grid=True,
+        tell_slices=True,
+    )  # fmt: skip
+    assert asked.job() == {
+        "processes": 2, "duration_ns": 77, "kernel": "matmul",
+        "scheduling": {"policy": "batch", "slice_ns": 1_500_000}, "cpus": [1, 0],
+        "epoch_ns": 100_000_000, "epoch_grid": True, "slices": True,
+    }  # fmt: skip
+    # A cpuset confines them instead of their affinity.
+    assert Settings(2, 77, cpus=(1,), cpuset=True).job()["cpus"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "scheduling"),
+    [
+        ({"policy": "other"}, {}),
+        ({"policy": "idle", "priority": 7}, {}),
+        ({"policy": "fifo"}, {"priority": 10}),
+        ({"policy": "fifo", "priority": 7}, {"priority": 7}),
+        # The quantum of rr is a knob of the host, none of the worker.
+        ({"policy": "rr", "priority": 99, "slice_ms": 4}, {"priority": 99}),
+        ({"policy": "other", "slice_ms": 0.25}, {"slice_ns": 250_000}),
+        ({"policy": "ext"}, {}),
+    ],
+)
+def test_scheduling_of_workers(options: Mapping[str, Any], scheduling: Mapping[str, Any]) -> None:
+    expected = {"policy": options["policy"], **scheduling}
+    assert Settings(1, None, **options).job()["scheduling"] == expected
+
+
+@pytest.mark.parametrize(
+    ("processes", "options", "runtime_ns", "period_ns"),
+    [
+        # Of each CPU 90 %: 9 ms of 10 ms.
+        (1, {"slice_ms": 9.0, "cpus": (0, 1, 2)}, 9_000_000, 10_000_000),
+        (3, {"slice_ms": 9.0, "cpus": (0, 1, 2)}, 9_000_000, 10_000_000),
+        (6, {"slice_ms": 9.0, "cpus": (0, 1, 2)}, 9_000_000, 20_000_000),
+        (5, {"slice_ms": 9.0, "cpus": (0,)}, 9_000_000, 50_000_000),
+        (1, {}, 10_000_000, 11_111_111),
+        (4 * len(AFFINITY), {}, 10_000_000, 44_444_444),
+    ],
+)
+def test_deadline_workers_ask_for_nine_tenths_of_their_cpus(
+    processes: int, options: Mapping[str, Any], runtime_ns: int, period_ns: int
+) -> None:
+    scheduling = Settings(processes, None, "deadline", **options).job()["scheduling"]
+    assert scheduling["slice_ns"] == runtime_ns
+    assert scheduling["period_ns"] == pytest.approx(period_ns, abs=1)
+    assert isinstance(scheduling["period_ns"], int)
+
+
+REFUSED: Sequence[tuple[dict[str, Any], str, str]] = [
+    ({"processes": 0}, "0 processes", "use 1 to 1000"),
+    ({"processes": 1001}, "1001 processes", "use 1 to 1000"),
+    ({"policy": "rr", "priority": 0}, "priority 0 for rr", "choose 1 to 99"),
+    ({"policy": "fifo", "priority": 100}, "priority 100 for fifo", "choose 1 to 99"),
+    *[
+        ({"policy": policy, "slice_ms": 4.0},
+         f"a slice for policy {policy}: that policy has none",
+         "use --policy rr, other, batch or deadline")
+        for policy in ("fifo", "idle", "ext")
+    ],
+    *[
+        ({"policy": "rr", "slice_ms": slice_ms}, f"a slice of {slice_ms:g} ms for rr",
+         "the sysctl accepts whole milliseconds from 1")
+        for slice_ms in (0.0, 0.5, 1.5, -1.0)
+    ],
+    ({"slice_ms": 0.0}, "a slice of 0 ms", "choose one above 0"),
+    ({"policy": "deadline", "slice_ms": -0.5}, "a slice of -0.5 ms", "choose one above 0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "message", "hint"), REFUSED)
+def test_settings_that_cannot_be(options: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        Settings(**{"processes": 1, "duration_ns": None, **options})
+    assert (str(refused.value), refused.value.hint) == (message, hint)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"processes": 1000}, {"policy": "rr", "priority": 1}, {"policy": "fifo", "priority": 99},
+        {"policy": "other", "priority": 0}, {"policy": "rr", "slice_ms": 1.0},
+        {"slice_ms": 0.001},
+    ],
+)  # fmt: skip
+def test_settings_at_their_limits(options: dict[str, Any]) -> None:
+    Settings(**{"processes": 1, "duration_ns": None, **options}).job()
+
+
+def test_policies_and_calculations_by_name() -> None:
+    assert POLICIES == ("other", "batch", "idle", "fifo", "rr", "deadline", "ext")
+    assert KERNELS == ("elementwise", "matmul")
+    assert Path(RR_KNOB).name == "sched_rr_timeslice_ms"
+    assert last_cpu() == sorted(AFFINITY)[-1]
+
+
+# ---- as typed
+
+TIMES_NS = {
+    "7ns": 7, "2us": 2000, "1.5 ms": 1_500_000, "30S": 30_000_000_000, "3m": 180_000_000_000,
+    " 4 ": 4_000_000_000, "0.6ns": 1, "4611686018427387392ns": 2**62 - 512,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TIMES_NS)
+def test_times_as_typed(text: str) -> None:
+    assert parse_time_ns(text) == TIMES_NS[text]
+
+
+def test_a_bare_number_has_the_unit_that_the_command_says() -> None:
+    assert (parse_time_ns("250", "ms"), parse_time_ns("250ns", "ms")) == (250_000_000, 250)
+    for text in ("soon", "", "-1s", "1h", "1.s", "1s2"):
+        with pytest.raises(SpecError, match="is not understood") as refused:
+            parse_time_ns(text)
+        assert refused.value.hint == "write 30s, 3000ms or a number"
+    for text in ("0", "0.4ns", "4611686018427387904ns"):
+        with pytest.raises(SpecError, match="is out of range") as refused:
+            parse_time_ns(text)
+        assert refused.value.hint == "choose more than 0 and less than a year"
+
+
+def test_cpus_as_typed() -> None:
+    for text, cpus in {
+        "5": (5,), "0,2": (0, 2), "2-4": (2, 3, 4), "7, 1-2,7,2-3": (7, 1, 2, 3), "3-3": (3,),
+        "9998-9999": (9998, 9999),
+    }.items():  # fmt: skip
+        assert parse_cpus(text) == cpus
+    for text in ("", "a", "1-", "-1", "0,", "10000", "1-10000", "4-2"):
+        with pytest.raises(SpecError, match="is not understood") as refused:
+            parse_cpus(text)
+        assert refused.value.hint == "write 0, 0,2 or 0-3"
+
+
+def test_quanta_as_typed() -> None:
+    assert parse_slices("4, 0.5ms ,4.0,1000000") == (4.0, 0.5, 1e6)
+    for text in ("", "4,", "0", "-1", "1000001", "fast", "nan", "4,0"):
+        with pytest.raises(SpecError, match="are not understood") as refused:
+            parse_slices(text)
+        assert refused.value.hint == "write milliseconds: 1,10,100"
+
+
+# ---- lines
+
+EPOCHS = [(0, 150_999_999, 40, 1), (1, 101_000_000, 7, 1), (0, 260_500_000, 95, 3)]
+TOTALS: list[Mapping[str, Any]] = [
+    {"elapsed_ns": 412_999_999, "count": 1234},
+    {"elapsed_ns": 98_000_000, "count": 1_234_567},
+]
+QUANTUM = Quantum(1.0, 4.0)
+
+
+def printed(make: Callable[[Callable[[str], None]], Printer]) -> list[str]:
+    """All lines of two workers, with their epochs in two rows of rows."""
+    lines: list[str] = []
+    printer = make(lines.append)
+    printer.created([501, 502])
+    printer.epochs(EPOCHS[:2])
+    printer.epochs(EPOCHS[2:])
+    printer.finished(TOTALS, QUANTUM)
+    return lines
+
+
+def test_lines_of_the_course() -> None:
+    assert set(PRINTERS) == {"spec", "sample"}
+    assert printed(PRINTERS["spec"]) == [
+        "PROCESS #0 count = 40 time = 150",
+        "PROCESS #1 count = 7 time = 101",
+        "PROCESS #0 count = 55 time = 109",
+        "PROCESS #0 totalCount = 1234 time = 412",
+        "PROCESS #1 totalCount = 1234567 time = 98",
+    ]
+
+
+def test_lines_of_the_sample() -> None:
+    assert PRINTERS["sample"] is SamplePrinter
+    assert printed(SamplePrinter) == [
+        "Creating Process: #0",
+        "Creating Process: #1",
+        "PROCESS #00 count = 40 100",
+        "PROCESS #01 count = 7 100",
+        *["PROCESS #00 count = 95 100"] * 3,
+        "DONE!! PROCESS #00 : 001234 412",
+        "DONE!! PROCESS #01 : 1234567 98",
+    ]
+
+
+def test_lines_for_programs() -> None:
+    settings = Settings(2, None, "rr", slice_ms=1.0)
+    lines = printed(lambda write: JsonLines(write, settings))
+    assert [json.loads(line) for line in lines] == [
+        {"schema": 1, "event": "epoch", "process": 0, "count": 40, "time_ms": 150,
+         "total_count": 40},
+        {"schema": 1, "event": "epoch", "process": 1, "count": 7, "time_ms": 101,
+         "total_count": 7},
+        {"schema": 1, "event": "epoch", "process": 0, "count": 55, "time_ms": 109,
+         "total_count": 95},
+        {"schema": 1, "event": "total", "process": 0, **TOTALS[0]},
+        {"schema": 1, "event": "total", "process": 1, **TOTALS[1]},
+        {"schema": 1, "event": "quantum", "policy": "rr", "requested_ms": 1.0,
+         "effective_ms": 4.0},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("quantum", "sentence"),
+    [
+        (Quantum(1.0, 4.0), "quantum: 1 ms requested, 4 ms effective"),
+        (Quantum(None, 2.8), "quantum: the kernel's own requested, 2.8 ms effective"),
+        (Quantum(0.5, None), "quantum: 0.5 ms requested, none effective"),
+    ],
+)
+def test_both_quanta_in_words(quantum: Quantum, sentence: str) -> None:
+    assert quantum.sentence() == sentence
+
+
+@pytest.mark.parametrize(
+    ("options", "needed"),
+    [
+        ({}, False), ({"policy": "rr"}, False), ({"slice_ms": 3.0}, False),
+        ({"policy": "rr", "slice_ms": 3.0}, True), ({"cpuset": True}, True),
+    ],
+)  # fmt: skip
+def test_only_a_knob_and_a_cpuset_change_the_host(options: dict[str, Any], needed: bool) -> None:
+    settings = Settings(1, None, **options)
+    assert needs_control(settings) is needed
+    if needed and not settings.cpuset:
+        with pytest.raises(HostError, match=f"^{RR_KNOB} is not under schedlab") as refused:
+            set_quantum(settings, None)
+        assert refused.value.hint == "run as root"
+    else:
+        set_quantum(settings, None)
+
+
+# ---- refusals
+
+
+def told(step: str, code: int, **options: Any) -> tuple[str, str]:
+    """What is said when the kernel refuses a step of workers, and what helps."""
+    settings = Settings(**{"processes": 3, "duration_ns": None, **options})
+    error = explain(OSError(code, os.strerror(code), step), settings)
+    assert isinstance(error, HostError)
+    return str(error), error.hint
+
+
+ALLOWED = ",".join(str(cpu) for cpu in sorted(AFFINITY))
+DEADLINE = {"policy": "deadline"}
+AS_ROOT = "run as root, or use --policy other"
+EXPLAINED: Sequence[tuple[str, int, dict[str, Any], str, str]] = [
+    ("affinity", errno.EINVAL, {"cpus": (5, 7)},
+     "pinning to CPU 5,7 (EINVAL): no such CPU, or it is not allowed here",
+     f"choose from CPU {ALLOWED} with --cpu"),
+    ("slice", errno.EINVAL, {"slice_ms": 1.5},
+     "a slice of 1.5 ms for policy other (EINVAL): this kernel accepts no slice here",
+     "Linux 6.12 or newer is needed; omit --slice"),
+    ("slice", errno.EPERM, {"policy": "batch", "slice_ms": 2.0},
+     "a slice of 2.0 ms for policy batch (EPERM): this kernel accepts no slice here",
+     "Linux 6.12 or newer is needed; omit --slice"),
+    ("slice", errno.ESRCH, {"slice_ms": 2.0},
+     "a slice of 2.0 ms for policy other (ESRCH): No such process", AS_ROOT),
+    ("memory", errno.ENOMEM, {},
+     "shared memory for the workers (ENOMEM): Cannot allocate memory", AS_ROOT),
+    ("fork", errno.ENOMEM, {}, "3 worker processes (ENOMEM): Cannot allocate memory", AS_ROOT),
+    ("worker", errno.ETIMEDOUT, {},
+     "step 'worker' (ETIMEDOUT): the workers did not start in time",
+     "a task with a higher priority holds their CPU: see top, or choose another --cpu"),
+    ("policy", errno.EINVAL, {"policy": "batch"},
+     "policy batch (EINVAL): Invalid argument", AS_ROOT),
+    ("cgroup", errno.EBUSY, {}, "step 'cgroup' (EBUSY): Device or resource busy", AS_ROOT),
+    ("memory", 0, {}, "shared memory for the workers (0): Success", AS_ROOT),
+    ("memory", 4095, {}, "shared memory for the workers (4095): Unknown error 4095", AS_ROOT),
+    ("deadline", errno.EBUSY, DEADLINE,
+     "policy deadline (EBUSY): the admission test failed: the workers together need more than "
+     "the CPUs have left", "use fewer processes, or a shorter --slice"),
+    ("deadline", errno.EPERM, {**DEADLINE, "cpus": (0,)},
+     "policy deadline (EPERM): a DEADLINE task may not be pinned to a part of its root domain",
+     "omit --cpu, or use --cpuset, which makes an exclusive cpuset"),
+    ("deadline", errno.EPERM, DEADLINE,
+     "policy deadline (EPERM): it needs CAP_SYS_NICE, and all CPUs of the root domain",
+     "run as root and outside of a cpuset that excludes CPUs"),
+    ("deadline", errno.EINVAL, DEADLINE,
+     "policy deadline (EINVAL): the kernel accepts a run time from 1 µs and a period within its "
+     "limits", "choose another --slice; see sysctl kernel.sched_deadline_period_max_us"),
+    ("deadline", errno.E2BIG, DEADLINE,
+     "policy deadline (E2BIG): Argument list too long", "use --policy rr or other"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "code", "options", "reason", "hint"), EXPLAINED)
+def test_refusals_in_words(
+    step: str, code: int, options: dict[str, Any], reason: str, hint: str
+) -> None:
+    assert told(step, code, **options) == (f"the kernel refused {reason}", hint)
+
+
+def test_a_scheduler_that_is_missing_or_not_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refusals, "SCHED_EXT", tmp_path / "absent")
+    refused = "the kernel refused policy ext (EINVAL): "
+    assert told("policy", errno.EINVAL, policy="ext") == (
+        f"{refused}this kernel was built without CONFIG_SCHED_CLASS_EXT",
+        "boot a kernel (Linux 6.12 or newer) with CONFIG_SCHED_CLASS_EXT=y",
+    )
+    monkeypatch.setattr(refusals, "SCHED_EXT", tmp_path)
+    loading = (f"{refused}Invalid argument", "load a sched_ext scheduler first")
+    assert told("policy", errno.EINVAL, policy="ext") == loading
+
+
+@contextlib.contextmanager
+def limited(kind: int, limit: int) -> Iterator[int]:
+    """A soft limit of this process for a while: `limit`, or the hard limit where that is lower."""
+    before = resource.getrlimit(kind)
+    hard = before[1]
+    soft = limit if hard == resource.RLIM_INFINITY or hard > limit >= 0 else hard
+    resource.setrlimit(kind, (soft, hard))
+    try:
+        yield soft
+    finally:
+        resource.setrlimit(kind, before)
+
+
+@pytest.mark.parametrize("limit", [4321, resource.RLIM_INFINITY])
+def test_the_limit_of_processes_is_told(limit: int) -> None:
+    with limited(resource.RLIMIT_NPROC, limit) as soft:
+        text = told("fork", errno.EAGAIN)
+    shown = "unlimited" if soft == resource.RLIM_INFINITY else soft
+    assert text == (
+        "the kernel refused 3 worker processes (EAGAIN): a limit of processes is reached "
+        f"(ulimit -u: {shown}; or pids.max of the cgroup)",
+        "use fewer processes, or raise the limit",
+    )
+
+
+@needs_root
+def test_a_user_is_told_of_the_limit_of_priorities() -> None:
+    with limited(resource.RLIMIT_RTPRIO, 6) as soft:
+        os.seteuid(65_534)
+        try:
+            real_time = [told("policy", errno.EPERM, policy=each) for each in ("rr", "fifo")]
+            other = told("policy", errno.EPERM, policy="batch")
+        finally:
+            os.seteuid(0)
+    why = f"it needs CAP_SYS_NICE, or a limit of real-time priority (now {soft}) of at least 10"
+    assert real_time == [
+        (f"the kernel refused policy {each} (EPERM): {why}", "run as root, or ulimit -r 10")
+        for each in ("rr", "fifo")
+    ]
+    missing = "the capability CAP_SYS_NICE is missing"
+    helps = "run as root; in a container add --cap-add SYS_NICE"
+    assert other == (f"the kernel refused policy batch (EPERM): {missing}", helps)
+    as_root = told("policy", errno.EPERM, policy="fifo")
+    assert as_root == (f"the kernel refused policy fifo (EPERM): {missing}", helps)
+
+
+@needs_root
+def test_a_group_without_bandwidth_is_named() -> None:
+    """A child of ours joins a new group and says what it would tell."""
+    root = Path("/sys/fs/cgroup/cpu")
+    if not (root / "cpu.rt_runtime_us").exists():
+        pytest.skip("no v1 cpu controller with RT_GROUP_SCHED")
+    outer = root / f"schedlab-test-{os.getpid()}"
+    group = outer / "with:colon"
+    group.mkdir(parents=True)
+    reading, writing = os.pipe()
+    try:
+        child = os.fork()
+        if child == 0:
+            try:
+                (group / "cgroup.procs").write_text("0")
+                os.write(writing, "\n".join(told("policy", errno.EPERM, policy="fifo")).encode())
+            finally:
+                os.kill(os.getpid(), signal.SIGKILL)
+        os.close(writing)
+        os.waitpid(child, 0)
+        text, hint = os.read(reading, 4096).decode().split("\n")
+    finally:
+        os.close(reading)
+        group.rmdir()
+        outer.rmdir()
+    assert text == (
+        f"the kernel refused policy fifo (EPERM): the cpu cgroup {group} has "
+        "cpu.rt_runtime_us = 0 (CONFIG_RT_GROUP_SCHED)"
+    )
+    assert hint == f"echo 100000 > {group}/cpu.rt_runtime_us, or run from the root cpu cgroup"
+
+
+# ---- sums of bursts
+
+
+def task(number: int, bursts: int, total_ns: int, untraced: int = 0) -> dict[str, Any]:
+    return {"task": number, "bursts": bursts, "total_ns": total_ns, "preempted": 1,
+            "untraced_starts": untraced, "histogram": [[1, 2, bursts]]}  # fmt: skip
+
+
+RECORDS = ((10, 5, 7, True), (20, 5, 7, False), (30, 5, 9, True))
+TASKS = (task(7, 5, 4_000_500, 2), task(9, 4, 2_000_000, 3))
+
+
+def test_totals_of_tasks() -> None:
+    bursts = Bursts("perf", ("bpf: no",), TASKS, RECORDS, 2, 1)
+    assert bursts.untraced_starts == 5
+    assert bursts.of(9) is TASKS[1]
+    nothing = {"task": 8, "bursts": 0, "total_ns": 0, "preempted": 0, "histogram": []}
+    assert bursts.of(8) == nothing
+    assert [Bursts(name, (), (), (), 0, 0).has_bursts for name in ("bpf", "perf", "schedstat")] == [
+        True, True, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "kept"), [("bpf", 5), ("perf", 3)])
+def test_three_sums_must_agree(method: str, kept: int) -> None:
+    bursts = Bursts(method, (), TASKS, RECORDS, 2, 1)
+    assert check(bursts, 5_000_000, 12) == (
+        Check("sum of bursts and CPU time", 6.0, 5.0, "ms"),
+        Check("bursts and context switches", 9, 12, "bursts"),
+        Check("bursts kept or counted as lost, and bursts", kept, 9, "bursts"),
+    )
+    # Microseconds are kept, what is below is not.
+    (total, *_) = check(Bursts(method, (), (task(7, 1, 1_234_567),), (), 0, 0), 2_345_678, 1)
+    assert (total.found, total.expected) == (1.235, 2.346)
+
+
+def test_there_is_nothing_to_check_in_totals_alone() -> None:
+    assert check(Bursts("schedstat", (), TASKS, (), 0, 0), 5_000_000, 12) == ()
+
+
+def test_how_far_a_sum_is_from_what_it_should_be() -> None:
+    off = [Check("a", found, 8.0, "ms").deviation for found in (10.0, 6.0, 8.0)]
+    assert off == [0.25, -0.25, 0.0]
+    assert Check("a", 0.0, 0.0, "ms").deviation == 0.0
+    assert Check("a", 3.0, 0.0, "ms").deviation == float("inf")
+    above = Check("bursts", 1_234_567_891, 1_000_000_000.5, "bursts").sentence()
+    assert above == "bursts: 1234567891 bursts found, 1000000000.5 expected (+23.457%)"

@@ -1,0 +1,371 @@
+"""The figures of several processes, of calls and of timings, and how the load engine is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from load_engine import BINS, IN_ORDER, MIB, READ, TARGET, Engine, group, process, side, work
+
+from schedlab import _core
+from schedlab.errors import HostError, Interrupted, SpecError
+from schedlab.kinds import latency
+from schedlab.kinds.actors import (
+    Actors,
+    actor,
+    added,
+    load_depth,
+    outcome,
+    rate_bound,
+    regions,
+    run_actors,
+    served,
+)
+from schedlab.kinds.calls import Calls
+from schedlab.kinds.device_timings import DeviceTimings
+from schedlab.kinds.engine import (
+    claimed_bytes,
+    device_timings,
+    run_groups,
+    run_job,
+    watching_jobs,
+)
+from schedlab.kinds.readers_together import jain
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """The engine that is asked instead of the real one."""
+    engine = Engine()
+    monkeypatch.setattr(_core, "run_io_job", engine)
+    return engine
+
+
+def test_regions_are_whole_mib_and_a_mib_for_each_process_is_enough() -> None:
+    assert regions(3 * MIB, (1, 2)) == [(0, MIB), (MIB, 2 * MIB)]
+    assert regions(27 * MIB, (2, 5, 1)) == [(0, 6 * MIB), (6 * MIB, 15 * MIB), (21 * MIB, 3 * MIB)]
+    assert regions(5 * MIB + 7, (1,)) == [(0, 5 * MIB)]
+    assert regions(77, (1, 9), shared=True) == [(0, 77), (0, 77)]
+    with pytest.raises(SpecError, match="8388607 bytes are too few for 8 processes") as error:
+        regions(8 * MIB - 1, (2, 5, 1))
+    assert error.value.hint == "use a target of at least 8 MiB"
+
+
+@pytest.mark.parametrize(
+    ("requested", "tags", "workers", "depth"),
+    [
+        (0, 20, 3, 14), (0, 20, 4, 10), (0, 1, 3, 1), (0, 0, 1, 256), (0, 1024, 1, 2048),
+        (0, 1025, 1, 2048), (0, 1000, 1, 2000), (9, 20, 3, 9), (9, 20, 0, 9), (0, 20, 0, 1),
+    ],
+)  # fmt: skip
+def test_the_depth_of_each_worker(requested: int, tags: int, workers: int, depth: int) -> None:
+    assert load_depth(requested, tags, workers) == depth
+
+
+def test_a_group_of_processes_reads_around_the_cache_unless_it_is_told_otherwise() -> None:
+    read = work(IN_ORDER, READ, 512, 5 * MIB, 1, 3)
+    without = {key: value for key, value in read.items() if key != "span"}
+    assert actor("a", TARGET, (2 * MIB, 5 * MIB), without) == process("a", 2, read)
+    told = actor("a", TARGET, (2 * MIB, 5 * MIB), without, direct=False, layout="shared")
+    assert told == {**process("a", 2, read), "direct": False, "layout": "shared"}
+
+
+def two_groups() -> Actors:
+    """A group that reads and one that writes, with figures of which no two are the same."""
+    read = group(
+        "reader", engine="psync", reads=side(8, 4097, errors=1, short=10), writes=side(errors=2),
+        device_bytes_read=1000, device_bytes_written=1, unanswered=3, oldest_pending_ns=70,
+        prepared={"primed_bytes": 500},
+        series={"window_ms": [502.5, 2500.0], "reads": [[0.4, 1, 2, 3], [100.6, 4, 5, 6]],
+                "writes": []},
+    )  # fmt: skip
+    write = group(
+        "writer", reads=side(errors=4, short=20), writes=side(9, 300, errors=8, short=40),
+        device_bytes_read=20, device_bytes_written=3000, elapsed_ns=1_500_000_000,
+        prepared={"primed_bytes": 7}, load_generator_bottleneck=True,
+        series={"window_ms": [501.0, 2600.0], "reads": [], "writes": []},
+    )  # fmt: skip
+    return Actors({"groups": [read, write], "inflight": {"mean": 3.5, "max": 9}}, depth=6, tags=4)
+
+
+def test_the_facts_of_several_processes() -> None:
+    actors = two_groups()
+    assert actors.properties() == {
+        "engine": "psync", "errors": 15, "short": 70, "claimed_bytes": [1527, 3001],
+        "in_driver_mean": 3.5, "in_driver_max": 9, "load_depth": 6, "driver_tags": 4,
+        "load_generator_bottleneck": True, "oldest_pending_ns": {"reader": 70.0},
+    }  # fmt: skip
+    assert actors.measured_from_s == 0.501
+    assert actors.rate(["reader", "writer"], "reads") == 2048.5
+    assert actors.rate(["reader", "writer"], "writes", "operations") == 6.0
+    assert actors.series() == {"reader": [[0, 1, 2, 3], [101, 4, 5, 6]]}
+    result = outcome(actors, {"iops": 1.0}, {"iops": "at-most"}, BINS, more=5)
+    assert result.properties == {**actors.properties(), "measured_from_s": 0.501, "more": 5}
+    assert (result.metrics, result.bounds) == ({"iops": 1.0}, {"iops": "at-most"})
+    assert (result.histograms, result.series) == ({"latency_ns": BINS}, actors.series())
+
+
+@pytest.mark.parametrize("seen", [None, {"error": "no such device", "mean": 1.0, "max": 1}])
+def test_facts_that_are_unknown_are_left_out(seen: dict[str, Any] | None) -> None:
+    plain = Actors({"groups": [group("a")], "inflight": seen}, depth=3)
+    assert plain.properties() == {
+        "engine": "io_uring", "errors": 0, "short": 0, "claimed_bytes": [0, 0], "load_depth": 3,
+        "driver_tags": 0,
+    }  # fmt: skip
+    assert set(Actors({"groups": [group("a")]}).properties()) == {
+        "engine", "errors", "short", "claimed_bytes",
+    }  # fmt: skip
+
+
+def test_both_directions_of_a_series_are_added_up() -> None:
+    one, other = [[0, 1, 10, 100], [100, 2, 20, 200]], [[0, 4, 40, 400], [100, 8, 80, 800]]
+    assert added(one, other) == [[0, 5, 50, 500], [100, 10, 100, 1000]]
+    assert added(one, other[:1]) == [[0, 5, 50, 500]]
+    assert added(one, []) == added([], one) == one
+    assert added([], []) == []
+
+
+def test_what_was_not_served_waited_for_its_age_or_for_the_window() -> None:
+    for pending_ns, waited in ((3_000_000_000, 3e9), (1_000_000_000, 2e9), (0, 2e9)):
+        one = Actors({"groups": [group("a", oldest_pending_ns=pending_ns)]}, seconds=9.0)
+        metrics, bounds = served(one, "a", "reads", "x_")
+        assert metrics == dict.fromkeys(bounds, waited)
+        assert set(bounds.values()) == {"at-least"}
+    names = ("mean", "p50", "p90", "p99", "p99_9", "p99_99")
+    assert set(metrics) == {f"x_latency_ns_{name}" for name in names}
+    assert one.waiting_ns("a") == 2e9
+    assert Actors({"groups": [group("a", elapsed_ns=0)]}, seconds=9.0).window_s("a") == 9.0
+    assert Actors({"groups": [group("a", elapsed_ns=0)]}).window_s("a") == 0.0
+
+
+def test_a_rate_of_nothing_is_less_than_one_unit_in_the_window() -> None:
+    assert rate_bound("r", 1, 7.0, 100, 4.0) == ({"r": 7.0}, {})
+    assert rate_bound("r", 0, 0.0, 100, 4.0) == ({"r": 25.0}, {"r": "at-most"})
+
+
+def test_fairness_of_nothing_and_of_unequal_shares() -> None:
+    assert jain([0, 0]) == 1.0
+    assert jain([3, 1]) == 0.8
+    assert jain([6, 2, 2]) == pytest.approx(100 / 132)
+
+
+def test_the_processes_of_a_run_and_the_device_below(engine: Engine) -> None:
+    engine.answers(group("a", elapsed_ns=0))
+    actors = run_actors(TARGET, [{"name": "a"}], 1.5)
+    assert engine.window == (1.5, 0.0, True, "sdx")
+    assert (actors.depth, actors.tags, actors.window_s("a")) == (0, 20, 1.5)
+    engine.answers(group("a"))
+    assert run_actors(TARGET, [{"name": "a"}], 1.5, 0.25, 8).depth == 8
+    assert engine.window == (1.5, 0.25, True, "sdx")
+
+
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [
+        ("buffered", {"engine": "psync"}),
+        ("buffered+fsync", {"engine": "psync", "fsync_at_end": True}),
+        ("sync", {"engine": "psync", "sync": "sync"}),
+        ("dsync", {"engine": "psync", "sync": "dsync"}),
+        ("direct", {"engine": "psync", "direct": True}),
+        ("direct+dsync", {"engine": "psync", "direct": True, "sync": "dsync"}),
+        ("mmap", {"engine": "mmap"}),
+        ("mmap+msync", {"engine": "mmap", "sync": "sync"}),
+    ],
+)
+def test_calls_of_every_mode(engine: Engine, mode: Any, options: dict[str, Any]) -> None:
+    cpu = {"cpu_user_ns": 100_000_000, "cpu_system_ns": 400_000_000}
+    engine.answers(group("calls", reads=side(errors=2), writes=side(errors=3), **cpu))
+    result = Calls(block_bytes=300, mode=mode, calls=8, direction="read").measure(TARGET, "w", 5)
+    read = work(IN_ORDER, READ, 300, 2400, 1, 5)
+    assert engine.jobs[0]["groups"] == [
+        {"name": "calls", "path": "/t", "workload": read, **options}
+    ]
+    assert engine.window == (None, 0.0, False, None)
+    assert result.metrics == {
+        "elapsed_s": 2.0, "cpu_s": 0.5, "seconds_per_call": 0.25, "throughput_bytes_per_s": 1200.0,
+    }  # fmt: skip
+    assert result.properties == {"calls": 8, "engine": "io_uring", "errors": 5, "cpu_share": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("options", "order", "asked_s", "more"),
+    [
+        ({"timing": "cached"}, {"kind": "same"}, 2.0, {"direct": False}),
+        ({"timing": "cached", "seconds": 1.5}, {"kind": "same"}, 1.5, {"direct": False}),
+        ({"timing": "buffered"}, IN_ORDER, 3.0, {"direct": False, "at_end": "stop", "cold": True}),
+        (
+            {"timing": "buffered", "direct": True}, IN_ORDER, 3.0,
+            {"direct": True, "at_end": "stop", "cold": False},
+        ),
+    ],
+)  # fmt: skip
+def test_the_timings_of_hdparm(
+    engine: Engine, options: Any, order: Any, asked_s: float, more: dict[str, Any]
+) -> None:
+    """On the device itself and over all of it, in records of 2 MiB."""
+    engine.answers(group("w", reads=side(4, 3000), device_bytes_read=4000, device_bytes_written=5))
+    result = DeviceTimings(**options).measure(TARGET, "w", seed=5)
+    read = work(order, READ, 2_097_152, 96 * MIB, 1, 5)
+    assert engine.jobs[0]["groups"] == [
+        {"name": "w", "path": "/raw", "engine": "psync", "workload": read, **more}
+    ]
+    assert engine.window == (asked_s, 0.0, False, None)
+    assert result.metrics["throughput_bytes_per_s"] == 1500.0
+    is_direct = more["direct"]
+    assert result.properties["claimed_bytes"] == ([4000, 5] if is_direct else None)
+    assert result.properties.get("claimed_cold_bytes") == (4000 if more.get("cold") else None)
+
+
+def test_bytes_of_all_groups_are_added_up() -> None:
+    sides = [{"device_bytes_read": 3, "device_bytes_written": 50},
+             {"device_bytes_read": 4, "device_bytes_written": 700}]  # fmt: skip
+    assert claimed_bytes(dict(enumerate(sides))) == (7, 750)  # type: ignore[arg-type]
+
+
+def test_a_job_as_the_engine_gets_it(engine: Engine) -> None:
+    engine.answers(group("a"), group("b"))
+    groups = run_job([{"name": "a"}, {"name": "b"}], 1.5, 0.25, should_end=lambda: True)
+    assert list(groups) == ["a", "b"]
+    assert engine.jobs == [
+        {"seconds": 1.5, "ramp_seconds": 0.25, "process": False, "device": None,
+         "groups": [{"name": "a"}, {"name": "b"}]}
+    ]  # fmt: skip
+    engine.answers()
+    run_job([], None)
+    assert engine.window == (None, 0.0, False, None)
+    engine.answers(elapsed_ns=7)
+    assert run_groups([], 0.5)["elapsed_ns"] == 7
+    assert [engine.jobs[-1][key] for key in ("seconds", "ramp_seconds")] == [0.5, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "message", "hint"),
+    [
+        (OSError("a\nhint: b"), "a", "b"),
+        (RuntimeError("no ring"), "no ring", "see `schedlab doctor` for what this machine allows"),
+        (ValueError("w: depth\nhint: 1 to 9"), "w: depth", "1 to 9"),
+    ],
+)
+def test_what_the_engine_refuses_has_a_hint(
+    monkeypatch: pytest.MonkeyPatch, fault: Exception, message: str, hint: str
+) -> None:
+    def fails(*_: Any) -> str:
+        raise fault
+
+    monkeypatch.setattr(_core, "run_io_job", fails)
+    with pytest.raises(HostError) as error:
+        run_groups([], None)
+    assert (str(error.value), error.value.hint) == (message, hint)
+
+
+def test_an_interrupted_job_and_the_timings_of_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    def io_timings(path: str, direct: bool) -> str:
+        return json.dumps({"interrupted": direct, "path": path})
+
+    monkeypatch.setattr(_core, "io_timings", io_timings)
+    assert device_timings(Path("/raw"), False) == {"interrupted": False, "path": "/raw"}
+    with pytest.raises(Interrupted):
+        device_timings(Path("/raw"), True)
+
+
+class Watcher:
+    """Notes what it is told of jobs."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def prepare(self, names: Sequence[str]) -> None:
+        self.told.append(list(names))
+
+    def begin(self, workers: Sequence[Mapping[str, Any]]) -> None:
+        self.told.append(workers)
+
+    def see(self, groups: Sequence[Mapping[str, Any]]) -> None:
+        self.told.append([each["name"] for each in groups])
+
+
+def test_a_watcher_is_told_of_the_jobs_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Callable[[str], None] | None] = []
+
+    def run(text: str, should_end: Any, ready: Callable[[str], None] | None) -> str:
+        calls.append(ready)
+        if ready:
+            ready('[{"name": "a", "ids": [7]}]')
+        return json.dumps({"interrupted": False, "groups": [{"name": "done"}]})
+
+    monkeypatch.setattr(_core, "run_io_job", run)
+    watcher = Watcher()
+    with watching_jobs(watcher):
+        run_groups([{"name": "a"}], None)
+    run_groups([{"name": "b"}], None)
+    assert watcher.told == [["a"], [{"name": "a", "ids": [7]}], ["done"]]
+    assert calls[0] is not None and calls[1] is None
+
+
+ROWS = [[n * 1000, n * 1000 + 500, 1] for n in range(1, 101)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "q", "value"),
+    [
+        (ROWS, 0.5, 50_250.0),  # the 50th of 100: the middle of 50,000 and 50,500
+        (ROWS, 0.9, 90_250.0),  # ten lie beyond, which is just enough
+        (ROWS[:99], 0.9, None),
+        (ROWS[:20], 0.5, 10_250.0),
+        (ROWS[:19], 0.5, None),
+        ([], 0.5, None),
+        ([[8, 11, 21]], 0.5, 9.5),
+        ([[8, 10, 10], [20, 30, 10]], 0.5, 9.0),
+        ([[8, 10, 9], [20, 30, 11]], 0.5, 25.0),
+        ([[7, 9, 999], [20, 30, 9001]], 0.999, 25.0),
+    ],
+)
+def test_quantiles_are_the_middle_of_their_bin(
+    rows: list[list[int]], q: float, value: float | None
+) -> None:
+    assert latency.quantile(rows, q) == value
+
+
+@pytest.mark.parametrize(
+    ("rows", "q", "confidence", "value"),
+    [
+        # P(Binomial(5, 1/2) >= k): 31/32 for 1, 26/32 for 2, 16/32 for 3, 6/32 for 4, 1/32 for 5.
+        (ROWS[:5], 0.5, 0.95, 1000.0),
+        (ROWS[:5], 0.5, 0.9, 1000.0),
+        (ROWS[:5], 0.5, 0.8125, 2000.0),
+        (ROWS[:5], 0.5, 0.81, 2000.0),
+        (ROWS[:5], 0.5, 0.49, 3000.0),
+        (ROWS[:5], 0.5, 0.18, 4000.0),
+        (ROWS[:5], 0.5, 0.03, 5000.0),
+        # P(Binomial(10, 0.9) >= k): 0.349 for 10, 0.736 for 9, 0.930 for 8, 0.987 for 7.
+        (ROWS[:10], 0.9, 0.95, 7000.0),
+        (ROWS[:10], 0.9, 0.929, 8000.0),
+        (ROWS[:10], 0.9, 0.74, 8000.0),
+        (ROWS[:10], 0.9, 0.73, 9000.0),
+        ([[7, 8, 6], [20, 30, 1], [40, 50, 3]], 0.9, 0.95, 20.0),
+        ([[7, 8, 7], [40, 50, 3]], 0.9, 0.95, 7.0),
+        ([[7, 8, 1]], 0.99, 0.95, 7.0),
+        ([], 0.9, 0.95, None),
+    ],
+)
+def test_a_bound_is_the_largest_value_that_is_likely_enough_to_be_exceeded(
+    rows: list[list[int]], q: float, confidence: float, value: float | None
+) -> None:
+    assert latency.bound(rows, q, confidence) == value
+
+
+def test_a_bound_is_exceeded_with_95_percent_unless_another_share_is_asked() -> None:
+    assert latency.bound(ROWS[:10], 0.9) == 7000.0
+
+
+def test_histograms_are_added_up_in_order() -> None:
+    assert latency.merge([[[5, 6, 1], [1, 2, 3]], [[5, 6, 10]], []]) == [[1, 2, 3], [5, 6, 11]]
+    names = ["p50", "p90", "p99"]
+    assert list(latency.metrics([[8, 10, 1000]])) == [f"latency_ns_{name}" for name in names]
+    assert latency.metrics([[8, 10, 100_000]], "x_") == dict.fromkeys(
+        (f"x_latency_ns_{name}" for name in (*names, "p99_9", "p99_99")), 9.0
+    )
+    assert latency.metrics(ROWS[:20]) == {"latency_ns_p50": 10_250.0}

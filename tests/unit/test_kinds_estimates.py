@@ -1,0 +1,320 @@
+"""Every kind of workload: its estimated time, the bytes it uses, the limits of its options, and
+the errors of what does not fit; figures worked out by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedlab.errors import SpecError
+from schedlab.kinds import KINDS, WorkloadKind, declared, nearest, overrides, typed
+from schedlab.kinds.actors import Actors
+from schedlab.kinds.cpu_mix import Mixed, TaskGroup
+from schedlab.kinds.fio_file_test import Done
+from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
+from schedlab.kinds.startup import Start
+from schedlab.kinds.weights import Weights
+from schedlab.spec import Candidate, Workload
+from schedlab.store.importers.imported import Reading
+
+MIB = 1 << 20
+REQUIRED: dict[str, dict[str, Any]] = {
+    "calls": {"block_bytes": 4096}, "device-timings": {"timing": "buffered"},
+    "file-test": {"test": "read"}, "fio-file-test": {"test": "read"},
+}  # fmt: skip
+
+
+def made(kind: str, **parameters: Any) -> WorkloadKind:
+    """A workload of that kind with these parameters, beside those that it needs."""
+    return typed(Workload("w", kind, "", {**REQUIRED.get(kind, {}), **parameters}))
+
+
+# kind -> pairs of parameters and the estimated seconds
+ESTIMATES: dict[str, list[tuple[dict[str, Any], float]]] = {
+    "archive-extraction": [
+        ({"size_bytes": 250_000_000}, 2.5), ({"size_bytes": 30_000_000}, 0.5),
+        ({"size_bytes": 60_000_000}, 0.6),
+    ],
+    "cached-reads": [({"seconds": 3.0}, 3.1)],
+    "calculation": [({"seconds": 7.0, "processes": 3}, 7.0), ({"processes": 3}, 0.3)],
+    "calls": [
+        ({"calls": 2000}, 2.05), ({"calls": 2000, "mode": "buffered+fsync"}, 2.05),
+        ({"calls": 2000, "mode": "direct"}, 0.07), ({"total_bytes": 4096 * 500 + 4095}, 0.55),
+    ],
+    "command": [({}, 1.0)],
+    "copy-beside-desktop": [({"lead_seconds": 0.25, "limit_seconds": 5.0}, 2.75)],
+    "cpu-command": [({}, 1.0)],
+    "database": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.25)],
+    "device-queue": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.25)],
+    "device-timings": [
+        ({}, 3.0), ({"timing": "cached"}, 2.0), ({"seconds": 0.7}, 0.7),
+    ],
+    "file-test": [
+        ({"seconds": 0.7}, 0.7), ({"seconds": 0}, 2.0), ({"test": "re-read", "seconds": 0.7}, 1.7),
+        ({"test": "write", "seconds": 0.7}, 1.7), ({"test": "rewrite", "seconds": 0}, 3.0),
+        ({"test": "random-write", "seconds": 0.7}, 0.7), ({"test": "mixed", "seconds": 0.7}, 0.7),
+    ],
+    "fio-file-test": [({"test": "write", "seconds": 0.7}, 1.7)],
+    "fio-job": [({}, 1.0)],
+    "fork-storm": [({"slots": 3, "children": 50, "work_us": 700.0}, 0.48)],
+    "groups": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.45)],
+    "messaging": [({"pairs": 3, "rounds": 7000}, 0.93)],
+    "mixed": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.45)],
+    "newcomer": [
+        ({"lead_seconds": 0.25, "requests": 70, "limit_seconds": 1.5}, 0.95),
+        ({"lead_seconds": 0.25, "requests": 160, "limit_seconds": 1.5}, 1.75),
+    ],
+    "pipe": [({"rounds": 40_000}, 0.7)],
+    "random-reads": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.25)],
+    "reader-beside-writers": [
+        ({"seconds": 3.0, "ramp_seconds": 0.25}, 3.35),
+        ({"seconds": 3.0, "ramp_seconds": 0.25, "primed": False}, 3.25),
+    ],
+    "readers-together": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.25)],
+    "disk": [({}, 1.0)],
+    "host-queue": [({}, 1.0)],
+    "ssd": [({}, 1.0)],
+    "startup": [({"ramp_seconds": 0.25}, 1.25)],
+    "throttled-reads": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.25)],
+    "wakeup": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.45)],
+    "weights": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.25)],
+}  # fmt: skip
+
+
+def test_the_estimated_time_of_every_kind() -> None:
+    assert set(ESTIMATES) == set(KINDS)
+    for kind, cases in ESTIMATES.items():
+        for parameters, seconds in cases:
+            work = made(kind, **parameters)
+            assert work.estimate_s() == pytest.approx(seconds, rel=1e-12), (kind, parameters)
+
+
+WITHOUT_TARGET = {
+    "command", "cpu-command", "fio-job", "fork-storm", "groups", "messaging", "mixed", "pipe",
+    "wakeup",
+}  # fmt: skip
+WITH_SPAN = {
+    "copy-beside-desktop", "database", "device-queue", "file-test", "fio-file-test", "newcomer",
+    "random-reads", "reader-beside-writers", "readers-together", "startup", "throttled-reads",
+    "weights",
+}  # fmt: skip
+
+
+def test_the_bytes_that_every_kind_uses() -> None:
+    for kind in set(KINDS) - {"calls", "cached-reads"}:
+        used = 0 if kind in WITHOUT_TARGET else 80 * MIB
+        assert made(kind).used_bytes(80 * MIB) == used, kind
+    for kind in WITH_SPAN:
+        for span, used in ((0, 80 * MIB), (5000, 5000), (90 * MIB, 80 * MIB)):
+            assert made(kind, span_bytes=span).used_bytes(80 * MIB) == used, (kind, span)
+    cached = made("cached-reads", cached_bytes=5000)
+    assert (cached.used_bytes(MIB), cached.used_bytes(4000)) == (5000, 4000)
+    assert made("calls", block_bytes=300, calls=7).used_bytes(MIB) == 2100
+    assert made("calls", block_bytes=300, total_bytes=1000).used_bytes(MIB) == 900
+
+
+READ_ONLY = {
+    "cached-reads", "calculation", "cpu-command", "device-queue", "device-timings", "disk",
+    "fork-storm", "groups", "host-queue", "messaging", "mixed", "pipe", "random-reads",
+    "readers-together", "ssd", "throttled-reads", "wakeup", "weights",
+}  # fmt: skip
+
+
+def test_what_every_kind_says_of_itself() -> None:
+    """Whether it writes, needs a file system, brings its files, and bypasses the page cache."""
+    reads = {"calls": {"direction": "read"}}
+    writes = {"file-test": {"test": "mixed"}, "fio-file-test": {"test": "random-write"}}
+    for kind in KINDS:
+        assert made(kind, **writes.get(kind, {})).writes() == (kind not in READ_ONLY), kind
+    assert not made("calls", **reads["calls"]).writes()
+    assert not made("file-test", test="stride-read").writes()
+    kinds = KINDS.values()
+    assert {k.kind for k in kinds if k.needs_files} == {
+        "archive-extraction", "command", "fio-job", "startup",
+    }  # fmt: skip
+    assert {k.kind for k in kinds if k.brings_files} == {"command", "cpu-command", "fio-job"}
+    assert {k.kind for k in kinds if k.bypasses_cache} == {
+        "device-queue", "newcomer", "random-reads", "reader-beside-writers", "readers-together",
+    }  # fmt: skip
+    assert {k.kind: k.shortest_s for k in kinds if k.shortest_s != 0.4} == {
+        "reader-beside-writers": 0.8
+    }
+
+
+def test_what_was_planned_cannot_be_changed() -> None:
+    for kind in KINDS:
+        work = made(kind)
+        with pytest.raises(AttributeError, match="immutable"):
+            setattr(work, work.__struct_fields__[0], 1)
+    path, reading = Path("/t"), Reading("", "", "", {})
+    plain: list[Any] = [
+        IoGroup("a"), ResolvedTarget(path, 1, None, 512, True, path, 1), Outcome({}), Actors({}),
+        Start(0.0, 0.0, 0, ""), Done(reading, (0, 0)), TaskGroup("a", {}, 1),
+        Mixed(1.0, {}),
+    ]  # fmt: skip
+    for each in plain:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(each, dataclasses.fields(each)[0].name, None)
+
+
+def test_what_a_kind_asks_for_beside_its_processes() -> None:
+    assert [kind for kind in KINDS if made(kind).device_commands()] == ["device-queue"]
+    assert made("device-queue", commands=7).device_commands() == 7
+    assert {kind for kind in KINDS if made(kind).groups()} == {"throttled-reads", "weights"}
+    throttled = made("throttled-reads", limit_bytes_per_s=777)
+    assert throttled.groups() == (IoGroup("limited", 0, 777),)
+    weights = Weights(favoured_weight=300, other_weight=7)
+    assert weights.groups() == (IoGroup("favoured", 300, 0), IoGroup("other", 7, 0))
+    assert Weights(priority="rt-be").groups() == ()
+    assert made("newcomer").notes("w") == () == made("newcomer").programs()
+    assert made("newcomer").own_metrics() == {}
+
+
+# key -> the least and the most that is allowed (None: any); as documented in workloads.md
+LIMITS: dict[str, tuple[float, float | None]] = {
+    "readers": (1, 1024), "writers": (0, 1024), "requests": (1, 1_000_000),
+    "record_bytes": (1, None), "span_bytes": (0, None), "seconds": (0, 86_400),
+    "ramp_seconds": (0, 86_400),
+    "lead_seconds": (0, 86_400), "writer_depth": (0, 32_767), "clients": (1, 1024),
+    "workers": (1, 1024), "reads": (1, 10_000), "favoured_weight": (1, 1000), "calls": (0, None),
+    "other_weight": (1, 1000), "commands": (1, 128), "background_depth": (1, 32_767),
+    "page_bytes": (1, None), "block_bytes": (1, None), "program_bytes": (4096, None),
+    "writer_record_bytes": (1, None), "output_limit_bytes": (4096, None), "warm_up": (0, 100),
+}  # fmt: skip
+
+ALONE = {("startup", "readers")}
+
+
+@pytest.mark.parametrize("key", LIMITS)
+def test_the_limits_of_options_belong_to_what_is_allowed(key: str) -> None:
+    least, most = LIMITS[key]
+    found = [
+        kind
+        for kind, cls in KINDS.items()
+        if cls.family == "io" and key in cls.__struct_fields__ and (kind, key) not in ALONE
+    ]
+    assert found
+    for kind in found:
+        for value in [least] if most is None else [least, most]:
+            assert getattr(made(kind, **{key: value}), key) == value, kind
+        for value in [least - 1] if most is None else [least - 1, most + 1]:
+            with pytest.raises(SpecError, match=f"workload 'w': {key}: "):
+                made(kind, **{key: value})
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "allowed", "refused"),
+    [
+        ("newcomer", "limit_seconds", (0.001, 3600), (0, 3600.5)),
+        ("copy-beside-desktop", "limit_seconds", (0.001, 3600), (0, 3600.5)),
+        ("startup", "limit_seconds", (0.001, 90_000), (0,)),
+        ("startup", "readers", (0, 1024), (-1, 1025)),
+        ("reader-beside-writers", "rate_per_s", (0.001, 1e7), (0, 1.1e7)),
+        ("random-reads", "depth", (0, 32_767), (-1, 32_768)),
+        ("readers-together", "depth", (1, 32_767), (0, 32_768)),
+        ("file-test", "depth", (1, 32_767), (0, 32_768)),
+        ("archive-extraction", "size_bytes", (4096,), (4095,)),
+        ("command", "ok_exit", ([0], [255, 3]), ([-1], [256])),
+        ("host-queue", "seconds", (0.001,), (0,)),
+        ("host-queue", "warm_up_seconds", (0,), (-1,)),
+        ("disk", "rate", (0.001,), (0,)),
+        ("disk", "depth", (1,), (0,)),
+    ],
+)
+def test_limits_that_a_kind_has_alone(
+    kind: str, key: str, allowed: tuple[Any, ...], refused: tuple[Any, ...]
+) -> None:
+    for value in allowed:
+        made(kind, **{key: value})
+    for value in refused:
+        with pytest.raises(SpecError, match=key):
+            made(kind, **{key: value})
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "message", "hint"),
+    [
+        ("random-readers", {}, "kind 'random-readers' is not known", "did you mean 'random-reads'"),
+        ("zzz", {}, "kind 'zzz' is not known", "known: archive-extraction, cached-reads, "),
+        ("newcomer", {"writer": 1}, "newcomer has no parameter 'writer'", "did you mean 'writers'"),
+        ("newcomer", {"writer": 1, "request": 2}, "newcomer has no parameter 'writer'", "writers"),
+        ("newcomer", {"limit": 1}, "newcomer has no parameter 'limit'", "known: lead_seconds, "),
+        ("cpu-comand", {}, "kind 'cpu-comand' is not known", "did you mean 'cpu-command'?"),
+        ("newcomer", {"record_bytes": "4 elephants"}, "record_bytes: '4 elephants' is not", "64k"),
+        ("newcomer", {"writers": "two"}, "writers: expected `int`, got `str`", "#newcomer"),
+        ("weights", {"priority": "be-idel"}, "priority: invalid enum", "did you mean 'be-idle'"),
+        ("file-test", {}, "file-test: object missing required field `test`", "md#file-test"),
+        ("file-test", {"test": "7"}, "test: invalid enum value '7'", "known: mixed, random-read, "),
+    ],
+)
+def test_what_is_no_workload_is_named_with_the_nearest(
+    kind: str, parameters: dict[str, Any], message: str, hint: str
+) -> None:
+    with pytest.raises(SpecError) as error:
+        typed(Workload("mine", kind, "", parameters))
+    assert str(error.value).startswith(f"workload 'mine': {message}")
+    assert hint in (error.value.hint or "")
+
+
+def test_a_candidate_takes_the_place_of_a_parameter() -> None:
+    candidate = Candidate("c", {"workload.seconds": "1.5s", "scheduler": "bfq"})
+    assert overrides(candidate) == {"seconds": "1.5s"}
+    assert overrides(None) == {}
+    work = typed(Workload("w", "newcomer", "", {"requests": 3}), Candidate("c", {}))
+    assert getattr(work, "requests") == 3  # noqa: B009
+    changed = typed(Workload("w", "database", "", {"seconds": 9, "reads": 2}), candidate)
+    assert changed == KINDS["database"](seconds=1.5, reads=2)
+    with pytest.raises(SpecError, match=r"^candidate 'c': kind"):
+        typed(Workload("w", "no", "", {}), where="candidate 'c'")
+    assert nearest("x", ["b", "a"]) == "known: a, b"
+
+
+def test_metrics_of_two_workloads_with_one_name_are_the_same() -> None:
+    def own(spec: str, label: str) -> Workload:
+        return Workload(label, "command", "", {"argv": ["true"], "extract": [spec]})
+
+    first = own("tps:1/s=stdout~(.*)", "a")
+    assert set(declared([first, own("tps:1/s=stderr~(.*)", "b"), own("t:s=stdout~(.)", "c")])) == {
+        "tps", "t",
+    }  # fmt: skip
+    with pytest.raises(SpecError, match="workload 'b': metric 'tps' has another unit") as error:
+        declared([first, own("tps:s=stdout~(.*)", "b")])
+    assert error.value.hint == "rename one of them"
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "message"),
+    [
+        ("calls", {}, "w: needs either calls or total_bytes of at least one block"),
+        ("calls", {"calls": 1, "total_bytes": 8192}, "w: needs either calls or total_bytes"),
+        ("calls", {"total_bytes": 4095}, "w: needs either calls or total_bytes"),
+        ("file-test", {"depth": 2}, "w: engine 'psync' has one request in flight, not 2"),
+        ("file-test", {"depth": 2, "engine": "mmap"}, "w: engine 'mmap' has one request"),
+        ("weights", {"favoured_weight": 100},
+         "w: favoured_weight = 100 is not above other_weight = 100"),
+        ("weights", {"favoured_weight": 9, "other_weight": 10}, "w: favoured_weight = 9 is not"),
+        ("archive-extraction", {"archive": "/no/such.tar"}, "w: /no/such.tar is not a file"),
+        ("startup", {"program": "no-such x"}, "w: program 'no-such x' is not found"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_fit_together(kind: str, parameters: Any, message: str) -> None:
+    with pytest.raises(SpecError) as error:
+        made(kind, **parameters).check("w")
+    assert str(error.value).startswith(message)
+    assert error.value.hint
+
+
+def test_options_that_fit_together(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(b"x")
+    for kind, parameters in (
+        ("calls", {"calls": 1}), ("calls", {"total_bytes": 4096}), ("file-test", {"depth": 1}),
+        ("file-test", {"depth": 2, "engine": "io_uring"}),
+        ("weights", {"favoured_weight": 101}),
+        ("weights", {"favoured_weight": 1, "priority": "rt-be"}),
+        ("archive-extraction", {"archive": str(tmp_path / "a.tar")}), ("archive-extraction", {}),
+        ("startup", {"program": "sh -c true"}), ("startup", {}),
+    ):  # fmt: skip
+        made(kind, **parameters).check("w")
