@@ -157,7 +157,8 @@ def test_a_commit_is_a_record_and_a_flush(target: ResolvedTarget) -> None:
     commits = written / work.log_record_bytes
     assert commits == pytest.approx(kernel.flushes, abs=work.clients)
     assert read / work.page_bytes == pytest.approx(3 * commits, abs=3 * work.clients)
-    assert outcome.metrics["transactions_per_s"] * 0.5 == pytest.approx(commits, rel=0.1)
+    # The time ends with the last commit, which may wait for long beside other tests.
+    assert 0.5 * commits < outcome.metrics["transactions_per_s"] * work.seconds < 1.5 * commits
 
 
 @pytest.mark.parametrize("timing", ["cached", "buffered"])
