@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -327,3 +328,13 @@ def test_a_full_disk_below_any_output_is_one_error(folder, full, words):
     code, text = call(*(str(word).replace("F/", f"{full}/") for word in words))
     assert code == 2, text
     assert "No space left" in text
+
+
+@pytest.mark.parametrize("words", [["lab", "list"], ["--help"], ["sim", "compare", "--help"]])
+def test_a_reader_that_has_enough_ends_the_output_without_a_word(words):
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "schedlab", *words]
+    ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (1, b"")

@@ -326,6 +326,8 @@ def test_nothing_after_the_dashes_is_an_error(monkeypatch, capsys):
         main()
     assert ended.value.code == 2
     assert "there is no command after --" in capsys.readouterr().err
+    # A compressor that ends early is an error, not the end of schedlab without a word.
+    assert signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN
 
 
 def test_a_knob_behind_lockdown_says_so(monkeypatch):

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import importlib
-import signal
 import sys
 
 import click
@@ -88,7 +87,6 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; errors become one message, a hint and an exit code."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         if sys.argv[-1:] == ["--"]:
             raise SpecError("there is no command after --", "add it: -- COMMAND ARG…")
