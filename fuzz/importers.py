@@ -23,20 +23,25 @@ from mutation import checked, mutate
 
 from schedlab.errors import SchedlabError
 from schedlab.result import Result
-from schedlab.store.importers import csv, dmesg, fio, fio_job, hdparm, iozone
-from schedlab.store.importers import time as shell_time
+from schedlab.store.importers import IMPORTERS
+from schedlab.store.importers.csv import Columns
 from schedlab.store.importers.imported import Options
 
 RESIDENT_KIB_MAX = 512 << 10
-COLUMNS = csv.Columns(("who",), "speed", unit="KiB/s", block="n")
-# format -> (files of known figures, importer, units in which the file may have a figure)
+COLUMNS = Columns(("who",), "speed", unit="KiB/s", block="n")
+# format -> (files of known figures, units in which the file may have a figure)
 TARGETS = {
-    "csv": (truths.csv_rows, lambda f: csv.read(f, COLUMNS, Options()), (1024,)),
-    "iozone": (truths.iozone, lambda f: iozone.read([("a", f)], Options()), (1, 1000, 1024)),
-    "fio": (truths.fio, lambda f: fio.read([("a", f)], Options()), ()),
-    "hdparm": (truths.hdparm, lambda f: hdparm.read([("a", f)], Options()), (1024, 1 << 20)),
-    "dmesg": (truths.kernel_log, lambda f: dmesg.read([("a", f)], Options()), ()),
-    "time": (truths.shell_time, lambda f: shell_time.read([("a", f)], "w", Options()), ()),
+    "csv": (truths.csv_rows, (1024,)),
+    "iozone": (truths.iozone, (1, 1000, 1024)),
+    "fio": (truths.fio, ()),
+    "hdparm": (truths.hdparm, (1024, 1 << 20)),
+    "dmesg": (truths.kernel_log, ()),
+    "time": (truths.shell_time, ()),
+}
+# What the importer is given, where that is not only a candidate's file.
+ARGUMENTS = {
+    "csv": lambda file: (file, COLUMNS, Options()),
+    "time": lambda file: ([("a", file)], "w", Options()),
 }
 _NUMBER = re.compile(rb"[0-9.]+(?:[eE][+-]?[0-9]+)?")
 
@@ -76,7 +81,8 @@ def to_report(imported, folder):
 
 def fuzz_importer(name, seconds, seed, place):
     """Fuzz one importer; a sentence about it."""
-    write, read, units = TARGETS[name]
+    write, units = TARGETS[name]
+    arguments = ARGUMENTS.get(name, lambda file: ([("a", file)], Options()))
     rng = random.Random(seed)
     file = place / "input"
     tried = accepted = reports = 0
@@ -89,7 +95,7 @@ def fuzz_importer(name, seconds, seed, place):
         file.write_bytes(data)
         with checked(f"crash-{name}-{seed}-{tried}", data):
             try:
-                imported = read(file)
+                imported = IMPORTERS[name].read(*arguments(file))
             except SchedlabError:
                 assert damaged, f"{name}: refused a file that is right"
                 continue
@@ -120,7 +126,7 @@ def fuzz_job_file(name, seconds, seed, place):
         file.write_bytes(data)
         with checked(f"crash-{name}-{seed}-{tried}", data):
             try:
-                job = fio_job.read(file).job
+                job = IMPORTERS[name].read(file).job
             except SchedlabError:
                 assert damaged, f"{name}: refused a file that is right"
                 continue
@@ -162,7 +168,7 @@ def fuzz_trace(form, seconds, seed, place):
 
 # what to fuzz -> the function that does
 JOBS = {
-    **dict.fromkeys(TARGETS, fuzz_importer),
+    **dict.fromkeys(IMPORTERS, fuzz_importer),
     "fio-job": fuzz_job_file,
     **dict.fromkeys(traces.FORMS, fuzz_trace),
 }

@@ -54,6 +54,10 @@ TESTS = {
     " tests/unit/test_lab_findings.py tests/unit/test_own_work.py tests/unit/test_import_csv.py"
     " tests/unit/test_ramps.py tests/sim/test_host_sim.py tests/sim/test_validate.py",
     "cpu": "tests/unit/test_cpu_*.py tests/unit/test_burst_charts.py tests/host/test_cpu_crew.py",
+    "cli": "tests/unit/test_cli_o*.py tests/unit/test_cli_[!o]*.py tests/unit/test_trace_file.py"
+    " tests/host/test_cli_*.py tests/unit/test_labs.py tests/unit/test_import_[ct]*.py"
+    " tests/sim/test_ssd_errors.py tests/sim/test_cpu_sim.py tests/sim/test_host_sim.py"
+    " tests/sim/test_*validate.py",
 }
 # room -> pairs of modules and the tests on devices that they have; the first that fits counts
 DEVICE_TESTS = {
@@ -91,6 +95,21 @@ DEVICE_TESTS = {
         ("*", "tests/e2e/test_io_run.py tests/e2e/test_compare.py"),
     ),
     "cpu": (("*", "tests/host/test_cpu_[rs]*.py tests/host/test_burst_capture.py"),),
+    "cli": (
+        ("apply", "tests/host/test_apply.py"),
+        ("tune", "tests/e2e/test_tune_device.py"),
+        ("device", "tests/host/test_emulated_keeper.py"),
+        ("kernel_check", "tests/host/test_emulated_runs.py"),
+        ("recover", "tests/host/test_recover.py"),
+        ("get list set", "tests/host/test_facts.py"),
+        ("doctor", "tests/host/test_doctor.py tests/host/test_queues.py"),
+        ("cost sweep", "tests/host/test_cpu_sweep.py"),
+        ("cpu", "tests/host/test_burst_capture.py"),
+        ("io", "tests/host/test_block_capture.py"),
+        ("timings", "tests/host/test_io_timings.py"),
+        ("run", "tests/e2e/test_io_run.py tests/host/test_cpu_run.py"),
+        ("reproduce show", "tests/e2e/test_hostile_inputs.py"),
+    ),
     "kinds": (
         (
             "cpu_*",
@@ -187,21 +206,23 @@ def copied(place: Path) -> Path:
     return tree
 
 
-def command(patterns: str) -> str:
+def command(patterns: str, tree: Path) -> str:
     """What runs the tests of `patterns` on the copy."""
-    paths = (path for word in patterns.split() for path in sorted(PROJECT.glob(word)))
-    tests = " ".join(str(path.relative_to(PROJECT)) for path in paths)
-    return f"env PYTHONPATH=python {sys.executable} -m pytest -x -q -p no:cacheprovider {tests}"
+    paths = (path for word in patterns.split() for path in sorted(tree.glob(word)))
+    tests = " ".join(str(path.relative_to(tree)) for path in paths)
+    # Absolute, for tests that start Python elsewhere.
+    python = f"env PYTHONPATH={tree / 'python'} {sys.executable}"
+    return f"{python} -m pytest -x -q -p no:cacheprovider {tests}"
 
 
 def configuration(room: str, patterns: str, tree: Path) -> str:
     """The settings of cosmic-ray; ends the program if the tests fail without a mutant."""
     start = time.monotonic()
-    tests = command(patterns).split()
-    plain = subprocess.run(tests, cwd=tree, check=False, capture_output=True, text=True)
+    tests = command(patterns, tree)
+    plain = subprocess.run(tests.split(), cwd=tree, check=False, capture_output=True, text=True)
     if plain.returncode:
         print(plain.stdout[-1500:], "error: the tests fail without a mutant", sep="\n")
-        print("hint:", command(patterns))
+        print("hint:", tests)
         sys.exit(2)
     limit_s = max(TIMEOUT_S, SLOWER * (time.monotonic() - start))
     return (
@@ -209,7 +230,7 @@ def configuration(room: str, patterns: str, tree: Path) -> str:
         f'module-path = "python/schedlab/{room}"\n'
         f"timeout = {limit_s:.1f}\n"
         "excluded-modules = []\n"
-        f'test-command = "{command(patterns)}"\n'
+        f'test-command = "{tests}"\n'
         "[cosmic-ray.distributor]\n"
         'name = "local"\n'
     )

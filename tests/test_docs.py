@@ -99,3 +99,13 @@ def test_no_command_has_an_option_twice() -> None:
     for path, command in each_command(cli):
         names = [name for one in command.params for name in (*one.opts, *one.secondary_opts)]
         assert sorted(set(names)) == sorted(names), path
+
+
+def test_no_help_breaks_inside_a_word_on_a_screen_of_80_columns() -> None:
+    for path, command in each_command(cli):
+        context = click.Context(command, info_name=path, terminal_width=80, max_content_width=80)
+        words = set(re.sub(r"-\n\s+", "-", command.get_help(context)).split())
+        for option in command.params:
+            typed = set((getattr(option, "help", None) or "").split())
+            broken = {word for word in typed - words if word.rstrip(".") not in words}
+            assert not broken, f"{path} {option.opts[0]}"

@@ -213,6 +213,13 @@ def test_every_rust_name_has_a_python_signature():
     assert declared == offered
 
 
+def test_no_file_of_the_tests_is_a_copy_of_one_that_is_shipped():
+    tests = ROOT / "tests"
+    shipped = {path.read_bytes(): name(path) for path in (PACKAGE / "labs").iterdir()}
+    files = [path for path in tracked("") if path.is_relative_to(tests) and path.stat().st_size]
+    assert [name(path) for path in files if path.read_bytes() in shipped] == []
+
+
 def test_versions_agree():
     import tomllib
 

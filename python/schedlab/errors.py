@@ -43,3 +43,9 @@ class Interrupted(SchedlabError):
     """The user stopped the work; everything was restored and finished points are kept."""
 
     exit_code = 130
+
+
+def to_install(*packages: str) -> str:
+    """The hint for optional packages that are missing."""
+    names = " ".join(packages)
+    return f"pip install {names}; with pipx: pipx inject schedlab {names}"

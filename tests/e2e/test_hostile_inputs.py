@@ -286,6 +286,26 @@ def test_no_regular_file_is_one_error(folder, command, special):
     assert code == 2, text
 
 
+READ_LATER = {
+    "cpu": ("sim", "cpu", "--validate"),
+    "sim": ("sim", "run", "--scheduler", "none", "--seconds", "0.1", "--processes"),
+    "device": ("device", "up"),
+}
+
+
+@pytest.mark.parametrize("special", ["/dev/zero", "/dev/null", "precious", "fifo", "missing"])
+@pytest.mark.parametrize("command", READ_LATER)
+def test_no_regular_file_as_an_option_is_one_error(folder, command, special):
+    """A link, as files of processes end in .toml."""
+    if special == "fifo":
+        os.mkfifo("fifo")
+    Path("special.toml").symlink_to(special)
+    code, text = call(*READ_LATER[command], "special.toml")
+    assert code == 2, text
+    reason = "No such file or directory" if special == "missing" else "is not a regular file"
+    assert f"special.toml: {reason}" in text or f"{Path(special).resolve()}: {reason}" in text
+
+
 @pytest.fixture
 def full(tmp_path):
     """A file system with almost no room."""

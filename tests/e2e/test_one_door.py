@@ -399,6 +399,21 @@ def test_with_consent_a_blank_device_is_measured(tmp_path, device):
         admit(read_experiment(file), Permission(trust=True))
 
 
+@needs_root
+@pytest.mark.parametrize("device", ["ext4"], indirect=True)
+def test_a_resume_loads_a_device_with_data_only_with_a_yes(tmp_path, device):
+    """Also where an earlier command line had said it: a disk may be in use by now."""
+    before = digest(device)
+    agreed = Permission(trust=True, in_use=True)
+    create(admit(experiment_of(experiment_on(device, "read"), "e.toml"), agreed), tmp_path / "r")
+    code, text = call("run", "--resume", "r")
+    assert (code, "it holds a ext4 signature" in text) == (2, True), text
+    assert "--read-only" in text
+    code, text = call("run", "--resume", "r", "--trust", "--dry-run")
+    assert code == 0, text
+    assert digest(device) == before
+
+
 def test_a_dry_run_of_a_resume_shows_what_is_left_and_measures_nothing(tmp_path):
     file = written(tmp_path, document(**KINDS_OF_FILES["sim"]))
     assert call("run", file, "--out", "r")[0] == 0

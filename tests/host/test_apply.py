@@ -124,16 +124,20 @@ def test_a_foreign_change_is_left_and_named(root, device):
 
 
 @needs_root
-def test_after_a_reboot_only_our_file_goes(root, device, lasting, monkeypatch, tmp_path):
+@pytest.mark.parametrize("now", ["mq-deadline", "bfq"])  # what the new kernel, or our rule, chose
+def test_after_a_reboot_only_our_file_goes(root, device, lasting, monkeypatch, tmp_path, now):
     queue, rules = knobs.queue_of(device), tree(root)
+    (queue / "scheduler").write_text("none")
     apply(choice("bfq"), Request((device,), persist=True, root=root), quiet)
-    (queue / "scheduler").write_text("mq-deadline")  # what the new kernel chose
+    (queue / "scheduler").write_text(now)
     other = tmp_path / "boot_id"
     other.write_text("another-boot\n")
     monkeypatch.setattr(applied, "BOOT_ID", other)
-    undo([device], False, quiet)
+    messages = []
+    undo([device], False, messages.append)
     assert tree(root) == rules
-    assert knobs.read_value(queue / "scheduler") == "mq-deadline"
+    assert knobs.read_value(queue / "scheduler") == now
+    assert not any(str(queue) in line for line in messages)
 
 
 @needs_root

@@ -107,6 +107,7 @@ def test_counts_and_times_are_those_of_the_engine(device: str, scheduler: str) -
     assert times_ms == sorted(set(times_ms))
     assert all(t_ms % 100 == 0 for t_ms in times_ms)
     assert 500 <= times_ms[-1] <= seen.elapsed_ns / 1e6
+    assert 1 <= seen.driver_depth.max <= 9
     issued = sum(row.reads for row in seen.series["reader"])
     assert issued == sum(g.requests for g in reads)
     if scheduler == "none":
@@ -284,6 +285,20 @@ def test_merges_are_counted(device: str) -> None:
     merges = capture.result.totals["bio_merges"] + capture.result.totals["request_merges"]
     assert sum(g.requests for g in written) + merges <= SPAN // 4096 + 1
     assert capture.result.without_completion <= 1
+
+
+def test_only_what_does_not_follow_its_predecessor_is_a_seek(device: str) -> None:
+    """One request at a time: none overtakes another; backwards each is 16 sectors off."""
+    choose(device, "none")
+    for pattern, seeks in (("sequential", 0), ("reverse", 63)):
+        load = group(device, requests=64)
+        load["workload"]["pattern"] = {"kind": pattern}
+        with BlockCapture(device) as capture:
+            _core.run_io_job(json.dumps({"groups": [load]}))
+        assert capture.result
+        totals = capture.result.totals
+        assert (totals["issued"], totals["out_of_order"]) == (64, 0)
+        assert (totals["seeks"], totals["seek_sectors"]) == (seeks, 16 * seeks)
 
 
 def test_another_device_is_not_seen(device: str, new_loop: Any) -> None:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import mmap
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from schedlab.host import owned, scratch
 from schedlab.host.control import Control
 from schedlab.kinds.command import Command
+from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.run import cache
+from schedlab.run.backends.io import IoSession
 from schedlab.run.workplace import WorkPlace
 from schedlab.spec import Target
 
 SIZE_BYTES = 3 << 20
+LOOP_SET_DIRECT_IO = 0x4C08  # include/uapi/linux/loop.h
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -73,6 +79,18 @@ def test_the_cache_of_a_file_system(control: Control, folder: Path, loop: str) -
         assert cached_share(file) == 0
 
 
+def test_what_is_dirty_is_written_back_and_dropped_too(control: Control, folder: Path) -> None:
+    """The kernel drops clean pages only: the last run's writes would stay in the cache."""
+    one, other = folder / "one", folder / "other"
+    one.write_bytes(os.urandom(SIZE_BYTES))
+    assert cached_share(one) == 1
+    control.drop_caches()
+    assert cached_share(one) == 0
+    other.write_bytes(os.urandom(SIZE_BYTES))
+    assert cache.evict(folder) == 3
+    assert cached_share(other) == 0
+
+
 def test_the_cache_of_a_device(control: Control, loop: str) -> None:
     with Path(loop).open("rb"):  # When its last user closes it, a device loses its pages.
         for state, action, share in (
@@ -85,6 +103,20 @@ def test_the_cache_of_a_device(control: Control, loop: str) -> None:
         ):
             assert cache.set_device_cache(state, control, Path(loop)) == action
             assert cached_share(Path(loop)) == share, state
+
+
+def test_the_file_below_a_loop_device_is_a_cache_unless_it_is_read_directly(loop: str) -> None:
+    """O_DIRECT above it does not help: the file below would answer from memory."""
+    name, kind = Path(loop).name, RandomReads()
+    target = ResolvedTarget(Path(loop), 16 << 20, name, 512, True, Path(loop), 16 << 20)
+    session = SimpleNamespace(target=target, emulated=None)
+    for direct in (1, 0):
+        with Path(loop).open("rb") as device:
+            fcntl.ioctl(device, LOOP_SET_DIRECT_IO, direct)
+        assert Path(f"/sys/block/{name}/loop/dio").read_text() == f"{direct}\n"
+        assert IoSession._has_cache(session, kind) is not bool(direct)
+    session.target = replace(target, directory=Path("/"))
+    assert IoSession._has_cache(session, kind)
 
 
 def test_only_files_below_the_directory_are_read(folder: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ that they find in a way that is written here, and the interval must hold it."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import subprocess
@@ -210,6 +211,40 @@ def test_reads_of_another_program_are_noticed(tmp_path, new_loop):
         subprocess.run(["umount", where], check=True)
     found_in = [{gate.gate for each in runs for gate in each.gates} for runs in (quiet, disturbed)]
     assert ["foreign-io" in names for names in found_in] == [False, True]
+
+
+def test_what_a_server_read_before_a_run_hides_no_reads_of_others(tmp_path, new_loop):
+    device, where, flag = new_loop(64 << 20), tmp_path / "mounted", tmp_path / "flag"
+    where.mkdir()
+    subprocess.run(["mkfs.ext4", "-q", device], check=True)
+    subprocess.run(["mount", device, where], check=True)
+    stop = threading.Event()
+
+    def read() -> None:
+        """8 MiB in every run, when its command says that it has begun."""
+        handle, seen = os.open(device, os.O_RDONLY | os.O_DIRECT), ""
+        block = mmap.mmap(-1, 8 << 20)
+        while not stop.wait(0.01):
+            if flag.exists() and (now := flag.read_text()) and now != seen:
+                seen = now
+                os.preadv(handle, [block], 0)
+        os.close(handle)
+
+    reader = threading.Thread(target=read)
+    place = Place(directory=str(where), switch=(Path(device).name,))
+    serve = "(dd if=big of=/dev/null bs=1M iflag=direct; sleep 100) >/dev/null 2>&1 </dev/null & "
+    setup = f"dd if=/dev/urandom of=big bs=1M count=32 2>/dev/null; sync; {serve} sleep 0.5"
+    line = (
+        f"dd if=big of=/dev/null bs=1M count=4 2>/dev/null; echo $SCHEDLAB_RUN >{flag}; sleep 0.3"
+    )
+    reader.start()
+    try:
+        runs = own(tmp_path / "own", line, place=place, setup=setup)
+    finally:
+        stop.set()
+        reader.join()
+        subprocess.run(["umount", where], check=True)
+    assert runs and all("foreign-io" in {gate.gate for gate in each.gates} for each in runs)
 
 
 def test_no_run_pays_for_the_dirty_pages_of_another(tmp_path):

@@ -7,8 +7,10 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from schedlab.app.own_work import OwnWork, comparison_of, rehearse
 from schedlab.errors import GateError, HostError, SchedlabError, SpecError
 from schedlab.host import owned
 from schedlab.result import Result
+from schedlab.run import launch
 from schedlab.run.admitted import Permission
 from schedlab.run.drain import drain
 from schedlab.spec import Stopping
@@ -320,6 +323,32 @@ def test_draining_gives_up_on_a_queue_that_never_rests(tmp_path, loop):
         busy.set()
         writer.join()
     assert drain(tmp_path, (Path(loop).name,), 20.0) >= 0.3
+
+
+def test_a_request_in_flight_is_waited_for_though_no_sector_moves(loop, tmp_path, monkeypatch):
+    """The counters move when a request completes: a slow one would fall into the next run."""
+    began = time.monotonic()
+    module = sys.modules[drain.__module__]
+    monkeypatch.setattr(module, "_in_flight", lambda queues: time.monotonic() < began + 0.4)
+    assert drain(tmp_path, (Path(loop).name,), 20.0) > 0.65
+    monkeypatch.setattr(module, "_in_flight", lambda queues: True)
+    with pytest.raises(GateError, match="still busy"):
+        drain(tmp_path, (Path(loop).name,), 0.5)
+
+
+def test_a_command_ends_when_its_start_is_interrupted(tmp_path):
+    """Also without a control group, where nothing else would end it."""
+    group = launch.WorkGroup(None, "test")
+    line = ["/bin/sh", "-c", "sleep 60 & sleep 60"]
+    order = launch.Launch(line, tmp_path, {"PATH": "/usr/bin:/bin"})
+
+    def interrupt() -> None:
+        if len(group.members()) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        launch.run(order, group, interrupt)
+    assert group.members() == []
 
 
 def test_a_fio_job_file_gives_fios_own_numbers(tmp_path):

@@ -30,6 +30,21 @@ def set_by_hand(device: str, **values: str) -> None:
         knobs.write_value(path if path.exists() else queue / name, value)
 
 
+def test_a_claim_waits_while_another_looks_or_claims(
+    state: Path, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the lock of the host two sessions would see no claim, and both would have it."""
+    with Control() as control, journal.HostLock(state) as lock:
+        lock.acquire(0)
+        monkeypatch.setattr("schedlab.host.control.LOCK_WAIT_S", 0.1)
+        with pytest.raises(HostError, match="another schedlab is restoring settings"):
+            control.claim(loop)
+        assert journal.read(journal.sessions(state)[0]).claims == frozenset()
+        lock.release()
+        control.claim(loop)
+        assert journal.read(journal.sessions(state)[0]).claims == {loop}
+
+
 def test_everything_under_queue_is_put_back(state: Path, loop: str) -> None:
     set_by_hand(loop, scheduler="mq-deadline")
     set_by_hand(loop, fifo_batch="7", nr_requests="64", read_ahead_kb="96", wbt_lat_usec="1500")
@@ -327,18 +342,6 @@ def test_driver_tags_that_nr_requests_narrowed_are_widened_again(
         assert debug_tags() == tags
         control.set_scheduler(loop, "none", {"nr_requests": 16})
     assert (queue_values(loop), debug_tags()) == (before, tags)
-
-
-def test_a_set_of_queues_takes_a_scheduler_that_all_offer(
-    state: Path, new_loop: Callable[[], str]
-) -> None:
-    loops = [new_loop(), new_loop()]
-    with Control() as control:
-        applied = control.set_schedulers(loops, "mq-deadline", {"fifo_batch": 2})
-        assert [each.tunables for each in applied] == [{"fifo_batch": "2"}] * 2
-        with pytest.raises(HostError, match="does not offer"):
-            control.set_schedulers(loops, "nosuch")
-    assert {queue_values(loop)["scheduler"] for loop in loops} == {"none"}
 
 
 def test_what_is_written_with_a_consent_counts_as_ours_next_time(state: Path, loop: str) -> None:

@@ -15,7 +15,15 @@ from schedlab.app.measure import run
 from schedlab.app.own_work import OwnWork
 from schedlab.errors import HostError, SchedlabError, SpecError
 from schedlab.host import owned
-from schedlab.run.backends.cpu_policy import refuse_ext
+from schedlab.host.control import Control
+from schedlab.run.backends.cpu_policy import (
+    AUTOGROUP_KNOB,
+    RR_KNOB,
+    parse_policies,
+    policy_of,
+    refuse_ext,
+)
+from schedlab.run.backends.cpu_settings import CpuSettings
 from schedlab.spec import Stopping
 
 pytestmark = [
@@ -51,6 +59,29 @@ def test_fifo_wakes_at_least_ten_times_sooner_than_other_under_load(tmp_path):
     assert fifo_run.properties["effective"]["policy"] == 1
     assert fifo_run.properties["policy_share"] == 1.0
     assert "sched_rt_runtime_us" in fifo_run.properties["host"]
+
+
+def test_a_candidate_without_a_setting_gets_the_one_that_was_found(state):
+    """Else it would be measured under the setting of the candidate before it."""
+    names = ("rr:20ms", "other:autogroup=off", "other")
+    policies = [policy_of(each) for each in parse_policies(",".join(names))]
+    paths = [path for path in (RR_KNOB, AUTOGROUP_KNOB) if path.exists()]
+    found = [path.read_text() for path in paths]
+    with Control() as control:
+        settings = CpuSettings(control, policies)
+        for policy, expected in zip(policies, ({0: "20"}, {1: "0"}, {}), strict=True):
+            settings.apply(policy)
+            now = [path.read_text().strip() for path in paths]
+            assert now == [expected.get(i, text.strip()) for i, text in enumerate(found)]
+    assert [path.read_text() for path in paths] == found
+
+
+def test_a_real_time_load_on_every_cpu_is_refused_before_it_runs(tmp_path):
+    """It would lock the machine: nothing else got a CPU until the run ended."""
+    load = CpuLoad(["wakeup"], load=2, seconds=0.1)
+    with pytest.raises(SpecError, match="locks the machine") as caught:
+        runs_of(tmp_path, load, "other,fifo", blocks=1, apply_to="all")
+    assert "keep a CPU free: --cpus" in caught.value.hint
 
 
 @pytest.mark.alone

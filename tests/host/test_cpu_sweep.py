@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,6 +63,9 @@ def test_a_sweep_stores_runs_with_both_quanta_bursts_and_charts(tmp_path):
     assert Path(RR_KNOB).read_text() == before
     assert "sum of counts" in result.stdout
     assert "baseline 20 ms" in result.stdout
+    assert re.findall("^chart:    .*figures/(.*)$", result.stdout, re.M) == [
+        "bursts-0.svg", "bursts-1.svg"
+    ]  # fmt: skip
     runs = [json.loads(line) for line in (out / "runs.jsonl").read_text().splitlines()]
     ok = [each for each in runs if each["status"] == "ok"]
     assert len(ok) == 4

@@ -355,3 +355,16 @@ def test_a_start_from_a_cold_cache_reads_all_files_of_the_program(
     assert kernel.written < 8 * MIB
     assert set(outcome.metrics) == {"startup_s", "cpu_s"}
     assert 0 < outcome.metrics["cpu_s"] <= kernel.cpu_s
+
+
+def test_a_program_starts_with_the_libraries_beside_it_not_with_the_hosts(
+    files: Callable[..., ResolvedTarget],
+) -> None:
+    """The host's are in memory: a start from the target would be measured in part only."""
+    target = files()
+    look = "grep -q '/program-[0-9a-f]*/lib/libc[.]so' /proc/$$/maps"
+    for line, failed in ((look, False), (f"! {look}", True)):
+        kind = Startup(program=f'sh -c "{line}"')
+        kind.prepare(target, "w")
+        outcome, _ = measured(kind, target)
+        assert [gate.gate for gate in outcome.gates] == ["command-failed"] * failed

@@ -7,14 +7,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from test_devices import mounted, run
 
-from schedlab.errors import HostError
+from schedlab.app import apply, targets
+from schedlab.errors import HostError, SpecError
 from schedlab.host import devices, knobs, queues
 from schedlab.host.queues import queues_below
+from schedlab.spec import Candidate, Target
 
 FILESYSTEMS = Path("/proc/filesystems").read_text(encoding="ascii").split()
 
@@ -117,6 +120,29 @@ def test_an_external_journal_of_ext4_is_in_the_set(
         assert any(
             line.strip().startswith(f"journal {Path(log).name}") for line in queue_set.lines()
         )
+
+
+def test_a_switch_names_every_queue_that_the_files_are_on(
+    new_loop: Callable[[], str], tmp_path: Path
+) -> None:
+    """With one of two switched, half of the work would be measured under the old scheduler."""
+    data, log, other = new_loop(), new_loop(), new_loop()
+    run("mkfs.ext4", "-q", "-F", "-O", "journal_dev", "-b", "4096")(log)
+    run("mkfs.ext4", "-q", "-F", "-b", "4096", "-J", f"device={log}")(data)
+    where = tmp_path / "mounted"
+    where.mkdir()
+    with mount(data, str(where)):
+        both = tuple(Path(device).name for device in (data, log))
+        target = Target("directory", str(where), switch=both)
+        assert targets._switched(target)[0] == both
+        for named, says in (
+            ((data,), f"its files are on {both[1]} too, which --switch does not name"),
+            ((log,), f"its files are on {both[0]} too, which --switch does not name"),
+            ((*both, other), f"--switch {Path(other).name}: no file of {where} is on it"),
+        ):
+            with pytest.raises(SpecError, match=says) as caught:
+                targets._switched(replace(target, switch=named))
+            assert caught.value.hint == f"--switch {','.join(sorted(both))}"
 
 
 def test_btrfs_on_two_devices(new_loop: Callable[..., str], tmp_path: Path) -> None:
@@ -256,3 +282,22 @@ def test_what_the_kernel_only_shows_is_not_writable(loop: str) -> None:
     queue = knobs.queue_of(loop)
     names = ("scheduler", "nr_requests", "logical_block_size", "missing")
     assert [knobs.writable(queue / name) for name in names] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("model", ["host-managed", "host-aware", "none", ""])
+def test_a_zoned_device_gets_no_scheduler_that_reorders_its_writes(
+    sysfs: Sysfs, model: str
+) -> None:
+    queue = sysfs.disk("sdx") / "queue"
+    (queue / "scheduler").write_text("[none] mq-deadline bfq\n", encoding="ascii")
+    if model:
+        (queue / "zoned").write_text(f"{model}\n", encoding="ascii")
+    zoned = model.startswith("host")
+    for name in ("mq-deadline", "bfq", "none"):
+        choice = apply.Choice(Candidate(name, {"scheduler": name}))
+        request = apply.Request(("sdx",), dry_run=True)
+        if zoned and name != "mq-deadline":
+            with pytest.raises(HostError, match="sdx is a zoned device"):
+                apply._check("sdx", choice, request)
+        else:
+            apply._check("sdx", choice, request)

@@ -1,12 +1,14 @@
 """Measured schedules beside simulated ones: a file made from a simulation, and changed ones."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from schedlab.cli.sim import sim
+from schedlab.sim.cpu_validate import Agreement, CpuValidation
 
 RR = ("--policy", "rr", "--quantum", "4ms", "--hz", "250")
 
@@ -52,6 +54,15 @@ def test_other_shares_and_other_quanta_are_seen(tmp_path: Path) -> None:
     assert code == 1 and {"median stay, ms", "involuntary switches"} <= set(far)
     (demerit,) = [r for r in report["comparisons"] if r["name"].startswith("demerit of stays")]
     assert demerit["simulated"] > 10
+
+
+def test_what_is_not_judged_is_not_accepted_though_every_figure_agrees() -> None:
+    """Where others had the CPU, that the rest is alike shows nothing of the policy."""
+    alike = Agreement("share of 1", 0.5, 0.5, "1 point", True)
+    judged = CpuValidation("rr", 2, (alike,), 10, "")
+    assert judged.is_accepted
+    assert not replace(judged, not_judged="others had the CPU for 3.0% of the time").is_accepted
+    assert not replace(judged, comparisons=(alike, replace(alike, is_close=False))).is_accepted
 
 
 @pytest.mark.parametrize(

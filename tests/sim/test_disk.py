@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from schedlab._core import disk_devices, disk_policies
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
+from schedlab.sim.disk import NOT_MEASURED, DiskSimulation
 
 
 def run(*arguments: str) -> str:
@@ -140,6 +141,14 @@ def test_a_trace_is_replayed_at_its_times(tmp_path):
     assert alone["latency_ns_max"] == alone["elapsed_ns"]
     late = written(tmp_path, "0,0,4096,r,0\n0,0,4096,r,2.5\n")
     assert runs("--trace", late)[0]["elapsed_ns"] > 2_500_000_000
+
+
+def test_the_log_has_the_response_times_that_a_trace_states(tmp_path):
+    path = tmp_path / "made.csv"
+    lines = ["0,0.001,R,0,0,4096", "1,,R,0,8192,4096", "2,0,W,0,0,4096"]
+    path.write_text("Timestamp,Response,IOType,LUN,Offset,Size\n" + "\n".join(lines) + "\n")
+    _, log = DiskSimulation(workload=path, format="systor").run_logged()
+    assert log["measured_ns"].tolist() == [1_000_000, NOT_MEASURED, 0]
 
 
 def test_a_wrong_trace_is_refused(tmp_path):

@@ -7,6 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from schedlab.errors import SpecError
+from schedlab.host.emulated import shipped_models
+from schedlab.sim import Simulation, policies
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -111,3 +117,25 @@ def test_kernel_schedulers(tmp_path: Path) -> None:
     result = run(line, tmp_path)
     assert result.returncode == 0, result.stderr
     assert "writer-2" in result.stdout
+
+
+def first_cells(page: str, heading: str) -> tuple[set[str], str]:
+    """The names in the first column of the table below a heading, and the whole section."""
+    text = (ROOT / "docs" / page).read_text().partition(f"\n## {heading}\n")[2]
+    section = text.partition("\n## ")[0]
+    cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([a-z0-9-]+)`", cell)}, section
+
+
+def test_every_policy_and_parameter_is_on_the_page_of_the_simulated_ssd() -> None:
+    named, section = first_cells("concepts/ssd-simulator.md", "Policies")
+    assert named == set(policies())
+    with pytest.raises(SpecError) as error:
+        Simulation(policy_set={"no": 1}, requests=1).run()
+    known = set(re.findall(r"`(\w+)`", str(error.value))) - {"no", "name"}
+    assert {"alpha", "read_limit"} <= known
+    assert {name for name in known if f"`{name}`" not in section} == set()
+
+
+def test_every_model_is_in_the_table_of_emulated_devices() -> None:
+    assert first_cells("guides/emulated-devices.md", "The models")[0] == set(shipped_models())

@@ -414,6 +414,14 @@ def test_names_of_processes_are_those_of_the_results(mixed: str) -> None:
     assert [each["name"] for each in run["processes"]] == names
 
 
+@pytest.mark.parametrize("text", ["[[", "process = 5", '[[process]]\ncount = "x"\n'])
+def test_a_file_that_has_no_processes_is_one_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(text)
+    with pytest.raises(SpecError, match=r"wrong\.toml: TOML parse error"):
+        host_experiment(HostSimulation(tags=4), "none,bfq", [str(path)], 2)
+
+
 def test_an_experiment_has_a_workload_for_each_process_and_for_all(tmp_path: Path) -> None:
     alone = tmp_path / "alone.toml"
     alone.write_text('[[process]]\nname = "one"\n')

@@ -63,6 +63,17 @@ def test_cfq_waits_for_sequential_readers():
     )
 
 
+def test_cfq_waits_for_nobody_on_flash(tmp_path):
+    path = tmp_path / "think.toml"
+    path.write_text('[[process]]\ncount = 2\npattern = "sequential"\nthink = "3ms"\n')
+    ratio = {}
+    for device in ("disk7200", "ncq2014"):
+        cfq, noop = (rate(simulate(name, path, device=device)) for name in ("cfq", "noop"))
+        ratio[device] = cfq / noop
+    assert ratio["ncq2014"] == pytest.approx(1, abs=0.02)
+    assert ratio["disk7200"] > 1.1 or ratio["disk7200"] < 0.9
+
+
 def test_bfq_gives_shares_by_weight():
     run = simulate("bfq:low_latency=0", "weights")
     least = rate(run, "weight-40")

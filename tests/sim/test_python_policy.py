@@ -26,6 +26,29 @@ class Arrival:
     def order(self, queue, now_ns, device):
         return list(range(len(queue)))
 
+class Newest:
+    def select(self, queue, now_ns, device):
+        return len(queue) - 1
+
+class Backwards:
+    def order(self, queue, now_ns, device):
+        return list(range(len(queue)))[::-1]
+
+def turn(queue, now_ns):
+    by_arrival = queue["arrival_ns"] + 1.0
+    return by_arrival if now_ns // 5_000_000 % 2 else 1e15 / by_arrival
+
+class TurnsOnEntry:
+    def estimate(self, queue, now_ns, device):
+        return turn(queue, now_ns)
+
+class Turns(TurnsOnEntry):
+    volatile = True
+
+class TurnsEachTime:
+    def select(self, queue, now_ns, device):
+        return int((queue["power"] * turn(queue, now_ns)).argmin())
+
 class Wrong:
     def __init__(self, row=10**6):
         self.row = row
@@ -42,6 +65,12 @@ class Nan:
 
 class Nothing:
     pass
+
+class Needy:
+    def __init__(self):
+        self.limit = self.colour
+
+nobody = None
 """
 
 
@@ -70,6 +99,13 @@ def test_the_bytes_of_the_built_in_policies(file: Path, workload: str, buffer: s
     assert result(f"{file}:Aged", **common) == result("tsb", **common)
 
 
+def test_an_order_ends_with_the_next_request_and_a_volatile_estimate_with_each(file: Path) -> None:
+    assert result(f"{file}:Backwards", workload="A") == result(f"{file}:Newest", workload="A")
+    each_time = result(f"{file}:TurnsEachTime", workload="A")
+    assert result(f"{file}:Turns", workload="A") == each_time
+    assert result(f"{file}:TurnsOnEntry", workload="A") != each_time
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -79,6 +115,8 @@ def test_the_bytes_of_the_built_in_policies(file: Path, workload: str, buffer: s
         ("Nan", "none of them NaN"),
         ("Nothing", "expected a method select, order or estimate"),
         ("Missing", "has no class Missing"),
+        ("nobody", "has no class nobody"),
+        ("Needy", r"policies.py, line \d+: AttributeError.*'Needy' object has no .*'colour'"),
         ("Wrong,colour=1", "colour"),
     ],
 )
@@ -87,6 +125,13 @@ def test_a_policy_that_fails_names_file_line_and_request(
 ) -> None:
     with pytest.raises(SpecError, match=message):
         Simulation(policy=f"{file}:{name}", requests=200).run()
+
+
+def test_a_module_that_fails_says_so_itself(tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("import math\n\nLIMIT = math.tau_and_a_half\n\nclass Fcfs:\n    pass\n")
+    with pytest.raises(SpecError, match=r"broken.py, line 3: AttributeError.*tau_and_a_half"):
+        Simulation(policy=f"{path}:Fcfs", requests=200).run()
 
 
 def test_settings_stay_with_their_file() -> None:

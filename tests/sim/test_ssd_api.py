@@ -27,6 +27,14 @@ def test_hand_computed_requests_give_their_times() -> None:
     assert result.histogram("read")[:, 2].sum() == 2
 
 
+def test_a_request_waits_outside_a_full_window() -> None:
+    # A place in the window is free again when its command is dispatched.
+    requests = sim.Requests([0] * 3, [0, 8192, 65536], [8192] * 3, [0] * 3)
+    log = sim.run(workload=requests, queue__depth=1, log=True).log
+    assert log["dispatched_ns"].tolist() == [0, 40_000, 80_000]
+    assert log["admitted_ns"].tolist() == [0, 0, 40_000]
+
+
 def test_parallel_pages_overlap_and_an_eviction_pays() -> None:
     requests = sim.Requests([0, 0], [0, 4096], [4096, 4096], [0, 0])
     result = sim.run(workload=requests, service="parallel", log=True)

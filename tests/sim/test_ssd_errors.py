@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from schedlab import _core
+from schedlab.cli import cli
 from schedlab.errors import Interrupted, SpecError
 from schedlab.sim import Requests, Simulation
 
@@ -46,6 +48,42 @@ from schedlab.sim import Requests, Simulation
 def test_nonsense_names_the_key_and_the_range(arguments: dict, message: str) -> None:
     with pytest.raises(SpecError, match=message):
         Simulation(**arguments).run()
+
+
+def test_errors_name_the_file_and_the_option_and_no_line_of_ours(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.toml"
+    broken.write_text("a = [")
+    with pytest.raises(SpecError, match=rf"^{broken}: TOML parse error at line 1") as refused:
+        Simulation(device=str(broken)).run()
+    assert "--help" in refused.value.hint
+    with pytest.raises(SpecError, match=r"unknown field `alpa`, expected .*`$") as refused:
+        Simulation(policy_set={"alpa": 0.5}).run()
+    assert "--skip-bad-lines" not in refused.value.hint
+    trace = tmp_path / "trace.csv"
+    trace.write_text("1,2\n")
+    with pytest.raises(SpecError, match=rf"^{trace}, line 1: ") as refused:
+        Simulation(workload=trace, workload_set={"format": "msr"}).run()
+    assert "--skip-bad-lines" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["sim", "cpu", "--seed", "-1"], ["sim", "cpu", "--width", "-1"], ["sim", "cpu", "--hz", "-1"],
+     ["sim", "disk", "--depth", "-1"], ["sim", "run", "--seed", "18446744073709551616"]],
+)  # fmt: skip
+def test_numbers_beyond_an_option_are_refused_before_a_simulation(words: list[str]) -> None:
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 2
+    assert f"Invalid value for '{words[2]}'" in result.stderr
+
+
+def test_the_runs_of_an_experiment_are_cut_alike() -> None:
+    with pytest.raises(SpecError, match="warm-up auto") as refused:
+        CliRunner().invoke(
+            cli, ["sim", "compare", "--warm-up", "auto"],
+            standalone_mode=False, catch_exceptions=False,
+        )  # fmt: skip
+    assert refused.value.hint.startswith("none, a number of requests, or a time")
 
 
 def test_requests_beyond_the_end_or_out_of_order_are_refused(tmp_path: Path) -> None:

@@ -52,6 +52,31 @@ def test_200_points_in_threads_and_on_two_workers_one_of_which_dies(tmp_path: Pa
     assert one.read_bytes() == other.read_bytes()
 
 
+def test_a_point_is_on_the_disk_before_it_counts_as_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = SWEEP.replace("seeds = 10", "seeds = 1").replace('"A", "D"', '"A"')
+    sizes: list[int] = []
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        if path.name == "done.jsonl":
+            sizes.append(path.stat().st_size)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    counts: list[int] = []
+
+    def report(count: int, _total: int) -> None:
+        counts.append(count)
+        assert len(sizes) == count
+
+    run_sweep(read_sweep(written(tmp_path / "sweep.toml", text)), tmp_path / "out", report)
+    assert counts == list(range(11))
+    assert sizes == sorted(set(sizes)) and sizes[-1] == (tmp_path / "out/done.jsonl").stat().st_size
+
+
 def test_a_sweep_resumes_after_an_interruption(tmp_path: Path) -> None:
     sweep = read_sweep(written(tmp_path / "sweep.toml"))
     run_sweep(sweep, tmp_path / "whole")

@@ -347,7 +347,8 @@ def ssd(**changes: Any) -> Any:
 def test_an_experiment_on_policies_of_an_ssd() -> None:
     one = ssd(device_set={"buffer.size": "32MiB"})
     assert one.title == "Command-queue policies on the simulated ncq2014, serial"
-    assert (one.kind, one.target.kind, one.objective) == ("sim", "none", "latency")
+    # What --metric names decides, and no goal beside it.
+    assert (one.kind, one.target.kind, one.objective) == ("sim", "none", "throughput")
     assert (one.baseline, one.seed, one.aa_arm) == ("fcfs", 5, False)
     assert one.stopping == Stopping("fixed", 4)
     policies = [{"policy": "fcfs"}, {"policy": "tsb", "alpha": "0.95"}]
@@ -388,11 +389,12 @@ def test_an_experiment_on_a_trace_and_its_warm_up(tmp_path: Path) -> None:
         workload=path, workload_set=settings, requests=300, seed=2, warm_up={"requests": 100}
     )
     assert "warm_up" not in ssd(warm_up="none").workloads[0].parameters
-    automatic = ssd(warm_up="auto").workloads[0]
-    assert automatic.parameters["warm_up"] == "auto"
-    assert ssd_simulation(automatic, one.candidates[0], 2).warm_up == {}
-    with pytest.raises(SpecError, match="--warm-up zero"):
-        ssd_simulation(ssd(warm_up="zero").workloads[0], one.candidates[0], 2)
+    for text, message in (("auto", "warm-up auto: the runs"), ("zero", "--warm-up zero")):
+        with pytest.raises(SpecError, match=message):
+            ssd(warm_up=text)
+        unfit = dataclasses.replace(workload, parameters={**workload.parameters, "warm_up": text})
+        with pytest.raises(SpecError, match=message):
+            ssd_simulation(unfit, one.candidates[0], 2)
 
 
 def test_policies_in_files_stay_where_they_were_typed() -> None:
@@ -417,18 +419,13 @@ def test_policies_in_files_stay_where_they_were_typed() -> None:
             policy_candidates(text)
 
 
-@pytest.mark.parametrize(
-    ("rate", "metric", "objective"),
-    [(None, "iops", "throughput"), (40.0, "latency_ns_mean", "latency")],
-)
-def test_a_disk_is_compared_by_rate_in_a_closed_loop(
-    rate: float | None, metric: str, objective: str
-) -> None:
+@pytest.mark.parametrize(("rate", "metric"), [(None, "iops"), (40.0, "latency_ns_mean")])
+def test_a_disk_is_compared_by_rate_in_a_closed_loop(rate: float | None, metric: str) -> None:
     first = DiskSimulation(rate=rate, requests=200, seed=3, device_set={"rpm": 5400})
     one = disk_experiment(first, ["sptf", "fcfs"], 2)
     (workload,) = one.workloads
     all_ = ("iops", "latency_ns_mean", "latency_ns_p99", "latency_ns_max")
-    assert (workload.metric, one.objective) == (metric, objective)
+    assert (workload.metric, one.objective) == (metric, "throughput")
     assert workload.secondary == tuple(name for name in all_ if name != metric)
     plain = {"device": "disk7200", "workload": "random4k", "span": "0", "requests": 200}
     more = {"device_set": {"rpm": 5400}, **({} if rate is None else {"rate": rate})}

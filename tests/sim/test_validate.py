@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
 from schedlab.sim.disk import DiskSimulation, disk_device
-from schedlab.sim.validate import demerit
+from schedlab.sim.validate import Comparison, demerit
 
 TOML = """
 model = "disk"
@@ -126,3 +126,9 @@ def test_a_log_and_set_of_a_disk(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="unknown field `colour`"):
         DiskSimulation(device_set={"colour": 1}).run()
     assert disk_device("disk7200") == {"device": "disk7200"}
+
+
+def test_the_share_of_the_demerit_is_of_the_measured_mean() -> None:
+    """A model that is too slow must not look better by its own slowness."""
+    one = Comparison.of(np.array([12.0, 14.0]), np.array([2.0, 4.0]))
+    assert (one.demerit_ms, one.demerit_share) == (10.0, pytest.approx(10 / 3))

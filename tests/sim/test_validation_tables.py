@@ -543,7 +543,7 @@ Tasks (seed 1; NAME:ARRIVAL:CPU/IO/CPU in ms, smaller priority first):
   A:0.0005:1.5/2/100:prio=2:nice=-3:weight=7
   BC:0:0.000001:slice=2.5
 
-rr, quantum 0.5 ms, 2 CPU(s): draw, and fill
+rr, quantum 0.5 ms, 2 CPUs: draw, and fill
 task, ms  turnaround  waiting  response
 A               ____     ____      ____
 BC              ____     ____      ____

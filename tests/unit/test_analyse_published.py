@@ -6,6 +6,7 @@ Every statement of the data's README, as `schedlab import csv …` and the verdi
 import csv
 import itertools
 import math
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -16,22 +17,23 @@ from schedlab.cli import cli
 from schedlab.spec import Fact
 
 DATA = Path(__file__).parents[1] / "data"
+LABS = resources.files("schedlab") / "labs"
 
 IOZONE = (
-    "iozone-noop-deadline-cfq.csv", "--candidate=scheduler", "--workload=test,record_bytes",
+    LABS / "iozone-noop-deadline-cfq.csv", "--candidate=scheduler", "--workload=test,record_bytes",
     "--value=kib_per_s", "--unit=KiB/s", "--higher-is-better", "--block=repetition", "--unblocked",
 )  # fmt: skip
 HDPARM = (
-    "hdparm-and-archive.csv", "--candidate=scheduler", "--value=value", "--unit-column=unit",
+    DATA / "hdparm-and-archive.csv", "--candidate=scheduler", "--value=value", "--unit-column=unit",
     "--metric-column=metric", "--binary-units", "--block=repetition", "--control=cached_read",
     "--cpu-share=archive_extract_real=archive_extract_user",
 )  # fmt: skip
 QUANTA = (
-    "rr-timeslice.csv", "--candidate=timeslice_ms", "--value=calculations/cpu_burst_s",
+    DATA / "rr-timeslice.csv", "--candidate=timeslice_ms", "--value=calculations/cpu_burst_s",
     "--metric=calculations_per_cpu_s", "--sum=process",
 )  # fmt: skip
 BLOCKS = (
-    "block-size-5mib.csv", "--candidate=block_bytes", "--value=wall_s", "--unit=s",
+    DATA / "block-size-5mib.csv", "--candidate=block_bytes", "--value=wall_s", "--unit=s",
     "--set=total_bytes=5242880",
 )  # fmt: skip
 
@@ -42,8 +44,8 @@ def run(*arguments):
     return result.stdout
 
 
-def imported(out, name, *options):
-    run("import", "csv", DATA / name, *options, "--out", out)
+def imported(out, file, *options):
+    run("import", "csv", file, *options, "--out", out)
     return load(out)
 
 
@@ -95,7 +97,7 @@ def test_iozone_order_of_running_is_a_warning(iozone):
 
 def means_of(*keys):
     """Arithmetic means of the rows by scheduler and `keys`."""
-    with (DATA / IOZONE[0]).open(encoding="utf-8") as file:
+    with IOZONE[0].open(encoding="utf-8") as file:
         rows = sorted(csv.DictReader(file), key=lambda r: [r["scheduler"], *(r[k] for k in keys)])
     grouped = itertools.groupby(rows, key=lambda r: (r["scheduler"], *(r[k] for k in keys)))
     values = {key: [float(row["kib_per_s"]) for row in group] for key, group in grouped}

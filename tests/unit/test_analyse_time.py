@@ -10,7 +10,7 @@ from test_analyse_steps import THROUGHPUT, flag_of, kinds, noisy, sample
 
 from schedlab.analyse import analyse, common_ramp, diff_sessions, rule, session_means, steadiness
 from schedlab.analyse.residuals import carry_over, two_modes
-from schedlab.analyse.sessions import Components, components, session_headline
+from schedlab.analyse.sessions import components, session_headline
 from schedlab.spec import Pair
 
 
@@ -122,7 +122,6 @@ def test_components_tell_sessions_from_blocks():
     estimate = components(parts)
     assert estimate.within == pytest.approx(0.5, rel=0.1)
     assert estimate.between == pytest.approx(1.0, rel=0.3)
-    assert estimate.more_sessions_help(4, 6)
 
 
 def walk(n=12, arms=4, seed=2):
@@ -202,8 +201,6 @@ def test_variance_components_by_hand():
     )
     assert components(parts[:1]) is None and components([parts[0], parts[1][:1]]) is None
     assert components([parts[0], parts[0]]).between == 0
-    assert not Components(within=1.0, between=0.0).more_sessions_help(4, 6)
-    assert Components(within=1.0, between=0.5).more_sessions_help(4, 6)
 
 
 def test_sessions_that_decide_nothing_say_what_would_have_shown():

@@ -589,11 +589,3 @@ def test_options_become_an_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
     policies = options.policy_comparison((), cpu, print)
     assert (policies.objective, policies.explain, policies.margin) == ("latency", True, 0.125)
     assert policies.workloads[0].parameters == {"cpus": [1], "load": 2}
-
-
-def test_options_of_a_resumed_experiment() -> None:
-    options.check_resumed(["--resume", "--blocks", "--budget", "--json", "--trust", "--read-only"])
-    assert refused(options.check_resumed, ["--seed", "--resume", "--margin"]) == (
-        "--margin, --seed would change nothing: a resumed experiment keeps its own",
-        "with --resume use --blocks or --budget, or start a new experiment without --resume",
-    )

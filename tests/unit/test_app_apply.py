@@ -19,7 +19,7 @@ from schedlab.app.set_scheduler import set_scheduler
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, setters, udev
 from schedlab.result import Result
-from schedlab.spec import Candidate, Target
+from schedlab.spec import Candidate, Headline, Target
 
 RECORD = Applied(
     "sdx", "wwid:eui.1", "bfq:low_latency=0,slice_idle=2", "/r", "bfq is best", "2026-01-02",
@@ -74,7 +74,7 @@ def result_of(
         kind=usual["kind"], target=usual["target"], candidates=candidates
     )  # fmt: skip
     verdict = SimpleNamespace(
-        headline=SimpleNamespace(code=code, values=values), baseline="none",
+        headline=Headline(code, values), baseline="none",
         overall=SimpleNamespace(best_set=usual["best_set"]),
     )  # fmt: skip
     host = {"kernel": {"release": usual["release"]}} if usual["release"] else {}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from schedlab.app import budget
+from schedlab.app import budget, options
 from schedlab.app.budget import (
     extend,
     extended,
@@ -357,3 +357,20 @@ def test_a_planning_in_words() -> None:
     ]
     assert planned_lines(Planning(7, fits=False)) == ["planned: 7 blocks", short]
     assert planned_lines(Planning(6)) == ["planned: 6 blocks"]
+
+
+def test_options_of_a_resumed_experiment() -> None:
+    def refused(typed: list[str], extends: bool) -> tuple[str, str]:
+        with pytest.raises(SpecError) as raised:
+            options.check_resumed(typed, extends)
+        return str(raised.value), raised.value.hint
+
+    options.check_resumed(["--resume", "--blocks", "--budget", "--json", "--trust", "--read-only"])
+    own, new = "would change nothing: a resumed experiment keeps its own", "start a new experiment"
+    assert refused(["--seed", "--resume", "--margin"], True) == (
+        f"--margin, --seed {own}",
+        f"with --resume use --blocks or --budget, or {new} without --resume",
+    )
+    # A sweep of quanta and a search have their own end.
+    asked = refused(["--budget", "--resume"], False)
+    assert asked == (f"--budget {own}", f"{new} without --resume")

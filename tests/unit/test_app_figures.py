@@ -406,6 +406,12 @@ def traced(**changes: Any) -> trace_command.Traced:
     return trace_command.Traced(bursts, (check,), account)  # type: ignore[arg-type]
 
 
+def test_a_ring_without_room_is_refused() -> None:
+    with pytest.raises(SpecError, match="a ring of -4 bytes") as raised:
+        trace_command.trace_command(["true"], None, -4)
+    assert raised.value.hint == "choose at least 4096"
+
+
 def test_bursts_of_a_command_in_words() -> None:
     lines = list(trace_command.lines(traced()))
     assert lines[:5] == [

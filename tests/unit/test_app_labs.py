@@ -181,6 +181,8 @@ def test_quanta_that_become_one_are_measured_once() -> None:
 def test_quanta_as_an_experiment() -> None:
     found = quantum_experiment(quantum(), {1.0: 1.0, 10.0: 12.5})
     assert found.title == "Quantum of rr, 4 processes, 2 s a run"
+    alone = quantum_experiment(quantum(processes=1), {1.0: 1.0, 10.0: 12.5})
+    assert alone.title == "Quantum of rr, 1 process, 2 s a run"
     assert (found.kind, found.baseline, found.seed, found.margin) == ("cpu", "1 ms", 11, 0.02)
     assert (found.stopping, found.aa_arm) == (Stopping("fixed", 6), True)
     (work,) = found.workloads

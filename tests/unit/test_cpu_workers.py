@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import resource
 import signal
@@ -112,9 +113,10 @@ REFUSED: Sequence[tuple[dict[str, Any], str, str]] = [
     *[
         ({"policy": "rr", "slice_ms": slice_ms}, f"a slice of {slice_ms:g} ms for rr",
          "the sysctl accepts whole milliseconds from 1")
-        for slice_ms in (0.0, 0.5, 1.5, -1.0)
+        for slice_ms in (0.0, 0.5, 1.5, -1.0, math.nan, math.inf)
     ],
     ({"slice_ms": 0.0}, "a slice of 0 ms", "choose one above 0"),
+    ({"slice_ms": math.nan}, "a slice of nan ms", "choose one above 0"),
     ({"policy": "deadline", "slice_ms": -0.5}, "a slice of -0.5 ms", "choose one above 0"),
 ]  # fmt: skip
 

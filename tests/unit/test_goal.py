@@ -5,8 +5,9 @@ import report_simulation as simulation
 
 from schedlab import load
 from schedlab.analyse import analyse, next_decision
-from schedlab.analyse.objectives import choose
+from schedlab.analyse.objectives import DECIDING, choose
 from schedlab.design.io_families import FAMILIES, Load, workloads
+from schedlab.kinds import KINDS
 from schedlab.spec import METRICS, Samples, Stopping
 from schedlab.store.folder import Folder
 
@@ -48,6 +49,12 @@ def test_a_goal_chooses_the_metrics(folder):
     changed = next(flag for flag in asked.flags if flag.kind == "goal")
     assert changed.values["metric"] in metrics
     assert changed.values["frozen_metric"] not in metrics
+
+
+def test_what_decides_and_what_kinds_report_are_metrics():
+    assert {name for names in DECIDING.values() for name in names} <= set(METRICS)
+    for name, kind in KINDS.items():
+        assert set(kind.metrics) <= set(METRICS), name
 
 
 def test_what_does_not_measure_the_goal_is_judged_apart():

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from schedlab.store.importers.units import quantity
 from schedlab.store.table import samples
 
 DATA = Path(__file__).parents[1] / "data"
+STUDY = resources.files("schedlab") / "labs" / "iozone-noop-deadline-cfq.csv"
 SIMPLE = csv.Columns(candidate=("who",), value="speed", unit="KiB/s", block="n")
 
 
@@ -36,7 +38,7 @@ def read(tmp_path, text, columns=SIMPLE, options=Options()):  # noqa: B008
 def test_the_iozone_study_with_the_documented_command(tmp_path):
     out = tmp_path / "out"
     run(
-        DATA / "iozone-noop-deadline-cfq.csv", "--candidate", "scheduler", "--workload",
+        STUDY, "--candidate", "scheduler", "--workload",
         "test,record_bytes", "--value", "kib_per_s", "--unit", "KiB/s", "--higher-is-better",
         "--block", "repetition", "--unblocked", "--out", out,
     )  # fmt: skip
@@ -197,13 +199,13 @@ def test_published_means_that_do_not_follow_from_the_rows_are_noted(tmp_path):
     )
     wanted = [
         float(line.split(",")[4])
-        for line in (DATA / "iozone-noop-deadline-cfq.csv").read_text().splitlines()
+        for line in STUDY.read_text().splitlines()
         if line.startswith("noop,") and ",Initial write," in line
     ]
     text = means.read_text().replace("325471.4", f"{sum(wanted) / len(wanted):.1f}")
     means.write_text(text)
     result = run(
-        DATA / "iozone-noop-deadline-cfq.csv", "--candidate=scheduler", "--workload",
+        STUDY, "--candidate=scheduler", "--workload",
         "test,record_bytes", "--value=kib_per_s", "--unit=KiB/s", "--block=repetition",
         "--published-means", means, "--out", tmp_path / "out", "--json",
     )  # fmt: skip
@@ -361,6 +363,34 @@ def test_a_ratio_has_two_columns_and_a_divisor(tmp_path):
         read(tmp_path, "who,x,y\na,1,0\n", columns)
     with pytest.raises(SpecError, match="--value x/y/z"):
         read(tmp_path, "who,x,y,z\na,1,0,1\n", replace(columns, value="x/y/z"))
+
+
+def test_a_column_may_have_the_name_of_a_ratio(tmp_path):
+    columns = csv.Columns(("who",), "MB/s", unit="MB/s")
+    assert read(tmp_path, "who,MB/s\na,4\n", columns).runs[0].metrics == {
+        "throughput_bytes_per_s": 4e6
+    }
+    both = read(tmp_path, "who,x,y,x/y/z\na,1,4,9\n", replace(columns, value="x/y/z", unit="s"))
+    assert both.runs[0].metrics == {"elapsed_s": 9.0}
+    parts = replace(columns, unit="x", sum_over=("n",), higher_is_better=True)
+    summed = read(tmp_path, "who,n,MB/s\na,1,4\na,2,5\n", parts)
+    assert summed.runs[0].metrics == {"MB_per_s": 9.0}
+    with pytest.raises(SpecError, match="has no column 'MB'") as caught:
+        read(tmp_path, "who,MB/S\na,4\n", columns)
+    assert caught.value.hint == "columns: who, MB/S"
+    for half in ("MB/", "/s", ""):
+        with pytest.raises(SpecError, match="has no column ''"):
+            read(tmp_path, "who,MB,s\na,4,5\n", replace(columns, value=half))
+
+
+def test_means_of_a_column_with_the_name_of_a_ratio(tmp_path):
+    (tmp_path / "in.csv").write_text("who,n,MB/s\na,1,4\na,2,6\n")
+    (tmp_path / "means.csv").write_text("who,MB/s\na,5.5\n")
+    result = run(
+        tmp_path / "in.csv", "--candidate=who", "--value=MB/s", "--unit=MB/s", "--block=n",
+        "--published-means", tmp_path / "means.csv", "--out", tmp_path / "out", "--json",
+    )  # fmt: skip
+    assert "1 of 1 published means do not match their rows" in json.loads(result.stdout)["notes"]
 
 
 def test_text_of_any_allowed_length_and_with_a_mark_is_read(tmp_path):

@@ -219,6 +219,24 @@ def test_iozone_round_trip(tmp_path):
     assert {run.workload: run.metrics for run in again.runs} == wanted
 
 
+def test_exported_figures_are_means_of_the_runs(tmp_path):
+    """A good run must not stand for all of them; one that failed a gate does not count."""
+    target, work = Target("scratch"), {"test": "read", "record_bytes": 4096, "span_bytes": 1 << 20}
+    workload = Workload("w", "file-test", "throughput_bytes_per_s", work)
+    experiment = Experiment("t", "io", target, (Candidate("none"),), (workload,), "none", 1)
+    runs = tuple(
+        Run(block, 0, "w", "none", 1, 1, status, "", 1.0,
+            {"throughput_bytes_per_s": kib * 1024.0, "iops": kib / 4.0, "elapsed_s": 2.0})
+        for block, (kib, status) in enumerate([(100, "ok"), (900, "discarded"), (300, "ok")])
+    )  # fmt: skip
+    record = Record(experiment, Plan(()), runs)
+    (text,) = iozone_export.write(record, tmp_path / "iozone")
+    assert '"1024"   200.00' in text.read_text()
+    (file,) = fio_export.write(record, tmp_path / "fio")
+    job = json.loads(file.read_text())["jobs"][0]["read"]
+    assert (job["bw"], job["iops"], job["total_ios"]) == (200, 50.0, 100)
+
+
 def test_our_own_file_tests_are_exported_under_the_names_of_fio_and_iozone(tmp_path):
     experiment = Experiment(
         title="t",
@@ -425,6 +443,20 @@ def test_a_fault_of_json_is_shown_with_what_is_around_it(tmp_path):
     with pytest.raises(SpecError) as complaint:
         fio.load(write(tmp_path, "o", text))
     assert str(complaint.value).endswith(f"found {text[23:63]!r}")
+
+
+def test_fio_latency_is_the_total_one_and_completion_only_where_there_is_no_other(tmp_path):
+    """From the submission on, as our engine counts it: a full queue must not look fast."""
+    job = fio_output_job("j")
+    total = {"N": 9, "mean": 5000.0, "max": 9500, "percentile": {"99.000000": 9000}}
+    done = {"50.000000": 3000, "99.000000": 8000}
+    job["read"] |= {"lat_ns": total, "clat_ns": {"N": 9, "mean": 4.0, "max": 5, "percentile": done}}
+    imported = fio.read([("none", write(tmp_path, "o", json.dumps({"jobs": [job]})))], Options())
+    metrics = imported.runs[0].metrics
+    assert {k: v for k, v in metrics.items() if k.startswith("latency")} == {
+        "latency_ns_mean": 5000.0, "latency_ns_max": 9500.0, "latency_ns_p99": 9000.0,
+        "latency_ns_p50": 3000.0,
+    }  # fmt: skip
 
 
 def test_fio_reads_and_writes_of_one_job_add_up(tmp_path):

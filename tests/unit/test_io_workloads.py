@@ -24,7 +24,7 @@ from schedlab.run.backends import io as io_backend
 from schedlab.run.backends.io import bounded
 from schedlab.run.capture import RequestGroup, Times, mean_ns
 from schedlab.run.explain import worth_explaining
-from schedlab.spec import Objective, is_alike
+from schedlab.spec import Candidate, Cell, Objective, Workload, is_alike
 from schedlab.store.importers import iozone
 from schedlab.store.importers.imported import Options
 
@@ -374,3 +374,22 @@ def test_the_tags_of_a_disk_are_those_of_all_queues_or_what_it_takes_itself(
     for depth, tags in (("32", 32), ("1024", 256), ("0", 256)):
         (disk / "device" / "queue_depth").write_text(f"{depth}\n")
         assert io_backend.driver_tags("sdx") == tags
+
+
+def test_every_run_finds_an_emulated_device_as_new_and_counts_from_there() -> None:
+    """Its head, caches and flash are where the run before left them until they are reset."""
+    calls: list[object] = []
+
+    device = SimpleNamespace(
+        facts={"tags": 32}, hold=calls.append, reset=lambda: calls.append("reset"),
+        mark=lambda: calls.append("mark"), account=dict, gate_findings=lambda account: (),
+    )  # fmt: skip
+    session = io_backend.IoSession.__new__(io_backend.IoSession)
+    work, one = Workload("w", "random-reads", "iops"), Candidate("none")
+    session.admitted = SimpleNamespace(kind=lambda *_: typed(work))
+    session.emulated, session._commands, session._is_described = device, 32, False
+    session._measured = lambda *_: calls.append("run") or Outcome({"iops": 1.0})
+    for number in range(2):
+        outcome = session.measure(Cell(number, 0, "w", "none", 1), work, one)
+        assert ("emulated_device" in outcome.properties) is (number == 0)
+    assert calls == [32, "reset", "mark", "run"] * 2

@@ -27,6 +27,7 @@ from schedlab.kinds.actors import (
 from schedlab.kinds.calls import Calls
 from schedlab.kinds.device_timings import DeviceTimings
 from schedlab.kinds.engine import (
+    DOCTOR,
     claimed_bytes,
     device_timings,
     run_groups,
@@ -245,8 +246,10 @@ def test_a_job_as_the_engine_gets_it(engine: Engine) -> None:
     ("fault", "message", "hint"),
     [
         (OSError("a\nhint: b"), "a", "b"),
-        (RuntimeError("no ring"), "no ring", "see `schedlab doctor` for what this machine allows"),
+        (RuntimeError("no ring"), "no ring", DOCTOR),
         (ValueError("w: depth\nhint: 1 to 9"), "w: depth", "1 to 9"),
+        (HostError("sda: open: gone"), "sda: open: gone", DOCTOR),
+        (HostError("no ring", "allow io_uring"), "no ring", "allow io_uring"),
     ],
 )
 def test_what_the_engine_refuses_has_a_hint(

@@ -114,6 +114,8 @@ def test_the_bytes_that_every_kind_uses() -> None:
     assert (cached.used_bytes(MIB), cached.used_bytes(4000)) == (5000, 4000)
     assert made("calls", block_bytes=300, calls=7).used_bytes(MIB) == 2100
     assert made("calls", block_bytes=300, total_bytes=1000).used_bytes(MIB) == 900
+    own = {name for name, cls in KINDS.items() if cls.used_bytes is not WorkloadKind.used_bytes}
+    assert not own & set(WITH_SPAN)
 
 
 READ_ONLY = {
@@ -238,7 +240,7 @@ def test_limits_that_a_kind_has_alone(
     ("kind", "parameters", "message", "hint"),
     [
         ("random-readers", {}, "kind 'random-readers' is not known", "did you mean 'random-reads'"),
-        ("zzz", {}, "kind 'zzz' is not known", "known: archive-extraction, cached-reads, "),
+        ("zzz", {}, "kind 'zzz' is not known", f"known: {', '.join(sorted(KINDS))}"),
         ("newcomer", {"writer": 1}, "newcomer has no parameter 'writer'", "did you mean 'writers'"),
         ("newcomer", {"writer": 1, "request": 2}, "newcomer has no parameter 'writer'", "writers"),
         ("newcomer", {"limit": 1}, "newcomer has no parameter 'limit'", "known: lead_seconds, "),

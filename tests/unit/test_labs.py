@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from schedlab.app.comparison import Place
 from schedlab.app.labs import SCALES, Wishes, expanded, lab_experiment, lab_named, labs
+from schedlab.app.tune import setting_text
 from schedlab.cli import cli
 from schedlab.errors import SpecError
 from schedlab.kinds import typed
@@ -56,6 +57,32 @@ def test_the_iozone_lab_has_the_studys_layout():
 
 def test_the_quantum_lab_repeats_at_least_five_times():
     assert all(lab_named("rr-quantum").scaled(scale)["sweep"]["repeat"] >= 5 for scale in SCALES)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_lab_does_what_its_study_and_its_labels_say(scale):
+    """Parameters by which the published study is repeated, at every scale."""
+    sweep = lab_named("rr-quantum").scaled(scale)["sweep"]
+    asked = {name: sweep[name] for name in ("slices_ms", "processes", "policy", "priority")}
+    assert asked == {"slices_ms": [1, 10, 100], "processes": 2, "policy": "rr", "priority": 10}
+    depths = {work.label: typed(work).device_commands() for work in works("ncq-depth", scale)}
+    assert depths == {
+        "served in order": 1, "4 commands in the disk": 4, "32 commands in the disk": 32
+    }  # fmt: skip
+    assert all(typed(work).depth == 32 for work in works("ncq-depth", scale))
+    controls = {work.label for work in works("device-timings", scale) if work.negative_control}
+    assert controls == {"cached reads"}
+    beside = {work.label: typed(work) for work in works("interference", scale)}
+    for label, count in (("start-up alone", 0), ("start-up beside readers and writers", 2)):
+        assert (beside[label].readers, beside[label].writers) == (count, count)
+    before, after = experiment("bfq-tunables", scale).candidates
+    assert dict(before.settings) == {"scheduler": "bfq"}
+    assert dict(after.settings) == {"scheduler": "bfq", "back_seek_max": 32768, "slice_idle": 2}
+    assert f"after is {setting_text(after.settings)}" in experiment("bfq-tunables", scale).notes
+
+
+def works(name, scale):
+    return experiment(name, scale).workloads
 
 
 def test_interference_tells_a_new_reader_from_a_steady_one():

@@ -1,6 +1,7 @@
 """The reference of experiment files is what the code says, and the template is an experiment."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,16 @@ def test_every_kind_and_parameter_is_in_the_reference():
         assert all(f"| `{key}` |" in section for key in cls.__struct_fields__), name
     schema = json.loads((ROOT / "docs/reference/experiment.schema.json").read_text())
     assert set(schema["x-workload-kinds"]) == set(KINDS)
+
+
+def test_references_call_types_by_one_name():
+    for page in ("experiment.md", "workloads.md"):
+        rows = re.findall(
+            r"^\| `\w+` \| (.*?) \| ", (ROOT / "docs/reference" / page).read_text(), re.M
+        )
+        words = set(re.findall(r"\w+", re.sub(r"`[^`]*`|\([^)]*\)", "", " ".join(rows))))
+        assert {"text", "table", "list", "integer"} <= words
+        assert not words & {"string", "array", "object"}
 
 
 def test_the_template_is_an_experiment_in_words_of_people(tmp_path):

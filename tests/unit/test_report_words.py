@@ -11,13 +11,24 @@ import pytest
 import report_verdicts as verdicts
 from report_verdicts import fact
 
+import schedlab
 from schedlab import report
 from schedlab.report import words
+from schedlab.report.commands import command_lines
 from schedlab.report.sentences import headline, headline_text
 from schedlab.report.steps import next_steps
 from schedlab.report.texts import Texts, catalogue, plural_form
 from schedlab.report.view import View
-from schedlab.spec import METRICS, Headline, Metric, StoppingState, Target, from_json, to_json
+from schedlab.spec import (
+    METRICS,
+    Headline,
+    Metric,
+    Run,
+    StoppingState,
+    Target,
+    from_json,
+    to_json,
+)
 
 RATE, TIME = METRICS["throughput_bytes_per_s"], METRICS["reader_latency_ns_mean"]
 EN = Texts("en")
@@ -158,6 +169,9 @@ CASES: list[tuple[str, dict[str, object], str]] = [
     ("best-on", BEST_ON,
      "bfq is best on reader: 82× shorter mean reader latency than with none (61 to 110×). On a "
      "and b nothing is decided: differences of 40 % or more would have shown."),
+    ("best-on", {**BEST_ON, "won": ["b", "reader"], "others": [], "mdd": None},
+     "bfq is best on b and reader, most of all on reader: 82× shorter mean reader latency than "
+     "with none (61 to 110×)."),
     ("best-on", {**BEST_ON, "also": [{**BETTER.values(), "workload": "w"}], "same": ["c"],
                  "within": 0.03, "others": ["a"], "mdd": 1.4, "price": ACTOR},
      "bfq is best on reader: 82× shorter mean reader latency than with none (61 to 110×). The "
@@ -303,6 +317,33 @@ def test_the_next_step_is_one_command(code: str, values: dict[str, object], comm
     assert steps[0].remark
 
 
+@pytest.mark.parametrize(("seconds", "budget"), [(60.0, "20m"), (600.0, "40m"), (3600.0, "240m")])
+def test_four_times_the_time_halves_what_is_seen(seconds: float, budget: str) -> None:
+    values = {"names": ["none"], "mdd": 1.5, "losers": [], "blocks": None}
+    record, verdict = verdicts.simple(Headline("too-noisy", values))
+    population = dataclasses.replace(verdict.population, seconds=seconds)
+    verdict = dataclasses.replace(verdict, population=population)
+    (step,) = next_steps(View(record, verdict, EN, Path("r")))
+    assert step.command == f"schedlab run r/experiment.toml --budget {budget}"
+
+
+def test_a_candidate_that_reached_the_time_limit_is_named_with_its_runs() -> None:
+    record, verdict = verdicts.simple(Headline("single"))
+    work = dataclasses.replace(record.experiment.workloads[0], parameters={"argv": ["sort", "a b"]})
+    run = Run(0, 0, work.label, "bfq", 1, 1, "ok", "", 9.0, {"elapsed_s": 9.0})
+    late = {"censored": True}
+    runs = (
+        dataclasses.replace(run, candidate="none"),
+        *(dataclasses.replace(run, block=n, properties=late) for n in range(3)),
+        dataclasses.replace(run, candidate="kyber", properties=late),
+    )
+    experiment = dataclasses.replace(record.experiment, workloads=(work,))
+    record = dataclasses.replace(record, experiment=experiment, runs=runs)
+    lines = command_lines(View(record, verdict, EN))
+    assert lines[0] == EN("text.command", label=work.label, line="-- sort 'a b'")
+    assert lines[-1] == EN("text.command_limit", names="bfq (3), kyber (1)")
+
+
 def test_a_winner_by_its_work_is_nothing_to_apply() -> None:
     record, verdict = verdicts.simple(Headline("winner", winner(BETTER)))
     settings = {"scheduler": "as-is", "workload.mode": "direct"}
@@ -409,6 +450,14 @@ def test_catalogues_have_the_same_keys_and_placeholders() -> None:
             assert isinstance(other[key], list) == isinstance(text, list), (language, key)
             for count in (0, 1, 2, 5, 11, 21, 22, 112) if isinstance(text, list) else ():
                 assert plural_form(language, count) < len(other[key]), (language, key)
+
+
+def test_every_check_of_a_run_has_a_name_in_every_language() -> None:
+    code = "\n".join(path.read_text() for path in Path(schedlab.__file__).parent.rglob("*.py"))
+    found = re.findall(r'\bGate(?:Finding|Error)\(\s*"([a-z-]+)"|^GATE = "([a-z-]+)"', code, re.M)
+    named = {key.removeprefix("gate.") for key in catalogue("en") if key.startswith("gate.")}
+    assert len(found) > 30
+    assert {one or other for one, other in found} == named
 
 
 def test_every_text_of_the_catalogue_is_used() -> None:

@@ -33,6 +33,7 @@ from schedlab.spec import (
 from schedlab.spec.checked_line import decode, encode, seal, unseal
 from schedlab.spec.names import check_name, safe_name, safe_names
 from schedlab.spec.quantities import (
+    counted,
     duration_text,
     parse_duration,
     parse_quantity,
@@ -235,6 +236,8 @@ def test_a_key_that_ends_in_its_unit_takes_text(key: str, value: object, expecte
         (size_text(1 << 30), "1 GiB"), (size_text(1 << 29), "512 MiB"),
         (size_text((1 << 30) + (1 << 20)), "1025 MiB"),
         (size_text(502_500_000 << 10), "479.2 GiB"), (size_text(1_000_000), "1000000 B"),
+        (counted(1, "process"), "1 process"), (counted(2, "process"), "2 processes"),
+        (counted(0, "seed"), "0 seeds"), (counted(31, "CPU"), "31 CPUs"),
         (duration_text(45.4), "45 s"), (duration_text(99.4), "99 s"), (duration_text(100), "2 min"),
         (duration_text(119 * 60), "119 min"), (duration_text(120 * 60), "2 h 0 min"),
         (duration_text(7500), "2 h 5 min"), (duration_text(100 * 3600), "100 h 0 min"),

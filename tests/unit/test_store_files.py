@@ -336,6 +336,17 @@ def test_blocks_that_never_started_are_missing_only_from_a_fixed_plan(tmp_path, 
     assert folder.record().notices == (missing,)
 
 
+def test_a_cell_whose_runs_all_failed_a_gate_is_missing(tmp_path):
+    folder = folder_of(tmp_path / "r")
+    first, *others = folder.plan.cells
+    for attempt in (1, 2, 3):
+        folder.append(run_of(first, attempt=attempt, status="discarded"))
+    for cell in others:
+        folder.append(run_of(cell))
+    assert folder.record().notices == ("1 of 8 planned runs are missing",)
+    assert folder.record().missing_cells == (first.key,)
+
+
 def test_a_workload_that_was_decided_before_the_others_is_not_missing(tmp_path):
     for mode, missing in (
         ("until-decided", ()),

@@ -187,3 +187,58 @@ impl Account {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A read stamped at 0; the times are in µs.
+    fn read(due: u64, lead: u64, replied: u64) -> Served {
+        Served {
+            kind: Kind::Read,
+            length_bytes: 4096,
+            at_ns: 0,
+            due_ns: due * 1000,
+            lead_ns: lead * 1000,
+            replied_ns: replied * 1000,
+        }
+    }
+
+    #[test]
+    fn a_reply_is_late_beyond_20_us_and_beyond_5_percent() {
+        for (due, replied, late) in [(100, 120, 0.0), (100, 121, 1.0), (800, 840, 0.0)] {
+            let mut account = Account::new(0, 0);
+            account.served(read(due, 0, replied));
+            assert_eq!(
+                account.report(1_000_000).late_share,
+                late,
+                "{replied} of {due}"
+            );
+        }
+        let mut account = Account::new(0, 0);
+        account.served(read(800, 0, 841));
+        assert_eq!(account.report(1_000_000).late_share, 1.0);
+    }
+
+    #[test]
+    fn lateness_counts_from_when_the_reply_was_wanted() {
+        let mut account = Account::new(0, 0);
+        account.served(read(800, 30, 780));
+        let report = account.report(1_000_000);
+        assert_eq!(report.lateness.max_ns, 10_000);
+        assert_eq!(
+            (report.modelled.max_ns, report.replied.max_ns),
+            (800_000, 780_000)
+        );
+    }
+
+    #[test]
+    fn the_depth_is_weighed_by_time_up_to_the_report() {
+        let mut account = Account::new(1000, 2);
+        account.depth(1100, 6);
+        account.depth(1200, 1);
+        let report = account.report(2000);
+        assert_eq!((report.depth_mean, report.depth_max), (1.6, 6));
+        assert_eq!(account.report(3000).depth_mean, (1600.0 + 1000.0) / 2000.0);
+    }
+}

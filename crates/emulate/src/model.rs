@@ -350,6 +350,86 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_orders_by_positioning_time_and_an_ssd_by_arrival_unless_told() {
+        let disk = schedlab_sim::disk::SHIPPED[0].1;
+        let ssd = schedlab_sim::device::SHIPPED[0].1;
+        for (text, policy, expected) in [
+            (disk, None, "sptf"),
+            (disk, Some("fcfs"), "fcfs"),
+            (ssd, None, "fcfs"),
+            (ssd, Some("tsb"), "tsb"),
+        ] {
+            let mut config = config(text, 1 << 30);
+            config.policy = policy.map(str::to_owned);
+            assert_eq!(Model::new(&config).unwrap().facts().policy, expected);
+        }
+    }
+
+    /// The tags of these 4 KiB requests (write?, offset) in the order of completion.
+    fn order(config: &DeviceConfig, requests: &[(bool, u64)]) -> Vec<(u64, u64)> {
+        let mut device = Model::new(config).unwrap().build().unwrap();
+        for (tag, (is_write, offset_bytes)) in (0..).zip(requests) {
+            let kind = match is_write {
+                true => schedlab_sim::Kind::Write,
+                false => schedlab_sim::Kind::Read,
+            };
+            let submission = schedlab_sim::Submission {
+                at_ns: 0,
+                tag,
+                kind,
+                offset_bytes: *offset_bytes,
+                length_bytes: 4096,
+            };
+            device.submit(submission).unwrap();
+        }
+        let mut completions = Vec::new();
+        while device.next_time_ns().is_some() {
+            device.advance(&mut completions);
+        }
+        completions.iter().map(|c| (c.tag, c.at_ns)).collect()
+    }
+
+    #[test]
+    fn policy_and_service_reach_the_device() {
+        // Its file says `parallel`.
+        let ssd = schedlab_sim::device::SHIPPED[1].1;
+        let mut config = config(ssd, 1 << 30);
+        assert_eq!(Model::new(&config).unwrap().facts().service, "parallel");
+        config.set.insert("buffer.size".into(), Value::from("0"));
+        config.service = Some(Service::Serial);
+        assert_eq!(Model::new(&config).unwrap().facts().service, "serial");
+        let requests = [
+            (true, 0),
+            (true, 1 << 20),
+            (true, 2 << 20),
+            (false, 3 << 20),
+        ];
+        let tags = |config: &DeviceConfig| -> Vec<u64> {
+            let served = order(config, &requests);
+            served.into_iter().map(|(tag, _)| tag).collect()
+        };
+        assert_eq!(tags(&config), [0, 1, 2, 3]);
+        // The shorter time first.
+        config.policy = Some("ts".into());
+        assert_eq!(tags(&config), [3, 0, 1, 2]);
+    }
+
+    #[test]
+    fn the_seed_fixes_the_preconditioning() {
+        let mut config = config(schedlab_sim::device::SHIPPED[1].1, 64 << 20);
+        config.set.insert("buffer.size".into(), Value::from("0"));
+        config
+            .set
+            .insert("ftl.precondition".into(), Value::from("formula"));
+        let place = |number: u64| (true, number * 7919 % (64 << 8) * 4096);
+        let requests: Vec<(bool, u64)> = (0..20_000).map(place).collect();
+        let first = order(&config, &requests);
+        assert_eq!(first, order(&config, &requests));
+        config.seed = 1;
+        assert_ne!(first, order(&config, &requests));
+    }
+
+    #[test]
     fn a_small_disk_still_seeks_over_its_whole_stroke() {
         let text = schedlab_sim::disk::SHIPPED[0].1;
         let whole = DiskSpec::from_toml("disk7200", text).unwrap();

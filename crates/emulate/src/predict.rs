@@ -63,3 +63,41 @@ pub fn predict(
         p99_ns: response.quantile(0.99).unwrap_or(0),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DeviceConfig;
+
+    /// Two servers of 1 ms: three requests at a time are one and a half times as many as they.
+    #[test]
+    fn a_closed_loop_of_a_device_that_is_known() {
+        let model = Model::new(&DeviceConfig {
+            device: "model = 'fixed'\nservice = '1ms'\nservers = 2\nsize = '1m'".into(),
+            place: "test".into(),
+            set: Default::default(),
+            size_bytes: None,
+            queue_depth: None,
+            policy: None,
+            service: None,
+            seed: 0,
+        });
+        let model = model.unwrap();
+        for (depth, host_delay_ns, per_s, mean_ns) in [
+            (1, 0, 1000.0, 1e6),
+            (2, 0, 2000.0, 1e6),
+            (3, 0, 2000.0, 1.5e6),
+            (1, 3_000_000, 250.0, 1e6),
+        ] {
+            let found = predict(&model, 4000, depth, 4096, false, host_delay_ns).unwrap();
+            assert!(
+                (found.iops / per_s - 1.0).abs() < 0.01,
+                "{depth}: {found:?}"
+            );
+            assert!(
+                (found.mean_ns / mean_ns - 1.0).abs() < 0.01,
+                "{depth}: {found:?}"
+            );
+        }
+    }
+}

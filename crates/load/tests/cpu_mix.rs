@@ -6,9 +6,13 @@ use std::time::Duration;
 use schedlab_load::cpu::mix::{spin_ns_per_1000, Job, JobResult, Mix};
 
 fn run(groups: serde_json::Value, window_ms: u64) -> JobResult {
+    run_after(0, groups, window_ms)
+}
+
+fn run_after(ramp_ms: u64, groups: serde_json::Value, window_ms: u64) -> JobResult {
     let job = serde_json::json!({
         "groups": groups,
-        "ramp_ns": 0,
+        "ramp_ns": ramp_ms * 1_000_000,
         "window_ns": window_ms * 1_000_000,
         "spin_ns_per_1000": spin_ns_per_1000(),
         "seed": 7,
@@ -110,6 +114,30 @@ fn pieces_of_periodic_tasks_that_come_too_late_are_counted_with_their_waiting() 
 }
 
 #[test]
+fn who_never_sleeps_is_not_woken_and_what_is_left_has_waited_to_the_end() {
+    let role = serde_json::json!({
+        "kind": "wakeup", "workers": 1, "rate": 5000.0, "work_ns": 10_000_000
+    });
+    let result = run(
+        serde_json::json!([{"name": "work", "role": role, "tasks": 1}]),
+        100,
+    );
+    let work = &result.groups[0];
+    assert!(work.units >= 5, "{work:?}");
+    assert!(count(&work.wakeup) <= work.units / 2, "{work:?}");
+    // For a second more what was planned is served; the rest was planned in the 100 ms before.
+    let long = work
+        .response
+        .iter()
+        .filter(|(_, high, _)| *high > 990_000_000);
+    assert!(work.unfinished > 0);
+    assert!(
+        long.map(|row| row.2).sum::<u64>() >= work.unfinished,
+        "{work:?}"
+    );
+}
+
+#[test]
 fn scheduling_is_taken_and_read_back() {
     let groups = serde_json::json!([{
         "name": "work", "role": {"kind": "hog", "work_ns": 100000}, "tasks": 1,
@@ -129,4 +157,16 @@ fn a_hog_works_as_long_as_it_should() {
     );
     // 200 pieces of 2 ms, fewer beside others; twice as many where the CPU has become faster.
     assert!((1..=400).contains(&result.groups[0].units), "{result:?}");
+}
+
+#[test]
+fn a_hog_does_not_count_what_it_does_in_the_ramp() {
+    let role = serde_json::json!({"kind": "hog", "work_ns": 1_000_000});
+    let result = run_after(
+        400,
+        serde_json::json!([{"name": "load", "role": role, "tasks": 1}]),
+        50,
+    );
+    // 50 pieces, and with the ramp 450: even a CPU that has become faster does less than 150.
+    assert!((1..=150).contains(&result.groups[0].units), "{result:?}");
 }

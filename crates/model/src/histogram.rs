@@ -296,6 +296,33 @@ mod tests {
             (a.sum(), a.min(), a.max()),
             (both.sum(), both.min(), both.max())
         );
+        let (merged, together) = (a.deviation().unwrap(), both.deviation().unwrap());
+        assert!((merged / together - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_value_counted_many_times_weighs_as_often() {
+        let mut histogram = Histogram::new();
+        histogram.record_many(10, 3);
+        histogram.record_many(50, 1);
+        assert_eq!((histogram.count(), histogram.mean()), (4, Some(20.0)));
+        // Variance (3·10² + 30²)/4 = 300.
+        assert!((histogram.deviation().unwrap() - 300.0f64.sqrt()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_quantile_is_the_middle_of_its_bin() {
+        let mut histogram = Histogram::new();
+        [0, 10_000, 1 << 40]
+            .iter()
+            .for_each(|value| histogram.record(*value));
+        let bin = Bin {
+            low: 9984,
+            high: 10_111,
+            count: 1,
+        };
+        assert_eq!(histogram.bins().nth(1), Some(bin));
+        assert_eq!(histogram.quantile(0.5), Some(10_047));
     }
 
     #[test]

@@ -97,6 +97,20 @@ mod tests {
     }
 
     #[test]
+    fn every_permutation_is_as_likely() {
+        let mut counts = std::collections::BTreeMap::new();
+        for seed in 0..6000 {
+            *counts.entry(Rng::new(seed, 0).permutation(3)).or_insert(0) += 1;
+        }
+        assert_eq!(counts.len(), 6);
+        // Five standard deviations of a binomial count.
+        assert!(
+            counts.values().all(|n: &i32| (n - 1000).abs() < 145),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
     fn a_permutation_holds_each_number_once() {
         let mut order = Rng::new(9, 2).permutation(1000);
         assert_ne!(order, (0..1000).collect::<Vec<_>>());

@@ -86,6 +86,36 @@ mod tests {
     }
 
     #[test]
+    fn the_first_independent_arrival_is_no_sooner_than_the_others() {
+        let arrivals = Arrivals::Poisson { rate_per_s: 1e3 };
+        let mut first_ns = 0.0;
+        for seed in 0..10_000 {
+            let mut schedule = Schedule::new(arrivals, seed).unwrap();
+            schedule.begin(1000);
+            first_ns += (schedule.due() - 1000) as f64 / 1e4;
+        }
+        // Five standard errors of the mean of 10⁴ gaps of 1 ms.
+        assert!((first_ns - 1e6).abs() < 5e4, "{first_ns}");
+    }
+
+    #[test]
+    fn when_a_request_comes_does_not_tell_where_it_goes() {
+        let (mut places, arrivals) = (Rng::new(3, 0), Arrivals::Poisson { rate_per_s: 1e3 });
+        let mut schedule = Schedule::new(arrivals, 3).unwrap();
+        schedule.begin(0);
+        let mut before_ns = 0;
+        let mut agree = 0;
+        for _ in 0..10_000 {
+            let gap_ns = schedule.due() - before_ns;
+            before_ns = schedule.due();
+            schedule.advance();
+            // The median of the gaps is ln 2 of their mean.
+            agree += i32::from((places.below(100) < 50) == (gap_ns < 693_147));
+        }
+        assert!((agree - 5000).abs() < 250, "{agree}");
+    }
+
+    #[test]
     fn poisson_gaps_have_mean_and_deviation_of_an_exponential() {
         let times = times(
             Arrivals::Poisson {

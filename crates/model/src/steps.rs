@@ -181,6 +181,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_request_does_does_not_tell_where_it_goes() {
+        let direction = Direction::Mixed { read_percent: 50 };
+        let pattern = Pattern::Random { replacement: true };
+        let mut steps = Steps::new(&workload(pattern, direction), None);
+        let steps = (0..10_000).map_while(|_| steps.next());
+        let agree = steps.filter(|step| step.is_write == (step.record > 50));
+        let agree = agree.count() as i32;
+        assert!((agree - 5000).abs() < 250, "{agree}");
+    }
+
+    #[test]
     fn a_mix_has_its_share_of_reads() {
         let direction = Direction::Mixed { read_percent: 70 };
         let mut steps = Steps::new(&workload(Pattern::Sequential, direction), None);

@@ -173,5 +173,7 @@ mod tests {
         assert_eq!(Bytes(4096).to_string(), "4 KiB");
         assert_eq!(Bytes(1 << 30).to_string(), "1 GiB");
         assert_eq!(Bytes(513).to_string(), "513 B");
+        assert_eq!(Bytes(1536).to_string(), "1536 B");
+        assert_eq!(Bytes(3 << 19).to_string(), "1536 KiB");
     }
 }

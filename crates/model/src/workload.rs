@@ -240,5 +240,20 @@ mod tests {
             .unwrap_err()
             .to_string()
             .starts_with("rate_per_s"));
+        let key = |workload: &Workload| match workload.check().unwrap_err() {
+            WorkloadError::OutOfRange { key, .. } => key,
+        };
+        for rate_per_s in [0.0, -1.0, f64::INFINITY] {
+            broken.arrivals = Arrivals::Constant { rate_per_s };
+            assert_eq!(key(&broken), "rate_per_s");
+        }
+        broken = workload(Pattern::Stride { records: 0 });
+        assert_eq!(key(&broken), "stride");
+        // A record has a number of 32 bits.
+        broken = workload(Pattern::Sequential);
+        (broken.record, broken.span) = (Bytes(1), Bytes(1 << 32));
+        assert_eq!(key(&broken), "span");
+        broken.span.0 -= 1;
+        assert_eq!(broken.check(), Ok(()));
     }
 }

@@ -31,6 +31,9 @@ pub enum Service {
 pub struct Config {
     /// A shipped device by name, or the text of a device file.
     device: String,
+    /// Where the text comes from, for errors.
+    #[serde(default)]
+    path: Option<String>,
     /// Keys of the device file that are changed, such as `buffer.size`.
     #[serde(default)]
     set: BTreeMap<String, Value>,
@@ -135,7 +138,15 @@ impl Config {
 
     /// The device with its changes, checked.
     pub fn device_spec(&self) -> Result<DeviceSpec, SimError> {
-        let spec = DeviceSpec::read(&self.device, &self.set)?;
+        let spec = DeviceSpec::read(&self.device, &self.set).map_err(|error| {
+            match (error, &self.path) {
+                (SimError::DeviceFile { detail, .. }, Some(path)) => SimError::DeviceFile {
+                    place: path.clone(),
+                    detail,
+                },
+                (other, _) => other,
+            }
+        })?;
         spec.check()?;
         Ok(spec)
     }

@@ -23,8 +23,8 @@ pub enum SimError {
         /// The names that exist.
         known: String,
     },
-    /// A device file that cannot be read as one.
-    #[error("device file {place}: {detail}")]
+    /// A file of a device or of processes that cannot be read as one.
+    #[error("{place}: {detail}")]
     DeviceFile {
         /// Name or path of the file.
         place: String,

@@ -130,6 +130,18 @@ fn aging_ends_starvation() {
 }
 
 #[test]
+fn what_aging_gave_ends_with_the_burst() {
+    let mut settings = with_policy("priority");
+    settings.aging = Some(Nanos(5 * MS));
+    // L had gained 3 levels when it got the CPU at 15; back at 17 it is at level 4 again.
+    let result = run(
+        "A:0:15:prio=1,L:0:1/1/1:prio=4,C:16:3:prio=0,B:17:1:prio=2",
+        &settings,
+    );
+    assert_eq!(schedule(&result, 0), "A0-15 L15-16 C16-19 B19-20 L20-21");
+}
+
+#[test]
 fn round_robin_ties_and_idle_gaps() {
     assert_eq!(waits_ms(&run("P1:0:24,P2:0:3,P3:0:3", &rr(4))), [6, 4, 7]);
     // B comes exactly when A's quantum ends: it is queued before A.
@@ -256,6 +268,14 @@ fn cfs_shares_by_weight_and_favours_who_slept() {
 }
 
 #[test]
+fn cfs_keeps_its_floor_while_nobody_is_runnable() {
+    // B joins at the 20 ms that A had, not at 0; A is 5 ms behind it at 30.
+    let result = run("A:0:20/10/20,B:25:30", &textbook("cfs"));
+    let expected = "A0-20 -20-25 B25-30 A30-42 B42-54 A54-62 B62-75";
+    assert_eq!(schedule(&result, 0), expected);
+}
+
+#[test]
 fn eevdf_eligibility_holds_back_the_short_slice() {
     // B (slice 2) always has the earlier deadline, but at 2 and at 22 it is ahead of V.
     let result = run("A:0:20:slice=10,B:0:12:slice=2", &textbook("eevdf"));
@@ -301,6 +321,15 @@ fn a_new_task_gets_half_a_slice_first() {
         schedule(&run(tasks, &settings), 0),
         "A0-2 B2-4 A4-8 B8-12 A12-16 B16-20"
     );
+}
+
+#[test]
+fn a_woken_task_gets_a_whole_slice() {
+    // B, owed 0.5 ms when it blocked at 3, joins 1 ms behind A and keeps the CPU for 4 ms.
+    let mut settings = textbook("eevdf");
+    settings.eevdf.initial_half = None;
+    let result = run("A:0:10:slice=4,B:0:1/1/4:slice=4", &settings);
+    assert_eq!(schedule(&result, 0), "A0-2 B2-3 A3-4 B4-8 A8-15");
 }
 
 #[test]
@@ -383,6 +412,15 @@ fn cfs_lets_a_new_task_start_behind() {
     // A starts at 24, B at 24 + 12: equal after 12 ms, when A was first.
     let behind = "A0-24 B24-36 A36-48 B48-72";
     assert_eq!(schedule(&run(tasks, &settings), 0), behind);
+}
+
+#[test]
+fn a_task_returns_to_the_cpu_where_it_ran() {
+    let mut settings = with_policy("fcfs");
+    settings.cpus = 2;
+    let result = run("A:0:2/2/2,B:0:1/2/4", &settings);
+    assert_eq!(schedule(&result, 0), "A0-2 -2-4 A4-6 -6-7");
+    assert_eq!(schedule(&result, 1), "B0-1 -1-3 B3-7");
 }
 
 #[test]

@@ -301,6 +301,53 @@ fn a_cached_write_empties_the_segments_that_it_overlaps() {
     assert_eq!(last(&spec, &beside).1, Kind::ReadHit);
 }
 
+#[test]
+fn a_read_that_hits_saves_its_segment() {
+    let mut spec = disk();
+    spec.cache.read_ahead = Bytes(0);
+    let requests = [
+        read(0, 3, 1),
+        read(100, 20, 1),
+        read(200, 3, 1),
+        read(300, 40, 1),
+    ];
+    let then = |lba| {
+        let all: Vec<Request> = requests.into_iter().chain([read(400, lba, 1)]).collect();
+        last(&spec, &all).1
+    };
+    assert_eq!(then(3), Kind::ReadHit);
+    assert_eq!(then(20), Kind::ReadMiss);
+}
+
+#[test]
+fn a_read_after_a_write_has_its_own_overhead() {
+    let mut spec = disk();
+    spec.cache.segments = 0;
+    spec.overheads.read_miss = Some(Times::Two(Nanos(MS), Nanos(8 * MS)));
+    // Sector 3 begins to pass at 107 ms and again at 115 ms.
+    assert_eq!(last(&spec, &[read(0, 5, 1), read(100, 3, 1)]).0, 8_000);
+    assert_eq!(last(&spec, &[write(0, 5, 1), read(100, 3, 1)]).0, 16_000);
+}
+
+#[test]
+fn a_run_ends_when_the_last_write_is_on_the_medium() {
+    let mut spec = disk();
+    spec.write_cache = Some(writes(Readable::Dirty));
+    // The arm writes sector 3 from 3 to 4 ms; the read finds it in the cache at 1 ms.
+    let requests = [write(0, 3, 1), read(1, 3, 1)].map(Replayed::from);
+    let stop = Stop::default();
+    let (result, _) = replay_logged(
+        &spec,
+        "fcfs",
+        requests.into_iter(),
+        Pace::AtTimes,
+        true,
+        &stop,
+    )
+    .unwrap();
+    assert_eq!(result.elapsed_ns, 4 * MS);
+}
+
 fn with_spare(per: SparePer, slip_to_end: bool, slips: Vec<u32>) -> DiskSpec {
     let mut spec = disk();
     spec.zones[0].spare = Some(Spare {

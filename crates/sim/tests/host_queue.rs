@@ -218,6 +218,19 @@ fsync_every = 256
 "#;
 
 #[test]
+fn a_closed_loop_of_one_has_at_most_one_request_in_the_device() {
+    let settings = HostSettings {
+        seconds: Real(2.0),
+        warm_up_seconds: Real(1.0),
+        ..HostSettings::default()
+    };
+    let depth = simulate("[[process]]\nname = \"one\"", settings)
+        .order
+        .depth_mean;
+    assert!((0.9..=1.0).contains(&depth), "{depth}");
+}
+
+#[test]
 fn buffered_processes_end_with_their_run() {
     let settings = HostSettings {
         seconds: Real(5.0),

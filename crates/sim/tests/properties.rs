@@ -6,18 +6,7 @@ use common::{device, requests, run, small, Case};
 use proptest::prelude::*;
 use schedlab_sim::device::{Parallel, Serial};
 use schedlab_sim::engine::Aging;
-
-const POLICIES: [&str; 9] = [
-    "fcfs",
-    "s",
-    "sb",
-    "ts",
-    "tsb",
-    "irbw-fifo",
-    "irbw-fifo-rp",
-    "stb",
-    "sitf",
-];
+use schedlab_sim::policy::POLICIES;
 
 fn cases() -> impl Strategy<Value = Case> {
     let aging = prop_oneof![
@@ -38,7 +27,7 @@ fn cases() -> impl Strategy<Value = Case> {
         .prop_map(
             |(seed, policy, aging, alpha, buffer, depth, hosts, in_flight)| Case {
                 seed,
-                policy: POLICIES[policy],
+                policy: POLICIES[policy].0,
                 aging,
                 alpha,
                 buffer,

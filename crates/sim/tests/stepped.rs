@@ -118,7 +118,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn disk_in_steps_is_the_disk_of_a_batch_run(arrivals in any_arrivals(), policy in 0..5usize) {
+    fn disk_in_steps_is_the_disk_of_a_batch_run(
+        arrivals in any_arrivals(),
+        policy in 0..disk::POLICIES.len(),
+    ) {
         let policy = disk::POLICIES[policy].0;
         let spec = DiskSpec::shipped("disk7200").unwrap();
         let requests = requests(&arrivals, spec.capacity().0);
@@ -133,7 +136,10 @@ proptest! {
     }
 
     #[test]
-    fn ssd_in_steps_is_the_ssd_of_a_batch_run(arrivals in any_arrivals(), policy in 0..9usize) {
+    fn ssd_in_steps_is_the_ssd_of_a_batch_run(
+        arrivals in any_arrivals(),
+        policy in 0..POLICIES.len(),
+    ) {
         let policy = POLICIES[policy].0;
         compare_ssd(|| Serial::new(&small_ssd()), policy, &arrivals);
         compare_ssd(|| Parallel::new(&small_ssd(), 1).unwrap(), policy, &arrivals);

@@ -251,9 +251,9 @@ impl BlockCapture {
             groups: groups.into_iter().filter_map(named_group).collect(),
             series,
             depth: BothDepths {
-                scheduler: self.depth(&samples, |s| s.1, depths.scheduler_max),
-                driver: self.depth(&samples, |s| s.2, depths.driver_max),
-                limits: self.depth(&samples, |s| s.3, most_limited as u64),
+                scheduler: depth(self.start_ns, &samples, |s| s.1, depths.scheduler_max),
+                driver: depth(self.start_ns, &samples, |s| s.2, depths.driver_max),
+                limits: depth(self.start_ns, &samples, |s| s.3, most_limited as u64),
             },
             totals,
             bfq: self.options.is_bfq.then_some(bfq),
@@ -301,21 +301,21 @@ impl BlockCapture {
         }
         Ok((series, bfq))
     }
+}
 
-    fn depth(&self, samples: &[Sample], of: fn(&Sample) -> i64, max: u64) -> Depth {
-        let value = |sample: &Sample| of(sample).max(0) as f64;
-        let bin = |sample: &Sample| (sample.0 - self.start_ns) / 1_000_000 / INTERVAL_MS;
-        let mean = |samples: &[Sample]| {
-            samples.iter().map(value).sum::<f64>() / samples.len().max(1) as f64
-        };
-        Depth {
-            mean: mean(samples),
-            max,
-            series: samples
-                .chunk_by(|a, b| bin(a) == bin(b))
-                .map(|part| (bin(&part[0]) * INTERVAL_MS, mean(part)))
-                .collect(),
-        }
+/// The mean of what the samples show, over all and in every interval since `start_ns`.
+fn depth(start_ns: u64, samples: &[Sample], of: fn(&Sample) -> i64, max: u64) -> Depth {
+    let value = |sample: &Sample| of(sample).max(0) as f64;
+    let bin = |sample: &Sample| (sample.0 - start_ns) / 1_000_000 / INTERVAL_MS;
+    let mean =
+        |samples: &[Sample]| samples.iter().map(value).sum::<f64>() / samples.len().max(1) as f64;
+    Depth {
+        mean: mean(samples),
+        max,
+        series: samples
+            .chunk_by(|a, b| bin(a) == bin(b))
+            .map(|part| (bin(&part[0]) * INTERVAL_MS, mean(part)))
+            .collect(),
     }
 }
 
@@ -369,6 +369,16 @@ fn scheduler_of(device: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn depths_are_means_of_all_samples_and_of_every_100_ms() {
+        let at = |ms: u64, in_driver: i64| (5 + ms * 1_000_000, 0, in_driver, 0);
+        // Below 0: the completion was seen before the issue.
+        let samples = [at(0, 4), at(10, -1), at(99, 2), at(310, 6)];
+        let depth = depth(5, &samples, |sample| sample.2, 9);
+        assert_eq!((depth.mean, depth.max), (3.0, 9));
+        assert_eq!(depth.series, [(0, 2.0), (300, 6.0)]);
+    }
 
     #[test]
     fn what_has_no_requests_is_refused_by_name() {

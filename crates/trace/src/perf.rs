@@ -339,3 +339,66 @@ fn spawn_reader(
     });
     spawned.map_err(|e| TraceError::new(Method::Perf, format!("thread: {e}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record as the kernel writes it: header, body, and at the end pid, tid and time.
+    fn record(body: &[u64], task: u32, time_ns: u64) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER];
+        body.iter()
+            .for_each(|word| bytes.extend(word.to_ne_bytes()));
+        bytes.extend([1, task].iter().flat_map(|half| half.to_ne_bytes()));
+        bytes.extend(time_ns.to_ne_bytes());
+        bytes
+    }
+
+    /// What a switch of task 7 ends: its length, nothing where that is unknown, and how it ended.
+    fn switch(reading: &mut Reading, misc: u32, time_ns: u64) -> Option<(Option<u64>, bool)> {
+        let ended = reading.take(PERF_RECORD_SWITCH, misc, &record(&[], 7, time_ns))?;
+        Some(match ended {
+            Ended::Whole(burst) => (Some(burst.duration_ns), burst.preempted),
+            Ended::Untraced { preempted, .. } => (None, preempted),
+        })
+    }
+
+    const IN: u32 = 0;
+    const BLOCKS: u32 = PERF_RECORD_MISC_SWITCH_OUT;
+    const PREEMPTED: u32 = PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
+
+    #[test]
+    fn a_burst_is_from_the_switch_in_to_the_switch_out() {
+        let mut reading = Reading::default();
+        assert_eq!(switch(&mut reading, BLOCKS, 50), Some((None, false)));
+        for (out, preempted) in [(PREEMPTED, true), (BLOCKS, false)] {
+            assert_eq!(switch(&mut reading, IN, 100), None);
+            assert_eq!(switch(&mut reading, out, 130), Some((Some(30), preempted)));
+        }
+    }
+
+    #[test]
+    fn no_burst_reaches_over_a_loss() {
+        let mut reading = Reading::default();
+        switch(&mut reading, IN, 100);
+        // Identity of the event, and how many records are lost.
+        let lost = record(&[1, 5], 7, 110);
+        assert!(reading.take(PERF_RECORD_LOST, 0, &lost).is_none());
+        assert_eq!((reading.lost, switch(&mut reading, BLOCKS, 200)), (5, None));
+        switch(&mut reading, IN, 300);
+        assert_eq!(switch(&mut reading, BLOCKS, 340), Some((Some(40), false)));
+    }
+
+    #[test]
+    fn the_exit_ends_the_last_burst() {
+        let mut reading = Reading::default();
+        switch(&mut reading, IN, 100);
+        // pid and ppid, tid and ptid, time.
+        let exit = record(&[0, 7, 180], 7, 190);
+        let ended = reading.take(PERF_RECORD_EXIT, 0, &exit);
+        let Some(Ended::Whole(burst)) = ended else {
+            unreachable!("the task ran")
+        };
+        assert_eq!((burst.task, burst.duration_ns, burst.end_ns), (7, 80, 180));
+    }
+}

@@ -29,8 +29,8 @@ DECIDING: dict[Objective, tuple[str, ...]] = {
         "latency_ns_mean",
         "response_ns_p99",
         "lateness_ns_p99",
-        "mean_read_response_ms",
-        "mean_write_response_ms",
+        "mean_read_ms",
+        "mean_write_ms",
     ),
     "fairness": ("fairness_jain", "weighted_jain", "read_bytes_per_s"),
     "responsiveness": (
@@ -40,7 +40,7 @@ DECIDING: dict[Objective, tuple[str, ...]] = {
         "commit_latency_ns_mean",
         "latency_ns_p99_9",
         "latency_ns_p99",
-        "max_read_response_ms",
+        "max_read_ms",
     ),
 }
 

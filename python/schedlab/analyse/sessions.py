@@ -134,11 +134,6 @@ class Components:
         """Standard error of the mean over `sessions` with `blocks` each: √(τ²/S + σ²/(S·n))."""
         return math.sqrt((self.between**2 + self.within**2 / blocks) / sessions)
 
-    def more_sessions_help(self, sessions: int, blocks: int) -> bool:
-        """Whether as many runs are worth more as a further session than as further blocks."""
-        longer = max(1, round(blocks * (sessions + 1) / sessions))
-        return self.error(sessions + 1, blocks) < self.error(sessions, longer)
-
 
 def components(differences: Sequence[Floats]) -> Components | None:
     """From the differences of one pair, one array of blocks per session; `None` for one session."""

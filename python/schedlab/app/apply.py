@@ -26,7 +26,6 @@ from schedlab.result import Result
 from schedlab.spec import Candidate
 
 RULES = Path("etc/udev/rules.d/90-schedlab.rules")
-WINNERS = ("winner", "winner-price", "keep")
 # Kinds of devices for which no rule is written unless they are named.
 UNLASTING = ("loop", "zram", "ram", "dm-", "md", "nbd")
 # What udev would take for a pattern, an alternative or an end of the text.
@@ -63,7 +62,7 @@ def choice_of_result(folder: Path, anyway: bool) -> Choice:
     result = Result.load(folder)
     experiment, verdict = result.record.experiment, result.verdict
     objections = []
-    if verdict.headline.code not in WINNERS:
+    if not verdict.headline.names_one:
         objections.append(f"its verdict is {verdict.headline.code!r}: it names no winner")
     if experiment.kind not in ("io", "cpu"):
         objections.append(f"it is of kind {experiment.kind!r}, not measured on this kernel")

@@ -15,9 +15,10 @@ from schedlab.sim.settings import device_changes
 def emulation_of(options: Mapping[str, Any]) -> Emulation:
     """The device that the options mean; a model file by its full path, for its keeper's sake."""
     model = options["model"]
+    is_path = model not in shipped_models() and Path(model).exists()
     same = ("queue_depth", "policy", "service", "dilate", "data")
     return Emulation(
-        model=str(Path(model).resolve()) if Path(model).is_file() else model,
+        model=str(Path(model).resolve()) if is_path else model,
         size_bytes=options["size"] or DEFAULT_SIZE_BYTES,
         settings=device_changes(options["settings"]),
         **{name: options[name] for name in same},

@@ -22,11 +22,12 @@ from schedlab.run.admitted import Permission
 from schedlab.spec import Experiment, Stopping
 
 Typed = Mapping[str, Any]
-# What says where, how much more, and how it is shown; all else is in the folder that is resumed.
+# What says where, and how it is shown; all else is in the folder that is resumed.
 _WITH_RESUME = {
-    "--resume", "--blocks", "--budget", "--dry-run", "--json", "--trust", "--device",
-    "--destroy-data", "--allow-unknown-data", "--read-only",
+    "--resume", "--dry-run", "--json", "--trust", "--device", "--destroy-data",
+    "--allow-unknown-data", "--read-only",
 }  # fmt: skip
+_EXTENDING = {"--blocks", "--budget"}
 Report = Callable[[str], None]
 # option -> parameter of a command's kind
 _PARAMETERS = {
@@ -204,10 +205,12 @@ def policy_comparison(command: tuple[str, ...], typed: Typed, report: Report) ->
     return dataclasses.replace(experiment, explain=typed["explain"])
 
 
-def check_resumed(options: Sequence[str]) -> None:
-    """SpecError for options and arguments that a resumed experiment would not heed."""
-    if idle := sorted(set(options) - _WITH_RESUME):
+def check_resumed(options: Sequence[str], extends: bool = True) -> None:
+    """SpecError for options and arguments that a resumed experiment would not heed; only some
+    commands extend it."""
+    if idle := sorted(set(options) - _WITH_RESUME - (_EXTENDING if extends else set())):
+        use = "with --resume use --blocks or --budget, or " if extends else ""
         raise SpecError(
             f"{', '.join(idle)} would change nothing: a resumed experiment keeps its own",
-            "with --resume use --blocks or --budget, or start a new experiment without --resume",
+            f"{use}start a new experiment without --resume",
         )

@@ -12,6 +12,7 @@ from schedlab.cpu.charts import charts
 from schedlab.cpu.settings import Settings
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+from schedlab.spec.quantities import counted
 from schedlab.store.files import make_beneath, write_atomic
 from schedlab.store.folder import FIGURES
 
@@ -96,7 +97,7 @@ def quantum_experiment(typed: Sweep, effective: dict[float, float | None]) -> Ex
         blocks, secondary = typed.repeat, ("calculations", "fairness_jain")
         how = f"{typed.seconds:g} s a run"
     return Experiment(
-        title=f"Quantum of {typed.policy}, {typed.processes} processes, {how}",
+        title=f"Quantum of {typed.policy}, {counted(typed.processes, 'process')}, {how}",
         kind="cpu",
         target=Target("none"),
         candidates=candidates,

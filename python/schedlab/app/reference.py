@@ -22,6 +22,8 @@ from schedlab.kinds import KINDS, WorkloadKind
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 
 SCALARS = {str: "string", int: "integer", float: "number", bool: "boolean"}
+# What TOML's types are called in the references.
+WORDS = {"string": "text", "array": "list", "object": "table"}
 TABLES: Mapping[str, type[Any]] = {
     "(top level)": Experiment,
     "[target]": Target,
@@ -122,7 +124,8 @@ def _type(kind: Any) -> str:
         return "table"
     if origin is types.UnionType or origin is typing.Union:
         return " or ".join(_type(a) for a in arguments if a is not type(None))
-    return "text" if kind is str else SCALARS.get(kind, "any")
+    name = SCALARS.get(kind, "any")
+    return WORDS.get(name, name)
 
 
 def _default(cls: type[Any], field: dataclasses.Field[Any]) -> str:
@@ -173,7 +176,10 @@ def _values(what: Mapping[str, Any]) -> str:
         return " \\| ".join(f"`{word}`" for word in what["enum"])
     if "anyOf" in what:
         return " or ".join(_values(each) for each in what["anyOf"] if each.get("type") != "null")
-    words = str(what.get("type", "any"))
+    name = str(what.get("type", "any"))
+    words = WORDS.get(name, name)
+    if "type" in what.get("items", {}):
+        words += f" of {_values(what['items'])}"
     low, high = what.get("minimum", what.get("exclusiveMinimum")), what.get("maximum")
     if low is not None:
         words += f" from {low}" if "minimum" in what else f" above {low}"

@@ -27,11 +27,16 @@ class Traced:
     account: Mapping[str, Any]
 
 
+RING_BYTES_MIN = 4096  # a page
+
+
 def trace_command(command: Sequence[str], method: str | None, ring_bytes: int) -> Traced:
     """Run a command to its end under capture; SpecError when there is no such program."""
     program = shutil.which(command[0])
     if program is None:
         raise SpecError(f"{command[0]}: no such command", "name a program in PATH, or its path")
+    if ring_bytes < RING_BYTES_MIN:
+        raise SpecError(f"a ring of {ring_bytes} bytes", f"choose at least {RING_BYTES_MIN}")
     environment = [f"{name}={value}" for name, value in os.environ.items()]
     held = HeldCommand(program, list(command), environment)
     capture = Capture([held.pid()], method, ring_bytes)

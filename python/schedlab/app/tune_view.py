@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from schedlab.app.apply import WINNERS
 from schedlab.app.tune import SEARCH, State, Tuning, setting_text, verdict_of
 from schedlab.report import tune_page
 from schedlab.report.tune_page import Trial, TuneView
@@ -84,7 +83,7 @@ def view(tuning: Tuning) -> TuneView:
 def _is_named(tuning: Tuning, best: str) -> bool:
     """Whether the verdict itself names this setting, so that `apply` takes its folder."""
     headline = verdict_of(tuning).verdict.headline
-    return headline.code in WINNERS and headline.values.get("best") == best
+    return headline.names_one and headline.values.get("best") == best
 
 
 def _commands(tuning: Tuning, setting: str, is_named: bool) -> list[str]:

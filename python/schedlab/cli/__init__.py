@@ -1,4 +1,4 @@
-"""The command line: one file per command, each imported only when it is called.
+"""The command line: one file per command or small family, each imported only when it is called.
 
 `--help` must answer in under 150 ms, so nothing here imports numpy, rich or `_core`.
 """
@@ -93,13 +93,11 @@ def main() -> None:
         code = cli(standalone_mode=False)
     except SchedlabError as error:
         fail(str(error), error.hint, error.exit_code)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         fail("interrupted", "", 130)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        fail("interrupted", "", 130)
     sys.exit(code if isinstance(code, int) else 0)
 
 

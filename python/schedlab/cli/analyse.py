@@ -16,15 +16,13 @@ from schedlab.spec import Objective
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 def analyse(directory: Path, goal: Objective | None, as_json: bool) -> None:
     """Print the verdict of the result folder DIRECTORY; its measurements stay as they are."""
-    import json
-
-    from schedlab.cli.show import terminal
+    from schedlab.cli.show import print_json, terminal
     from schedlab.result import Result
     from schedlab.spec import to_json
 
     result = Result.load(directory, goal)
     if as_json:
-        click.echo(json.dumps(to_json(result.verdict), indent=1))
+        print_json(to_json(result.verdict))
         return
     width, colour = terminal()
     click.echo(result.text(width=width, colour=colour))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
     """
     from schedlab.app.apply import Request, choice_of
     from schedlab.app.apply import apply as apply_choice
-    from schedlab.cli.show import print_message
+    from schedlab.cli.show import print_json, print_message
     from schedlab.spec import to_json
 
     choice = choice_of(what, changes, anyway)
@@ -45,7 +44,7 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
         choice, Request(**typed), click.echo if typed["dry_run"] else print_message
     )
     if as_json:
-        click.echo(json.dumps({"schema": 1, "applied": to_json(records)}, indent=1))
+        print_json({"applied": to_json(records)})
         return
     for record in records:
         lasting = "also after a reboot" if record.files else "until the next reboot"
@@ -60,14 +59,14 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
 def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
     """Restore what was set before `schedlab apply` on DEVICES."""
     from schedlab.app.undo import undo as undo_applied
-    from schedlab.cli.show import print_message
+    from schedlab.cli.show import print_json, print_message
     from schedlab.errors import SpecError
 
     if bool(devices) == everything:
         raise SpecError("name devices, or --all", "schedlab status shows what is applied")
     undone = undo_applied(devices, everything, print_message)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "undone": undone}))
+        print_json({"undone": undone})
         return
     for name in undone or ["nothing"]:
         click.echo(f"undone: {name}")
@@ -80,11 +79,14 @@ def status(root: Path, as_json: bool) -> None:
     """Show what is applied, since when, by which result, and whether it is still set."""
     from schedlab.app.undo import status as status_of
     from schedlab.app.undo import status_lines
+    from schedlab.cli.show import print_json
     from schedlab.spec import to_json
 
     applied = status_of(root)
-    document = {"schema": 1, "applied": to_json(applied)}
-    click.echo(json.dumps(document, indent=1) if as_json else "\n".join(status_lines(applied)))
+    if as_json:
+        print_json({"applied": to_json(applied)})
+        return
+    click.echo("\n".join(status_lines(applied)))
 
 
 @click.command()

@@ -1,8 +1,7 @@
-"""`schedlab device up|list|down`: emulated devices that stay until they are removed."""
+"""`schedlab device up|list|down|models`: emulated devices that stay until they are removed."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
@@ -48,10 +47,14 @@ def up(name: str, as_json: bool, state_directory: str | None, **options: Any) ->
     `schedlab device models` lists the shipped ones.
     """
     from schedlab.app.emulated_devices import emulation_of
+    from schedlab.cli.show import print_json
     from schedlab.host import keeper
 
     kept = keeper.up(emulation_of(options), name, state_directory)
-    click.echo(json.dumps({"schema": 1, **asdict(kept)}, indent=2) if as_json else kept.line())
+    if as_json:
+        print_json(asdict(kept))
+    else:
+        click.echo(kept.line())
 
 
 @device.command(name="list")
@@ -60,11 +63,12 @@ def up(name: str, as_json: bool, state_directory: str | None, **options: Any) ->
 def list_(as_json: bool, state_directory: str | None) -> None:
     """Show the emulated devices that are up, and how many requests they served."""
     from schedlab.app.emulated_devices import kept_lines
+    from schedlab.cli.show import print_json
     from schedlab.host import keeper
 
     devices = keeper.kept(state_directory)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "devices": list(map(asdict, devices))}, indent=2))
+        print_json({"devices": list(map(asdict, devices))})
     else:
         click.echo("\n".join(kept_lines(devices)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -12,17 +11,13 @@ from schedlab.errors import SpecError
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["fio", "iozone"]),
-    required=True,
-    help="fio: json+ with bins, named for fio-plot; iozone: text of -R.",
-)
+@click.option("--format", "form", type=click.Choice(["fio", "iozone"]), required=True,
+              help="fio: json+ with bins, named for fio-plot; iozone: text of -R.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write.")
 @click.option("--json", "as_json", is_flag=True, help="Print the file names as JSON.")
 def export(folder: Path, form: str, out: Path, as_json: bool) -> None:
     """Write the runs of the result FOLDER for other tools."""
+    from schedlab.cli.show import print_json
     from schedlab.store.exporters import fio, iozone
     from schedlab.store.folder import Folder
 
@@ -34,7 +29,7 @@ def export(folder: Path, form: str, out: Path, as_json: bool) -> None:
     if not written:
         raise SpecError(f"{folder}: has no run with a throughput", "look at runs.jsonl")
     if as_json:
-        click.echo(json.dumps({"schema": 1, "files": [str(path) for path in written]}, indent=1))
+        print_json({"files": [str(path) for path in written]})
         return
     for path in written:
         click.echo(str(path))

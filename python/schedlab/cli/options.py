@@ -14,6 +14,8 @@ from schedlab.cli.types import Duration, Percent, Size, Sizes, Words
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH: Any = click.Path(path_type=Path)
+COUNT = click.IntRange(0)
+SEED = click.IntRange(0, 2**64 - 1)
 GOALS = click.Choice(["throughput", "latency", "fairness", "responsiveness"])
 
 
@@ -33,6 +35,9 @@ seed_option = click.option(
 measured_options = together(seed_option, out_option, dry_run_option, json_option)
 resume_option = click.option(
     "--resume", type=PATH, metavar="DIR", help="Resume, or extend by --blocks, --budget."
+)
+resume_rest_option = click.option(
+    "--resume", type=PATH, metavar="DIR", help="Measure what is left of this folder."
 )
 trust_option = click.option(
     "--trust", is_flag=True, help="Allow the programs, devices and queues that the file names."

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 import click
+
+from schedlab.cli.options import json_option, state_option
 
 
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Only show what would be restored.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option(
-    "--state-directory",
-    type=click.Path(file_okay=False),
-    envvar="SCHEDLAB_STATE_DIR",
-    help="Where the journal is.  [default: /run/schedlab]",
-)
-def recover(dry_run: bool, as_json: bool, state_directory: str | None) -> int:
+@json_option
+@state_option
+def recover(dry_run: bool, as_json: bool, state_directory: str | None) -> None:
     """Restore every setting, and remove everything, that a dead session left behind.
 
     Any schedlab command that changes this host does the same before it starts. A value that
@@ -25,13 +20,13 @@ def recover(dry_run: bool, as_json: bool, state_directory: str | None) -> int:
     import dataclasses
 
     from schedlab.app.recovering import recover_all
+    from schedlab.cli.show import print_json
 
     recovery = recover_all(state_directory, dry_run)
     if as_json:
-        click.echo(json.dumps({"schema": 1, **dataclasses.asdict(recovery)}, indent=2))
+        print_json(dataclasses.asdict(recovery))
     else:
         for line in recovery.lines() or ["nothing to restore"]:
             click.echo(line)
     if not dry_run:
         recovery.raise_if_failed()
-    return 0

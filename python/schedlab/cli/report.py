@@ -45,12 +45,10 @@ def report(directory: str, lang: str, goal: Objective | None, **typed: Any) -> N
     elif typed["as_csv"]:
         click.echo(reporting.csv(record, verdict), nl=False)
     elif typed["as_json"]:
-        import json
-
+        from schedlab.cli.show import print_json
         from schedlab.spec import to_json
 
-        document = {"schema": verdict.schema, "headline": reporting.headline(record, verdict, lang)}
-        document |= {"files": written, "verdict": to_json(verdict)}
-        click.echo(json.dumps(document, indent=1))
+        headline = reporting.headline(record, verdict, lang)
+        print_json({"headline": headline, "files": written, "verdict": to_json(verdict)})
     for name, path in written.items():
         click.echo(f"{name}: {path}", err=True)

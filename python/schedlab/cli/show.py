@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import click
 
 from schedlab.cli.options import typed_options
+from schedlab.spec import SCHEMA_VERSION
 from schedlab.spec.quantities import duration_text
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print lines on stdout; those that begin with `note: ` or `warning: ` on stderr."""
     for line in lines:
         click.echo(line, err=line.startswith(("note: ", "warning: ")))
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print a JSON document on stdout, with the version of its schema."""
+    click.echo(json.dumps({"schema": SCHEMA_VERSION, **document}, indent=1))
 
 
 @contextmanager
@@ -131,11 +137,12 @@ def run_and_present(
 def resume_and_present(
     typed: Mapping[str, Any], permission: Permission, shown_by: Shown | None = None
 ) -> None:
-    """Measure the rest of the folder `resume`, extended by `blocks` or `budget`; show it."""
+    """Measure the rest of the folder `resume`, extended by `blocks` or `budget` where the command
+    has them; show it."""
     from schedlab.app.measure import preview_of_rest, resume
     from schedlab.app.options import check_resumed
 
-    check_resumed(typed_options(click.get_current_context()))
+    check_resumed(typed_options(click.get_current_context()), extends="blocks" in typed)
     more = {"blocks": typed.get("blocks"), "budget_s": typed.get("budget")}
     if typed.get("dry_run"):
         show_preview(preview_of_rest(typed["resume"], **more, permission=permission), typed)

@@ -16,9 +16,10 @@ from schedlab.cli.options import (
     load_options,
     margin_option,
     measured_options,
-    resume_option,
+    resume_rest_option,
     target_options,
     together,
+    typed_options,
 )
 from schedlab.cli.types import Duration, Words
 
@@ -50,7 +51,7 @@ _search_options = together(
 @started_options
 @file_options
 @measured_options
-@resume_option
+@resume_rest_option
 @command_argument
 def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     """Search the settings of I/O schedulers for this work, and show whether any is worth setting.
@@ -66,6 +67,7 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     place = options.place_of(typed)
     permission = options.permission_of(place)
     if typed["resume"]:
+        options.check_resumed(typed_options(click.get_current_context()), extends=False)
         tuning, admitted = tuning_of.load(typed["resume"], permission)
         base, question = tuning.base, tuning.question
     else:

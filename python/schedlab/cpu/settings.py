@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from schedlab.errors import SpecError
 
-Compat = Literal["spec", "sample"]
 POLICIES = ("other", "batch", "idle", "fifo", "rr", "deadline", "ext")
 KERNELS = ("elementwise", "matmul")
 PRIORITY_DEFAULT = 10
@@ -50,11 +50,11 @@ class Settings:
                 f"a slice for policy {self.policy}: that policy has none",
                 "use --policy rr, other, batch or deadline",
             )
-        if self.policy == "rr" and (slice_ms != int(slice_ms) or slice_ms < 1):
+        if self.policy == "rr" and not (slice_ms >= 1 and slice_ms % 1 == 0):
             raise SpecError(
                 f"a slice of {slice_ms:g} ms for rr", "the sysctl accepts whole milliseconds from 1"
             )
-        if slice_ms <= 0:
+        if not 0 < slice_ms < math.inf:
             raise SpecError(f"a slice of {slice_ms:g} ms", "choose one above 0")
 
     def job(self) -> dict[str, Any]:

@@ -233,19 +233,6 @@ class Control:
         self._expect(queue, knobs.snapshot(queue))
         return before
 
-    def set_schedulers(
-        self,
-        devices_set: Iterable[str],
-        scheduler: str,
-        tunables: Mapping[str, Setting] | None = None,
-    ) -> tuple[Applied, ...]:
-        """`set_scheduler` for every queue of a set, after asking that all of them offer it."""
-        names = [knobs.device_name(device) for device in devices_set]
-        for name in names:
-            if knobs.canonical(name, scheduler) not in knobs.offered(name):
-                raise knobs.unknown_scheduler(name, scheduler)
-        return tuple(self.set_scheduler(name, scheduler, tunables) for name in names)
-
     @property
     def guardian_process_id(self) -> int:
         """The process that restores everything if this one dies."""

@@ -34,6 +34,7 @@ from schedlab.host.emulated_removal import KIND, SERVER_MODULE, process_state
 from schedlab.host.journal import Journal
 from schedlab.host.scratch import Scratch, require_root
 from schedlab.spec import GateFinding
+from schedlab.spec.reading import read_text
 
 DEFAULT_SIZE_BYTES = 8 << 30
 DEFAULT_TAGS = 128
@@ -142,15 +143,12 @@ def model_text(model: str) -> tuple[str, str]:
     shipped = shipped_models()
     if model in shipped:
         return model, shipped[model]
-    path = Path(model)
+    path, hint = Path(model), f"shipped models: {', '.join(sorted(shipped))}"
     try:
-        return path.stem, path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        names = ", ".join(sorted(shipped))
-        raise SpecError(
-            f"{model} is neither a shipped model nor a readable device file: {error}",
-            f"shipped models: {names}",
-        ) from error
+        return path.stem, read_text(path, hint)
+    except SpecError as error:
+        what = "neither a shipped model nor a readable device file"
+        raise SpecError(f"{error}: {what}", hint) from error
 
 
 @dataclass(frozen=True)

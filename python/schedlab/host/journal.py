@@ -37,7 +37,6 @@ LASTING_VARIABLE = "SCHEDLAB_VAR_DIR"
 SESSIONS = "session-*.jsonl"
 LOCK_NAME = "lock"
 SCHEMA = 2
-LOOK_S = 0.5
 ATTEMPTS = 100
 _CLOCK_BOOTTIME = 7
 _EXITING = 0x4  # PF_EXITING, include/linux/sched.h; the flags are field 9 of /proc/PID/stat
@@ -102,7 +101,20 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
-class Journal:
+class _Locked:
+    """A file that is open and locked; `descriptor` is -1 where it is not."""
+
+    descriptor: int
+
+    def release(self) -> None:
+        """Give the lock back, whoever else holds a copy of the descriptor."""
+        if self.descriptor >= 0:
+            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
+class Journal(_Locked):
     """The journal of one session, locked, appended to and fsynced line by line."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -195,13 +207,6 @@ class Journal:
     def clear(self) -> None:
         """Forget everything: all is restored."""
         self.path.unlink(missing_ok=True)
-
-    def release(self) -> None:
-        """Give the lock back, whoever else holds a copy of the descriptor."""
-        if self.descriptor >= 0:
-            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
-            os.close(self.descriptor)
-            self.descriptor = -1
 
 
 def _unwritable(path: Path, error: OSError) -> HostError:
@@ -302,7 +307,7 @@ def is_alive(process: str) -> bool:
     return fields[0] not in ("Z", "X") and not int(fields[6]) & _EXITING
 
 
-class HostLock:
+class HostLock(_Locked):
     """Held for the moment in which a session is opened, claims something, or is recovered.
 
     The claims of a session meanwhile are in its journal.
@@ -341,13 +346,6 @@ class HostLock:
         with contextlib.suppress(OSError):
             return self.path.read_text(encoding="utf-8", errors="replace").strip()
         return ""
-
-    def release(self) -> None:
-        """Give the lock back, whoever else holds a copy of the descriptor."""
-        if self.descriptor >= 0:
-            fcntl.flock(self.descriptor, fcntl.LOCK_UN)
-            os.close(self.descriptor)
-            self.descriptor = -1
 
     def __enter__(self) -> HostLock:
         return self

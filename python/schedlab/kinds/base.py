@@ -46,8 +46,9 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return ()
 
     def used_bytes(self, target_bytes: int) -> int:
-        """Bytes of the target that are used."""
-        return target_bytes
+        """Bytes used from the start of the target: its `span_bytes`, where it has some."""
+        span_bytes: int = getattr(self, "span_bytes", 0)
+        return min(span_bytes or target_bytes, target_bytes)
 
     def device_commands(self) -> int:
         """Commands that the emulated device holds meanwhile; 0: the target's queue depth."""

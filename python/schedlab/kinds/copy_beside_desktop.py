@@ -37,10 +37,6 @@ class CopyBesideDesktop(WorkloadKind, frozen=True):
     limit_seconds: Annotated[float, Meta(gt=0, le=3600)] = 3.0
     span_bytes: Annotated[int, Meta(ge=0)] = 0
 
-    def used_bytes(self, target_bytes: int) -> int:
-        """Bytes used from the start of the target."""
-        return min(self.span_bytes or target_bytes, target_bytes)
-
     def estimate_s(self) -> float:
         """The copy's lead, and about half of the limit."""
         return self.lead_seconds + self.limit_seconds / 2

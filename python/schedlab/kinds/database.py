@@ -44,10 +44,6 @@ class Database(WorkloadKind, frozen=True):
     log_record_bytes: Positive = 4096
     span_bytes: Annotated[int, Meta(ge=0)] = 0
 
-    def used_bytes(self, target_bytes: int) -> int:
-        """Bytes used from the start of the target."""
-        return min(self.span_bytes or target_bytes, target_bytes)
-
     def estimate_s(self) -> float:
         """Ramp and window."""
         return self.seconds + self.ramp_seconds

@@ -9,8 +9,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Protocol
 
-from schedlab.errors import HostError, Interrupted
+from schedlab.errors import HostError, Interrupted, SchedlabError, SpecError
 from schedlab.kinds.resolved import ResolvedTarget
+
+DOCTOR = "see `schedlab doctor` for what this machine allows"
 
 
 class JobWatcher(Protocol):
@@ -102,11 +104,10 @@ def _answer(call: Callable[[], str]) -> dict[str, Any]:
     """The engine's answer, or HostError with its reason."""
     try:
         result: dict[str, Any] = json.loads(call())
-    except (OSError, RuntimeError, ValueError) as error:
+    except (SchedlabError, OSError, RuntimeError, ValueError) as error:
         message, _, hint = str(error).partition("\nhint: ")
-        raise HostError(
-            message, hint or "see `schedlab doctor` for what this machine allows"
-        ) from error
+        hint = hint or getattr(error, "hint", "") or DOCTOR
+        raise (SpecError if isinstance(error, SpecError) else HostError)(message, hint) from error
     if result["interrupted"]:
         raise Interrupted("interrupted")
     return result

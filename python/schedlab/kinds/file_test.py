@@ -83,10 +83,6 @@ class FileTest(WorkloadKind, frozen=True):
         """Whether the test changes data."""
         return bool(TESTS[self.test][1]["kind"] != "read")
 
-    def used_bytes(self, target_bytes: int) -> int:
-        """Bytes used from the start of the target."""
-        return min(self.span_bytes or target_bytes, target_bytes)
-
     def check(self, label: str) -> None:
         """A depth needs io_uring."""
         if self.depth > 1 and self.engine != "io_uring":

@@ -55,10 +55,6 @@ class Newcomer(WorkloadKind, frozen=True):
     shared_region: bool = False
     span_bytes: Annotated[int, Meta(ge=0)] = 0
 
-    def used_bytes(self, target_bytes: int) -> int:
-        """Bytes used from the start of the target."""
-        return min(self.span_bytes or target_bytes, target_bytes)
-
     def estimate_s(self) -> float:
         """The writers' lead, and the time of the requests where each waits its turn."""
         return self.lead_seconds + min(self.requests * USUAL_WAIT_S, self.limit_seconds)

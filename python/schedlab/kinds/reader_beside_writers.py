@@ -63,10 +63,6 @@ class ReaderBesideWriters(WorkloadKind, frozen=True):
     shared_region: bool = False
     span_bytes: Annotated[int, Meta(ge=0)] = 0
 
-    def used_bytes(self, target_bytes: int) -> int:
-        """Bytes used from the start of the target."""
-        return min(self.span_bytes or target_bytes, target_bytes)
-
     def estimate_s(self) -> float:
         """Ramp and window, and reading the region once."""
         return self.seconds + self.ramp_seconds + (0.1 if self.primed else 0.0)

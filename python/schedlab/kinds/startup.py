@@ -76,10 +76,6 @@ class Startup(WorkloadKind, frozen=True):
         """The user's program."""
         return (self.program,) if self.program else ()
 
-    def used_bytes(self, target_bytes: int) -> int:
-        """Bytes that the neighbours use."""
-        return min(self.span_bytes or target_bytes, target_bytes)
-
     def check(self, label: str) -> None:
         """The program is installed."""
         if self.program and not self._executable():

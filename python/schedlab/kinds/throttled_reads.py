@@ -41,10 +41,6 @@ class ThrottledReads(WorkloadKind, frozen=True):
         """The group that is limited."""
         return (IoGroup("limited", read_bytes_per_s=self.limit_bytes_per_s),)
 
-    def used_bytes(self, target_bytes: int) -> int:
-        """Bytes used from the start of the target."""
-        return min(self.span_bytes or target_bytes, target_bytes)
-
     def estimate_s(self) -> float:
         """Ramp and window."""
         return self.seconds + self.ramp_seconds

@@ -64,10 +64,6 @@ class Weights(WorkloadKind, frozen=True):
         pairs = zip(NAMES, (self.favoured_weight, self.other_weight), strict=True)
         return tuple(IoGroup(name, weight=weight) for name, weight in pairs)
 
-    def used_bytes(self, target_bytes: int) -> int:
-        """Bytes used from the start of the target."""
-        return min(self.span_bytes or target_bytes, target_bytes)
-
     def check(self, label: str) -> None:
         """The favoured has the larger weight."""
         if not self.priority and self.favoured_weight <= self.other_weight:

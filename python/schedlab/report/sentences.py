@@ -18,18 +18,14 @@ NAMED_MAX = 2
 # Actors of which a workload has one.
 SINGULAR = ("copy", "load", "reader", "newcomer", "source")
 LOSERS_MAX = 2
-DECIDING = ("winner", "winner-price", "keep")
 
 
 def headline(view: View) -> list[str]:
     """The verdict of the whole experiment, a sentence each: which one, and at what price."""
     outcome = view.verdict.headline
     lines = _sentences(view, outcome, mix=len(view.workloads) > 1)
-    if (
-        view.verdict.overall.best_everywhere
-        and outcome.code in DECIDING
-        and len(view.workloads) > 1
-    ):
+    everywhere = view.verdict.overall.best_everywhere
+    if everywhere and outcome.names_one and len(view.workloads) > 1:
         count = view.texts.number(len(view.verdict.overall.workloads), 0)
         lines.append(view.texts("headline.best-everywhere", workloads=count))
     if view.orders_nothing:
@@ -128,8 +124,12 @@ def _same(view: View, values: Mapping[str, Any]) -> list[str]:
 def _best_on(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     texts = view.texts
     won = _works(view, values["won"])
-    gain = _gain(view, values, "best")
-    lines = [texts("headline.best-on", name=values["name"], won=won, gain=gain)]
+    about = {"name": values["name"], "won": won, "gain": _gain(view, values, "best")}
+    if len(values["won"]) > 1:
+        workload = Fact.of(values["best"]).workload
+        lines = [texts("headline.best-on-most", workload=workload, **about)]
+    else:
+        lines = [texts("headline.best-on", **about)]
     lines += _price(view, values)
     for each in values.get("also") or ():
         fact, metric = _fact(view, {"also": each}, "also")

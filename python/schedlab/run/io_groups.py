@@ -15,8 +15,6 @@ from schedlab.host import knobs
 from schedlab.host.control import Control
 from schedlab.kinds.resolved import IoGroup
 
-_UNLIMITED = {"v1": "0", "v2": "max"}
-
 
 @dataclass(frozen=True)
 class Hierarchy:
@@ -63,7 +61,8 @@ class IoGroups:
             path = self._created[group.name] = self._control.cgroup(group.name, where.root)
         if group.weight:
             self._set_weight(path, where, group.weight)
-        self._set_limit(path, where, group.read_bytes_per_s)
+        if group.read_bytes_per_s:
+            self._set_limit(path, where, group.read_bytes_per_s)
         return str(path)
 
     def _set_weight(self, path: Path, where: Hierarchy, weight: int) -> None:
@@ -79,16 +78,12 @@ class IoGroups:
 
     def _set_limit(self, path: Path, where: Hierarchy, bytes_per_s: int) -> None:
         if self._disk is None:
-            if bytes_per_s:
-                raise HostError(
-                    "a limit needs a single device below the files", "use --scratch or --device"
-                )
-            return
+            raise HostError(
+                "a limit needs a single device below the files", "use --scratch or --device"
+            )
         number = knobs.read_value(knobs.SYS_BLOCK / self._disk / "dev")
-        limit = str(bytes_per_s) if bytes_per_s else _UNLIMITED[where.version]
         file, text = {
-            "v1": ("blkio.throttle.read_bps_device", f"{number} {limit}"),
-            "v2": ("io.max", f"{number} rbps={limit}"),
+            "v1": ("blkio.throttle.read_bps_device", f"{number} {bytes_per_s}"),
+            "v2": ("io.max", f"{number} rbps={bytes_per_s}"),
         }[where.version]
-        if (path / file).exists() or bytes_per_s:
-            self._control.write_knob(path / file, text)
+        self._control.write_knob(path / file, text)

@@ -13,6 +13,7 @@ from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.sim.validate import aligned
+from schedlab.spec.quantities import counted
 from schedlab.spec.reading import read_toml
 
 TIE_RULE = (
@@ -178,7 +179,9 @@ def chart(result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
     form = options["gantt"]
     columns = min(shutil.get_terminal_size((80, 24)).columns, 160)
     drawing = {
-        "width": options["width"] or (1000 if form == "svg" else max(columns, 60)),
+        "width": (1000 if form == "svg" else max(columns, 60))
+        if options["width"] is None
+        else options["width"],
         "from_ns": options["from_ns"],
         "to_ns": options["to_ns"],
         "measured": [],
@@ -202,7 +205,7 @@ def _heading(result: Mapping[str, Any]) -> str:
     title = dict(cpu_policies())[result["policy"]]
     requested, effective = result["quantum_requested"], result["quantum_effective"]
     rounded = "" if requested == effective else f" (asked {_milliseconds(requested)} ms)"
-    cpus = "1 CPU" if result["cpus"] == 1 else f"{result['cpus']} CPUs"
+    cpus = counted(result["cpus"], "CPU")
     return f"{result['policy']}: {title}, quantum {_milliseconds(effective)} ms{rounded}, {cpus}"
 
 
@@ -301,7 +304,7 @@ def quiz_lines(
         quantum = _milliseconds(one["quantum"])
         lines += [
             "",
-            f"{one['policy']}, quantum {quantum} ms, {one['cpus']} CPU(s): draw, and fill",
+            f"{one['policy']}, quantum {quantum} ms, {counted(one['cpus'], 'CPU')}: draw, and fill",
         ]
         blank = [[str(task["name"]), *("____" for _ in ANSWERS)] for task in tasks]
         lines += aligned([["task, ms", *ANSWERS], *blank, ["mean", *("____" for _ in ANSWERS)]])

@@ -18,6 +18,7 @@ from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.sim.validate import aligned, demerit
+from schedlab.spec.reading import read_text
 
 SHARE_POINTS = 0.01
 SWITCHES_SHARE = 0.05
@@ -69,10 +70,8 @@ class CpuValidation:
 
 def read_stays(path: Path) -> list[Stay]:
     """Stays in their order, the first from time 0; neighbours of one task are one stay."""
-    try:
-        rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: {error}", EXPECTED) from error
+    text = read_text(path, EXPECTED, limit_bytes=64 << 20)
+    rows = list(csv.DictReader(text.splitlines()))
     stays = []
     for number, row in enumerate(rows, 2):
         try:

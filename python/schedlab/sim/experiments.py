@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
 from schedlab.sim.disk import DiskSimulation
-from schedlab.sim.judge import parse_warm_up, verdict_of
+from schedlab.sim.judge import fixed_warm_up, verdict_of
 from schedlab.sim.policy_file import is_policy_file, split_policies
 from schedlab.sim.pool import map_threads
 from schedlab.sim.replay import Replay
@@ -48,6 +48,7 @@ def ssd_experiment(
         "device_set": dict(device_set),
     }
     if warm_up != "none":
+        fixed_warm_up(warm_up)
         common["warm_up"] = warm_up
     if trace is not None:
         workload_set = trace.settings()
@@ -76,7 +77,6 @@ def ssd_experiment(
         seed=seed,
         stopping=Stopping("fixed", seeds),
         aa_arm=False,
-        objective="latency",
     )
 
 
@@ -137,7 +137,6 @@ def disk_experiment(simulation: DiskSimulation, policies: Sequence[str], seeds: 
         seed=simulation.seed,
         stopping=Stopping("fixed", seeds),
         aa_arm=False,
-        objective="throughput" if metric == "iops" else "latency",
     )
 
 
@@ -149,7 +148,7 @@ def ssd_simulation(workload: Workload, candidate: Candidate, seed: int) -> Simul
     if "trace" in parameters:
         parameters["workload"] = Path(parameters.pop("trace"))
     if "warm_up" in parameters:
-        parameters["warm_up"] = parse_warm_up(str(parameters["warm_up"])) or {}
+        parameters["warm_up"] = fixed_warm_up(str(parameters["warm_up"]))
     settings = dict(candidate.settings)
     policy = str(settings.pop("policy"))
     return Simulation(policy=policy, policy_set=settings, seed=seed, **parameters)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import Interrupted, SpecError
 from schedlab.sim.replay import as_spec_error
+from schedlab.spec.reading import read_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -152,10 +153,8 @@ def process_text(processes: str | Path) -> dict[str, str]:
     if path.suffix != ".toml":
         known = ", ".join(presets())
         raise SpecError(f"processes {str(processes)!r} is not one of {known}", "or a file.toml")
-    try:
-        return {"processes": path.read_text(encoding="utf-8"), "place": str(path)}
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: {error}", "name the path of a file of processes") from error
+    text = read_text(path, "name the path of a file of processes")
+    return {"processes": text, "place": str(path)}
 
 
 def presets() -> dict[str, str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.sim.host import HostSimulation, presets, process_text, split_schedulers
+from schedlab.sim.host import HostSimulation, split_schedulers
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 
 SECONDARY = ("iops", "latency_ns_mean", "latency_ns_p99")
@@ -32,7 +31,7 @@ def host_experiment(
     }
     workloads = []
     for file in processes:
-        everybody = process_names(file)
+        everybody = process_names(file, first)
         for process in (*everybody, "") if len(everybody) > 1 else ("",):
             workloads.append(
                 Workload(
@@ -57,14 +56,14 @@ def host_experiment(
     )
 
 
-def process_names(file: str) -> list[str]:
-    """Names of the processes of a preset or file, as the results have them."""
-    text = presets().get(file) or process_text(file)["processes"]
-    names: list[str] = []
-    for number, process in enumerate(tomllib.loads(text).get("process", []), 1):
-        name, count = process.get("name") or f"process-{number}", process.get("count", 1)
-        names += [name] if count == 1 else [f"{name}-{each}" for each in range(1, count + 1)]
-    return names
+def process_names(file: str, first: HostSimulation | None = None) -> list[str]:
+    """Names of the processes of a preset or file, from a result: the first nanosecond of a
+    simulation. SpecError for a file that is none of processes.
+    """
+    moment = dataclasses.replace(
+        first or HostSimulation(), processes=file, seconds=1e-9, warm_up_seconds=0.0
+    )
+    return [process["name"] for process in moment.run()["processes"]]
 
 
 def host_run(

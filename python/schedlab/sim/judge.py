@@ -62,6 +62,15 @@ def parse_warm_up(text: str) -> dict[str, Any] | None:
     )
 
 
+def fixed_warm_up(text: str) -> dict[str, Any]:
+    """The same for the runs of an experiment, which are cut alike: SpecError for `auto`."""
+    settings = parse_warm_up(text)
+    if settings is None:
+        hint = "none, a number of requests, or a time; auto is for schedlab sim run"
+        raise SpecError("warm-up auto: the runs of an experiment are all cut alike", hint)
+    return settings
+
+
 def run_warm(simulations: Sequence[Simulation], warm_up: str) -> list[SimResult]:
     """All results after the warm-up; `auto` is the longest cut of MSER-5 among all of them."""
     from schedlab.sim.pool import run_threads

@@ -70,12 +70,13 @@ def load_policy(policy: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-        instance = getattr(module, name)(**arguments)
-    except AttributeError:
-        raise SpecError(f"policy {policy}: {path} has no class {name}", HINT) from None
+        policy_class = getattr(module, name, None)
+        instance = None if policy_class is None else policy_class(**arguments)
     except Exception as error:
         line = _line_in(path, error)
         raise SpecError(f"policy {policy}: {path}{line}: {error!r}", HINT) from error
+    if policy_class is None:
+        raise SpecError(f"policy {policy}: {path} has no class {name}", HINT)
     return instance
 
 

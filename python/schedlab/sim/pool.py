@@ -12,7 +12,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, TypeVar
 
-from schedlab.errors import SpecError
+from schedlab.errors import SpecError, to_install
 from schedlab.sim.policy_file import is_policy_file
 from schedlab.sim.results import SimResult
 
@@ -63,7 +63,7 @@ def dask_executor(where: str) -> Iterator[Executor]:
     try:
         from distributed import Client, LocalCluster
     except ImportError:
-        hint = "install the extra: pip install 'schedlab[dask]'"
+        hint = to_install("distributed")
         raise SpecError("--dask needs the package distributed", hint) from None
     kind, _, count = where.partition(":")
     with contextlib.ExitStack() as stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -61,12 +62,12 @@ def replay_of(text: str, **options: Any) -> Replay:
         return Replay(Path(path), form, **options)
     if any(Path(text).parent.glob(f"{Path(text).name}.blktrace.*")):
         return Replay(Path(text), **options)
-    raise SpecError(f"--trace {text}: no such file", "write FILE or FILE:FORMAT")
+    raise SpecError(f"{text}: no such file", "write FILE or FILE:FORMAT")
 
 
 def as_spec_error(error: ValueError, hint: str) -> SchedlabError:
     """An error of the compiled part with the hint that fits it, else `hint`."""
-    text = str(error)
+    text = re.sub(r" at line \d+ column \d+$", "", str(error))  # of JSON that no user wrote
     for part, better in (
         ("policy ", "see docs/guides/policy-in-python.md") if ".py:" in text else ("\0", hint),
         ("volumes, ", VOLUMES_HINT),
@@ -75,10 +76,11 @@ def as_spec_error(error: ValueError, hint: str) -> SchedlabError:
         ("ending within the disk", FIT_HINT),
         ("reorder with", "add --reorder N with a larger N"),
         ("cannot recognise", "write FILE:FORMAT"),
-        (" line ", "name the format as FILE:FORMAT, or add --skip-bad-lines"),
     ):
         if part in text:
             return SpecError(text, better)
+    if re.search(r", (line|record) \d+: ", text):
+        hint = "name the format as FILE:FORMAT, or add --skip-bad-lines"
     return SpecError(text, hint)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.errors import SpecError
+from schedlab.errors import SpecError, to_install
 from schedlab.sim.disk import DISK_LOG_DTYPE, KINDS
 from schedlab.sim.results import LOG_DTYPE
 
@@ -28,7 +28,7 @@ def check_log_name(path: Path) -> None:
         try:
             import pyarrow  # noqa: F401
         except ImportError:
-            hint = "install the extra: pip install 'schedlab[arrow]', or write .csv"
+            hint = f"write .csv, or {to_install('pyarrow')}"
             raise SpecError(f"--log {path}: needs the package pyarrow", hint) from None
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from schedlab._core import SimStop
 
 HINT = "see `schedlab sim run --help` and docs/concepts/ssd-simulator.md"
+BOOLEANS: Mapping[Any, Any] = {"true": True, "false": False}  # as candidates are typed
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,12 @@ class Simulation:
         elif isinstance(self.workload, str):
             workload["name"] = self.workload
         whole = {
-            "device": device_text(self.device),
+            **device_text(self.device),
             "set": dict(self.device_set),
             "service": self.service,
             "policy": {
                 "name": "fcfs" if is_policy_file(self.policy) else self.policy,
-                **self.policy_set,
+                **{key: BOOLEANS.get(value, value) for key, value in self.policy_set.items()},
             },
             "workload": workload,
             "requests": self.requests,
@@ -157,15 +158,16 @@ def run(
     ).run()
 
 
-def device_text(name_or_path: str) -> str:
-    """A shipped name unchanged, or the content of a device file."""
+def device_text(name_or_path: str) -> dict[str, str]:
+    """A shipped name unchanged, or the content of a device file with its path."""
     if name_or_path in devices():
-        return name_or_path
+        return {"device": name_or_path}
     path = Path(name_or_path)
     if path.suffix != ".toml" and not path.is_file():
         known = ", ".join(devices())
         raise SpecError(f"device = {name_or_path!r} is not known", f"one of: {known}; or a file")
-    return read_text(path, "name the path of a device file") + "\n"
+    text = read_text(path, "name the path of a device file") + "\n"
+    return {"device": text, "path": name_or_path}
 
 
 def devices() -> dict[str, str]:

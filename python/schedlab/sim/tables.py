@@ -36,32 +36,44 @@ DISK_COLUMNS: dict[str, tuple[str, Callable[[Mapping[str, Any]], float | None]]]
 }
 
 
-def ssd_table(simulations: Sequence[Simulation], results: Sequence[SimResult]) -> list[str]:
-    """A block of lines per policy: its means over the seeds, and their ratio to the first's."""
+def ssd_table(labels: Sequence[str], results: Sequence[SimResult]) -> list[str]:
+    """Two columns per policy: its means over the seeds, and their ratio to the first's."""
     by_policy: dict[str, list[Mapping[str, float]]] = {}
-    for simulation, result in zip(simulations, results, strict=True):
-        by_policy.setdefault(simulation.policy, []).append(result.metrics)
+    for label, result in zip(labels, results, strict=True):
+        by_policy.setdefault(label, []).append(result.metrics)
     means = {
         policy: {name: math.fsum(m[name] for m in runs) / len(runs) for name in SSD_COLUMNS}
         for policy, runs in by_policy.items()
     }
     first = next(iter(means.values()))
     lines: list[str] = []
-    names = list(means)
-    # Three policies fit side by side; the rows are the metrics.
-    for start in range(0, len(names), 3):
-        shown = names[start : start + 3]
-        head = ["", *(cell for name in shown for cell in (name.rpartition(":")[2][:12], "ratio"))]
+    names = {label: label.rpartition(".py:")[2] for label in means}
+    for shown in _side_by_side(names):
+        head = ["", *(cell for label in shown for cell in (names[label], "ratio"))]
         rows = [head]
         for metric, title in SSD_COLUMNS.items():
             row = [title]
-            for name in shown:
-                value, base = means[name][metric], first[metric]
+            for label in shown:
+                value, base = means[label][metric], first[metric]
                 ratio = f"{value / base:.2f}" if base and not math.isnan(value / base) else "-"
                 row += [f"{value:,.3f}", ratio]
             rows.append(row)
         lines += aligned(rows)
     return lines
+
+
+def _side_by_side(names: Mapping[str, str]) -> list[list[str]]:
+    """The labels in groups whose columns fit 80, three of usual length or fewer of long ones."""
+    groups: list[list[str]] = []
+    room = 0
+    for label, name in names.items():
+        width = max(12, len(name)) + 9  # with the ratio and the spaces
+        if width > room:
+            groups.append([])
+            room = 80 - max(map(len, SSD_COLUMNS.values()))
+        groups[-1].append(label)
+        room -= width
+    return groups
 
 
 def ssd_document(

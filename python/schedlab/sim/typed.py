@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,15 @@ from typing import Any
 from schedlab.errors import SpecError
 from schedlab.sim import judge, tables
 from schedlab.sim.disk import DiskSimulation
-from schedlab.sim.experiments import ssd_experiment
-from schedlab.sim.policy_file import split_policies
+from schedlab.sim.experiments import policy_candidates, ssd_experiment
+from schedlab.sim.policy_file import is_policy_file
 from schedlab.sim.pool import map_threads
 from schedlab.sim.replay import Replay, replay_of, replay_warnings
 from schedlab.sim.request_log import check_log_name, write_disk_log, write_log
 from schedlab.sim.runs import Simulation
-from schedlab.sim.settings import device_changes
+from schedlab.sim.settings import device_changes, parse_change
 from schedlab.spec import SCHEMA_VERSION, Experiment
+from schedlab.spec.quantities import counted
 
 Typed = Mapping[str, Any]
 REPLAYING = ("volumes", "fit", "time_scale", "closed", "skip_bad_lines")
@@ -59,21 +60,32 @@ def run_ssd(typed: Typed) -> Shown:
         **{name: typed[name] for name in ("device", "service", "requests")},
     )
     seeds = 1 if trace else typed["seeds"]  # a trace is the same whatever the seed
-    simulations = [
-        dataclasses.replace(first, policy=policy, seed=number)
-        for policy in split_policies(typed["policies"])
+    labelled = [
+        (label, dataclasses.replace(each, seed=number))
+        for label, each in _under_policies(first, typed["policies"])
         for number in range(typed["seed"], typed["seed"] + seeds)
     ]
+    labels, simulations = [label for label, _ in labelled], [each for _, each in labelled]
     results = judge.run_warm(simulations, typed["warm_up"])
-    runs = list(zip(simulations, results, strict=True))
+    runs = list(zip(labels, simulations, results, strict=True))
     if log is not None:
-        write_log(log, ((run.policy, run.seed, result.log) for run, result in runs))
+        write_log(log, ((label, run.seed, result.log) for label, run, result in runs))
     warnings = replay_warnings(results[0].report.get("trace"))
-    for run, result in runs:
-        warnings += judge.warnings_of(f"{run.policy}, seed {run.seed},", result.report)
+    for label, run, result in runs:
+        warnings += judge.warnings_of(f"{label}, seed {run.seed},", result.report)
     document = tables.ssd_document(simulations, results, trace or typed["workload"])
-    basis = f"note: mean over {seeds} seed(s); ratio: to the first policy"
-    return Shown([*tables.ssd_table(simulations, results), basis], document, warnings)
+    basis = f"note: mean over {counted(seeds, 'seed')}; ratio: to the first policy"
+    return Shown([*tables.ssd_table(labels, results), basis], document, warnings)
+
+
+def _under_policies(first: Simulation, policies: str) -> Iterator[tuple[str, Simulation]]:
+    """The simulation under each policy, whose own parameters take the place of the common ones."""
+    for candidate in policy_candidates(policies):
+        own = {k: parse_change(f"{k}={v}")[1] for k, v in candidate.settings.items()}
+        policy = str(own.pop("policy"))
+        label = policy if is_policy_file(policy) else candidate.label
+        policy_set = {**first.policy_set, **own}
+        yield label, dataclasses.replace(first, policy=policy, policy_set=policy_set)
 
 
 def disk_simulation_of(typed: Typed) -> DiskSimulation:
@@ -110,7 +122,7 @@ def run_disk(first: DiskSimulation, policies: Sequence[str], seeds: int, log: Pa
     warnings = replay_warnings(runs[0].get("trace"))
     for one, figures in zip(simulations, runs, strict=True):
         warnings += judge.warnings_of(f"{one.policy}, seed {one.seed},", figures)
-    basis = f"note: mean over {seeds} seed(s); ratio: IOPS to the first policy's"
+    basis = f"note: mean over {counted(seeds, 'seed')}; ratio: IOPS to the first policy's"
     document = {**head, "set": dict(first.device_set), "runs": runs}
     return Shown([*tables.disk_table(runs, seeds), basis], document, warnings)
 

@@ -34,7 +34,6 @@ def _metric_table() -> dict[str, Metric]:
         ("calculations", "", "calculations"),
         ("requests_per_s", "1/s", "requests per second"),
         ("load_work_per_s", "1/s", "work of the load"),
-        ("work_per_s", "1/s", "work per second"),
         ("rounds_per_s", "1/s", "round trips per second"),
         ("children_per_s", "1/s", "children per second"),
         ("weighted_jain", "", "fairness by weight (Jain index)"),

@@ -65,6 +65,12 @@ def size_text(size_bytes: int) -> str:
     return f"{size_bytes / (1 << shift):.1f} {unit}"
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 process`, `3 processes`: a number with its noun; for text that is English only."""
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{count} {noun}{'' if count == 1 else ending}"
+
+
 def duration_text(seconds: float) -> str:
     """`45 s`, `12 min`, `2 h 5 min`."""
     if seconds < 100:

@@ -153,6 +153,11 @@ class Headline:
     code: Code
     values: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def names_one(self) -> bool:
+        """Whether it says which single candidate to take."""
+        return self.code in ("winner", "winner-price", "keep")
+
 
 @dataclass(frozen=True)
 class Flag:

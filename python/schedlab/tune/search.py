@@ -18,7 +18,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from schedlab.errors import SpecError
+from schedlab.errors import SpecError, to_install
 from schedlab.tune.race import ASSUMED, Interval, Noise, decide, interval
 from schedlab.tune.space import Settings, Space, few_changes, settings_of
 
@@ -94,7 +94,8 @@ def require_optuna() -> Any:
         import sklearn  # noqa: F401  # Optuna's fANOVA needs it
     except ImportError as error:
         raise SpecError(
-            f"tuning needs {error.name}, which is not installed", "pip install 'schedlab[tune]'"
+            f"tuning needs {error.name}, which is not installed",
+            to_install("optuna", "scikit-learn"),
         ) from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna

@@ -152,3 +152,26 @@ fn a_reset_waits_for_an_idle_device_and_starts_from_the_beginning() {
     let next_ns = worker.step(5_000_000, &mut batch, &|| 5_000_000);
     assert_eq!(next_ns, Some(6_000_000));
 }
+
+#[test]
+fn a_reset_device_begins_at_time_0_again() {
+    let (mut worker, log) = (worker(1.0, 0), Log::default());
+    let mut batch = vec![read(1, 5_000_000, &log)];
+    worker.step(5_000_000, &mut batch, &|| 5_000_000);
+    worker.step(6_000_000, &mut batch, &|| 6_000_000);
+    worker.reset(7_000_000, None).unwrap();
+    batch.push(read(2, 7_000_100, &log));
+    let next_ns = worker.step(7_000_200, &mut batch, &|| 7_000_200);
+    assert_eq!(next_ns, Some(8_000_100));
+}
+
+#[test]
+fn what_the_model_completed_before_an_arrival_is_no_longer_in_it() {
+    let (mut worker, log) = (worker(1.0, 0), Log::default());
+    worker.mark(0);
+    // The worker slept over both, and over the time between them.
+    let mut batch = vec![read(1, 0, &log), read(2, 3_000_000, &log)];
+    worker.step(4_000_000, &mut batch, &|| 4_000_000);
+    let report = worker.report(4_000_000);
+    assert_eq!((report.depth_max, report.depth_mean), (1, 0.5));
+}

@@ -41,3 +41,27 @@ fn first_number(text: &str) -> Option<u64> {
 fn read_proc(pid: i32, name: &str) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_sleeps_gives_up_the_cpu_by_itself() {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get();
+        let before = Account::of(tid);
+        for _ in 0..20 {
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+        let after = Account::of(tid);
+        assert!(
+            after.voluntary >= before.voluntary + 20,
+            "{before:?} {after:?}"
+        );
+        assert!(
+            after.involuntary < before.involuntary + 20,
+            "{before:?} {after:?}"
+        );
+        assert!(after.cpu_ns > before.cpu_ns);
+    }
+}

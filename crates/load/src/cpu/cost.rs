@@ -220,7 +220,12 @@ fn await_turn(turn: &AtomicU32, number: u32) -> bool {
 fn yields(job: &CostJob, bytes: usize) -> Result<f64, Refusal> {
     let many = yield_period(job, bytes, 1)?;
     let few = yield_period(job, bytes, FEW)?;
-    Ok((many - few) / (1.0 - 1.0 / f64::from(FEW)))
+    Ok(switch_ns(many, few))
+}
+
+/// A switch, where a touch takes `many` ns with one each and `few` with one for every eighth.
+fn switch_ns(many: f64, few: f64) -> f64 {
+    (many - few) / (1.0 - 1.0 / f64::from(FEW))
 }
 
 /// Time per touch when both processes yield after every `touches` of them.
@@ -289,6 +294,12 @@ fn own_memory(bytes: usize) -> Option<&'static mut [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_ladder_takes_the_touches_out() {
+        // A touch of 300 ns and a switch of 1,600 ns.
+        assert!((switch_ns(1900.0, 500.0) - 1600.0).abs() < 1e-9);
+    }
 
     #[test]
     fn a_switch_costs_between_a_tenth_of_a_microsecond_and_a_millisecond() {

@@ -217,3 +217,81 @@ fn arrivals_name(arrivals: Arrivals) -> &'static str {
         Arrivals::Constant { .. } => "constant",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tally::{Stop, Tally};
+    use super::super::worker::Usage;
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn group() -> Group {
+        let text = r#"{"groups": [{"name": "g", "path": "/", "engine": "psync", "workload": {
+            "pattern": {"kind": "sequential"}, "direction": {"kind": "read"}, "record": 4096,
+            "span": 8192, "arrivals": {"kind": "closed", "depth": 1}, "seed": 5}}]}"#;
+        Job::from_json(text).unwrap().groups.remove(0)
+    }
+
+    /// A worker with this window in ms, runnable for this share of it.
+    fn report(from: u64, to: u64, runnable_share: f64) -> Report {
+        Report {
+            group: 0,
+            number: 0,
+            id: 0,
+            path: "/".into(),
+            tally: Tally::new([4096; 2]),
+            findings: Default::default(),
+            usage: Usage {
+                window: (from * MS, to * MS),
+                runnable_share: Some(runnable_share),
+                ..Usage::default()
+            },
+            stop: Stop::Time,
+            fsync_ns: 0,
+            prepared: Prepared::default(),
+            ring: None,
+        }
+    }
+
+    #[test]
+    fn one_worker_that_never_waits_is_the_limit() {
+        let (busy, waits) = (report(0, 1, 0.96), report(0, 1, 0.5));
+        assert_eq!(bottleneck(&group(), &[&waits, &busy]), Some(true));
+        assert_eq!(bottleneck(&group(), &[&waits, &waits]), Some(false));
+        let mut polls = group();
+        polls.iopoll = true;
+        assert_eq!(bottleneck(&polls, &[&busy]), None);
+    }
+
+    #[test]
+    fn the_window_is_that_of_all_workers_together() {
+        let (early, late) = (report(105, 200, 0.0), report(110, 230, 0.0));
+        for reports in [[&early, &late], [&late, &early]] {
+            let series = series(&group(), &reports, 100 * MS);
+            assert_eq!(series.window_ms, (5.0, 130.0));
+        }
+    }
+
+    #[test]
+    fn a_group_is_discarded_if_each_of_its_files_is() {
+        let with = |discarded| Report {
+            prepared: Prepared {
+                discarded,
+                primed_bytes: 5,
+                ..Prepared::default()
+            },
+            ..report(0, 1, 0.0)
+        };
+        for (first, second, all) in [
+            (Some(true), Some(false), Some(false)),
+            (Some(false), Some(true), Some(false)),
+            (Some(true), Some(true), Some(true)),
+            (None, Some(true), Some(true)),
+            (None, None, None),
+        ] {
+            let prepared = prepared(&[&with(first), &with(second)]);
+            assert_eq!((prepared.discarded, prepared.primed_bytes), (all, 10));
+        }
+    }
+}

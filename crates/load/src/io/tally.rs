@@ -311,6 +311,35 @@ mod tests {
     }
 
     #[test]
+    fn what_the_ramp_measured_is_in_the_rate_over_time_alone() {
+        let mut tally = Tally::new([4096; 2]);
+        tally.start_lag.record(7);
+        tally.commit(0, 5);
+        tally.complete(false, 0, 4096, 1, 10);
+        tally.begin_window();
+        assert_eq!(
+            (tally.start_lag.count(), tally.transactions.count()),
+            (0, 0)
+        );
+        tally.complete(false, 0, 4096, 2, 30);
+        assert_eq!(tally.sides[0].latency.sum(), 30);
+        let [reads, _] = tally.ever();
+        assert_eq!((reads.operations, reads.latency_ns), (2, 40));
+    }
+
+    #[test]
+    fn what_has_no_answer_is_as_old_as_the_oldest() {
+        let mut tally = Tally::new([4096; 2]);
+        [5, 40, 20]
+            .iter()
+            .for_each(|age_ns| tally.leave_pending(*age_ns));
+        assert_eq!((tally.in_flight, tally.oldest_pending_ns), (3, 40));
+        tally.give_up(true, 90);
+        assert_eq!((tally.unissued, tally.oldest_pending_ns), (1, 90));
+        assert_eq!(tally.sides[1].latency.count(), 1);
+    }
+
+    #[test]
     fn a_full_disk_stops_at_once_and_other_errors_after_a_hundred() {
         let mut tally = Tally::new([512; 2]);
         for _ in 0..99 {

@@ -225,6 +225,39 @@ mod tests {
     }
 
     #[test]
+    fn no_two_pages_that_are_written_are_equal() {
+        let mut payload = Payload::new(false, 1, 4, 0);
+        let step = Step {
+            record: 0,
+            is_write: true,
+        };
+        let mut pages = std::collections::BTreeSet::new();
+        for _ in 0..3 {
+            let mut buffer = vec![0; 4 * PAGE];
+            payload.prepare(step, 0, &mut buffer);
+            pages.extend(buffer.chunks(PAGE).map(<[u8]>::to_vec));
+        }
+        assert_eq!(pages.len(), 12);
+    }
+
+    #[test]
+    fn after_a_failed_write_either_content_is_right() {
+        let mut payload = Payload::new(true, 1, 4, 0);
+        let [write, read] = [true, false].map(|is_write| Step {
+            record: 2,
+            is_write,
+        });
+        let mut old = vec![0; 64];
+        payload.prepare(write, 128, &mut old);
+        payload.finish(write, 128, &old, true);
+        payload.prepare(write, 128, &mut [0; 64]);
+        payload.finish(write, 128, &[], false);
+        payload.finish(read, 128, &old, true);
+        let findings = payload.findings();
+        assert_eq!((findings.checked, findings.mismatches), (1, 0));
+    }
+
+    #[test]
     fn a_record_in_flight_is_not_claimed_twice() {
         let mut payload = Payload::new(true, 1, 4, 0);
         let step = Step {

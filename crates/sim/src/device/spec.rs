@@ -312,7 +312,7 @@ impl DeviceSpec {
         let is_text = name_or_text.contains('\n') || name_or_text.contains('=');
         let (place, text) = match shipped {
             Some((name, text)) => (*name, *text),
-            None if is_text => ("given", name_or_text),
+            None if is_text => ("device file", name_or_text),
             None => {
                 return Err(SimError::Unknown {
                     key: "device",

@@ -189,10 +189,15 @@ impl Disk {
         if !by_policy || waiting.len() == 1 {
             return Some((0, start_ns));
         }
-        let eligible = waiting.iter().filter(|e| e.eligible_ns <= start_ns);
-        let queue: Vec<Queued> = eligible.map(|extent| self.as_queued(extent)).collect();
-        let chosen = self.choose_among(&queue, start_ns).index;
-        Some((chosen, start_ns))
+        // A write into the middle of an extent leaves its rest behind younger ones.
+        let (positions, queue): (Vec<usize>, Vec<Queued>) = waiting
+            .iter()
+            .enumerate()
+            .filter(|(_, extent)| extent.eligible_ns <= start_ns)
+            .map(|(position, extent)| (position, self.as_queued(extent)))
+            .unzip();
+        let chosen = self.choose_among(&queue, start_ns, true).index;
+        Some((positions[chosen], start_ns))
     }
 
     fn as_queued(&self, extent: &Extent) -> Queued {
@@ -238,18 +243,24 @@ impl Disk {
 
     fn choose(&mut self, now_ns: u64) -> Choice {
         let queue = std::mem::take(&mut self.queue);
-        let choice = self.choose_among(&queue, now_ns);
+        let choice = self.choose_among(&queue, now_ns, false);
         self.queue = queue;
         choice
     }
 
-    fn choose_among(&mut self, queue: &[Queued], now_ns: u64) -> Choice {
+    /// The policy's choice among commands, or among extents that the arm writes at once.
+    fn choose_among(&mut self, queue: &[Queued], now_ns: u64, destages: bool) -> Choice {
         let (mechanics, cache, head) = (&self.mechanics, &self.cache, self.head);
         let (spec, writes, after_write) = (&*self.spec, &self.writes, self.after_write);
         let arm_free_ns = self.arm_free_ns;
         let positioning_ns = |queued: &Queued| {
             let is_write = queued.request.is_write;
             let (lba, sectors) = (queued.lba, queued.sectors);
+            if destages {
+                return mechanics
+                    .positioning(now_ns, head, queued.place, true)
+                    .total_ns();
+            }
             let is_cached = match writes {
                 Some(writes) if is_write => writes.fits(sectors) && writes.has_room(lba, sectors),
                 Some(writes) => writes.holds(lba, sectors),
@@ -458,5 +469,49 @@ impl Disk {
         self.cache
             .read(passes_ns, first, lba + held, lba + sectors, &self.mechanics);
         medium_ns.max(over_bus_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::super::spec::{WriteCacheSpec, Zone};
+    use super::*;
+    use schedlab_model::{Bytes, Nanos};
+
+    /// A track of 8 sectors, one a ms, and one of them is at the head at 5 ms.
+    #[test]
+    fn the_policy_chooses_among_what_the_arm_may_take() {
+        let spec = DiskSpec {
+            rpm: 7500,
+            heads: 1,
+            zones: vec![Zone {
+                cylinders: 8,
+                sectors_per_track: 8,
+                ..Zone::default()
+            }],
+            head_switch: Nanos(0),
+            track_skew: Nanos(0),
+            cylinder_skew: Nanos(0),
+            write_cache: Some(WriteCacheSpec {
+                segments: 8,
+                segment: Bytes(8 * 512),
+                destage: Destage::Policy,
+                high_water: 1.0,
+                low_water: 0.0,
+                readable: Readable::Dirty,
+            }),
+            ..DiskSpec::shipped("disk7200").unwrap()
+        };
+        let mut disk = Disk::new(&spec, "sptf").unwrap();
+        let writes = disk.writes.as_mut().unwrap();
+        writes.take(4, 3, 5_000_000);
+        writes.take(40, 1, 90_000_000);
+        writes.forget(5, 1);
+        let places: Vec<u64> = writes.waiting().iter().map(|extent| extent.lba).collect();
+        assert_eq!(places, [4, 40, 6]);
+        // Sector 6 passes next; 40 may not be taken yet.
+        assert_eq!(disk.next_destage(), Some((2, 5_000_000)));
     }
 }

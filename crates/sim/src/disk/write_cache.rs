@@ -189,3 +189,64 @@ impl WriteCache {
         self.extents.retain(|extent| extent.sectors > 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::Bytes;
+
+    /// Four extents of 8 sectors.
+    fn cache(low_water: f64, readable: Readable) -> WriteCache {
+        let spec = WriteCacheSpec {
+            segments: 4,
+            segment: Bytes(8 * 512),
+            destage: Default::default(),
+            high_water: 1.0,
+            low_water,
+            readable,
+        };
+        WriteCache::new(&spec, 512)
+    }
+
+    #[test]
+    fn destaging_goes_first_from_the_high_water_down_to_the_low_one() {
+        let mut cache = cache(0.5, Readable::Dirty);
+        for number in 0..4 {
+            assert!(!cache.goes_first());
+            cache.take(number * 100, 8, 0);
+        }
+        // What is on its way is dirty until it is there.
+        for (first, dirty) in [(true, 24), (true, 16), (false, 8)] {
+            assert_eq!(cache.goes_first(), first, "above {dirty}");
+            let extent = cache.start(0);
+            cache.on_its_way(extent, 1);
+            assert_eq!(cache.settle(1).map(|extent| extent.sectors), Some(8));
+            assert_eq!(cache.dirty(), dirty);
+        }
+    }
+
+    #[test]
+    fn a_read_is_a_hit_only_where_one_extent_has_all_of_it() {
+        let mut dirty = cache(0.0, Readable::Dirty);
+        dirty.take(10, 8, 0);
+        dirty.take(100, 8, 0);
+        for (lba, sectors, holds) in [(10, 8, true), (12, 4, true), (14, 8, false), (9, 2, false)] {
+            assert_eq!(dirty.holds(lba, sectors), holds, "{sectors} at {lba}");
+        }
+        let mut never = cache(0.0, Readable::Never);
+        never.take(10, 8, 0);
+        assert!(!never.holds(10, 8));
+    }
+
+    #[test]
+    fn an_extent_on_its_way_keeps_its_place() {
+        let mut cache = cache(0.0, Readable::Dirty);
+        (0..4).for_each(|number| cache.take(number * 100, 8, 0));
+        let extent = cache.start(0);
+        cache.on_its_way(extent, 5);
+        assert!(!cache.has_room(1000, 1));
+        assert!(cache.has_room(302, 4), "it replaces dirty data");
+        cache.settle(5);
+        assert!(cache.has_room(1000, 1));
+    }
+}

@@ -114,3 +114,27 @@ impl Allocation {
         best.1 as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn planes_that_are_free_at_the_same_time_take_turns() {
+        let mut spec = DeviceSpec::read("ncq2014", &Default::default()).unwrap();
+        spec.ftl.allocation = "dynamic".into();
+        let planes = spec.flash.planes();
+        let mut allocation = Allocation::new(&spec, planes * 8).unwrap();
+        let mut free_ns = vec![5; planes as usize];
+        let mut taken: Vec<u32> = (0..planes)
+            .map(|_| allocation.least_busy(&free_ns, |_| true))
+            .collect();
+        taken.sort_unstable();
+        assert_eq!(taken, (0..planes).collect::<Vec<_>>());
+        free_ns[1] = 4;
+        assert_eq!(allocation.least_busy(&free_ns, |_| true), 1);
+        assert_ne!(allocation.least_busy(&free_ns, |plane| plane != 1), 1);
+    }
+}

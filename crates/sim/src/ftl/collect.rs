@@ -186,3 +186,48 @@ impl Lists {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::FtlUsage;
+    use super::*;
+
+    /// Kawaguchi, Nishioka and Motoda (USENIX 1995): age · (1 − u) / 2u.
+    #[test]
+    fn cost_and_benefit_by_hand() {
+        let mut buckets = Buckets::CostBenefit {
+            full: vec![Vec::new()],
+            clock: 0,
+            pages_per_block: 4,
+        };
+        (0..5).for_each(|block| buckets.add(block, 0, 4));
+        // Block 0, age 5, half valid: 2.5. Block 3, age 2, a quarter valid: 3. The others: 0.
+        let mut valid = [2, 4, 4, 1, 4];
+        assert_eq!(buckets.victim(0, &valid), Some(3));
+        valid[1] = 0;
+        assert_eq!(buckets.victim(0, &valid), Some(1), "it costs nothing");
+        assert_eq!(buckets.victim(0, &valid), Some(0));
+    }
+
+    #[test]
+    fn what_was_before_the_report_is_taken_off_but_not_the_wear() {
+        let usage = |times: u64| FtlUsage {
+            host_programs: 100 * times,
+            gc_moved_pages: 50 * times * times,
+            gc_collections: 7 * times,
+            flash_reads: 30 * times,
+            trimmed_pages: 2 * times,
+            wear_max: 3 * times as u32,
+            ..FtlUsage::default()
+        };
+        let mut left = usage(3);
+        left.subtract(&usage(2));
+        let expected = FtlUsage {
+            gc_moved_pages: 250,
+            write_amplification: 3.5,
+            wear_max: 9,
+            ..usage(1)
+        };
+        assert_eq!(left, expected);
+    }
+}

@@ -19,7 +19,7 @@ from schedlab.cli.types import Cpus, Duration, Words
 
 _policy_options = together(
     click.option("--policies", default="other,batch,fifo", show_default=True,
-                 help="Candidates: other,rr:10ms,other:slice=3ms,nice=5,other:weight=50 …"),
+                 help="Candidates, comma-separated: other, rr:10ms, other:slice=3ms,nice=5, …"),
     click.option("--apply-to", type=click.Choice(["work", "load", "all"]), default="work",
                  show_default=True, help="Tasks that get the policy; others stay at `other`."),
     click.option("--workloads", type=Words(),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli.options import measured_options, resume_option, together
+from schedlab.cli.options import measured_options, resume_rest_option, together
 from schedlab.cli.types import Cpus, Duration, Slices
 from schedlab.cpu.settings import KERNELS, PRIORITY_DEFAULT
 
@@ -38,7 +38,7 @@ _options = together(
 @click.command()
 @_options
 @measured_options
-@resume_option
+@resume_rest_option
 def sweep(**typed: Any) -> None:
     """Compare quanta: calculations per CPU second of the same processes under each.
 

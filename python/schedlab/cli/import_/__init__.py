@@ -1,22 +1,33 @@
-"""`schedlab import`: existing measurements become a result folder."""
+"""`schedlab import`: existing measurements become a result folder; a command per importer."""
 
 from __future__ import annotations
 
 import click
 
 from schedlab.cli import LazyGroup
+from schedlab.store.importers import IMPORTERS
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "dmesg": ("schedlab.cli.import_.tools:dmesg", "Kernel logs with a line per CPU burst."),
-    "csv": ("schedlab.cli.import_.csv:csv", "A long-format CSV, by a mapping of its columns."),
-    "fio": ("schedlab.cli.import_.tools:fio", "fio's JSON and json+ output."),
-    "fio-job": ("schedlab.cli.import_.tools:fio_job", "A fio job file, as our engine's job."),
-    "hdparm": ("schedlab.cli.import_.tools:hdparm", "Text of hdparm -tT."),
-    "iozone": ("schedlab.cli.import_.tools:iozone", "IOzone: text, -R and BIFF2 (-b)."),
-    "time": ("schedlab.cli.import_.tools:time", "time(1) and the time of bash, zsh and POSIX."),
+# Those that are given more than files; all others are made from the table.
+_OWN = {
+    "csv": "schedlab.cli.import_.commands:csv",
+    "fio-job": "schedlab.cli.import_.commands:fio_job",
+    "time": "schedlab.cli.import_.commands:time",
 }
+COMMANDS = {name: (_OWN.get(name, ""), importer.line) for name, importer in IMPORTERS.items()}
 
 
-@click.group(name="import", cls=LazyGroup, commands_by_name=COMMANDS)
+class _Importers(LazyGroup):
+    """A command for each importer of the table."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported or made now."""
+        if cmd_name in _OWN or cmd_name not in IMPORTERS:
+            return super().get_command(ctx, cmd_name)
+        from schedlab.cli.import_.commands import of_files
+
+        return of_files(cmd_name)
+
+
+@click.group(name="import", cls=_Importers, commands_by_name=COMMANDS)
 def import_() -> None:
     """Import existing measurements, for `schedlab analyse`."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 
@@ -12,6 +10,7 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with the tunables.")
 def get(devices: tuple[str, ...], as_json: bool) -> None:
     """Show the scheduler of each of DEVICES, or of all block devices that have one."""
+    from schedlab.cli.show import print_json
     from schedlab.host import journal, knobs
     from schedlab.host.devices import with_queues
     from schedlab.host.recover import restore_if_stale
@@ -24,7 +23,7 @@ def get(devices: tuple[str, ...], as_json: bool) -> None:
         tunables = knobs.tunables(knobs.queue_of(device))
         settings[knobs.device_name(device)] = {"scheduler": scheduler, "tunables": tunables}
     if as_json:
-        click.echo(json.dumps({"schema": 1, "devices": settings}, indent=2))
+        print_json({"devices": settings})
         return
     for name, facts in settings.items():
         click.echo(f"{name}:\t{facts['scheduler']}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 
@@ -15,12 +13,13 @@ def list_(devices: tuple[str, ...], as_json: bool) -> None:
 
     Schedulers that are modules appear once they are loaded, for example by `modprobe bfq`.
     """
+    from schedlab.cli.show import print_json
     from schedlab.host import knobs
     from schedlab.host.devices import with_queues
 
     offered = {knobs.device_name(d): knobs.offered(d) for d in devices or with_queues()}
     if as_json:
-        click.echo(json.dumps({"schema": 1, "devices": offered}, indent=2))
+        print_json({"devices": offered})
         return
     for name, schedulers in offered.items():
         click.echo(f"{name}:\t{' '.join(schedulers)}")

@@ -12,7 +12,7 @@ from schedlab.cli.types import Duration, Size
 
 
 @click.command()
-@click.option("--test", "test_name", required=True, help="read, randread, stride-read, …")
+@click.option("--test", "test_name", required=True, help="read, random-read, stride-read, …")
 @click.option("--file", "path", type=PATH, required=True, help="File or device.")
 @click.option("--size", type=Size(), help="Bytes used from its start; a new file gets this size.")
 @click.option("--record", type=Size(), default="4k", show_default=True, help="Bytes per request.")
@@ -48,7 +48,7 @@ from schedlab.cli.types import Duration, Size
 def run(as_json: bool, **typed: Any) -> None:
     """Put one load on a file or device; print throughput, latency and CPU time.
 
-    For example: schedlab io run --test randread --record 4k --depth 32 --direct --file F
+    For example: schedlab io run --test random-read --record 4k --depth 32 --direct --file F
     --size 1g --seconds 5
     """
     from schedlab.app.load_lines import load_lines
@@ -66,5 +66,5 @@ def run(as_json: bool, **typed: Any) -> None:
         print_lines(load_lines(group))
         if typed["workers"] > 1:
             click.echo(as_iozone(lines, group["name"], typed["workers"]))
-    failed = group["reads"]["errors"] + group["writes"]["errors"] + group["mismatches"]
-    click.get_current_context().exit(1 if failed else 0)
+    failed = any((group["reads"]["errors"], group["writes"]["errors"], group["mismatches"]))
+    click.get_current_context().exit(int(failed))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 
@@ -18,11 +16,11 @@ def set_(scheduler: str, devices: tuple[str, ...], as_json: bool) -> None:
     If one device refuses, or the command is killed half-way, all are restored.
     """
     from schedlab.app.set_scheduler import set_scheduler
-    from schedlab.cli.show import print_message
+    from schedlab.cli.show import print_json, print_message
 
     changes = set_scheduler(scheduler, devices, print_message)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "devices": changes}, indent=2))
+        print_json({"devices": changes})
         return
     for name, facts in changes.items():
         click.echo(f"{name}:\t{facts['before']} -> {facts['after']}")

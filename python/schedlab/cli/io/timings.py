@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
 
 @click.command()
-@click.argument("devices", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("devices", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--direct", is_flag=True, help="Read with O_DIRECT (hdparm --direct).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def timings(devices: tuple[Path, ...], direct: bool, as_json: bool) -> None:
@@ -18,6 +17,7 @@ def timings(devices: tuple[Path, ...], direct: bool, as_json: bool) -> None:
     MB are 2^20 bytes, as in hdparm. It only reads; you can name a file as well.
     """
     from schedlab.app.single_load import device_timings, timing_lines
+    from schedlab.cli.show import print_json
 
     results = {}
     for device in devices:
@@ -25,4 +25,4 @@ def timings(devices: tuple[Path, ...], direct: bool, as_json: bool) -> None:
         if not as_json:
             click.echo("\n".join(timing_lines(device, results[str(device)], direct)))
     if as_json:
-        click.echo(json.dumps({"schema": 1, "timings": results}, indent=1))
+        print_json({"timings": results})

@@ -18,11 +18,8 @@ def list_labs(as_json: bool) -> None:
 
     experiments = labs().values()
     if as_json:
-        rows = [
-            {"name": e.name, "title": e.title, "study": e.study, "kind": e.kind}
-            for e in experiments
-        ]
-        click.echo(json.dumps(rows))
+        shown = ("name", "title", "study", "kind")
+        click.echo(json.dumps([{name: getattr(e, name) for name in shown} for e in experiments]))
         return
     width = min(terminal()[0], 100)
     for each in experiments:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import dry_run_option, json_option, out_option
+from schedlab.cli.options import SEED, dry_run_option, json_option, out_option
 from schedlab.cli.sim.options import (
     buffer_option,
     device_options,
@@ -22,13 +22,13 @@ from schedlab.cli.sim.scheduled import scheduler_options
 @click.option("--workloads", default="A,B,C,D", show_default=True, help="Names, comma-separated.")
 @trace_options
 @click.option("--policies", default="fcfs,s,ts,tsb", show_default=True,
-              help="The first is the baseline; parameters follow a colon: tsb:alpha=0.95.",
+              help="Baseline first; parameters after a colon: stb:read_limit=10ms,write_limit=1s.",
 )  # fmt: skip
 @buffer_option
 @service_option
 @click.option("--requests", type=click.IntRange(min=1), default=20_000, show_default=True)
 @click.option("--seeds", type=click.IntRange(2, 1000), default=8, show_default=True)
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--seed", type=SEED, default=1, show_default=True)
 @click.option("--warm-up", default="none", help="Not reported: none, N requests, or a time.")
 @click.option("--metric", default="mean_read_ms", show_default=True, help="The primary metric.")
 @out_option

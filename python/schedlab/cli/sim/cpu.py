@@ -7,20 +7,20 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import json_option
+from schedlab.cli.options import COUNT, SEED, json_option
 from schedlab.cli.types import TimeNs
 
 
 @click.command()
-@click.option("--policy", default="rr", show_default=True, help="One or several, with commas.")
+@click.option("--policy", default="rr", show_default=True, help="One or more, comma-separated.")
 @click.option("--tasks", help='A TOML file, or "A:0:8,B:1:4/2/1" (NAME:ARRIVAL:CPU/IO/CPU, ms).')
-@click.option("--processes", type=int, help="Instead of --tasks: N equal processes, as the lab.")
+@click.option("--processes", type=COUNT, help="Instead of --tasks: N equal processes, as the lab.")
 @click.option("--time", type=TimeNs(), help="Stop here; how long the N processes run.")
 @click.option("--calculation", type=TimeNs(), help="CPU time of one calculation: gives counts.")
 @click.option("--quantum", default="4ms", show_default=True, type=TimeNs())
 @click.option("--cpus", default=1, show_default=True)
 @click.option("--switch-cost", default="0", show_default=True, type=TimeNs())
-@click.option("--hz", type=int, help="Round quanta up to jiffies of 1/HZ s.")
+@click.option("--hz", type=COUNT, help="Round quanta up to jiffies of 1/HZ s.")
 @click.option("--aging", type=TimeNs(), help="priority: one level better per this time waited.")
 @click.option("--levels", default=3, show_default=True, help="mlfq: number of queues.")
 @click.option("--boost", type=TimeNs(), help="mlfq: all tasks to the top this often.")
@@ -28,11 +28,11 @@ from schedlab.cli.types import TimeNs
 @click.option("--wakeup-granularity", type=TimeNs(), help="cfs: lead that a woken task needs.")
 @click.option("--kernel", type=click.Choice(["6.6", "6.12", "6.15"]), help="eevdf: its features.")
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="Such as eevdf.delay_zero=true.")
-@click.option("--seed", type=int, help="Of lottery (1), and of --quiz tasks (any).")
+@click.option("--seed", type=SEED, help="Of lottery (1), and of --quiz tasks (any).")
 @click.option("--gantt", type=click.Choice(["text", "svg", "none"]), default="text")
 @click.option("--from", "from_ns", default="0", type=TimeNs(), help="Start of the chart.")
 @click.option("--to", "to_ns", type=TimeNs(), help="End of the chart.")
-@click.option("--width", type=int, help="Of the chart: columns (80) or pixels (1000).")
+@click.option("--width", type=COUNT, help="Of the chart: columns (80) or pixels (1000).")
 @click.option("--measured", type=click.Path(), help="A file of bursts, drawn below.")
 @click.option("--validate", "bursts", type=click.Path(), help="CSV of trace cpu --out: how close?")
 @click.option("--quiz", is_flag=True, help="Hide the answers; random tasks without --tasks.")

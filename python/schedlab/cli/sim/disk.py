@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import PATH, dry_run_option, json_option
+from schedlab.cli.options import COUNT, PATH, SEED, dry_run_option, json_option
 from schedlab.cli.sim.options import device_options, log_option, show, trace_options, warn
 from schedlab.cli.sim.scheduled import scheduler_options
 
@@ -16,16 +16,16 @@ from schedlab.cli.sim.scheduled import scheduler_options
 @device_options("disk7200")
 @click.option("--import", "imported", metavar="FILE[:NAME]",
               help="Print a DiskSim parameter file as TOML.")  # fmt: skip
-@click.option("--policy", default="fcfs", show_default=True, help="One or several, with commas.")
+@click.option("--policy", default="fcfs", show_default=True, help="One or more, comma-separated.")
 @click.option("--workload", default="random4k", show_default=True, help="random4k, seqread, ….")
 @trace_options
 @click.option("--record", help="Size of the requests instead of the workload's own.")
 @click.option("--span", default="0", help="Bytes used from the start of the disk; 0: all.")
-@click.option("--depth", type=int, help="Closed loop: requests always outstanding.  [default: 1]")
+@click.option("--depth", type=COUNT, help="Closed loop: requests always outstanding.  [default: 1]")
 @click.option("--rate", type=float, help="Instead: Poisson arrivals per second; of a trace: scale.")
-@click.option("--requests", type=int, help="Default 10000; a trace: all.")
+@click.option("--requests", type=COUNT, help="Default 10000; a trace: all.")
 @click.option("--seeds", type=click.IntRange(1, 1000), default=8, show_default=True)
-@click.option("--seed", type=click.IntRange(min=0), default=1, help="The first seed.")
+@click.option("--seed", type=SEED, default=1, help="The first seed.")
 @log_option
 @click.option("--out", type=PATH, help="Result folder with verdict, report.")
 @dry_run_option

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import json_option
+from schedlab.cli.options import SEED, json_option
 from schedlab.cli.sim.options import (
     buffer_option,
     device_options,
@@ -24,7 +24,7 @@ from schedlab.cli.sim.scheduled import scheduler_options
 @trace_options
 @click.option("--rate", type=float, help="Of a trace: stretch its times to this rate per second.")
 @click.option("--policy", "policies", default="fcfs",
-              help="One or more, comma-separated; FILE.py:Class runs the policy in that file.",
+              help="One or more, comma-separated: fcfs,stb:read_limit=10ms,FILE.py:Class.",
 )  # fmt: skip
 @buffer_option
 @click.option("--alpha", type=float, default=0.9, show_default=True, help="Aging weight; 1: none.")
@@ -34,7 +34,7 @@ from schedlab.cli.sim.scheduled import scheduler_options
 @service_option
 @click.option("--requests", type=click.IntRange(min=1), help="Default 20000; a trace: all.")
 @click.option("--seeds", type=click.IntRange(min=1), default=8, show_default=True)
-@click.option("--seed", type=click.IntRange(min=0), default=1, help="The first seed.")
+@click.option("--seed", type=SEED, default=1, help="The first seed.")
 @click.option("--warm-up", default="none", help="Not reported: none, auto, N requests, or a time.")
 @log_option
 @json_option

@@ -12,7 +12,7 @@ import click
 _COUNT, _OF = click.IntRange(min=1), "With --scheduler: "
 _OPTIONS: dict[str, tuple[Any, str]] = {
     "--scheduler": (str, "The kernel's I/O schedulers above the device: none;bfq:slice_idle=0;cfq"),
-    "--processes": (str, f"{_OF}presets or files, with commas."),
+    "--processes": (str, f"{_OF}presets or files, comma-separated."),
     "--tags": (_COUNT, f"{_OF}commands that the driver lets into the device.  [32]"),
     "--nr-requests": (_COUNT, f"{_OF}requests that may be allocated."),
     "--window": (_COUNT, f"{_OF}commands that the device holds and orders."),

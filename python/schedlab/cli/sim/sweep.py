@@ -11,6 +11,8 @@ from pathlib import Path
 
 import click
 
+from schedlab.spec.quantities import duration_text
+
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
@@ -35,23 +37,29 @@ def sweep(file: Path, out: Path | None, dask: str | None, as_json: bool) -> None
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Callable[[int, int], None]]:
+def progress(
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Callable[[int, int], None]]:
     """Points done, and the time left, on stderr: in place on a terminal, else every tenth."""
-    began = time.monotonic()
-    first: list[int] = []
-    shown = [-1]
+    live, began = sys.stderr.isatty(), clock()
+    first = tenths = -1
 
     def update(count: int, total: int) -> None:
-        first.append(count)
-        new = count - first[0]
-        eta_s = (time.monotonic() - began) / new * (total - count) if new else 0.0
-        line = f"{count}/{total} points, {eta_s:.0f} s left"
-        if sys.stderr.isatty():
-            click.echo(f"\r{line}   ", nl=False, err=True)
-        elif total and count * 10 // total != shown[0]:
-            shown[0] = count * 10 // total
+        nonlocal first, tenths
+        line = f"{count}/{total} points"
+        if first < 0:
+            first = count
+        elif count > first:  # before the first point the time left is unknown
+            left_s = (clock() - began) / (count - first) * (total - count)
+            line += f", {duration_text(left_s)} left"
+        if live:
+            click.echo(f"\r\033[K{line}", nl=False, err=True)
+        elif count * 10 // max(total, 1) > tenths:
+            tenths = count * 10 // max(total, 1)
             click.echo(line, err=True)
 
-    yield update
-    if sys.stderr.isatty():
-        click.echo(err=True)
+    try:
+        yield update
+    finally:
+        if live:
+            click.echo("\r\033[K", nl=False, err=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +28,13 @@ def stats(file: str, as_json: bool, **options: Any) -> None:
     FILE may be compressed (gzip, zstd, bzip2, xz). `sda` means all files `sda.blktrace.*`.
     """
     from schedlab.app import trace_files
-    from schedlab.cli.show import print_lines
+    from schedlab.cli.show import print_json, print_lines
 
     figures = trace_files.stats(file, options)
-    print_lines([json.dumps(figures, indent=1)] if as_json else trace_files.stats_lines(figures))
+    if as_json:
+        print_json(figures)
+    else:
+        print_lines(trace_files.stats_lines(figures))
 
 
 @click.command()
@@ -43,9 +45,10 @@ def stats(file: str, as_json: bool, **options: Any) -> None:
 def convert(file: str, out: Path, to: str, as_json: bool, **options: Any) -> None:
     """Write the requests of a block trace to OUT in another format, in order of arrival."""
     from schedlab.app import trace_files
-    from schedlab.cli.show import print_lines
+    from schedlab.cli.show import print_json, print_lines
 
     counts = trace_files.convert(file, out, to, options)
-    print_lines(
-        [json.dumps(counts, indent=1)] if as_json else trace_files.converted_lines(counts, to)
-    )
+    if as_json:
+        print_json(counts)
+    else:
+        print_lines(trace_files.converted_lines(counts, to))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +21,12 @@ Unit = tuple[str, float]  # as written, and how many of the metric's own one is
 class Columns:
     """Which column is what.
 
-    `value` is a column or the ratio of two (`calculations/cpu_burst_s`). `sum_over` names columns
-    whose rows are parts of one run: they are added up, before the ratio. `metric_column` holds
-    what was measured: the name of a known metric, or of another one with its unit. `constants`
-    are added to the parameters of every workload. `cpu_share[w]` is the workload whose figures
-    are CPU seconds of w: they become its metric `cpu_s` and its CPU share.
+    `value` is a column (even `MB/s`, where the header has it) or the ratio of two
+    (`calculations/cpu_burst_s`). `sum_over` names columns whose rows are parts of one run: they
+    are added up, before the ratio. `metric_column` holds what was measured: the name of a known
+    metric, or of another one with its unit. `constants` are added to the parameters of every
+    workload. `cpu_share[w]` is the workload whose figures are CPU seconds of w: they become its
+    metric `cpu_s` and its CPU share.
     """
 
     candidate: tuple[str, ...]
@@ -42,11 +43,18 @@ class Columns:
     constants: Mapping[str, Any] = field(default_factory=dict)
     cpu_share: Mapping[str, str] = field(default_factory=dict)
 
-    def used(self) -> list[str]:
-        """Every column that the file must have."""
-        single = [self.block, self.unit_column, self.metric_column]
-        names = [*self.candidate, *self.value.split("/"), *self.workload, *single, *self.sum_over]
-        return [name for name in names if name]
+    def figures(self, header: Collection[str]) -> list[str]:
+        """The column of the figures, or the two of a ratio; SpecError for more than two."""
+        names = [self.value] if self.value in header else self.value.split("/")
+        if len(names) > 2:
+            raise SpecError(f"--value {self.value}", "name a column, or a ratio COLUMN/COLUMN")
+        return names
+
+    def used(self, header: Collection[str]) -> list[str]:
+        """Every column that a file with this header must have."""
+        single = filter(None, [self.block, self.unit_column, self.metric_column])
+        figures = self.figures(header)
+        return [*self.candidate, *figures, *self.workload, *single, *self.sum_over]
 
 
 @dataclass
@@ -94,7 +102,7 @@ def published_means(
     """
     matched = 0
     known = (*columns.workload, columns.metric_column)
-    for place, row in rows(path, columns.candidate):
+    for place, row in rows(path, lambda _: columns.candidate):
         matched += 1
         value = "mean" if "mean" in row else columns.value
         if value not in row:
@@ -124,8 +132,12 @@ def published_means(
         raise bad(str(path), "at least one mean", "none")
 
 
-def rows(path: Path, used: Iterable[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """(place, row by column name) of a CSV; SpecError when a used column is missing."""
+def rows(
+    path: Path, used: Callable[[Collection[str]], Iterable[str]]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """(place, row by column name) of a CSV; SpecError when a column that is `used` of the header
+    is missing.
+    """
     lines = read_lines(path)
     place, header = next(lines, ("", ""))
     names = _fields(place, header) if header else []
@@ -133,7 +145,7 @@ def rows(path: Path, used: Iterable[str]) -> Iterator[tuple[str, dict[str, str]]
         raise bad(f"{path}, line 1", "a header line with the names of the columns", "nothing")
     if len(set(names)) != len(names):
         raise bad(place, "a different name for each column", header)
-    for name in used:
+    for name in used(names):
         if name not in names:
             raise SpecError(f"{place}: has no column {name!r}", f"columns: {', '.join(names)}")
     for place, line in lines:
@@ -155,13 +167,10 @@ def _fields(place: str, line: str) -> list[str]:
 
 def _groups(path: Path, columns: Columns) -> list[_Group]:
     """The rows, those added up that belong to one run."""
-    parts = columns.value.split("/")
-    if len(parts) > 2:
-        raise SpecError(f"--value {columns.value}", "name a column, or a ratio COLUMN/COLUMN")
     known: dict[tuple[str, str], Quantity] = {}
     groups: dict[Any, _Group] = {}
-    for place, row in rows(path, columns.used()):
-        values = [number_at(place, name, row[name]) for name in parts]
+    for place, row in rows(path, columns.used):
+        values = [number_at(place, name, row[name]) for name in columns.figures(row)]
         what = _quantity(row, columns, known)
         key: Any = place
         if columns.sum_over:

@@ -105,15 +105,15 @@ impl Eevdf {
     /// Lag of a runnable task, within its limit.
     fn lag(&self, system: &System, task: usize) -> i128 {
         let (product, load) = self.sums(system);
-        let tick_ns = self.settings.tick_ns();
         let limit_ns = match self.settings.eevdf.lag_limit {
-            LagLimit::TwoSlices => (2 * self.slice_ns(system, task)).max(tick_ns),
+            // Slices are whole ticks, so this is at least the tick that the kernel demands.
+            LagLimit::TwoSlices => 2 * self.slice_ns(system, task),
             LagLimit::LargestSlice => {
                 let slices = self
                     .runnable
                     .iter()
                     .map(|other| self.slice_ns(system, *other));
-                slices.max().unwrap_or(0) + tick_ns
+                slices.max().unwrap_or(0) + self.settings.tick_ns()
             }
         };
         let limit = virtual_time(limit_ns, system.tasks[task].weight);

@@ -18,12 +18,12 @@ const WAKE_UPS: u32 = 3;
 pub(super) struct Injection {
     last: Option<(u32, u64)>,
     /// The queue in service got its first request again at this time.
-    occupied_ns: u64,
+    pub(super) occupied_ns: u64,
     /// Its next dispatch is the one to measure.
     waits_for_dispatch: bool,
-    measured: Option<Id>,
+    pub(super) measured: Option<Id>,
     /// Others were served meanwhile.
-    injected: bool,
+    pub(super) injected: bool,
 }
 
 impl Bfq {

@@ -2,8 +2,9 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::tests::{context, Bench, MS};
-use super::super::{IoContext, Scheduler};
+use super::super::{Class, IoContext, Scheduler};
 use super::queue::{Queue, Raised, Reason};
+use super::wf2q::Tree;
 use super::Bfq;
 
 fn weighing(owner: u32, weight: u16) -> IoContext {
@@ -133,4 +134,108 @@ fn a_new_process_is_raised_and_a_large_burst_is_not() {
     }
     let raised = |queue: &Queue| queue.raised == Raised::Interactive && !queue.in_large_burst;
     assert!(!bench.scheduler.queues.iter().any(raised));
+}
+
+#[test]
+fn a_request_is_late_after_125_ms_or_250_if_nobody_waits_for_it() {
+    let mut bench = Bench::<Bfq>::new("bfq");
+    for (text, late_ms) in [("R8", 125), ("W800", 250)] {
+        let id = bench.add_as(text, context(0));
+        assert_eq!(bench.ctx.requests[id].fifo_ns, late_ms * MS, "{text}");
+    }
+}
+
+/// `bfq_serv_to_charge`: not where shares are kept by other means.
+#[test]
+fn an_async_sector_is_charged_once_beside_a_lower_weight() {
+    let mut bench = Bench::<Bfq>::new("bfq:low_latency=0");
+    let id = bench.add_as("W8", context(0));
+    let queue = bench.ctx.requests[id].queue;
+    assert_eq!(bench.scheduler.charge(&bench.ctx, queue, id), 24);
+    let lower = IoContext {
+        level: 7,
+        ..context(1)
+    };
+    bench.add_as("R900000", lower);
+    assert_eq!(bench.scheduler.charge(&bench.ctx, queue, id), 8);
+}
+
+/// BFQ_CL_IDLE_TIMEOUT, HZ/5.
+#[test]
+fn the_idle_class_is_served_after_200_ms() {
+    let idle = IoContext {
+        class: Class::Idle,
+        ..context(0)
+    };
+    for (now_ms, owner) in [(199, 1), (200, 0)] {
+        let mut bench = Bench::<Bfq>::new("bfq:low_latency=0");
+        bench.add_as("R8", idle);
+        bench.add_as("R900000", context(1));
+        bench.ctx.now_ns = now_ms * MS;
+        let id = bench.take().unwrap();
+        assert_eq!(bench.ctx.requests[id].context.owner, owner, "{now_ms} ms");
+    }
+}
+
+#[test]
+fn a_queue_that_was_empty_keeps_its_lead() {
+    let queue = |owner| Queue {
+        budget: 100,
+        ..Queue::new(context(owner), true, 0, 100)
+    };
+    let (mut queues, mut tree) = ([queue(0), queue(1)], Tree::default());
+    tree.activate(&mut queues, 0, false);
+    tree.activate(&mut queues, 1, false);
+    assert_eq!(tree.take_next(&mut queues), Some(0));
+    tree.served(&mut queues, 0, 100);
+    tree.deactivate(&mut queues, 0);
+    tree.activate(&mut queues, 0, false);
+    // 100 sectors at weight 40, while the virtual time is that of 100 sectors at weight 80.
+    assert_eq!(queues[0].start, (100 << 22) / 40);
+    assert_eq!(tree.time, (100 << 22) / 80);
+    assert_eq!(tree.take_next(&mut queues), Some(1));
+}
+
+#[test]
+fn interactive_raising_ends_after_120_000_sectors() {
+    let mut bench = Bench::<Bfq>::new("bfq");
+    bench.add("R8");
+    for (sectors, raised) in [(120_000, Raised::Interactive), (120_001, Raised::No)] {
+        bench.scheduler.queues[0].raised_service = sectors;
+        bench.scheduler.update_raising(&bench.ctx, 0);
+        assert_eq!(bench.scheduler.queues[0].raised, raised);
+    }
+}
+
+/// `bfq_wr_coeff` 30, and BFQ_SOFTRT_WEIGHT_FACTOR 100 times that.
+#[test]
+fn a_raised_weight_is_30_or_3000_times_its_own() {
+    let mut queue = Queue::new(context(0), true, 0, 100);
+    for (raised, times) in [
+        (Raised::No, 1),
+        (Raised::Interactive, 30),
+        (Raised::SoftRealtime, 3000),
+    ] {
+        queue.raised = raised;
+        assert_eq!(queue.coefficient(), times);
+    }
+}
+
+/// `bfq_update_inject_limit`: half as long again as alone is too long.
+#[test]
+fn injection_grows_while_a_request_takes_less_than_one_and_a_half_times_as_long() {
+    for (time_ns, limit) in [(149, 2), (150, 0)] {
+        let mut bench = Bench::<Bfq>::new("bfq");
+        let id = bench.add_as("R8", context(0));
+        bench.scheduler.queues[0].inject_base_ns = 100;
+        bench.scheduler.queues[0].inject_limit = 1;
+        bench.scheduler.in_flight = 2;
+        bench.scheduler.update_hardware_queue();
+        bench.scheduler.injection.measured = Some(id);
+        bench.scheduler.injection.injected = true;
+        bench.scheduler.injection.occupied_ns = 0;
+        bench.ctx.now_ns = time_ns;
+        bench.scheduler.completed_for_injection(&bench.ctx, 0, id);
+        assert_eq!(bench.scheduler.queues[0].inject_limit, limit, "{time_ns}");
+    }
 }

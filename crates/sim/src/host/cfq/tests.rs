@@ -111,3 +111,64 @@ fn async_writes_go_one_at_a_time_after_a_late_read_and_16_to_a_slice() {
 fn ctx_sector(bench: &Bench<Cfq>, id: u32) -> u64 {
     bench.ctx.requests[id].sector
 }
+
+#[test]
+fn a_request_is_late_after_125_ms_or_250_if_nobody_waits_for_it() {
+    let mut bench = Bench::<Cfq>::new("cfq");
+    for (text, late_ms) in [("R8", 125), ("W800", 250)] {
+        let id = bench.add_as(text, context(0));
+        assert_eq!(bench.ctx.requests[id].fifo_ns, late_ms * MS, "{text}");
+    }
+}
+
+/// `cfq_completed_request`: by the expiry of sync requests.
+#[test]
+fn a_read_of_125_ms_was_delayed() {
+    for (done_ms, noted_ms) in [(124, 0), (125, 1125)] {
+        let mut bench = Bench::<Cfq>::new("cfq");
+        let id = bench.add_as("R8", context(0));
+        assert_eq!(bench.take(), Some(id));
+        bench.ctx.now_ns = done_ms * MS;
+        bench.complete(id);
+        assert_eq!(bench.scheduler.last_delayed_sync_ns, noted_ms * MS);
+    }
+}
+
+#[test]
+fn what_was_left_of_a_slice_lets_its_queue_go_earlier() {
+    let mut bench = Bench::<Cfq>::new("cfq");
+    bench.add("R8");
+    bench.ctx.now_ns = 100 * MS;
+    for (residual_ms, key_ms) in [(30, 70), (-30, 130), (0, 100)] {
+        let ms = MS as i64;
+        bench.scheduler.queues[0].residual_ns = residual_ms * ms;
+        bench.scheduler.enlist(&bench.ctx, 0, false);
+        assert_eq!(bench.scheduler.queues[0].key, key_ms * ms);
+    }
+}
+
+/// `choose_wl_class_and_type`: the target latency of 300 ms, times 40 over 100.
+#[test]
+fn async_queues_have_two_fifths_of_their_share_of_the_time() {
+    for (text, share_ms) in [("W8", 120), ("R8", 300)] {
+        let mut bench = Bench::<Cfq>::new("cfq");
+        bench.ctx.now_ns = MS;
+        bench.add(text);
+        bench.take().unwrap();
+        let until_ns = bench.scheduler.serving_until_ns;
+        assert_eq!(until_ns, (1 + share_ms) * MS, "{text}");
+    }
+}
+
+#[test]
+fn a_group_does_not_catch_up_on_what_it_missed() {
+    let weighing = |owner, weight| IoContext {
+        weight,
+        ..context(owner)
+    };
+    let mut bench = Bench::<Cfq>::new("cfq");
+    bench.add_as("R8", weighing(0, 100));
+    bench.scheduler.groups[1].time = 7 * MS;
+    bench.add_as("R900000", weighing(1, 200));
+    assert_eq!(bench.scheduler.groups[2].time, 7 * MS);
+}

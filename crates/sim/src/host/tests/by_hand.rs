@@ -4,7 +4,7 @@ use super::super::deadline::Deadline;
 use super::super::kyber::Kyber;
 use super::super::mq_deadline::MqDeadline;
 use super::{context, Bench, MS};
-use crate::host::{Class, IoContext, Scheduler};
+use crate::host::{Class, IoContext, Op, Scheduler};
 
 const BATCH_2: &str = "R100 R200 R300 R400 R500 R600 W1000 W2000 W3000";
 
@@ -105,6 +105,31 @@ fn mq_deadline_serves_a_lower_class_only_when_the_higher_is_gone_or_late() {
 }
 
 #[test]
+fn mq_deadline_serves_what_has_aged_by_class() {
+    let with = |class, owner| IoContext {
+        class,
+        ..context(owner)
+    };
+    let mut bench = Bench::<MqDeadline>::new("mq-deadline");
+    bench.add_as("R1", with(Class::Idle, 1));
+    bench.add("R100");
+    bench.ctx.now_ns = 10_001 * MS;
+    bench.add_as("R500", with(Class::Realtime, 2));
+    assert_eq!(bench.drain(), "R100 R1 R500");
+}
+
+/// `dd_limit_depth`: only reads that a process waits for may have all tags.
+#[test]
+fn mq_deadline_limits_all_but_sync_reads() {
+    let bench = Bench::<MqDeadline>::new("mq-deadline:async_depth=32");
+    let limit = |op, sync| bench.scheduler.limit_depth(&bench.ctx, op, sync);
+    assert_eq!(limit(Op::Read, true), usize::MAX);
+    for (op, sync) in [(Op::Read, false), (Op::Write, true), (Op::Write, false)] {
+        assert_eq!(limit(op, sync), 32, "{op:?} {sync}");
+    }
+}
+
+#[test]
 fn kyber_serves_its_domains_in_batches() {
     let mut bench = Bench::<Kyber>::new("kyber");
     for sector in 0..20 {
@@ -139,10 +164,16 @@ fn kyber_hands_out_no_more_than_its_tokens() {
 
 /// So many completions of one kind, each so long after its arrival.
 fn complete_many(bench: &mut Bench<Kyber>, text: &str, count: u64, latency_ns: u64) {
+    complete_from(bench, text, count, (latency_ns, latency_ns));
+}
+
+/// So many completions of one kind, each so long after its arrival and after its dispatch.
+fn complete_from(bench: &mut Bench<Kyber>, text: &str, count: u64, (total, device): (u64, u64)) {
     let until_ns = bench.ctx.now_ns;
     for _ in 0..count {
-        bench.ctx.now_ns = until_ns - latency_ns;
+        bench.ctx.now_ns = until_ns - total;
         bench.add(text);
+        bench.ctx.now_ns = until_ns - device;
         let id = bench.take().unwrap();
         bench.ctx.now_ns = until_ns;
         bench.complete(id);
@@ -154,6 +185,18 @@ fn kyber_takes_tokens_from_those_that_have_time_when_others_are_late() {
     let bench = reads_gave_tokens_to_late_writes();
     // Bin 2 of 8: (2 + 1)/4 of the tokens stay.
     assert_eq!(bench.scheduler.depths()[0], 192);
+}
+
+#[test]
+fn kyber_blames_the_device_for_its_own_time_only() {
+    let mut bench = Bench::<Kyber>::new("kyber");
+    bench.ctx.now_ns = 200 * MS;
+    // The writes wait for 14 of their 15 ms in the scheduler.
+    complete_from(&mut bench, "W1", 500, (15 * MS, MS));
+    complete_many(&mut bench, "R1", 500, 1_400_000);
+    bench.ctx.now_ns = 300 * MS;
+    bench.scheduler.timer(&mut bench.ctx);
+    assert_eq!(bench.scheduler.depths()[0], 256);
 }
 
 /// Kyber at 300 ms, after its first look at the latencies.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use schedlab_model::{Bytes, Nanos, Request, Rng};
+use schedlab_model::{Bytes, Histogram, Nanos, Request, Rng};
 
 use super::super::bfq::Bfq;
 use super::super::cfq::Cfq;
@@ -11,6 +11,7 @@ use super::super::deadline::Deadline;
 use super::super::kyber::Kyber;
 use super::super::mq_deadline::MqDeadline;
 use super::super::noop::None as Direct;
+use super::super::process::{Arrivals, ProcessSpec, Records};
 use super::super::queue::{Limits, Queue};
 use super::super::{run, HostJob, HostSettings, Processes, SCHEDULERS, TUNABLES};
 use super::{bio, context, queue, Bench, MS};
@@ -369,6 +370,24 @@ fn who_wakes_too_late_for_a_tag_waits_behind_all_others() {
     }
     // R800 was woken in vain after R8 had taken the tag.
     assert_eq!(served, [0, 8, 1600, 800]);
+}
+
+#[test]
+fn independent_arrivals_scatter_and_constant_ones_do_not() {
+    for (arrivals, scatter) in [(Arrivals::Poisson, 1.0), (Arrivals::Constant, 0.0)] {
+        let spec = ProcessSpec {
+            arrivals,
+            rate_per_s: Real(1e4),
+            ..ProcessSpec::default()
+        };
+        let mut records = Records::new(&spec, (0, 1), 1 << 30, 1).unwrap();
+        let mut gaps = Histogram::new();
+        (0..20_000).for_each(|_| gaps.record(records.interval_ns(&spec)));
+        let mean = gaps.mean().unwrap();
+        assert!((mean / 1e5 - 1.0).abs() < 0.04, "{mean}");
+        let deviation = gaps.deviation().unwrap() / mean;
+        assert!((deviation - scatter).abs() < 0.04, "{deviation}");
+    }
 }
 
 #[test]

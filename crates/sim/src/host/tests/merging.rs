@@ -3,7 +3,7 @@
 use super::super::deadline::Deadline;
 use super::super::mq_deadline::MqDeadline;
 use super::super::queue::{Limits, Queue};
-use super::{bio, context, queue, Bench};
+use super::{bio, context, queue, Bench, MS};
 use crate::host::{Bio, Scheduler};
 
 fn send<S: Scheduler>(queue: &mut Queue<S>, text: &str, process: u32) {
@@ -111,4 +111,31 @@ fn what_is_late_first_stays_late_first_when_requests_are_joined() {
     bench.ctx.requests[into].fifo_ns = expire_ns;
     assert_eq!(bench.scheduler.queued(), 1);
     assert_eq!(bench.drain(), "R100");
+}
+
+#[test]
+fn what_is_joined_is_as_old_as_the_oldest() {
+    let mut queue = queue::<Deadline>("deadline", Limits::default(), 1);
+    for (at_ms, text) in [(0, "R16"), (5, "R1000"), (10, "R0"), (20, "R8")] {
+        queue.ctx.now_ns = at_ms * MS;
+        send(&mut queue, text, 0);
+    }
+    queue.ctx.now_ns = 600 * MS;
+    let id = queue.scheduler.dispatch(&mut queue.ctx).unwrap();
+    let request = &queue.ctx.requests[id];
+    assert_eq!((request.sector, request.sectors), (0, 24));
+    assert_eq!(request.fifo_ns, 500 * MS);
+}
+
+#[test]
+fn a_bio_of_128_kib_goes_out_with_all_that_was_gathered() {
+    for (sectors, queued) in [(248, 0), (256, 2)] {
+        let mut queue = queue::<Deadline>("deadline", Limits::default(), 1);
+        queue.submit(bio("R9000", context(0)));
+        queue.submit(Bio {
+            sectors,
+            ..bio("R8", context(0))
+        });
+        assert_eq!(queue.scheduler.queued(), queued);
+    }
 }

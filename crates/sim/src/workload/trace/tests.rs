@@ -279,6 +279,8 @@ fn vscsi_records() {
     for (length, command, block, us) in [
         (4096u32, 0x28u16, 8u64, 5_000_000u64),
         (512, 0x2a, 0, 5_000_007),
+        (1024, 0x88, 1 << 32, 5_000_008),
+        (2048, 0x8a, 2, 5_000_009),
     ] {
         for word in [1u32, length, 1] {
             bytes.extend(word.to_le_bytes());
@@ -292,7 +294,9 @@ fn vscsi_records() {
         rows(&bytes, "vscsi"),
         [
             (0, 4096, 4096, false, 0, None),
-            (7_000, 0, 512, true, 0, None)
+            (7_000, 0, 512, true, 0, None),
+            (8_000, 512 << 32, 1024, false, 0, None),
+            (9_000, 1024, 2048, true, 0, None),
         ]
     );
 }
@@ -378,6 +382,18 @@ fn a_reorder_buffer_that_is_too_small_says_how_far() {
     assert!(error.contains("1 requests"), "{error}");
     let (times, bad) = with(1, true);
     assert_eq!((times.unwrap(), bad), (vec![10, 30, 40], 1));
+}
+
+#[test]
+fn a_late_line_comes_behind_those_of_the_same_time() {
+    let text = b"10 1 0 8 1\n30 2 0 8 1\n10 3 0 8 1\n30 4 0 8 1\n";
+    let options = TraceOptions {
+        reorder: Some(3),
+        ..options()
+    };
+    let records = read(text, Some("mqsim"), &options);
+    let devices: Vec<u32> = records.iter().map(|record| record.device).collect();
+    assert_eq!(devices, [1, 3, 2, 4]);
 }
 
 #[test]
@@ -470,6 +486,36 @@ fn writing_and_reading_again_keeps_what_the_format_holds() {
             assert_eq!(a.request.is_write, b.request.is_write, "{}", format.name);
         }
     }
+}
+
+/// These records in another format: the text, and how many trims it omits.
+fn converted(text: &[u8], from: &str, to: &str) -> (String, u64) {
+    let mut reader = read_bytes("t", text.to_vec(), Some(from), &options()).unwrap();
+    let (mut out, path) = (Vec::new(), std::path::Path::new("out"));
+    let counts = convert(&mut reader, &mut out, path, to, &crate::Stop::default()).unwrap();
+    (String::from_utf8(out).unwrap(), counts.trims_left_out)
+}
+
+#[test]
+fn trims_are_kept_where_the_format_has_them_and_else_counted() {
+    let text = b"arrival_ms,is_write,first_page,pages\n5,1,752,16\n6,2,3,1\n";
+    for format in FORMATS.iter().filter(|f| f.write.is_some()) {
+        let (out, left_out) = converted(text, "requests", format.name);
+        let holds = matches!(format.name, "requests" | "iolog");
+        assert_eq!(left_out, u64::from(!holds), "{}", format.name);
+        if holds {
+            let trim = read(out.as_bytes(), Some(format.name), &options())[1];
+            let place = (trim.request.offset.0, trim.request.length.0);
+            assert_eq!((trim.trim, place), (true, (3 * 4096, 4096)));
+        }
+    }
+}
+
+#[test]
+fn half_a_sector_at_either_end_is_a_sector_of_tencent() {
+    let text = b"1455592201.0,,W,2,256,512\n";
+    let (out, _) = converted(text, "systor", "tencent");
+    assert!(out.ends_with(",0,2,1,2\n"), "{out}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ pub(super) trait Binary: Send {
 }
 
 /// Every format, one line each.
-pub static FORMATS: [Format; 14] = [
+pub static FORMATS: &[Format] = &[
     text(
         "requests",
         "arrival_ms,is_write,first_page,pages (4 KiB pages)",

@@ -111,6 +111,15 @@ fn wrapping_what_fits_changes_nothing_and_else_splits_at_the_end() {
 }
 
 #[test]
+fn a_request_in_many_pieces_was_split_once() {
+    let path = written("wrap-often", &[(0, MIB, 4 * MIB, 0)]);
+    let options = with("refuse", Fit::Wrap);
+    let mut replay = Replay::open(&path, None, &options, (2 * MIB, 4096), None).unwrap();
+    let pieces = std::iter::from_fn(|| replay.next_piece().unwrap()).count();
+    assert_eq!((pieces, replay.summary().split), (3, 1));
+}
+
+#[test]
 fn compacting_keeps_distances_of_reuse() {
     let far: Vec<u64> = vec![900, 3, 900, 77, 3, 900];
     let lines: Vec<_> = far
@@ -150,6 +159,10 @@ fn scaling_spreads_the_span_over_the_device() {
     let placed = pieces(&path, &with("refuse", Fit::Scale), 10 * MIB).unwrap();
     let offsets: Vec<u64> = placed.iter().map(|piece| piece.1).collect();
     assert_eq!(offsets, [0, 5 * MIB, 10 * MIB - 4096]);
+    // One half as long as the device, from 95 % of the span on, moves down to fit.
+    let path = written("scale-long", &[(0, 95 * MIB, 5 * MIB, 0)]);
+    let placed = pieces(&path, &with("refuse", Fit::Scale), 10 * MIB).unwrap();
+    assert_eq!(placed, [(0, 5 * MIB, 5 * MIB)]);
 }
 
 #[test]

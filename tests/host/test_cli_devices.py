@@ -1,0 +1,88 @@
+"""Commands that set and watch real devices: what they print, where, and with which exit code."""
+
+import json
+import re
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli import cli
+from schedlab.host import knobs
+
+
+@pytest.fixture
+def device(state, new_loop):
+    """The name of a loop device of 16 MiB, with `none`."""
+    name = Path(new_loop()).name
+    knobs.write_value(knobs.scheduler_file(name), "none")
+    return name
+
+
+def run(*words, code=0):
+    done = CliRunner().invoke(cli, [str(word) for word in words])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def document(*words):
+    found = json.loads(run(*words, "--json").stdout)
+    assert found.pop("schema") == 1
+    return found
+
+
+def scheduler(device):
+    return knobs.read_value(knobs.scheduler_file(device))
+
+
+def test_apply_prints_its_plan_what_it_did_and_how_to_undo_it(device, tmp_path):
+    words = ["apply", "mq-deadline", device, "--set", "fifo_batch=8", "--root", tmp_path]
+    planned = run(*words, "--dry-run")
+    assert "fifo_batch" in planned.stdout and scheduler(device) == "none"
+    done = run(*words)
+    setting, undone = done.stdout.splitlines()
+    assert setting.startswith(f"{device}: mq-deadline")
+    assert setting.endswith(", until the next reboot")
+    assert undone == f"undo: schedlab undo {device}"
+    assert scheduler(device) == "mq-deadline"
+    (status,) = document("status", "--root", tmp_path)["applied"]
+    assert device in json.dumps(status)
+    assert device in run("status", "--root", tmp_path).stdout
+    assert run("undo", device).stdout == f"undone: {device}\n"
+    assert scheduler(device) == "none"
+
+
+def test_apply_as_json_is_what_status_shows(device, tmp_path):
+    (record,) = document("apply", "mq-deadline", device, "--root", tmp_path)["applied"]
+    assert (record["device"], record["files"]) == (device, {})
+    assert document("undo", "--all") == {"undone": [device]}
+    assert document("undo", "--all") == {"undone": []}
+
+
+def test_set_prints_before_and_after_and_how_to_undo_it(device):
+    done = run("io", "set", "mq-deadline", device)
+    assert done.stdout == f"{device}:\tnone -> mq-deadline\n"
+    assert done.stderr.splitlines()[-1] == f"undo: schedlab io set none {device}"
+    facts = document("io", "set", "none", device)["devices"][device]
+    assert (facts["before"], facts["after"]) == ("mq-deadline", "none")
+    assert document("io", "get", device)["devices"][device]["scheduler"] == "none"
+    assert "none" in document("io", "list", device)["devices"][device]
+
+
+def test_watch_prints_a_change_with_what_ran_then(device):
+    def change():
+        time.sleep(0.5)
+        knobs.write_value(knobs.scheduler_file(device), "mq-deadline")
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    done = run("watch", device, "--seconds", "1500ms")
+    changing.join()
+    assert done.stderr.startswith("the kernel does not report who writes a setting")
+    lines = done.stdout.splitlines()
+    form = r" {5}[01]\.\d s  scheduler: none -> mq-deadline"
+    assert sum(re.fullmatch(form, line) is not None for line in lines) == 1
+    running = [line for line in lines if line.startswith(" " * 12 + "running: ")]
+    assert running and all(len(line) <= 121 for line in running)

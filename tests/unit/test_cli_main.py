@@ -1,0 +1,163 @@
+"""The command line as a program: exit codes, what goes to stderr, and which words are commands."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+from cli_options_known import COMMANDS
+from click.testing import CliRunner
+
+import schedlab
+from schedlab.cli import cli, main
+
+SCHEDLAB = [sys.executable, "-m", "schedlab"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "out", "err"),
+    [
+        (["--version"], 0, f"schedlab, version {schedlab.__version__}\n", ""),
+        (["compare", "--"], 2, "", "error: there is no command after --\n"
+         "hint: add it: -- COMMAND ARG…\n"),
+        (["analyse", "gone"], 2, "", "error: gone: is not a result folder (no experiment.toml)\n"
+         "hint: name the folder that `schedlab compare` printed\n"),
+        (["undo"], 2, "", "error: name devices, or --all\n"
+         "hint: schedlab status shows what is applied\n"),
+        (["undo", "sda", "--all"], 2, "", "error: name devices, or --all\n"),
+        (["run"], 2, "", "error: name either FILE or --resume DIR\n"
+         "hint: schedlab run experiment.toml\n"),
+        (["run", "a.toml", "--resume", "b"], 2, "", "error: name either FILE or --resume DIR\n"),
+        (["doctor", "--quanta", "1,a"], 2, "", "error: --quanta '1,a' is not understood\n"
+         "hint: use --quanta 1,5,10\n"),
+        (["doctor", "--quanta", "5,0"], 2, "", "error: --quanta '5,0' is not understood\n"),
+        (["nosuch"], 2, "", "Usage: "), (["io", "nosuch"], 2, "", "Usage: "),
+        (["report", ".", "--markdown", "--csv"], 2, "", "Usage: "),
+        (["device", "down"], 2, "", "Usage: "),
+        (["device", "down", "a", "--all"], 2, "", "Usage: "),
+    ],
+)  # fmt: skip
+def test_an_error_is_on_stderr_with_its_exit_code(monkeypatch, capsys, words, code, out, err):
+    monkeypatch.setattr(sys, "argv", ["schedlab", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    captured = capsys.readouterr()
+    assert (ended.value.code, captured.out) == (code, out)
+    assert captured.err.startswith(err) if err else captured.err == ""
+
+
+@pytest.mark.parametrize(
+    ("group", "names"),
+    [("", sorted({name.split()[0] for name in COMMANDS}))]
+    + [
+        (group, sorted(name.split()[1] for name in COMMANDS if name.startswith(f"{group} ")))
+        for group in ("cpu", "io", "lab", "sim", "trace", "import", "device")
+    ],
+)
+def test_a_group_lists_its_commands_by_name(group, names):
+    shown = CliRunner().invoke(cli, [*group.split(), "--help"]).output
+    _, _, listed = shown.partition("Commands:\n")
+    assert [line.split()[0] for line in listed.splitlines() if line[:3].strip()] == names
+
+
+@pytest.mark.parametrize("words", [["-h"], ["cpu", "-h"], ["sim", "-h"], ["io", "run", "-h"]])
+def test_the_help_has_a_short_name(words):
+    shown = CliRunner().invoke(cli, words)
+    assert shown.exit_code == 0
+    assert shown.output == CliRunner().invoke(cli, [*words[:-1], "--help"]).output
+
+
+def test_the_help_of_no_command_imports_what_works():
+    program = (
+        "import sys\nfrom click.testing import CliRunner\nfrom schedlab.cli import cli\n"
+        "for name in sys.argv[1:]:\n"
+        "    words = [*name.split(), '--help']\n"
+        "    assert CliRunner().invoke(cli, words).exit_code == 0, name\n"
+        "print(*sys.modules)"
+    )
+    words = [sys.executable, "-c", program, "", *COMMANDS]
+    imported = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+    assert "schedlab.cli.sim.run" in imported
+    rooms = ("app", "analyse", "design", "host", "report", "sim", "store.folder", "tune", "_core")
+    ours = [f"schedlab.{room}" for room in (*rooms, "result", "run.executor")]
+    heavy = ("numpy", "scipy", "rich", "optuna", "msgspec", "schedlab.store.importers.", *ours)
+    assert [name for name in imported if name.startswith(heavy)] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "first"),
+    [
+        (["cpu"], 2, "Usage: cli cpu [OPTIONS] COMMAND [ARGS]..."),
+        (["cpu", "--help"], 0, "Usage: cli cpu [OPTIONS] COMMAND [ARGS]..."),
+        (["cpu", "2", "--help"], 0, "Usage: cli cpu run [OPTIONS] N TIME"),
+        (["cpu", "--policy", "rr", "--help"], 0, "Usage: cli cpu run [OPTIONS] N TIME"),
+        (["cpu", "sweep", "--help"], 0, "Usage: cli cpu sweep [OPTIONS]"),
+    ],
+)
+def test_a_number_after_cpu_means_run(words, code, first):
+    shown = CliRunner().invoke(cli, words)
+    assert (shown.exit_code, shown.output.splitlines()[0]) == (code, first)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_gets_its_completion(shell):
+    shown = CliRunner().invoke(cli, ["completion", shell])
+    assert shown.exit_code == 0
+    assert "_SCHEDLAB_COMPLETE" in shown.output
+    assert f"{shell}_complete" in shown.output
+
+
+def test_documents_are_listed_in_columns_and_printed():
+    listed = CliRunner().invoke(cli, ["docs"]).stdout.splitlines()
+    names = [line.split()[0] for line in listed]
+    assert {"io-lab", "statistics", "workloads"} <= set(names)
+    widest = max(map(len, names))
+    assert all(line[widest : widest + 2] == "  " for line in listed)
+    assert all(line[widest + 2] != " " for line in listed)
+    printed = CliRunner().invoke(cli, ["docs", "statistics"]).stdout
+    assert printed.startswith("# From runs to a verdict\n")
+
+
+def test_labs_are_listed_within_the_width_of_a_pipe():
+    shown = CliRunner().invoke(cli, ["lab", "list"]).stdout
+    rows = json.loads(CliRunner().invoke(cli, ["lab", "list", "--json"]).stdout)
+    assert [set(row) for row in rows] == [{"name", "title", "study", "kind"}] * len(rows)
+    titles = [line for line in shown.splitlines() if line[0] != " "]
+    assert titles == [f"{row['name']}: {row['title']}" for row in rows]
+    studies = [line for line in shown.splitlines() if line[0] == " "]
+    assert all(line.startswith("  ") and line[2] != " " for line in studies)
+    assert 70 < max(map(len, studies)) <= 80
+
+
+@pytest.mark.parametrize(("columns", "widest"), [("50", 50), ("300", 100)])
+def test_labs_are_listed_within_the_width_of_a_terminal(columns, widest):
+    ours, theirs = pty.openpty()
+    where = {**os.environ, "COLUMNS": columns}
+    subprocess.run([*SCHEDLAB, "lab", "list"], check=True, stdout=theirs, env=where)
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 1 << 16):
+            shown += part
+    except OSError:
+        os.close(ours)
+    studies = [line for line in shown.decode().splitlines() if line.startswith("  ")]
+    assert widest - 12 < max(map(len, studies)) <= widest
+
+
+def test_an_experiment_is_written_as_a_file_that_can_be_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(cli, ["init"])
+    assert shown.stdout == (
+        "experiment.toml: edit it, then run `schedlab run experiment.toml`\n"
+    )  # fmt: skip
+    CliRunner().invoke(cli, ["init", "lab.toml", "--lab", "interference"], catch_exceptions=False)
+    CliRunner().invoke(
+        cli, ["init", "full.toml", "--lab", "interference", "--scale", "full"],
+        catch_exceptions=False,
+    )  # fmt: skip
+    plain, small, full = ((tmp_path / f"{name}.toml").read_text()
+                          for name in ("experiment", "lab", "full"))  # fmt: skip
+    assert "title" in plain and len({plain, small, full}) == 3

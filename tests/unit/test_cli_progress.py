@@ -1,0 +1,221 @@
+"""What commands say while they work, on stderr: on a terminal one line, elsewhere ten."""
+
+import fcntl
+import os
+import pty
+import signal
+import struct
+import sys
+import termios
+from contextlib import contextmanager
+
+import pytest
+
+from schedlab.app.tune import State
+from schedlab.cli import show, tune
+from schedlab.cli.sim import sweep
+from schedlab.run.executor import Progress
+from schedlab.spec import GateFinding, Run
+
+CLEAR = "\r\x1b[K"
+
+
+@contextmanager
+def terminal(monkeypatch, name="stderr", columns=80):
+    """`sys.<name>` as a real terminal; what was written to it is appended to the list."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    written = []
+    with os.fdopen(theirs, "w", newline="") as stream, monkeypatch.context() as patch:
+        patch.setattr(sys, name, stream)
+        yield written
+        stream.flush()
+        os.set_blocking(ours, False)
+        try:
+            while part := os.read(ours, 1 << 16):
+                written.append(part.decode().replace("\r\n", "\n"))
+        except BlockingIOError:
+            pass
+    os.close(ours)
+    written[:] = ["".join(written)]
+
+
+def sweep_of(counts, total, seconds_each=2.0):
+    clock = iter(seconds_each * step for step in range(100))
+    with sweep.progress(lambda: next(clock)) as update:
+        for count in counts:
+            update(count, total)
+
+
+def test_a_sweep_reports_every_tenth_where_nobody_watches(capsys):
+    sweep_of(range(41), 40)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        "0/40 points",
+        "4/40 points, 72 s left",
+        "8/40 points, 64 s left",
+        "12/40 points, 56 s left",
+        "16/40 points, 48 s left",
+        "20/40 points, 40 s left",
+        "24/40 points, 32 s left",
+        "28/40 points, 24 s left",
+        "32/40 points, 16 s left",
+        "36/40 points, 8 s left",
+        "40/40 points, 0 s left",
+    ]
+
+
+def test_the_time_left_of_a_resumed_sweep_counts_only_new_points(capsys):
+    sweep_of([3, 4, 6], 7, seconds_each=30)
+    assert capsys.readouterr().err.splitlines() == [
+        "3/7 points",
+        "4/7 points, 90 s left",
+        "6/7 points, 20 s left",
+    ]
+
+
+def test_a_sweep_with_few_points_reports_each(capsys):
+    sweep_of([0, 0, 1, 1, 2], 2, seconds_each=300)
+    assert capsys.readouterr().err.splitlines() == [
+        "0/2 points", "1/2 points, 5 min left", "2/2 points, 0 s left"
+    ]  # fmt: skip
+
+
+def test_a_sweep_rewrites_its_line_on_a_terminal(monkeypatch):
+    with terminal(monkeypatch) as written:
+        sweep_of([0, 1, 2], 40)
+    assert written == [
+        f"{CLEAR}0/40 points{CLEAR}1/40 points, 78 s left{CLEAR}2/40 points, 76 s left{CLEAR}"
+    ]
+
+
+def run(status="ok", gates=()):
+    return Run(0, 0, "w", "bfq", 1, 1, status, "", 0.1, {}, gates)
+
+
+DISCARDED = run(
+    "discarded",
+    (
+        GateFinding("frequency", "it fell by 20 %", True),
+        GateFinding("other", "only a remark", False),
+        GateFinding("load", "another program ran", True),
+    ),
+)
+
+
+def reported(steps):
+    with show.progress() as watch:
+        for done, last in steps:
+            watch(Progress(done, 20, 1 + done // 10, 2, 2.0 * (20 - done), last))
+
+
+def test_a_measurement_reports_its_plan_and_then_every_tenth(capsys):
+    reported([(0, None), *((done, run()) for done in range(1, 21))])
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        "block 1/2, run 0/20",
+        "block 1/2, run 2/20, 36 s left",
+        "block 1/2, run 4/20, 32 s left",
+        "block 1/2, run 6/20, 28 s left",
+        "block 1/2, run 8/20, 24 s left",
+        "block 2/2, run 10/20, 20 s left",
+        "block 2/2, run 12/20, 16 s left",
+        "block 2/2, run 14/20, 12 s left",
+        "block 2/2, run 16/20, 8 s left",
+        "block 2/2, run 18/20, 4 s left",
+        "block 3/2, run 20/20, 0 s left",
+    ]
+
+
+def test_a_resumed_measurement_reports_where_it_begins(capsys):
+    with show.progress() as watch:
+        watch(Progress(7, 20, 1, 2, 0.0, None))
+        for done in (8, 9, 10):
+            watch(Progress(done, 20, 1, 2, 5.0, run()))
+    assert capsys.readouterr().err.splitlines() == [
+        "block 1/2, run 7/20", "block 1/2, run 8/20, 5 s left", "block 1/2, run 10/20, 5 s left"
+    ]  # fmt: skip
+
+
+def test_nothing_to_run_is_no_error(capsys):
+    with show.progress() as watch:
+        watch(Progress(0, 0, 0, 0, 0.0, None))
+    assert capsys.readouterr().err == "block 0/0, run 0/0\n"
+
+
+def test_a_repeated_run_names_what_disturbed_it(capsys):
+    reported([(1, DISCARDED), (1, run())])
+    assert capsys.readouterr().err.splitlines() == [
+        "repeated: bfq on w: frequency: it fell by 20 %; load: another program ran"
+    ]
+
+
+def test_a_measurement_rewrites_its_line_on_a_terminal(monkeypatch):
+    with terminal(monkeypatch) as written:
+        reported([(0, None), (1, DISCARDED), (1, run())])
+    assert written == [
+        f"{CLEAR}block 1/2, run 0/20"
+        f"{CLEAR}repeated: bfq on w: frequency: it fell by 20 %; load: another program ran\n"
+        f"{CLEAR}block 1/2, run 1/20, 38 s left"
+        f"{CLEAR}block 1/2, run 1/20, 38 s left{CLEAR}"
+    ]
+
+
+def searched():
+    for block in range(1, 13):
+        tune.watch(State(block, block, "none", None, "bfq #1", None, 60.0))
+
+
+def test_a_search_reports_every_tenth_block_where_nobody_watches(capsys):
+    searched()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        "block 1: best none, trying bfq #1, 60 s left",
+        "block 11: best none, trying bfq #1, 60 s left",
+    ]
+
+
+def test_a_search_rewrites_its_line_on_a_terminal(monkeypatch):
+    with terminal(monkeypatch) as written:
+        searched()
+    lines = [f"block {block}: best none, trying bfq #1, 60 s left" for block in range(1, 13)]
+    assert written == ["".join(CLEAR + line for line in lines)]
+
+
+def test_a_pipe_has_80_columns_and_no_colour(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "133")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert show.terminal() == (80, False)
+
+
+@pytest.mark.parametrize(
+    ("term", "no_colour", "colour"),
+    [("xterm", "", True), ("dumb", "", False), ("xterm", "1", False), ("dumb", "1", False),
+     ("a", "", True), ("zed", "", True)],
+)  # fmt: skip
+def test_a_terminal_has_its_width_and_colour_unless_refused(monkeypatch, term, no_colour, colour):
+    monkeypatch.setenv("COLUMNS", "133")
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    with terminal(monkeypatch, "stdout"):
+        found = show.terminal()
+    assert found == (133, colour)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_measurement_that_is_told_to_end_is_interrupted(number):
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt), show.signals_interrupt():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) is before
+
+
+def test_notes_and_warnings_go_to_stderr(capsys):
+    show.print_lines(["note: a", "figure", "warning: b", "a note: c"])
+    captured = capsys.readouterr()
+    assert captured.out == "figure\na note: c\n"
+    assert captured.err == "note: a\nwarning: b\n"

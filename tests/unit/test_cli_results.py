@@ -1,0 +1,328 @@
+"""Commands on result folders: what is printed and where, what is written, and the exit code."""
+
+import csv
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli import cli
+from schedlab.errors import SpecError
+from schedlab.store.folder import Folder
+
+COMPARE = ["sim", "compare", "--workloads", "A", "--policies", "fcfs,s", "--requests", "300"]
+REPORTS = {"report.html", "report.xlsx", "verdict.json"}
+
+
+def run(*words, code=0):
+    """Outcome of the command line."""
+    done = CliRunner().invoke(cli, [str(word) for word in words])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def refused(*words):
+    error = CliRunner().invoke(cli, [str(word) for word in words]).exception
+    assert isinstance(error, SpecError), error
+    return str(error)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A result folder without reports, and what its command printed."""
+    path = tmp_path_factory.mktemp("cli") / "first"
+    done = run(*COMPARE, "--seeds", 4, "--out", path)
+    for name in REPORTS:
+        (path / name).unlink()
+    return path, done
+
+
+@pytest.fixture
+def folder(measured, tmp_path, monkeypatch):
+    """The folder, and an own working directory."""
+    monkeypatch.chdir(tmp_path)
+    return measured[0]
+
+
+def names(path):
+    return {each.name for each in Path(path).iterdir()}
+
+
+def test_a_measurement_prints_its_verdict_on_stdout_and_its_progress_on_stderr(measured):
+    path, done = measured
+    assert "s is best" in done.stdout
+    for file in ("report.html", "report.xlsx"):
+        assert f"{path}/{file}" in done.stdout
+    assert done.stderr.splitlines()[0] == "block 1/4, run 0/8"
+    assert done.stderr.splitlines()[-2:] == [
+        "block 4/4, run 8/8, 0 s left", "measured: all 4 blocks are done"
+    ]  # fmt: skip
+
+
+def test_a_measurement_prints_json_and_the_files_that_it_wrote(tmp_path):
+    out = tmp_path / "r"
+    done = run(*COMPARE, "--seeds", 2, "--out", out, "--json")
+    document = json.loads(done.stdout)
+    assert document["headline"]["code"]
+    assert {Path(path).name for path in document["files"].values()} >= {
+        "report.html", "report.xlsx"
+    }  # fmt: skip
+    assert names(out) >= REPORTS
+
+
+def test_a_dry_run_prints_the_plan_and_measures_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = run(*COMPARE, "--dry-run").stdout
+    document = json.loads(run(*COMPARE, "--dry-run", "--json").stdout)
+    assert document["schema"] == 1 and document["experiment"]["kind"] == "sim"
+    assert "fcfs" in text and not text.startswith("{")
+    assert names(tmp_path) == set()
+
+
+def test_a_result_folder_has_a_name_by_default(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(*COMPARE, "--seeds", 2)
+    (made,) = (tmp_path / "results").iterdir()
+    assert re.fullmatch(r"\d{8}-\d{6}-sim|\d{4}-\d\d-\d\d.*-sim", made.name)
+
+
+def test_the_verdict_of_a_folder_is_printed_and_nothing_is_written(folder):
+    before = names(folder)
+    text = run("analyse", folder).stdout
+    assert "s is best" in text and max(map(len, text.splitlines())) <= 80
+    document = json.loads(run("analyse", folder, "--json").stdout)
+    assert (document["headline"]["code"], document["baseline"]) == ("winner-price", "fcfs")
+    other = run("analyse", folder, "--goal", "throughput").stdout
+    assert "Judged by throughput" in other and "Judged by throughput" not in text
+    assert names(folder) == before
+
+
+def test_a_report_without_options_is_a_page_and_a_workbook_in_the_folder(folder):
+    done = run("report", folder)
+    assert done.stdout == ""
+    assert done.stderr == f"html: {folder}/report.html\nxlsx: {folder}/report.xlsx\n"
+    assert (folder / "report.html").read_text().startswith("<!doctype html>")
+    assert (folder / "report.xlsx").read_bytes()[:2] == b"PK"
+    for name in ("report.html", "report.xlsx"):
+        (folder / name).unlink()
+
+
+@pytest.mark.parametrize(
+    ("options", "written"),
+    [
+        (["--html", "a.html"], {"a.html"}),
+        (["--xlsx", "a.xlsx"], {"a.xlsx"}),
+        (["--html", "a.html", "--xlsx", "a.xlsx"], {"a.html", "a.xlsx"}),
+        (["--html", "a.html", "--csv"], {"a.html"}),
+        (["--xlsx", "a.xlsx", "--markdown"], {"a.xlsx"}),
+        (["--markdown"], set()),
+        (["--csv"], set()),
+    ],
+)
+def test_a_report_is_what_is_asked_for(folder, tmp_path, options, written):
+    before = names(folder)
+    done = run("report", folder, *options)
+    assert names(tmp_path) == written
+    assert names(folder) == before
+    assert done.stderr.splitlines() == [f"{name[2:]}: {name}" for name in sorted(written)]
+    if "--markdown" in options:
+        assert done.stdout.startswith("# Simulated: ") and not done.stdout.endswith("\n\n")
+    elif "--csv" in options:
+        rows = list(csv.DictReader(done.stdout.splitlines()))
+        assert {row["workload"] for row in rows} == {"", "A"} and not done.stdout.endswith("\n\n")
+    else:
+        assert done.stdout == ""
+    for name in written:
+        begin = b"PK" if name == "a.xlsx" else b"<!doctype"
+        assert Path(name).read_bytes().startswith(begin)
+
+
+def test_a_report_as_json_names_its_files(folder):
+    document = json.loads(run("report", folder, "--json", "--html", "a.html").stdout)
+    assert set(document) == {"schema", "headline", "files", "verdict"}
+    assert (document["schema"], document["files"]) == (1, {"html": "a.html"})
+    assert "s is best" in document["headline"]
+    russian = json.loads(run("report", folder, "--json", "--html", "b", "--lang", "ru").stdout)
+    assert russian["headline"] != document["headline"]
+    assert russian["verdict"] == document["verdict"]
+    goal = run("report", folder, "--json", "--html", "c", "--goal", "throughput").stdout
+    assert json.loads(goal)["headline"].startswith("Simulated: Judged by throughput")
+
+
+@pytest.mark.parametrize(
+    "forms", [("--markdown", "--csv"), ("--csv", "--json"), ("--markdown", "--json"),
+              ("--markdown", "--csv", "--json")],
+)  # fmt: skip
+def test_a_report_has_one_form_on_stdout(folder, tmp_path, forms):
+    done = run("report", folder, *forms, code=2)
+    assert "cannot be used together" in done.stderr
+    assert done.stdout == "" and names(tmp_path) == set()
+
+
+def test_an_export_names_its_files(folder):
+    text = run("export", folder, "--format", "fio", "--out", "x").stdout
+    document = json.loads(
+        run("export", folder, "--format", "fio", "--out", "x", "--json").stdout
+    )  # fmt: skip
+    assert document == {"schema": 1, "files": text.splitlines()}
+    assert all(json.loads(Path(name).read_text())["jobs"] for name in document["files"])
+
+
+def test_an_export_says_where_it_cannot_write_and_what_it_cannot(folder, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "file" in refused("export", folder, "--format", "fio", "--out", tmp_path / "file" / "x")
+    empty = copied(folder, tmp_path / "empty", lambda run: [])
+    assert "has no run with a throughput" in refused(
+        "export", empty, "--format", "fio", "--out", "x"
+    )
+
+
+def copied(folder, path, changed):
+    """A folder with the same plan and other runs: `changed(run)` gives those in its place."""
+    source = Folder.open(folder)
+    record = source.record()
+    made = Folder.create(path, record.experiment, record.plan, record.host)
+    for each in source.runs():
+        for new in changed(each):
+            made.append(new)
+    return path
+
+
+def test_what_is_measured_again_contradicts_nothing(folder, tmp_path):
+    done = run("reproduce", folder, "--out", "again")
+    assert "s is best" in done.stdout
+    assert done.stderr.splitlines()[-1] == f"nothing contradicts {folder}"
+    assert names("again") >= REPORTS
+    document = json.loads(run("reproduce", folder, "--out", "b", "--json").stdout)
+    assert document == {"schema": 1, "contradictions": [], "first": str(folder), "again": "b"}
+
+
+def test_a_contradiction_is_named_and_is_exit_code_1(folder, tmp_path):
+    turned = {"fcfs": "s", "s": "fcfs"}
+    other = copied(folder, tmp_path / "other",
+                   lambda each: [replace(each, candidate=turned[each.candidate])])  # fmt: skip
+    done = run("reproduce", other, "--out", "again", code=1)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("not reproduced: ") and "nothing contradicts" not in done.stderr
+    shown = json.loads(run("reproduce", other, "--out", "b", "--json", code=1).stdout)
+    assert f"not reproduced: {shown['contradictions'][-1]}" == last
+
+
+def test_an_experiment_file_is_measured_resumed_and_extended(folder, tmp_path):
+    file = folder / "experiment.toml"
+    run("run", file, "--out", "r", "--blocks", 3)
+    assert len(Folder.open(Path("r")).runs()) == 6
+    planned = run("run", "--resume", "r", "--blocks", 5, "--dry-run")
+    assert "fcfs" in planned.stdout and len(Folder.open(Path("r")).runs()) == 6
+    document = json.loads(
+        run("run", "--resume", "r", "--blocks", 5, "--dry-run", "--json").stdout
+    )  # fmt: skip
+    assert document["experiment"]["kind"] == "sim"
+    done = run("run", "--resume", "r", "--blocks", 5, "--json")
+    assert json.loads(done.stdout)["headline"]["code"]
+    assert len(Folder.open(Path("r")).runs()) == 10
+    run("run", file)
+    (made,) = (tmp_path / "results").iterdir()
+    assert made.name.endswith("-experiment")
+
+
+def test_the_notes_of_an_experiment_are_shown_before_it_is_measured(folder):
+    text = (folder / "experiment.toml").read_text()
+    assert "notes = []" in text
+    Path("e.toml").write_text(text.replace("notes = []", 'notes = ["one", "two"]'))
+    done = run("run", "e.toml", "--out", "r", "--blocks", 2)
+    assert done.stderr.startswith("note: one\nnote: two\nblock 1/2, run 0/4\n")
+
+
+def test_a_rehearsal_shows_the_figures_of_a_program_and_measures_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    words = ["cpu", "compare", "--policies", "other,nice=5", "--blocks", 2, "--load", 0]
+    done = run(*words, "--rehearse", "--", "true")
+    assert done.stdout == "" and done.stderr.startswith("true: rehearsed in ")
+    assert names(tmp_path) <= {"state"}
+
+
+@pytest.mark.parametrize("words", ["compare", "cpu compare", "cpu sweep", "run"])
+def test_what_is_left_of_a_folder_is_shown_by_its_command(folder, tmp_path, words):
+    more = [] if words == "cpu sweep" else ["--blocks", 7]
+    done = run(*words.split(), "--resume", folder, *more, "--dry-run")
+    assert f"{6 if more else 0} runs in {3 if more else 0} blocks" in done.stdout
+    assert names(tmp_path) == set()
+
+
+def test_folders_become_the_sessions_of_one_result(folder, tmp_path):
+    run(*COMPARE, "--seeds", 4, "--seed", 9, "--out", "second")
+    text = run("merge", folder, "second", "--out", "both").stdout
+    assert text.endswith("Report both/report.html   Workbook both/report.xlsx\n")
+    assert len({each.session for each in Folder.open(Path("both")).runs()}) == 2
+    document = json.loads(run("merge", folder, "second", "--json").stdout)
+    assert document["headline"]["code"] == "sessions-disagree"
+    (made,) = (tmp_path / "results").iterdir()
+    assert made.name.endswith("-merge")
+
+
+def test_a_difference_is_printed_and_its_page_is_where_it_is_asked(folder):
+    run(*COMPARE, "--seeds", 4, "--seed", 9, "--out", "second")
+    text = run("diff", folder, "second", "--html", "page.html").stdout
+    assert text.splitlines()[0].startswith("fcfs: Simulated: ")
+    assert Path("page.html").read_text().startswith("<!doctype html>")
+    document = json.loads(run("diff", folder, "second", "--json").stdout)
+    assert set(document["candidates"]) == {"fcfs", "s"}
+    assert (Path("second") / "diff.html").is_file()
+
+
+SWEEP = """\
+seeds = 2
+[fixed]
+workload = "A"
+requests = 100
+[parameters]
+policy = ["fcfs", "s"]
+"""
+
+
+def test_a_sweep_is_written_and_resumed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("a.toml").write_text(SWEEP)
+    done = run("sim", "sweep", "a.toml")
+    assert done.stdout == "4 points in a/results.jsonl\n"
+    assert done.stderr.startswith("0/4 points\n1/4 points, ")
+    document = json.loads(run("sim", "sweep", "a.toml", "--json").stdout)
+    assert (document["schema"], document["folder"], len(document["rows"])) == (1, "a", 4)
+    assert document["rows"] == [
+        json.loads(line) for line in Path("a/results.jsonl").read_text().splitlines()
+    ]
+    again = run("sim", "sweep", "a.toml", "--out", "b")
+    assert again.stdout == "4 points in b/results.jsonl\n"
+    assert Path("b/results.jsonl").read_bytes() == Path("a/results.jsonl").read_bytes()
+    Path("none.toml").write_text(SWEEP.replace("seeds = 2", "seeds = 0"))
+    assert run("sim", "sweep", "none.toml").stdout == "0 points in none/results.jsonl\n"
+
+
+def test_a_simulated_lab_writes_its_page_or_its_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run("lab", "run", "iozone-schedulers-model", "--out", "tables")
+    assert done.stderr.startswith("noop, deadline and cfq on a modelled disk. ")
+    assert done.stdout.startswith("One process\n") and names(tmp_path) == {"tables"}
+    done = run("lab", "run", "ncq-ssd", "--out", "study", "--json")
+    assert json.loads(done.stdout)["page"] == "study/report.html"
+    assert done.stderr.startswith("Request scheduling in the NCQ of an SSD. ")
+
+
+def test_the_study_of_the_ncq_is_written_where_it_is_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = run("sim", "ncq-study", "--requests", 100, "--seeds", 1, "--out", "o")
+    assert text.stdout.splitlines()[-1] == "report: o/report.html"
+    assert re.fullmatch(r"\d+/\d+ points(, \d+ s left)?", text.stderr.splitlines()[-1])
+    again = run("sim", "ncq-study", "--requests", 100, "--seeds", 1, "--out", "o", "--json")
+    document = json.loads(again.stdout)
+    assert set(document) == {"schema", "statements", "page", "cannot"}
+    assert (document["schema"], document["page"]) == (1, "o/report.html")
+    assert Path("o/report.html").read_text().startswith("<!doctype html>")
+    run("sim", "ncq-study", "--requests", 100, "--seeds", 1)
+    (made,) = (tmp_path / "results").iterdir()
+    assert made.name.endswith("-ncq")

@@ -1,0 +1,281 @@
+"""Commands that do a small piece of work, or plan a large one: figures, keys, exit codes."""
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli import cli
+from schedlab.host.devices import with_queues
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
+    reason="needs root: a temporary loop device is planned",
+)
+
+
+@pytest.fixture(autouse=True)
+def own_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*words, code=0):
+    done = CliRunner().invoke(cli, [str(word) for word in words])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def document(*words, code=0):
+    """What is printed as JSON, of the schema that the reference describes."""
+    found = json.loads(run(*words, "--json", code=code).stdout)
+    assert found.pop("schema") == 1
+    return found
+
+
+def load(test, *words, code=0):
+    return run("io", "run", "--test", test, "--file", "f", *words, code=code)
+
+
+def test_a_load_prints_its_figures_and_its_remarks_elsewhere():
+    done = load("write", "--size", "64k")
+    assert done.stdout.startswith("writes: ") and "Children see" not in done.stdout
+    assert done.stderr.startswith("note: closed loop")
+    assert Path("f").stat().st_size == 65536
+    several = load("read", "--workers", 2).stdout
+    assert "Children see throughput for  2" in several
+
+
+@pytest.mark.parametrize(("record", "operations"), [("4k", 16), ("16k", 4)])
+def test_a_load_as_json_has_every_figure(record, operations):
+    Path("f").write_bytes(bytes(65536))
+    found = document("io", "run", "--test", "read", "--file", "f", "--record", record)
+    (group,) = found["groups"]
+    assert (group["name"], group["reads"]["operations"]) == ("read", operations)
+    assert group["reads"]["bytes"] == 65536
+    assert found["iozone"]
+
+
+def test_records_that_are_not_what_was_written_are_exit_code_1():
+    Path("f").write_bytes(bytes(65536))
+    assert "16 records do not match" in load("read", "--verify", code=1).output
+    load("read")
+    load("write", "--overwrite", "--verify")
+    load("read", "--verify")
+    found = document("io", "run", "--test", "read", "--file", "f", "--verify", "--record", "8k",
+                     code=1)  # fmt: skip
+    assert found["groups"][0]["mismatches"] == 8
+
+
+def test_a_full_disk_is_exit_code_1(small_disk):
+    done = CliRunner().invoke(
+        cli, ["io", "run", "--test", "write", "--file", str(small_disk / "f"), "--size", "64M"]
+    )
+    assert done.exit_code == 1
+
+
+def disks():
+    """Devices that no other test makes or removes meanwhile."""
+    return [name for name in map(str, with_queues()) if "loop" not in name]
+
+
+def test_queues_are_listed_by_device_and_as_json():
+    names = disks()
+    if not names:
+        pytest.skip("needs a disk with a scheduler")
+    got, offered = (document("io", word, *names)["devices"] for word in ("get", "list"))
+    assert list(got) == list(offered) == [Path(name).name for name in names]
+    for name, facts in got.items():
+        assert set(facts) == {"scheduler", "tunables"}
+        assert facts["scheduler"] in offered[name]
+    assert run("io", "get", *names).stdout.splitlines() == [
+        f"{name}:\t{facts['scheduler']}" for name, facts in got.items()
+    ]
+    assert run("io", "list", *names).stdout.splitlines() == [
+        f"{name}:\t{' '.join(each)}" for name, each in offered.items()
+    ]
+
+
+@pytest.mark.parametrize("word", ["get", "list"])
+def test_without_names_all_disks_are_listed(word):
+    for _ in range(9):  # a loop device of another test may go while all are read
+        done = CliRunner().invoke(cli, ["io", word])
+        if done.exit_code == 0:
+            break
+    listed = [line.partition(":")[0] for line in done.stdout.splitlines()]
+    assert {Path(name).name for name in disks()} <= set(listed)
+
+
+def test_where_nothing_is_changed_nothing_is_shown(tmp_path):
+    assert document("status", "--root", tmp_path) == {"applied": []}
+    assert run("status", "--root", tmp_path).stdout == "nothing is applied\n"
+    assert run("undo", "--all", "--json").stdout == '{\n "schema": 1,\n "undone": []\n}\n'
+    assert run("undo", "--all").stdout == "undone: nothing\n"
+    lists = ("restored", "foreign", "removed", "failed", "notices")
+    for dry_run in (False, True):
+        words = ["recover", "--dry-run"] if dry_run else ["recover"]
+        assert document(*words) == {**{name: [] for name in lists}, "dry_run": dry_run}
+        assert run(*words).stdout == "nothing to restore\n"
+    assert document("device", "list") == {"devices": []}
+    assert run("device", "list").stdout == "no emulated device is up\n"
+    assert run("device", "down", "--all").stdout == ""
+
+
+def test_the_shipped_models_are_listed():
+    listed = run("device", "models").stdout.splitlines()
+    assert len(listed) > 5 and any(line.startswith("disk7200 ") for line in listed)
+
+
+def test_doctor_looks_up_the_quanta_that_are_asked():
+    shown = run("doctor", "--quanta", "1, 30", "--json").stdout
+    assert shown.startswith('{\n  "schema": 1,\n  "facts": [\n')
+    facts = json.loads(shown)["facts"]
+    assert set(facts[0]) == {"topic", "found", "follows", "command"}
+    lines = run("doctor", "--quanta", "1, 30").stdout.splitlines()
+    again = document("doctor", "--quanta", "1, 30")["facts"]
+    alike = [fact for fact in facts if fact in again and "loop" not in fact["topic"]]
+    assert any(fact["command"] for fact in alike)
+    for fact in alike:  # devices of other tests and free memory may be others by now
+        command = f"  [{fact['command']}]" if fact["command"] else ""
+        assert f"{fact['topic']}: {fact['found']}; {fact['follows']}{command}" in lines
+    found = next(fact["follows"] for fact in facts if fact["topic"] == "HZ")
+    assert re.search("quanta in ms become 1->[0-9.]+, 30->[0-9.]+$", found)
+    default = document("doctor", "--quanta", ",")["facts"]
+    assert "100->100" in next(fact["follows"] for fact in default if fact["topic"] == "HZ")
+
+
+def test_a_trace_of_a_command_ends_with_its_status_and_writes_its_bursts():
+    words = ["trace", "cpu", "--method", "schedstat"]
+    done = run(*words, "--out", "b.csv", "sh", "-c", "exit 3", code=3)
+    assert done.stdout.startswith("method: schedstat")
+    assert Path("b.csv").read_text().startswith("end_ns,duration_ns,task,preempted\n")
+    found = json.loads(run(*words, "--json", "true").stdout)
+    assert found["method"] == "schedstat"
+
+
+def test_a_switch_costs_what_is_predicted_for_the_quanta_that_are_asked():
+    if os.geteuid() != 0:
+        pytest.skip("needs root: it measures at real-time priority")
+    cpu = min(os.sched_getaffinity(0))
+    words = ["cpu", "cost", "--batches", 3, "--switches", 20, "--cpu", cpu]
+    found = document(*words, "--slices", "2,50")
+    assert found["cpu"] == cpu
+    text = run(*words, "--slices", "2,50").stdout
+    assert text.startswith(f"context switches on CPU {cpu}, mean of 3 batches")
+    assert text.count("quantum ") == 2 and "     50 ms" in text
+
+
+def test_calculations_are_counted_and_json_is_a_line_per_event():
+    events = [json.loads(line) for line in run("cpu", 1, "20ms", "--json").stdout.splitlines()]
+    assert [each["event"] for each in events][:2] == ["total", "quantum"]
+    assert {each["schema"] for each in events} == {1}
+    done = run("cpu", "run", 1, "20ms")
+    assert done.stdout.startswith("PROCESS #0 totalCount = ")
+    assert "calculations per CPU second" in done.stderr
+
+
+def planned(*words):
+    """(text, JSON) of a dry run."""
+    text = run(*words, "--dry-run").stdout
+    assert not text.startswith("{")
+    return text, document(*words, "--dry-run")
+
+
+def made():
+    return {path.name for path in Path().iterdir()} - {"state"}
+
+
+@needs_root
+def test_what_would_be_compared_is_shown():
+    text, found = planned("compare", "--schedulers", "none", "--tests", "read", "--blocks", 3)
+    assert "3 blocks" in text
+    assert found["experiment"]["candidates"][0]["label"] == "none"
+    assert found["experiment"]["stopping"]["blocks"] == 3
+    assert made() == set()
+
+
+@needs_root
+def test_what_would_be_tuned_is_shown():
+    text, found = planned("tune", "--scheduler", "bfq", "--tests", "read", "--budget", "12m")
+    assert text.splitlines()[1].startswith("12 min: ")
+    assert set(found) == {"experiment", "asked"}
+    assert made() == set()
+
+
+@needs_root
+def test_what_would_be_swept_is_shown():
+    sizes = ["--block-sizes", "4k,64k", "--modes", "sync", "--bytes", "1M", "--blocks", 2]
+    text, found = planned("io", "sweep", *sizes)
+    assert "2 blocks" in text
+    assert found["experiment"]["stopping"]["blocks"] == 2
+    works = [each["parameters"] for each in found["experiment"]["workloads"]]
+    assert [each["block_bytes"] for each in works] == [4096, 65536]
+    assert {(each["total_bytes"], each["direction"]) for each in works} == {(1 << 20, "write")}
+
+
+def test_what_would_be_compared_on_the_cpu_is_shown():
+    text, found = planned("cpu", "compare", "--policies", "other,batch", "--blocks", 4)
+    assert "in 4 blocks" in text
+    labels = [each["label"] for each in found["experiment"]["candidates"]]
+    assert labels[:2] == ["other", "batch"]
+    text, found = planned("cpu", "sweep", "--slices", "1,20", "--time", "2s", "--repeat", 3)
+    assert text.startswith("Quantum of rr, 2 processes, 2 s a run\n") and "in 3 blocks" in text
+    assert made() == set()
+
+
+def test_a_lab_is_planned_as_it_is_asked():
+    text = run("lab", "run", "rr-quantum", "--blocks", 2, "--dry-run").stdout
+    assert "2 blocks" in text
+
+
+def test_a_disk_is_simulated_or_becomes_an_experiment():
+    words = ["sim", "disk", "--policy", "fcfs, sptf", "--requests", 200, "--depth", 8]
+    words += ["--seeds", 2]
+    done = run(*words)
+    assert done.stdout.splitlines()[0].split()[:2] == ["policy", "IOPS"]
+    assert done.stderr.splitlines()[-1].startswith("note: mean over 2 seeds")
+    assert run(*words, "--seed", 5).stdout != done.stdout
+    found = json.loads(run(*words, "--json").stdout)
+    assert "sptf" in json.dumps(found)
+    text, plan = planned(*words)
+    assert "4 runs in 2 blocks" in text
+    assert [each["label"] for each in plan["experiment"]["candidates"]] == ["fcfs", "sptf"]
+    assert made() == set()
+    shown = run(*words, "--out", "r")
+    assert "sptf is best" in shown.stdout and (Path("r") / "runs.jsonl").is_file()
+
+
+def test_a_validation_fails_above_the_demerit_that_is_asked():
+    Path("t").write_text("R A 2 1 8000 1000\n")
+    words = ["sim", "validate", "disk7200", "t:disksim-validate"]
+    demerit = document(*words)["parts"]["all"]["demerit_share"]
+    assert 0.02 < demerit < 0.1
+    run(*words)
+    run(*words, "--fail-above", demerit * 1.01)
+    run(*words, "--fail-above", repr(demerit))
+    run(*words, "--fail-above", demerit * 0.99, code=1)
+    run(*words, "--fail-above", demerit * 0.99, "--out", "o", code=1)
+    assert Path("o/report.html").is_file()
+
+
+@needs_root
+def test_an_extraction_is_timed_as_often_as_is_asked():
+    if not shutil.which("tar"):
+        pytest.skip("needs tar")
+    words = ["io", "extract", "a.tar", "--size", "1M"]
+    done = run(*words, "--make-archive")
+    assert done.stdout.count("\n") == 1
+    share = re.fullmatch(
+        r"real \d+\.\d{3} s   user \d+\.\d{3} s   sys \d+\.\d{3} s   CPU (\d+)%\n", done.stdout
+    )
+    if abs(int(share[1]) - 90) > 1:
+        assert ("limited by the CPU" in done.stderr) is (int(share[1]) > 90)
+    found = document(*words, "--repeat", 2)
+    assert [set(each) for each in found["runs"]] == [
+        {"real_s", "user_s", "system_s", "cpu_share"}
+    ] * 2
+    assert made() == {"a.tar"}

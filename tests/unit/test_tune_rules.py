@@ -1,0 +1,62 @@
+"""Rules of a search that cost time or truth when they are not kept: constraints, the seed."""
+
+import pytest
+
+pytest.importorskip("optuna")
+
+from schedlab.tune.race import ASSUMED
+from schedlab.tune.search import Observation, Search
+from schedlab.tune.space import SchedulerSpace, Space, Tunable
+
+DEFAULT = {"scheduler": "s"}
+
+
+def search(seed=1, high=10**9):
+    tunable = Tunable("t", 1, high, log=True, default=100)
+    return Search(Space((SchedulerSpace("s", (tunable,)),)), DEFAULT, seed)
+
+
+def test_a_setting_that_misses_a_constraint_twice_gets_no_third_block():
+    """Also where it leads: it could never be the best, and would use up the others' time."""
+    tried = search()
+    first = tried.ask()
+    for block in range(2):
+        ask = tried.ask()
+        assert (ask.block, ask.challenger) == (block, first.challenger)
+        tried.tell(ask, Observation(difference=0.08, violation=0.1))
+    assert tried.challenger is None and tried.incumbent == 0
+    assert not tried.entries[first.challenger].feasible
+    assert tried.ask().challenger == first.challenger + 1
+
+
+def test_a_setting_that_meets_its_constraints_races_on():
+    tried = search()
+    for _ in range(2):
+        tried.tell(tried.ask(), Observation(difference=0.08, violation=-0.1))
+    assert tried.challenger == 1
+
+
+def test_two_runs_of_the_same_setting_that_differ_forbid_a_promotion():
+    """The A/A runs show what a difference is worth: without them luck would be promoted."""
+    for aa, incumbent in ((0.0, 1), (0.5, 0)):
+        tried = search()
+        for _ in range(2):
+            tried.tell(tried.ask(), Observation(difference=0.4, aa=aa))
+        assert tried.incumbent == incumbent
+    assert tried.noise.freedom == ASSUMED.freedom + 2
+    assert tried.noise.squares == pytest.approx(ASSUMED.squares + 2 * 0.5**2)
+
+
+def test_another_seed_is_another_search_and_the_same_seed_the_same():
+    """After both ends of the only tunable: proposals that the order of the ends does not fix."""
+
+    def proposed(seed):
+        tried = search(seed)
+        for _ in range(5):
+            tried.tell(tried.ask(), Observation(difference=-1.0))
+        return [entry.settings["t"] for entry in tried.entries[1:]]
+
+    runs = [proposed(seed) for seed in range(6)]
+    assert all(set(run[:2]) == {1, 10**9} for run in runs)
+    assert len({tuple(run[2:]) for run in runs}) == 6
+    assert proposed(3) == runs[3]
