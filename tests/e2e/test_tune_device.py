@@ -164,9 +164,11 @@ def test_a_dry_run_changes_nothing_and_what_cannot_be_is_refused(tmp_path, monke
         (("--subject-to", "startup_s<5s"), "no workload measures startup_s"),
         (("--tunables", "nonsense"), "--space nonsense=LOW..HIGH"),
         (("--space", "x=9..1"), "not understood"),
-        (("--resume", "nowhere"), "not a tune folder"),
+        (("--resume", "nowhere"), "--scheduler, --scratch, --workloads would change nothing"),
+        (None, "not a tune folder"),
     ):
-        command = ["tune", *small, *words, "--dry-run"]
+        words = (*small, *words) if words else ("--resume", "nowhere")
+        command = ["tune", *words, "--dry-run"]
         with pytest.raises(SchedlabError) as refused:
             CliRunner().invoke(cli, command, standalone_mode=False, catch_exceptions=False)
         assert refused.value.exit_code == 2

@@ -107,7 +107,7 @@ def test_counts_and_times_are_those_of_the_engine(device: str, scheduler: str) -
     assert times_ms == sorted(set(times_ms))
     assert all(t_ms % 100 == 0 for t_ms in times_ms)
     assert 500 <= times_ms[-1] <= seen.elapsed_ns / 1e6
-    assert 1 <= seen.driver_depth.max <= 9
+    assert 1 <= seen.driver_depth.max <= 9 + missed
     issued = sum(row.reads for row in seen.series["reader"])
     assert issued == sum(g.requests for g in reads)
     if scheduler == "none":
