@@ -62,6 +62,11 @@ def sectors(device: str) -> tuple[int, int]:
     return int(fields[2]) * SECTOR_BYTES, int(fields[6]) * SECTOR_BYTES
 
 
+def flushes(device: str) -> int:
+    """How often the kernel says that the device was flushed."""
+    return int(Path(f"/sys/block/{Path(device).name}/stat").read_text().split()[15])
+
+
 @pytest.mark.parametrize("engine,depth", [("psync", 1), ("io_uring", 16)])
 def test_claimed_bytes_are_the_kernels(loop: str, engine: str, depth: int) -> None:
     if engine == "io_uring":
@@ -83,6 +88,16 @@ def test_a_batch_is_awaited_as_a_whole(loop: str) -> None:
     operations = result["reads"]["operations"]
     assert operations == SPAN // 4096
     assert result["ring"]["enters"] <= operations / 4 + 8
+
+
+@pytest.mark.parametrize("engine", ["psync", "mmap"])
+def test_a_record_that_is_synced_is_on_the_device_at_once(loop: str, engine: str) -> None:
+    load = group(loop, engine, direction="write", span=1 << 20, sync="dsync")
+    with Path(loop).open("rb"):  # the last one to close a device writes all of it back
+        before, flushed = sectors(loop)[1], flushes(loop)
+        result = run(load)["groups"][0]
+        assert sectors(loop)[1] - before == 1 << 20 == result["writes"]["bytes"]
+        assert flushes(loop) - flushed >= 256
 
 
 def test_cpu_time_and_worker_lines_add_up(loop: str) -> None:
@@ -278,7 +293,11 @@ def thread_names() -> list[str]:
 
 
 def test_hdparms_timings_read_what_they_say(loop: str) -> None:
-    timings = json.loads(_core.io_timings(loop))
+    with Path(loop).open("rb") as device:  # while it is open, its cache is kept
+        assert len(device.read()) == 16 << 20
+        before = sectors(loop)[0]
+        timings = json.loads(_core.io_timings(loop))
+        assert sectors(loop)[0] - before == 16 << 20, "the second one is from the device again"
     assert timings["cached"]["elapsed_ns"] >= 2e9
     assert timings["cached"]["bytes"] % (2 << 20) == 0
     assert timings["device"]["bytes"] == 16 << 20  # the whole device is read before 3 s are over

@@ -3,72 +3,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use schedlab_load::io::{run, Decision, IoError, Job, JobResult};
+use io_support::{carry_out, engines, group, laid_out, pass, refuse, scratch, with, SPAN};
+use schedlab_load::io::{run, Decision, IoError, Job};
 use serde_json::{json, Value};
 
-const SPAN: u64 = 1 << 20;
-
-fn scratch() -> (tempfile::TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("data");
-    (directory, path)
-}
-
-/// A group on `path`; `changes` replaces or adds keys, those of the workload by "workload.key".
-fn group(path: &Path, changes: Value) -> Value {
-    let mut group = json!({
-        "name": "g", "path": path, "engine": "psync",
-        "workload": {"pattern": {"kind": "sequential"}, "direction": {"kind": "read"},
-                     "record": 4096, "span": SPAN,
-                     "arrivals": {"kind": "closed", "depth": 1}, "seed": 5}
-    });
-    for (key, value) in changes.as_object().unwrap() {
-        match key.strip_prefix("workload.") {
-            Some(key) => group["workload"][key] = value.clone(),
-            None => group[key] = value.clone(),
-        }
-    }
-    group
-}
-
-fn carry_out(seconds: Option<f64>, groups: Vec<Value>) -> Result<JobResult, IoError> {
-    let job = Job::from_json(&json!({"seconds": seconds, "groups": groups}).to_string())?;
-    run(&job, &mut || Decision::Continue)
-}
-
-fn pass(path: &Path, changes: Value) -> JobResult {
-    carry_out(None, vec![group(path, changes)]).unwrap()
-}
-
-fn laid_out(path: &Path) {
-    let result = pass(
-        path,
-        json!({"workload.direction": {"kind": "write"}, "file": "fresh"}),
-    );
-    assert_eq!(result.groups[0].device_bytes_written, SPAN);
-}
-
-/// Settings of every engine that this machine has, with a queue where there is one.
-fn engines() -> Vec<Value> {
-    let mut engines = vec![json!({"engine": "psync"}), json!({"engine": "mmap"})];
-    match schedlab_load::io::nop::calibrate(1, 1) {
-        Ok(_) => engines.push(json!({"engine": "io_uring",
-                                     "workload.arrivals": {"kind": "closed", "depth": 16}})),
-        Err(error) => println!("skipped for io_uring: {error}"),
-    }
-    engines
-}
-
-fn with(base: &Value, changes: Value) -> Value {
-    let mut all = base.clone();
-    for (key, value) in changes.as_object().unwrap() {
-        all[key] = value.clone();
-    }
-    all
-}
+mod io_support;
 
 #[test]
 fn one_pass_of_every_pattern_and_engine_moves_every_byte_once() {
@@ -479,28 +420,6 @@ fn a_full_disk_is_counted_and_leaves_no_file() {
     }
 }
 
-/// Makes io_uring_setup fail with EPERM in this thread and those that it starts.
-fn refuse_io_uring() {
-    let filter = [
-        // Load the system call's number; skip one when it is not io_uring_setup; EPERM; allow.
-        (0x20, 0, 0, 0),
-        (0x15, 0, 1, libc::SYS_io_uring_setup as u32),
-        (0x06, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        (0x06, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ]
-    .map(|(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k });
-    let program = libc::sock_fprog {
-        len: filter.len() as u16,
-        filter: filter.as_ptr().cast_mut(),
-    };
-    // SAFETY: the program lives through the calls; only this thread is restricted.
-    unsafe {
-        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-        let mode = libc::SECCOMP_MODE_FILTER;
-        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &program), 0);
-    }
-}
-
 #[test]
 fn a_refused_io_uring_is_an_error_unless_the_fallback_is_allowed() {
     let (_directory, path) = scratch();
@@ -508,7 +427,7 @@ fn a_refused_io_uring_is_an_error_unless_the_fallback_is_allowed() {
     let setting = json!({"engine": "io_uring",
                          "workload.arrivals": {"kind": "closed", "depth": 8}});
     std::thread::spawn(move || {
-        refuse_io_uring();
+        refuse(libc::SYS_io_uring_setup);
         let error = carry_out(None, vec![group(&path, setting.clone())]).unwrap_err();
         let message = error.to_string();
         assert!(message.contains("(EPERM)"), "{message}");
@@ -543,13 +462,16 @@ fn writes_of_every_sync_mode_arrive() {
 fn a_pass_that_drops_the_cache_at_its_end_begins_anew_until_time_is_up() {
     let (_directory, path) = scratch();
     laid_out(&path);
-    let records = |at_end: &str| {
-        let changes = json!({"at_end": at_end, "workload.record": 65536});
-        let result = carry_out(Some(0.3), vec![group(&path, changes)]).unwrap();
+    let records = |seconds: Option<f64>, changes: Value| {
+        let changes = with(&changes, json!({"workload.record": 65536}));
+        let result = carry_out(seconds, vec![group(&path, changes)]).unwrap();
         assert!(result.groups[0].first_error.is_none());
         result.groups[0].reads.operations
     };
     let once = SPAN / 65536;
-    assert_eq!(records("stop"), once);
-    assert!(records("drop") > 2 * once);
+    assert_eq!(records(Some(0.3), json!({"at_end": "stop"})), once);
+    assert!(records(Some(0.3), json!({"at_end": "drop"})) > 2 * once);
+    assert_eq!(records(None, json!({"at_end": "drop"})), once);
+    let few = json!({"at_end": "drop", "requests": 3});
+    assert_eq!(records(Some(0.3), few), 3);
 }

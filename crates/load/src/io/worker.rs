@@ -263,3 +263,67 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// A worker of a window of 10 s after `ramp_seconds`, one record of /dev/null.
+    fn worker(ramp_seconds: f64, start_after_ms: u64) -> Worker {
+        let job = serde_json::json!({
+            "seconds": 10.0, "ramp_seconds": ramp_seconds,
+            "groups": [{
+                "name": "g", "path": "/dev/null", "engine": "psync",
+                "start_after_ms": start_after_ms,
+                "workload": {"pattern": {"kind": "sequential"}, "direction": {"kind": "write"},
+                             "record": 4096, "span": 4096,
+                             "arrivals": {"kind": "closed", "depth": 1}, "seed": 5}}]
+        });
+        let job = Job::from_json(&job.to_string()).unwrap();
+        let control = Arc::new(Control::new(-1).unwrap());
+        Worker::prepare(&job, 0, &Arc::new(job.groups[0].clone()), 0, &control).unwrap()
+    }
+
+    #[test]
+    fn who_begins_late_ends_with_the_others() {
+        for start_after_ms in [0, 4000] {
+            let mut worker = worker(0.0, start_after_ms);
+            let gate_ns = clock::now() - 5000 * MS;
+            let begun = worker.begin(gate_ns);
+            assert!(begun >= gate_ns + 5000 * MS);
+            assert_eq!(worker.turn(gate_ns + 10_000 * MS - 1), None);
+            assert_eq!(worker.turn(gate_ns + 10_000 * MS), Some(Stop::Time));
+            worker.close_window(gate_ns + 10_000 * MS);
+            // What it cost is of the time in which it ran.
+            let usage = worker.meter.usage();
+            assert_eq!(usage.window, (begun, gate_ns + 10_000 * MS));
+        }
+    }
+
+    #[test]
+    fn the_window_begins_where_the_ramp_of_all_ends() {
+        let mut worker = worker(2.0, 0);
+        let gate_ns = clock::now() - 500 * MS;
+        worker.begin(gate_ns);
+        worker.tally.complete(true, 0, 4096, gate_ns + 1999 * MS, 7);
+        assert_eq!(worker.turn(gate_ns + 2000 * MS - 1), None);
+        assert_eq!(worker.tally.sides[1].operations, 1);
+        // A request that ended 300 ms later is the first sight of the ramp's end.
+        assert_eq!(worker.turn(gate_ns + 2300 * MS), None);
+        assert_eq!(worker.tally.sides[1].operations, 0);
+        assert_eq!(worker.turn(gate_ns + 12_000 * MS - 1), None);
+        assert_eq!(worker.turn(gate_ns + 12_000 * MS), Some(Stop::Time));
+    }
+
+    #[test]
+    fn a_newcomer_has_no_ramp() {
+        let mut worker = worker(2.0, 100);
+        let gate_ns = clock::now() - 500 * MS;
+        worker.begin(gate_ns);
+        worker.tally.complete(true, 0, 4096, gate_ns + 600 * MS, 7);
+        assert_eq!(worker.turn(gate_ns + 2500 * MS), None);
+        assert_eq!(worker.tally.sides[1].operations, 1);
+    }
+}

@@ -414,7 +414,13 @@ impl Queue<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use rustix::event::{eventfd, EventfdFlags};
+
     use super::*;
+    use crate::io::job::Job;
+    use crate::io::shared::Control;
 
     #[test]
     fn the_offset_is_where_the_kernel_looks_for_it() {
@@ -430,5 +436,67 @@ mod tests {
         let mut patched = build(0);
         set_offset(&mut patched, 0x1234_5678_9abc_def0);
         assert_eq!(bytes(&patched), bytes(&build(0x1234_5678_9abc_def0)));
+    }
+
+    /// Runs requests that are answered after 0.4 s in a window that ends after 0.1 s; nothing
+    /// where io_uring is refused.
+    fn run_unanswered(arrivals: serde_json::Value) -> Option<Worker> {
+        let job = serde_json::json!({"seconds": 60.0, "groups": [{
+            "name": "g", "path": "/dev/null", "engine": "io_uring", "max_in_flight": 8,
+            "workload": {"pattern": {"kind": "same"}, "direction": {"kind": "write"},
+                         "record": 4096, "span": 4096, "arrivals": arrivals, "seed": 5}}]});
+        let job = Job::from_json(&job.to_string()).unwrap();
+        let group = Arc::new(job.groups[0].clone());
+        let event = || eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let (wake, answer) = (event(), event());
+        let control = Arc::new(Control::new(wake.as_raw_fd()).unwrap());
+        let mut worker = Worker::prepare(&job, 0, &group, 0, &control).unwrap();
+        let mut engine = match Uring::prepare(&worker, wake.as_raw_fd()) {
+            Err(IoError::RingRefused { errno }) => {
+                println!("skipped: io_uring refused: {errno}");
+                return None;
+            }
+            engine => engine.unwrap(),
+        };
+        let answered = types::Fd(answer.as_raw_fd());
+        let poll = opcode::PollAdd::new(answered, libc::POLLIN as u32).build();
+        for (slot, entries) in (0..).zip(&mut engine.entries) {
+            *entries = [0, 1].map(|_| poll.clone().user_data(slot));
+        }
+        let gate_ns = clock::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let one = 1u64.to_ne_bytes();
+                clock::sleep_until(gate_ns + 100_000_000);
+                control.time_over();
+                rustix::io::write(&wake, &one).unwrap();
+                clock::sleep_until(gate_ns + 400_000_000);
+                rustix::io::write(&answer, &one).unwrap();
+            });
+            let stop = engine.run(&mut worker, gate_ns).unwrap();
+            assert_eq!(stop, Stop::Time);
+        });
+        Some(worker)
+    }
+
+    #[test]
+    fn requests_without_an_answer_are_as_old_as_the_window_when_it_ends() {
+        for (arrivals, requests) in [
+            (serde_json::json!({"kind": "closed", "depth": 3}), 3),
+            // One is due at once, the next one 100 s later.
+            (
+                serde_json::json!({"kind": "constant", "rate_per_s": 0.01}),
+                1,
+            ),
+        ] {
+            let Some(worker) = run_unanswered(arrivals.clone()) else {
+                return;
+            };
+            let tally = &worker.tally;
+            assert_eq!((tally.in_flight, tally.unissued), (requests, 0));
+            let age_ms = tally.oldest_pending_ns / 1_000_000;
+            assert!((50..400).contains(&age_ms), "{arrivals}: {age_ms} ms");
+            assert_eq!(tally.sides[1].operations, 0);
+        }
     }
 }
