@@ -167,8 +167,7 @@ def test_a_dry_run_changes_nothing_and_what_cannot_be_is_refused(tmp_path, monke
         (("--resume", "nowhere"), "--scheduler, --scratch, --workloads would change nothing"),
         (None, "not a tune folder"),
     ):
-        words = (*small, *words) if words else ("--resume", "nowhere")
-        command = ["tune", *words, "--dry-run"]
+        command = ["tune", *((*small, *words) if words else ("--resume", "nowhere")), "--dry-run"]
         with pytest.raises(SchedlabError) as refused:
             CliRunner().invoke(cli, command, standalone_mode=False, catch_exceptions=False)
         assert refused.value.exit_code == 2
