@@ -297,7 +297,8 @@ def test_hdparms_timings_read_what_they_say(loop: str) -> None:
         assert len(device.read()) == 16 << 20
         before = sectors(loop)[0]
         timings = json.loads(_core.io_timings(loop))
-        assert sectors(loop)[0] - before == 16 << 20, "the second one is from the device again"
+        # The second one is from the device again; other tests may drop the cache of the first.
+        assert sectors(loop)[0] - before >= 16 << 20
     assert timings["cached"]["elapsed_ns"] >= 2e9
     assert timings["cached"]["bytes"] % (2 << 20) == 0
     assert timings["device"]["bytes"] == 16 << 20  # the whole device is read before 3 s are over
