@@ -142,9 +142,7 @@ def test_the_series_of_a_run_holds_all_that_was_done(target: ResolvedTarget, nam
     work = SERIES[name]
     outcome, kernel = measured(work, target)
     ramp_s = getattr(work, "ramp_seconds", 0.0)
-    assert outcome.properties["measured_from_s"] == pytest.approx(ramp_s, abs=0.15)
-    if ramp_s == 0.0:
-        assert outcome.properties["measured_from_s"] < 0.1
+    assert ramp_s - 0.05 < outcome.properties["measured_from_s"] < ramp_s + 0.3
     for rows in outcome.series.values():
         assert [row[0] for row in rows] == [100 * n for n in range(len(rows))]
         assert len(rows) >= 10 * (ramp_s + 0.3) - 1
