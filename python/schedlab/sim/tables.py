@@ -56,7 +56,7 @@ def ssd_table(labels: Sequence[str], results: Sequence[SimResult]) -> list[str]:
             for label in shown:
                 value, base = means[label][metric], first[metric]
                 ratio = f"{value / base:.2f}" if base and not math.isnan(value / base) else "-"
-                row += [f"{value:,.3f}", ratio]
+                row += ["-" if math.isnan(value) else f"{value:,.3f}", ratio]
             rows.append(row)
         lines += aligned(rows)
     return lines
