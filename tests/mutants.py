@@ -40,7 +40,7 @@ TESTS = {
     " tests/host/test_doctor.py tests/host/test_apply.py tests/host/test_facts.py"
     " tests/host/test_recover.py tests/host/test_control.py tests/host/test_consent.py",
     "store": "tests/unit/test_store*.py tests/unit/test_import*.py",
-    "tune": "tests/unit/test_tune.py",
+    "tune": "tests/unit/test_tune*.py tests/unit/test_app_tune.py tests/unit/test_app_space.py",
     "spec": "tests/unit/test_spec.py tests/unit/test_design.py tests/unit/test_report_why.py"
     " tests/unit/test_own_work.py",
     "kinds": "tests/unit/test_io_work*.py tests/unit/test_own_work.py tests/unit/test_ramps.py"
