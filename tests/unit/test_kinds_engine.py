@@ -37,14 +37,6 @@ from schedlab.kinds.engine import (
 from schedlab.kinds.readers_together import jain
 
 
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """The engine that is asked instead of the real one."""
-    engine = Engine()
-    monkeypatch.setattr(_core, "run_io_job", engine)
-    return engine
-
-
 def test_regions_are_whole_mib_and_a_mib_for_each_process_is_enough() -> None:
     assert regions(3 * MIB, (1, 2)) == [(0, MIB), (MIB, 2 * MIB)]
     assert regions(27 * MIB, (2, 5, 1)) == [(0, 6 * MIB), (6 * MIB, 15 * MIB), (21 * MIB, 3 * MIB)]

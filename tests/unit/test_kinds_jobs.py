@@ -26,7 +26,6 @@ from load_engine import (
     work,
 )
 
-from schedlab import _core
 from schedlab.kinds.actors import Actors
 from schedlab.kinds.cached_reads import CachedReads
 from schedlab.kinds.copy_beside_desktop import CopyBesideDesktop
@@ -40,14 +39,6 @@ from schedlab.kinds.readers_together import ReadersTogether
 from schedlab.kinds.resolved import ResolvedTarget
 from schedlab.kinds.throttled_reads import ThrottledReads
 from schedlab.kinds.weights import Weights
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """The engine that is asked instead of the real one."""
-    engine = Engine()
-    monkeypatch.setattr(_core, "run_io_job", engine)
-    return engine
 
 
 def test_a_newcomer_beside_writers(engine: Engine) -> None:

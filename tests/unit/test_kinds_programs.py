@@ -30,14 +30,6 @@ from schedlab.kinds.startup import Program, Startup, beside, shared_libraries
 from schedlab.spec import Workload
 
 
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """The engine that is asked instead of the real one."""
-    engine = Engine()
-    monkeypatch.setattr(_core, "run_io_job", engine)
-    return engine
-
-
 def target_in(directory: Path | None) -> ResolvedTarget:
     """A target of 80 MiB with a file system."""
     where = Path("/t")

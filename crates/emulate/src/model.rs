@@ -45,6 +45,23 @@ pub struct DeviceConfig {
     pub seed: u64,
 }
 
+#[cfg(test)]
+impl DeviceConfig {
+    /// The device of a text, all else as it is there.
+    pub(crate) fn of(text: &str) -> Self {
+        DeviceConfig {
+            device: text.into(),
+            place: "test".into(),
+            set: BTreeMap::new(),
+            size_bytes: None,
+            queue_depth: None,
+            policy: None,
+            service: None,
+            seed: 0,
+        }
+    }
+}
+
 /// What a model is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Facts {
@@ -275,14 +292,9 @@ mod tests {
 
     fn config(text: &str, size_bytes: u64) -> DeviceConfig {
         DeviceConfig {
-            device: text.into(),
-            place: "test".into(),
-            set: BTreeMap::new(),
             size_bytes: Some(size_bytes),
             queue_depth: Some(4),
-            policy: None,
-            service: None,
-            seed: 0,
+            ..DeviceConfig::of(text)
         }
     }
 

@@ -72,17 +72,8 @@ mod tests {
     /// Two servers of 1 ms: three requests at a time are one and a half times as many as they.
     #[test]
     fn a_closed_loop_of_a_device_that_is_known() {
-        let model = Model::new(&DeviceConfig {
-            device: "model = 'fixed'\nservice = '1ms'\nservers = 2\nsize = '1m'".into(),
-            place: "test".into(),
-            set: Default::default(),
-            size_bytes: None,
-            queue_depth: None,
-            policy: None,
-            service: None,
-            seed: 0,
-        });
-        let model = model.unwrap();
+        let config = DeviceConfig::of("model = 'fixed'\nservice = '1ms'\nservers = 2\nsize = '1m'");
+        let model = Model::new(&config).unwrap();
         for (depth, host_delay_ns, per_s, mean_ns) in [
             (1, 0, 1000.0, 1e6),
             (2, 0, 2000.0, 1e6),

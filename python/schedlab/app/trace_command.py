@@ -16,6 +16,7 @@ from schedlab.errors import SpecError
 from schedlab.store.files import write_atomic
 
 TASKS_SHOWN = 20
+RING_BYTES_MIN = 4096  # a page
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,6 @@ class Traced:
     bursts: Bursts
     checks: tuple[Check, ...]
     account: Mapping[str, Any]
-
-
-RING_BYTES_MIN = 4096  # a page
 
 
 def trace_command(command: Sequence[str], method: str | None, ring_bytes: int) -> Traced:

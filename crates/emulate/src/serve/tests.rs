@@ -22,16 +22,7 @@ impl Reply for Noted {
 
 /// One server of 1 ms.
 fn worker(dilate: f64, lead_ns: u64) -> Worker<Noted> {
-    let config = DeviceConfig {
-        device: "model = 'fixed'\nservice = '1ms'\nservers = 1\nsize = '1m'".into(),
-        place: "test".into(),
-        set: Default::default(),
-        size_bytes: None,
-        queue_depth: None,
-        policy: None,
-        service: None,
-        seed: 0,
-    };
+    let config = DeviceConfig::of("model = 'fixed'\nservice = '1ms'\nservers = 1\nsize = '1m'");
     let model = Model::new(&config).unwrap();
     let mut worker = Worker::new(model, Scale::new(dilate), Arc::default(), 0).unwrap();
     worker.lead(lead_ns);
