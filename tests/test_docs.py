@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 # Placeholders on a page.
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]*\b|…|\.\.\.")
+# A command keeps the names of its help option from the first context that it is used in.
+PARENT = click.Context(cli, info_name="schedlab", **cli.context_settings)
 
 
 def name(path: Path) -> str:
@@ -51,7 +53,7 @@ def commands(page: Path) -> list[str]:
 def understood(words: list[str]) -> None:
     """Follow the words through the command tree; unknown commands and options are errors."""
     command: click.Command = cli
-    context = click.Context(cli, info_name="schedlab")
+    context = PARENT
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         subcommand = command.get_command(context, words[0])
         if subcommand is None and (PLACEHOLDER.match(words[0]) or words[0].isdigit()):
@@ -90,9 +92,8 @@ def each_command(command: click.Command, path: str = "schedlab"):
     """Every command below `command`, with what is typed for it."""
     yield path, command
     if isinstance(command, click.Group):
-        context = click.Context(command)
-        for word in command.list_commands(context):
-            yield from each_command(command.get_command(context, word), f"{path} {word}")
+        for word in command.list_commands(PARENT):
+            yield from each_command(command.get_command(PARENT, word), f"{path} {word}")
 
 
 def test_no_command_has_an_option_twice() -> None:
@@ -103,7 +104,9 @@ def test_no_command_has_an_option_twice() -> None:
 
 def test_no_help_breaks_inside_a_word_on_a_screen_of_80_columns() -> None:
     for path, command in each_command(cli):
-        context = click.Context(command, info_name=path, terminal_width=80, max_content_width=80)
+        context = click.Context(
+            command, parent=PARENT, info_name=path, terminal_width=80, max_content_width=80
+        )
         words = set(re.sub(r"-\n\s+", "-", command.get_help(context)).split())
         for option in command.params:
             typed = set((getattr(option, "help", None) or "").split())

@@ -80,7 +80,7 @@ every_command = pytest.mark.parametrize("name", COMMANDS)
 def command_of(name):
     command = cli
     for word in name.split():
-        command = command.get_command(click.Context(command), word)
+        command = command.get_command(PARENT, word)
     return command
 
 
