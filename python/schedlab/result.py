@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schedlab.errors import SpecError
 from schedlab.kinds import KINDS
-from schedlab.spec import AA_SUFFIX, Experiment, Flag, Objective, Record, Verdict, to_json
+from schedlab.spec import AA_SUFFIX, Experiment, Flag, Objective, Record, Samples, Verdict, to_json
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
-from schedlab.store.table import samples
+from schedlab.store.table import Actors, samples
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from schedlab.analyse import Decision
     from schedlab.analyse.looks import Extension
+
+# Of the checks that failed in every run, so many are named in the error.
+REASONS_SHOWN = 3
 
 
 class Result:
@@ -58,7 +63,7 @@ class Result:
         from schedlab.analyse import next_decision
 
         goal = _frozen_goal(self.record.experiment)
-        return next_decision(samples(self.record)[0], goal=goal, **_question(self.record))
+        return next_decision(_counted(self.record)[0], goal=goal, **_question(self.record))
 
     def save_verdict(self) -> Path:
         """Write `verdict.json` into the folder."""
@@ -146,7 +151,7 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
 
     experiment = record.experiment
     objective = _frozen_goal(experiment)
-    primary, secondary = samples(record, _actors(record))
+    primary, secondary = _counted(record, _actors(record))
     verdict = analyse(
         primary,
         secondary=secondary,
@@ -162,6 +167,19 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
     sizes = (experiment.workloads, experiment.candidates, primary)
     flags = (*verdict.flags, *call_costs(*sizes), *_run_flags(record))
     return replace(verdict, knees=knees(*sizes), flags=flags)
+
+
+def _counted(record: Record, actors: Actors | None = None) -> tuple[list[Samples], list[Samples]]:
+    """The samples of a record; SpecError with the reason where every run failed a check."""
+    primary, secondary = samples(record, actors)
+    if record.runs and not primary:
+        failed = Counter(f.detail for run in record.runs for f in run.gates if f.fatal)
+        reasons = "; ".join(detail for detail, _ in failed.most_common(REASONS_SHOWN))
+        raise SpecError(
+            f"none of the {len(record.runs)} runs can be used: {reasons}",
+            "remove the cause, then measure again",
+        )
+    return primary, secondary
 
 
 def _run_flags(record: Record) -> list[Flag]:

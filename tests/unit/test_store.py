@@ -9,6 +9,7 @@ import pytest
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import HostError, SpecError
+from schedlab.result import Result
 from schedlab.spec import Cell, Experiment, GateFinding, Record, Run, Stopping, Target, Workload
 from schedlab.spec.checked_line import encode
 from schedlab.spec.names import check_name, safe_name, safe_names
@@ -111,6 +112,17 @@ def test_three_failures_leave_a_cell_missing_and_no_more(folder):
     assert record.missing_cells == tuple(sorted(missing))
     assert {run.block for run in record.analysed_runs} == {0, 1, 2}
     assert len(record.analysed_runs) == len(folder.plan.cells) - len(missing)
+
+
+def test_runs_that_all_failed_a_check_are_an_error_that_says_which(folder):
+    with pytest.raises(SpecError, match="nothing to analyse"):
+        _ = Result(folder).verdict
+    for cell in folder.plan.cells[:2]:
+        folder.append(run_of(cell, status="discarded"))
+    for ask in (lambda result: result.verdict, lambda result: result.decision()):
+        with pytest.raises(SpecError, match=r"none of the 2 runs can be used: scheduler$") as error:
+            ask(Result(folder))
+        assert "measure again" in error.value.hint
 
 
 def test_no_folder_there(tmp_path):

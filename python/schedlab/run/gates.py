@@ -219,6 +219,21 @@ def findings(
     return tuple(failed)
 
 
+def cache_drops() -> int:
+    """How often this machine's page cache was dropped since boot (drop_pagecache of /proc/vmstat,
+    fs/drop_caches.c).
+    """
+    return _vmstat().get("drop_pagecache", 0)
+
+
+def warm_findings(drops_before: int) -> tuple[GateFinding, ...]:
+    """Whether the page cache was dropped since `cache_drops()` said `drops_before`."""
+    if not (dropped := cache_drops() - drops_before):
+        return ()
+    text = f"the page cache was dropped {dropped} times after it had been warmed"
+    return (GateFinding("not-warm", text),)
+
+
 def neighbour_findings(before: Snapshot, after: Snapshot) -> tuple[GateFinding, ...]:
     """Whether the hypervisor or other programs took CPU time between two snapshots."""
     window_s = after.at_s - before.at_s

@@ -132,6 +132,7 @@ class CommandCells:
             self._phase(label, kind, "prepare_run", kind.prepare_run, self.standing, tokens)
         quiet_s = drain(self.place.flushed, self._queues, kind.settle_s)
         effective = self.session.set_again(candidate)
+        drops = gates.cache_drops()
         cached = self.place.set_cache(kind)
         servers_read = read_bytes_of(pid for pid, _ in self.standing.members())
         before, moved_before = (
@@ -154,6 +155,8 @@ class CommandCells:
         if kind.conclude_run:
             self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
         findings += gates.findings(before, after, None)
+        if kind.cache == "warm":
+            findings += gates.warm_findings(drops)
         findings += launch.noted(gates.neighbour_findings(before, after))
         own_read = ended.usage.get("own_read_bytes", 0.0) + max(servers_read, 0)
         reads = {queue: read for queue, (read, _) in moved.items()}
