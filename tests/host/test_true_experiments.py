@@ -234,7 +234,7 @@ def test_weights_are_reached_under_bfq_while_it_idles() -> None:
 
 
 def test_a_limit_of_80_percent_is_found(tmp_path: Path) -> None:
-    """A positive control: the interval holds the truth within 1 %, and the wait is before the driver's tag."""
+    """A positive control: the interval holds the truth, and the wait is before the driver's tag."""
     limit = 64 * MIB
     candidates = tuple(
         Candidate(name, {"scheduler": "none", "workload.limit_bytes_per_s": bytes_per_s})
@@ -251,7 +251,7 @@ def test_a_limit_of_80_percent_is_found(tmp_path: Path) -> None:
     (pair,) = result.verdict.workloads["reads"].pairs
     low, high = sorted(1 / end if pair.a == "full" else end for end in (pair.low, pair.high) if end)
     # The kernel lets both pass 4 to 5 % more than their limit, not exactly the same share.
-    assert low <= 0.8 * 1.01 and 0.8 * 0.99 <= high
+    assert low <= 0.8 * 1.01 and high >= 0.8 * 0.99
     assert 0.7 < low < high < 0.9
     explained = result.record.explanations.get(("reads", "eighty"))
     if not explained:
