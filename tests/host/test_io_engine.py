@@ -504,15 +504,18 @@ def test_who_is_not_served_at_all_has_a_result(freezable: Freezable, engine: str
     freezable.control(FIFREEZE)
     thaw = threading.Timer(1.0, freezable.control, [FITHAW])
     thaw.start()
+    began = time.monotonic()
     try:
         result = run(load, 0.5, process=True)["groups"][0]
+        spent_s = time.monotonic() - began
     finally:
         thaw.join()
     if engine == "io_uring":  # the window ends on time; psync's with its only request
         assert result["writes"]["operations"] == 0
         assert all(row[1] == 0 for row in rows(result, "writes"))
         assert result["oldest_pending_ns"] > 0.4e9
-    assert 60 <= result["unanswered"] + result["writes"]["operations"] <= 250
+    arrived = result["unanswered"] + result["writes"]["operations"]
+    assert 60 <= arrived <= 200 * spent_s + 50
     assert result["writes"]["latency"]["max"] > 0.4e9
 
 
