@@ -25,7 +25,7 @@ MEASURING = frozenset({
 # Modules that share what there is once: they run beside others, but not beside their own group.
 GROUPS = {
     "test_apply": "sysctl", "test_apply_kill": "sysctl", "test_cpu_crew": "sysctl",
-    "test_cpu_run": "sysctl", "test_two_at_once": "sysctl",
+    "test_cpu_policies": "sysctl", "test_cpu_run": "sysctl", "test_two_at_once": "sysctl",
     "test_guardian": "names of control groups",
     "test_report_a11y": "npm",
 }  # fmt: skip
