@@ -546,6 +546,31 @@ def test_settings_of_eevdf_are_kept_by_tmpfiles(root, tmp_path, monkeypatch, sli
         apply(choice_of("base_slice_ns=1", ["low_latency=0"]), Request((), root=root), quiet)
 
 
+@pytest.fixture
+def plain_cpu(tmp_path, monkeypatch):
+    """Plain files represent the settings of the CPU scheduler."""
+    sysctls, debug = tmp_path / "sysctls", tmp_path / "debug/sched"
+    for path in (sysctls / "sched_a", sysctls / "sched_b", debug / "nr_migrate"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1\n")
+    monkeypatch.setattr(apply_cpu, "SYSCTLS", sysctls)
+    monkeypatch.setattr(apply_cpu, "DEBUG", debug)
+    return sysctls
+
+
+def test_a_cpu_setting_that_cannot_be_kept_leaves_no_file_and_no_record(root, plain_cpu):
+    (root / "etc/tmpfiles.d").write_text("")  # a file where the directory should be
+    files = tree(root)
+    with pytest.raises(HostError, match=r"tmpfiles\.d"):
+        apply(
+            choice_of("sched_a=2", ["nr_migrate=8"]), Request((), persist=True, root=root), quiet
+        )  # fmt: skip
+    assert tree(root) == files
+    assert not (root / "etc/sysctl.d").exists()
+    assert applied.load_all() == []
+    assert (plain_cpu / "sched_a").read_text().strip() == "1"
+
+
 def test_status_of_nothing(root):
     result = CliRunner().invoke(cli, ["status"])
     assert result.output == "nothing is applied\n"

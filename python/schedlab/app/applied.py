@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -153,6 +153,44 @@ def store(record: Applied) -> None:
         write_atomic(_path(record.device), json.dumps(to_json(record), indent=1) + "\n")
     except OSError as error:
         raise HostError(f"{directory()}: {error.strerror}", "run it as root (sudo)") from error
+
+
+@contextlib.contextmanager
+def stored(records: Sequence[Applied]) -> Iterator[None]:
+    """Store records, then let the block write their files; if it fails, all is as before.
+
+    Records first: a kill leaves no file that `undo` does not know. Back in the other order.
+    """
+    earlier = {record.device: find(record.device) for record in records}
+    contents = {Path(name): _content(Path(name)) for record in records for name in record.files}
+    try:
+        for record in records:
+            store(record)
+        yield
+    except BaseException:
+        for path, content in contents.items():
+            if _content(path) == content:
+                continue
+            if content is None:
+                path.unlink()
+            else:
+                write_atomic(path, content)
+        for record in records:
+            before = earlier[record.device]
+            if before is None:
+                remove_traces(record)
+                forget(record.device)
+            else:
+                store(before)
+        raise
+
+
+def _content(path: Path) -> bytes | None:
+    """The bytes of a file; None where there is none."""
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def load_all() -> list[Applied]:

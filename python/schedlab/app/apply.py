@@ -10,7 +10,7 @@ import platform
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,9 +136,8 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
             for note in change.notes:
                 report(f"note: {name}: {note}")
             records.append(_record(name, choice, before, change.queue))
-        earlier = {name: applied.find(name) for name in names}
-        records = [_onto(record, earlier[record.device]) for record in records]
-        _keep_after_reboot(records, earlier, request, report)
+        records = [_onto(record, applied.find(record.device)) for record in records]
+        _keep_after_reboot(records, request, report)
         control.keep()
     if request.tuned:
         apply_tuned.activate(apply_tuned.NAME, request.root, report)
@@ -151,35 +150,17 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
     return records
 
 
-def _keep_after_reboot(
-    records: list[Applied],
-    earlier: Mapping[str, Applied | None],
-    request: Request,
-    report: Report,
-) -> None:
-    """Records, then files: a kill between them leaves nothing that `undo` does not know.
-
-    Where a file cannot be written the records are as before.
-    """
+def _keep_after_reboot(records: list[Applied], request: Request, report: Report) -> None:
+    """Store the records, and write the files that keep them."""
     if request.tuned:
         records = apply_tuned.named(records, request.root)
     elif request.persist:
         records = _with_rule(records, request)
-    for record in records:
-        applied.store(record)
-    try:
+    with applied.stored(records):
         if request.tuned:
             apply_tuned.write(records, request.root)
         elif request.persist:
             _write_rules(records, request, report)
-    except BaseException:
-        for record in records:
-            before = earlier[record.device]
-            if before is None:
-                applied.forget(record.device)
-            else:
-                applied.store(before)
-        raise
 
 
 def _apply_cpu(

@@ -99,7 +99,6 @@ def apply(
 ) -> Applied:
     """Set the CPU scheduler, with `persist` also for every boot; `result`: (folder, headline)."""
     paths = {name: path_of(name) for name in values}
-    earlier = applied.find(DEVICE)
     with Control(report=report) as control:
         before = {str(path): _read(path) for path in paths.values()}
         now = {str(path): control.write_knob(path, values[n]) for n, path in paths.items()}
@@ -115,21 +114,14 @@ def apply(
             originals=before,
             values=now,
         )
-        record = _onto(record, earlier)
+        record = _onto(record, applied.find(DEVICE))
         texts = _file_texts({Path(p): v for p, v in record.values.items()}, root) if persist else {}
         for path in texts:
             applied.refuse_foreign(path)
             record = applied.with_file(record, path)
-        # The record comes first: `undo` of a file that is not there yet harms nothing.
-        applied.store(record)
-        try:
+        with applied.stored([record]):
             for path, text in texts.items():
                 applied.write_file(path, HEADER + text)
-        except BaseException:
-            applied.forget(DEVICE)
-            if earlier is not None:
-                applied.store(earlier)
-            raise
         control.keep()
     for path in paths.values() if persist else ():
         for file, value in settings_in(root, path):

@@ -61,4 +61,12 @@ def reload(names: Sequence[str], report: Callable[[str], None]) -> None:
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=4 * WAIT_S)
+    """What a command of udev printed; without an answer it counts as failed, with the reason."""
+    limit_s = 4 * WAIT_S
+    try:
+        return subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=limit_s
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        message = f"{command[0]} did not answer within {limit_s} s"
+        return subprocess.CompletedProcess(command, 1, "", message)
