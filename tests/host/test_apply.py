@@ -99,6 +99,23 @@ def test_what_is_applied_holds_and_is_undone_byte_by_byte(root, device, lasting)
 
 
 @needs_root
+def test_a_former_name_is_kept_as_the_name_of_today(root, device, lasting):
+    messages = []
+    request = Request((device,), persist=True, root=root)
+    apply(choice("noop"), replace(request, dry_run=True), messages.append)
+    assert any('ATTR{queue/scheduler}="none"' in line for line in messages)
+    messages.clear()
+    (record,) = apply(choice("noop"), request, messages.append)
+    assert record.setting == "none"
+    assert (
+        'ATTR{queue/scheduler}="none"' in (root / "etc/udev/rules.d/90-schedlab.rules").read_text()
+    )
+    assert status(root)[0].holds
+    assert not any("sets none" in line for line in messages)
+    undo([device], False, quiet)
+
+
+@needs_root
 def test_a_second_apply_keeps_what_was_before_the_first(root, device):
     queue = knobs.queue_of(device)
     before = knobs.snapshot(queue)

@@ -154,9 +154,14 @@ def test_a_second_apply_keeps_what_was_before_the_first(tmp_path: Path) -> None:
     assert (old.files, old.written, old.made) == ({"f": None}, {"tuned_parent": "p"}, ("d",))
 
 
-def test_settings_of_a_record() -> None:
-    assert apply._setting(Candidate("x", {"scheduler": "bfq", "a": 1, "b": 2})) == "bfq:a=1,b=2"
-    assert apply._setting(Candidate("x", {"scheduler": "bfq"})) == "bfq"
+def test_settings_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of(**settings: Any) -> str:
+        return apply._setting("sdx", Candidate("x", settings))
+
+    monkeypatch.setattr(knobs, "offered", lambda device: ("none", "mq-deadline", "bfq"))
+    assert of(scheduler="bfq", a=1, b=2) == "bfq:a=1,b=2"
+    assert of(scheduler="bfq") == "bfq"
+    assert of(scheduler="deadline", a=1) == "mq-deadline:a=1"
 
 
 def test_a_rule_is_for_this_disk_alone() -> None:

@@ -145,7 +145,7 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
         udev_service.reload(names, report)
     records = [current for name in names if (current := applied.find(name))]
     for record in records:
-        for line in warnings(record.device, str(choice.candidate.settings["scheduler"]), request):
+        for line in warnings(record.device, record.setting.partition(":")[0], request):
             report(line)
     return records
 
@@ -208,7 +208,7 @@ def _record(name: str, choice: Choice, before: dict[str, str], after: object) ->
     return Applied(
         device=name,
         identity=applied.identity(name),
-        setting=_setting(choice.candidate),
+        setting=_setting(name, choice.candidate),
         result=choice.result,
         headline=choice.headline,
         applied_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -239,9 +239,10 @@ def _onto(record: Applied, earlier: Applied | None) -> Applied:
     )
 
 
-def _setting(candidate: Candidate) -> str:
+def _setting(device: str, candidate: Candidate) -> str:
+    """`SCHEDULER:TUNABLES`, the scheduler as this kernel calls it: files at boot need that name."""
     settings = dict(candidate.settings)
-    scheduler = str(settings.pop("scheduler"))
+    scheduler = knobs.canonical(device, str(settings.pop("scheduler")))
     tunables = ",".join(f"{key}={value}" for key, value in settings.items())
     return f"{scheduler}:{tunables}" if tunables else scheduler
 
@@ -314,7 +315,7 @@ def planned(name: str, choice: Choice, request: Request) -> list[str]:
     tunables = {k: v for k, v in settings.items() if k != "scheduler"}
     writes = knobs.planned_writes(name, str(settings["scheduler"]), tunables)
     lines = [f"{path} = {value}" for path, value in writes]
+    record = _record(name, choice, {}, {})
     if request.persist:
-        record = _record(name, choice, {}, {})
         lines.append(f"{request.root / RULES}: {rule_text(record)}")
-    return [*lines, *warnings(name, str(settings["scheduler"]), request)]
+    return [*lines, *warnings(name, record.setting.partition(":")[0], request)]
