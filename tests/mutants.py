@@ -82,7 +82,7 @@ DEVICE_TESTS = {
     ),
     "tune": (("*", "tests/e2e/test_tune_device.py"),),
     "app": (
-        ("appl* undo watch set_scheduler", "tests/host/test_apply.py"),
+        ("appl* undo watch set_scheduler", "tests/host/test_apply.py tests/host/test_apply_l*.py"),
         ("tune*", "tests/e2e/test_tune_device.py"),
         ("cpu_comparison", "tests/host/test_cpu_policies.py"),
         ("quanta switch_cost", "tests/host/test_cpu_sweep.py"),

@@ -17,7 +17,7 @@ from schedlab.app.applied import HEADER, Applied
 from schedlab.app.apply import Choice, Request, choice_of, choice_of_result, rule_text
 from schedlab.app.set_scheduler import set_scheduler
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, setters, udev, udev_service
+from schedlab.host import knobs, setters, udev
 from schedlab.result import Result
 from schedlab.spec import Candidate, Headline, Target
 
@@ -152,16 +152,6 @@ def test_a_second_apply_keeps_what_was_before_the_first(tmp_path: Path) -> None:
     old = apply._onto(mine, replace(earlier, boot_id="before"))
     assert (old.originals, old.values) == (mine.originals, mine.values)
     assert (old.files, old.written, old.made) == ({"f": None}, {"tuned_parent": "p"}, ("d",))
-
-
-def test_settings_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    def of(**settings: Any) -> str:
-        return apply._setting("sdx", Candidate("x", settings))
-
-    monkeypatch.setattr(knobs, "offered", lambda device: ("none", "mq-deadline", "bfq"))
-    assert of(scheduler="bfq", a=1, b=2) == "bfq:a=1,b=2"
-    assert of(scheduler="bfq") == "bfq"
-    assert of(scheduler="deadline", a=1) == "mq-deadline:a=1"
 
 
 def test_a_rule_is_for_this_disk_alone() -> None:
@@ -311,49 +301,6 @@ def test_files_are_named_before_they_are_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     said, hint = refused(applied.write_file, tmp_path / "file/x", "text")
     assert said.startswith(f"{tmp_path}/file/x: ") and hint == "run it as root (sudo)"
-
-
-def test_a_rule_that_was_interrupted_leaves_files_and_records_as_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(path: Path) -> list[str]:
-        raise KeyboardInterrupt
-
-    request = Request((), persist=True, root=tmp_path)
-    file = tmp_path / apply.RULES
-    with monkeypatch.context() as patch:
-        patch.setattr(udev_service, "objections", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            apply._keep_after_reboot([RECORD], request, print)
-        assert applied.load_all() == [] and not (tmp_path / "etc").exists()
-    apply._keep_after_reboot([RECORD], request, print)
-    text, records = file.read_bytes(), applied.load_all()
-    assert b'"bfq"' in text and [r.device for r in records] == ["sdx"]
-    monkeypatch.setattr(udev_service, "objections", interrupted)
-    both = [replace(RECORD, setting="kyber"), replace(RECORD, device="sdy")]
-    with pytest.raises(KeyboardInterrupt):
-        apply._keep_after_reboot(both, request, print)
-    assert file.read_bytes() == text and applied.load_all() == records
-
-
-def test_a_udev_that_does_not_answer_is_a_note(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slow, control = tmp_path / "udevadm", tmp_path / "control"
-    slow.write_text("#!/bin/sh\nexec sleep 60\n")
-    slow.chmod(0o755)
-    control.touch()
-    monkeypatch.setattr(udev_service, "program", lambda: str(slow))
-    monkeypatch.setattr(udev_service, "CONTROL", control)
-    monkeypatch.setattr(udev_service, "WAIT_S", 0.025)
-    notes: list[str] = []
-    udev_service.reload((), notes.append)
-    assert notes[0] == (
-        f"note: {slow} control --reload: {slow} did not answer within 0.1 s"
-    )  # fmt: skip
-    rules = tmp_path / "90-schedlab.rules"
-    rules.write_text("no rule\n")
-    assert udev_service.objections(rules) == [f"{rules}:1: not understood"]
 
 
 def test_settings_of_the_cpu_scheduler() -> None:

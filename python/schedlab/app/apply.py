@@ -121,9 +121,8 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
     for name in names:
         _check(name, choice, request)
     if request.dry_run:
-        for name in names:
-            for line in planned(name, choice, request):
-                report(line)
+        for line in planned(names, choice, request):
+            report(line)
         return []
     records = []
     with Control(named_devices=names, report=report) as control:
@@ -139,11 +138,8 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
         records = [_onto(record, applied.find(record.device)) for record in records]
         _keep_after_reboot(records, request, report)
         control.keep()
-    if request.tuned:
-        apply_tuned.activate(apply_tuned.NAME, request.root, report)
-    elif request.persist:
-        udev_service.reload(names, report)
     records = [current for name in names if (current := applied.find(name))]
+    _activate(records, request, report)
     for record in records:
         for line in warnings(record.device, record.setting.partition(":")[0], request):
             report(line)
@@ -151,16 +147,29 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
 
 
 def _keep_after_reboot(records: list[Applied], request: Request, report: Report) -> None:
-    """Store the records, and write the files that keep them."""
-    if request.tuned:
-        records = apply_tuned.named(records, request.root)
-    elif request.persist:
-        records = _with_rule(records, request)
+    """Store the records, and write the files that keep them.
+
+    A file that keeps a device from an earlier apply gets the new setting, too: it has no other.
+    """
+    records = _with_files(records, request)
     with applied.stored(records):
-        if request.tuned:
-            apply_tuned.write(records, request.root)
-        elif request.persist:
-            _write_rules(records, request, report)
+        if profiled := _kept_by(apply_tuned.profile_path(request.root), records):
+            apply_tuned.write(profiled, request.root)
+        if ruled := _kept_by(request.root / RULES, records):
+            _write_rules(ruled, request, report)
+
+
+def _activate(records: list[Applied], request: Request, report: Report) -> None:
+    """Have tuned and udev read the files that keep these records."""
+    profiled = _kept_by(apply_tuned.profile_path(request.root), records)
+    if request.tuned or (profiled and apply_tuned.is_active(request.root)):
+        apply_tuned.activate(apply_tuned.NAME, request.root, report)
+    if ruled := _kept_by(request.root / RULES, records):
+        udev_service.reload([record.device for record in ruled], report)
+
+
+def _kept_by(file: Path, records: list[Applied]) -> list[Applied]:
+    return [record for record in records if str(file) in record.files]
 
 
 def _apply_cpu(
@@ -269,11 +278,15 @@ def rule_text(record: Applied) -> str:
     return ", ".join(parts)
 
 
-def _with_rule(records: list[Applied], request: Request) -> list[Applied]:
-    """The records, which now name our rule file; refuse one of that name that is not ours."""
-    path = request.root / RULES
-    applied.refuse_foreign(path)
-    return [applied.with_file(record, path) for record in records]
+def _with_files(records: list[Applied], request: Request) -> list[Applied]:
+    """The records, which now name the file that keeps them; refuse one that is not ours."""
+    if request.tuned:
+        records = apply_tuned.named(records, request.root)
+    elif request.persist:
+        records = [applied.with_file(record, request.root / RULES) for record in records]
+    for name in {name for record in records for name in record.files}:
+        applied.refuse_foreign(Path(name))
+    return records
 
 
 def _write_rules(records: list[Applied], request: Request, report: Report) -> None:
@@ -309,13 +322,18 @@ def warnings(name: str, scheduler: str, request: Request) -> list[str]:
     return lines
 
 
-def planned(name: str, choice: Choice, request: Request) -> list[str]:
+def planned(names: Sequence[str], choice: Choice, request: Request) -> list[str]:
     """What would be written, as lines."""
     settings = choice.candidate.settings
     tunables = {k: v for k, v in settings.items() if k != "scheduler"}
-    writes = knobs.planned_writes(name, str(settings["scheduler"]), tunables)
-    lines = [f"{path} = {value}" for path, value in writes]
-    record = _record(name, choice, {}, {})
-    if request.persist:
-        lines.append(f"{request.root / RULES}: {rule_text(record)}")
-    return [*lines, *warnings(name, record.setting.partition(":")[0], request)]
+    records = [_onto(_record(name, choice, {}, {}), applied.find(name)) for name in names]
+    records = _with_files(records, request)
+    lines = []
+    for name in names:
+        writes = knobs.planned_writes(name, str(settings["scheduler"]), tunables)
+        lines += [f"{path} = {value}" for path, value in writes]
+    rules = request.root / RULES
+    lines += [f"{rules}: {rule_text(record)}" for record in _kept_by(rules, records)]
+    for record in records:
+        lines += warnings(record.device, record.setting.partition(":")[0], request)
+    return lines

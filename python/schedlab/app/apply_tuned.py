@@ -82,6 +82,11 @@ def profile_text(records: Sequence[Applied]) -> str:
     return HEADER + "\n".join(lines).rstrip() + "\n"
 
 
+def is_active(root: Path) -> bool:
+    """Whether tuned has our profile active."""
+    return text_of(root / "etc/tuned/active_profile") == NAME
+
+
 def activate(profile: str, root: Path, report: Report) -> None:
     """Activate a profile where tuned runs here, else print how."""
     program = shutil.which("tuned-adm", path="/usr/sbin:/sbin:/usr/bin:/bin")
@@ -104,15 +109,14 @@ def remove(record: Applied, path: Path, report: Report) -> None:
     others = [
         r for r in applied.load_all() if str(path) in r.files and r.device != record.device
     ]  # fmt: skip
-    active_file = next(p for p in path.parents if p.name == "tuned") / "active_profile"
-    is_active = text_of(active_file) == NAME
-    root = active_file.parents[2]
+    root = next(p for p in path.parents if p.name == "tuned").parents[1]
+    active = is_active(root)
     if others:
         write_atomic(path, profile_text(others))
-        if is_active:
+        if active:
             activate(NAME, root, report)
         return
-    if is_active:
+    if active:
         activate(record.written.get(PARENT, ""), root, report)
     path.unlink()
     if not any(path.parent.iterdir()):

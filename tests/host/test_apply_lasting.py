@@ -1,0 +1,112 @@
+"""What keeps a setting after a reboot, on loop devices and plain files: it is never out of date."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_apply import choice, needs_root, quiet, tree
+
+from schedlab.app import applied, apply_cpu
+from schedlab.app.apply import Request, apply, choice_of
+from schedlab.app.undo import status, undo
+from schedlab.errors import HostError
+from schedlab.host import udev_service
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "root/etc/udev/rules.d").mkdir(parents=True)
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def device(new_loop, monkeypatch):
+    """A loop device that represents a disk: it gets a lasting rule."""
+    monkeypatch.setattr("schedlab.app.apply.UNLASTING", ())
+    return Path(new_loop()).name
+
+
+@needs_root
+def test_what_keeps_a_device_follows_a_later_apply(root, device, new_loop, monkeypatch):
+    reloaded = []
+    monkeypatch.setattr(udev_service, "reload", lambda names, report: reloaded.append(names))
+    other = Path(new_loop()).name
+    (root / "etc/tuned").mkdir()
+    (root / "etc/tuned/active_profile").write_text("balanced\n")
+    files, messages = tree(root), []
+    rules, profile = (
+        root / "etc/udev/rules.d/90-schedlab.rules",
+        root / "etc/tuned/schedlab/tuned.conf",
+    )
+    apply(choice("bfq"), Request((device,), persist=True, root=root), quiet)
+    later = Request((device, other), root=root)
+    apply(choice("none"), replace(later, dry_run=True), messages.append)
+    assert [line for line in messages if str(rules) in line and '"none"' in line]
+    (record, unlasting) = apply(choice("none"), later, messages.append)
+    assert rules.read_text().count("queue/scheduler") == 1
+    assert 'ATTR{queue/scheduler}="none"' in rules.read_text()
+    assert list(record.files) == [str(rules)]
+    assert not unlasting.files
+    assert reloaded == [[device], [device]]
+    apply(choice("kyber"), Request((device,), tuned=True, root=root), quiet)
+    assert '="kyber"' in rules.read_text()
+    messages.clear()
+    apply(choice("bfq"), later, messages.append)
+    assert '="bfq"' in rules.read_text()
+    assert "elevator=bfq" in profile.read_text()
+    assert not any("tuned-adm" in line for line in messages)  # another profile is active
+    (root / "etc/tuned/active_profile").write_text("schedlab\n")
+    apply(choice("none"), later, messages.append)
+    assert "elevator=none" in profile.read_text()
+    assert "note: activate the profile: tuned-adm profile schedlab" in messages
+    rules.write_text("# mine\n")
+    with pytest.raises(HostError, match="schedlab did not write it"):
+        apply(choice("bfq"), later, quiet)
+    assert "elevator=none" in profile.read_text()
+    rules.unlink()
+    undo([], True, quiet)
+    (root / "etc/tuned/active_profile").write_text("balanced\n")
+    assert tree(root) == files
+
+
+@needs_root
+def test_a_former_name_is_kept_as_the_name_of_today(root, device):
+    messages = []
+    request = Request((device,), persist=True, root=root)
+    apply(choice("noop"), replace(request, dry_run=True), messages.append)
+    assert any('ATTR{queue/scheduler}="none"' in line for line in messages)
+    messages.clear()
+    (record,) = apply(choice("noop"), request, messages.append)
+    assert record.setting == "none"
+    assert (
+        'ATTR{queue/scheduler}="none"' in (root / "etc/udev/rules.d/90-schedlab.rules").read_text()
+    )
+    assert status(root)[0].holds
+    assert not any("sets none" in line for line in messages)
+    undo([device], False, quiet)
+
+
+@pytest.fixture
+def plain_cpu(tmp_path, monkeypatch):
+    """Plain files represent the settings of the CPU scheduler."""
+    sysctls, debug = tmp_path / "sysctls", tmp_path / "debug/sched"
+    for path in (sysctls / "sched_a", sysctls / "sched_b", debug / "nr_migrate"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("1\n")
+    monkeypatch.setattr(apply_cpu, "SYSCTLS", sysctls)
+    monkeypatch.setattr(apply_cpu, "DEBUG", debug)
+    return sysctls
+
+
+def test_a_cpu_setting_that_cannot_be_kept_leaves_no_file_and_no_record(root, plain_cpu):
+    (root / "etc/tmpfiles.d").write_text("")  # a file where the directory should be
+    files = tree(root)
+    with pytest.raises(HostError, match=r"tmpfiles\.d"):
+        apply(
+            choice_of("sched_a=2", ["nr_migrate=8"]), Request((), persist=True, root=root), quiet
+        )  # fmt: skip
+    assert tree(root) == files
+    assert not (root / "etc/sysctl.d").exists()
+    assert applied.load_all() == []
+    assert (plain_cpu / "sched_a").read_text().strip() == "1"

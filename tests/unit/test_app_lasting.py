@@ -1,0 +1,75 @@
+"""What keeps a setting after a reboot: files and records, also after an interruption."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_app_apply import RECORD
+
+from schedlab.app import applied, apply
+from schedlab.app.apply import Request
+from schedlab.host import knobs, udev_service
+from schedlab.spec import Candidate
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of this test alone."""
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("SCHEDLAB_VAR_DIR", raising=False)
+
+
+def test_settings_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of(**settings: Any) -> str:
+        return apply._setting("sdx", Candidate("x", settings))
+
+    monkeypatch.setattr(knobs, "offered", lambda device: ("none", "mq-deadline", "bfq"))
+    assert of(scheduler="bfq", a=1, b=2) == "bfq:a=1,b=2"
+    assert of(scheduler="bfq") == "bfq"
+    assert of(scheduler="deadline", a=1) == "mq-deadline:a=1"
+
+
+def test_a_rule_that_was_interrupted_leaves_files_and_records_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(path: Path) -> list[str]:
+        raise KeyboardInterrupt
+
+    request = Request((), persist=True, root=tmp_path)
+    file = tmp_path / apply.RULES
+    with monkeypatch.context() as patch:
+        patch.setattr(udev_service, "objections", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            apply._keep_after_reboot([RECORD], request, print)
+        assert applied.load_all() == [] and not (tmp_path / "etc").exists()
+    apply._keep_after_reboot([RECORD], request, print)
+    text, records = file.read_bytes(), applied.load_all()
+    assert b'"bfq"' in text and [r.device for r in records] == ["sdx"]
+    monkeypatch.setattr(udev_service, "objections", interrupted)
+    both = [replace(RECORD, setting="kyber"), replace(RECORD, device="sdy")]
+    with pytest.raises(KeyboardInterrupt):
+        apply._keep_after_reboot(both, request, print)
+    assert file.read_bytes() == text and applied.load_all() == records
+
+
+def test_a_udev_that_does_not_answer_is_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, control = tmp_path / "udevadm", tmp_path / "control"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    control.touch()
+    monkeypatch.setattr(udev_service, "program", lambda: str(slow))
+    monkeypatch.setattr(udev_service, "CONTROL", control)
+    monkeypatch.setattr(udev_service, "WAIT_S", 0.025)
+    notes: list[str] = []
+    udev_service.reload((), notes.append)
+    assert notes[0] == (
+        f"note: {slow} control --reload: {slow} did not answer within 0.1 s"
+    )  # fmt: skip
+    rules = tmp_path / "90-schedlab.rules"
+    rules.write_text("no rule\n")
+    assert udev_service.objections(rules) == [f"{rules}:1: not understood"]
