@@ -110,3 +110,31 @@ def test_a_cpu_setting_that_cannot_be_kept_leaves_no_file_and_no_record(root, pl
     assert not (root / "etc/sysctl.d").exists()
     assert applied.load_all() == []
     assert (plain_cpu / "sched_a").read_text().strip() == "1"
+
+
+def test_files_of_the_cpu_keep_what_any_apply_set(root, plain_cpu, tmp_path, monkeypatch):
+    files, lasting = tree(root), Request((), persist=True, root=root)
+    kept = root / "etc/sysctl.d/90-schedlab.conf"
+
+    def lines():
+        return kept.read_text().splitlines()[1:]
+
+    apply(choice_of("sched_a=2", []), lasting, quiet)
+    other = tmp_path / "boot_id"
+    other.write_text("another-boot\n")
+    monkeypatch.setattr(applied, "BOOT_ID", other)
+    planned = []
+    plan = Request((), persist=True, dry_run=True, root=root)
+    apply(choice_of("sched_b=3", []), plan, planned.append)
+    assert planned[1:] == [f"{kept}: kernel.sched_a = 2", f"{kept}: kernel.sched_b = 3"]
+    apply(choice_of("sched_b=3", []), lasting, quiet)
+    assert lines() == ["kernel.sched_a = 2", "kernel.sched_b = 3"]
+    assert status(root)[0].record.setting == "sched_a=2,sched_b=3"
+    (record,) = apply(choice_of("sched_a=4", ["nr_migrate=8"]), Request((), root=root), quiet)
+    assert lines() == ["kernel.sched_a = 4", "kernel.sched_b = 3"]
+    assert (root / "etc/tmpfiles.d/90-schedlab.conf").read_text().endswith(" 8\n")
+    assert len(record.files) == 2
+    undo(["cpu"], False, quiet)
+    assert tree(root) == files
+    values = [(plain_cpu / name).read_text().strip() for name in ("sched_a", "sched_b")]
+    assert values == ["2", "1"]  # as this boot began

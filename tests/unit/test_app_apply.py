@@ -365,7 +365,7 @@ def test_where_settings_of_the_cpu_scheduler_are(
         f"{root}/etc/sysctl.d/90-schedlab.conf: kernel.sched_x = 4",
         f"{root}/etc/tmpfiles.d/90-schedlab.conf: w {kernel}/debug/sched/nr_migrate - - - - 9",
     ]
-    assert list(apply_cpu._file_texts({kernel / "sysctl/sched_x": "4"}, root)) == [
+    assert list(apply_cpu._file_texts({f"{kernel}/sysctl/sched_x": "4"}, root)) == [
         root / apply_cpu.SYSCTL_FILE
     ]  # fmt: skip
     monkeypatch.setattr(apply_cpu, "DEBUG", kernel / "none/sched")
@@ -385,7 +385,7 @@ def test_a_second_setting_of_the_cpu_scheduler() -> None:
     assert (both.values, both.setting) == ({"/k/a": "6", "/k/b": "2"}, "a=6,b=2")
     assert (both.files, both.made) == ({"f": None}, ("d",))
     old = apply_cpu._onto(mine, replace(earlier, boot_id="before"))
-    assert (old.originals, old.setting, old.files) == (mine.originals, "b=2", {"f": None})
+    assert (old.originals, old.setting, old.files) == (mine.originals, "a=6,b=2", {"f": None})
 
 
 def test_the_last_file_sets_a_knob(kernel: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_app_apply import RECORD
 
-from schedlab.app import applied, apply
+from schedlab.app import applied, apply, apply_cpu
 from schedlab.app.apply import Request
 from schedlab.host import knobs, udev_service
 from schedlab.spec import Candidate
@@ -73,3 +73,15 @@ def test_a_udev_that_does_not_answer_is_a_note(
     rules = tmp_path / "90-schedlab.rules"
     rules.write_text("no rule\n")
     assert udev_service.objections(rules) == [f"{rules}:1: not understood"]
+
+
+def test_settings_of_the_cpu_that_an_earlier_boot_keeps_stay() -> None:
+    mine = replace(RECORD, setting="b=2", originals={"/k/b": "1"}, values={"/k/b": "2"})
+    earlier = replace(RECORD, boot_id="before", originals={"/k/a": "5"}, values={"/k/a": "6"},
+                      files={"f": None}, made=("d",))  # fmt: skip
+    both = apply_cpu._onto(mine, earlier)
+    assert (both.values, both.setting) == ({"/k/a": "6", "/k/b": "2"}, "a=6,b=2")
+    # What a knob was in another boot is never written.
+    assert (both.originals, both.files, both.made) == ({"/k/b": "1"}, {"f": None}, ("d",))
+    gone = apply_cpu._onto(mine, replace(earlier, files={}))
+    assert (gone.values, gone.setting) == ({"/k/b": "2"}, "b=2")

@@ -88,8 +88,10 @@ def debug_settings() -> list[str]:
 def planned(values: Mapping[str, int], persist: bool, root: Path) -> list[str]:
     """What would be written, as lines."""
     lines = [f"{path_of(name)} = {value}" for name, value in values.items()]
-    if persist:
-        texts = _file_texts({path_of(name): str(value) for name, value in values.items()}, root)
+    earlier = applied.find(DEVICE)
+    if persist or (earlier and earlier.files):
+        wanted = {str(path_of(name)): str(value) for name, value in values.items()}
+        texts = _file_texts({**_still_set(earlier, applied.boot_id()), **wanted}, root)
         lines += [f"{path}: {line}" for path, text in texts.items() for line in text.splitlines()]
     return lines
 
@@ -115,7 +117,9 @@ def apply(
             values=now,
         )
         record = _onto(record, applied.find(DEVICE))
-        texts = _file_texts({Path(p): v for p, v in record.values.items()}, root) if persist else {}
+        # What an earlier apply keeps after a reboot has one setting: the files never lag behind.
+        persist = persist or bool(record.files)
+        texts = _file_texts(record.values, root) if persist else {}
         for path in texts:
             applied.refuse_foreign(path)
             record = applied.with_file(record, path)
@@ -147,29 +151,34 @@ def _onto(record: Applied, earlier: Applied | None) -> Applied:
     """A second apply keeps the originals from before the first, and the first's other settings."""
     if earlier is None:
         return record
-    kept = replace(record, files=earlier.files, made=earlier.made)
-    if earlier.boot_id != record.boot_id:
-        return kept
-    values = {**earlier.values, **record.values}
+    values = {**_still_set(earlier, record.boot_id), **record.values}
+    originals = earlier.originals if earlier.boot_id == record.boot_id else {}
     return replace(
-        kept,
-        originals={**record.originals, **earlier.originals},
+        record,
+        originals={**record.originals, **originals},
         values=values,
         setting=",".join(f"{Path(path).name}={value}" for path, value in values.items()),
+        files=earlier.files,
+        made=earlier.made,
     )
 
 
-def _file_texts(values: Mapping[Path, str], root: Path) -> dict[Path, str]:
+def _still_set(earlier: Applied | None, boot_id: str) -> Mapping[str, str]:
+    """The values of an earlier apply: those of another boot only where files set them again."""
+    if earlier is None or not (earlier.files or earlier.boot_id == boot_id):
+        return {}
+    return earlier.values
+
+
+def _file_texts(values: Mapping[str, str], root: Path) -> dict[Path, str]:
     """The files that keep these settings, and what is in them below the header."""
-    sysctls = {path: value for path, value in values.items() if path.parent != DEBUG}
-    others = {path: value for path, value in values.items() if path.parent == DEBUG}
-    texts = {}
-    if sysctls:
-        lines = [f"kernel.{path.name} = {value}\n" for path, value in sysctls.items()]
-        texts[root / SYSCTL_FILE] = "".join(lines)
-    if others:
-        lines = [f"w {path} - - - - {value}\n" for path, value in others.items()]
-        texts[root / TMPFILES_FILE] = "".join(lines)
+    texts: dict[Path, str] = {}
+    for path, value in values.items():
+        if Path(path).parent == DEBUG:
+            file, line = root / TMPFILES_FILE, f"w {path} - - - - {value}\n"
+        else:
+            file, line = root / SYSCTL_FILE, f"kernel.{Path(path).name} = {value}\n"
+        texts[file] = texts.get(file, "") + line
     return texts
 
 
