@@ -49,6 +49,13 @@ def test_what_keeps_a_device_follows_a_later_apply(root, device, new_loop, monke
     assert list(record.files) == [str(rules)]
     assert not unlasting.files
     assert reloaded == [[device], [device]]
+    messages.clear()
+    tuned = Request((device, other), tuned=True, root=root)
+    apply(choice("kyber", quantum=1), replace(tuned, dry_run=True), messages.append)
+    assert not profile.exists()
+    assert f"{profile}: devices=!{device},!{other}" in messages
+    assert f"{profile}: [disk_schedlab_{other}]" in messages
+    assert "tuned-adm profile schedlab" in messages
     apply(choice("kyber"), Request((device,), tuned=True, root=root), quiet)
     assert '="kyber"' in rules.read_text()
     messages.clear()

@@ -1,4 +1,4 @@
-"""What keeps a setting after a reboot: files and records, also after an interruption."""
+"""What of a result can be kept after a reboot, and by which files and records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_app_apply import RECORD
+from test_app_apply import RECORD, refused
 
 from schedlab.app import applied, apply, apply_cpu
 from schedlab.app.apply import Request
@@ -85,3 +85,33 @@ def test_settings_of_the_cpu_that_an_earlier_boot_keeps_stay() -> None:
     assert (both.originals, both.files, both.made) == ({"/k/b": "1"}, {"f": None}, ("d",))
     gone = apply_cpu._onto(mine, replace(earlier, files={}))
     assert (gone.values, gone.setting) == ({"/k/b": "2"}, "b=2")
+
+
+def test_of_a_cpu_result_the_settings_of_the_system_are_applied() -> None:
+    def of(label: str, **settings: Any) -> dict[str, Any]:
+        named = {key.replace("knob_", "knob."): value for key, value in settings.items()}
+        return dict(apply_cpu.of_result(Candidate(label, named)).settings)
+
+    tasks = "a policy belongs to tasks: chrt, nice or systemd set it"
+    slice_ms, autogroup = "sched_rr_timeslice_ms", "sched_autogroup_enabled"
+    assert of("rr:20ms", policy="rr", slice_ms=20.0, priority=3) == {slice_ms: 20.0}
+    assert of("rr:20ms", policy="rr", slice_ms=20.0, knob_sched_autogroup_enabled=0) == {
+        slice_ms: 20.0, autogroup: 0
+    }  # fmt: skip
+    assert of("other", policy="other", knob_nr_migrate=8, apply_to="all") == {"nr_migrate": 8}
+    assert of("off", autogroup="off") == {autogroup: 0}
+    for policy in ("batch", "fifo", "other", "rr"):
+        assert refused(of, policy, policy=policy, priority=9) == (
+            f"{policy}: apply cannot set policy={policy}", tasks
+        )  # fmt: skip
+    assert refused(of, "other:slice=3ms", policy="other", slice_ms=3.0) == (
+        "other:slice=3ms: apply cannot set slice_ms=3.0", tasks
+    )  # fmt: skip
+    assert refused(of, "x", policy="fifo", knob_nr_migrate=8, knob_sched_x=1.0, max="1/2") == (
+        "x: apply cannot set policy=fifo, max=1/2",
+        f"{tasks}; to apply the rest: schedlab apply nr_migrate=8 --set sched_x=1",
+    )
+    assert refused(of, "x", policy="other", knob_features="NO_X") == (
+        "x: apply cannot set knob.features=NO_X",
+        "write it to its file below /proc/sys/kernel or /sys/kernel/debug/sched",
+    )

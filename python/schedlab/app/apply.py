@@ -82,6 +82,8 @@ def choice_of_result(folder: Path, anyway: bool) -> Choice:
     candidate = next((c for c in experiment.candidates if c.label == best), None)
     if candidate is None:
         raise SpecError(f"{folder}: names no best candidate", "name a scheduler yourself")
+    if experiment.kind == "cpu":
+        candidate = apply_cpu.of_result(candidate)
     headline = result.headline()
     return Choice(candidate, str(folder.resolve()), headline)
 
@@ -153,19 +155,25 @@ def _keep_after_reboot(records: list[Applied], request: Request, report: Report)
     """
     records = _with_files(records, request)
     with applied.stored(records):
-        if profiled := _kept_by(apply_tuned.profile_path(request.root), records):
-            apply_tuned.write(profiled, request.root)
+        profile = apply_tuned.profile_path(request.root)
+        if profiled := _kept_by(profile, records):
+            applied.write_file(profile, apply_tuned.whole_text(profiled, request.root))
         if ruled := _kept_by(request.root / RULES, records):
             _write_rules(ruled, request, report)
 
 
 def _activate(records: list[Applied], request: Request, report: Report) -> None:
     """Have tuned and udev read the files that keep these records."""
-    profiled = _kept_by(apply_tuned.profile_path(request.root), records)
-    if request.tuned or (profiled and apply_tuned.is_active(request.root)):
+    if _activates(records, request):
         apply_tuned.activate(apply_tuned.NAME, request.root, report)
     if ruled := _kept_by(request.root / RULES, records):
         udev_service.reload([record.device for record in ruled], report)
+
+
+def _activates(records: list[Applied], request: Request) -> bool:
+    """Whether tuned reads the profile; another one that the user activated since stays."""
+    profiled = _kept_by(apply_tuned.profile_path(request.root), records)
+    return request.tuned or bool(profiled and apply_tuned.is_active(request.root))
 
 
 def _kept_by(file: Path, records: list[Applied]) -> list[Applied]:
@@ -334,6 +342,12 @@ def planned(names: Sequence[str], choice: Choice, request: Request) -> list[str]
         lines += [f"{path} = {value}" for path, value in writes]
     rules = request.root / RULES
     lines += [f"{rules}: {rule_text(record)}" for record in _kept_by(rules, records)]
+    profile = apply_tuned.profile_path(request.root)
+    if profiled := _kept_by(profile, records):
+        text = apply_tuned.whole_text(profiled, request.root)
+        lines += [f"{profile}: {line}" for line in text.removeprefix(HEADER).splitlines() if line]
+    if _activates(records, request):
+        lines.append(f"tuned-adm profile {apply_tuned.NAME}")
     for record in records:
         lines += warnings(record.device, record.setting.partition(":")[0], request)
     return lines

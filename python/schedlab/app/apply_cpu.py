@@ -25,6 +25,8 @@ from schedlab.spec import Candidate
 
 DEVICE = "cpu"
 SLICE = "sched_rr_timeslice_ms"
+AUTOGROUP = "sched_autogroup_enabled"
+KNOB = "knob."  # before the name of a setting, in a candidate of a result
 SYSCTLS = Path("/proc/sys/kernel")
 DEBUG = Path("/sys/kernel/debug/sched")
 # Files of DEBUG that are settings of the scheduler; the others report or belong to a CPU.
@@ -43,12 +45,40 @@ def is_name(name: str) -> bool:
     return name.startswith("sched_") or name in DEBUG_NAMES
 
 
+def of_result(candidate: Candidate) -> Candidate:
+    """A candidate of a CPU comparison, with its settings of the whole system by their names.
+
+    Tasks of rr need their policy for its slice to act. SpecError for what cannot be applied.
+    """
+    policy = candidate.settings.get("policy", "other")
+    values, left = {}, []
+    for key, value in candidate.settings.items():
+        name = key.removeprefix(KNOB)
+        if name != key and is_name(name):
+            values[name] = value
+        elif key == "slice_ms" and policy == "rr":
+            values[SLICE] = value
+        elif key == "autogroup" and value == "off":
+            values[AUTOGROUP] = 0
+        elif key not in ("policy", "priority", "apply_to"):
+            left.append(f"{key}={value}")
+    is_implied = bool(values or left) if policy == "other" else policy == "rr" and SLICE in values
+    if not is_implied:
+        left.insert(0, f"policy={policy}")
+    if left:
+        hint = "a policy belongs to tasks: chrt, nice or systemd set it"
+        if all(text.startswith(KNOB) for text in left):
+            hint = f"write it to its file below {SYSCTLS} or {DEBUG}"
+        if values:
+            rest = " --set ".join(f"{n}={knobs.as_text(v)}" for n, v in values.items())
+            hint += f"; to apply the rest: schedlab apply {rest}"
+        raise SpecError(f"{candidate.label}: apply cannot set {', '.join(left)}", hint)
+    return Candidate(candidate.label, values)
+
+
 def values_of(candidate: Candidate) -> dict[str, int]:
-    """The settings of a candidate by name, such as a slice of rr in a result; {} for disks."""
-    settings = dict(candidate.settings)
-    if settings.get("policy") == "rr" and "slice_ms" in settings:
-        settings = {SLICE: settings["slice_ms"]}
-    values = {}
+    """The settings of a candidate as numbers; {} for those of disks."""
+    settings, values = candidate.settings, {}
     for name, value in settings.items():
         if not is_name(name):
             continue

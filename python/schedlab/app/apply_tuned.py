@@ -55,12 +55,12 @@ def named(records: Sequence[Applied], root: Path) -> list[Applied]:
     ]
 
 
-def write(records: Sequence[Applied], root: Path) -> None:
-    """Write the profile whole: for these records, and those of other devices that are in it."""
-    path = profile_path(root)
+def whole_text(records: Sequence[Applied], root: Path) -> str:
+    """The profile of these records, and of those of other devices that are in it."""
+    path = str(profile_path(root))
     mine = {record.device for record in records}
-    others = [r for r in applied.load_all() if str(path) in r.files and r.device not in mine]
-    applied.write_file(path, profile_text([*others, *records]))
+    others = [r for r in applied.load_all() if path in r.files and r.device not in mine]
+    return profile_text([*others, *records])
 
 
 def profile_text(records: Sequence[Applied]) -> str:
