@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_app_apply import RECORD, refused
 
-from schedlab.app import applied, apply, apply_cpu
+from schedlab.app import applied, apply, apply_cpu, apply_tuned, undo
 from schedlab.app.apply import Request
 from schedlab.host import knobs, udev_service
 from schedlab.spec import Candidate
@@ -115,3 +115,23 @@ def test_of_a_cpu_result_the_settings_of_the_system_are_applied() -> None:
         "x: apply cannot set knob.features=NO_X",
         "write it to its file below /proc/sys/kernel or /sys/kernel/debug/sched",
     )
+
+
+@pytest.mark.parametrize("name", [apply.RULES.name, "schedlab/tuned.conf", "90-schedlab.conf"])
+def test_a_file_that_this_user_may_not_remove_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    file = tmp_path / "tuned" / name
+    device = "cpu" if file.suffix == ".conf" and not apply_tuned.is_profile(file) else "sdx"
+    record = replace(RECORD, device=device, files={str(file): None})
+    applied.store(record)
+    applied.write_file(file, applied.HEADER)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert refused(undo.undo, [device], False, print) == (
+        f"cannot remove {file}: Permission denied", "run it as root (sudo)"
+    )  # fmt: skip
+    assert file.exists() and applied.load_all() == [record]
+    assert refused(applied.forget, device)[1] == "run it as root (sudo)"

@@ -124,6 +124,15 @@ def write_file(path: Path, text: str) -> None:
         raise HostError(f"{path}: {error.strerror}", "run it as root (sudo)") from error
 
 
+def remove_file(path: Path) -> None:
+    """Remove one of our files, if it is there. HostError where this user may not."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        message = f"cannot remove {path}: {error.strerror}"
+        raise HostError(message, "run it as root (sudo)") from error
+
+
 def remove_traces(record: Applied) -> None:
     """What a kill left beside our files, and the directories made for them, where empty."""
     for name in record.files:
@@ -142,7 +151,7 @@ def _remove_halves(path: Path) -> None:
     """Temporary files of `write_atomic` that a kill left; the name may be a pattern."""
     for half in path.parent.glob(f".{path.name}.*"):
         if re.fullmatch(r"[0-9a-f]{12}", half.name.rpartition(".")[2]):
-            half.unlink(missing_ok=True)
+            remove_file(half)
 
 
 def store(record: Applied) -> None:
@@ -212,7 +221,7 @@ def find(device: str) -> Applied | None:
 
 def forget(device: str) -> None:
     """Remove the record of a device."""
-    _path(device).unlink(missing_ok=True)
+    remove_file(_path(device))
     _remove_halves(_path(device))
 
 

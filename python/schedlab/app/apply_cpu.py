@@ -217,7 +217,7 @@ def undo(record: Applied, report: Report) -> None:
     for name in record.files:
         path = Path(name)
         if applied.is_ours(text_of(path)):
-            path.unlink()
+            applied.remove_file(path)
         elif path.exists():
             report(f"note: {path} was changed by another program; it is kept")
     if record.boot_id != applied.boot_id():

@@ -118,6 +118,6 @@ def remove(record: Applied, path: Path, report: Report) -> None:
         return
     if active:
         activate(record.written.get(PARENT, ""), root, report)
-    path.unlink()
+    applied.remove_file(path)
     if not any(path.parent.iterdir()):
         path.parent.rmdir()

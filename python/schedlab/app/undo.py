@@ -72,7 +72,7 @@ def _remove_files(record: Applied, report: Report) -> None:
         elif others:
             write_atomic(path, HEADER + "\n".join(map(rule_text, others)) + "\n")
         else:
-            path.unlink()
+            applied.remove_file(path)
 
 
 def _restore(record: Applied, report: Report) -> None:
