@@ -472,3 +472,28 @@ def test_a_knob_belongs_to_the_queue_above_it_or_to_none() -> None:
     assert knobs.queue_above(queue / "nr_requests") == queue
     assert knobs.queue_above("/proc/sys/kernel/queue/x") is None
     assert knobs.queue_above("/sys/block/sdx/device/queue_depth") is None
+
+
+def test_a_lock_that_cannot_be_made_is_explained(state: Path) -> None:
+    (state / journal.LOCK_NAME).mkdir(parents=True)
+    state.chmod(0o700)
+    with pytest.raises(HostError, match=f"cannot write {state}/lock: Is a directory") as caught:
+        Control().__enter__()
+    assert "SCHEDLAB_STATE_DIR" in caught.value.hint
+    # A command that only looks must not take it for a lock that another one has.
+    with pytest.raises(HostError, match="Is a directory"), journal.held(state, 0.0):
+        pass
+
+
+def test_a_lock_without_room_for_the_name_of_its_holder_is_one(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*values: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    state.mkdir()
+    monkeypatch.setattr(os, "pwrite", full)
+    with journal.held(state, 0.0) as got:
+        assert got
+        with journal.held(state, 0.0) as again:
+            assert not again

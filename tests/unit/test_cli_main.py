@@ -49,6 +49,36 @@ def test_an_error_is_on_stderr_with_its_exit_code(monkeypatch, capsys, words, co
 
 
 @pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (PermissionError(13, "Permission denied", "/etc/x"), "/etc/x: Permission denied"),
+        (OSError("odd"), "odd"),
+    ],
+)
+def test_an_error_of_the_system_is_no_traceback(monkeypatch, capsys, error, message):
+    def ends(**named):
+        raise error
+
+    monkeypatch.setattr(sys, "argv", ["schedlab", "status"])
+    monkeypatch.setattr("schedlab.cli.cli", ends)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    hint = "hint: `schedlab doctor` shows privileges and space\n"
+    assert (ended.value.code, capsys.readouterr().err) == (2, f"error: {message}\n{hint}")
+
+
+def test_a_closed_pipe_is_silent():
+    ours, theirs = os.pipe()
+    os.close(ours)
+    ended = subprocess.run(
+        [*SCHEDLAB, "docs", "statistics"], check=False, stdout=theirs, stderr=subprocess.PIPE
+    )  # fmt: skip
+    os.close(theirs)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize(
     ("group", "names"),
     [("", sorted({name.split()[0] for name in COMMANDS}))]
     + [

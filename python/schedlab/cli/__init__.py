@@ -98,6 +98,10 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except OSError as error:  # not of a closed pipe: click ends silently then
+        place = f"{error.filename}: " if error.filename else ""
+        message = f"{place}{error.strerror or error}"
+        fail(message, "`schedlab doctor` shows privileges and space", 2)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -211,7 +211,7 @@ class Journal(_Locked):
 
 def _unwritable(path: Path, error: OSError) -> HostError:
     return HostError(
-        f"cannot write the journal {path}: {error.strerror}; nothing was changed",
+        f"cannot write {path}: {error.strerror}; nothing was changed",
         f"free space there, or set {STATE_VARIABLE} to another directory",
     )
 
@@ -307,6 +307,10 @@ def is_alive(process: str) -> bool:
     return fields[0] not in ("Z", "X") and not int(fields[6]) & _EXITING
 
 
+class _Busy(HostError):
+    """Another process has the lock."""
+
+
 class HostLock(_Locked):
     """Held for the moment in which a session is opened, claims something, or is recovered.
 
@@ -318,21 +322,28 @@ class HostLock(_Locked):
         self.descriptor = -1
 
     def acquire(self, wait_s: float) -> None:
-        """Take the lock, waiting at most `wait_s` seconds. HostError that names the holder."""
-        self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """Take the lock, waiting at most `wait_s` seconds. HostError that names the holder.
+
+        Another one says why there is no lock, such as a full or read-only file system.
+        """
+        try:
+            self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
         start = time.monotonic()
         while not self._try():
             if time.monotonic() >= start + wait_s:
                 os.close(self.descriptor)
                 self.descriptor = -1
-                raise HostError(
+                raise _Busy(
                     f"another schedlab is restoring settings on this host: {self.holder()}",
                     "wait until it is done",
                 )
             time.sleep(0.02)
-        os.ftruncate(self.descriptor, 0)
         command = " ".join(Path("/proc/self/cmdline").read_text(errors="replace").split("\0"))
-        os.pwrite(self.descriptor, f"{os.getpid()} {command[:200]}".strip().encode(), 0)
+        with contextlib.suppress(OSError):  # the name is for others: a full disk must not matter
+            os.ftruncate(self.descriptor, 0)
+            os.pwrite(self.descriptor, f"{os.getpid()} {command[:200]}".strip().encode(), 0)
 
     def _try(self) -> bool:
         try:
@@ -356,11 +367,11 @@ class HostLock(_Locked):
 
 @contextlib.contextmanager
 def held(directory: Path, wait_s: float) -> Iterator[bool]:
-    """Whether the lock could be had; it is given back at the end."""
+    """Whether the lock could be had; it is given back at the end. HostError where there is none."""
     lock = HostLock(directory)
     try:
         lock.acquire(wait_s)
-    except HostError:
+    except _Busy:
         yield False
         return
     try:
