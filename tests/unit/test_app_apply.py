@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Iterator
 from dataclasses import replace
@@ -488,10 +489,15 @@ def test_knobs_that_another_program_set() -> None:
     assert not undo._is_foreign(record, "a", "1")
     assert undo._is_foreign(record, "a", "3")
     assert not undo._is_foreign(record, "b", "3")
-    assert refused(undo.undo, ["sdx"], False, print) == (
-        "sdx: schedlab applied nothing there", "schedlab status"
-    )  # fmt: skip
     assert undo.undo([], True, print) == []
+
+
+@pytest.mark.parametrize(("user", "sudo"), [(0, ""), (1000, "sudo ")])
+def test_where_nothing_is_applied_there_is_nothing_to_undo(monkeypatch, user, sudo) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    assert refused(undo.undo, ["sdx"], False, print) == (
+        "sdx: schedlab applied nothing there", f"{sudo}schedlab status"
+    )  # fmt: skip
 
 
 def test_what_is_undone_where_the_device_is_gone(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,9 @@ def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
         names = [knobs.device_name(device) if "/" in device else device for device in devices]
         chosen = [record for record in records if record.device in names]
         if missing := [name for name in names if name not in {r.device for r in chosen}]:
-            raise SpecError(f"{missing[0]}: schedlab applied nothing there", "schedlab status")
+            sudo = "sudo " if os.geteuid() else ""  # records of root are not everybody's to read
+            message = f"{missing[0]}: schedlab applied nothing there"
+            raise SpecError(message, f"{sudo}schedlab status")
     for record in chosen:
         _undo(record, report)
         applied.remove_traces(record)
