@@ -303,6 +303,8 @@ def summaries(
     table: Table, pairs: Sequence[Pair], baseline: str, confidence: float = 0.95
 ) -> tuple[CandidateSummary, ...]:
     """Each candidate's mean with its own interval, and its ratio to the baseline."""
+    if table.zero:
+        return tuple(_arithmetic(table, i) for i in range(len(table.candidates)))
     result = []
     for i, label in enumerate(table.candidates):
         logs = table.groups[i]
@@ -312,6 +314,15 @@ def summaries(
         starved = table.starved[i] if table.starved else 0
         result.append(replace(row, starved=starved))
     return tuple(result)
+
+
+def _arithmetic(table: Table, i: int) -> CandidateSummary:
+    """Candidate i of a workload with values that have no logarithm: the mean of all its values."""
+    label, starved = table.candidates[i], table.starved[i] if table.starved else 0
+    rows = zip(table.samples.candidates, table.samples.values, strict=True)
+    values = [value for name, value in rows if name == label and math.isfinite(value)]
+    mean = sum(values) / len(values)
+    return CandidateSummary(label, len(values), mean, mean, None, None, starved=starved)
 
 
 def summary(

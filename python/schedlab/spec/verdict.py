@@ -209,7 +209,8 @@ class Pair:
 class CandidateSummary:
     """A candidate on one workload, beside the baseline (`ratio` etc. are `None` for itself).
 
-    `starved` counts the runs whose value is a bound: always reported with the price.
+    `starved` counts the runs whose value is a bound: always reported with the price. On a workload
+    with values of 0 or less `geometric_mean` is the arithmetic one, without an interval.
     """
 
     candidate: str
