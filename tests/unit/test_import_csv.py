@@ -210,7 +210,7 @@ def test_published_means_that_do_not_follow_from_the_rows_are_noted(tmp_path):
         "--published-means", means, "--out", tmp_path / "out", "--json",
     )  # fmt: skip
     notes = [note for note in json.loads(result.stdout)["notes"] if "published" in note]
-    assert notes[0] == "1 of 2 published means do not match their rows"
+    assert notes[0] == "published means that do not match their rows: 1 of 2"
     assert len(notes) == 1
 
 
@@ -390,7 +390,9 @@ def test_means_of_a_column_with_the_name_of_a_ratio(tmp_path):
         tmp_path / "in.csv", "--candidate=who", "--value=MB/s", "--unit=MB/s", "--block=n",
         "--published-means", tmp_path / "means.csv", "--out", tmp_path / "out", "--json",
     )  # fmt: skip
-    assert "1 of 1 published means do not match their rows" in json.loads(result.stdout)["notes"]
+    assert (
+        "published means that do not match their rows: 1 of 1" in json.loads(result.stdout)["notes"]
+    )
 
 
 def test_text_of_any_allowed_length_and_with_a_mark_is_read(tmp_path):

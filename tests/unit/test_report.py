@@ -97,8 +97,8 @@ def test_percentiles_need_ten_requests_beyond() -> None:
 FIRST_SCREEN = """\
 It depends on the work: bfq is better than none on new reader beside writers
 (46× shorter, 38 to 55×) and worse on random reads, depth 32 (11 % slower, 9 to
-13 %). The price: the writers are 29 % slower (22 to 37 %). On 4 workloads it
-does not matter: all are within 4 % of each other.
+13 %). The price: on new reader beside writers the writers are 29 % slower (22
+to 37 %). On 4 workloads it does not matter: all are within 4 % of each other.
 
 Measured: 6 workloads on a temporary loop device (rotational 0, 128 tags), this
 session, 8 blocks, 8 file layouts, 96 s. Another boot or file layout may shift

@@ -400,7 +400,7 @@ def test_workloads_that_the_first_table_has_no_room_for_are_folded() -> None:
     text = page_first.first_screen(of, screen.screen(of))
     first, rest = known.tables(text)
     assert (len(first.rows), len(rest.rows)) == (1 + 16, 1 + 2)
-    assert "2 more workloads with smaller differences or none" in text
+    assert "2\u00a0more\u00a0workloads with smaller differences or none" in text
     assert rest.lines[1:] == [f"work {i} 0 | 100 MB/s | 25 % faster ▲ | 20 % slower ▼"
                               for i in (16, 17)]  # fmt: skip
     assert text.count('<svg class="bar"') == 16 * 3

@@ -203,7 +203,8 @@ def test_percentiles_are_upper_ends_of_their_bins() -> None:
     ("value", "shown"),
     [
         (1234.5, "1,234"), (999.6, "1,000"), (99.96, "100"), (12.345, "12.3"), (9.996, "10.0"),
-        (0.012345, "0.0123"), (1e-9, "0.000000"), (0.0, "0"), (-2.5, "−2.50"), (math.nan, "–"),
+        (0.012345, "0.0123"), (1e-9, "1.00e−9"), (-4e-6, "−4.00e−6"), (1.2e-5, "0.000012"),
+        (0.0, "0"), (-2.5, "−2.50"), (math.nan, "–"),
     ],
 )  # fmt: skip
 def test_figures_have_three_digits(value: float, shown: str) -> None:
@@ -217,13 +218,14 @@ def test_figures_have_three_digits(value: float, shown: str) -> None:
     ("seconds", "shown"),
     [
         (0, "0 s"), (0.5, "0.5 s"), (9.94, "9.9 s"), (9.96, "10 s"), (99.4, "99 s"),
-        (100, "2 min"), (149, "2 min"), (151, "3 min"), (7169, "119 min"), (7200, "2 h 0 min"),
-        (7500, "2 h 5 min"), (90000, "25 h 0 min"),
+        (0.04, "less than 0.1 s"), (0.05, "0.1 s"), (100, "2 min"), (149, "2 min"),
+        (151, "3 min"), (7169, "119 min"), (7200, "2 h 0 min"), (7500, "2 h 5 min"),
+        (90000, "25 h 0 min"),
     ],
 )  # fmt: skip
 def test_durations(seconds: float, shown: str) -> None:
     assert plain(EN.duration(seconds)) == shown
-    assert plain(EN.about(seconds)) == f"about {shown}"
+    assert plain(EN.about(seconds)) == (f"about {shown}" if seconds != 0.04 else shown)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +249,7 @@ def test_percentages(fraction: float, signed: str, unsigned: str) -> None:
     ("value", "share"),
     [(0, "0 %"), (0.0005, "0.05 %"), (0.00094, "0.09 %"), (0.00096, "0.1 %"), (0.034, "3.4 %"),
      (0.03, "3 %"), (0.0994, "9.9 %"), (0.0996, "10 %"), (0.123, "12 %"), (1.0, "100 %"),
-     (1.4, "2.4×"), (1000, "over 1,000×")],
+     (1.4, "2.4×"), (1000, "over 1,000×"), (0.00002, "less than 0.01 %"), (0.00006, "0.01 %")],
 )  # fmt: skip
 def test_shares(value: float, share: str) -> None:
     assert plain(words.share(EN, value)) == share
@@ -266,6 +268,9 @@ def test_scales() -> None:
         of = Scale.fitting(values, unit)
         assert (of.factor, of.unit) == scale
     assert plain(EN.quantity(2.0, "")) == "2.00"
+    turns = [plain(EN.quantity(value, "ns", digits)) for value, digits in (
+        (999.7e3, 3), (999.7e3, 2), (999.4e3, 3), (995e3, 2), (999.96e3, 4))]  # fmt: skip
+    assert turns == ["1.00 ms", "1.0 ms", "999 µs", "995 µs", "1.000 ms"]
 
 
 def test_nouns_and_their_forms() -> None:
@@ -336,7 +341,7 @@ def test_a_pair_has_its_better_one_first(
     of = view.verdict.workloads[known.SMALL]
     if verdict == "better" and ratio < 1:
         of = dataclasses.replace(of, metric=METRICS["cpu_s"])
-        amount, title = "2.0× shorter", "a against b"
+        amount, title = "2.0× less", "a against b"
     one = Pair("a", "b", ratio, low, high, verdict, open_end="high" if high is None else "")
     (text,) = cells.pair_texts(view, of, [one])
     assert (text.title, plain(text.amount), plain(text.interval)) == (title, amount, interval)
@@ -384,7 +389,7 @@ def test_cells_against_the_baseline(view: View) -> None:
     assert shown(verdict=None) == ("2.0× slower", "worse▼")  # as the pair says
     assert shown(ratio=None) == ("20 % slower", "worse▼")
     assert shown("nobody", verdict=None) == ("?", "undecided")
-    assert shown("nobody", ratio=None) == ("–", "")
+    assert shown("nobody", ratio=None) == ("4.00 MB/s", "")  # it has values and no ratio
     assert shown(starved=8) == ("did not finish", "worse▼")
     assert shown(starved=3) == ("2.0× slower, 3 of 8 runs unfinished", "worse▼")
     assert screen.candidate_cell(view, of, "bfq", None).text == "–"
@@ -542,15 +547,17 @@ def test_the_page_of_tuning(tmp_path: Path) -> None:
     trials, shares = known.tables(html)
     assert trials.lines == [
         "setting |  | blocks | to the default | interval",
-        "a * | x=1 | 5 | +25.0 % | +10.0 % to +50.0 %", "b | x=2 | 1 |  | ",
-        "c | x=3 | 2 | −20.0 % | −50.0 % to 0 %", "d | x=4 | 3 | not allowed | ",
+        "a * | x=1 | 5 | +25 % | +10 % to +50 %", "b | x=2 | 1 |  | ",
+        "c | x=3 | 2 | −20 % | −50 % to 0 %", "d | x=4 | 3 | not allowed | ",
     ]  # fmt: skip
-    assert shares.lines == ["tunable | share", "w | 60%", "x | 15%", "y | 10%", "z | 7%", "v | 5%",
-                            "u | 3%"]  # fmt: skip
+    assert [tune_page._ratio(math.log(r)) for r in (2.0, 4.2, 15)] == ["+100\u00a0%", "4.2×", "15×"]
+    assert shares.lines == ["tunable | share", "w | 60 %", "x | 15 %", "y | 10 %", "z | 7 %",
+                            "v | 5 %", "u | 3 %"]  # fmt: skip
     assert '<a href="v&amp;.html">' in html and "<li>run &lt;it&gt;</li>" in html
     assert tune_page.text(tuned()).splitlines() == [
         "a is best.", "Line.", "",
-        "Importance of tunables: w 60%, x 15%, y 10%, z 7%, v 5%.", tune_page.DESCRIBES, "",
+        "Importance of tunables: w 60\u00a0%, x 15\u00a0%, y 10\u00a0%, z 7\u00a0%, v 5\u00a0%.",
+        tune_page.DESCRIBES, "",
         "run <it>",
     ]  # fmt: skip
     every = shapes(re.findall(r"<svg.*?</svg>", html, re.DOTALL)[-1])
@@ -568,12 +575,13 @@ def test_the_page_of_tuning(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("higher", "pair", "beats", "not_beaten"),
     [
-        (True, (1.5, 1.12, 2.5, "better"), "a beats none by at least 12.0 %.", ""),
+        (True, (1.5, 1.12, 2.5, "better"), "a beats none by at least 12 %.", ""),
         (True, (3.5, 2.0, 9.0, "better"), "a beats none by at least 2.0×.", ""),
         (False, (0.4, 0.2, 0.45, "better"), "a beats none by at least 2.2×.", ""),
-        (False, (0.8, 0.7, 0.9, "better"), "a beats none by at least 10.0 %.", ""),
-        (True, (1.0, 0.9, 1.07, "undecided"), "", "No setting beat none by more than 7.0 %."),
-        (False, (1.0, 0.75, 1.07, "undecided"), "", "No setting beat none by more than 25.0 %."),
+        (False, (0.8, 0.7, 0.9, "better"), "a beats none by at least 10 %.", ""),
+        (True, (1.0, 0.9, 1.07, "undecided"), "", "No setting beat none by more than 7 %."),
+        (False, (1.0, 0.75, 1.07, "undecided"), "", "No setting beat none by more than 25 %."),
+        (True, (1.0, 0.4, 6.4, "undecided"), "", "No setting beat none by more than 6.4×."),
         (True, (0.8, 0.7, 0.9, "worse"), "", "No setting beat none by more than 0 %."),
         (True, (1.0, None, None, "undecided"), "a beats none.",
          "No setting was shown to beat none; how much better one may be is unknown."),

@@ -60,5 +60,5 @@ def _with_count(imported: Imported) -> Imported:
     wrong, of = len(check_means(primary, experiment.published)), len(experiment.published)
     if not wrong:
         return imported
-    note = f"{wrong} of {of} published means do not match their rows"
+    note = f"published means that do not match their rows: {wrong} of {of}"
     return replace(imported, experiment=replace(experiment, notes=(*experiment.notes, note)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from schedlab.report import words
 from schedlab.report.charts import Interval
-from schedlab.report.sentences import headline
+from schedlab.report.sentences import change_text
 from schedlab.report.texts import Scale
 from schedlab.report.view import View, size_text, turned
 from schedlab.spec import KneeFigure, Metric, Overall, Pair, ParetoPoint, WorkloadVerdict
@@ -78,9 +78,7 @@ def _pair_text(view: View, of: WorkloadVerdict | Overall, pair: Pair) -> PairTex
     if pair.verdict == "equivalent":
         amount = texts("cell.same")
     if shown.low is None or shown.high is None:
-        inside = dash(view)
-        if pair.open_end and (near := shown.low or shown.high):
-            inside = texts("ratio.at_least", amount=words.amount(texts, near, "better", kind))
+        inside = _known_end(view, shown, kind) if pair.open_end else dash(view)
     else:
         inside = words.between(texts, shown.ratio, shown.low, shown.high, "better", kind)
     remark = texts.listed([texts.maybe(f"pair_code.{code}", code) for code in pair.codes])
@@ -88,9 +86,18 @@ def _pair_text(view: View, of: WorkloadVerdict | Overall, pair: Pair) -> PairTex
     return PairText(title, amount, inside or dash(view), word, remark, shown)
 
 
+def _known_end(view: View, shown: Interval, kind: words.Speech) -> str:
+    """`at least 48×` or `up to 17 %`, where one end is known and on the side of the ratio."""
+    for key, end in (("ratio.at_least", shown.low), ("ratio.up_to", shown.high)):
+        if end is not None:
+            amount = words.amount(view.texts, end, "better", kind)
+            return view.texts(key, amount=amount) if end > 1 else dash(view)
+    return dash(view)
+
+
 def pair_lines(view: View) -> list[str]:
-    """The headline, then a line for each pair of each workload."""
-    lines = [" ".join(headline(view)).replace("\u00a0", " ")]
+    """The headline of a difference, then a line for each pair of each workload."""
+    lines = [change_text(view).replace("\u00a0", " ")]
     for of in view.workloads:
         for each in pair_texts(view, of, of.pairs):
             amount = each.amount

@@ -8,7 +8,7 @@ from typing import Any
 from schedlab.report import frame, words
 from schedlab.report.cells import PairText, pair_texts
 from schedlab.report.markup import table
-from schedlab.report.sentences import headline, of_workload
+from schedlab.report.sentences import change_text, of_workload
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 from schedlab.spec import Record, Verdict, WorkloadVerdict
@@ -30,7 +30,7 @@ def render(
     facts = [f"{fact}: {was} → {now}" for fact, (was, now) in machines.items()]
     relative = texts("text.diff_relative", baseline=record.experiment.baseline)
     page = frame.Page(
-        headline=[f"{label}: {' '.join(headline(view))}" for label, view in views.items()],
+        headline=[f"{label}: {change_text(view)}" for label, view in views.items()],
         kicker=texts("text.diff", first=names[0], second=names[1]),
         lead=[relative, *([texts("text.diff_machines", facts="; ".join(facts))] if facts else [])],
         first=_differences(views, texts),

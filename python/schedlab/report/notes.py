@@ -30,6 +30,8 @@ def flag_text(view: View, flag: Flag) -> str:
     """The sentence of a flag, from its kind and values."""
     texts = view.texts
     variant = next((f"-{name}" for name in ("rowless", "apart") if flag.values.get(name)), "")
+    if flag.kind == "identical" and not view.experiment.blocked:
+        variant = "-runs"
     key = f"flag_text.{flag.kind}{variant}"
     if key not in texts.entries:
         return texts("flag_text.other", names=texts.listed(list(flag.candidates)))
@@ -172,11 +174,25 @@ def scope(view: View) -> str:
     return texts(
         "scope.summary",
         workloads=texts.counted("scope.workloads", len(view.workloads)),
-        candidates=texts.counted(f"noun.{view.experiment.kind}", len(view.names)),
+        candidates=texts.counted(f"noun.{_noun(view)}", len(view.names)),
         blocks=texts.counted(f"scope.{unit}", max((w.blocks for w in view.workloads), default=0)),
         runs=texts.counted("scope.runs", len(view.runs)),
         discarded=texts.number(len(view.discarded), 0),
     )
+
+
+def _noun(view: View) -> str:
+    """The key of what the candidates are: schedulers, quanta, or just candidates.
+
+    Two sets of tunables of one scheduler are not two schedulers.
+    """
+    kind = view.experiment.kind
+    setting = {"io": "scheduler", "cpu": "slice_ms"}.get(kind)
+    if setting is None:
+        return kind
+    known = [dict(c.settings) for c in view.experiment.candidates if c.label in view.names]
+    values = {settings.get(setting) for settings in known}
+    return kind if None not in values and len(values) == len(known) else "import"
 
 
 def confidence(view: View) -> str:
@@ -240,7 +256,7 @@ def design(view: View) -> list[str]:
         cells = len({(c.workload, c.candidate) for c in view.record.plan.cells})
         lines.append(texts("text.design_order", cells=cells, seed=experiment.seed))
     else:
-        nouns = texts.nouns(experiment.kind)
+        nouns = texts.nouns(_noun(view))
         lines.append(texts("text.design_unblocked"))
         lines.append(texts("scope.unblocked", noun=nouns))
     if experiment.aa_arm:
@@ -251,7 +267,8 @@ def design(view: View) -> list[str]:
     lines.append(texts("text.design_target", target=where))
     if _fills_reported_pages(view):
         lines.append(texts("text.design_free_pages"))
-    lines.append(texts("text.design_margin", margin=texts.margin(experiment.margin)))
+    key = "text.design_margin_import" if experiment.kind == "import" else "text.design_margin"
+    lines.append(texts(key, margin=texts.margin(experiment.margin)))
     if experiment.blocked:
         lines.append(stopping(view))
     return [*lines, *noise(view), *command_lines(view), *experiment.notes]

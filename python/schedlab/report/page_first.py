@@ -43,9 +43,9 @@ def _first_table(view: View, of: Screen) -> str:
     if of.more:
         listed = {id(row.of) for row in of.rows}
         rest = [row for row in all_rows(view) if id(row.of) not in listed]
-        count = texts.number(of.more, 0)
+        works = texts.counted("scope.more_workloads", of.more)
         inside = _rows_table(view, of.names, rest, texts("section.rest"), intervals=False)
-        parts.append(details(texts("text.more_same", count=count), inside))
+        parts.append(details(texts("text.more_same", works=works), inside))
     margin = texts.margin(view.verdict.overall.margin)
     legend = texts("text.first_legend", margin=margin, confidence=view.confidence)
     return f'<div class="first">{"".join(parts)}{paragraph(legend, "note")}</div>'

@@ -11,16 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schedlab.report import words
-from schedlab.report.sentences import headline
-from schedlab.report.view import View, flatten, seen_from, summary_of
-from schedlab.spec import CandidateSummary, Pair, WorkloadVerdict
+from schedlab.report.sentences import MDD_MAX, headline
+from schedlab.report.view import ROWS_MAX, View, flatten, seen_from, summary_of
+from schedlab.spec import CandidateSummary, Fact, Pair, WorkloadVerdict
 
 # The mark after a decided cell: colour never carries the meaning alone.
 MARKS = {"better": "▲", "worse": "▼"}
-# More rows than a screen holds: workloads with smaller differences are then counted instead.
-ROWS_MAX = 16
-# A smallest visible difference beyond this is no comfort to print.
-MDD_MAX = 1.0
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class Screen:
 def screen(view: View) -> Screen:
     """The first screen of a record."""
     names = columns(view)
-    rows, more = shown_rows(all_rows(view))
+    rows, more = shown_rows(all_rows(view), stated=view.stated_loss)
     return Screen(headline(view), population(view), names, rows, more)
 
 
@@ -80,28 +76,37 @@ def columns(view: View) -> tuple[str, ...]:
 
 def all_rows(view: View) -> list[Row]:
     """A row for every workload, and under it the actors and metrics that need a row."""
-    rows = []
-    for of in view.workloads:
-        rows.append(_row(view, of, of.workload, indent=False))
-        for other in view.verdict.secondary.get(of.workload, ()):
-            if _worth_a_row(other):
-                rows.append(_row(view, other, _title_under(view, other), indent=True))
-    return rows
+    of_itself = {id(of) for of in view.workloads}
+    return [
+        _row(view, of, of.workload, indent=False)
+        if id(of) in of_itself
+        else _row(view, of, _title_under(view, of), indent=True)
+        for of in view.first_rows
+    ]
 
 
-def shown_rows(rows: Sequence[Row], most: int = ROWS_MAX) -> tuple[tuple[Row, ...], int]:
+def shown_rows(
+    rows: Sequence[Row], most: int = ROWS_MAX, stated: Fact | None = None
+) -> tuple[tuple[Row, ...], int]:
     """The rows of a screen in their order, and how many workloads have none.
 
-    Where not all fit, those with the largest decided differences are shown.
+    Where not all fit, those with the largest decided differences are shown, and the row of the
+    loss that the headline has `stated`.
     """
     if len(rows) <= most:
         return tuple(rows), 0
-    plain = [row for row in rows if not row.indent or row.of.actor]
+    proof = (stated.workload, stated.metric) if stated else None
+    plain = [
+        row
+        for row in rows
+        if not row.indent or row.of.actor or (row.of.workload, row.of.metric.name) == proof
+    ]
     sizes: dict[str, float] = {}
     for row in plain:
         sizes[row.of.workload] = max(sizes.get(row.of.workload, 0.0), _size(row))
     chosen: list[str] = []
-    for label in sorted(sizes, key=lambda each: -sizes[each]):
+    first = stated.workload if stated else ""
+    for label in sorted(sizes, key=lambda each: (each != first, -sizes[each])):
         wanted = {*chosen, label}
         if sum(row.of.workload in wanted for row in plain) <= most:
             chosen.append(label)
@@ -115,11 +120,6 @@ def _size(row: Row) -> float:
     return max((abs(math.log(pair.ratio)) for pair in pairs), default=0.0)
 
 
-def _worth_a_row(of: WorkloadVerdict) -> bool:
-    """Other processes of the run always, other metrics where one of them loses."""
-    return bool(of.actor) or any(row.verdict == "worse" for row in of.candidates)
-
-
 def _title_under(view: View, of: WorkloadVerdict) -> str:
     if not of.actor:
         return view.texts.metric(of.metric)
@@ -131,7 +131,7 @@ def _title_under(view: View, of: WorkloadVerdict) -> str:
 
 def _row(view: View, of: WorkloadVerdict, title: str, indent: bool) -> Row:
     names = columns(view)
-    as_measured = of.code == "single" or view.verdict.code == "single"
+    as_measured = of.code == "single" or view.is_single
     cells = []
     for name in names:
         summary = summary_of(of.candidates, name)
@@ -168,11 +168,13 @@ def candidate_cell(
     """A candidate against the baseline, in words."""
     texts = view.texts
     pair = seen_from(of.pairs, name, view.verdict.baseline)
-    if summary is None or (summary.ratio is None and pair is None):
+    if summary is None:
         return Cell(texts("verdict.none"), "", pair)
+    if summary.ratio is None and pair is None:
+        return Cell(measured(view, of, summary), "", pair)
     verdict = summary.verdict or (pair.verdict if pair else None) or "undecided"
     if summary.starved and summary.starved == summary.runs:
-        return Cell(texts("cell.did_not_finish"), "worse", pair)
+        return Cell(texts("cell.did_not_finish"), "worse" if verdict == "worse" else "", pair)
     if verdict == "equivalent":
         return Cell(texts("cell.same"), verdict, pair)
     if verdict == "undecided":
@@ -212,7 +214,7 @@ def population(view: View) -> list[str]:
     texts, of = view.texts, view.verdict.population
     kind = view.experiment.kind
     key = {"sim": "simulated", "import": "imported"}.get(kind, "measured")
-    workloads = texts.counted("scope.workloads", of.workloads)
+    workloads = texts.counted("scope.workloads", of.workloads or len(view.workloads))
     device = device_text(view)
     where = texts("population.on", workloads=workloads, device=device) if device else workloads
     parts = [where]
@@ -222,14 +224,21 @@ def population(view: View) -> list[str]:
     elif sessions:
         parts.append(texts.counted("population.sessions", of.sessions))
     unit = "scope.blocks" if view.experiment.blocked else "scope.repetitions"
-    repeated = (row.runs for w in view.workloads for row in w.candidates)
-    if count := of.blocks or max(repeated, default=0):
+    if count := _repetitions(view):
         parts.append(texts.counted(unit, count))
     if kind == "io" and of.layouts:
         parts.append(texts.counted("population.layouts", of.layouts))
     if of.seconds and sessions:
         parts.append(texts.duration(of.seconds))
     return [texts(f"population.{key}", parts=", ".join(parts)), *_holds(view, sessions)]
+
+
+def _repetitions(view: View) -> int:
+    """Blocks of the verdict, or of the workload with most of them where only some have one."""
+    if view.verdict.code == "single" and not view.is_single:
+        return max(of.blocks for of in view.workloads)
+    repeated = (row.runs for of in view.workloads for row in of.candidates)
+    return view.verdict.population.blocks or max(repeated, default=0)
 
 
 def _holds(view: View, sessions: bool) -> list[str]:

@@ -15,6 +15,10 @@ from schedlab.report.view import View
 from schedlab.spec import Fact, Headline, Metric, Overall, WorkloadVerdict
 
 NAMED_MAX = 2
+# A smallest visible difference beyond this is no comfort to print.
+MDD_MAX = 1.0
+# A difference that is printed as what all others are within.
+WITHIN_MIN = 0.0001
 # Actors of which a workload has one.
 SINGULAR = ("copy", "load", "reader", "newcomer", "source")
 LOSERS_MAX = 2
@@ -23,14 +27,14 @@ LOSERS_MAX = 2
 def headline(view: View) -> list[str]:
     """The verdict of the whole experiment, a sentence each: which one, and at what price."""
     outcome = view.verdict.headline
-    lines = _sentences(view, outcome, mix=len(view.workloads) > 1)
+    lines = _sentences(view, outcome, mix=view.is_mix)
     everywhere = view.verdict.overall.best_everywhere
     if everywhere and outcome.names_one and len(view.workloads) > 1:
         count = view.texts.number(len(view.verdict.overall.workloads), 0)
         lines.append(view.texts("headline.best-everywhere", workloads=count))
     if view.orders_nothing:
         lines.insert(1, view.texts("headline.nothing-to-order"))
-    if goal := view.verdict.goal:
+    if (goal := view.verdict.goal) and view.reports_goal:
         wanted = view.texts(f"goal.{goal}")
         lines[0] = view.texts("headline.goal", goal=wanted, sentence=lines[0])
     if view.medium:
@@ -42,6 +46,15 @@ def headline(view: View) -> list[str]:
 def headline_text(view: View) -> str:
     """`headline` as one paragraph."""
     return " ".join(headline(view))
+
+
+def change_text(view: View) -> str:
+    """`headline_text` of two results: that of the workload on which they differ most."""
+    text = headline_text(view)
+    if view.is_mix or len(view.workloads) < 2:
+        return text
+    (workload,) = view.verdict.overall.workloads
+    return view.texts("headline.differ-most", workload=workload, sentence=text)
 
 
 def of_workload(view: View, of: WorkloadVerdict | Overall) -> str:
@@ -71,13 +84,18 @@ def _short(view: View, values: Mapping[str, Any], key: str, side: words.Side) ->
 
 
 def _single(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
-    return [view.texts("headline.single")]
+    return [view.texts("headline.single" if view.is_single else "headline.single-together")]
 
 
 def _nothing(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
-    names = values.get("candidates") or ()
-    key = "nothing-to-compare" if names else "nothing-at-all"
-    return [view.texts(f"headline.{key}", names=view.texts.listed(list(names)))]
+    texts, names = view.texts, list(values.get("candidates") or ())
+    counted = view.verdict.overall.workloads
+    if any(of.pairs for of in view.workloads if of.workload in counted):
+        return [texts("headline.nothing-in-common")]
+    if not names and (zero := view.without_ratio):
+        return [texts("headline.nothing-but-zero", names=texts.listed(zero))]
+    return [texts(f"headline.nothing-{'to-compare' if names else 'at-all'}",
+                  names=texts.listed(names))]  # fmt: skip
 
 
 def _did_not_finish(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
@@ -107,7 +125,7 @@ def _depends(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
             best=_example(view, values, "won", "best", "better"),
             worst=_example(view, values, "lost", "worst", "worse"),
         ),
-        *_price(view, values),
+        *_price(view, values, mix),
     ]
     return [*lines, *_same(view, values)]
 
@@ -117,7 +135,7 @@ def _same(view: View, values: Mapping[str, Any]) -> list[str]:
     same, texts = values.get("same"), view.texts
     if not same:
         return []
-    within = words.share(texts, values.get("within") or 0.0)
+    within = words.share(texts, max(values.get("within") or 0.0, WITHIN_MIN))
     return [texts("headline.depends-same", works=_works(view, same), within=within)]
 
 
@@ -130,7 +148,7 @@ def _best_on(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
         lines = [texts("headline.best-on-most", workload=workload, **about)]
     else:
         lines = [texts("headline.best-on", **about)]
-    lines += _price(view, values)
+    lines += _price(view, values, mix)
     for each in values.get("also") or ():
         fact, metric = _fact(view, {"also": each}, "also")
         does = words.gain(texts, fact, metric, "does")
@@ -138,7 +156,7 @@ def _best_on(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     lines += _same(view, values)
     if others := values.get("others"):
         works = _works(view, others)
-        if values.get("mdd"):
+        if 0 < (values.get("mdd") or 0.0) <= MDD_MAX:
             lines.append(texts("headline.best-on-open", works=works, mdd=_mdd(view, values)))
         else:
             lines.append(texts("headline.best-on-unknown", works=works))
@@ -146,10 +164,10 @@ def _best_on(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
 
 
 def _example(view: View, values: Mapping[str, Any], group: str, key: str, side: words.Side) -> str:
-    """The best or worst case, with its workload where the group has several that are counted."""
+    """The best or worst case, with its workload where the group has several."""
     shown = _short(view, values, key, side)
     fact = Fact.of(values[key])
-    if len(values[group]) > NAMED_MAX and fact.workload:
+    if len(values[group]) > 1 and fact.workload:
         return view.texts("headline.on", workload=fact.workload, words=shown)
     return shown
 
@@ -158,7 +176,7 @@ def _works(view: View, labels: Sequence[str]) -> str:
     """The names of a few workloads, or how many they are."""
     if len(labels) <= NAMED_MAX:
         return view.texts.listed([*labels])
-    return view.texts.counted("scope.on_workloads", len(labels))
+    return view.texts.counted("scope.workloads", len(labels))
 
 
 def _winner(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
@@ -168,28 +186,37 @@ def _winner(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
         fact, metric = _fact(view, values, "example")
         about = {"workload": fact.workload, "words": words.gain(view.texts, fact, metric)}
         lines.append(view.texts("headline.winner-example", **about))
-    return [*lines, *_price(view, values)]
+    return [*lines, *_price(view, values, mix)]
 
 
-def _price(view: View, values: Mapping[str, Any]) -> list[str]:
-    """What the winner costs: another workload, other processes of the run, another metric."""
+def _price(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    """What the winner costs: another workload, other processes of the run, another metric.
+
+    Its workload is named where there are several: the price need not be paid on the others.
+    """
     price, texts = values.get("price"), view.texts
     if not price:
         return _unseen(view, values)
     fact, metric = _fact(view, price, "fact")
+    if price["kind"] == "rival":
+        does = words.gain(texts, fact, metric, "does")
+        return [texts("price.rival", workload=fact.workload, does=does), *_more(view, price)]
     if price["kind"] == "workload":
         loss = words.loss(texts, fact, metric)
-        line = texts("price.workload", workload=fact.workload, loss=loss)
-    elif price["kind"] == "rival":
-        does = words.gain(texts, fact, metric, "does")
-        line = texts("price.rival", workload=fact.workload, does=does)
     elif price["kind"] == "actor":
-        line = texts("price.actor", loss=_actor_loss(view, fact, metric, price["actor"]))
+        loss = _actor_loss(view, fact, metric, price["actor"])
     else:
-        line = texts("price.metric", loss=words.loss(texts, fact, metric, "lost"))
-    if more := price.get("more"):
-        line += " " + texts("price.more", count=texts.number(more, 0))
-    return [line]
+        loss = words.loss(texts, fact, metric, "lost")
+    named = fact.workload and (mix or price["kind"] == "workload")
+    about = {"workload": fact.workload, "loss": loss}
+    return [texts("price.on" if named else "price.here", **about), *_more(view, price)]
+
+
+def _more(view: View, facts: Mapping[str, Any]) -> list[str]:
+    """How many further losses there are, and where to find them."""
+    more = facts.get("more")
+    key = "price.more" if view.shows_all_rows else "price.more_in_report"
+    return [view.texts(key, count=view.texts.number(more, 0))] if more else []
 
 
 def _actor_loss(view: View, fact: Fact, metric: Metric | None, actor: str) -> str:
@@ -209,11 +236,9 @@ def _cost(view: View, values: Mapping[str, Any]) -> list[str]:
         loss = _actor_loss(view, fact, metric, actor)
         line = texts("headline.cost-actor", name=fact.worse, workload=fact.workload, loss=loss)
     else:
-        loss = words.loss(texts, fact, metric)
+        loss = words.loss(texts, fact, metric, names_metric=True)
         line = texts("headline.cost", workload=fact.workload, loss=loss)
-    if more := cost.get("more"):
-        line += " " + texts("price.more", count=texts.number(more, 0))
-    return [line]
+    return [line, *_more(view, cost)]
 
 
 def _unseen(view: View, values: Mapping[str, Any]) -> list[str]:
@@ -223,12 +248,13 @@ def _unseen(view: View, values: Mapping[str, Any]) -> list[str]:
         return []
     fact, metric = _fact(view, unseen, "fact")
     kind = words.speech(metric)
-    about = {"amount": words.amount(texts, fact.ratio, "worse", kind),
-             "word": words.word(texts, "worse", kind)}  # fmt: skip
-    if actor := unseen["actor"]:
-        name = texts.maybe(f"actor_name.{actor}", actor)
-        return [texts("price.unseen_actor", name=name, workload=fact.workload, **about)]
-    return [texts("price.unseen", workload=fact.workload, **about)]
+    amount = words.amount(texts, fact.ratio, "worse", kind)
+    if fact.ratio <= words.TIMES_MAX:
+        amount = texts("ratio.up_to", amount=amount)
+    what = texts.metric(metric) if metric else ""
+    loss = texts(f"lost.{kind}", amount=amount, what=what)
+    name = texts.maybe(f"actor_name.{unseen['actor']}", unseen["actor"]) or fact.worse
+    return [texts("price.unseen", workload=fact.workload, name=name, loss=loss)]
 
 
 def _keep(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +71,8 @@ def _take_any(view: View, values: Mapping[str, Any]) -> Step:
     """Any of those that nothing separates, but for one that costs more."""
     costly = (values.get("cost") or {}).get("names") or ()
     names = [name for name in values["names"] if name not in costly] or list(values["names"])
-    return Step("", view.texts("next.tied", names=view.texts.listed(names)))
+    key = "next.tied" if len(names) > 1 else "next.tied_one"
+    return Step("", view.texts(key, names=view.texts.listed(names)))
 
 
 def _remark(view: View, seconds: float, smaller: float | None) -> str:
@@ -91,7 +92,7 @@ def _time(view: View, blocks: int) -> str:
     return view.texts.about(of.seconds / of.blocks * blocks)
 
 
-def _apply(view: View, best: str, won: Any) -> list[Step]:
+def _apply(view: View, best: str, won: Sequence[str]) -> list[Step]:
     """How to use the winner, where that is something of this machine."""
     texts = view.texts
     if view.experiment.kind != "io" or view.medium:
@@ -105,10 +106,10 @@ def _apply(view: View, best: str, won: Any) -> list[Step]:
     name = str(settings.pop("scheduler", best))
     if settings:
         name += ":" + ",".join(f"{key}={value}" for key, value in settings.items())
-    remark = texts("next.apply_plain")
-    if won:
-        shown = next(iter(won)) if len(won) == 1 else texts.counted("scope.on_workloads", len(won))
-        remark = texts("next.apply", won=shown)
+    if len(won) > 1:
+        remark = texts("next.apply_several", works=texts.counted("scope.workloads", len(won)))
+    else:
+        remark = texts("next.apply", won=won[0]) if won else texts("next.apply_plain")
     return [Step(f"schedlab apply {shlex.quote(name)} {shlex.quote(device)}", remark)]
 
 
@@ -136,7 +137,8 @@ def _more(view: View, blocks: int, remark: str) -> Step:
     if kind != "io":
         return _again(view)
     if view.verdict.overall.unit == "sessions":  # what is needed are sessions
-        more = view.texts("next.sessions", count=view.texts.number(blocks, 0), remark=remark)
+        sessions = view.texts.counted("scope.more_sessions", blocks)
+        more = view.texts("next.sessions", sessions=sessions, remark=remark)
         return Step(f"schedlab reproduce {_folder(view)}", more)
     total = view.verdict.population.blocks + blocks
     return Step(f"schedlab compare --resume {_folder(view)} --blocks {total}", remark)

@@ -18,6 +18,8 @@ GAP = "  "
 # Titles are folded into fewer columns where the table would not fit otherwise.
 TITLE_MAX, TITLE_WIDTHS = 30, (30, 24, 18)
 HEAD_MAX = 22
+# Titles and heads of a table in several parts, where even a part would not fit otherwise.
+NARROW = (12, 14)
 WHY_MAX = 4
 LIMITS_MAX = 3
 # Flags that put the whole table in doubt.
@@ -40,7 +42,8 @@ def render(view: View, width: int, colour: bool, reports: Sequence[tuple[str, st
     if legend := _legend(view, of):
         lines += [_painted(line, DIM, colour) for line in wrapped(legend, prose)]
     if of.more:
-        more = view.texts("text.more_rows", count=view.texts.number(of.more, 0))
+        works = view.texts.counted("scope.more_workloads", of.more)
+        more = view.texts("text.more_rows", works=works)
         lines += wrapped(more, prose)
     lines.append("")
     for title, text in _closing(view):
@@ -87,12 +90,22 @@ def _closing(view: View) -> list[tuple[str, list[str]]]:
 
 def _limits(view: View) -> list[str]:
     """The limits to know before trusting the table; everything else is in the report."""
-    lines = [
-        f"{notes.flag_title(view, flag)}: {notes.flag_text(view, flag)}"
-        for flag in view.flags
-        if flag.kind in SERIOUS
-    ]
-    return [*dict.fromkeys(lines), *view.record.notices]
+    works: dict[tuple[str, str], list[str]] = {}
+    for flag in view.flags:
+        if flag.kind in SERIOUS:
+            key = (notes.flag_title(view, flag), notes.flag_text(view, flag))
+            works.setdefault(key, []).extend([flag.workload] if flag.workload else [])
+    lines = [f"{title}: {_where(view, labels)}{text}" for (title, text), labels in works.items()]
+    return [*lines, *view.record.notices]
+
+
+def _where(view: View, labels: Sequence[str]) -> str:
+    """The workloads that a note is about, where there are others."""
+    if not labels or len(view.workloads) < 2:
+        return ""
+    if len(labels) > LIMITS_MAX:
+        return f"{view.texts.counted('scope.workloads', len(labels))}: "
+    return f"{view.texts.listed(labels)}: "
 
 
 def _hanging(view: View, title: str, texts: Sequence[str], width: int, colour: bool) -> list[str]:
@@ -154,24 +167,34 @@ def _table(view: View, of: Screen, width: int, colour: bool) -> list[str]:
             return _laid_out(turned, width, colour)
     lines: list[str] = []
     for part in _parts(of, width):
-        lines += [*([""] if lines else []), *_laid_out(_grid(of, part), width, colour)]
+        lines += [*([""] if lines else []), *_laid_out(part, width, colour)]
     return _cut(lines, width)
 
 
-def _parts(of: Screen, width: int) -> list[list[int]]:
-    """Columns in groups that fit, each with the baseline in front."""
-    parts: list[list[int]] = []
-    for column in range(1, len(of.names)):
-        if parts and _width(_grid(of, [*parts[-1], column])) <= width:
-            parts[-1].append(column)
-        else:
-            parts.append([0, column])
-    return parts or [[0]]
+def _parts(of: Screen, width: int) -> list[list[list[Field]]]:
+    """Tables of the columns that fit, each with the baseline in front."""
+    tables: list[list[list[Field]]] = []
+    for widths in (*((title, HEAD_MAX) for title in TITLE_WIDTHS), NARROW):
+        parts: list[list[int]] = []
+        for column in range(1, len(of.names)):
+            if parts and _width(_grid(of, [*parts[-1], column], *widths)) <= width:
+                parts[-1].append(column)
+            else:
+                parts.append([0, column])
+        tables = [_grid(of, part, *widths) for part in parts or [[0]]]
+        if all(_width(each) <= width for each in tables):
+            break
+    return tables
 
 
-def _grid(of: Screen, chosen: Sequence[int], title: int = TITLE_MAX) -> list[list[Field]]:
-    """A head and a row per workload, with the chosen columns and titles of at most that width."""
-    head = [Field(("",)), *(Field(_folded(of.names[i], HEAD_MAX)) for i in chosen)]
+def _grid(
+    of: Screen, chosen: Sequence[int], title: int = TITLE_MAX, name: int = HEAD_MAX
+) -> list[list[Field]]:
+    """A head and a row per workload, with the chosen columns.
+
+    `title` and `name` are the most columns of a workload's and of a candidate's name.
+    """
+    head = [Field(("",)), *(Field(_folded(of.names[i], name)) for i in chosen)]
     return [head, *(_line(row, chosen, title) for row in of.rows)]
 
 

@@ -17,6 +17,10 @@ LANGUAGES = ("en", "ko", "ru")
 # A time of requests, with the quantile that its name ends in.
 TIMED = re.compile(r"((?:[a-z]+_)?(?:latency|response|wakeup|lateness))_ns_(mean|max|p[0-9_]+)")
 MINUS, NO_BREAK = "\u2212", "\u00a0"
+# Smaller numbers are printed as 3.0e−9.
+PLAIN_FROM = 1e-5
+# The shortest time of `duration`.
+SHORTEST_S = 0.1
 # unit -> ((factor, shown unit), ...) from small to large
 SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "B": ((1, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB")),
@@ -96,17 +100,25 @@ class Texts:
         size = float(f"{abs(value):.{digits}g}") if math.isfinite(value) else 0.0
         if size == 0:
             return self.number(value, 0)
+        if size < PLAIN_FROM:
+            sign = MINUS if value < 0 else ""
+            mantissa, exponent = f"{size:.{digits - 1}e}".split("e")
+            return f"{sign}{mantissa.replace('.', self.decimal)}e{MINUS}{abs(int(exponent))}"
         decimals = max(0, digits - 1 - math.floor(math.log10(size)))
         return self.number(value, min(decimals, 6))
 
     def quantity(self, value: float, unit: str, digits: int = 3) -> str:
-        """A value in the unit that reads best: 0.00123 s as `1.23 ms`."""
-        scale = Scale.fitting([value], unit)
+        """A value in the unit that reads best: 0.00123 s as `1.23 ms`, 999.7 µs as `1.00 ms`."""
+        rounded = float(f"{value:.{max(3, digits)}g}")
+        scale = Scale.fitting([rounded], unit)
         number = self.figure(value / scale.factor, digits)
         return f"{number}{NO_BREAK}{scale.unit}".rstrip(NO_BREAK)
 
     def duration(self, seconds: float) -> str:
-        """`0.5 s`, `96 s`, `3 min`, `2 h 5 min`."""
+        """`less than 0.1 s`, `0.5 s`, `96 s`, `3 min`, `2 h 5 min`."""
+        if 0 < seconds < SHORTEST_S / 2:
+            shortest = self._unit("seconds", self.number(SHORTEST_S, 1))
+            return self("format.less_than", amount=shortest).replace(" ", NO_BREAK)
         if seconds < 100:
             return self._unit("seconds", self.number(seconds, 1 if 0 < seconds < 9.95 else 0))
         minutes = round(seconds / 60)
@@ -117,6 +129,8 @@ class Texts:
 
     def about(self, seconds: float) -> str:
         """`about 3 min`."""
+        if 0 < seconds < SHORTEST_S / 2:
+            return self.duration(seconds)
         return self("format.about", time=self.duration(seconds)).replace(" ", NO_BREAK)
 
     def _unit(self, unit: str, number: str) -> str:

@@ -9,8 +9,8 @@ from html import escape
 from pathlib import Path
 
 from schedlab.analyse.pairs import seen_from
-from schedlab.report import drawing, frame, markup
-from schedlab.report.texts import Scale, Texts
+from schedlab.report import drawing, frame, markup, words
+from schedlab.report.texts import MINUS, Scale, Texts
 from schedlab.spec import Metric, Verdict
 
 TEXTS = Texts("en")
@@ -76,7 +76,7 @@ def not_beaten(verdict: Verdict, settings: Mapping[str, str]) -> str:
     known = [each for each in ends if each is not None]
     if not ends or len(known) < len(ends):
         return f"No setting was shown to beat {baseline}; how much better one may be is unknown."
-    return f"No setting beat {baseline} by more than {TEXTS.percent(max(0.0, *known), False)}."
+    return f"No setting beat {baseline} by more than {words.share(TEXTS, max(0.0, *known))}."
 
 
 def beating(verdict: Verdict, labels: Sequence[str]) -> list[str]:
@@ -98,7 +98,7 @@ def beats(verdict: Verdict, label: str) -> str:
     factor = near if higher else 1 / near
     if factor >= 2:
         return f"{label} beats {verdict.baseline} by at least {TEXTS.figure(factor, 2)}×."
-    least = TEXTS.percent(gain(near, higher) or 0.0, False)
+    least = words.share(TEXTS, gain(near, higher) or 0.0)
     return f"{label} beats {verdict.baseline} by at least {least}."
 
 
@@ -113,7 +113,8 @@ def text(view: TuneView) -> str:
     """The answer on a terminal."""
     parts = [view.headline, *view.lines]
     if view.importance:
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in ranked(view.importance)[:5])
+        known = ranked(view.importance)[:5]
+        shares = ", ".join(f"{name} {words.share(TEXTS, share)}" for name, share in known)
         parts += ["", f"Importance of tunables: {shares}.", DESCRIBES]
     if view.commands:
         parts += ["", *view.commands]
@@ -169,14 +170,21 @@ def _trials(view: TuneView) -> str:
 
 
 def _ratio(log_ratio: float | None) -> str:
-    return "" if log_ratio is None else TEXTS.percent(math.expm1(log_ratio))
+    """`+12 %`, `−50 %`, and `4.2×` from twofold on."""
+    if log_ratio is None:
+        return ""
+    change = math.expm1(log_ratio)
+    shown = words.share(TEXTS, abs(change))
+    if change < 0:
+        return f"{MINUS}{shown}"
+    return f"+{shown}" if 0 < change <= 1 else shown
 
 
 def _importance(view: TuneView) -> str:
     if not view.importance:
         return ""
     rows: list[list[str | markup.Cell]] = [
-        [name, markup.number(f"{share:.0%}")] for name, share in ranked(view.importance)
+        [name, markup.number(words.share(TEXTS, share))] for name, share in ranked(view.importance)
     ]
     caption = "Share of the variance of the search by tunable (fANOVA)"
     return markup.paragraph(DESCRIBES) + markup.table(["tunable", markup.Cell("share")], rows,

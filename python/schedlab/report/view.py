@@ -15,8 +15,10 @@ from schedlab.report.words import metric_of
 from schedlab.spec import (
     AA_SUFFIX,
     CandidateSummary,
+    Fact,
     Flag,
     GateFinding,
+    Headline,
     Metric,
     Pair,
     Record,
@@ -25,6 +27,9 @@ from schedlab.spec import (
     WorkloadVerdict,
     nothing_to_order,
 )
+
+# More rows than a screen holds: workloads with smaller differences are then counted instead.
+ROWS_MAX = 16
 
 
 @dataclass(frozen=True)
@@ -185,10 +190,69 @@ class View:
         return facts
 
     @property
+    def outcome(self) -> Headline:
+        """The headline; that of those that finished where some did not."""
+        headline = self.verdict.headline
+        rest = headline.values.get("rest")
+        return Headline(rest, headline.values.get("rest_values") or {}) if rest else headline
+
+    @property
     def says_mdd(self) -> bool:
         """Whether the headline itself states the minimum detectable difference."""
-        codes = {self.verdict.code, self.verdict.headline.values.get("rest")}
+        codes = {self.verdict.code, self.outcome.code}
         return bool(codes & {"too-early", "no-difference-seen", "too-noisy", "single"})
+
+    @property
+    def is_mix(self) -> bool:
+        """Whether the verdict is about several workloads together."""
+        return len(self.verdict.overall.workloads) > 1
+
+    @property
+    def is_single(self) -> bool:
+        """Whether nothing was run twice on any workload."""
+        return self.verdict.code == "single" and all(of.units <= 1 for of in self.workloads)
+
+    @property
+    def reports_goal(self) -> bool:
+        """Whether a metric of the goal decides on any workload."""
+        without = {f.workload for f in self.verdict.flags if f.kind == "goal-not-measured"}
+        return any(of.workload not in without for of in self.workloads)
+
+    @property
+    def without_ratio(self) -> list[str]:
+        """The candidates with a value of 0 or less."""
+        flags = (flag for of in self.workloads for flag in of.flags if flag.kind == "non-positive")
+        return list(dict.fromkeys(name for flag in flags for name in flag.candidates))
+
+    @cached_property
+    def first_rows(self) -> tuple[WorkloadVerdict, ...]:
+        """What the first table is about: every workload, then its actors and losing metrics."""
+        rows: list[WorkloadVerdict] = []
+        for of in self.workloads:
+            others = self.verdict.secondary.get(of.workload, ())
+            rows += [of, *(other for other in others if self._needs_a_row(other))]
+        return tuple(rows)
+
+    def _needs_a_row(self, of: WorkloadVerdict) -> bool:
+        """Other processes of the run always, other metrics where one loses that should not.
+
+        Where the headline says what the baseline loses, the others are better in that row.
+        """
+        loss = self.stated_loss
+        decisive = {"worse", "better" if loss and loss.worse == self.verdict.baseline else ""}
+        return bool(of.actor) or any(row.verdict in decisive for row in of.candidates)
+
+    @property
+    def shows_all_rows(self) -> bool:
+        """Whether all rows of the first table fit a screen."""
+        return len(self.first_rows) <= ROWS_MAX
+
+    @property
+    def stated_loss(self) -> Fact | None:
+        """The price, or what separates those that nothing else does, if the headline has one."""
+        values = self.outcome.values
+        loss = values.get("price") or values.get("cost")
+        return Fact.of(loss["fact"]) if loss else None
 
     def metric(self, name: str, higher_is_better: bool = True) -> Metric | None:
         """The metric of that name; `None` for the mean of several (an empty name)."""

@@ -2,7 +2,7 @@
 
 A ratio is always better : worse ≥ 1. Below 2 it is a percentage of the thing that it is
 compared with, from 2 on a multiple; above 1,000 only that it is above. Direction words depend on
-what the metric is: a rate is faster, a time shorter, a share more even.
+what the metric is: a rate is faster, a time shorter, a fairness more even, CPU time less.
 """
 
 from __future__ import annotations
@@ -18,21 +18,30 @@ from schedlab.spec import Experiment, Fact, Metric
 TIMES_FROM = 2.0
 TIMES_MAX = 1000.0
 ONE_DECIMAL_BELOW = 1.1
-Speech = Literal["rate", "time", "even", "cost", "higher", "lower", "mixed"]
+# Shares are printed with two decimals at most.
+SMALLEST_PERCENT = 0.01
+Speech = Literal["rate", "time", "even", "less", "fewer", "more", "higher", "lower", "mixed"]
 Side = Literal["better", "worse"]
+# What is used up, and what is counted: there is more or less of it, and fewer of them.
+USED = ("cpu_s", "user_s", "system_s", "rss_bytes")
+COUNTED = ("major_faults", "context_switches", "calculations")
 
 
 def speech(metric: Metric | None) -> Speech:
     """Which words of direction a metric takes; `mixed` where several metrics are averaged."""
     if metric is None:
         return "mixed"
-    if "fairness" in metric.name or metric.name.endswith("_share"):
-        return "even"
+    name, unit = metric.name, metric.unit
+    is_counted = name in COUNTED or (unit == "B" and name.endswith("_bytes"))
     if metric.higher_is_better:
-        return "rate" if metric.unit.endswith("/s") else "higher"
-    if "cpu" in metric.name and "_per_" in metric.name:
-        return "cost"
-    return "time" if metric.unit in ("ns", "us", "µs", "ms", "s") else "lower"
+        if "fairness" in name or "jain" in name:
+            return "even"
+        return "more" if is_counted else "rate" if unit.endswith("/s") else "higher"
+    if name in USED or ("cpu" in name and "_per_" in name):
+        return "less"
+    if is_counted:
+        return "fewer"
+    return "time" if unit in ("ns", "us", "µs", "ms", "s") else "lower"
 
 
 def metric_of(experiment: Experiment, name: str, higher_is_better: bool = True) -> Metric | None:
@@ -97,7 +106,7 @@ def _end(end: float, rounded: Rounding, grows: bool) -> Rounding:
 
 def _grows(side: Side, kind: Speech) -> bool:
     """Whether this side has the larger figure of the two."""
-    larger_is_better = kind in ("rate", "even", "higher", "mixed")
+    larger_is_better = kind in ("rate", "even", "more", "higher", "mixed")
     return larger_is_better == (side == "better")
 
 
@@ -167,16 +176,22 @@ def gain(texts: Texts, fact: Fact, metric: Metric | None, form: str = "gain") ->
 
 
 def loss(
-    texts: Texts, fact: Fact, metric: Metric | None, form: str = "loss", name: str = ""
+    texts: Texts,
+    fact: Fact,
+    metric: Metric | None,
+    form: str = "loss",
+    name: str = "",
+    names_metric: bool = False,
 ) -> str:
     """`bfq is 29 % slower (22 to 37 %)`: what the worse one of a fact loses.
 
     `form` is a section of the catalogue: `loss` (a sentence about a candidate), `actor` (about
-    the other processes of a run, called `name`) or `lost` (the metric as a noun).
+    the other processes of a run, called `name`) or `lost` (the metric as a noun). With
+    `names_metric` it is `bfq has 29 % lower throughput`: the metric is not the one that decides.
     """
     kind = _speech_of(fact, metric)
     words = texts(
-        f"{form}.{kind}",
+        f"{form}.higher" if names_metric and kind in ("rate", "even") else f"{form}.{kind}",
         amount=_fact_amount(texts, fact, "worse", kind),
         what=texts.metric(metric) if metric else "",
         name=name or fact.worse,
@@ -210,6 +225,10 @@ def share(texts: Texts, value: float) -> str:
         return _amount(texts, 1 + value, Rounding(times=True), grows=True)
     percent = 100 * value
     decimals = 0 if percent >= 9.95 or f"{percent:.1f}".endswith(".0") else 1
-    if 0 < percent < 0.095:
-        decimals = 2
+    if 0 < percent < SMALLEST_PERCENT / 2:
+        return texts("format.less_than", amount=_percent(texts, SMALLEST_PERCENT, 2))
+    return _percent(texts, percent, 2 if 0 < percent < 0.095 else decimals)
+
+
+def _percent(texts: Texts, percent: float, decimals: int) -> str:
     return texts("format.percent", number=texts.number(percent, decimals)).replace(" ", "\u00a0")

@@ -46,10 +46,10 @@ def _metric_table() -> dict[str, Metric]:
         ("system_s", "s", "system time"),
         ("startup_s", "s", "start-up time"),
         ("elapsed_synced_s", "s", "elapsed time, written data synced"),
-        ("rss_bytes", "B", "largest resident set"),
+        ("rss_bytes", "B", "memory at its peak"),
         ("read_bytes", "B", "bytes read"),
         ("written_bytes", "B", "bytes written"),
-        ("major_faults", "", "major page faults"),
+        ("major_faults", "", "page faults from disk"),
         ("context_switches", "", "context switches"),
         ("share_error", "", "largest deviation from the share by weight"),
         *(
