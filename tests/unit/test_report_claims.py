@@ -124,6 +124,8 @@ def test_a_difference_of_one_workload_is_not_that_of_the_mix(sessions: int, sent
     lines = report.changes(first, verdict)
     assert lines[0].startswith(sentence) and "mix" not in lines[0]
     assert len(lines) == 4
+    emulated = dataclasses.replace(first, host={"emulated": {}})
+    assert report.changes(emulated, verdict)[0].startswith("Emulated device: The largest")
     one = record(["none"], works("A"), ratios({}))
     (verdict,) = changes(one, one, ("old", "new")).values()
     assert "largest" not in report.changes(one, verdict)[0]
@@ -193,7 +195,14 @@ def test_a_goal_that_no_workload_reports_judges_nothing() -> None:
     of = record(BOTH, works("A"), ratios(table))
     assert headline(of, "latency").startswith("bfq is best: ")
     both = record(BOTH, [("A", RATE, ()), ("B", RATE, (TAIL,))], ratios(table))
-    assert headline(both, "latency").startswith("Judged by latency. bfq is best: ")
+    judged = "Judged by latency. This is about B only. bfq is best: "
+    assert headline(both, "latency").startswith(judged)
+    control = dataclasses.replace(both.experiment.workloads[1], negative_control=True)
+    works_ = (both.experiment.workloads[0], control)
+    beside = dataclasses.replace(
+        both, experiment=dataclasses.replace(both.experiment, workloads=works_)
+    )
+    assert headline(beside).startswith("This is about A only. bfq is best: 30 %")
 
 
 def test_values_of_zero_are_values_without_a_ratio() -> None:

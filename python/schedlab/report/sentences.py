@@ -17,6 +17,8 @@ from schedlab.spec import Fact, Headline, Metric, Overall, WorkloadVerdict
 NAMED_MAX = 2
 # A smallest visible difference beyond this is no comfort to print.
 MDD_MAX = 1.0
+# Codes that say nothing of a workload, or name it themselves.
+NAMELESS = ("single", "nothing-to-compare", "did-not-finish")
 # A difference that is printed as what all others are within.
 WITHIN_MIN = 0.0001
 # Actors of which a workload has one.
@@ -24,8 +26,11 @@ SINGULAR = ("copy", "load", "reader", "newcomer", "source")
 LOSERS_MAX = 2
 
 
-def headline(view: View) -> list[str]:
-    """The verdict of the whole experiment, a sentence each: which one, and at what price."""
+def headline(view: View, one: str = "one-counts") -> list[str]:
+    """The verdict of the whole experiment, a sentence each: which one, and at what price.
+
+    `one` is the text with which one workload of several is named, where it is about that.
+    """
     outcome = view.verdict.headline
     lines = _sentences(view, outcome, mix=view.is_mix)
     everywhere = view.verdict.overall.best_everywhere
@@ -34,6 +39,8 @@ def headline(view: View) -> list[str]:
         lines.append(view.texts("headline.best-everywhere", workloads=count))
     if view.orders_nothing:
         lines.insert(1, view.texts("headline.nothing-to-order"))
+    if (only := view.the_only_one) and outcome.code not in NAMELESS:
+        lines[0] = view.texts(f"headline.{one}", workload=only, sentence=lines[0])
     if (goal := view.verdict.goal) and view.reports_goal:
         wanted = view.texts(f"goal.{goal}")
         lines[0] = view.texts("headline.goal", goal=wanted, sentence=lines[0])
@@ -50,11 +57,7 @@ def headline_text(view: View) -> str:
 
 def change_text(view: View) -> str:
     """`headline_text` of two results: that of the workload on which they differ most."""
-    text = headline_text(view)
-    if view.is_mix or len(view.workloads) < 2:
-        return text
-    (workload,) = view.verdict.overall.workloads
-    return view.texts("headline.differ-most", workload=workload, sentence=text)
+    return " ".join(headline(view, "differ-most"))
 
 
 def of_workload(view: View, of: WorkloadVerdict | Overall) -> str:

@@ -208,6 +208,12 @@ class View:
         return len(self.verdict.overall.workloads) > 1
 
     @property
+    def the_only_one(self) -> str:
+        """The workload that the verdict is about, where there are others beside it; else ""."""
+        counted = self.verdict.overall.workloads
+        return counted[0] if len(counted) == 1 < len(self.workloads) else ""
+
+    @property
     def is_single(self) -> bool:
         """Whether nothing was run twice on any workload."""
         return self.verdict.code == "single" and all(of.units <= 1 for of in self.workloads)
