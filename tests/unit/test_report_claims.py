@@ -303,6 +303,10 @@ def test_a_table_fits_forty_columns() -> None:
     assert max(columns(line) for line in lines if "schedlab apply" not in line) <= 40
     rows = [line.split() for line in lines if line.startswith("newcomer")]
     assert [row[-1] for row in rows[-2:]] == ["same", "▲"]
+    lines = report.text(of, judge(of), width=40, lang="ru").splitlines()
+    assert max(columns(line) for line in lines if "schedlab apply" not in line) <= 40
+    rows = [line for line in lines if "в 10 раз" in line or "короче ▲" in line][-2:]
+    assert rows[0].index("в 10 раз") == rows[1].index("короче ▲")
 
 
 @pytest.mark.parametrize(

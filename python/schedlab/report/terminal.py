@@ -18,8 +18,9 @@ GAP = "  "
 # Titles are folded into fewer columns where the table would not fit otherwise.
 TITLE_MAX, TITLE_WIDTHS = 30, (30, 24, 18)
 HEAD_MAX = 22
-# Titles and heads of a table in several parts, where even a part would not fit otherwise.
-NARROW = (12, 14)
+CELL_MAX = 80
+# Titles, heads and cells of a table in several parts, where even a part would not fit otherwise.
+NARROW = (12, 14, 14)
 WHY_MAX = 4
 LIMITS_MAX = 3
 # Flags that put the whole table in doubt.
@@ -174,7 +175,7 @@ def _table(view: View, of: Screen, width: int, colour: bool) -> list[str]:
 def _parts(of: Screen, width: int) -> list[list[list[Field]]]:
     """Tables of the columns that fit, each with the baseline in front."""
     tables: list[list[list[Field]]] = []
-    for widths in (*((title, HEAD_MAX) for title in TITLE_WIDTHS), NARROW):
+    for widths in (*((title, HEAD_MAX, CELL_MAX) for title in TITLE_WIDTHS), NARROW):
         parts: list[list[int]] = []
         for column in range(1, len(of.names)):
             if parts and _width(_grid(of, [*parts[-1], column], *widths)) <= width:
@@ -188,21 +189,25 @@ def _parts(of: Screen, width: int) -> list[list[list[Field]]]:
 
 
 def _grid(
-    of: Screen, chosen: Sequence[int], title: int = TITLE_MAX, name: int = HEAD_MAX
+    of: Screen,
+    chosen: Sequence[int],
+    title: int = TITLE_MAX,
+    name: int = HEAD_MAX,
+    cell: int = CELL_MAX,
 ) -> list[list[Field]]:
     """A head and a row per workload, with the chosen columns.
 
-    `title` and `name` are the most columns of a workload's and of a candidate's name.
+    `title`, `name` and `cell` are the most columns of a workload's name, a candidate's and a cell.
     """
     head = [Field(("",)), *(Field(_folded(of.names[i], name)) for i in chosen)]
-    return [head, *(_line(row, chosen, title) for row in of.rows)]
+    return [head, *(_line(row, chosen, title, cell) for row in of.rows)]
 
 
-def _line(row: Row, chosen: Sequence[int], width: int) -> list[Field]:
+def _line(row: Row, chosen: Sequence[int], width: int, cell: int = CELL_MAX) -> list[Field]:
     title = Field(_titled(row, width))
     if row.span:
         return [title, _field(row.cells[0]), Field((row.span,), DIM, span=True)]
-    return [title, *(_field(row.cells[i]) for i in chosen)]
+    return [title, *(_field(row.cells[i], cell) for i in chosen)]
 
 
 def _titled(row: Row, width: int = TITLE_MAX) -> tuple[str, ...]:
@@ -212,9 +217,9 @@ def _titled(row: Row, width: int = TITLE_MAX) -> tuple[str, ...]:
     return (lead + first, *(f"{lead}  {line}" for line in rest))
 
 
-def _field(cell: Cell) -> Field:
+def _field(cell: Cell, width: int = CELL_MAX) -> Field:
     text = f"{cell.text} {cell.mark}" if cell.mark else cell.text
-    return Field((text,), COLOURS.get(cell.verdict, ""))
+    return Field(_folded(text, width), COLOURS.get(cell.verdict, ""))
 
 
 def _transposed(of: Screen) -> list[list[Field]]:
