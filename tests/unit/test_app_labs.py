@@ -96,6 +96,12 @@ def test_labs_that_simulate_heed_few_options() -> None:
             "--scale, --out and --json are for every lab",
         )
     check_options(lab(), ["--seed", "--device"])
+    quanta_lab = lab(sweep=TABLE)
+    check_options(quanta_lab, ["name", "--scale", "--blocks", "--seed", "--dry-run", "--json"])
+    assert refused(check_options, quanta_lab, ["--fs", "--blocks", "--schedulers"]) == (
+        "lab mine: is about CPU time, so --fs, --schedulers would change nothing",
+        "omit them; --blocks and --seed change this lab",
+    )
     assert refused(lab_experiment, lab(ncq_study={}), "small") == (
         "lab mine: is a simulation study", "schedlab sim ncq-study"
     )  # fmt: skip
@@ -155,6 +161,21 @@ def test_quanta_of_a_lab() -> None:
     assert len(sweep.cpus) == 1 and sweep.seed != sweep_of(TABLE, Wishes()).seed
     mine = sweep_of({**TABLE, "slices_ms": 3, "kernel": "matmul"}, Wishes(blocks=9, seed=0))
     assert (mine.slices, mine.repeat, mine.seed, mine.kernel) == ((3.0,), 9, 0, "matmul")
+
+
+def test_quanta_of_a_lab_are_set_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    probed: list[Any] = []
+
+    def effective(sweep: Sweep, report: Any) -> dict[float, float | None]:
+        probed.append(sweep.slices)
+        return {ms: 4 * ms for ms in sweep.slices}
+
+    monkeypatch.setattr(labs, "effective_slices", effective)
+    plain = lab_experiment(lab(sweep=TABLE), "small")
+    assert [c.label for c in plain.candidates] == ["1 ms", "10 ms"] and probed == []
+    found = lab_experiment(lab(sweep=TABLE), "small", probe=True)
+    assert [c.label for c in found.candidates] == ["1 ms (is 4 ms)", "10 ms (is 40 ms)"]
+    assert probed == [(1.0, 10.0)]
 
 
 def quantum(**changes: Any) -> Sweep:

@@ -7,6 +7,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
+from schedlab.app import labs as app_labs
 from schedlab.app.comparison import Place
 from schedlab.app.labs import SCALES, Wishes, expanded, lab_experiment, lab_named, labs
 from schedlab.app.tune import setting_text
@@ -121,6 +122,16 @@ def test_an_unknown_lab_is_named_with_the_nearest():
     with pytest.raises(SpecError) as error:
         lab_named("block-sise")
     assert "block-size" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    "words", [["lab", "run", "rr-quantum", "--dry-run"], ["init", "x.toml", "--lab", "rr-quantum"]]
+)
+def test_the_plan_of_the_quantum_lab_sets_no_quantum(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(app_labs, "effective_slices", lambda *_: pytest.fail("a quantum was set"))
+    shown = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert shown.exit_code == 0, shown.output
 
 
 @pytest.mark.parametrize("name", sorted(set(labs()) - SIMULATED))

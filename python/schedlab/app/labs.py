@@ -43,6 +43,9 @@ Scale = Literal["small", "full"]
 SCALES: tuple[Scale, ...] = ("small", "full")
 # Keys of a lab that are not keys of an experiment file.
 _LAB_KEYS = ("study", "scale", "sweep", "ncq_study", "iozone_model")
+# What is heeded by every lab, and what by one of CPU quanta, too.
+_OPTIONS = {"name", "--scale", "--out", "--json"}
+_SWEEP_OPTIONS = {"--blocks", "--seed", "--dry-run"}
 
 
 @dataclass(frozen=True)
@@ -128,11 +131,18 @@ class Wishes:
 
 
 def check_options(lab: Lab, option_names: Sequence[str]) -> None:
-    """SpecError for options such as `--device` that a lab of simulations would not heed."""
-    idle = sorted({*option_names} - {"name", "--scale", "--out", "--json"})
-    if idle and ("ncq_study" in lab.data or "iozone_model" in lab.data):
-        place = f"lab {lab.name}: is simulated, so {', '.join(idle)} would change nothing"
-        raise SpecError(place, "--scale, --out and --json are for every lab")
+    """SpecError for options such as `--device` that a lab of simulations, or of CPU quanta, would
+    not heed."""
+    if "ncq_study" in lab.data or "iozone_model" in lab.data:
+        what, heeded, hint = "is simulated", _OPTIONS, "--scale, --out and --json are for every lab"
+    elif "sweep" in lab.data:
+        what, heeded = "is about CPU time", _OPTIONS | _SWEEP_OPTIONS
+        hint = "omit them; --blocks and --seed change this lab"
+    else:
+        return
+    if idle := sorted({*option_names} - heeded):
+        place = f"lab {lab.name}: {what}, so {', '.join(idle)} would change nothing"
+        raise SpecError(place, hint)
 
 
 def lab_experiment(
@@ -140,11 +150,14 @@ def lab_experiment(
     scale: Scale,
     wishes: Wishes | None = None,
     report: Callable[[str], None] = lambda text: None,
+    *,
+    probe: bool = False,
 ) -> Experiment:
     """The experiment of a lab at a scale, to be admitted like every other.
 
+    With `probe` the quanta of a CPU lab are set for a moment, to see what the kernel makes of them;
+    without it nothing is set, and they are as requested. `report` gets messages of that.
     SpecError for a lab of simulations, which is no experiment, and for what does not fit.
-    `report` gets what the kernel makes of the quanta of a CPU lab.
     """  # fmt: skip
     wishes = wishes or Wishes()
     data = lab.scaled(scale, bool(wishes.place and wishes.place.model))
@@ -154,9 +167,9 @@ def lab_experiment(
         hint = f"schedlab lab run {lab.name}"
         raise SpecError(f"lab {lab.name}: is a simulation study", hint)
     if "sweep" in data:
-        return quantum_experiment(
-            sweep_of(data["sweep"], wishes), _effective_slices(data, wishes, report)
-        )
+        sweep = sweep_of(data["sweep"], wishes)
+        requested: dict[float, float | None] = {ms: ms for ms in sweep.slices}
+        return quantum_experiment(sweep, effective_slices(sweep, report) if probe else requested)
     target = _target(lab, data, wishes)
     content = {k: v for k, v in data.items() if k not in _LAB_KEYS}
     content["target"] = to_json(target)
@@ -250,12 +263,6 @@ def sweep_of(table: Mapping[str, Any], wishes: Wishes) -> Sweep:
         aa=True,
         seed=secrets.randbits(32) if wishes.seed is None else wishes.seed,
     )
-
-
-def _effective_slices(
-    data: Mapping[str, Any], wishes: Wishes, report: Callable[[str], None]
-) -> dict[float, float | None]:
-    return effective_slices(sweep_of(data["sweep"], wishes), report)
 
 
 def _list(value: object) -> Sequence[Any]:

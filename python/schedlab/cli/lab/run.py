@@ -44,6 +44,7 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
         return
     place = options.place_of(typed)
     wishes = Wishes(place, typed["schedulers"], typed["blocks"], typed["seed"])
-    experiment = lab_experiment(lab, scale, wishes, print_message)
+    probe = not typed["dry_run"]
+    experiment = lab_experiment(lab, scale, wishes, print_message, probe=probe)
     shown_by = present_quanta if lab.kind == "cpu" else None
     run_and_present(experiment, options.permission_of(place), name, typed, shown_by)
