@@ -478,3 +478,25 @@ def test_a_folder_for_a_search(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="is not a tune folder") as raised:
         tune.load(tmp_path / "files", Permission())
     assert raised.value.hint == "name what `tune` printed"
+
+
+@pytest.mark.parametrize("text", ["", '{"space": ', "[" * 100_000, "[1]", "\0"])
+def test_a_damaged_question_is_an_error_that_names_it(tmp_path: Path, text: str) -> None:
+    tuning, _ = start(tmp_path)
+    (tuning.path / "tune.json").write_text(text)
+    with pytest.raises(SpecError, match=r"tune\.json") as raised:
+        tune.load(tuning.path, Permission())
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize("spent", [{}, {"spent_s": None}, {"spent_s": "long"}])
+def test_a_block_without_its_time_is_an_error_that_names_it(
+    tmp_path: Path, spent: dict[str, Any]
+) -> None:
+    tuning, _ = start(tmp_path)
+    tuning.lines.append({**vars(ask_of(0, 1)), **spent})
+    with pytest.raises(
+        SpecError, match=r"trials\.jsonl, line 1: has no time in 'spent_s'"
+    ) as raised:
+        tune.load(tuning.path, Permission())
+    assert raised.value.hint == "restore the file from a copy"

@@ -39,6 +39,7 @@ from schedlab.spec import (
     from_json,
     to_json,
 )
+from schedlab.spec.reading import read_text
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 from schedlab.store.lines import LineFile
@@ -48,6 +49,7 @@ from schedlab.tune.search import Ask, Entry, Search, require_optuna
 from schedlab.tune.space import Settings, Space
 
 QUESTION, TRIALS, SEARCH, VERDICT = "tune.json", "trials.jsonl", "search", "verdict"
+RESTORE = "restore the file from a copy"
 # What a result folder may hold before its first run.
 HALF = {"raw", "host.json", "plan.jsonl", "runs.jsonl", "experiment.toml", "reproduce.sh"}
 # The search ends at the first share of the time, or early enough for so many blocks of the fresh
@@ -178,8 +180,7 @@ def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
     require_optuna()
     if not (path / QUESTION).is_file():
         raise SpecError(f"{path}: is not a tune folder (no {QUESTION})", "name what `tune` printed")
-    data: Any = json.loads((path / QUESTION).read_text(encoding="utf-8"))
-    question = from_json(Question, data, str(path / QUESTION))
+    question = _question_in(path / QUESTION)
     folder = Folder.open(path / SEARCH)
     measure.check_resumable(folder, measure.SILENT)
     grown = folder.experiment
@@ -188,12 +189,23 @@ def load(path: Path, permission: Permission) -> tuple[Tuning, Admitted]:
     runs = folder.runs()
     tuning.lines.repair()
     for place, record in tuning.lines.places():
-        spent_s = float(record.pop("spent_s"))
+        try:
+            spent_s = float(record.pop("spent_s"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise SpecError(f"{place}: has no time in 'spent_s'", RESTORE) from error
         ask = from_json(Ask, record, place)
         elapsed = [run.elapsed_s for run in runs if run.block == ask.block]
         tuning.spent_s = spent_s + sum(elapsed)
         _tell(tuning, ask, runs, is_complete=_is_complete(tuning, ask, runs))
     return tuning, admit(base, permission)
+
+
+def _question_in(path: Path) -> Question:
+    try:
+        data: Any = json.loads(read_text(path, RESTORE))
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"{path}: is not JSON: {error}", RESTORE) from error
+    return from_json(Question, data, str(path))
 
 
 def _tuning(path: Path, base: Experiment, question: Question) -> Tuning:
