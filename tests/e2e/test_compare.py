@@ -236,10 +236,10 @@ BAD = {
 def test_bad_input_is_one_clear_error(tmp_path, environment, case):
     options, named = BAD[case]
     if case != "not a folder":  # a resumed experiment keeps its own
-        own_target = {"--scratch", "--device", "--directory"} & set(options)
-        scratch = () if own_target else ("--scratch", "32M")
-        directory = ("--scratch-directory", tmp_path)
-        options = [*scratch, *options, *directory, "--out", "r", "--seconds", "20ms"]
+        own_target = {"--device", "--directory"} & set(options)
+        size = () if "--scratch" in options else ("--scratch", "32M")
+        scratch = () if own_target else (*size, "--scratch-directory", tmp_path)
+        options = [*scratch, *options, "--out", "r", "--seconds", "20ms"]
     code, out, err = run("compare", *options, "--blocks", 1, env=environment, cwd=tmp_path)
     assert code == 2, (out, err)
     assert "Traceback" not in err
@@ -265,7 +265,7 @@ def test_a_device_with_content_is_refused_or_only_read(tmp_path, environment, ex
     content = Path(ext4_device).read_bytes()
     queue = Path("/sys/block", Path(ext4_device).name, "queue/scheduler")
     before = queue.read_text()
-    few = ["--records", "64k", "--seconds", "20ms", "--blocks", 1, "--device", ext4_device]
+    few = ["--seconds", "20ms", "--blocks", 1, "--device", ext4_device]
     for flags in ([], ["--destroy-data", ext4_device]):
         code, _, err = run("compare", *few, *flags, "--out", "r", env=environment, cwd=tmp_path)
         assert (code, "ext4" in err, "hint: " in err) == (2, True, True), err

@@ -40,8 +40,12 @@ def schedlab(tmp_path):
 def compare(tmp_path, *words):
     return [
         "compare", "--scratch", "64M", "--scratch-directory", tmp_path, "--schedulers", "none,bfq",
-        "--seconds", "100ms", "--records", "64k", "--blocks", 2, "--out", "r", "--json", *words,
+        "--blocks", 2, "--out", "r", "--json", *words,
     ]  # fmt: skip
+
+
+def by_fio(tmp_path, *words):
+    return compare(tmp_path, "--engine", "fio", "--seconds", "100ms", *words)
 
 
 def stored(tmp_path):
@@ -53,7 +57,7 @@ def stored(tmp_path):
 def test_fio_carries_out_the_file_tests_of_a_comparison(tmp_path, schedlab):
     tests = "rewrite,re-read,random-read,reverse-read,record-rewrite,mixed"
     code, out, err = schedlab(
-        *compare(tmp_path, "--engine", "fio", "--tests", tests, "--workers", 2, "--blocks", 1)
+        *by_fio(tmp_path, "--tests", tests, "--records", "64k", "--workers", 2, "--blocks", 1)
     )
     assert code == 0, err
     verdict = json.loads(out)
@@ -73,7 +77,7 @@ def test_fio_carries_out_the_file_tests_of_a_comparison(tmp_path, schedlab):
 
 @needs_root
 def test_without_fio_the_hint_says_how_to_get_it(tmp_path, schedlab):
-    code, _, err = schedlab(*compare(tmp_path, "--engine", "fio"), path="/nonexistent")
+    code, _, err = schedlab(*by_fio(tmp_path), path="/nonexistent")
     assert code == 2
     assert "fio is not installed" in err
     assert "hint: apt install fio" in err
@@ -87,7 +91,7 @@ def test_without_fio_the_hint_says_how_to_get_it(tmp_path, schedlab):
 def test_unsupported_fio_options_are_reported_before_anything_is_made(
     tmp_path, schedlab, words, named
 ):
-    code, _, err = schedlab(*compare(tmp_path, "--engine", "fio", *words))
+    code, _, err = schedlab(*by_fio(tmp_path, *words))
     assert code == 2
     assert named in err
     assert "hint: " in err

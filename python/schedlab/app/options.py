@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,25 @@ _WITH_RESUME = {
 }  # fmt: skip
 _EXTENDING = {"--blocks", "--budget"}
 Report = Callable[[str], None]
+# option -> the target options of which one must be there, or it changes nothing
+_TARGETS = {
+    "--size": ("--directory", "--model"), "--switch": ("--directory",),
+    "--fs": ("--scratch", "--model"), "--rotational": ("--scratch", "--model", "--device"),
+    "--scratch-directory": ("--scratch",), "--read-only": ("--device",),
+    "--destroy-data": ("--device",), "--allow-unknown-data": ("--destroy-data",),
+}  # fmt: skip
+# option -> the families of workloads that use it
+_FAMILIES = {
+    **dict.fromkeys(
+        ("--tests", "--records", "--depth", "--workers", "--buffered", "--engine"), ("file-tests",)
+    ),
+    **dict.fromkeys(("--archive", "--archive-size", "--decompressor"), ("extraction",)),
+    "--program": ("startup",),
+    "--seconds": ("steady-reader", "readers", "random-reads", "database", "one-process", "weights",
+                  "cached-reads", "file-tests", "timings"),
+}  # fmt: skip
+_COMMAND, _BUILT_IN = "a COMMAND", "built-in workloads"
+_WORK = {"--explain": (_BUILT_IN,), "--rehearse": (_COMMAND,), "--directory": (_COMMAND,)}
 # option -> parameter of a command's kind
 _PARAMETERS = {
     "setup": "setup", "cleanup": "cleanup", "prepare": "prepare_run", "conclude": "conclude_run",
@@ -214,3 +233,55 @@ def check_resumed(options: Sequence[str], extends: bool = True) -> None:
             f"{', '.join(idle)} would change nothing: a resumed experiment keeps its own",
             f"{use}start a new experiment without --resume",
         )
+
+
+def check_target(options: Sequence[str], usual: str = "--scratch") -> None:
+    """SpecError for target options that the target does not heed; `usual` is used if none is."""
+    named = {"--scratch", "--device", "--directory", "--model"}.intersection(options) or {usual}
+    if named == {"--scratch"} and "--size" in options:
+        raise SpecError("--size would change nothing on a temporary device", "use --scratch SIZE")
+    if "--model" in named:
+        named.discard("--scratch")  # the size of the emulated device
+    present = named | {"--destroy-data"}.intersection(options)
+    _check_heeded(options, _TARGETS, present, "on this target")
+
+
+def check_work(options: Sequence[str], command: Sequence[str], typed: Typed) -> None:
+    """SpecError for options that neither the target nor the work of I/O heeds."""
+    check_target(options)
+    if command or typed["job_file"]:
+        families, with_what = set[str](), "with a COMMAND"
+    else:
+        by_fio = typed["engine"] == "fio"
+        families = {*io_comparison.families_of(typed["workloads"], typed["tests"], by_fio)}
+        with_what = "with these workloads"
+    _check_heeded(options, _FAMILIES, families, with_what, "--workloads ")
+    own = {name: _WORK[name] for name in ("--explain", "--rehearse")}
+    _check_heeded(options, own, {_BUILT_IN if families else _COMMAND}, with_what)
+
+
+def check_policy_work(options: Sequence[str], command: Sequence[str], typed: Typed) -> None:
+    """SpecError for options that the work of a comparison of CPU policies does not heed."""
+    workloads = () if command else typed["workloads"] or cpu_comparison.USUAL_WORKLOADS
+    with_what = "with these workloads" if workloads else "with a COMMAND"
+    timed = {"--seconds": cpu_comparison.TIMED_WORKLOADS}
+    _check_heeded(options, timed, set(workloads), with_what, "--workloads ")
+    _check_heeded(options, _WORK, {_BUILT_IN if workloads else _COMMAND}, with_what)
+
+
+def _check_heeded(
+    options: Sequence[str],
+    needs: Mapping[str, Sequence[str]],
+    present: Set[str],
+    where: str,
+    before: str = "",
+) -> None:
+    """SpecError for the first option that needs one of several words, of which none is present."""
+    for option in options:
+        if option in needs and present.isdisjoint(needs[option]):
+            *others, last = needs[option]
+            words = f"{', '.join(others)} or {last}" if others else last
+            raise SpecError(
+                f"{option} would change nothing {where}",
+                f"omit it; it works only with {before}{words}",
+            )

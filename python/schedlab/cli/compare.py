@@ -14,6 +14,7 @@ from schedlab.cli.options import (
     measured_options,
     resume_option,
     target_options,
+    typed_options,
 )
 
 
@@ -43,10 +44,11 @@ def compare(command: tuple[str, ...], **typed: Any) -> None:
     from schedlab.cli.show import print_message, resume_and_present, run_and_present
 
     place = options.place_of(typed)
-    permission = options.permission_of(place)
     if typed["resume"]:
-        resume_and_present(typed, permission)
+        resume_and_present(typed, options.permission_of(place))
         return
+    options.check_work(typed_options(click.get_current_context()), command, typed)
+    permission = options.permission_of(place)
     run_and_present(
         options.comparison(place, command, typed, print_message), permission, "compare", typed
     )

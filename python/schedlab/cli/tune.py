@@ -61,13 +61,17 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
     """  # fmt: skip
     from schedlab.app import measure, options, tune_question, tune_view
     from schedlab.app import tune as tuning_of
+    from schedlab.app.admit import admit
+    from schedlab.app.own_work import rehearse
     from schedlab.cli.show import measuring, print_message
     from schedlab.spec import to_json
 
-    place = options.place_of(typed)
+    place, names = options.place_of(typed), typed_options(click.get_current_context())
+    if not typed["resume"]:
+        options.check_work(names, command, typed)
     permission = options.permission_of(place)
     if typed["resume"]:
-        options.check_resumed(typed_options(click.get_current_context()), extends=False)
+        options.check_resumed(names, extends=False)
         tuning, admitted = tuning_of.load(typed["resume"], permission)
         base, question = tuning.base, tuning.question
     else:
@@ -76,6 +80,10 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
         lines = tune_question.preview_lines(base, question, permission)
         document = {"schema": 1, "experiment": to_json(base), "asked": to_json(question)}
         click.echo(json.dumps(document) if as_json else "\n".join(lines))
+        return
+    if typed["rehearse"]:
+        with measuring() as observer:
+            rehearse(admit(base, permission), observer)
         return
     if not typed["resume"]:
         folder = typed["out"] or measure.default_folder("tune")

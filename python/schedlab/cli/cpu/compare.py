@@ -14,6 +14,7 @@ from schedlab.cli.options import (
     measured_options,
     resume_option,
     together,
+    typed_options,
 )
 from schedlab.cli.types import Cpus, Duration, Words
 
@@ -56,6 +57,7 @@ def compare(command: tuple[str, ...], **typed: Any) -> None:
     if typed["resume"]:
         resume_and_present(typed, Permission())
         return
+    options.check_policy_work(typed_options(click.get_current_context()), command, typed)
     experiment = options.policy_comparison(command, typed, print_message)
     measured = run_and_present(experiment, Permission(), "cpu-compare", typed)
     if typed["explain"] and measured is not None:

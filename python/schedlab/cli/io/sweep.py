@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import measured_options, target_options
+from schedlab.cli.options import measured_options, target_options, typed_options
 from schedlab.cli.types import Size, Sizes, Words
 
 SIZES = "512,1k,2k,4k,8k,16k,32k,64k,128k,256k,512k,1M"
@@ -31,6 +31,7 @@ def sweep(**typed: Any) -> None:
     from schedlab.app.calls import sweep_experiment
     from schedlab.cli.show import run_and_present
 
+    options.check_target(typed_options(click.get_current_context()))
     place = options.place_of(typed)
     permission = options.permission_of(place)
     names = ("block_sizes", "modes", "same_bytes", "calls", "direction", "blocks", "seed")
