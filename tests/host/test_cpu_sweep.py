@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.app.quanta import merged_candidates
-from schedlab.app.switch_cost import beside_measured, interval, loss
+from schedlab.app.switch_cost import beside_measured, interval, loss, swept
 from schedlab.cpu.charts import draw
 from schedlab.cpu.settings import RR_KNOB
 from schedlab.run.backends.cpu_flip import Slices
@@ -87,7 +87,7 @@ def test_a_sweep_stores_runs_with_both_quanta_bursts_and_charts(tmp_path):
         ElementTree.parse(out / "figures" / f"bursts-{number}.svg")
     page = (out / "report.html").read_text()
     assert page.count('src="data:image/svg+xml;base64,') == 2
-    rows = beside_measured(out, 2000.0, 500.0)
+    rows = beside_measured(swept(out), 2000.0, 500.0)
     assert [row["candidate"] for row in rows] == ["20 ms"]
     assert 0 < rows[0]["predicted"] < 0.003
     half = rows[0]["predicted"] / 4

@@ -132,7 +132,7 @@ class Summary(SimpleNamespace):
     """A candidate of a verdict beside the baseline."""
 
 
-def test_what_is_predicted_beside_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_predicted_beside_what_was_measured() -> None:
     candidates = tuple(Candidate(f"{ms:g} ms", {"effective_ms": ms}) for ms in (0.5, 1.0, 4.0))
     experiment = SimpleNamespace(candidates=candidates, baseline="1 ms")
     summaries = [
@@ -143,11 +143,10 @@ def test_what_is_predicted_beside_what_was_measured(monkeypatch: pytest.MonkeyPa
         Summary(candidate="0.5 ms", ratio=0.75, ratio_low=0.5, ratio_high=None),
     ]
     works = {"w": SimpleNamespace(candidates=summaries)}
-    known = SimpleNamespace(
+    known: Any = SimpleNamespace(
         record=SimpleNamespace(experiment=experiment), verdict=SimpleNamespace(workloads=works)
     )
-    monkeypatch.setattr(Result, "load", lambda folder: known)
-    rows = beside_measured(Path("x"), 1e6, 0.5e6)
+    rows = beside_measured(known, 1e6, 0.5e6)
     # A switch of 1 ms leaves 1/2 of a quantum of 1 ms and 4/5 of one of 4 ms; 0.5 ms: 2/3 and 8/9;
     # 1.5 ms: 2/5 and 8/11. Of 0.5 ms they leave 1/3, 1/2 and 1/4.
     predicted = {
@@ -252,6 +251,21 @@ def test_costs_are_measured_with_priority_where_it_is_allowed(
     refused = "affinity"
     with pytest.raises(Exception, match="CPU"):
         costs_of(2, 9, 500, [1.0], None)
+
+
+def test_costs_beside_a_folder_that_is_no_sweep_are_not_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    candidates = (
+        Candidate("1 ms", {"effective_ms": 1.0}),
+        Candidate("none", {"scheduler": "none"}),
+    )
+    record = SimpleNamespace(experiment=SimpleNamespace(candidates=candidates))
+    monkeypatch.setattr(Result, "load", lambda folder: SimpleNamespace(record=record))
+    monkeypatch.setattr(_core, "measure_cpu_costs", lambda job: pytest.fail("it was measured"))
+    with pytest.raises(SpecError, match="x: is no result of `schedlab cpu sweep`") as raised:
+        costs_of(2, 9, 500, [1.0], Path("x"))
+    assert raised.value.hint == "schedlab cpu sweep --out DIR"
 
 
 def waits(tag: int, plug: int, scheduler: int, device: int) -> dict[str, dict[str, int]]:

@@ -8,10 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedlab.cpu.settings import PRIORITY_DEFAULT
+from schedlab.errors import SpecError
 from schedlab.spec import Candidate
+
+if TYPE_CHECKING:
+    from schedlab.result import Result
 
 # Matrices of the calculation: 3 of 100 x 100 integers of 4 bytes.
 KERNEL_BYTES = 120_000
@@ -52,13 +56,22 @@ def loss(switch_ns: float, slice_ms: float) -> float:
     return switch_ns / (slice_ms * 1e6 + switch_ns)
 
 
-def beside_measured(folder: Path, switch_ns: float, half_ns: float) -> list[dict[str, Any]]:
-    """Per quantum of a sweep: calculations per CPU second beside the baseline's, minus one;
-    predicted from the cost of a switch (± half_ns), and measured, each with its interval.
-    """
+def swept(folder: Path) -> Result:
+    """The result of a sweep of quanta; SpecError for a folder of anything else."""
     from schedlab.result import Result
 
     result = Result.load(folder)
+    if not all("effective_ms" in c.settings for c in result.record.experiment.candidates):
+        raise SpecError(
+            f"{folder}: is no result of `schedlab cpu sweep`", "schedlab cpu sweep --out DIR"
+        )
+    return result
+
+
+def beside_measured(result: Result, switch_ns: float, half_ns: float) -> list[dict[str, Any]]:
+    """Per quantum of a sweep: calculations per CPU second beside the baseline's, minus one;
+    predicted from the cost of a switch (± half_ns), and measured, each with its interval.
+    """
     candidates = {c.label: c for c in result.record.experiment.candidates}
     baseline = candidates[result.record.experiment.baseline]
     rows = []
@@ -150,6 +163,7 @@ def costs_of(
     cpu: int, batches: int, switches: int, slices_ms: Sequence[float], folder: Path | None
 ) -> Costs:
     """Measure, predict the loss per quantum, and add the measured quanta of a sweep's `folder`."""
+    result = swept(folder) if folder else None
     costs, real_time = measure(cpu, batches, switches)
     ladder = {size: interval(values) for size, values in costs["ladder"]}
     switch_ns, half_ns = ladder[KERNEL_BYTES]
@@ -160,7 +174,7 @@ def costs_of(
         {name: interval(costs[f"{name}_ns"]) for name in ("pipe", "futex")},
         ladder,
         {ms: loss(switch_ns, ms) for ms in slices_ms},
-        beside_measured(folder, switch_ns, half_ns) if folder else (),
+        beside_measured(result, switch_ns, half_ns) if result else (),
     )
 
 
