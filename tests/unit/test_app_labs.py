@@ -452,6 +452,11 @@ def test_the_file_of_a_single_load(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert refused(single_load.span_of, none, None) == (
         f"{none}: does not exist", "add --size SIZE to make it"
     )  # fmt: skip
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert refused(single_load.span_of, empty, None) == (
+        f"{empty}: is empty", "name a new file, and add --size SIZE to make it"
+    )  # fmt: skip
     check = single_load.make_or_check_file
     check(file, 8192, keep=False)
     check(file, None, keep=False)

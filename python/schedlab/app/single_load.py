@@ -87,6 +87,8 @@ def span_of(path: Path, size: int | None) -> int:
         raise SpecError(f"{path}: does not exist", "add --size SIZE to make it")
     if size and size > have and path.is_block_device():
         raise SpecError(f"--size: {path} has only {have} bytes", f"--size {have}")
+    if not (size or have):
+        raise SpecError(f"{path}: is empty", "name a new file, and add --size SIZE to make it")
     return size or have
 
 
