@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from schedlab.app.measure import Observer
 from schedlab.app.preview import Preview, preview, settings_of
 from schedlab.cpu.settings import RR_KNOB
 from schedlab.errors import HostError, Interrupted, SpecError
-from schedlab.kinds import Outcome
+from schedlab.kinds import Outcome, cached_reads, random_reads
 from schedlab.run import explain as explaining
 from schedlab.run.admitted import OVERHEAD_S, Admitted, Permission
 from schedlab.spec import Candidate, Experiment, Plan, Stopping, Target, Workload
@@ -324,7 +325,8 @@ def test_what_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explained(monkeypatch, explain=True, workloads=own) == ([], [])
 
 
-def test_a_preview_in_words(tmp_path: Path) -> None:
+def test_a_preview_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     asked = experiment(tmp_path / "d", notes=("mine",))
     shown = preview(admit(asked, TRUSTED))
     lines = shown.lines()
@@ -348,6 +350,33 @@ def test_a_preview_in_words(tmp_path: Path) -> None:
     assert document["settings"][1] == {"candidate": "two", "writes": [["workload.workers", "2"]]}
     assert len(document["plan"]) == 9 and document["schema"] == 1
     assert json.dumps(document["experiment"])
+
+
+def test_a_preview_shows_where_the_cache_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare, files = random_reads.RandomReads(), cached_reads.CachedReads()
+
+    def dropped(target: Target, queues: tuple[str, ...] = (), *kinds: Any) -> list[str]:
+        kinds = kinds or (bare,)
+        works = tuple(Workload(kind.kind, kind.kind, kind.metrics[0]) for kind in kinds)
+        asked = replace(experiment(tmp_path), target=target, workloads=works)
+        by_name = {(kind.kind, "one"): kind for kind in kinds}
+        shown = Preview(Admitted(asked, TRUSTED, by_name, queues), Plan(()), (), 0)
+        return [line for line in shown.lines() if "drop_caches" in line]
+
+    every = ["  before every run: /proc/sys/vm/drop_caches = 3"]
+    scratch = Target("scratch", "/var/tmp", 1 << 20)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert dropped(scratch) == [] and dropped(Target("device", "/dev/x"), ("x",)) == []
+    assert dropped(replace(scratch, filesystem="ext4")) == every
+    assert dropped(Target("emulated", "", 1 << 20)) == dropped(Target("directory", "/")) == every
+    assert dropped(scratch, (), bare, files) == [
+        "  before every run of cached-reads: /proc/sys/vm/drop_caches = 3"
+    ]
+    assert dropped(scratch, (), files) == every
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert dropped(replace(scratch, filesystem="ext4")) == []
 
 
 def test_a_preview_of_a_budget_and_of_a_command(tmp_path: Path) -> None:
@@ -427,6 +456,11 @@ def test_what_people_omit_in_a_file() -> None:
     assert usual.workloads[0].label == "file-test" and usual.workloads[0].metric
     assert usual.candidates[1].settings == {"scheduler": "bfq", "low_latency": 0}
     assert experiment_of({"kind": "cpu"}, "x").target == Target("none")
+    policies = experiment_of({"kind": "cpu", "candidates": ["other", "rr:20ms"]}, "x").candidates
+    assert policies == (
+        Candidate("other", {"policy": "other"}),
+        Candidate("rr:20ms", {"policy": "rr", "slice_ms": 20.0}),
+    )
     share = experiment_of({"margin": "5%", "target": {"kind": "scratch", "size_bytes": "2M"},
                            "seed": 4}, "x")  # fmt: skip
     assert (share.margin, share.target.size_bytes, share.seed) == (0.05, 2 << 20, 4)

@@ -15,6 +15,7 @@ from schedlab.errors import HostError, SpecError
 from schedlab.kinds import declared, typed
 from schedlab.kinds.cpu_mix import quantiles
 from schedlab.run import launch, neighbours
+from schedlab.run.backends import cpu_policy
 from schedlab.run.backends.cpu_policy import (
     effective_slice_ms,
     parse_policies,
@@ -231,6 +232,17 @@ def test_slices_that_become_one_are_one_candidate():
     assert effective_slice_ms("other", 0.05) == 0.1
     assert effective_slice_ms("other", 500.0) == 100.0
     assert parse_policies("other,other")[1].label == "other#2"
+
+
+def test_a_quantum_in_whole_ms_may_become_one_of_whole_ticks(monkeypatch):
+    monkeypatch.setattr(cpu_policy, "ticks_per_second", lambda: 300)
+    (five,) = parse_policies("rr:5ms")
+    assert five.label == "rr:5ms (is 6.66667 ms)" and policy_of(five).slice_ms == 2000 / 300
+    assert policy_of(parse_policies("rr:13ms")[0]).slice_ms == 4000 / 300
+    with pytest.raises(SpecError, match=r"policy 'rr:2[.]5ms': the quantum of rr must be"):
+        parse_policies("other,rr:2.5ms")
+    with pytest.raises(SpecError, match="must be in whole ms"):
+        policy_of(Candidate("c", {"policy": "rr", "slice_ms": 2.5}))
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Experiment files: TOML as people write it, read into an `Experiment`.
 
 Sizes and times may be text (`size_bytes = "256M"`, `seconds = "1.5s"`); the seed is optional;
-candidates may be written as on the command line (`candidates = ["none", "bfq:low_latency=0"]`).
+candidates may be written as on the command line (`candidates = ["none", "bfq:low_latency=0"]`, or
+with `kind = "cpu"` `["other", "rr:10ms"]`).
 The `experiment.toml` of a result folder is such a file too.
 """
 
@@ -17,6 +18,7 @@ from schedlab.design.candidates import parse_candidates
 from schedlab.design.planning import BLOCKS_MOST
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared
+from schedlab.run.backends.cpu_policy import parse_policies
 from schedlab.spec import SCHEMA_VERSION, Experiment, Workload, from_json, to_json
 from schedlab.spec.quantities import parse_quantity, parse_share
 from schedlab.spec.reading import read_toml
@@ -63,7 +65,8 @@ def experiment_of(data: Mapping[str, Any], where: str) -> Experiment:
                       if filled["kind"] == "io" else {"kind": "none"})  # fmt: skip
     candidates = _list(filled, "candidates", where)
     if candidates and all(isinstance(each, str) for each in candidates):
-        candidates = to_json(parse_candidates(",".join(candidates)))
+        parse = parse_policies if filled["kind"] == "cpu" else parse_candidates
+        candidates = to_json(parse(",".join(candidates)))
     filled["candidates"] = candidates
     if candidates and isinstance(candidates[0], Mapping):
         filled.setdefault("baseline", candidates[0].get("label", ""))

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from schedlab.cpu.refusals import SCHED_EXT
 from schedlab.errors import HostError, SpecError
@@ -126,12 +126,11 @@ def _check(policy: CpuPolicy, where: str) -> None:
         raise SpecError(
             f"{where}: policy {policy.policy} has no slice", "use other, batch, rr or deadline"
         )
-    if (
-        policy.slice_ms is not None
-        and policy.policy == "rr"
-        and policy.slice_ms != int(policy.slice_ms)
-    ):
-        raise SpecError(f"{where}: the quantum of rr must be in whole ms", "rr:10ms")
+    if policy.policy == "rr" and policy.slice_ms is not None:
+        whole_ms = int(policy.slice_ms)
+        # It may already be what the kernel makes of a request: whole ticks, such as 6.67 ms.
+        if policy.slice_ms not in (whole_ms, effective_slice_ms("rr", whole_ms)):
+            _refuse_quantum(where)
     if policy.nice and policy.policy not in ("other", "batch"):
         raise SpecError(f"{where}: nice has no effect under {policy.policy}", "use other or batch")
     if policy.policy in REAL_TIME and policy.uses_groups:
@@ -154,6 +153,10 @@ def _check(policy: CpuPolicy, where: str) -> None:
         raise SpecError(
             f"{where}: ext and args belong to policy ext", "ext:scx_lavd,args=--verbose"
         )
+
+
+def _refuse_quantum(where: str) -> NoReturn:
+    raise SpecError(f"{where}: the quantum of rr must be in whole ms", "rr:10ms")
 
 
 def _check_ext(policy: CpuPolicy, where: str) -> None:
@@ -220,6 +223,9 @@ def parse_policies(text: str) -> tuple[Candidate, ...]:
         elif colon:
             settings["slice_ms"] = _milliseconds(first)
         groups.append((word, settings))
+    for label, settings in groups:
+        if settings["policy"] == "rr" and float(settings.get("slice_ms", 0)) % 1:
+            _refuse_quantum(f"policy {label!r}")
     return tuple(Candidate(label, settings) for label, settings in _merged(groups))
 
 
