@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from schedlab.cpu.settings import RR_KNOB
 from schedlab.design.plan import arms, blocks_of, make_plan
 from schedlab.host.knobs import planned_writes
 from schedlab.run.admitted import Admitted
-from schedlab.run.backends.io import AS_IS, tunables_of
+from schedlab.run.backends.io import AS_IS, has_cache, is_bare, tunables_of
 from schedlab.spec import Candidate, Plan, to_json
 from schedlab.spec.quantities import duration_text
 
@@ -40,8 +41,9 @@ class Preview:
         for label, settings in self.settings:
             lines.append(f"  {label}")
             lines += [f"    {path} = {value}" for path, value in settings]
-        if experiment.kind == "io" and not all(k.brings_files for k in admitted.kinds.values()):
-            lines.append("  before every run: /proc/sys/vm/drop_caches = 3")
+        if cached := _cached(admitted):
+            which = "" if len(cached) == len(experiment.workloads) else f" of {', '.join(cached)}"
+            lines.append(f"  before every run{which}: /proc/sys/vm/drop_caches = 3")
         lines += ["", "workloads (primary metric):"]
         lines += [f"  {w.label}: {experiment.metric(w).title}" for w in experiment.workloads]
         lines += ["", "writes:", *(f"  {text}" for text in admitted.writes or ("nothing",))]
@@ -96,6 +98,24 @@ def settings_of(admitted: Admitted, candidate: Candidate) -> tuple[tuple[str, st
         for path, text in planned_writes(queue, scheduler, tunables_of(candidate))
     ]
     return (*writes, *changed)
+
+
+def _cached(admitted: Admitted) -> list[str]:
+    """The workloads before whose runs the page cache is dropped; without root it never is."""
+    target = admitted.experiment.target
+    if admitted.experiment.kind != "io" or os.geteuid() != 0:
+        return []
+    device = None
+    if target.kind == "device" and admitted.queues:
+        device = admitted.queues[0]
+    elif target.kind == "scratch" and is_bare(target, admitted.kinds.values()):
+        device = "loopN"  # made with direct I/O, where the file system below it takes that
+    cached = {
+        label
+        for (label, _), kind in admitted.kinds.items()
+        if not kind.brings_files and has_cache(kind, device)
+    }
+    return [work.label for work in admitted.experiment.workloads if work.label in cached]
 
 
 def _cpu_setting(candidate: Candidate, key: str, value: object) -> tuple[str, str]:

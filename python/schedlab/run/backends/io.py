@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -138,12 +138,8 @@ class IoSession:
         )
 
     def _has_cache(self, kind: WorkloadKind) -> bool:
-        """Whether a page cache can answer a run: its own, a file system's, or one below a loop."""
-        bare = self.target.directory is None and self.target.device is not None
-        if not (bare and kind.bypasses_cache) or self.emulated:
-            return True
-        below = knobs.SYS_BLOCK / str(self.target.device) / "loop" / "dio"
-        return below.exists() and knobs.read_value(below) != "1"
+        bare = self.target.directory is None and self.emulated is None
+        return has_cache(kind, self.target.device if bare else None)
 
     def _with_groups(self, kind: WorkloadKind) -> ResolvedTarget:
         """The target, with the control groups that a run needs, set as it asks."""
@@ -184,6 +180,23 @@ class IoSession:
             applied = self.control.set_scheduler(queue, scheduler, tunables_of(candidate))
             effective |= {"scheduler": applied.scheduler, **applied.tunables}
         return effective
+
+
+def has_cache(kind: WorkloadKind, device: str | None) -> bool:
+    """Whether a page cache can answer a run: its own, a file system's, or one below a loop.
+
+    `device` is the kernel's name of a bare, real device; None: files, or an emulated device.
+    """
+    if device is None or not kind.bypasses_cache:
+        return True
+    below = knobs.SYS_BLOCK / device / "loop" / "dio"
+    return below.exists() and knobs.read_value(below) != "1"
+
+
+def is_bare(target: Target, kinds: Iterable[WorkloadKind]) -> bool:
+    """Whether a device that is made here gets no file system."""
+    needs_files = any(kind.needs_files for kind in kinds)
+    return target.filesystem == "none" or not (needs_files or target.filesystem)
 
 
 def _judged(outcome: Outcome, device: Emulated, is_first: bool) -> Outcome:
@@ -253,8 +266,7 @@ def open_session(
     """The prepared target of the experiment; `control` removes everything of ours at the end."""
     if control is None:
         raise HostError("block I/O is measured under host control only")
-    files = any(kind.needs_files for kind in admitted.kinds.values())
-    target, emulated = resolve(admitted, control, report, files)
+    target, emulated = resolve(admitted, control, report)
     session = IoSession(admitted, target, control, emulated)
     if not any(isinstance(kind, Command) for kind in admitted.kinds.values()):
         session.rehearse()
@@ -279,16 +291,15 @@ def _bare_target(bare: ResolvedTarget, control: Control, admitted: Admitted) -> 
 
 
 def resolve(
-    admitted: Admitted, control: Control, report: Callable[[str], None], files: bool
+    admitted: Admitted, control: Control, report: Callable[[str], None]
 ) -> tuple[ResolvedTarget, Emulated | None]:
     """The device or file of a target; what it makes is journalled as ours.
 
-    With `files` a device that is made here gets a file system, and file tests go to a file of half
-    its size.
+    A device that is made here gets a file system where one is needed, and file tests go to a file
+    of half its size.
     """
     target = admitted.experiment.target
     size = target.size_bytes
-    is_bare = target.filesystem == "none" or not (files or target.filesystem)
     if target.kind == "scratch":
         report(f"filling a temporary device of {size >> 20} MiB with random data")
         home = target.path or "/var/tmp"
@@ -296,7 +307,7 @@ def resolve(
         if not loop.direct_io:
             report(f"{loop.path}: the file below takes no direct I/O; its page cache takes part")
         bare = _device(Path(loop.path), counts_alone=True)
-        if is_bare:
+        if is_bare(target, admitted.kinds.values()):
             return _bare_target(bare, control, admitted), None
         mounted = control.filesystem(loop, target.filesystem or "ext4")
         if all(kind.brings_files for kind in admitted.kinds.values()):
@@ -306,7 +317,7 @@ def resolve(
         device = control.emulated(emulation_of(target))
         report(f"{device.path} emulates {target.model}")
         bare = _device(Path(device.path), counts_alone=True)
-        if is_bare:
+        if is_bare(target, admitted.kinds.values()):
             return _bare_target(bare, control, admitted), device
         with device.at_once():
             mounted = control.filesystem(device, target.filesystem or "ext4")
