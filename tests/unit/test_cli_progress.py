@@ -105,7 +105,8 @@ DISCARDED = run(
 
 
 def reported(steps):
-    with show.progress() as watch:
+    with show.live_line() as line:
+        watch = show.progress(line)
         for done, last in steps:
             watch(Progress(done, 20, 1 + done // 10, 2, 2.0 * (20 - done), last))
 
@@ -130,7 +131,8 @@ def test_a_measurement_reports_its_plan_and_then_every_tenth(capsys):
 
 
 def test_a_resumed_measurement_reports_where_it_begins(capsys):
-    with show.progress() as watch:
+    with show.live_line() as line:
+        watch = show.progress(line)
         watch(Progress(7, 20, 1, 2, 0.0, None))
         for done in (8, 9, 10):
             watch(Progress(done, 20, 1, 2, 5.0, run()))
@@ -140,7 +142,8 @@ def test_a_resumed_measurement_reports_where_it_begins(capsys):
 
 
 def test_nothing_to_run_is_no_error(capsys):
-    with show.progress() as watch:
+    with show.live_line() as line:
+        watch = show.progress(line)
         watch(Progress(0, 0, 0, 0, 0.0, None))
     assert capsys.readouterr().err == "block 0/0, run 0/0\n"
 
@@ -161,6 +164,39 @@ def test_a_measurement_rewrites_its_line_on_a_terminal(monkeypatch):
         f"{CLEAR}block 1/2, run 1/20, 38 s left"
         f"{CLEAR}block 1/2, run 1/20, 38 s left{CLEAR}"
     ]
+
+
+def test_a_message_takes_the_place_of_the_line_and_is_not_cut(monkeypatch):
+    with terminal(monkeypatch, columns=40) as written, show.measuring() as observer:
+        observer.watch(Progress(5, 60, 1, 12, 45.0, run()))
+        observer.report("planned: 6 blocks" + "!" * 40)
+        observer.watch(Progress(60, 60, 12, 12, 0.0, run()))
+        observer.report("measured: all 12 blocks are done")
+    assert written == [
+        f"{CLEAR}block 1/12, run 5/60, 45 s left{CLEAR}planned: 6 blocks{'!' * 40}\n"
+        f"{CLEAR}block 12/12, run 60/60, 0 s left{CLEAR}measured: all 12 blocks are done\n{CLEAR}"
+    ]
+
+
+def test_messages_are_as_they_are_where_nobody_watches(capsys):
+    with show.measuring() as observer:
+        observer.watch(Progress(0, 60, 1, 12, 0.0, None))
+        observer.report("measured: all 12 blocks are done")
+    assert capsys.readouterr().err == "block 1/12, run 0/60\nmeasured: all 12 blocks are done\n"
+
+
+@pytest.mark.parametrize(("columns", "text"), [(80, "x" * 79), (40, "x" * 39), (0, "x" * 79)])
+def test_a_live_line_has_one_row(monkeypatch, columns, text):
+    monkeypatch.setenv("COLUMNS", "200")  # of stdout, perhaps
+    with terminal(monkeypatch, columns=columns) as written:
+        show.LiveLine().show("x" * 100, is_due=True)
+    assert written == [CLEAR + text]
+
+
+def test_a_live_line_counts_wide_characters_twice(monkeypatch):
+    with terminal(monkeypatch, columns=10) as written:
+        show.LiveLine().show("한국어 일정 계획", is_due=False)
+    assert written == [f"{CLEAR}한국어 일"]
 
 
 def searched():

@@ -58,35 +58,70 @@ def signals_interrupt() -> Iterator[None]:
             signal.signal(each, handler)
 
 
-@contextmanager
-def progress() -> Iterator[Callable[[Progress], None]]:
-    """Print progress on stderr between cells: one line that is rewritten, or ten lines in all.
+class LiveLine:
+    """A line on stderr that is rewritten on a terminal; elsewhere some of its texts are printed.
 
     Nothing runs in the background, so nothing is drawn inside a measured window.
     """
-    live = sys.stderr.isatty()
+
+    _CLEAR = "\r\033[K"
+
+    def __init__(self) -> None:
+        self._is_live = sys.stderr.isatty()
+
+    def show(self, text: str, is_due: bool) -> None:
+        """Replace the line, cut to one row; without a terminal print `text` if it `is_due`."""
+        if self._is_live:
+            columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+            click.echo(f"{self._CLEAR}{_cut(text, columns - 1)}", nl=False, err=True)
+        elif is_due:
+            print_message(text)
+
+    def say(self, text: str) -> None:
+        """Print a message in place of the line."""
+        print_message(f"{self._CLEAR}{text}" if self._is_live else text)
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._is_live:
+            click.echo(self._CLEAR, nl=False, err=True)
+
+
+def _cut(text: str, columns: int) -> str:
+    from rich.cells import cell_len, set_cell_size
+
+    return text if cell_len(text) <= columns else set_cell_size(text, columns)
+
+
+@contextmanager
+def live_line() -> Iterator[LiveLine]:
+    """A live line that is removed at the end."""
+    line = LiveLine()
+    try:
+        yield line
+    finally:
+        line.clear()
+
+
+def progress(line: LiveLine) -> Callable[[Progress], None]:
+    """Show progress on `line` between cells; without a terminal these are ten lines in all."""
     tenths = 0
 
     def watch(now: Progress) -> None:
         nonlocal tenths
         if now.last is not None and now.last.status == "discarded":
             why = "; ".join(f"{gate.gate}: {gate.detail}" for gate in now.last.gates if gate.fatal)
-            end = "\r\033[K" if live else ""
-            print_message(f"{end}repeated: {now.last.candidate} on {now.last.workload}: {why}")
-        line = f"block {now.block}/{now.blocks}, run {now.done}/{now.total}"
+            line.say(f"repeated: {now.last.candidate} on {now.last.workload}: {why}")
+        text = f"block {now.block}/{now.blocks}, run {now.done}/{now.total}"
         if now.last is not None:  # before the first run the time left is unknown
-            line += f", {duration_text(now.eta_s)} left"
-        if live:
-            click.echo(f"\r\033[K{line}", nl=False, err=True)
-        elif now.last is None or now.done * 10 // max(now.total, 1) > tenths:
-            tenths = now.done * 10 // max(now.total, 1)
-            print_message(line)
+            text += f", {duration_text(now.eta_s)} left"
+        reached = now.done * 10 // max(now.total, 1)
+        is_due = now.last is None or reached > tenths
+        if is_due:
+            tenths = reached
+        line.show(text, is_due)
 
-    try:
-        yield watch
-    finally:
-        if live:
-            click.echo("\r\033[K", nl=False, err=True)
+    return watch
 
 
 @contextmanager
@@ -94,8 +129,8 @@ def measuring() -> Iterator[Observer]:
     """An observer that prints messages and progress; TERM and HUP interrupt the measurement."""
     from schedlab.app.measure import Observer
 
-    with signals_interrupt(), progress() as watch:
-        yield Observer(watch, print_message)
+    with signals_interrupt(), live_line() as line:
+        yield Observer(progress(line), line.say)
 
 
 Shown: TypeAlias = "Callable[[Result, bool], None]"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,8 +100,6 @@ def tune(command: tuple[str, ...], as_json: bool, **typed: Any) -> None:
 def watch(state: State) -> None:
     """One line that is rewritten; without a terminal every tenth block."""
     from schedlab.app.tune_view import state_line
+    from schedlab.cli.show import LiveLine
 
-    live = sys.stderr.isatty()
-    if live or state.block % 10 == 1:
-        line = state_line(state)
-        click.echo(f"\r\033[K{line}" if live else line, nl=not live, err=True)
+    LiveLine().show(state_line(state), is_due=state.block % 10 == 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,25 +40,22 @@ def progress(
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Callable[[int, int], None]]:
     """Points done, and the time left, on stderr: in place on a terminal, else every tenth."""
-    live, began = sys.stderr.isatty(), clock()
+    from schedlab.cli.show import live_line
+
+    began = clock()
     first = tenths = -1
 
     def update(count: int, total: int) -> None:
         nonlocal first, tenths
-        line = f"{count}/{total} points"
+        text = f"{count}/{total} points"
         if first < 0:
             first = count
         elif count > first:  # before the first point the time left is unknown
             left_s = (clock() - began) / (count - first) * (total - count)
-            line += f", {duration_text(left_s)} left"
-        if live:
-            click.echo(f"\r\033[K{line}", nl=False, err=True)
-        elif count * 10 // max(total, 1) > tenths:
-            tenths = count * 10 // max(total, 1)
-            click.echo(line, err=True)
+            text += f", {duration_text(left_s)} left"
+        reached = count * 10 // max(total, 1)
+        line.show(text, is_due=reached > tenths)
+        tenths = max(tenths, reached)
 
-    try:
+    with live_line() as line:
         yield update
-    finally:
-        if live:
-            click.echo("\r\033[K", nl=False, err=True)
