@@ -134,6 +134,15 @@ def test_the_plan_of_the_quantum_lab_sets_no_quantum(words, tmp_path, monkeypatc
     assert shown.exit_code == 0, shown.output
 
 
+def test_the_quantum_lab_asks_the_kernel_before_it_measures(monkeypatch):
+    def effective(sweep, report):
+        raise RuntimeError(f"asked about {sweep.slices}")
+
+    monkeypatch.setattr(app_labs, "effective_slices", effective)
+    with pytest.raises(RuntimeError, match="asked about"):
+        CliRunner().invoke(cli, ["lab", "run", "rr-quantum"], catch_exceptions=False)
+
+
 @pytest.mark.parametrize("name", sorted(set(labs()) - SIMULATED))
 def test_a_lab_shows_its_plan_without_touching_anything(name):
     if os.geteuid() != 0:
