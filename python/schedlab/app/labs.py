@@ -33,6 +33,7 @@ from typing import Any, Literal
 
 from schedlab.app.comparison import Place, candidates_of, check_model_options, target_of
 from schedlab.app.files import experiment_of
+from schedlab.app.options import check_target
 from schedlab.app.quanta import Sweep, effective_slices, quantum_experiment
 from schedlab.errors import SpecError
 from schedlab.kinds import nearest
@@ -131,14 +132,15 @@ class Wishes:
 
 
 def check_options(lab: Lab, option_names: Sequence[str]) -> None:
-    """SpecError for options such as `--device` that a lab of simulations, or of CPU quanta, would
-    not heed."""
+    """SpecError for options that a lab would not heed, such as `--device` where it simulates."""
     if "ncq_study" in lab.data or "iozone_model" in lab.data:
         what, heeded, hint = "is simulated", _OPTIONS, "--scale, --out and --json are for every lab"
     elif "sweep" in lab.data:
         what, heeded = "is about CPU time", _OPTIONS | _SWEEP_OPTIONS
         hint = "omit them; --blocks and --seed change this lab"
     else:
+        is_emulated = lab.data.get("target", {}).get("kind") == "emulated"
+        check_target(option_names, "--model" if is_emulated else "--scratch")
         return
     if idle := sorted({*option_names} - heeded):
         place = f"lab {lab.name}: {what}, so {', '.join(idle)} would change nothing"

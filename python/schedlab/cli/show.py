@@ -16,7 +16,6 @@ import click
 
 from schedlab.cli.options import typed_options
 from schedlab.spec import SCHEMA_VERSION
-from schedlab.spec.quantities import duration_text
 
 if TYPE_CHECKING:
     from schedlab.app.measure import Observer
@@ -72,25 +71,17 @@ class LiveLine:
     def show(self, text: str, is_due: bool) -> None:
         """Replace the line, cut to one row; without a terminal print `text` if it `is_due`."""
         if self._is_live:
-            columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
-            click.echo(f"{self._CLEAR}{_cut(text, columns - 1)}", nl=False, err=True)
+            from rich.cells import cell_len, set_cell_size
+
+            room = (os.get_terminal_size(sys.stderr.fileno()).columns or 80) - 1
+            text = set_cell_size(text, min(room, cell_len(text)))
+            click.echo(f"{self._CLEAR}{text}", nl=False, err=True)
         elif is_due:
             print_message(text)
 
     def say(self, text: str) -> None:
         """Print a message in place of the line."""
         print_message(f"{self._CLEAR}{text}" if self._is_live else text)
-
-    def clear(self) -> None:
-        """Remove the line."""
-        if self._is_live:
-            click.echo(self._CLEAR, nl=False, err=True)
-
-
-def _cut(text: str, columns: int) -> str:
-    from rich.cells import cell_len, set_cell_size
-
-    return text if cell_len(text) <= columns else set_cell_size(text, columns)
 
 
 @contextmanager
@@ -100,7 +91,7 @@ def live_line() -> Iterator[LiveLine]:
     try:
         yield line
     finally:
-        line.clear()
+        line.show("", is_due=False)
 
 
 def progress(line: LiveLine) -> Callable[[Progress], None]:
@@ -109,17 +100,13 @@ def progress(line: LiveLine) -> Callable[[Progress], None]:
 
     def watch(now: Progress) -> None:
         nonlocal tenths
-        if now.last is not None and now.last.status == "discarded":
-            why = "; ".join(f"{gate.gate}: {gate.detail}" for gate in now.last.gates if gate.fatal)
-            line.say(f"repeated: {now.last.candidate} on {now.last.workload}: {why}")
-        text = f"block {now.block}/{now.blocks}, run {now.done}/{now.total}"
-        if now.last is not None:  # before the first run the time left is unknown
-            text += f", {duration_text(now.eta_s)} left"
+        if now.repeated:
+            line.say(now.repeated)
         reached = now.done * 10 // max(now.total, 1)
         is_due = now.last is None or reached > tenths
         if is_due:
             tenths = reached
-        line.show(text, is_due)
+        line.show(now.text, is_due)
 
     return watch
 

@@ -15,6 +15,7 @@ from schedlab.kinds import Outcome
 from schedlab.run.admitted import Admitted
 from schedlab.run.session import Session
 from schedlab.spec import ATTEMPTS_MAX, Candidate, Cell, GateFinding, Run, Workload
+from schedlab.spec.quantities import duration_text
 from schedlab.store.folder import Folder
 
 # Gates that mean that other programs used the machine, and how many repeats they may cost.
@@ -35,6 +36,20 @@ class Progress:
     blocks: int
     eta_s: float
     last: Run | None
+
+    @property
+    def text(self) -> str:
+        """It on one line; before the first run the time left is unknown."""
+        line = f"block {self.block}/{self.blocks}, run {self.done}/{self.total}"
+        return line if self.last is None else f"{line}, {duration_text(self.eta_s)} left"
+
+    @property
+    def repeated(self) -> str:
+        """Which run is repeated, and why; empty where none is."""
+        if self.last is None or self.last.status != "discarded":
+            return ""
+        why = "; ".join(f"{gate.gate}: {gate.detail}" for gate in self.last.gates if gate.fatal)
+        return f"repeated: {self.last.candidate} on {self.last.workload}: {why}"
 
 
 @dataclass(frozen=True)

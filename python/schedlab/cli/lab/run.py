@@ -42,8 +42,6 @@ def run(ctx: click.Context, /, name: str, scale: Any, **typed: Any) -> None:
 
         click.echo(present(**modelled, out=typed["out"], as_json=typed["as_json"]))
         return
-    usual = "--model" if lab.data.get("target", {}).get("kind") == "emulated" else "--scratch"
-    options.check_target(typed_options(ctx), usual)
     place = options.place_of(typed)
     wishes = Wishes(place, typed["schedulers"], typed["blocks"], typed["seed"])
     probe = not typed["dry_run"]
