@@ -24,7 +24,7 @@ from schedlab.errors import HostError, Interrupted, SpecError
 from schedlab.kinds import Outcome, cached_reads, random_reads
 from schedlab.run import explain as explaining
 from schedlab.run.admitted import OVERHEAD_S, Admitted, Permission
-from schedlab.spec import Candidate, Experiment, Plan, Stopping, Target, Workload
+from schedlab.spec import Candidate, Experiment, Plan, Planning, Stopping, Target, Workload
 from schedlab.store.folder import Folder
 
 TRUSTED = Permission(trust=True)
@@ -238,17 +238,39 @@ def test_a_result_is_measured_again(
     assert before.folder.path == Path("first")
     assert again.folder.path.name.endswith("-reproduce")
     assert again.folder.plan == before.folder.plan
-    # Of a budget: as many blocks as were measured, by the plan that the pilot made then.
-    short = Stopping(blocks=40, budget_s=90.0)
-    asked = experiment(tmp_path / "d", stopping=short)
-    folder = measure.create(admit(asked, TRUSTED), Path("budget"))
-    budget.extend(folder, budget.extended(folder, 2, None))
-    measure.measure(admit(asked, TRUSTED), folder)
-    _, repeated = measure.reproduce("budget", "again", permission=TRUSTED)
-    assert repeated.folder.path == Path("again")
-    assert repeated.folder.experiment.stopping == Stopping(blocks=2)
     own = measure.create(admit(own_command(tmp_path / "d"), TRUSTED), Path("c"))
     assert "wants to run true" in refused(measure.reproduce, own.path)[0]
+
+
+def test_what_a_budget_led_to_is_measured_again(
+    tmp_path: Path, known: Known, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    keep, gone = (replace(READS, label=name, parameters={"test": "random-read"})
+                  for name in ("keep", "gone"))  # fmt: skip
+    asked = experiment(
+        tmp_path / "d", workloads=(keep, gone), stopping=Stopping(blocks=40, budget_s=90.0)
+    )
+    admitted = admit(asked, TRUSTED)
+    folder = measure.create(admitted, Path("budget"))
+    chosen = Planning(3, run_s={"keep": 0.75}, ramp_s={"keep": 0.5}, omitted={"gone": "time"})
+    folder.write_plan(budget.whole_plan(asked, folder.plan, chosen))
+    folder.write_planning(chosen)
+    measure.measure(admitted, folder)
+    _, again = measure.reproduce("budget", "again", permission=TRUSTED)
+    assert again.folder.path == Path("again")
+    for name in ("plan", "planning", "experiment"):
+        assert getattr(again.folder, name) == getattr(folder, name)
+    assert len(again.folder.runs()) == 12 and set(again.verdict.workloads) == {"keep"}
+    # All blocks of an extended experiment, in the time that they took.
+    budget.extend(folder, budget.extended(folder, 5, None))
+    for cell in folder.plan.cells[12:]:
+        old = next(run for run in folder.runs() if run.candidate == cell.candidate)
+        folder.append(replace(old, block=cell.block, workload="keep", elapsed_s=20.0))
+    _, longer = measure.reproduce("budget", "longer", permission=TRUSTED)
+    assert longer.folder.plan == folder.plan and len(longer.folder.runs()) == 18
+    assert longer.folder.planning == replace(chosen, blocks=5)
+    assert 120 < longer.folder.experiment.stopping.budget_s < 121
 
 
 def rules_of(monkeypatch: pytest.MonkeyPatch, stopping: Stopping, **decided: Any) -> Any:

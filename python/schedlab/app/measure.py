@@ -25,7 +25,7 @@ from schedlab.design.planning import BLOCKS_WANTED
 from schedlab.errors import HostError, Interrupted, SpecError
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Progress, Rules
-from schedlab.spec import Experiment, Planning
+from schedlab.spec import Experiment, Plan, Planning
 from schedlab.spec.quantities import duration_text
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
@@ -56,14 +56,21 @@ def default_folder(name: str) -> Path:
     return next(p for each in tries if not (p := Path("results") / each).exists())
 
 
-def create(admitted: Admitted, path: Path) -> Folder:
-    """The result folder with plan, host facts and reproduce.sh, before the first run."""
+def create(
+    admitted: Admitted, path: Path, plan: Plan | None = None, planning: Planning | None = None
+) -> Folder:
+    """The result folder with plan, host facts and reproduce.sh, before the first run.
+
+    Without `plan` and the `planning` that led to it, they are made for the experiment.
+    """
     from schedlab.host.facts import collect
     from schedlab.report import reproduce_script
 
     experiment = admitted.experiment
-    plan = budget.pilot_plan(experiment) if experiment.stopping.budget_s else make_plan(experiment)
-    folder = Folder.create(path, experiment, plan, collect())
+    if plan is None:
+        is_pilot = experiment.stopping.budget_s > 0
+        plan = budget.pilot_plan(experiment) if is_pilot else make_plan(experiment)
+    folder = Folder.create(path, experiment, plan, collect(), planning)
     write_atomic(path / "reproduce.sh", reproduce_script(folder.record()))
     return folder
 
@@ -321,17 +328,24 @@ def reproduce(
     permission: Permission | None = None,
     observer: Observer = SILENT,
 ) -> tuple[Result, Result]:
-    """Measure a stored experiment again, same plan and seeds: (first result, repetition)."""
+    """Measure a stored experiment again, same plan and seeds: (first result, repetition).
+
+    The windows, ramps, workloads and blocks that a budget led to are in the stored plan.
+    """
     from schedlab.result import Result
 
     first = Result.load(path)
-    experiment = first.record.experiment
-    blocks = len({run.block for run in first.record.analysed_runs})
-    if experiment.stopping.budget_s:  # the same plan as the pilot made then
-        stopping = replace(experiment.stopping, budget_s=0.0, blocks=max(1, blocks))
+    record, experiment = first.record, first.record.experiment
+    stopping, planning = experiment.stopping, record.planning
+    if planning and planning.first_blocks:  # all its blocks are announced now
+        planning = replace(planning, first_blocks=0)
+    if stopping.budget_s:  # an extended experiment took longer than its budget
+        spent_s = sum(run.elapsed_s for run in record.runs)
+        stopping = replace(stopping, budget_s=max(stopping.budget_s, spent_s))
         experiment = replace(experiment, stopping=stopping)
     admitted = admit(experiment, permission or Permission(trust=False))
     for note in admitted.notes:
         observer.report(note)
-    folder = create(admitted, Path(out) if out else default_folder("reproduce"))
+    name = Path(out) if out else default_folder("reproduce")
+    folder = create(admitted, name, record.plan, planning)
     return first, measure(admitted, folder, observer=observer)

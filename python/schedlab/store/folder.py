@@ -76,7 +76,12 @@ class Folder:
 
     @classmethod
     def create(
-        cls, path: Path, experiment: Experiment, plan: Plan, host: Mapping[str, Any]
+        cls,
+        path: Path,
+        experiment: Experiment,
+        plan: Plan,
+        host: Mapping[str, Any],
+        planning: Planning | None = None,
     ) -> Folder:
         """A new folder with everything that is fixed before the first run.
 
@@ -98,6 +103,8 @@ class Folder:
         make_beneath(path, RAW)
         write_atomic(path / HOST, json.dumps(to_json(host), indent=1) + "\n")
         folder.write_plan(plan)
+        if planning is not None:
+            folder.write_planning(planning)
         write_atomic(path / RUNS, "")
         # The experiment comes last: a folder that has it is complete.
         folder.write_experiment(experiment)
