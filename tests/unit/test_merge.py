@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from schedlab.app.budget import whole_plan
 from schedlab.app.merge import merge
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
@@ -12,7 +13,8 @@ from schedlab.kinds import Outcome
 from schedlab.result import Result
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Rules
-from schedlab.spec import Experiment, Stopping, Target, Workload
+from schedlab.spec import Experiment, Planning, Run, Stopping, Target, Workload
+from schedlab.store.exporters import fio, iozone
 from schedlab.store.folder import Folder
 
 HOST = {"kernel": {"release": "6.18"}, "cpu": {"model": "x", "usable": 2}}
@@ -111,3 +113,36 @@ def test_an_experiment_of_several_sessions_opens_its_target_for_each(tmp_path, m
     by_block = {run.block: run.session for run in folder.runs()}
     assert [len({by_block[b] for b in pair}) for pair in ((0, 1), (2, 3), (4, 5))] == [1, 1, 1]
     assert len(set(by_block.values())) == 3
+
+
+def budgeted(path, session, seconds=0.75, budget_s=60.0):
+    """A folder whose pilot block had the workload `gone` too, which the budget then omitted."""
+    kind = ("file-test", "throughput_bytes_per_s", {"test": "read", "record_bytes": 4096})
+    asked = experiment(
+        workloads=(Workload("w", *kind), Workload("gone", *kind)),
+        stopping=Stopping(blocks=40, budget_s=budget_s),
+        seed=len(session),
+    )
+    planning = Planning(3, run_s={"w": seconds}, omitted={"gone": "time"})
+    plan = whole_plan(asked, make_plan(asked, blocks=1), planning)
+    folder = Folder.create(path, asked, plan, HOST, planning)
+    for cell in plan.cells:
+        about = (cell.block, cell.position, cell.workload, cell.candidate, cell.seed, 1, "ok", "")
+        folder.append(Run(*about, 0.1, {"throughput_bytes_per_s": 1e6}, session=session))
+    return path
+
+
+@pytest.mark.parametrize("format_", [fio, iozone])
+def test_what_both_budgets_omitted_is_not_merged(tmp_path, format_):
+    """The second has more time, as the repetition of an extended experiment has."""
+    paths = [budgeted(tmp_path / "a", "s1"), budgeted(tmp_path / "b", "s22", budget_s=90.0)]
+    merged = merge(paths, tmp_path / "all").record()
+    assert {run.workload for run in merged.runs} == {"w"} and len(merged.runs) == 18
+    assert merged.notices == () and merged.experiment.stopping.blocks == 6
+    assert format_.write(merged, tmp_path / "out")
+
+
+def test_budgets_that_chose_other_windows_are_not_merged(tmp_path):
+    paths = [budgeted(tmp_path / "a", "s1"), budgeted(tmp_path / "b", "s22", seconds=0.5)]
+    with pytest.raises(SpecError, match=r"planned\.w\.seconds is 0\.5, there 0\.75"):
+        merge(paths, tmp_path / "all")

@@ -33,8 +33,9 @@ def merge(paths: Sequence[Path], out: Path) -> Folder:
     _require_own_sessions(paths, records)
     experiment, cells, moved = _joined(records)
     merged = Folder.create(out, experiment, Plan(cells), records[0].host)
+    kept = {work.label for work in experiment.workloads}
     for folder, path, offset in zip(folders, paths, moved, strict=True):
-        for run in folder.runs():
+        for run in (each for each in folder.runs() if each.workload in kept):
             session = run.session or path.name
             raw = folder.raw_of(run)
             merged.append(replace(run, block=run.block + offset, session=session, raw={}), raw)
@@ -70,16 +71,19 @@ def _require_same(first: Path, one: Record, path: Path, other: Record) -> None:
 
 
 def _stated(record: Record) -> dict[str, Any]:
-    """What two folders must agree in, as plain JSON: the experiment, and what its budget chose."""
+    """What two folders must agree in, as plain JSON: the experiment, and what its budget led to."""
     experiment = to_json(record.experiment)
     for name in FREE:
         experiment.pop(name, None)
     stopping = experiment["stopping"]
     stopping.pop("sessions", None)
     if record.planning:
-        stopping["blocks"] = 0
-        planned = {cell.workload: cell.seconds for cell in record.plan.cells}
-        experiment["planned"] = {w: s for w, s in planned.items() if w not in record.omitted}
+        stopping["blocks"] = stopping["budget_s"] = 0
+        experiment["planned"] = {
+            cell.workload: {"seconds": cell.seconds, "ramp_seconds": cell.ramp_seconds}
+            for cell in record.plan.cells
+            if cell.workload not in record.omitted
+        }
     return dict(experiment)
 
 
@@ -111,6 +115,9 @@ def _require_own_sessions(paths: Sequence[Path], records: Sequence[Record]) -> N
 
 def _joined(records: Sequence[Record]) -> tuple[Experiment, tuple[Cell, ...], list[int]]:
     """(the experiment of all, its cells, by how much the blocks of each folder are moved)."""
+    first = records[0].experiment
+    omitted = set.intersection(*(set(record.omitted) for record in records))
+    works = tuple(work for work in first.workloads if work.label not in omitted)
     cells: list[Cell] = []
     moved: list[int] = []
     sessions = 0
@@ -119,15 +126,14 @@ def _joined(records: Sequence[Record]) -> tuple[Experiment, tuple[Cell, ...], li
         offset = max((cell.block for cell in cells), default=-1) + 1
         moved.append(offset)
         kept = (
-            cell for cell in record.plan.cells if cell.block in blocks_done or _is_fixed(record)
+            cell
+            for cell in record.plan.cells
+            if cell.workload not in omitted and (cell.block in blocks_done or _is_fixed(record))
         )
         cells += [replace(cell, block=cell.block + offset) for cell in kept]
         sessions += len({run.session for run in record.analysed_runs})
     blocks = max(cell.block for cell in cells) + 1
-    first = records[0].experiment
     stopping = replace(first.stopping, blocks=blocks, budget_s=0.0, sessions=sessions)
-    omitted = set.intersection(*(set(record.omitted) for record in records))
-    works = tuple(work for work in first.workloads if work.label not in omitted)
     return replace(first, stopping=stopping, workloads=works), tuple(cells), moved
 
 
