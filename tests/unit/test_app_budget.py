@@ -311,6 +311,28 @@ def test_blocks_are_added_to_those_that_there_are(tmp_path: Path) -> None:
     assert again.planning is not None and again.planning.first_blocks == 4
 
 
+@pytest.mark.parametrize("last", ["write_plan", "write_planning", "write_experiment"])
+def test_an_extension_that_a_kill_cut_short_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: str
+) -> None:
+    folder = finished(tmp_path, Stopping(blocks=4), 4)
+    whole = extended(folder, 9, None)
+    write = getattr(Folder, last)
+
+    def killed(self: Folder, what: Any) -> None:
+        write(self, what)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, last, killed)
+        with pytest.raises(KeyboardInterrupt):
+            extend(folder, whole)
+    extend(folder, extended(folder, 9, None))
+    assert (folder.experiment, folder.plan, folder.planning) == (
+        whole.experiment, whole.plan, Planning(blocks=9, first_blocks=4)
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(("budget_s", "blocks"), [(22.5, 7), (29.9, 7), (30.0, 8), (1.0, 5)])
 def test_a_budget_is_as_many_blocks_as_fit(tmp_path: Path, budget_s: float, blocks: int) -> None:
     folder = finished(tmp_path, Stopping(blocks=4), 4)  # 7.5 s a block
@@ -327,7 +349,8 @@ def test_what_was_announced_is_the_most(tmp_path: Path) -> None:
     assert extended(folder, 8, None).planning == Planning(blocks=8, first_blocks=4)
     with pytest.raises(SpecError, match="the plan has at most 8 blocks") as raised:
         extended(folder, 9, None)
-    assert raised.value.hint == "start a new folder: schedlab reproduce DIR"
+    file = folder.path / "experiment.toml"
+    assert raised.value.hint == f"start a new folder: schedlab run {file} --blocks 9"
 
 
 def test_a_budgets_folder_is_extended_from_what_was_measured(tmp_path: Path) -> None:

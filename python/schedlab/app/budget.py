@@ -239,7 +239,7 @@ def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Exte
     if addition.code == "refused":
         raise SpecError(
             f"{folder.path}: the plan has at most {announced or first.blocks} blocks",
-            "start a new folder: schedlab reproduce DIR",
+            f"start a new folder: schedlab run {folder.path}/experiment.toml --blocks {blocks}",
         )
     planning = planning or Planning(blocks=blocks)
     if addition.code in ("unannounced", "announced"):
@@ -257,11 +257,12 @@ def extend(folder: Folder, addition: Extended) -> None:
     """Write down the blocks that are added, where there are any."""
     if addition.plan == folder.plan:
         return
-    folder.write_plan(addition.plan)
     if addition.planning is not None:
         folder.write_planning(addition.planning)
     if addition.experiment != folder.experiment:
         folder.write_experiment(addition.experiment)
+    # The plan comes last: a kill before it leaves blocks to add, so a repetition writes all three.
+    folder.write_plan(addition.plan)
 
 
 def is_planned(folder: Folder) -> bool:
