@@ -20,7 +20,7 @@ from schedlab.app.files import experiment_of, stopped_by
 from schedlab.app.measure import Observer
 from schedlab.app.preview import Preview, preview, settings_of
 from schedlab.cpu.settings import RR_KNOB
-from schedlab.errors import HostError, Interrupted, SpecError
+from schedlab.errors import GateError, HostError, Interrupted, SpecError
 from schedlab.kinds import Outcome, cached_reads, random_reads
 from schedlab.run import explain as explaining
 from schedlab.run.admitted import OVERHEAD_S, Admitted, Permission
@@ -226,6 +226,23 @@ def test_what_is_left_is_resumed_and_shown(
         )
     (out / "host.json").unlink()
     measure.check_kernel(Folder.open(out))
+
+
+def test_a_run_that_failed_three_times_is_not_left(tmp_path: Path, known: Known) -> None:
+    asked = experiment(tmp_path / "d")
+    folder = measure.create(admit(asked, TRUSTED), tmp_path / "r")
+    usual = known.measure
+
+    def failing(cell: Any, workload: Any, candidate: Candidate) -> Outcome:
+        if (cell.block, cell.candidate) == (1, "two"):
+            raise GateError("io-errors", "the device reported errors")
+        return usual(cell, workload, candidate)
+
+    known.measure = failing  # type: ignore[method-assign]
+    measure.measure(admit(asked, TRUSTED), folder)
+    assert len(folder.runs()) == 8 + 3
+    rest = measure.preview_of_rest(folder.path, blocks=None, budget_s=None, permission=TRUSTED)
+    assert rest.plan.cells == () and rest.lines()[1].startswith("0 runs in 0 blocks")
 
 
 def test_a_result_is_measured_again(

@@ -69,7 +69,8 @@ def test_everything_survives_the_disk(folder):
 def test_a_folder_in_use_is_not_overwritten(folder):
     with pytest.raises(SpecError, match="is not empty") as caught:
         Folder.create(folder.path, folder.experiment, folder.plan, {})
-    assert "--resume" in caught.value.hint
+    # Said by commands that have no --resume, too.
+    assert caught.value.hint.endswith(f"schedlab run --resume {folder.path}")
 
 
 def test_a_torn_last_line_is_left_out_and_mended(folder):

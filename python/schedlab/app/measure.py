@@ -127,8 +127,9 @@ def preview_of_rest(
     folder = Folder.open(Path(path))
     check_kernel(folder)
     more = budget.extended(folder, blocks, budget_s)
-    finished = {(run.block, run.position) for run in folder.record().analysed_runs}
-    left = tuple(cell for cell in more.plan.cells if (cell.block, cell.position) not in finished)
+    record = folder.record()
+    finished = {run.key for run in record.analysed_runs} | set(record.missing_cells)
+    left = tuple(cell for cell in more.plan.cells if cell.key not in finished)
     admitted = admit(more.experiment, permission)
     return preview(admitted, replace(more.plan, cells=left))
 

@@ -97,7 +97,8 @@ class Folder:
             ) from error
         if occupied:
             raise SpecError(
-                f"{path}: is not empty", f"name another folder with --out, or --resume {path}"
+                f"{path}: is not empty",
+                f"name another folder with --out, or: schedlab run --resume {path}",
             )
         folder = cls(path)
         make_beneath(path, RAW)
