@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,8 +28,11 @@ from schedlab.app.measure import planned_lines
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.plan import make_plan
 from schedlab.errors import SpecError
-from schedlab.kinds import typed
+from schedlab.kinds import Outcome, typed
+from schedlab.run import explain as explaining
+from schedlab.run.admitted import Admitted, Permission
 from schedlab.spec import (
+    Candidate,
     Cell,
     Experiment,
     Plan,
@@ -362,6 +366,25 @@ def test_a_budgets_folder_is_extended_from_what_was_measured(tmp_path: Path) -> 
     assert more.planning == Planning(7, run_s={"w": 0.75}, first_blocks=5)
     assert {cell.seconds for cell in more.plan.cells if cell.block >= 5} == {0.75}
     assert blocks_of(more.plan) == set(range(7))
+
+
+def test_an_explanatory_run_is_as_long_as_the_scored_ones(tmp_path: Path) -> None:
+    experiment = question(file_test("w"), stopping=Stopping(blocks=40, budget_s=60.0))
+    planning = Planning(3, run_s={"w": 0.75}, ramp_s={"w": 1.5})
+    folder = folder_of(tmp_path, experiment, whole_plan(experiment, Plan(()), planning))
+    cells: list[Cell] = []
+
+    def measure(cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
+        cells.append(cell)
+        return Outcome({"iops": 1.0})
+
+    session: Any = SimpleNamespace(target=SimpleNamespace(device="loop9"), measure=measure)
+    admitted = Admitted(experiment, Permission(trust=True), {})
+    # It starts no process, so there is nothing to capture.
+    assert explaining.explain(admitted, folder, session, ["w"])
+    assert {(cell.seconds, cell.ramp_seconds) for cell in cells} == {(0.75, 1.5)}
+    assert (cells[0].block, cells[0].position, cells[0].candidate) == (0, 0, "none")
+    assert cells[0].seed == folder.plan.cells[0].seed
 
 
 def test_a_planning_in_words() -> None:

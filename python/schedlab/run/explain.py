@@ -12,6 +12,7 @@ import json
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from schedlab.design.plan import cell_seed
@@ -167,13 +168,21 @@ def explain(
     experiment = admitted.experiment
     chosen = [work for work in experiment.workloads if work.label in set(workloads)]
     usual = _scored_medians(folder, chosen)
+    # The last cell of a workload has the window and the ramp that a pilot led to.
+    planned = {cell.workload: cell for cell in folder.plan.cells}
     rows: list[dict[str, Any]] = []
     for work in chosen:
         seed = cell_seed(experiment.seed, 0, work.label)
         for position, candidate in enumerate(experiment.candidates):
             if candidate.label.endswith(AA_SUFFIX):
                 continue
-            cell = Cell(0, position, work.label, candidate.label, seed)
+            cell = replace(
+                planned[work.label],
+                block=0,
+                position=position,
+                candidate=candidate.label,
+                seed=seed,
+            )
             scored = usual.get((work.label, candidate.label), 0.0)
             capture = _extra_run(session, cell, work, candidate, f"/dev/{device}", scored)
             if capture is None:
