@@ -68,6 +68,22 @@ UNIQUE = "give each a unique label"
          "stopping.precision = 0.01"),
         ({"stopping": Stopping("precision", precision=1.0)}, "stopping.precision = 1.0", ""),
         ({"stopping": Stopping(budget_s=-0.5)}, "stopping.budget_s = -0.5", "use a time, such as"),
+        ({"stopping": Stopping(budget_s=float("nan"))}, "stopping.budget_s = nan", "use a time"),
+        ({"stopping": Stopping(budget_s=float("inf"))}, "stopping.budget_s = inf", "use a time"),
+        ({"stopping": Stopping(sessions=0)},
+         "stopping.sessions = 0: not between 1 and the 6 blocks that they share",
+         "stopping.sessions = 1"),
+        ({"stopping": Stopping(blocks=2, sessions=3)}, "stopping.sessions = 3: not between 1 and",
+         "stopping.sessions = 1"),
+        ({"stopping": Stopping("until-decided", sessions=3)},
+         "stopping.sessions = 3: sessions repeat a fixed plan, and this one is 'until-decided'",
+         "stopping.sessions = 1"),
+        ({"stopping": Stopping(may_extend=-1)}, "stopping.may_extend = -1: not a number of blocks",
+         "stopping.may_extend = 0"),
+        ({"workloads": (READS, replace(WRITES, weight=float("nan")))},
+         "workloads[1] (writes): weight = nan", "weights are 0 or more"),
+        ({"workloads": (replace(READS, weight=0.0), replace(WRITES, negative_control=True))},
+         "all workloads have the weight 0", "omit weight, or set one above 0"),
         ({"workloads": (READS, replace(WRITES, weight=-1.0))},
          "workloads[1] (writes): weight = -1.0", "weights are 0 or more"),
         ({"workloads": (replace(READS, metric="iopz"),)}, "metric 'iopz' is not known", ""),
@@ -91,7 +107,9 @@ def test_what_the_door_refuses(
         {"seed": 0, "margin": 0.999, "stopping": Stopping(blocks=10_000)},
         {"seed": 2**64 - 1, "stopping": Stopping(blocks=1)},
         {"stopping": Stopping("precision", precision=0.5), "margin": 0.001},
-        {"workloads": (replace(READS, weight=0.0, secondary=("latency_ns_p99",)),)},
+        {"workloads": (replace(READS, weight=0.0, secondary=("latency_ns_p99",)), WRITES)},
+        {"workloads": (replace(READS, weight=0.0, negative_control=True),)},
+        {"stopping": Stopping(blocks=3, sessions=3, may_extend=6, budget_s=0.5)},
     ],
 )
 def test_what_the_door_lets_in(tmp_path: Path, changes: dict[str, Any]) -> None:
@@ -179,6 +197,7 @@ def test_other_candidates_of_what_was_admitted(tmp_path: Path) -> None:
         (Target("device", filesystem="ext4"), "filesystem", "scratch"),
         (Target("scratch", model="disk7200"), "model", "emulated"),
         (Target("directory", queue_depth=2), "queue_depth", "emulated"),
+        (Target("scratch", dilate=2.0), "dilate", "emulated"),
     ],
 )
 def test_keys_of_another_target(target: Target, key: str, kind: str) -> None:
@@ -192,7 +211,7 @@ def test_keys_of_their_own_target() -> None:
     for target in (
         Target("device", destroy_data=True, rotational="1"),
         Target("directory", switch=("a",)),
-        Target("emulated", model="m", queue_depth=1, filesystem="ext4", rotational="0"),
+        Target("emulated", model="m", queue_depth=1, filesystem="ext4", rotational="0", dilate=2.0),
         Target("scratch", filesystem="none", rotational="0"),
     ):
         targets._check_keys(target)

@@ -193,10 +193,6 @@ def test_each_session_opens_the_target_anew(tmp_path: Path, known: Known) -> Non
     assert sessions[0] == sessions[1] != sessions[2] == sessions[3] != sessions[4]
     more = measure.resume(tmp_path / "r", blocks=7, observer=observer(said))
     assert len(more.folder.runs()) == 21 and known.opened == 4
-    # Two blocks are over before the third session begins.
-    short = experiment(tmp_path / "d", stopping=Stopping(blocks=2, sessions=3))
-    measure.run(short, tmp_path / "short", observer=observer(said))
-    assert (known.opened, known.explained) == (6, [3, 4, 6])
 
 
 def test_what_is_left_is_resumed_and_shown(

@@ -146,3 +146,15 @@ def test_budgets_that_chose_other_windows_are_not_merged(tmp_path):
     paths = [budgeted(tmp_path / "a", "s1"), budgeted(tmp_path / "b", "s22", seconds=0.5)]
     with pytest.raises(SpecError, match=r"planned\.w\.seconds is 0\.5, there 0\.75"):
         merge(paths, tmp_path / "all")
+
+
+def test_a_block_of_several_sessions_makes_no_more_sessions_than_blocks(tmp_path):
+    """It was resumed twice; the repetition of the merged folder passes the door."""
+    paths = [measured(tmp_path / n, n, stopping=Stopping(blocks=1)) for n in "ab"]
+    for path in paths:
+        runs = Folder.open(path).runs()
+        (path / "runs.jsonl").write_text("")
+        for run in runs:
+            Folder.open(path).append(replace(run, session=f"{run.session}{run.position}", raw={}))
+    stopping = merge(paths, tmp_path / "all").experiment.stopping
+    assert (stopping.blocks, stopping.sessions) == (2, 2)

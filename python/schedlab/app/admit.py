@@ -7,6 +7,7 @@ from the command line, a prompt or a call, never from a file.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -111,8 +112,25 @@ def _check_stopping(experiment: Experiment) -> None:
             f"stopping.precision = {stopping.precision}: not between 0 and 1",
             "stopping.precision = 0.01",
         )
-    if stopping.budget_s < 0:
+    if not 0 <= stopping.budget_s < math.inf:
         raise SpecError(f"stopping.budget_s = {stopping.budget_s}", "use a time, such as 90s")
+    if not 1 <= stopping.sessions <= stopping.blocks:
+        raise SpecError(
+            f"stopping.sessions = {stopping.sessions}: not between 1 and the "
+            f"{stopping.blocks} blocks that they share",
+            "stopping.sessions = 1",
+        )
+    if stopping.sessions > 1 and stopping.mode != "fixed":
+        raise SpecError(
+            f"stopping.sessions = {stopping.sessions}: sessions repeat a fixed plan, and this one "
+            f"is {stopping.mode!r}",
+            "stopping.sessions = 1",
+        )
+    if stopping.may_extend < 0:
+        raise SpecError(
+            f"stopping.may_extend = {stopping.may_extend}: not a number of blocks",
+            "stopping.may_extend = 0",
+        )
 
 
 def _typed_kinds(experiment: Experiment) -> dict[tuple[str, str], WorkloadKind]:
@@ -136,8 +154,11 @@ def _typed_kinds(experiment: Experiment) -> dict[tuple[str, str], WorkloadKind]:
                     f"{where}: {workload.kind} does not measure {metric!r}",
                     nearest(metric, kind.metrics),
                 )
-        if workload.weight < 0:
+        if not 0 <= workload.weight < math.inf:
             raise SpecError(f"{where}: weight = {workload.weight}", "weights are 0 or more")
+    weights = [work.weight for work in experiment.workloads if not work.negative_control]
+    if weights and not any(weights):
+        raise SpecError("all workloads have the weight 0", "omit weight, or set one above 0")
     return kinds
 
 

@@ -133,7 +133,8 @@ def _joined(records: Sequence[Record]) -> tuple[Experiment, tuple[Cell, ...], li
         cells += [replace(cell, block=cell.block + offset) for cell in kept]
         sessions += len({run.session for run in record.analysed_runs})
     blocks = max(cell.block for cell in cells) + 1
-    stopping = replace(first.stopping, blocks=blocks, budget_s=0.0, sessions=sessions)
+    # A block that was resumed has several sessions; a repetition cannot have more than blocks.
+    stopping = replace(first.stopping, blocks=blocks, budget_s=0.0, sessions=min(sessions, blocks))
     return replace(first, stopping=stopping, workloads=works), tuple(cells), moved
 
 

@@ -68,9 +68,11 @@ def _check_keys(target: Target) -> None:
         "filesystem": ("scratch", "emulated"),
         "model": ("emulated",),
         "queue_depth": ("emulated",),
+        "dilate": ("emulated",),
     }
+    usual = Target(target.kind)
     for key, kinds in belongs.items():
-        if getattr(target, key) and target.kind not in kinds:
+        if getattr(target, key) != getattr(usual, key) and target.kind not in kinds:
             raise SpecError(
                 f"target.{key}: does not belong to a target of kind {target.kind!r}",
                 f"omit it, or use kind = {kinds[0]!r}",
