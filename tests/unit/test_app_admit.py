@@ -137,6 +137,55 @@ def test_settings_never_become_paths(
     assert said.startswith(message) and helps.startswith(hint)
 
 
+WAKEUP = Workload("w", "wakeup", "response_ns_p99")
+CALCULATION = Workload("c", "calculation", "calculations_per_cpu_s")
+FLIP = replace(CALCULATION, parameters={"flip": True})
+
+
+@pytest.mark.parametrize(
+    ("works", "settings", "message"),
+    [
+        ((WAKEUP,), {"policy": "foo"}, "candidate 'a': policy 'foo' is not known"),
+        ((WAKEUP,), {"scheduler": "none"}, "candidate 'a': 'scheduler' is not a setting"),
+        ((WAKEUP,), {"slice_ms": "abc"}, "candidate 'a': slice_ms = 'abc'"),
+        ((CALCULATION,), {"policy": "foo"}, "candidate 'a': policy 'foo' is not known"),
+        ((CALCULATION,), {"nice": 5}, "candidate 'a': 'nice' is not a setting of calculations"),
+        ((CALCULATION,), {"slice_ms": -5}, "candidate 'a': slice_ms = -5"),
+        ((CALCULATION,), {"policy": "rr", "slice_ms": 1.5}, "a slice of 1.5 ms for rr"),
+        ((FLIP,), {"policy": "rr", "slice_ms": 4}, "candidate 'a': flip needs effective_ms"),
+        ((WAKEUP, CALCULATION), {}, "a calculation cannot be measured together with other"),
+    ],
+)
+def test_settings_of_the_cpu_are_checked_before_the_first_run(
+    tmp_path: Path, works: tuple[Workload, ...], settings: dict[str, Any], message: str
+) -> None:
+    asked = experiment(
+        tmp_path, kind="cpu", target=Target("none"), workloads=works,
+        candidates=(Candidate("a", settings),), baseline="a",
+    )  # fmt: skip
+    said, hint = refused(admit, asked, TRUSTED)
+    assert said.startswith(message) and hint
+
+
+@pytest.mark.parametrize(
+    ("work", "settings"),
+    [
+        (WAKEUP, {"policy": "batch", "slice_ms": 3, "group_idle": 1, "workload.load": 1}),
+        (CALCULATION, {}),
+        (CALCULATION, {"policy": "rr", "slice_ms": 4, "workload.processes": 3}),
+        (FLIP, {"policy": "rr", "slice_ms": 4, "effective_ms": 4.0}),
+    ],
+)
+def test_settings_of_the_cpu_that_pass(
+    tmp_path: Path, work: Workload, settings: dict[str, Any]
+) -> None:
+    asked = experiment(
+        tmp_path, kind="cpu", target=Target("none"), workloads=(work,),
+        candidates=(Candidate("a", settings),), baseline="a",
+    )  # fmt: skip
+    assert admit(asked, TRUSTED).kinds
+
+
 def test_a_candidate_for_a_device_names_a_scheduler(tmp_path: Path) -> None:
     bare = Candidate("bfq:x=1", {"x": 1})
     asked = experiment(tmp_path, candidates=(bare,), baseline="bfq:x=1")

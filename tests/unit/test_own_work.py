@@ -257,6 +257,12 @@ def test_a_quantum_in_whole_ms_may_become_one_of_whole_ticks(monkeypatch):
         ({"policy": "other", "max": "half"}, "QUOTA/PERIOD"),
         ({"policy": "other", "knob.sched_nonsense": "1"}, "knob"),
         ({"policy": "other", "autogroup": "maybe"}, "autogroup"),
+        ({"policy": "other", "slice_ms": "abc"}, "slice_ms = 'abc'"),
+        ({"policy": "other", "slice_ms": float("nan")}, "slice_ms = nan"),
+        ({"policy": "other", "slice_ms": 0}, "slice_ms = 0"),
+        ({"policy": "other", "slice_ms": -5.0}, "slice_ms = -5.0"),
+        ({"policy": "deadline", "period_ms": 0}, "period_ms = 0"),
+        ({"policy": "other", "group_idle": "false"}, "group_idle = 'false'"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, why):

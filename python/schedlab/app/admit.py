@@ -18,6 +18,7 @@ from schedlab.design.plan import arms
 from schedlab.errors import SpecError
 from schedlab.kinds import OVERRIDE, WorkloadKind, nearest, typed
 from schedlab.run.admitted import Admitted, Permission
+from schedlab.run.backends.cpu import check_candidates
 from schedlab.run.backends.cpu_policy import FAIR_SERVER_KNOB
 from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment, metric_named
 from schedlab.spec.names import check_name
@@ -156,6 +157,8 @@ def _typed_kinds(experiment: Experiment) -> dict[tuple[str, str], WorkloadKind]:
                 )
         if not 0 <= workload.weight < math.inf:
             raise SpecError(f"{where}: weight = {workload.weight}", "weights are 0 or more")
+    if experiment.kind == "cpu":
+        check_candidates(experiment, kinds)
     weights = [work.weight for work in experiment.workloads if not work.negative_control]
     if weights and not any(weights):
         raise SpecError("all workloads have the weight 0", "omit weight, or set one above 0")

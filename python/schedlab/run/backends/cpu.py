@@ -16,19 +16,24 @@ from typing import TYPE_CHECKING, Any
 from schedlab.cpu.bursts import Bursts, Capture, check
 from schedlab.cpu.crew import Quantum, held_crew, totals
 from schedlab.cpu.settings import Settings
-from schedlab.errors import HostError
+from schedlab.design.plan import arms
+from schedlab.errors import HostError, SpecError
+from schedlab.kinds import OVERRIDE, WorkloadKind, nearest
 from schedlab.kinds.calculation import Calculation
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.cpu_flip import FlipSession
 from schedlab.run.backends.cpu_policies import PolicySession
-from schedlab.spec import Candidate, Cell, GateFinding, Workload
+from schedlab.run.backends.cpu_policy import policy_name, policy_of, time_ms
+from schedlab.spec import Candidate, Cell, Experiment, GateFinding, Workload
 
 if TYPE_CHECKING:
     from schedlab._core import CpuCrew
     from schedlab.host.control import Control
 
+# What a candidate sets; `effective_ms` is what the kernel makes of `slice_ms`.
+SETTINGS = ("policy", "slice_ms", "effective_ms")
 POLL_S = 0.1
 # The first seconds of a run whose bursts are kept one by one, for the Gantt chart.
 TIMELINE_NS = 3_000_000_000
@@ -37,18 +42,50 @@ BURST_SUM_TOLERANCE = 0.003
 
 
 def settings_of(work: Calculation, candidate: Candidate) -> Settings:
-    """The workers of a cell: the work from the workload, policy and quantum from the candidate."""
-    sched = candidate.settings
-    slice_ms = sched.get("slice_ms")
+    """The workers of a cell: the work from the workload, policy and quantum from the candidate.
+
+    SpecError for settings that it cannot have.
+    """
+    where = f"candidate {candidate.label!r}"
+    sched = {k: v for k, v in candidate.settings.items() if not k.startswith(OVERRIDE)}
+    if unknown := [key for key in sched if key not in SETTINGS]:
+        raise SpecError(
+            f"{where}: {unknown[0]!r} is not a setting of calculations",
+            nearest(unknown[0], SETTINGS),
+        )
+    if work.flip and time_ms(sched, "effective_ms", where) is None:
+        raise SpecError(
+            f"{where}: flip needs effective_ms, the quantum that the kernel grants",
+            "schedlab cpu sweep --precision finds it; or omit flip",
+        )
     return Settings(
         processes=work.processes,
         duration_ns=None if work.seconds is None else int(work.seconds * 1e9),
-        policy=str(sched["policy"]),
+        policy=policy_name(sched, where),
         priority=work.priority,
-        slice_ms=None if slice_ms is None else float(slice_ms),
+        slice_ms=time_ms(sched, "slice_ms", where),
         cpus=work.cpus,
         kernel=work.kernel,
     )
+
+
+def check_candidates(experiment: Experiment, kinds: Mapping[tuple[str, str], WorkloadKind]) -> None:
+    """SpecError or HostError for a candidate that cannot be measured on a workload.
+
+    `kinds` are the workloads by label under each candidate. Calculations have their own sessions.
+    """
+    quanta = sum(isinstance(kind, Calculation) for kind in kinds.values())
+    if 0 < quanta < len(kinds):
+        raise SpecError(
+            "a calculation cannot be measured together with other workloads",
+            "write it into an experiment file of its own",
+        )
+    for (_, label), kind in kinds.items():
+        candidate = next(arm for arm in arms(experiment) if arm.label == label)
+        if isinstance(kind, Calculation):
+            settings_of(kind, candidate)
+        else:
+            policy_of(candidate)
 
 
 def work_of(admitted: Admitted, workload: Workload, candidate: Candidate) -> Calculation:

@@ -98,18 +98,16 @@ def policy_of(candidate: Candidate) -> CpuPolicy:
     own = {k: v for k, v in settings.items() if not k.startswith("knob.")}
     if unknown := [key for key in own if key not in KEYS]:
         raise SpecError(f"{where}: {unknown[0]!r} is not a setting", nearest(unknown[0], KEYS))
-    policy = str(own.get("policy", "other"))
-    if policy not in POLICIES:
-        raise SpecError(f"{where}: policy {policy!r} is not known", nearest(policy, POLICIES))
+    policy = policy_name(own, where)
     parsed = CpuPolicy(
         policy=policy,
         priority=_number(own, "priority", 10, (1, 99), where),
         nice=_number(own, "nice", 0, (-20, 19), where),
-        slice_ms=float(own["slice_ms"]) if "slice_ms" in own else None,
-        period_ms=float(own["period_ms"]) if "period_ms" in own else None,
+        slice_ms=time_ms(own, "slice_ms", where),
+        period_ms=time_ms(own, "period_ms", where),
         weight=_number(own, "weight", 0, (1, 10_000), where),
         max=str(own.get("max", "")),
-        group_idle=bool(own.get("group_idle", False)),
+        group_idle=bool(_number(own, "group_idle", 0, (0, 1), where)),
         autogroup=_word(own, "autogroup", ("", "shared", "own", "off"), where),
         apply_to=_word({"apply_to": "work", **own}, "apply_to", SIDES, where),
         ext=str(own.get("ext", "")),
@@ -118,6 +116,24 @@ def policy_of(candidate: Candidate) -> CpuPolicy:
     )
     _check(parsed, where)
     return parsed
+
+
+def policy_name(settings: Mapping[str, Any], where: str) -> str:
+    """The policy, usually `other`; SpecError with the nearest one."""
+    policy = str(settings.get("policy", "other"))
+    if policy not in POLICIES:
+        raise SpecError(f"{where}: policy {policy!r} is not known", nearest(policy, POLICIES))
+    return policy
+
+
+def time_ms(settings: Mapping[str, Any], key: str, where: str) -> float | None:
+    """A setting in ms, None where it is omitted; SpecError unless it is finite and above 0."""
+    if key not in settings:
+        return None
+    value = settings[key]
+    if not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise SpecError(f"{where}: {key} = {value!r}", "a number of milliseconds above 0")
+    return float(value)
 
 
 def _check(policy: CpuPolicy, where: str) -> None:
