@@ -68,22 +68,6 @@ UNIQUE = "give each a unique label"
          "stopping.precision = 0.01"),
         ({"stopping": Stopping("precision", precision=1.0)}, "stopping.precision = 1.0", ""),
         ({"stopping": Stopping(budget_s=-0.5)}, "stopping.budget_s = -0.5", "use a time, such as"),
-        ({"stopping": Stopping(budget_s=float("nan"))}, "stopping.budget_s = nan", "use a time"),
-        ({"stopping": Stopping(budget_s=float("inf"))}, "stopping.budget_s = inf", "use a time"),
-        ({"stopping": Stopping(sessions=0)},
-         "stopping.sessions = 0: not between 1 and the 6 blocks that they share",
-         "stopping.sessions = 1"),
-        ({"stopping": Stopping(blocks=2, sessions=3)}, "stopping.sessions = 3: not between 1 and",
-         "stopping.sessions = 1"),
-        ({"stopping": Stopping("until-decided", sessions=3)},
-         "stopping.sessions = 3: sessions repeat a fixed plan, and this one is 'until-decided'",
-         "stopping.sessions = 1"),
-        ({"stopping": Stopping(may_extend=-1)}, "stopping.may_extend = -1: not a number of blocks",
-         "stopping.may_extend = 0"),
-        ({"workloads": (READS, replace(WRITES, weight=float("nan")))},
-         "workloads[1] (writes): weight = nan", "weights are 0 or more"),
-        ({"workloads": (replace(READS, weight=0.0), replace(WRITES, negative_control=True))},
-         "all workloads have the weight 0", "omit weight, or set one above 0"),
         ({"workloads": (READS, replace(WRITES, weight=-1.0))},
          "workloads[1] (writes): weight = -1.0", "weights are 0 or more"),
         ({"workloads": (replace(READS, metric="iopz"),)}, "metric 'iopz' is not known", ""),
@@ -108,7 +92,6 @@ def test_what_the_door_refuses(
         {"seed": 2**64 - 1, "stopping": Stopping(blocks=1)},
         {"stopping": Stopping("precision", precision=0.5), "margin": 0.001},
         {"workloads": (replace(READS, weight=0.0, secondary=("latency_ns_p99",)), WRITES)},
-        {"workloads": (replace(READS, weight=0.0, negative_control=True),)},
         {"stopping": Stopping(blocks=3, sessions=3, may_extend=6, budget_s=0.5)},
     ],
 )
@@ -135,55 +118,6 @@ def test_settings_never_become_paths(
     asked = experiment(tmp_path, candidates=(Candidate("a", settings),), baseline="a")
     said, helps = refused(admit, asked, TRUSTED)
     assert said.startswith(message) and helps.startswith(hint)
-
-
-WAKEUP = Workload("w", "wakeup", "response_ns_p99")
-CALCULATION = Workload("c", "calculation", "calculations_per_cpu_s")
-FLIP = replace(CALCULATION, parameters={"flip": True})
-
-
-@pytest.mark.parametrize(
-    ("works", "settings", "message"),
-    [
-        ((WAKEUP,), {"policy": "foo"}, "candidate 'a': policy 'foo' is not known"),
-        ((WAKEUP,), {"scheduler": "none"}, "candidate 'a': 'scheduler' is not a setting"),
-        ((WAKEUP,), {"slice_ms": "abc"}, "candidate 'a': slice_ms = 'abc'"),
-        ((CALCULATION,), {"policy": "foo"}, "candidate 'a': policy 'foo' is not known"),
-        ((CALCULATION,), {"nice": 5}, "candidate 'a': 'nice' is not a setting of calculations"),
-        ((CALCULATION,), {"slice_ms": -5}, "candidate 'a': slice_ms = -5"),
-        ((CALCULATION,), {"policy": "rr", "slice_ms": 1.5}, "a slice of 1.5 ms for rr"),
-        ((FLIP,), {"policy": "rr", "slice_ms": 4}, "candidate 'a': flip needs effective_ms"),
-        ((WAKEUP, CALCULATION), {}, "a calculation cannot be measured together with other"),
-    ],
-)
-def test_settings_of_the_cpu_are_checked_before_the_first_run(
-    tmp_path: Path, works: tuple[Workload, ...], settings: dict[str, Any], message: str
-) -> None:
-    asked = experiment(
-        tmp_path, kind="cpu", target=Target("none"), workloads=works,
-        candidates=(Candidate("a", settings),), baseline="a",
-    )  # fmt: skip
-    said, hint = refused(admit, asked, TRUSTED)
-    assert said.startswith(message) and hint
-
-
-@pytest.mark.parametrize(
-    ("work", "settings"),
-    [
-        (WAKEUP, {"policy": "batch", "slice_ms": 3, "group_idle": 1, "workload.load": 1}),
-        (CALCULATION, {}),
-        (CALCULATION, {"policy": "rr", "slice_ms": 4, "workload.processes": 3}),
-        (FLIP, {"policy": "rr", "slice_ms": 4, "effective_ms": 4.0}),
-    ],
-)
-def test_settings_of_the_cpu_that_pass(
-    tmp_path: Path, work: Workload, settings: dict[str, Any]
-) -> None:
-    asked = experiment(
-        tmp_path, kind="cpu", target=Target("none"), workloads=(work,),
-        candidates=(Candidate("a", settings),), baseline="a",
-    )  # fmt: skip
-    assert admit(asked, TRUSTED).kinds
 
 
 def test_a_candidate_for_a_device_names_a_scheduler(tmp_path: Path) -> None:
