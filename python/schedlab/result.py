@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS
-from schedlab.spec import AA_SUFFIX, Experiment, Flag, Objective, Record, Samples, Verdict, to_json
+from schedlab.spec import (
+    AA_SUFFIX,
+    Experiment,
+    Flag,
+    Objective,
+    Record,
+    Run,
+    Samples,
+    Verdict,
+    to_json,
+)
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 from schedlab.store.table import Actors, samples
@@ -62,8 +72,8 @@ class Result:
         """Whether to stop after the blocks that are there, by the rule that was frozen."""
         from schedlab.analyse import next_decision
 
-        goal = _frozen_goal(self.record.experiment)
-        return next_decision(_counted(self.record)[0], goal=goal, **_question(self.record))
+        goal, primary = _frozen_goal(self.record.experiment), _counted(self.record)[0]
+        return next_decision(primary, goal=goal, **_question(self.record, primary))
 
     def save_verdict(self) -> Path:
         """Write `verdict.json` into the folder."""
@@ -162,10 +172,15 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
         device=experiment.target.path if experiment.target.kind == "device" else "",
         mdd_before=record.planning.mdd if record.planning else None,
         extension=_extension(record),
-        **_question(record),
+        **_question(record, primary),
     )
     sizes = (experiment.workloads, experiment.candidates, primary)
-    flags = (*verdict.flags, *call_costs(*sizes), *_run_flags(record))
+    flags = (
+        *_baseline_flags(record, verdict.baseline),
+        *verdict.flags,
+        *call_costs(*sizes),
+        *_run_flags(record),
+    )
     return replace(verdict, knees=knees(*sizes), flags=flags)
 
 
@@ -173,13 +188,36 @@ def _counted(record: Record, actors: Actors | None = None) -> tuple[list[Samples
     """The samples of a record; SpecError with the reason where every run failed a check."""
     primary, secondary = samples(record, actors)
     if record.runs and not primary:
-        failed = Counter(f.detail for run in record.runs for f in run.gates if f.fatal)
-        reasons = "; ".join(detail for detail, _ in failed.most_common(REASONS_SHOWN))
         raise SpecError(
-            f"none of the {len(record.runs)} runs can be used: {reasons}",
+            f"none of the {len(record.runs)} runs can be used: {_reasons(record.runs)}",
             "remove the cause, then measure again",
         )
     return primary, secondary
+
+
+def _reasons(runs: Sequence[Run]) -> str:
+    """Why none of these runs counts, in words: the checks that most of them failed."""
+    failed = Counter(f.detail for run in runs for f in run.gates if f.fatal)
+    reasons = "; ".join(detail for detail, _ in failed.most_common(REASONS_SHOWN))
+    return reasons or ("they have no value of their metric" if runs else "there are none yet")
+
+
+def _baseline(record: Record, primary: Sequence[Samples]) -> str:
+    """The baseline, or where none of its runs counts its A/A arm, else the first that has some."""
+    experiment = record.experiment
+    there = {label for sample in primary for label in sample.candidates}
+    others = (candidate.label for candidate in experiment.candidates)
+    names = (experiment.baseline, experiment.baseline + AA_SUFFIX, *others)
+    return next((name for name in names if name in there), experiment.baseline)
+
+
+def _baseline_flags(record: Record, used: str) -> list[Flag]:
+    """That the candidates are compared with another one than was asked for, and why."""
+    wanted = record.experiment.baseline
+    if used == wanted:
+        return []
+    reason = _reasons([run for run in record.runs if run.candidate == wanted])
+    return [Flag("no-baseline", "", (wanted,), {"used": used, "reason": reason})]
 
 
 def _run_flags(record: Record) -> list[Flag]:
@@ -242,16 +280,17 @@ def _frozen_goal(experiment: Experiment) -> Objective | None:
     return None if experiment.objective == "throughput" else experiment.objective
 
 
-def _question(record: Record) -> dict[str, Any]:
+def _question(record: Record, primary: Sequence[Samples]) -> dict[str, Any]:
     """What verdict and decision are both asked."""
     experiment = record.experiment
-    aa_label = experiment.baseline + AA_SUFFIX
+    baseline = _baseline(record, primary)
+    has_aa = experiment.aa_arm and baseline == experiment.baseline
     seconds = [run.elapsed_s for run in record.runs]
     blocks = len({run.block for run in record.runs})
     return {
-        "baseline": experiment.baseline,
+        "baseline": baseline,
         "margin": experiment.margin,
-        "aa": (experiment.baseline, aa_label) if experiment.aa_arm else None,
+        "aa": (baseline, baseline + AA_SUFFIX) if has_aa else None,
         "stopping": experiment.stopping,
         "seed": experiment.seed,
         "candidates": [candidate.label for candidate in experiment.candidates],

@@ -86,6 +86,32 @@ def test_sessions_are_the_units_and_the_level_of_a_session_drops_out(tmp_path):
     assert base["verdict"] == "undecided" and base["low"] < 1 < base["high"]
 
 
+def without(path, *labels):
+    """A folder whose runs of these candidates all failed a check."""
+    folder = Folder.open(result(path, {}))
+    runs = folder.runs()
+    (path / "runs.jsonl").write_text("")
+    for run in runs:
+        status = "discarded" if run.candidate.split(" ")[0] in labels else "ok"
+        Folder.open(path).append(replace(run, status=status))
+    return path
+
+
+@pytest.mark.parametrize("gone", ["bfq", "none"])
+def test_a_candidate_without_a_value_is_skipped_and_named(tmp_path, gone):
+    completed = run(result(tmp_path / "a", {}), without(tmp_path / "b", gone))
+    assert completed.exception is None
+    (left,) = {"none", "bfq"} - {gone}
+    assert f"{left}: " in completed.stdout and f"{gone}: " not in completed.stdout
+    assert f"not compared: {gone}, which has no value in one of the two" in completed.stderr
+
+
+def test_without_a_value_in_both_nothing_is_compared(tmp_path):
+    refused = run(without(tmp_path / "a", "none"), without(tmp_path / "b", "bfq"))
+    assert str(refused.exception) == "no candidate has a value in both"
+    assert "schedlab reproduce DIR" in refused.exception.hint
+
+
 def test_other_machines_and_other_work_are_refused(tmp_path):
     first = result(tmp_path / "a", {})
     other = result(tmp_path / "b", {}, {**HOST, "cpu": {"model": "B", "usable": 2}})

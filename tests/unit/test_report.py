@@ -427,6 +427,7 @@ FLAGS: tuple[tuple[Flag, str], ...] = (
                             "frozen_metric": "iops"}), "p99"),
     (Flag("goal-not-measured", "w", (), {"goal": "fairness", "metric": "iops",
                                          "apart": True}), ""),
+    (Flag("no-baseline", "", ("none",), {"used": "bfq", "reason": "io errors"}), "io errors"),
     (Flag("lacks-workload", "", ("bfq",), {"workloads": ["read", "write"]}), "read"),
     (Flag("only-one", "w", ("bfq",)), "bfq"),
     (Flag("single-run", "w", ("bfq",), {"runs": {"bfq": 1}}), "bfq"),

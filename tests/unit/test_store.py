@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,39 @@ def test_runs_that_all_failed_a_check_are_an_error_that_says_which(folder):
         with pytest.raises(SpecError, match=r"none of the 2 runs can be used: scheduler$") as error:
             ask(Result(folder))
         assert "measure again" in error.value.hint
+
+
+def test_runs_without_their_metric_are_an_error_that_says_so(folder):
+    for cell in folder.plan.cells[:2]:
+        folder.append(replace(run_of(cell), metrics={"elapsed_s": 1.0}))
+    with pytest.raises(SpecError, match=r"used: they have no value of their metric$"):
+        _ = Result(folder).verdict
+
+
+@pytest.mark.parametrize(
+    ("failed", "used"),
+    [(("none", "none (A/A)"), "bfq:low_latency=0"), (("none",), "none (A/A)")],
+)
+def test_a_baseline_without_a_run_costs_only_itself(folder, failed, used):
+    """Every figure is against the A/A arm, which has its settings, else the first that has runs."""
+    for cell in folder.plan.cells:
+        for attempt in (1, 2, 3) if cell.candidate in failed else (1,):
+            status = "discarded" if cell.candidate in failed else "ok"
+            value = 2.0 if cell.candidate.startswith("bfq") else 1.0
+            folder.append(run_of(cell, value, status=status, attempt=attempt))
+    result = Result(folder)
+    assert result.verdict.baseline == used and result.decision().reason
+    candidates = {each.candidate for each in result.verdict.workloads["w"].candidates}
+    assert candidates == {"bfq:low_latency=0", used}
+    flag = result.verdict.flags[0]
+    assert (flag.kind, flag.candidates) == ("no-baseline", ("none",))
+    assert flag.values == {"used": used, "reason": "scheduler"}
+    text = " ".join(result.text().split())
+    assert (
+        f"none: none of its runs can be used (scheduler). The others are compared with {used}"
+        in (text)
+    )
+    assert result.write_reports()
 
 
 def test_no_folder_there(tmp_path):

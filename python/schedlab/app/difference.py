@@ -120,28 +120,43 @@ def difference(
     require_same_work(before, after)
     names = names_of(first, second)
     verdicts = changes(before, after, names)
+    for label in _common(before, after):
+        if label not in verdicts:
+            report(f"not compared: {label}, which has no value in one of the two")
     page = page or second / "diff.html"
     write_atomic(page, render(before, verdicts, names, machines))
     return Difference(before, verdicts, machines, page)
 
 
+def _common(first: Record, second: Record) -> list[str]:
+    """The candidates of both."""
+    theirs = {candidate.label for candidate in second.experiment.candidates}
+    return [c.label for c in first.experiment.candidates if c.label in theirs]
+
+
 def changes(
     first: Record, second: Record, names: tuple[str, str] = ("first", "second")
 ) -> dict[str, Verdict]:
-    """For each candidate of both: the verdict on the first folder against the second.
+    """For each candidate with values in both: the verdict on the first folder against the second.
 
     The two are different sessions, so the units are sessions, never runs: with one session on a
     side there is a difference and no verdict. Where both hold the same baseline, it is the
     difference of the differences to it: what moved all candidates drops out.
     """
-    common = [
-        c.label
-        for c in first.experiment.candidates
-        if c.label in {other.label for other in second.experiment.candidates}
-    ]
+    common = _common(first, second)
     if not common:
         raise SpecError("the two have no candidate in common", "name results that share one")
     works = _means(first, second)
+    common = [
+        label
+        for label in common
+        if any(one.get(label) and other.get(label) for _, one, other in works.values())
+    ]
+    if not common:
+        raise SpecError(
+            "no candidate has a value in both",
+            "`schedlab report DIR` shows why; then measure again: schedlab reproduce DIR",
+        )
     shared = first.experiment.baseline == second.experiment.baseline
     about = _About(names, first.experiment, len(common) * len(works))
     return {
@@ -197,8 +212,6 @@ class _About:
             for workload, (metric, one, other) in works.items()
             if one.get(label) and other.get(label)
         }
-        if not overall:
-            raise SpecError(f"{label} has no value in one of the two", "omit it in both")
         loudest = max(overall.values(), key=lambda of: abs(math.log(of.pairs[0].ratio)))
         return Verdict(
             headline=loudest.headline,

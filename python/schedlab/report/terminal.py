@@ -25,8 +25,8 @@ WHY_MAX = 4
 LIMITS_MAX = 3
 # Flags that put the whole table in doubt.
 SERIOUS = (
-    "control-failed", "aa-differs", "starved", "gates-unbalanced", "unblocked", "non-positive",
-    "goal", "goal-not-measured", "extension",
+    "no-baseline", "control-failed", "aa-differs", "starved", "gates-unbalanced", "unblocked",
+    "non-positive", "goal", "goal-not-measured", "extension",
 )  # fmt: skip
 COLOURS = {"better": "32", "worse": "31", "undecided": "33", "equivalent": "", "baseline": ""}
 BOLD, DIM = "1", "2"

@@ -62,6 +62,7 @@ Flag kinds and their values (beside `workload` and `candidates`):
 `non-positive`       {metric}: values that are 0 or negative and are no bounds
 `missing-cells`      {cells, filled: {candidate: n}}: filled by least squares
 `left-out`           more than half of its cells are missing {cells, of}
+`no-baseline`        no run of the baseline counts {used (in its place), reason (in English)}
 `lacks-workload`     a candidate compared over fewer workloads {workloads}
 `only-one`           one candidate has runs on the workload {}
 `starved`            {counts: {candidate: n}, runs}: runs that give bounds
