@@ -250,7 +250,10 @@ def test_a_result_is_measured_again(
     before, again = measure.reproduce("first", permission=TRUSTED, observer=observer(said))
     assert before.folder.path == Path("first")
     assert again.folder.path.name.endswith("-reproduce")
-    assert again.folder.plan == before.folder.plan
+    plan = before.folder.plan
+    assert again.folder.plan == plan
+    before.folder.write_plan(Plan((*plan.cells, replace(plan.cells[0], workload="other"))))
+    assert measure.reproduce("first", "b", permission=TRUSTED)[1].folder.plan == plan
     own = measure.create(admit(own_command(tmp_path / "d"), TRUSTED), Path("c"))
     assert "wants to run true" in refused(measure.reproduce, own.path)[0]
 

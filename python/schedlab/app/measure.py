@@ -347,6 +347,10 @@ def reproduce(
     admitted = admit(experiment, permission or Permission(trust=False))
     for note in admitted.notes:
         observer.report(note)
+    # Plans of merged folders could have workloads that their experiments lack.
+    cells = (
+        cell for cell in record.plan.cells if (cell.workload, cell.candidate) in admitted.kinds
+    )
     name = Path(out) if out else default_folder("reproduce")
-    folder = create(admitted, name, record.plan, planning)
+    folder = create(admitted, name, Plan(tuple(cells)), planning)
     return first, measure(admitted, folder, observer=observer)
