@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from calibration_plans import budgeted, extended, precise
+from calibration_time import ages
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
@@ -463,6 +464,7 @@ SCENARIOS: dict[str, tuple[Scenario, bool]] = {
     "19 until precise": (precise, True),
     "20 extended": (extended, True),
     "21 chosen by a pilot": (budgeted, True),
+    "22 a candidate ages": (ages, True),
 }
 
 

@@ -9,7 +9,7 @@ from scipy import stats
 from test_analyse_steps import THROUGHPUT, flag_of, kinds, noisy, sample
 
 from schedlab.analyse import analyse, common_ramp, diff_sessions, rule, session_means, steadiness
-from schedlab.analyse.residuals import carry_over, two_modes
+from schedlab.analyse.residuals import aging, carry_over, two_modes
 from schedlab.analyse.sessions import components, session_headline
 from schedlab.spec import Pair
 
@@ -36,6 +36,28 @@ def test_a_candidate_that_ages_has_early_and_late_differences():
     values = flag_of(analyse([sample(columns)], baseline="none"), "candidate-time").values
     assert values["changes_sign"]
     assert values["early"]["better"] == "none" and values["late"]["better"] == "kyber"
+
+
+@pytest.mark.parametrize(("candidates", "noisier"), [(2, 3.0), (4, 10.0)])
+def test_a_candidate_that_scatters_more_does_not_age(candidates, noisier):
+    """The F-test alone finds 0.05 to 0.13 of them."""
+    rng, found = np.random.default_rng(5), 0
+    for _ in range(400):
+        y = rng.normal(0, 0.01, (8, candidates + 1))
+        y[:, 1] *= noisier
+        aged = aging(rule.fit(y, baseline=0), 0)
+        found += bool(aged.pairs)
+    assert found <= 15  # Once in a thousand at a rate of 0.018.
+
+
+def test_only_the_pairs_of_the_candidate_that_ages_change():
+    y = np.random.default_rng(3).normal(0, 0.01, (12, 4))
+    y[:, 2] += np.linspace(-0.05, 0.05, 12)
+    aged = aging(rule.fit(y), None)
+    assert {1, 3, 5} == set(aged.pairs)  # (0, 2), (1, 2), (2, 3)
+    first, second = rule.pair_index(4)
+    slopes = np.abs(aged.slopes[first] - aged.slopes[second])[list(aged.pairs)]
+    assert slopes.tolist() == sorted(slopes, reverse=True)
 
 
 def test_a_candidate_that_slows_its_follower_is_found():

@@ -252,13 +252,13 @@ def _sessions_disagree(comparison: Comparison, p: int, probability: float, margi
 def _changing(comparison: Comparison, findings: Findings, margin: float) -> list[int]:
     """Pairs whose fitted difference changes its sign beyond the margin."""
     aged = findings.aging
-    if aged is None or aged.p >= LEVEL:
+    if aged is None:
         return []
     first, second = comparison.pairs
     slope = aged.slopes[first] - aged.slopes[second]
     early, late = comparison.mean + slope * aged.first, comparison.mean + slope * aged.last
     changes = (np.minimum(early, late) < -margin) & (np.maximum(early, late) > margin)
-    return np.flatnonzero(changes).tolist()
+    return [pair for pair in aged.pairs if changes[pair]]
 
 
 def early_and_late(comparison: Comparison, pair: int) -> tuple[float, float]:

@@ -273,9 +273,8 @@ def _time(
     if comparison.unit == "blocks" and FEW_UNITS < comparison.units < UNITS_TO_WANDER:
         yield Flag("steady-assumed", name, values={"blocks": comparison.units})
     aged = findings.aging
-    if aged is not None and aged.p < LEVEL:
-        first, second = comparison.pairs
-        most = int(np.abs(aged.slopes[first] - aged.slopes[second]).argmax())
+    if aged is not None and aged.pairs:
+        most = aged.pairs[0]
         early, late = changing_facts(table, comparison, pairs[most], most)
         span = aged.last - aged.first
         values = {

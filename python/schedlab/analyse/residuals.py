@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
-from schedlab.analyse.quantiles import Floats, t_quantile
-from schedlab.analyse.rule import ROUNDING, Fit
+from schedlab.analyse.quantiles import Floats, t_quantile, t_tail
+from schedlab.analyse.rule import ALPHA, ROUNDING, Fit, pair_index
 
 LEVEL = 0.01
 OUTLIER_FACTOR = np.log(1.5)
@@ -82,33 +82,52 @@ def uneven_noise(fit: Fit) -> UnevenNoise | None:
 class Aging:
     """Slopes per unit (k) of the candidates beside the mean of all, and the p-value of the F-test.
 
-    `first` and `last` are the distances of the first and the last unit from the middle one.
+    `pairs` are the indices of the pairs whose difference changes, the one that changes most first;
+    empty where the F-test or the pair's own test does not show it. `first` and `last` are the
+    distances of the first and the last unit from the middle one.
     """
 
     slopes: Floats
     p: float
+    pairs: tuple[int, ...]
     first: float
     last: float
 
 
 def aging(fit: Fit, baseline: int | None) -> Aging | None:
-    """Candidate × time: do the differences change steadily?"""
+    """Candidate × time: do the differences change steadily?
+
+    The F-test pools all candidates, so that one that scatters more than the others looks like one
+    that ages (0.05 to 0.18 instead of 0.01). Therefore a pair must also show it by itself.
+    """
     e = fit.residuals
     n, k = len(e), fit.candidates
     if n < FEWEST_TO_AGE or k < 2 or fit.freedom <= k:
         return None
     x = np.arange(n) - (n - 1) / 2
-    per_arm = x @ e / (x @ x)
-    slopes, runs = per_arm[:k].copy(), np.ones(k)
+    own, runs = e[:, :k].copy(), np.ones(k)
     if baseline is not None:
-        slopes[baseline], runs[baseline] = (per_arm[baseline] + per_arm[k]) / 2, 2
+        own[:, baseline], runs[baseline] = (e[:, baseline] + e[:, k]) / 2, 2
+    slopes = x @ own / (x @ x)
     explained = float((runs * slopes**2).sum() * (x @ x))
     total = float((e**2).sum())
     if total <= ROUNDING**2:
         return None
     rest = max(total - explained, 1e-300) / (fit.freedom - (k - 1))
     p = float(fdtrc(k - 1, fit.freedom - (k - 1), explained / (k - 1) / rest))
-    return Aging(slopes, p, float(x[0]), float(x[-1]))
+    pairs = _changing_pairs(own, slopes, x) if p < LEVEL else ()
+    return Aging(slopes, p, pairs, float(x[0]), float(x[-1]))
+
+
+def _changing_pairs(own: Floats, slopes: Floats, x: Floats) -> tuple[int, ...]:
+    """Pairs with a slope of their own: Student's t on n − 2 degrees of freedom, Bonferroni."""
+    first, second = pair_index(own.shape[1])
+    d, slope = own[:, first] - own[:, second], slopes[first] - slopes[second]
+    rest = d - d.mean(axis=0) - np.outer(x, slope)
+    error = np.sqrt((rest**2).sum(axis=0) / (len(x) - 2) / (x @ x))
+    p = t_tail(np.abs(slope) / np.maximum(error, ROUNDING), len(x) - 2)
+    found = np.flatnonzero(p < min(LEVEL, ALPHA / len(first)))
+    return tuple(sorted(found.tolist(), key=lambda pair: -abs(float(slope[pair]))))
 
 
 @dataclass(frozen=True)
