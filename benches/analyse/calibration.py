@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from calibration_plans import budgeted, extended, precise
-from calibration_time import ages
+from calibration_time import ages, scatters
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
@@ -465,6 +465,7 @@ SCENARIOS: dict[str, tuple[Scenario, bool]] = {
     "20 extended": (extended, True),
     "21 chosen by a pilot": (budgeted, True),
     "22 a candidate ages": (ages, True),
+    "23 a candidate scatters more": (scatters, True),
 }
 
 

@@ -310,6 +310,20 @@ def test_one_that_scatters_far_more_in_few_blocks_is_named():
     assert "uneven-noise" not in kinds(judged(quiet(5, names)))
 
 
+def test_one_that_scatters_far_more_in_many_blocks_is_named_but_a_spike_is_not():
+    names = ("none", "kyber", "bfq", "mq-deadline", "adios", "sio")
+    columns = quiet(12, names, 0.001)
+    spiked = columns | {"bfq": times(columns["bfq"], (4,), 1.5)}
+    assert "uneven-noise" not in kinds(judged(spiked))
+    columns |= {"bfq": noisy(1, 12, 3, 0.3)}
+    flag = flag_of(judged(columns), "uneven-noise")
+    logs = np.log([columns[name] for name in names]).T
+    e = logs - logs.mean(axis=0)
+    e -= np.median(e, axis=1, keepdims=True)
+    assert flag.values["p"] == pytest.approx(stats.levene(*e.T, center="median").pvalue, rel=1e-6)
+    assert flag.values["ratio"] == pytest.approx(e.std(axis=0).max() / e.std(axis=0).min())
+
+
 def test_a_control_without_an_interval_is_open_and_a_single_run_has_one_flag():
     columns = {"none": [1.0], "kyber": [1.1]}
     control = judged(columns, negative_control=True)

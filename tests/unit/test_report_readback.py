@@ -490,8 +490,8 @@ def test_bursts_are_summed_by_candidate() -> None:
         (Flag("cold-first-run", "w", ("a",), {"difference": {"a": 2.0}, "unit": ""}),
          "the first run of a is worse than its median by 2.0: a cold start; it is kept"),
         (Flag("uneven-noise", "", (), {"noisiest": "a", "quietest": "b", "ratio": 0.25}),
-         "a varies 4.0× as much as b: with so few blocks this can hide differences; measure at "
-         "least 6 blocks"),
+         "a varies 4.0× as much as b: this can hide its differences, and with fewer than 6 "
+         "blocks those of the others"),
         (Flag("carry-over", "", (), {"effects": {"a": math.log(1.25), "b": 0.0}}),
          "the previous run affects a run: a +25.0 % and b 0 %. Estimates without this effect are "
          "compared too"),

@@ -157,6 +157,10 @@ BEST_ON = {
     "name": "bfq", "baseline": "none", "won": ["reader"], "best": WAIT.values(),
     "others": ["a", "b"], "mdd": 0.4, "price": None,
 }  # fmt: skip
+NO_VERDICT = {
+    "a": "kyber", "b": "none", "gain": BETTER.values(), "baseline": "none", "starved": [],
+    "losers": [],
+}  # fmt: skip
 CASES: list[tuple[str, dict[str, object], str]] = [
     ("single", {"candidates": ["none", "bfq"], "blocks": 3},
      "One run each. The table shows the figures; to say which is better, measure at least 4 "
@@ -239,6 +243,17 @@ CASES: list[tuple[str, dict[str, object], str]] = [
                            "highest": BETTER.values()},
      "The sessions disagree about bfq and none: from none 41 % faster to kyber 12 % faster. No "
      "verdict."),
+    ("no-verdict", {**NO_VERDICT, "why": "aa-differs"},
+     "kyber is 12 % faster than none (8 to 16 %), but none differs from itself as much. No "
+     "verdict."),
+    ("no-verdict", {**NO_VERDICT, "why": "not-after-W", "losers": [SLOW.values()]},
+     "kyber is 12 % faster than none (8 to 16 %), but among so many workloads one may differ that "
+     "much by chance. No verdict. But bfq is 29 % slower (22 to 37 %)."),
+    ("no-verdict", {**NO_VERDICT, "why": "carry-over"},
+     "The previous run affects a run, and what is said of kyber and none depends on it. No "
+     "verdict."),
+    ("no-verdict", {**NO_VERDICT, "why": "one-way", "starved": [["none", 1, 8], ["kyber", 4, 8]]},
+     "No verdict on kyber and none: 1 of 8 runs of none and 4 of 8 runs of kyber did not finish."),
     ("too-early", {"names": ["none", "bfq"], "mdd": 0.5, "blocks": 6, "blocks_low": 4,
                    "blocks_high": 12, "time_s": 190.0, "smaller": 0.12, "losers": []},
      "Too early to tell none and bfq apart. So far we would only notice 50 % or more; 6 more "
@@ -339,6 +354,7 @@ def test_a_stored_verdict_gives_the_same_headline() -> None:
         ("too-noisy", {"names": ["none"], "mdd": 1.5, "losers": [], "blocks": None},
          "schedlab run results/x/experiment.toml --budget 20m"),
         ("no-difference-seen", {"names": ["none", "bfq"], "mdd": 0.03, "losers": []}, ""),
+        ("no-verdict", {**NO_VERDICT, "why": "aa-differs"}, "schedlab reproduce results/x"),
         ("unsteady", {"a": "a", "b": "b", "early": WAIT.values(), "late": WAIT.values()},
          "schedlab reproduce results/x"),
     ],

@@ -47,6 +47,17 @@ class Comparison:
         """First and second candidate of every pair."""
         return pair_index(len(self.candidates))
 
+    @property
+    def spreads(self) -> Floats:
+        """Per pair the standard deviation of one run: the pair's own where it is above `spread`.
+
+        The pooled one is too small for a candidate that scatters more than the others.
+        """
+        ratio = np.ones_like(self.mean)
+        if self.fit is not None:
+            np.divide(self.fit.own, self.fit.pooled, out=ratio, where=self.fit.pooled > 0)
+        return np.asarray(self.spread * np.maximum(ratio, 1.0))
+
     def p_value(self, margin: float) -> Floats:
         """Family-wise p-values against "within ± margin" (logs)."""
         if self.fit is not None:

@@ -27,7 +27,6 @@ from schedlab.analyse.residuals import (
     uneven_noise,
 )
 from schedlab.analyse.rule import (
-    FEW_UNITS,
     PHI_UNSTEADY,
     ROUNDING,
     UNITS_TO_WANDER,
@@ -112,7 +111,7 @@ def examine(comparison: Comparison, aa_baseline: int | None, table: Table | None
     phi = float(fit.phi)
     return Findings(
         outliers=wild,
-        uneven=uneven_noise(fit) if comparison.units <= FEW_UNITS else None,
+        uneven=uneven_noise(fit),
         autocorrelation=None if steady else float(autocorrelation(fit.residuals, segments)),
         phi=phi,
         widening=float(widening(fit.phi, comparison.units, comparison.alpha, pairs)),

@@ -244,8 +244,8 @@ def finding_flags(
             "share_high": modes.share_high,
         }
         yield Flag("two-modes", name, (labels[i],), values)
-    if findings.uneven is not None:
-        uneven = findings.uneven
+    uneven = findings.uneven
+    if uneven is not None and uneven.noisiest not in findings.modes:  # these say why it scatters
         who = (labels[uneven.noisiest], labels[uneven.quietest])
         values = {"ratio": uneven.ratio, "noisiest": who[0], "quietest": who[1]}
         values["p"] = uneven.p

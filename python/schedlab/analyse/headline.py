@@ -16,6 +16,8 @@ BLOCKS_TO_START = 4
 TOO_NOISY = 1.0
 # More blocks than that are not worth waiting for.
 MORE_BLOCKS_MAX = 40
+#: Codes of open pairs that the data would or could decide, but for what the code says.
+WITHHELD = ("aa-differs", "not-after-W", "carry-over", "one-way")
 PRICE_KINDS = ("workload", "actor", "rival", "metric")
 
 
@@ -42,7 +44,7 @@ class Scope:
     """What one headline is about: a workload, or all of them together.
 
     `early_late[a, b]` are log ratios of the two halves; `sessions` the pairs' ratios per session
-    are in the pairs. `prices` are facts by kind, the winner or the named candidate as `worse`.
+    are in the pairs. `starved` counts the runs of a candidate that did, and all of its runs.
     """
 
     candidates: tuple[str, ...]
@@ -60,6 +62,7 @@ class Scope:
     early_late: Mapping[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     wild: Mapping[str, Wild] = field(default_factory=dict)
     unfinished: tuple[Unfinished, ...] = ()
+    starved: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def fact(self, pair: Pair, *, typical: bool = False) -> Fact:
         """A pair of this scope, seen from its better side."""
@@ -123,7 +126,8 @@ def _finished(
         return Headline("tied", values)
     # Claims on single workloads come before a doubt about their mean.
     headline = _best_on(scope, workloads, secondary) if len(workloads) > 1 else None
-    return headline or _doubtful(scope, best) or _open(scope, secondary)
+    headline = headline or _doubtful(scope, best) or _withheld(scope, best, secondary)
+    return headline or _open(scope, secondary)
 
 
 def _best_on(
@@ -439,6 +443,31 @@ def _doubtful(scope: Scope, best: Sequence[Pair]) -> Headline | None:
                 "highest": scope.fact(_with_ratio(pair, math.log(highest))).values(),
             }
             return Headline("sessions-disagree", values)
+    return None
+
+
+def _withheld(
+    scope: Scope, best: Sequence[Pair], secondary: Mapping[str, Sequence[WorkloadVerdict]]
+) -> Headline | None:
+    """A difference that must not be claimed: nobody can say that none was seen."""
+    for why in WITHHELD:
+        pairs = [pair for pair in best if pair.verdict == "undecided" and why in pair.codes]
+        if not pairs:
+            continue
+        fact = scope.fact(max(pairs, key=lambda pair: abs(math.log(pair.ratio))))
+        starved = [[name, *scope.starved[name]] for name in scope.starved
+                   if name in (fact.better, fact.worse)]  # fmt: skip
+        values = {
+            "why": why,
+            "a": fact.better,
+            "b": fact.worse,
+            "gain": fact.values(),
+            "baseline": scope.baseline,
+            "starved": starved,
+            "losers": losers(scope),
+            "cost": cost_of(scope, secondary),
+        }
+        return Headline("no-verdict", values)
     return None
 
 

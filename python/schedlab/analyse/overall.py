@@ -24,6 +24,7 @@ from schedlab.analyse.question import (
     mdd_of,
     needed_of,
     noise_of,
+    starved_in,
     unfinished_in,
 )
 from schedlab.spec import CandidateSummary, Headline, Metric, Overall, Pair, WorkloadVerdict
@@ -101,7 +102,7 @@ def overall_of(
     pairs, candidates = (*pairs, *partial), (*joint.candidates, *lacking)
     best = best_set(candidates, pairs)
     metric = _common_metric(joint)
-    mdd = mdd_of(comparison, question)
+    mdd = mdd_of(comparison, between(pairs, best), question)
     more = needed_of(comparison, between(pairs, best), question)
     scope = Scope(
         candidates=candidates,
@@ -118,6 +119,7 @@ def overall_of(
         early_late=halves_of(comparison),
         wild=_wild_overall(findings, joint),
         unfinished=tuple(u for table in joint.tables for u in unfinished_in(table)),
+        starved=starved_in(joint.tables),
     )
     counts = [verdicts[name] for name in names]
     return Overall(

@@ -36,6 +36,8 @@ TURNED: dict[OpenEnd, OpenEnd] = {"": "", "low": "high", "high": "low"}
 #: wander ("unsteady") a claim that survives the widened interval holds.
 NO_VERDICT = ("changes-sign",)
 NOT_EQUIVALENT = ("unsteady", "two-modes", "rare-stalls")
+#: Where one of these took the verdict, nobody knows how many more blocks give it back, if any do.
+NOT_BY_BLOCKS = ("changes-sign", "aa-differs", "carry-over", "sessions-disagree", "not-after-W")
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def _pair(
         verdict, codes = _doubted(comparison, index, of, verdict, margin, sign, doubts)
         codes += _ranked(verdict, sign, index, ranks, any(doubts.wild[i] for i in of))
     open_end, closed = _open_end(of, sign, doubts)
-    return Pair(
+    pair = Pair(
         a=comparison.candidates[of[0]],
         b=comparison.candidates[of[1]],
         ratio=math.exp(mean),
@@ -141,10 +143,12 @@ def _pair(
         codes=tuple(codes),
         open_end=open_end if known else "",
         hodges_lehmann=_ratio(float(ranks.estimate[index])),
-        blocks_needed=_needed(comparison, mean, margin) if verdict == "undecided" else None,
         standard_error=_finite(float(comparison.error[index])),
         by_session=_by_session(comparison, index),
     )
+    if verdict != "undecided" or not by_blocks(pair):
+        return pair
+    return replace(pair, blocks_needed=_needed(comparison, index, margin))
 
 
 def _doubted(
@@ -216,11 +220,31 @@ def _by_session(comparison: Comparison, index: int) -> tuple[float, ...]:
     return tuple(math.exp(d[comparison.session == name].mean()) for name in names)
 
 
-def _needed(comparison: Comparison, mean: float, margin: float) -> tuple[int, int] | None:
+def by_blocks(pair: Pair) -> bool:
+    """Whether more blocks of the same kind can decide an open pair.
+
+    A pair with bounds only where it looks as the true values can but confirm: on its open side.
+    """
+    if any(code in NOT_BY_BLOCKS for code in pair.codes):
+        return False
+    return "one-way" not in pair.codes or pair.open_end == ("low" if pair.ratio < 1 else "high")
+
+
+def farthest(pairs: Sequence[Pair]) -> float:
+    """The farthest end (a log) of the intervals of the open pairs; infinite without such an end.
+
+    A smaller difference may be there, so that nobody can say that it would have been noticed.
+    """
+    ends = [end for pair in pairs if pair.verdict == "undecided" for end in (pair.low, pair.high)]
+    return max((math.inf if end is None else abs(math.log(end)) for end in ends), default=0.0)
+
+
+def _needed(comparison: Comparison, index: int, margin: float) -> tuple[int, int] | None:
     if comparison.units < 2 or comparison.unit == "runs":
         return None
-    k, units = len(comparison.candidates), comparison.units
-    total = total_needed(mean, comparison.spread, k, math.expm1(margin), units)
+    k, units, mean = len(comparison.candidates), comparison.units, float(comparison.mean[index])
+    spread = float(comparison.spreads[index])
+    total = total_needed(mean, spread, k, math.expm1(margin), units)
     return None if total is None else more_blocks(total, units)
 
 

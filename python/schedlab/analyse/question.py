@@ -14,6 +14,7 @@ from schedlab.analyse.doubts import Findings, early_and_late
 from schedlab.analyse.headline import Unfinished
 from schedlab.analyse.looks import Extension, largest_blocks, level_at
 from schedlab.analyse.matrix import Table
+from schedlab.analyse.pairs import by_blocks, farthest
 from schedlab.analyse.rule import ALPHA
 from schedlab.spec import Needed, Noise, Pair, Stopping
 
@@ -72,16 +73,41 @@ class Judged:
     pairs: tuple[Pair, ...]
 
 
-def mdd_of(comparison: Comparison | None, question: Question) -> float | None:
-    """The smallest difference that would have shown, as a share."""
+def mdd_of(
+    comparison: Comparison | None, pairs: Sequence[Pair], question: Question
+) -> float | None:
+    """The smallest difference that would have shown, as a share; `None` where any could hide.
+
+    Of the open ones of these `pairs` the noisiest decides, and nothing that its interval allows
+    would have shown.
+    """
     if comparison is None or comparison.units < 2:
         return None
     if comparison.unit == "runs":
         half = float(np.median(comparison.half_width))
         exponent = half + POWER_QUANTILE * float(np.median(comparison.error)) + question.delta
-        return math.expm1(exponent) if exponent < 700 else None
-    k = len(comparison.candidates)
-    return detectable(comparison.spread, comparison.units, k, question.margin, comparison.alpha)
+    else:
+        k, spread = len(comparison.candidates), _widest(comparison, pairs)
+        mdd = detectable(spread, comparison.units, k, question.margin, comparison.alpha)
+        exponent = math.inf if mdd is None else math.log1p(mdd)
+    exponent = max(exponent, farthest(pairs))
+    return math.expm1(exponent) if exponent < 700 else None
+
+
+def _widest(comparison: Comparison, pairs: Sequence[Pair]) -> float:
+    """The standard deviation of one run of the noisiest open pair, at least that of all."""
+    return max(
+        (_spread_of(comparison, pair) for pair in pairs if pair.verdict == "undecided"),
+        default=comparison.spread,
+    )
+
+
+def _spread_of(comparison: Comparison, pair: Pair) -> float:
+    names, (first, second) = comparison.candidates, comparison.pairs
+    for a, b, spread in zip(first, second, comparison.spreads, strict=True):
+        if {names[a], names[b]} == {pair.a, pair.b}:
+            return float(spread)
+    return comparison.spread  # A pair over fewer workloads.
 
 
 def needed_of(
@@ -93,9 +119,13 @@ def needed_of(
         return None
     k, units, margin = len(comparison.candidates), comparison.units, question.margin
     totals = [
-        total_needed(math.log(pair.ratio), comparison.spread, k, margin, units) for pair in still
+        total_needed(math.log(pair.ratio), _spread_of(comparison, pair), k, margin, units)
+        if by_blocks(pair)
+        else None
+        for pair in still
     ]
-    return needed(totals, units, comparison.spread, k, margin, question.seconds_per_block)
+    spread = _widest(comparison, still)
+    return needed(totals, units, spread, k, margin, question.seconds_per_block)
 
 
 def noise_of(comparison: Comparison | None, findings: Findings) -> Noise:
@@ -141,6 +171,18 @@ def is_budget_used(blocks: int, question: Question) -> bool:
     if stopping.budget_s > 0 and seconds > 0 and (blocks + 1) * seconds > stopping.budget_s:
         return True
     return blocks >= largest
+
+
+def starved_in(tables: Sequence[Table]) -> dict[str, tuple[int, int]]:
+    """Per candidate with bounds its runs that starved, and all of its runs (without A/A arm)."""
+    counts: dict[str, tuple[int, int]] = {}
+    for table in tables:
+        for label, starved, runs in zip(
+            table.candidates, table.starved, table.groups, strict=False
+        ):
+            before = counts.get(label, (0, 0))
+            counts[label] = (before[0] + starved, before[1] + len(runs))
+    return {label: count for label, count in counts.items() if count[0]}
 
 
 def unfinished_in(table: Table) -> tuple[Unfinished, ...]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from schedlab.analyse.quantiles import Floats, t_quantile, t_tail
-from schedlab.analyse.rule import ALPHA, ROUNDING, Fit, pair_index
+from schedlab.analyse.rule import ALPHA, FEW_UNITS, ROUNDING, Fit, pair_index
 
 LEVEL = 0.01
 OUTLIER_FACTOR = np.log(1.5)
@@ -61,16 +61,24 @@ class UnevenNoise:
 
 
 def uneven_noise(fit: Fit) -> UnevenNoise | None:
-    """Candidates that scatter very differently (Levene 1960, on residuals)."""
-    e = fit.residuals[:, : fit.candidates]
-    n, k = e.shape
+    """Candidates that scatter very differently: Levene's test (1960) on residuals.
+
+    From 6 units on medians replace means, of the blocks and of each candidate (Brown and Forsythe
+    1974): neither a noisy candidate in the mean of its block nor a spike then moves the others.
+    """
+    e, k = fit.residuals, fit.candidates
+    if len(e) > FEW_UNITS:
+        e = e - np.median(e, axis=1, keepdims=True)
+        e = e - e.mean(axis=0)
+    e = e[:, :k]
+    n = len(e)
     if n < 3 or k < 2:
         return None
     spread = np.sqrt((e**2).sum(axis=0))
     low, high = int(spread.argmin()), int(spread.argmax())
     if spread[high] <= ROUNDING:
         return None
-    size = np.abs(e)
+    size = np.abs(e if n <= FEW_UNITS else e - np.median(e, axis=0))
     between = n * ((size.mean(axis=0) - size.mean()) ** 2).sum() / (k - 1)
     within = ((size - size.mean(axis=0)) ** 2).sum() / (k * (n - 1))
     p = float(fdtrc(k - 1, k * (n - 1), between / within)) if within > 0 else 0.0
@@ -104,7 +112,7 @@ def aging(fit: Fit, baseline: int | None) -> Aging | None:
     n, k = len(e), fit.candidates
     if n < FEWEST_TO_AGE or k < 2 or fit.freedom <= k:
         return None
-    x = np.arange(n) - (n - 1) / 2
+    x: Floats = np.arange(n, dtype=np.float64) - (n - 1) / 2
     own, runs = e[:, :k].copy(), np.ones(k)
     if baseline is not None:
         own[:, baseline], runs[baseline] = (e[:, baseline] + e[:, k]) / 2, 2

@@ -93,7 +93,7 @@ def session_headline(
     if min(difference.sessions) < FEWEST_SESSIONS:
         return one_session(pair, metric, workload)
     better = {"better": names[:1], "worse": names[1:]}.get(pair.verdict, names)
-    half = difference.half_width
+    reach = difference.half_width + max(math.log1p(margin), abs(difference.difference))
     scope = Scope(
         candidates=names,
         baseline=names[0],
@@ -103,7 +103,7 @@ def session_headline(
         higher_is_better=metric.higher_is_better,
         margin=margin,
         workload=workload,
-        mdd=math.expm1(half + math.log1p(margin)) if half < 700 else None,
+        mdd=math.expm1(reach) if reach < 700 else None,
         units=min(difference.sessions),
     )
     return headline(scope)

@@ -30,6 +30,7 @@ from schedlab.analyse.question import (
     mdd_of,
     needed_of,
     noise_of,
+    starved_in,
     unfinished_in,
 )
 from schedlab.analyse.rule import ALPHA, UNITS_TO_WANDER
@@ -224,7 +225,7 @@ def _workload_verdict(
     level = table.arms.mean(axis=1) if len(table.arms) else np.empty(0)
     splits = change_points(level, question.seed) if len(level) else ()
     units = comparison.units if comparison else 0
-    mdd = mdd_of(comparison, question)
+    mdd = mdd_of(comparison, between(pairs, best), question)
     more = needed_of(comparison, between(pairs, best), question)
     scope = Scope(
         candidates=table.candidates,
@@ -242,6 +243,7 @@ def _workload_verdict(
         early_late=halves_of(comparison),
         wild=_wild(judged),
         unfinished=unfinished_in(table),
+        starved=starved_in([table]),
     )
     mine = {sample.workload: others.get(sample.workload, ())}
     return WorkloadVerdict(

@@ -321,6 +321,25 @@ def _disagree(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     return [view.texts("headline.sessions-disagree", a=values["a"], b=values["b"], **shown)]
 
 
+def _no_verdict(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
+    texts = view.texts
+    fact, metric = _fact(view, values, "gain")
+    counts = [
+        texts("headline.unfinished-runs", name=name, count=texts.number(count, 0),
+              runs=texts.number(runs, 0))
+        for name, count, runs in values.get("starved") or ()
+    ]  # fmt: skip
+    line = texts(
+        f"headline.no-verdict-{values['why']}",
+        does=words.gain(texts, fact, metric, "does"),
+        a=values["a"],
+        b=values["b"],
+        baseline=values["baseline"],
+        counts=texts.listed(counts),
+    )
+    return [line, *_losers(view, values), *_cost(view, values)]
+
+
 def _too_early(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     texts = view.texts
     about = {"names": texts.listed(list(values["names"])), "mdd": _mdd(view, values)}
@@ -376,6 +395,7 @@ _SPEAKERS: Mapping[str, Callable[[View, Mapping[str, Any], bool], list[str]]] = 
     "rare-run": _rare_run,
     "unsteady": _unsteady,
     "sessions-disagree": _disagree,
+    "no-verdict": _no_verdict,
     "too-early": _too_early,
     "no-difference-seen": _no_difference,
     "too-noisy": _too_noisy,

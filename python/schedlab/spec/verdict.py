@@ -34,6 +34,9 @@ Headline codes, in the order in which the first that applies is taken:
                      from Hodges–Lehmann), of (candidate with wild runs), slow_runs, runs, factor
 `unsteady`           differences wander: a, b, early, late (facts; `better` is the better side)
 `sessions-disagree`  the claim is not the same in all sessions: a, b, lowest, highest (facts)
+`no-verdict`         something forbids to decide an open pair: why (its code: `aa-differs`,
+                     `not-after-W`, `carry-over` or `one-way`), a, b, gain (a fact), baseline,
+                     starved ([name, its runs that starved, its runs] of the two), losers
 `too-early`          undecided and budget left: names, mdd, blocks (more), blocks_low,
                      blocks_high, time_s, smaller (the difference that these detect; all five
                      `None` where the number is impractical), losers
@@ -72,7 +75,7 @@ Flag kinds and their values (beside `workload` and `candidates`):
 `outlier`            {block (number from 1), factor, run, session}
 `rare-stalls`        {runs, of, factor}
 `two-modes`          {low, high (levels), share_low, share_high}
-`uneven-noise`       {ratio, noisiest, quietest, p}: at most 5 blocks
+`uneven-noise`       {ratio, noisiest, quietest, p}
 `unsteady`           {autocorrelation, phi, widening}: `widening` is the factor of the half-width
 `candidate-time`     {slopes: {candidate: total change}, p, early, late (facts of the pair that
                      changes most), changes_sign}
@@ -111,6 +114,7 @@ Code = Literal[
     "rare-run",
     "unsteady",
     "sessions-disagree",
+    "no-verdict",
     "too-early",
     "no-difference-seen",
     "too-noisy",
@@ -274,7 +278,8 @@ class WorkloadVerdict:
     often. `actor` is whose metric it is where a run has several at work ("writers" beside the
     reader that is measured, "readers"); "" for the work itself. `control`: a negative control.
     `nothing_to_order`: one request at a time, so that no scheduler has anything to choose.
-    `mdd` is the smallest difference (a share) that would have shown with 80 % probability.
+    `mdd` is the smallest difference (a share) that would have shown with 80 % probability, at
+    least the far end of every open pair of the best set; `None` where such an end is open.
     `change_points` are the first blocks of a new level; `segments` the parts between them.
     """
 
