@@ -98,3 +98,27 @@ def test_more_blocks_decide_a_bound_only_where_it_looks_worse(level, helps):
     bounds = tuple("at-most" if bound else "" for bound in bounds)
     (pair,) = analyse([sample(turned, THROUGHPUT, bounds=bounds)], baseline="none").overall.pairs
     assert pair.verdict == "undecided" and (pair.blocks_needed is not None) == helps
+
+
+@pytest.mark.parametrize("aa", [False, True])
+@pytest.mark.parametrize(("wild", "times"), [("bfq", 60), ("bfq", 1 / 60), ("none", 60)])
+def test_the_candidate_with_a_wild_run_is_named_and_not_called_slow(wild, times, aa):
+    columns = {"none": noisy(1, 12, 1, 0.01), "bfq": noisy(0.8, 12, 2, 0.01)}
+    columns |= {"aa": noisy(1, 12, 3, 0.01)} if aa else {}
+    columns[wild][3] *= times
+    arm = ("none", "aa") if aa else None
+    verdict = analyse([sample(columns)], baseline="none", aa=arm)
+    values = verdict.headline.values
+    assert (verdict.code, values["a"]) == ("rare-run", "none")
+    assert (values["of"], values["wild_blocks"], values["blocks"]) == (wild, 1, 12)
+    assert values["factor"] == pytest.approx(60, rel=0.1)
+    outliers = [f for f in verdict.workloads["w"].flags if f.kind == "outlier"]
+    assert [f.candidates for f in outliers] == [(wild,)]
+
+
+def test_of_two_candidates_that_both_jumped_none_is_blamed():
+    columns = {"none": noisy(1, 12, 1, 0.01), "bfq": noisy(0.8, 12, 2, 0.01)}
+    columns["none"][3] /= 60
+    columns["bfq"][3] *= 60
+    verdict = analyse([sample(columns)], baseline="none")
+    assert (verdict.code, verdict.headline.values["of"]) == ("rare-run", "")

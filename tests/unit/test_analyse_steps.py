@@ -423,7 +423,7 @@ def test_a_typical_run_that_is_better_beside_a_wild_one():
     verdict = analyse([sample(columns)], baseline="none")
     assert verdict.code == "rare-run"
     values = verdict.headline.values
-    assert (values["a"], values["of"], values["slow_runs"], values["runs"]) == (
+    assert (values["a"], values["of"], values["wild_blocks"], values["blocks"]) == (
         "kyber", "kyber", 1, 12,
     )  # fmt: skip
     assert Fact.of(values["gain"]).ratio == pytest.approx(1.3, rel=0.05)

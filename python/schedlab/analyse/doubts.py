@@ -23,6 +23,7 @@ from schedlab.analyse.residuals import (
     aging,
     carry_over,
     outliers,
+    told_apart,
     two_modes,
     uneven_noise,
 )
@@ -103,6 +104,7 @@ def examine(comparison: Comparison, aa_baseline: int | None, table: Table | None
     pairs = max(len(comparison.mean), 1)
     k = fit.candidates
     wild = () if comparison.unit == "sessions" else outliers(fit, aa_baseline)
+    wild = told_apart(wild, comparison.arms)
     if table is not None:
         wild = tuple(w for w in wild if not _starved(table, w))
     carried = None

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from schedlab.analyse.pairs import between, fact_of, seen_from
+from schedlab.analyse.residuals import Outlier
 from schedlab.spec import Code, Fact, Headline, Needed, Pair, WorkloadVerdict
 
 #: Further blocks that a report advises where one block was measured.
@@ -32,11 +35,28 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class Wild:
-    """Wild runs of a candidate: how many of how many, and the median factor."""
+    """Blocks (rows) in which a candidate has a wild run, and the median factor."""
 
-    runs: int
-    of: int
+    rows: tuple[int, ...]
     factor: float
+
+    @classmethod
+    def of(cls, outliers: Sequence[Outlier], labels: Sequence[str], baseline: int | None) -> Wilds:
+        """By candidate; the wild runs of the A/A arm (the last column) are the baseline's."""
+        found: dict[str, list[Outlier]] = {}
+        for each in outliers:
+            column = each.column if each.column < len(labels) else baseline or 0
+            found.setdefault(labels[column], []).append(each)
+        return {
+            label: cls(
+                tuple(sorted({each.row for each in own})),
+                math.exp(float(np.median([abs(each.distance) for each in own]))),
+            )
+            for label, own in found.items()
+        }
+
+
+Wilds = dict[str, Wild]
 
 
 @dataclass(frozen=True)
@@ -408,25 +428,14 @@ def _reach(work: WorkloadVerdict) -> float:
 def _doubtful(scope: Scope, best: Sequence[Pair]) -> Headline | None:
     """What took a verdict away, where something did: wild runs, time, sessions."""
     for pair in best:
-        if "rare-run" in pair.codes:
-            fact = scope.fact(pair, typical=True)
-            label = next((c for c in (fact.better, fact.worse) if c in scope.wild), fact.better)
-            wild = scope.wild.get(label, Wild(0, scope.units, 1.0))
-            values: dict[str, Any] = {
-                "a": fact.better,
-                "b": fact.worse,
-                "gain": fact.values(),
-                "of": label,
-                "slow_runs": wild.runs,
-                "runs": wild.of,
-                "factor": wild.factor,
-            }
-            return Headline("rare-run", values)
+        named = {pair.a, pair.b} & set(scope.wild)
+        if "rare-run" in pair.codes and named:
+            return _rare_run(scope, pair)
     changing = [p for p in best if {"unsteady", "changes-sign"} & set(p.codes)]
     if changing:
         pair = max(changing, key=lambda p: _change(scope, p))
         early, late = scope.early_late.get((pair.a, pair.b), (0.0, 0.0))
-        values = {
+        values: dict[str, Any] = {
             "a": pair.a,
             "b": pair.b,
             "early": scope.fact(_with_ratio(pair, early)).values(),
@@ -444,6 +453,24 @@ def _doubtful(scope: Scope, best: Sequence[Pair]) -> Headline | None:
             }
             return Headline("sessions-disagree", values)
     return None
+
+
+def _rare_run(scope: Scope, pair: Pair) -> Headline:
+    """Typical runs, and the candidate whose wild runs hide them; "" where it could be either."""
+    fact = scope.fact(pair, typical=True)
+    wild = {name: scope.wild[name] for name in (fact.better, fact.worse) if name in scope.wild}
+    name = max(wild, key=lambda each: wild[each].factor)
+    rows = {each.rows for each in wild.values()}
+    values = {
+        "a": fact.better,
+        "b": fact.worse,
+        "gain": fact.values(),
+        "of": "" if len(wild) > 1 and len(rows) == 1 else name,
+        "wild_blocks": len(wild[name].rows),
+        "blocks": scope.units,
+        "factor": wild[name].factor,
+    }
+    return Headline("rare-run", values)
 
 
 def _withheld(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -117,7 +116,7 @@ def overall_of(
         units=comparison.units,
         budget_used=is_budget_used(len(joint.blocks), question),
         early_late=halves_of(comparison),
-        wild=_wild_overall(findings, joint),
+        wild=Wild.of(findings.outliers, joint.candidates, joint.aa_baseline),
         unfinished=tuple(u for table in joint.tables for u in unfinished_in(table)),
         starved=starved_in(joint.tables),
     )
@@ -138,16 +137,6 @@ def overall_of(
         needed=more,
         noise=noise_of(comparison, findings),
     )
-
-
-def _wild_overall(findings: Findings, joint: Joint) -> dict[str, Wild]:
-    sizes: dict[str, list[float]] = {}
-    for each in findings.outliers:
-        k = len(joint.candidates)
-        column = each.column if each.column < k else joint.aa_baseline or 0
-        sizes.setdefault(joint.candidates[column], []).append(abs(each.distance))
-    n = len(joint.arms)
-    return {c: Wild(len(s), n, math.exp(float(np.median(s)))) for c, s in sizes.items()}
 
 
 def _lacking(joint: Joint, question: Question) -> list[str]:

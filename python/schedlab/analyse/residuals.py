@@ -50,6 +50,20 @@ def outliers(fit: Fit, baseline: int | None) -> tuple[Outlier, ...]:
     return tuple(Outlier(i, j, float(e[i, j] / free[j])) for i, j in np.argwhere(wild).tolist())
 
 
+def told_apart(wild: tuple[Outlier, ...], arms: Floats) -> tuple[Outlier, ...]:
+    """Of the two runs of a block that only has two, the one that is far from its other blocks.
+
+    Beside each other both look wild. Both stay where both or neither are far.
+    """
+    if arms.shape[-1] != 2:
+        return wild
+    off = np.abs(arms - np.median(arms, axis=0))
+    far = [(off[each.row] > abs(each.distance) / 4).tolist() for each in wild]
+    return tuple(
+        each for each, own in zip(wild, far, strict=True) if own[each.column] or not any(own)
+    )
+
+
 @dataclass(frozen=True)
 class UnevenNoise:
     """Columns with the largest and smallest spread, their ratio, p of Levene's test."""

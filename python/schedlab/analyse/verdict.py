@@ -241,7 +241,7 @@ def _workload_verdict(
         units=units,
         budget_used=is_budget_used(len(table.blocks), question),
         early_late=halves_of(comparison),
-        wild=_wild(judged),
+        wild=Wild.of(judged.findings.outliers, table.candidates, table.baseline),
         unfinished=unfinished_in(table),
         starved=starved_in([table]),
     )
@@ -267,20 +267,6 @@ def _workload_verdict(
         change_points=tuple(table.blocks[i] for i in splits),
         segments=_segments(table, splits, question),
     )
-
-
-def _wild(judged: Judged) -> dict[str, Wild]:
-    """Wild runs by candidate; those of the A/A arm are the baseline's."""
-    table, outliers = judged.table, judged.findings.outliers
-    result: dict[str, list[float]] = {}
-    for each in outliers:
-        k = len(table.candidates)
-        column = each.column if each.column < k else table.baseline or 0
-        result.setdefault(table.candidates[column], []).append(abs(each.distance))
-    return {
-        label: Wild(len(sizes), len(table.arms), math.exp(float(np.median(sizes))))
-        for label, sizes in result.items()
-    }
 
 
 def _segments(table: Table, splits: Sequence[int], question: Question) -> tuple[Segment, ...]:

@@ -294,9 +294,9 @@ def _rare_run(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
         texts(
             "headline.rare-run",
             does=words.gain(texts, fact, metric, "does"),
-            slow=texts.number(values["slow_runs"], 0),
-            runs=texts.number(values["runs"], 0),
-            of=values["of"],
+            wild=texts.number(values["wild_blocks"], 0),
+            blocks=texts.number(values["blocks"], 0),
+            of=values["of"] or texts("headline.one-of-two"),
             factor=words.amount(texts, values["factor"], "worse", "time"),
         )
     ]

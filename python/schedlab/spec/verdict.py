@@ -31,7 +31,8 @@ Headline codes, in the order in which the first that applies is taken:
                      the baseline), losers
 `tied`               the best set is equivalent: names, margin, losers (facts against the best)
 `rare-run`           ranks see a difference that means do not: a (the typical better), b, gain (fact
-                     from Hodges–Lehmann), of (candidate with wild runs), slow_runs, runs, factor
+                     from Hodges–Lehmann), of (the candidate with wild runs, better or worse ones;
+                     "" where it could be either), wild_blocks (with such a run), blocks, factor
 `unsteady`           differences wander: a, b, early, late (facts; `better` is the better side)
 `sessions-disagree`  the claim is not the same in all sessions: a, b, lowest, highest (facts)
 `no-verdict`         something forbids to decide an open pair: why (its code: `aa-differs`,
