@@ -122,3 +122,19 @@ def test_of_two_candidates_that_both_jumped_none_is_blamed():
     columns["bfq"][3] *= 60
     verdict = analyse([sample(columns)], baseline="none")
     assert (verdict.code, verdict.headline.values["of"]) == ("rare-run", "")
+
+
+def test_a_candidate_is_unfinished_only_on_its_workload():
+    works = []
+    for workload, late in (("a", ("bfq",)), ("b", ("kyber",)), ("c", ("bfq", "kyber"))):
+        columns = {
+            c: noisy(50 if c in late else 1, 8, i, 0.02)
+            for i, c in enumerate(("none", "bfq", "kyber"))
+        }
+        bounds = tuple("at-least" if c in late else "" for _ in range(8) for c in columns)
+        works.append(sample(columns, P99, workload, bounds=bounds))
+    verdict = analyse(works, baseline="none")
+    values = verdict.headline.values
+    assert (verdict.code, values["name"], values["workload"]) == ("did-not-finish", "bfq", "a")
+    assert values["names"] == ["bfq"]
+    assert values["elsewhere"] == [["b", ["kyber"]], ["c", ["bfq", "kyber"]]]

@@ -174,6 +174,10 @@ CASES: list[tuple[str, dict[str, object], str]] = [
      "are within 2 % of each other."),
     ("did-not-finish", {"name": "bfq", "workload": "reader", "time_s": None, "names": ["bfq"]},
      "bfq did not finish reader."),
+    ("did-not-finish",
+     {"name": "bfq", "workload": "a", "time_s": None, "names": ["bfq"],
+      "elsewhere": [["b", ["kyber"]], ["c", ["bfq", "kyber"]], ["d", ["kyber"]]]},
+     "bfq did not finish a. On b and d, kyber did not finish. On c, bfq and kyber did not finish."),
     ("depends", DEPENDS,
      "It depends on the work: bfq is better than none on reader (82× shorter, 61 to 110×) and "
      "worse on 3 workloads (b: 29 % slower, 22 to 37 %). On d it does not matter: all are "

@@ -109,11 +109,15 @@ def headline(
     plain = _finished(scope, workloads, secondary or {})
     if scope.unfinished and plain.code != "single":
         first = scope.unfinished[0]
+        names: dict[str, list[str]] = {}
+        for each in scope.unfinished:
+            names.setdefault(each.workload, []).append(each.name)
         values = {
             "name": first.name,
             "workload": first.workload,
             "time_s": first.time_s,
-            "names": list(dict.fromkeys(each.name for each in scope.unfinished)),
+            "names": names.pop(first.workload),
+            "elsewhere": [[workload, own] for workload, own in names.items()],
             "rest": plain.code,
             "rest_values": dict(plain.values),
         }

@@ -110,6 +110,12 @@ def _did_not_finish(view: View, values: Mapping[str, Any], mix: bool) -> list[st
         lines = [texts("headline.did-not-finish-untimed", **about)]
     if others := [name for name in values.get("names") or () if name != values["name"]]:
         lines.append(texts("headline.did-not-finish-others", names=texts.listed(others)))
+    together: dict[tuple[str, ...], list[str]] = {}
+    for workload, names in values.get("elsewhere") or ():
+        together.setdefault(tuple(names), []).append(workload)
+    for names, labels in together.items():
+        about = {"works": _works(view, labels), "names": texts.listed(names)}
+        lines.append(texts("headline.did-not-finish-elsewhere", **about))
     rest = values.get("rest")
     if rest and rest not in ("did-not-finish", "nothing-to-compare"):
         lines += _sentences(view, Headline(rest, values.get("rest_values") or {}), mix)

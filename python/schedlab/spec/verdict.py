@@ -10,8 +10,9 @@ Headline codes, in the order in which the first that applies is taken:
 `single`             one block: candidates, blocks (further blocks to measure)
 `nothing-to-compare` fewer than two candidates, or no workload, with comparable values: candidates
 `did-not-finish`     a candidate has bounds in all blocks: name, workload, time_s (`None` where not
-                     known), names (all such candidates), rest (the code of the headline
-                     without them), rest_values (its values)
+                     known), names (all such candidates of this workload), elsewhere ([another
+                     workload, its names] each), rest (the code of the headline without them),
+                     rest_values (its values)
 `depends`            the claims of one candidate against the baseline go both ways: name, baseline,
                      won, lost (workloads), best, worst (facts against the baseline, each with its
                      workload), same (workloads where all are equivalent), within (largest end of
