@@ -138,3 +138,24 @@ def test_a_candidate_is_unfinished_only_on_its_workload():
     assert (verdict.code, values["name"], values["workload"]) == ("did-not-finish", "bfq", "a")
     assert values["names"] == ["bfq"]
     assert values["elsewhere"] == [["b", ["kyber"]], ["c", ["bfq", "kyber"]]]
+
+
+def work(name, **means):
+    """A workload of 8 blocks; a candidate is its log mean, or (mean, spread)."""
+    columns = {}
+    for i, (label, mean) in enumerate(means.items()):
+        level, spread = mean if isinstance(mean, tuple) else (mean, 0.01)
+        columns[label] = noisy(math.exp(level), 8, 7 * len(name) + ord(name[0]) + i, spread)
+    return sample(columns, workload=name)
+
+
+def test_nothing_is_decided_only_where_no_pair_is():
+    works = [
+        work("a", none=0, bfq=0.3, kyber=0),
+        work("b", none=0, bfq=(0, 0.5), kyber=-0.5),
+        work("c", none=0, bfq=(0, 0.5), kyber=(0, 0.5)),
+    ]
+    verdict = analyse(works, baseline="none")
+    values = verdict.headline.values
+    assert (verdict.code, values["name"], values["won"]) == ("best-on", "bfq", ["a"])
+    assert (values["others"], values["undecided"]) == (["c"], ["b"])

@@ -189,6 +189,9 @@ CASES: list[tuple[str, dict[str, object], str]] = [
     ("best-on", BEST_ON,
      "bfq is best on reader: 82× shorter mean reader latency than with none (61 to 110×). On a "
      "and b nothing is decided: differences of 40 % or more would have shown."),
+    ("best-on", {**BEST_ON, "others": [], "mdd": None, "undecided": ["a"]},
+     "bfq is best on reader: 82× shorter mean reader latency than with none (61 to 110×). On a bfq "
+     "is not decided."),
     ("best-on", {**BEST_ON, "won": ["b", "reader"], "others": [], "mdd": None},
      "bfq is best on b and reader, most of all on reader: 82× shorter mean reader latency than "
      "with none (61 to 110×)."),

@@ -179,8 +179,9 @@ def _best_on(
     also = [fact for w in left if (fact := _leader(w, scope)) is not None]
     same = [w for w in left if _all_equivalent(w)]
     named = {fact.workload for fact in also} | {w.workload for w in same}
-    others = [w for w in left if w.workload not in named]
-    seen = [w.mdd for w in others]
+    rest = [w for w in left if w.workload not in named]
+    others = [w for w in rest if not _decides(w)]
+    seen = [w.mdd for w in others if w.mdd is not None]
     values = {
         "name": name,
         "baseline": scope.baseline,
@@ -190,10 +191,21 @@ def _best_on(
         "same": [w.workload for w in same],
         "within": max((_reach(w) for w in same), default=None),
         "others": [w.workload for w in others],
-        "mdd": max((each for each in seen if each is not None), default=None),
+        "mdd": max(seen) if seen and len(seen) == len(others) else None,
+        "undecided": [w.workload for w in rest if _decides(w) and _is_open(w, name, scope)],
         "price": price_of(name, scope.baseline, workloads, secondary),
     }
     return Headline("best-on", values)
+
+
+def _decides(work: WorkloadVerdict) -> bool:
+    """Whether any pair of a workload is better or worse."""
+    return any(pair.verdict in ("better", "worse") for pair in work.pairs)
+
+
+def _is_open(work: WorkloadVerdict, name: str, scope: Scope) -> bool:
+    pair = seen_from(work.pairs, name, scope.baseline)
+    return pair is not None and pair.verdict == "undecided"
 
 
 def _leader(work: WorkloadVerdict, scope: Scope) -> Fact | None:

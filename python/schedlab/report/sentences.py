@@ -169,6 +169,9 @@ def _best_on(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
             lines.append(texts("headline.best-on-open", works=works, mdd=_mdd(view, values)))
         else:
             lines.append(texts("headline.best-on-unknown", works=works))
+    if undecided := values.get("undecided"):
+        works = _works(view, undecided)
+        lines.append(texts("headline.best-on-undecided", works=works, name=values["name"]))
     return lines
 
 

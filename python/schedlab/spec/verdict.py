@@ -21,7 +21,8 @@ Headline codes, in the order in which the first that applies is taken:
                      on some workloads and loses on none: name, baseline, won, best (a fact),
                      also (facts: where another one leads and beats the baseline), same, within
                      (as in `depends`), others (workloads where nothing is claimed), mdd (the
-                     largest of these, a share), price
+                     largest of these, a share, or `None`), undecided (workloads where other
+                     pairs are claimed, but this one is not decided), price
 `winner-price`       one best, worse on something: best, baseline, gain (a fact against `other`),
                      other (the baseline; the runner-up where the baseline is best), runner_up (a
                      fact against the nearest rival), price, losers (facts, nearest first),
