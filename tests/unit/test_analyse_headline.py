@@ -159,3 +159,32 @@ def test_nothing_is_decided_only_where_no_pair_is():
     values = verdict.headline.values
     assert (verdict.code, values["name"], values["won"]) == ("best-on", "bfq", ["a"])
     assert (values["others"], values["undecided"]) == (["c"], ["b"])
+
+
+def test_a_candidate_is_best_only_where_no_other_one_is_better():
+    works = [
+        work("a", none=0, bfq=0.5, kyber=0),
+        work("b", none=0, bfq=0.2, kyber=0.4),
+        work("c", none=0, bfq=(0, 1.2), kyber=(0, 1.2)),
+    ]
+    verdict = analyse(works, baseline="none")
+    values = verdict.headline.values
+    assert (verdict.code, values["names"], values["won"]) == ("best-on", ["bfq"], ["a"])
+    (also,) = map(Fact.of, values["also"])
+    assert (also.better, also.worse, also.workload) == ("bfq", "none", "b")
+    assert values["price"]["kind"] == "rival" and values["others"] == ["c"]
+
+
+def test_those_that_share_the_lead_are_named_together():
+    works = [
+        work("a", none=0, bfq=0.3, kyber=0.301),
+        work("b", none=0, bfq=(0, 1.2), kyber=(0, 1.2)),
+        work("d", none=0, bfq=0.2, kyber=0),
+    ]
+    verdict = analyse(works, baseline="none")
+    values = verdict.headline.values
+    assert verdict.workloads["a"].best_set == ("bfq", "kyber")
+    assert (verdict.code, sorted(values["names"]), values["won"]) == (
+        "best-on", ["bfq", "kyber"], ["a"],
+    )  # fmt: skip
+    assert [(Fact.of(f).better, Fact.of(f).workload) for f in values["also"]] == [("bfq", "d")]

@@ -189,6 +189,12 @@ CASES: list[tuple[str, dict[str, object], str]] = [
     ("best-on", BEST_ON,
      "bfq is best on reader: 82× shorter mean reader latency than with none (61 to 110×). On a "
      "and b nothing is decided: differences of 40 % or more would have shown."),
+    ("best-on", {**BEST_ON, "names": ["bfq", "kyber"], "others": []},
+     "bfq and kyber are best on reader: bfq has 82× shorter mean reader latency than none (61 to "
+     "110×)."),
+    ("best-on", {**BEST_ON, "names": ["bfq", "kyber"], "won": ["b", "reader"], "others": []},
+     "bfq and kyber are best on b and reader, most of all on reader: bfq has 82× shorter mean "
+     "reader latency than none (61 to 110×)."),
     ("best-on", {**BEST_ON, "others": [], "mdd": None, "undecided": ["a"]},
      "bfq is best on reader: 82× shorter mean reader latency than with none (61 to 110×). On a bfq "
      "is not decided."),

@@ -159,24 +159,23 @@ def _best_on(
     workloads: Sequence[WorkloadVerdict],
     secondary: Mapping[str, Sequence[WorkloadVerdict]],
 ) -> Headline | None:
-    """A candidate that claims on some workloads and loses on none, where the mean is undecided.
+    """Candidates that lead on some workloads and lose on none, where the mean is undecided.
 
-    Of several the one with the largest gain on a workload where it is in the best set.
+    Of several the one with the largest gain, and those that share its workload's best set. The
+    workloads with the same leaders are theirs.
     """
-    winners: list[tuple[Fact, str, list[Fact]]] = []
-    best_of = {work.workload: work.best_set for work in workloads}
-    for label in scope.candidates:
-        if label == scope.baseline:
-            continue
-        won, lost = _claims(workloads, label, scope.baseline)
-        leading = [fact for fact in won if label in best_of[fact.workload]]
-        if leading and not lost:
-            winners.append((max(leading, key=lambda fact: fact.ratio), label, won))
-    if not winners:
+    clean = _leads_without_loss(scope, workloads)
+    if not clean:
         return None
-    best, name, won = max(winners, key=lambda entry: entry[0].ratio)
-    left = [w for w in workloads if w.workload not in {f.workload for f in won}]
-    also = [fact for w in left if (fact := _leader(w, scope)) is not None]
+    name = max(clean, key=lambda label: max(fact.ratio for fact in clean[label]))
+    best = max(clean[name], key=lambda fact: fact.ratio)
+    leaders = {
+        fact.workload: [label for label in clean if fact.workload in _places(clean[label])]
+        for fact in clean[name]
+    }
+    won = [place for place, labels in leaders.items() if labels == leaders[best.workload]]
+    left = [w for w in workloads if w.workload not in won]
+    also = [fact for w in left if (fact := _told(w, name, scope)) is not None]
     same = [w for w in left if _all_equivalent(w)]
     named = {fact.workload for fact in also} | {w.workload for w in same}
     rest = [w for w in left if w.workload not in named]
@@ -184,8 +183,9 @@ def _best_on(
     seen = [w.mdd for w in others if w.mdd is not None]
     values = {
         "name": name,
+        "names": [name, *(label for label in leaders[best.workload] if label != name)],
         "baseline": scope.baseline,
-        "won": [fact.workload for fact in won],
+        "won": won,
         "best": best.values(),
         "also": [fact.values() for fact in also],
         "same": [w.workload for w in same],
@@ -196,6 +196,32 @@ def _best_on(
         "price": price_of(name, scope.baseline, workloads, secondary),
     }
     return Headline("best-on", values)
+
+
+def _leads_without_loss(
+    scope: Scope, workloads: Sequence[WorkloadVerdict]
+) -> dict[str, list[Fact]]:
+    """By candidate its claims against the baseline where it leads; only those that never lose."""
+    best_of = {work.workload: work.best_set for work in workloads}
+    leads: dict[str, list[Fact]] = {}
+    for label in scope.candidates:
+        if label == scope.baseline:
+            continue
+        won, lost = _claims(workloads, label, scope.baseline)
+        leading = [fact for fact in won if label in best_of[fact.workload]]
+        if leading and not lost:
+            leads[label] = leading
+    return leads
+
+
+def _places(facts: Sequence[Fact]) -> set[str]:
+    return {fact.workload for fact in facts}
+
+
+def _told(work: WorkloadVerdict, name: str, scope: Scope) -> Fact | None:
+    """What is said of a workload that is not `name`'s: its claim there, else that of the leader."""
+    won, _ = _claims([work], name, scope.baseline)
+    return won[0] if won else _leader(work, scope)
 
 
 def _decides(work: WorkloadVerdict) -> bool:

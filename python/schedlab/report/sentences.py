@@ -152,11 +152,18 @@ def _best_on(view: View, values: Mapping[str, Any], mix: bool) -> list[str]:
     texts = view.texts
     won = _works(view, values["won"])
     about = {"name": values["name"], "won": won, "gain": _gain(view, values, "best")}
+    key = "best-on"
+    if len(names := values.get("names") or ()) > 1:
+        fact, metric = _fact(view, values, "best")
+        does = words.gain(texts, fact, metric, "does")
+        about, key = (
+            {"names": texts.listed(list(names)), "won": won, "does": does},
+            "best-on-shared",
+        )
     if len(values["won"]) > 1:
-        workload = Fact.of(values["best"]).workload
-        lines = [texts("headline.best-on-most", workload=workload, **about)]
-    else:
-        lines = [texts("headline.best-on", **about)]
+        about["workload"] = Fact.of(values["best"]).workload
+        key += "-most"
+    lines = [texts(f"headline.{key}", **about)]
     lines += _price(view, values, mix)
     for each in values.get("also") or ():
         fact, metric = _fact(view, {"also": each}, "also")

@@ -18,10 +18,11 @@ Headline codes, in the order in which the first that applies is taken:
                      workload), same (workloads where all are equivalent), within (largest end of
                      an interval there, a share), price (see below)
 `best-on`            nothing is decided over all, but a candidate claims against the baseline
-                     on some workloads and loses on none: name, baseline, won, best (a fact),
-                     also (facts: where another one leads and beats the baseline), same, within
-                     (as in `depends`), others (workloads where nothing is claimed), mdd (the
-                     largest of these, a share, or `None`), undecided (workloads where other
+                     on some workloads and loses on none: name, names (it, and those that share
+                     the lead), baseline, won (where they lead), best (a fact), also (facts:
+                     where it beats the baseline but does not lead, or another one does), same,
+                     within (as in `depends`), others (workloads where nothing is claimed), mdd
+                     (the largest of these, a share, or `None`), undecided (workloads where other
                      pairs are claimed, but this one is not decided), price
 `winner-price`       one best, worse on something: best, baseline, gain (a fact against `other`),
                      other (the baseline; the runner-up where the baseline is best), runner_up (a
