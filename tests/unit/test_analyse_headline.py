@@ -188,3 +188,23 @@ def test_those_that_share_the_lead_are_named_together():
         "best-on", ["bfq", "kyber"], ["a"],
     )  # fmt: skip
     assert [(Fact.of(f).better, Fact.of(f).workload) for f in values["also"]] == [("bfq", "d")]
+
+
+@pytest.mark.parametrize("where", ["a", "d"])
+def test_a_loser_is_not_named_where_another_one_gains_as_much_without_a_loss(where):
+    means = {"a": {"kyber": 0.3}, "b": {"bfq": (0, 0.5), "kyber": -0.5}, "d": {}}
+    means[where]["bfq"] = 0.31
+    works = [work(name, **({"none": 0, "bfq": 0, "kyber": 0} | means[name])) for name in means]
+    verdict = analyse(works, baseline="none")
+    assert "bfq" in verdict.overall.best_set
+    assert (verdict.code, verdict.headline.values["name"]) == ("best-on", "bfq")
+
+
+def test_a_small_gain_elsewhere_does_not_hide_that_it_depends_on_the_work():
+    works = [
+        work("a", none=0, bfq=0, kyber=3),
+        work("b", none=0, bfq=(0, 0.5), kyber=-3),
+        work("d", none=0, bfq=0.1, kyber=0),
+    ]
+    verdict = analyse(works, baseline="none")
+    assert (verdict.code, verdict.headline.values["name"]) == ("depends", "kyber")

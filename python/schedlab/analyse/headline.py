@@ -405,8 +405,8 @@ def _depends(
 ) -> Headline | None:
     """A candidate that claims against the baseline in both directions.
 
-    Not said where one is best over all workloads and loses on none; of several the one with
-    the largest gain is named.
+    Not said where one is best over all workloads and loses on none, or where one of the best set
+    gives the same and never loses; of several the one with the largest gain is named.
     """
     claims = {
         label: _claims(workloads, label, scope.baseline)
@@ -424,6 +424,10 @@ def _depends(
     name = max(both, key=lambda label: max(fact.ratio for fact in both[label][0]))
     won, lost = both[name]
     best, worst = (max(side, key=lambda fact: fact.ratio) for side in (won, lost))
+    for label, leads in _leads_without_loss(scope, workloads).items():
+        equal = best.workload in _places(leads) or max(f.ratio for f in leads) >= best.ratio
+        if equal and label in scope.best_set:
+            return None
     same = [work for work in workloads if _all_equivalent(work)]
     values = {
         "name": name,
