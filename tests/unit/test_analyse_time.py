@@ -122,6 +122,15 @@ def test_four_sessions_are_the_units_and_two_must_agree():
     assert verdict.code in ("sessions-disagree", "unsteady")
 
 
+@pytest.mark.parametrize(("boots", "claims"), [(1, False), (3, False), (4, True)])
+def test_sessions_of_few_boots_claim_nothing_about_boots(boots, claims):
+    rows = {"none": noisy(1, 8, 1), "kyber": noisy(1.3, 8, 2)}
+    names = tuple(f"boot{i % 4 % boots}-layout{i % 4}" for i in range(8) for _ in rows)
+    of = analyse([sample(rows, sessions=names)], baseline="none").population
+    assert (of.sessions, of.boots) == (4, boots)
+    assert of.claims_sessions and of.claims_boots == claims
+
+
 def test_diff_takes_sessions_as_units():
     one = diff_sessions([0.3], [0.0], margin=0.02, higher_is_better=True)
     assert one.verdict == "undecided" and math.isinf(one.half_width)

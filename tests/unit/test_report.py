@@ -101,8 +101,8 @@ It depends on the work: bfq is better than none on new reader beside writers
 to 37 %). On 4 workloads it does not matter: all are within 4 % of each other.
 
 Measured: 6 workloads on a temporary loop device (rotational 0, 128 tags), this
-session, 8 blocks, 8 file layouts, 96 s. Another boot or file layout may shift
-it: --sessions 4 would tell.
+session, 8 blocks, 8 file layouts, 96 s. Another file layout may shift it
+(--sessions 4 shows it), and so may another boot.
 
                               none      mq-deadline   kyber  bfq
 new reader beside writers     3.6 ms    same          same   46× shorter ▲

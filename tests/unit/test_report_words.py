@@ -496,6 +496,15 @@ def test_the_population_is_stated() -> None:
     changed = dataclasses.replace(verdict, population=several)
     text = flat(report.text(record, changed, width=300))
     assert "4 sessions" in text and "The sessions are the units" in text
+    assert "holds for other file layouts too. Another boot may shift it." in text
+    boots = dataclasses.replace(verdict, population=dataclasses.replace(several, claims_boots=True))
+    text = flat(report.text(record, boots, width=300))
+    assert "holds for other boots and file layouts too." in text and "shift it" not in text
+    experiment = dataclasses.replace(record.experiment, kind="cpu")
+    cpu = dataclasses.replace(record, experiment=experiment)
+    text = flat(report.text(cpu, changed, width=300))
+    assert "holds for repetitions without a reboot too. Another boot may shift it." in text
+    assert "holds for other boots too." in flat(report.text(cpu, boots, width=300))
     late = dataclasses.replace(verdict, stopping=StoppingState(error=0.075))
     assert "the error is up to 0.075" in flat(report.text(record, late, width=300))
 

@@ -17,7 +17,7 @@ from schedlab.analyse.doubts import Findings, aa_interval, doubts_of, examine
 from schedlab.analyse.flags import check_means, table_flags
 from schedlab.analyse.headline import Scope, Wild, headline
 from schedlab.analyse.looks import Extension, largest_blocks, looks_for
-from schedlab.analyse.matrix import Table, arrange, candidate_order
+from schedlab.analyse.matrix import SESSIONS_AS_UNITS, Table, arrange, candidate_order
 from schedlab.analyse.objectives import actor_of, apart_from_goal, choose
 from schedlab.analyse.overall import freeze, is_decided, overall_of
 from schedlab.analyse.pairs import best_set, between, mark_added, pairs_of, summaries
@@ -50,6 +50,7 @@ from schedlab.spec import (
     StoppingState,
     Verdict,
     WorkloadVerdict,
+    boot_of,
 )
 
 #: The columns of samples.
@@ -328,15 +329,19 @@ def _population(
 ) -> Population:
     sessions = len({name for sample in samples for name in sample.sessions}) or 1
     layouts = len({name for sample in samples for name in sample.layouts}) or sessions
-    units = {table.sessions for table in joint.tables}
+    boots = len({boot_of(name) for sample in samples for name in sample.sessions}) or 1
+    fewest = min((table.sessions for table in joint.tables), default=1)
+    claims = question.blocked and fewest >= SESSIONS_AS_UNITS
     return Population(
         workloads=len(joint.tables),
         blocks=len(joint.blocks),
         sessions=sessions,
+        boots=boots,
         layouts=layouts,
         device=device,
         seconds=question.seconds_per_block * len(joint.blocks),
-        claims_sessions=question.blocked and bool(units) and min(units) >= 4,
+        claims_sessions=claims,
+        claims_boots=claims and boots >= SESSIONS_AS_UNITS,
         steady_assumed=question.blocked and len(joint.blocks) < UNITS_TO_WANDER,
     )
 

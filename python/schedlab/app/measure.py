@@ -255,7 +255,7 @@ def planned_lines(planning: Planning) -> list[str]:
 
 
 def session_id() -> str:
-    """One boot and one set of files: this opening of the target."""
+    """One boot and one set of files, this opening of the target (see `spec.boot_of`)."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return f"{boot[:8]}-{secrets.token_hex(4)}"
 

@@ -246,7 +246,12 @@ def _holds(view: View, sessions: bool) -> list[str]:
     texts, of, stopping = view.texts, view.verdict.population, view.verdict.stopping
     lines = [texts("population.model")] if view.medium == "emulated" else []
     if sessions and of.claims_sessions:
-        lines.append(texts("population.all_sessions"))
+        of_files = view.experiment.kind == "io"
+        if of.claims_boots:
+            lines.append(texts("population.all_sessions" if of_files else "population.all_boots"))
+        else:
+            key = "population.all_layouts" if of_files else "population.repeated"
+            lines += [texts(key), texts("population.shift_boot")]
     elif sessions and of.sessions > 1:
         lines.append(texts("population.these_sessions"))
     elif sessions:

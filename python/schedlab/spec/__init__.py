@@ -36,6 +36,7 @@ from schedlab.spec.results import (
     Run,
     RunStatus,
     Samples,
+    boot_of,
 )
 from schedlab.spec.verdict import (
     CandidateSummary,
@@ -99,6 +100,7 @@ __all__ = [
     "Verdict",
     "Workload",
     "WorkloadVerdict",
+    "boot_of",
     "explanations",
     "fills_page_cache",
     "from_json",

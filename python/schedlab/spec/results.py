@@ -30,6 +30,11 @@ class GateFinding:
     fatal: bool = True
 
 
+def boot_of(session: str) -> str:
+    """The boot of a session; a name without a hyphen is a boot of its own."""
+    return session.partition("-")[0]
+
+
 @dataclass(frozen=True)
 class Run:
     """What one attempt at a cell gave: a line of `runs.jsonl`.
@@ -37,8 +42,9 @@ class Run:
     `metrics` are numbers by metric name (units in the names). `properties` are stated facts such
     as the engine, the effective quantum or the dispatching context. `raw` names files under
     `raw/`. `bounds` names metrics whose value is only a bound ("at-least", "at-most"): of runs in
-    which a process was not served. `session` is one boot and one set of files. A run with status
-    `discarded` failed a gate and was repeated; it is kept, not analysed.
+    which a process was not served. `session` is one boot and one set of files, `BOOT-FILES`
+    (`boot_of`). A run with status `discarded` failed a gate and was repeated; it is kept, but not
+    analysed.
     """
 
     block: int

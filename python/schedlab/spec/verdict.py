@@ -351,7 +351,8 @@ class Population:
 
     `layouts` counts the sets of files. `device` describes it in a few words ("" where it is not
     known). `claims_sessions`: the sessions were the units, so that the claim is about
-    boots and layouts in general; `steady_assumed` that there were fewer than 8 blocks.
+    layouts in general, and with `claims_boots` (enough of the `boots`) about boots, too;
+    `steady_assumed` that there were fewer than 8 blocks.
     """
 
     workloads: int
@@ -362,6 +363,8 @@ class Population:
     seconds: float = 0.0
     claims_sessions: bool = False
     steady_assumed: bool = False
+    boots: int = 1
+    claims_boots: bool = False
 
 
 @dataclass(frozen=True)
