@@ -68,7 +68,8 @@ DEVICE_TESTS = {
         ("*capture", "tests/host/test_block_capture.py tests/host/test_cpu_sweep.py"),
         (
             "cache drain io_commands launch metrics_from_output workplace",
-            "tests/host/test_cache.py tests/host/test_commands.py tests/host/test_command_truth.py",
+            "tests/host/test_cache.py tests/host/test_launch.py tests/host/test_commands.py"
+            " tests/host/test_command_truth.py",
         ),
         (
             "*",

@@ -66,7 +66,8 @@ class Ended:
         if self.timed_out or self.output_exceeded:
             return ""
         if self.signal is not None:
-            return f"was killed by {signal.Signals(self.signal).name}"
+            names = {each.value: each.name for each in signal.Signals}
+            return f"was killed by {names.get(self.signal, f'signal {self.signal}')}"
         return "" if self.status in ok_exit else f"exited with status {self.status}"
 
     def last_lines(self, count: int) -> str:
@@ -119,11 +120,17 @@ class WorkGroup:
         left = self.members()
         for number, patience_s in ((signal.SIGTERM, TERM_PATIENCE_S), (signal.SIGKILL, 10.0)):
             for pid, _ in self.members():
-                with contextlib.suppress(ProcessLookupError):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
             if owned.wait_until(lambda: not self.members(), patience_s):
                 break
+        self._sessions.clear()
         return [name for _, name in left]
+
+    def forget_ended(self) -> None:
+        """Forget sessions without processes: the kernel gives their numbers to others."""
+        if not self.path:
+            self._sessions.intersection_update(map(_session, _pids()))
 
 
 def paths_of(*groups: WorkGroup) -> tuple[Path, ...]:
@@ -165,6 +172,7 @@ def run(launch: Launch, group: WorkGroup, look: Callable[[], None] = lambda: Non
         if timed_out or exceeded:
             group.end()
             ending = child.wait(10.0)
+        group.forget_ended()
         return _ended(ending, launch, streams, timed_out, exceeded)
 
 
