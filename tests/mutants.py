@@ -67,7 +67,7 @@ DEVICE_TESTS = {
         ("cpu*", "tests/host/test_burst_capture.py tests/host/test_cpu_[rs]*.py"),
         ("*capture", "tests/host/test_block_capture.py tests/host/test_cpu_sweep.py"),
         (
-            "cache drain io_commands launch metrics_from_output workplace",
+            "cache drain io_commands launch metrics_from_output phases workplace",
             "tests/host/test_cache.py tests/host/test_launch.py tests/host/test_commands.py"
             " tests/host/test_command_truth.py",
         ),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from schedlab import _core
 from schedlab.app.cpu_comparison import CpuLoad, explain, policy_comparison
 from schedlab.app.measure import run
 from schedlab.app.own_work import OwnWork
@@ -180,6 +181,51 @@ def test_a_command_beside_hogs_reports_their_work(tmp_path):
     work = OwnWork(["/bin/sleep", "0.3"])
     runs = runs_of(tmp_path, CpuLoad(work=work, load=2), "other", blocks=1)
     assert runs[0].metrics["load_work_per_s"] > 0
+
+
+def test_a_load_lasts_as_long_as_its_command_may(tmp_path, monkeypatch):
+    jobs = []
+    new_mix = _core.CpuMix
+
+    def noted(text):
+        jobs.append(json.loads(text))
+        return new_mix(text)
+
+    monkeypatch.setattr(_core, "CpuMix", noted)
+    for limit_s, least_s in ((7200.0, 7200), (float("inf"), 10**8)):
+        work = OwnWork(["/bin/sleep", "0.1"], parameters={"timeout_s": limit_s})
+        where = tmp_path / f"{limit_s}"
+        where.mkdir()
+        runs_of(where, CpuLoad(work=work, load=1), "other", blocks=1)
+        assert jobs.pop()["window_ns"] >= least_s * 10**9
+    assert jobs == []
+
+
+def test_a_load_that_the_kernel_refuses_is_an_error_with_a_hint(tmp_path, monkeypatch):
+    def refused(text):
+        raise PermissionError(1, "Operation not permitted", "policy")
+
+    monkeypatch.setattr(_core, "CpuMix", refused)
+    load = CpuLoad(work=OwnWork(["true"]), load=1, cpus=(0,))
+    with pytest.raises(HostError, match="the kernel refused policy fifo") as error:
+        runs_of(tmp_path, load, "fifo", blocks=1, apply_to="all")
+    assert error.value.hint
+
+
+def test_every_run_has_its_number_and_its_phases_have_its_seed(tmp_path):
+    phases = {name: f"echo {name} @run@ @seed@ >> {tmp_path}/log" for name in
+              ("setup", "prepare_run", "conclude_run", "cleanup")}  # fmt: skip
+    line = f"echo work $SCHEDLAB_RUN $SCHEDLAB_SEED >> {tmp_path}/log"
+    work = OwnWork([line], True, parameters=phases)
+    runs = runs_of(tmp_path, CpuLoad(work=work), "other,batch", blocks=1)
+    rows = [each.split() for each in (tmp_path / "log").read_text().splitlines()]
+    cycle = ["prepare_run", "work", "conclude_run"]
+    assert [name for name, _, _ in rows] == ["setup", *cycle, *cycle, *cycle, "cleanup"]
+    assert len({number for _, number, _ in rows}) == 5
+    for i, seed in enumerate([0, *(each.seed for each in runs)]):
+        of_run = rows[1 + 3 * i : 4 + 3 * i]
+        assert {int(row[2]) for row in of_run} == {seed}
+        assert len({row[1] for row in of_run}) == 1
 
 
 @pytest.mark.alone

@@ -1,4 +1,5 @@
-"""Commands without a control group: their sessions are how what they started is found and ended."""
+"""Commands and their phases without a control group, where their sessions are how what they
+started is found and ended."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from schedlab.run import launch
+from schedlab.errors import HostError
+from schedlab.kinds.command import Command
+from schedlab.run import launch, phases
 
 
 @pytest.fixture
@@ -55,7 +58,7 @@ def test_a_session_that_has_ended_is_forgotten_before_its_number_is_used_again(
     monkeypatch.setattr(group, "started", lambda pid: (started.append(pid), note(pid)))
     run("sleep 60 &" if ends_first else "true", group, tmp_path)
     if ends_first:
-        assert group.end() == ["sleep"]
+        assert len(group.end()) == 1
     gets_the_number_of(foreign, started, monkeypatch)
     assert group.end() == []
     assert foreign.poll() is None
@@ -66,8 +69,8 @@ def test_what_a_command_left_running_is_not_forgotten(
 ) -> None:
     run("sleep 60 &", group, tmp_path)
     run("true", group, tmp_path)
-    assert [name for _, name in group.members()] == ["sleep"]
-    assert group.end() == ["sleep"]
+    assert len(group.members()) == 1
+    assert len(group.end()) == 1
     assert group.members() == []
 
 
@@ -83,10 +86,74 @@ def test_a_process_that_may_not_be_ended_is_left(
     with monkeypatch.context() as patch:
         patch.setattr(os, "kill", refused)
         patch.setattr(launch.owned, "wait_until", lambda condition, patience_s: condition())
-        assert group.end() == ["sleep"]
+        assert len(group.end()) == 1
     os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_real_time_signals_have_no_name(group: launch.WorkGroup, tmp_path: Path) -> None:
     ended = run("kill -40 $$", group, tmp_path)
     assert (ended.signal, ended.failure()) == (40, "was killed by signal 40")
+
+
+def phase(name: str, line: str, group: launch.WorkGroup, directory: Path) -> None:
+    """Run a phase of the command `w`."""
+    kind = Command(shell="true", output_limit_bytes=8192, **{name: line})
+    phases.run_phase("w", kind, name, tokens(directory), group)
+
+
+def tokens(directory: Path) -> dict[str, object]:
+    """What a run that uses the directory is given."""
+    return {"dir": directory, "device": "", "run": "000001", "seed": "0"}
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("echo no >&2; exit 3", "exited with status 3:\nno"),
+        ("echo begun; sleep 60", "did not end in 0.3 s:\nbegun"),
+        ("yes", "printed more than 8192 bytes"),
+    ],
+)
+def test_a_phase_fails_with_its_status_at_its_limit_and_when_it_prints_too_much(
+    line: str, why: str, group: launch.WorkGroup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "sleep" in line:
+        monkeypatch.setattr(phases, "PHASE_TIMEOUT_S", 0.3)
+    with pytest.raises(HostError) as error:
+        phase("setup", line, group, tmp_path)
+    assert str(error.value).startswith(f"w: setup {line!r} {why}")
+    assert "run it by hand" in error.value.hint
+    assert group.members() == []
+
+
+def test_every_cleanup_runs_and_servers_end_though_one_fails(
+    group: launch.WorkGroup, tmp_path: Path
+) -> None:
+    phase("setup", "sleep 60 &", group, tmp_path)
+    assert len(group.members()) == 1
+    lines = {"a": "exit 3", "b": "touch cleaned", "c": "exit 4"}
+    commands = [(label, Command(shell="true", cleanup=line), tokens(tmp_path))
+                for label, line in lines.items()]  # fmt: skip
+    with pytest.raises(HostError) as error:
+        phases.clean_up(commands, launch.WorkGroup(None, "work"), group)
+    assert str(error.value).splitlines() == [
+        "a: cleanup 'exit 3' exited with status 3", "c: cleanup 'exit 4' exited with status 4",
+    ]  # fmt: skip
+    assert (tmp_path / "cleaned").exists()
+    assert group.members() == []
+
+
+def test_a_cleanup_that_fails_does_not_hide_why_the_work_ended() -> None:
+    reported: list[str] = []
+
+    def close() -> None:
+        raise HostError("the cleanup failed")
+
+    closing = phases.closed_after(close, reported.append)
+    with pytest.raises(HostError, match="the disk is gone"), closing:
+        raise HostError("the disk is gone")
+    assert reported == ["the cleanup failed"]
+    closing = phases.closed_after(close, reported.append)
+    with pytest.raises(HostError, match="the cleanup failed"), closing:
+        pass
+    assert len(reported) == 1

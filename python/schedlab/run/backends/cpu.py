@@ -26,6 +26,7 @@ from schedlab.run.admitted import Admitted
 from schedlab.run.backends.cpu_flip import FlipSession
 from schedlab.run.backends.cpu_policies import PolicySession
 from schedlab.run.backends.cpu_policy import policy_name, policy_of, time_ms
+from schedlab.run.phases import closed_after
 from schedlab.spec import Candidate, Cell, Experiment, GateFinding, Workload
 
 if TYPE_CHECKING:
@@ -105,11 +106,9 @@ def open_session(
         if control is None:
             raise HostError("CPU policies are measured under host control only")
         policies = PolicySession(admitted, control, report)
-        try:
+        with closed_after(policies.close, report):
             policies.open()
             yield policies
-        finally:
-            policies.close()
         return
     workload = experiment.workloads[0]
     work = work_of(admitted, workload, experiment.candidates[0])

@@ -37,9 +37,11 @@ from schedlab.run.backends.cpu_policy import (
 from schedlab.run.backends.cpu_settings import DEFAULT_WEIGHT, CpuSettings
 from schedlab.run.failures import Failures
 from schedlab.run.metrics_from_output import Reader, written_file
+from schedlab.run.phases import clean_up, run_phase
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
 
 if TYPE_CHECKING:
+    from schedlab._core import CpuMix
     from schedlab.host.control import Control
 
 BeforeStart = Callable[[Sequence[tuple[int, int]]], None]
@@ -47,6 +49,9 @@ POLL_S = 0.25
 PROBE_S = 0.02
 POLICY_SHARE_MIN = 0.99
 POLICY_LOOK_S = 1.0
+# The load outlasts its command, which may take some seconds to end at its limit. A limit of
+# centuries would not fit into the clock.
+LOAD_MARGIN_S, LOAD_S_MAX = 60.0, 1e9
 
 
 class PolicySession:
@@ -70,6 +75,7 @@ class PolicySession:
         self.failures = Failures()
         self.readers: dict[str, Reader] = {}
         self.timeouts: dict[str, float] = {}
+        self._number = 0
 
     def open(self) -> None:
         """Set every candidate once on tasks that hardly run, and rehearse commands."""
@@ -90,13 +96,12 @@ class PolicySession:
             self._warm_up(label, command)
 
     def close(self) -> None:
-        """End what commands started, after their cleanup."""
-        self.work.end()
-        for workload in self.admitted.experiment.workloads:
-            kind = self.admitted.kind(workload, self.admitted.experiment.candidates[0])
-            if isinstance(kind, CpuCommand) and kind.cleanup:
-                self._phase(workload.label, kind, kind.cleanup)
-        self.standing.end()
+        """End what commands started, after their cleanup; HostError for cleanups that failed."""
+        first = self.admitted.experiment.candidates[0]
+        kinds = {w.label: self.admitted.kind(w, first) for w in self.admitted.experiment.workloads}
+        commands = ((label, kind, self._tokens(kind)) for label, kind in kinds.items()
+                    if isinstance(kind, CpuCommand))  # fmt: skip
+        clean_up(commands, self.work, self.standing)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run of a workload under a candidate."""
@@ -240,9 +245,8 @@ class PolicySession:
         candidate: str,
     ) -> Outcome:
         """A command under the policy, beside its load."""
-        label = workload.label
-        if kind.prepare_run:
-            self._phase(label, kind, kind.prepare_run)
+        label, tokens = workload.label, self._tokens(kind, seed)
+        run_phase(label, kind, "prepare", tokens, self.standing)
         covered = policy.covers(is_load=False)
         cpu_count = len(kind.cpus or os.sched_getaffinity(0))
         groups = TaskGroup("work", {}, 1)
@@ -252,14 +256,12 @@ class PolicySession:
         if covered:
             options["scheduling"] = policy.attributes(1, cpu_count)
         group = launch.WorkGroup.of(self.work, self._cgroup(groups, policy, covered))
-        tokens = _tokens(kind, seed)
         began, watch = time.time(), PolicyWatch(self.work, policy)
         order = launch.launch_of(kind, "", tokens, group, **options)
-        with self._load(kind, policy, cpu_count) as load:
+        with self._load(label, kind, policy) as load:
             ended = launch.run(order, group, watch.look)
         left = [] if kind.keep_daemons else self.work.end()
-        if kind.conclude_run:
-            self._phase(label, kind, kind.conclude_run)
+        run_phase(label, kind, "conclude", tokens, self.standing)
         self.failures.note(label, candidate, kind, ended)
         outcome = self._ended(workload, kind, ended, began)
         metrics = dict(outcome.metrics)
@@ -317,17 +319,16 @@ class PolicySession:
 
     def _rehearse(self, label: str, kind: CpuCommand) -> None:
         """Set up, then one run that is not measured."""
-        if kind.setup:
-            self._phase(label, kind, kind.setup)
-        if kind.prepare_run:
-            self._phase(label, kind, kind.prepare_run)
+        run_phase(label, kind, "setup", self._tokens(kind), self.standing)
+        tokens = self._tokens(kind)
+        run_phase(label, kind, "prepare", tokens, self.standing)
         began = time.time()
         started = launch.launch_of(
-            kind, "", _tokens(kind, 0), self.work, cpus=kind.cpus,
-            timeout_s=kind.timeout_s or None,
-        )  # fmt: skip
+            kind, "", tokens, self.work, cpus=kind.cpus, timeout_s=kind.timeout_s or None
+        )
         ended = launch.run(started, self.work)
         self.work.end()
+        run_phase(label, kind, "conclude", tokens, self.standing)
         workload = Workload(label, kind.kind, "elapsed_s")
         outcome = self._ended(workload, kind, ended, began)
         if ended.timed_out or any(gate.fatal for gate in outcome.gates):
@@ -345,32 +346,32 @@ class PolicySession:
     def _timeout_s(self, label: str, kind: CpuCommand) -> float:
         return kind.timeout_s or self.timeouts[label]
 
-    def _phase(self, label: str, kind: CpuCommand, line: str) -> None:
-        started = launch.launch_of(kind, line, _tokens(kind, 0), self.standing, timeout_s=3600.0)
-        ended = launch.run(started, self.standing)
-        if failure := ended.failure():
-            raise HostError(f"{label}: {line!r} {failure}:\n{ended.last_lines(20)}")
+    def _tokens(self, kind: CpuCommand, seed: int = 0) -> dict[str, Any]:
+        self._number += 1
+        directory = Path(kind.directory or ".").resolve()
+        return {"dir": directory, "device": "", "run": f"{self._number:06d}",
+                "seed": f"{seed:020d}"}  # fmt: skip
 
     @contextmanager
-    def _load(self, kind: CpuCommand, policy: CpuPolicy, cpu_count: int) -> Iterator[list[float]]:
+    def _load(self, label: str, kind: CpuCommand, policy: CpuPolicy) -> Iterator[list[float]]:
         """Hogs beside a command; their work per second is in the list afterwards."""
         work: list[float] = []
         if not kind.load:
             yield work
             return
-        refuse_locked(policy, set(kind.cpus or os.sched_getaffinity(0)), kind.load)
-        from schedlab import _core
-
+        cpus = set(kind.cpus or os.sched_getaffinity(0))
+        refuse_locked(policy, cpus, kind.load)
+        window_s = min(self._timeout_s(label, kind) + LOAD_MARGIN_S, LOAD_S_MAX)
         group = TaskGroup("load", {"kind": "hog", "work_ns": HOG_WORK_NS}, kind.load, is_load=True)
         job = {
-            "groups": [self._group(group, policy, cpu_count)],
+            "groups": [self._group(group, policy, len(cpus))],
             "ramp_ns": 0,
-            "window_ns": 3600 * 10**9,
+            "window_ns": int(window_s * 1e9),
             "spin_ns_per_1000": self.spin_ns,
             "cpus": list(kind.cpus),
             "seed": 1,
         }
-        mix = _core.CpuMix(json.dumps(job))
+        mix = _sleeping_mix(job, policy)
         mix.start()
         try:
             yield work
@@ -386,20 +387,25 @@ def run_mix(
 
     `before_start` gets (number of the group, process id) of every task, which all still sleep.
     """
-    from schedlab import _core
-
-    try:
-        mix = _core.CpuMix(json.dumps(job))
-    except OSError as error:
-        priority = policy.priority if policy.policy in REAL_TIME else 10
-        settings = Settings(1, None, policy.policy, priority, cpus=tuple(job["cpus"]))
-        raise explain(error, settings) from error
+    mix = _sleeping_mix(job, policy)
     before_start(mix.pids())
     mix.start()
     while not mix.wait(POLL_S):
         pass
     result: dict[str, Any] = json.loads(mix.finish())
     return result
+
+
+def _sleeping_mix(job: Mapping[str, Any], policy: CpuPolicy) -> CpuMix:
+    """A mix whose tasks all still sleep; HostError as of `run_mix`."""
+    from schedlab import _core
+
+    try:
+        return _core.CpuMix(json.dumps(job))
+    except OSError as error:
+        priority = policy.priority if policy.policy in REAL_TIME else 10
+        settings = Settings(1, None, policy.policy, priority, cpus=tuple(job["cpus"]))
+        raise explain(error, settings) from error
 
 
 class PolicyWatch:
@@ -448,11 +454,6 @@ def _policy_gate(policy: CpuPolicy, share: float) -> tuple[GateFinding, ...]:
         return ()
     text = f"only {share:.0%} of the tasks had the requested policy {policy.policy}"
     return (GateFinding("policy-changed", text),)
-
-
-def _tokens(kind: CpuCommand, seed: int) -> dict[str, Any]:
-    directory = Path(kind.directory or ".").resolve()
-    return {"dir": directory, "device": "", "run": "000000", "seed": f"{seed:020d}"}
 
 
 def _cpus(kind: CpuMixKind) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from schedlab.run.admitted import Admitted
 from schedlab.run.backends.io_commands import CommandCells
 from schedlab.run.drain import syncfs
 from schedlab.run.io_groups import IoGroups
+from schedlab.run.phases import closed_after
 from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload
 
 AS_IS = "as-is"
@@ -274,13 +275,11 @@ def open_session(
         return
     # Commands are set up and rehearsed under the scheduler as found.
     session.commands = CommandCells(session, report)
-    try:
+    with closed_after(session.commands.close, report):
         session.commands.open()
         session.rehearse()
         session.commands.warm_up(arms(admitted.experiment))
         yield session
-    finally:
-        session.commands.close()
 
 
 def _bare_target(bare: ResolvedTarget, control: Control, admitted: Admitted) -> ResolvedTarget:

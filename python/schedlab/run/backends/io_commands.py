@@ -23,6 +23,7 @@ from schedlab.run.failures import Failures
 from schedlab.run.launch import Ended, WorkGroup
 from schedlab.run.metrics_from_output import Reader, written_file
 from schedlab.run.neighbours import DirtyPeak, foreign_reads, read_bytes_of
+from schedlab.run.phases import clean_up, run_phase
 from schedlab.run.workplace import WorkPlace
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from schedlab.run.backends.io import IoSession
 
 TIMEOUT_FACTOR, TIMEOUT_LEAST_S = 20.0, 60.0
-PHASE_TIMEOUT_S = 3600.0
 SHORT_OF_LAUNCHES = 20
 # Below this share of the command's own bytes, the work goes to another disk.
 SHARE_ON_QUEUES = 0.05
@@ -97,7 +97,7 @@ class CommandCells:
             kind.check_room(label, self.session.target.size_bytes)
         self.place.open(self.kinds.values())
         for label, kind in self.kinds.items():
-            self._phase(label, kind, "setup", kind.setup, self.standing)
+            run_phase(label, kind, "setup", self._tokens(0), self.standing)
         for label, kind in self.kinds.items():
             self.rehearsals[label] = self._rehearse(label, kind)
             for line in self.rehearsals[label].lines(label):
@@ -115,11 +115,9 @@ class CommandCells:
                         self.measure(kind, cell, workload, candidate)
 
     def close(self) -> None:
-        """Clean up, and end everything that was set up."""
-        self.work.end()
-        for label, kind in self.kinds.items():
-            self._phase(label, kind, "cleanup", kind.cleanup, self.standing)
-        self.standing.end()
+        """Clean up, and end everything that was set up; HostError for cleanups that failed."""
+        commands = ((label, kind, self._tokens(0)) for label, kind in self.kinds.items())
+        clean_up(commands, self.work, self.standing)
 
     def measure(
         self, kind: Command, cell: Cell, workload: Workload, candidate: Candidate
@@ -129,7 +127,7 @@ class CommandCells:
         self.place.refresh(label, kind, cell.block, self.kinds.values())
         if kind.prepare_run:
             self._set_as_found()
-            self._phase(label, kind, "prepare_run", kind.prepare_run, self.standing, tokens)
+            run_phase(label, kind, "prepare", tokens, self.standing)
         quiet_s = drain(self.place.flushed, self._queues, kind.settle_s)
         effective = self.session.set_again(candidate)
         drops = gates.cache_drops()
@@ -152,8 +150,7 @@ class CommandCells:
         left = [name for _, name in self.work.members()]
         if not kind.keep_daemons:
             self.work.end()
-        if kind.conclude_run:
-            self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
+        run_phase(label, kind, "conclude", tokens, self.standing)
         findings += gates.findings(before, after, None)
         if kind.cache == "warm":
             findings += gates.warm_findings(drops)
@@ -269,7 +266,7 @@ class CommandCells:
     def _rehearse(self, label: str, kind: Command) -> Rehearsal:
         """One run, not measured: does it start, end, print its metrics and use the queues?"""
         tokens = self._tokens(0)
-        self._phase(label, kind, "prepare_run", kind.prepare_run, self.standing, tokens)
+        run_phase(label, kind, "prepare", tokens, self.standing)
         drain(self.place.flushed, self._queues, kind.settle_s)
         self.place.set_cache(kind)
         before = _moved(queues_of_all())
@@ -280,7 +277,7 @@ class CommandCells:
         moved = {queue: seen.pop(queue) for queue in self._queues}
         if not kind.keep_daemons and (left := self.work.end()):
             self.report(f"{label}: still running and ended: {', '.join(sorted(set(left)))}")
-        self._phase(label, kind, "conclude_run", kind.conclude_run, self.standing, tokens)
+        run_phase(label, kind, "conclude", tokens, self.standing)
         if ended.timed_out:
             raise HostError(
                 f"{label}: was still running after its --timeout of {kind.timeout_s:g} s, in the "
@@ -347,29 +344,6 @@ class CommandCells:
                 "its files are elsewhere: use @dir@ in the command, or --anyway",
             )
 
-    def _phase(
-        self,
-        label: str,
-        kind: Command,
-        name: str,
-        line: str,
-        group: WorkGroup,
-        tokens: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Run a phase's shell line, if there is one; HostError when it fails."""
-        if not line:
-            return
-        started = launch.launch_of(
-            kind, line, tokens or self._tokens(0), group, timeout_s=PHASE_TIMEOUT_S
-        )
-        ended = launch.run(started, _Standing(group))
-        if ended.timed_out or (failure := ended.failure()):
-            why = f"did not end in {PHASE_TIMEOUT_S:g} s" if ended.timed_out else failure
-            raise HostError(
-                f"{label}: {name} {line!r} {why}:\n{ended.last_lines(20)}".rstrip(":\n"),
-                "run it by hand, in the same directory and as the same user",
-            )
-
     def _set_as_found(self) -> None:
         for queue, scheduler in self._as_found.items():
             self.control.set_scheduler(queue, scheduler)
@@ -384,19 +358,6 @@ class CommandCells:
     def _queues(self) -> tuple[str, ...]:
         device = self.session.target.device
         return self.session.queues or ((device,) if device else ())
-
-
-class _Standing(WorkGroup):
-    """Servers that a phase starts may keep running: a time limit ends only the phase itself."""
-
-    def __init__(self, group: WorkGroup) -> None:
-        self._group = group
-        self.path = group.path
-        self._sessions, self._joined = set(), ()
-
-    def started(self, pid: int) -> None:
-        """The phase belongs to the permanent group."""
-        self._group.started(pid)
 
 
 def queues_of_all() -> tuple[str, ...]:
