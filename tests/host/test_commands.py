@@ -140,6 +140,16 @@ def test_a_status_under_one_scheduler_ends_the_experiment_with_exit_1(tmp_path):
     assert_nothing_left()
 
 
+def test_the_report_shows_the_rehearsal_after_a_warm_up_and_a_discarded_first_run(tmp_path):
+    line = "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; [ $n != 2 ]"
+    runs, _ = measured(tmp_path, line, blocks=1, schedulers="none", warm_up=1)
+    assert [run.status for run in runs] == ["discarded", "ok"]
+    assert "cpu_share" in runs[1].properties["rehearsal"]
+    assert "PATH" in runs[1].properties["environment"]["names"]
+    Result.load(tmp_path / "out").write_html(tmp_path / "page.html")
+    assert "Rehearsed in " in (tmp_path / "page.html").read_text()
+
+
 def test_a_command_that_fails_now_and_then_is_repeated(tmp_path):
     line = "n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) > n; [ $((n % 4)) != 3 ]"
     runs, _ = measured(tmp_path, line, blocks=3)

@@ -13,6 +13,7 @@ from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workload
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, fio_file_test, latency, typed
 from schedlab.kinds.actors import Actors, load_depth, regions, served
+from schedlab.kinds.command import Command
 from schedlab.kinds.file_test import TESTS
 from schedlab.kinds.fio_file_test import FioFileTest
 from schedlab.kinds.newcomer import first_requests
@@ -24,7 +25,7 @@ from schedlab.run.backends import io as io_backend
 from schedlab.run.backends.io import bounded
 from schedlab.run.capture import RequestGroup, Times, mean_ns
 from schedlab.run.explain import worth_explaining
-from schedlab.spec import Candidate, Cell, Objective, Workload, is_alike
+from schedlab.spec import Candidate, Cell, GateFinding, Objective, Workload, is_alike
 from schedlab.store.importers import iozone
 from schedlab.store.importers.imported import Options
 
@@ -387,9 +388,35 @@ def test_every_run_finds_an_emulated_device_as_new_and_counts_from_there() -> No
     session = io_backend.IoSession.__new__(io_backend.IoSession)
     work, one = Workload("w", "random-reads", "iops"), Candidate("none")
     session.admitted = SimpleNamespace(kind=lambda *_: typed(work))
-    session.emulated, session._commands, session._is_described = device, 32, False
+    session.emulated, session._commands, session._described = device, 32, set()
+    session.commands = None
     session._measured = lambda *_: calls.append("run") or Outcome({"iops": 1.0})
     for number in range(2):
         outcome = session.measure(Cell(number, 0, "w", "none", 1), work, one)
         assert ("emulated_device" in outcome.properties) is (number == 0)
     assert calls == [32, "reset", "mark", "run"] * 2
+
+
+def test_what_describes_a_workload_is_stored_until_a_run_of_it_counts() -> None:
+    """Reports read only runs that passed their checks, and show nothing of a discarded one."""
+    session = io_backend.IoSession.__new__(io_backend.IoSession)
+    command = SimpleNamespace(description=lambda label, kind: {"rehearsal": label})
+    session.emulated = SimpleNamespace(facts={"model": "disk7200"})
+    session.commands, session._described = command, set()
+    kind = Command(shell="true")
+
+    def described(label: str, *gates: GateFinding) -> bool:
+        outcome = Outcome({}, {"status": 0}, gates)
+        properties = session._with_description(outcome, kind, label).properties
+        assert properties["status"] == 0
+        assert properties.get("rehearsal", label) == label
+        assert ("rehearsal" in properties) is ("emulated_device" in properties)
+        return "rehearsal" in properties
+
+    late, noted = GateFinding("model-on-time", ""), GateFinding("others", "", fatal=False)
+    assert described("a", late)
+    assert described("a", late, noted)
+    assert described("a", noted)
+    assert not described("a")
+    assert described("b")
+    assert not described("b", late)

@@ -54,7 +54,7 @@ class IoSession:
         own = (target.device,) if target.device else ()
         self._groups = IoGroups(control, target.device)
         self.emulated = emulated
-        self._is_described = False
+        self._described: set[str] = set()
         self._commands = emulated.facts["queue_depth"] if emulated else 0
         self._watch = gates.Watch(own, counted=target.device)
         budget_s = admitted.experiment.stopping.budget_s
@@ -83,15 +83,15 @@ class IoSession:
         """One run; the gates are checked before and after, independent of the outcome."""
         kind = with_times(self.admitted.kind(workload, candidate), cell)
         if self.emulated is None:
-            return self._measured(kind, cell, workload, candidate)
+            outcome = self._measured(kind, cell, workload, candidate)
+            return self._with_description(outcome, kind, workload.label)
         try:
             self.emulated.hold(kind.device_commands() or self._commands)
             self.emulated.reset()
             self.emulated.mark()
             outcome = self._measured(kind, cell, workload, candidate)
-            outcome = _judged(outcome, self.emulated, is_first=not self._is_described)
-            self._is_described = True
-            return outcome
+            outcome = _judged(outcome, self.emulated)
+            return self._with_description(outcome, kind, workload.label)
         except (SchedlabError, OSError) as error:
             if self.emulated.is_alive():
                 raise
@@ -100,6 +100,22 @@ class IoSession:
                 f"its requests failed: {error}",
                 "--resume continues with a new device",
             ) from error
+
+    def _with_description(self, outcome: Outcome, kind: WorkloadKind, label: str) -> Outcome:
+        """The outcome with the facts that reports need from one run of a workload.
+
+        They are in every run until one is not discarded, because reports omit discarded runs.
+        """
+        if label in self._described:
+            return outcome
+        if not any(finding.fatal for finding in outcome.gates):
+            self._described.add(label)
+        facts: dict[str, Any] = {}
+        if self.emulated is not None:
+            facts["emulated_device"] = dict(self.emulated.facts)
+        if self.commands and isinstance(kind, Command):
+            facts |= self.commands.description(label, kind)
+        return dataclasses.replace(outcome, properties={**outcome.properties, **facts})
 
     def _measured(
         self, kind: WorkloadKind, cell: Cell, workload: Workload, candidate: Candidate
@@ -200,17 +216,14 @@ def is_bare(target: Target, kinds: Iterable[WorkloadKind]) -> bool:
     return target.filesystem == "none" or not (needs_files or target.filesystem)
 
 
-def _judged(outcome: Outcome, device: Emulated, is_first: bool) -> Outcome:
-    """The outcome with the account of the emulated device and what that says against it; the
-    first one of a session has what the device is, too."""
+def _judged(outcome: Outcome, device: Emulated) -> Outcome:
+    """The outcome with the account of the emulated device and what that says against it."""
     try:
         account = device.account()
     except HostError as error:
         broken = GateFinding("device-alive", str(error))
         return dataclasses.replace(outcome, gates=(*outcome.gates, broken))
     facts: dict[str, Any] = {"emulated": account, "driver_tags": device.facts["tags"]}
-    if is_first:
-        facts["emulated_device"] = dict(device.facts)
     return dataclasses.replace(
         outcome,
         properties={**outcome.properties, **facts},

@@ -87,7 +87,6 @@ class CommandCells:
         }
         self.place = WorkPlace(self.control, session.admitted.experiment.target, session.target)
         self._failures = Failures()
-        self._described: set[str] = set()
         self._number = 0
 
     def open(self) -> None:
@@ -164,7 +163,6 @@ class CommandCells:
         facts = {
             **gates.cpu_facts(before, after),
             **outcome.properties,
-            **self._first_facts(label, kind),
             "effective": effective,
             "cache": cached,
             "drain_s": quiet_s,
@@ -180,11 +178,8 @@ class CommandCells:
                        "written_bytes": float(sum(w for _, w in moved.values()))}  # fmt: skip
         return replace(outcome, metrics={**outcome.metrics, **bytes_moved}, properties=facts)
 
-    def _first_facts(self, label: str, kind: Command) -> dict[str, Any]:
-        """Facts that are stored only with the first run of a command."""
-        if label in self._described:
-            return {}
-        self._described.add(label)
+    def description(self, label: str, kind: Command) -> dict[str, Any]:
+        """Facts of a command that are the same in all its runs."""
         rehearsal = self.rehearsals[label]
         return {
             "environment": kind.environment_facts(),
