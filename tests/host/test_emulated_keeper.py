@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.errors import HostError, SpecError
-from schedlab.host import emulated, keeper, owned
+from schedlab.host import emulated, journal, keeper, owned
 from schedlab.host.emulated import Emulation
 
 MIB = 1 << 20
@@ -91,6 +91,24 @@ def test_mistakes_are_named(state: Path) -> None:
     result = schedlab("device", "up", "disk7200", "--set", "rpm")
     assert result.returncode == 2
     assert "KEY=VALUE" in result.stderr
+
+
+def test_a_keeper_that_never_reports_is_ended(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck = tmp_path / "stuck"
+    stuck.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    stuck.chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setattr(keeper, "START_PATIENCE_S", 1.0)
+        patch.setattr(sys, "executable", str(stuck))
+        with pytest.raises(HostError, match="was not ready after 1 s") as error:
+            keeper.up(Emulation("disk7200", 64 * MIB), "stuck", state)
+    assert "schedlab device list" in error.value.hint
+    process = (tmp_path / "pid").read_text().strip()
+    assert owned.wait_until(lambda: not journal.is_alive(process), 10.0)
+    assert keeper.kept(state) == []
+    assert not (state / keeper.DEVICES / "stuck").exists()
 
 
 @pytest.mark.parametrize("with_guardian", [False, True])

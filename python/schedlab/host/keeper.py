@@ -13,6 +13,7 @@ import dataclasses
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -79,6 +80,12 @@ def up(emulation: Emulation, name: str = "", state_directory: str | Path | None 
     )
     os.close(announce)
     with os.fdopen(ready, "rb") as pipe:
+        if not select.select([pipe], [], [], START_PATIENCE_S)[0]:
+            process.kill()
+            raise HostError(
+                f"the keeper of {name} was not ready after {START_PATIENCE_S:g} s and was ended",
+                "schedlab device list removes what is left of it; then try again",
+            )
         text = pipe.read()
     if not text:
         raise HostError(f"the keeper of {name} ended without a message (status {process.wait()})")
