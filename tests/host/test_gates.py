@@ -61,7 +61,7 @@ def test_a_busy_process_of_another_program_is_found() -> None:
         after = gates.snapshot(None)
     assert "others" in names(gates.neighbour_findings(before, after))
     watch = gates.Watch()
-    assert "others" in names(watch.findings(gates.Before(before, 0.0)))
+    assert "others" in names(watch.findings(gates.Before(before)))
     assert gates.cpu_facts(before, after)["cpu_others_s"] > 0.2
 
 
@@ -216,12 +216,11 @@ def test_dirty_pages_keep_it_from_settling(
     vmstat = tmp_path / "vmstat"
     vmstat.write_text("nr_dirty 3\nnr_writeback 0\n", encoding="ascii")
     began = time.monotonic()
-    waited_s, finding = gates.settle([Path(loop).name], 5.0)
-    assert finding is None
-    assert gates.SETTLE_STEP_S * (gates.SETTLE_LOOKS - 1) <= waited_s <= time.monotonic() - began
+    assert gates.settle([Path(loop).name], 5.0) is None
+    assert time.monotonic() - began >= gates.SETTLE_STEP_S * (gates.SETTLE_LOOKS - 1)
     for text, words in (("nr_dirty 300", "dirty"), ("nr_writeback 300", "being written back")):
         vmstat.write_text(text + "\n", encoding="ascii")
-        _, finding = gates.settle([], 0.2)
+        finding = gates.settle([], 0.2)
         assert finding
         assert (finding.gate, finding.fatal, words in finding.detail) == ("unsettled", False, True)
 
@@ -234,7 +233,7 @@ def test_requests_in_flight_keep_it_from_settling(
     monkeypatch.setattr(gates, "PROC", tmp_path)
     (tmp_path / "sdx" / "inflight").write_text("       0        2\n", encoding="ascii")
     began = time.monotonic()
-    waited_s, finding = gates.settle(["sdx"], 0.2)
-    assert 0.2 <= waited_s <= time.monotonic() - began
+    finding = gates.settle(["sdx"], 0.2)
+    assert time.monotonic() - began >= 0.2
     assert finding
     assert "sdx has 0 + 2 requests in flight" in finding.detail

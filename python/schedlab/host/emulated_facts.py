@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from schedlab.spec import GateFinding
-
-if TYPE_CHECKING:
-    pass
 
 MEAN_LIMIT, P99_LIMIT, REORDERED_LIMIT = 0.02, 0.05, 0.001
 

@@ -80,10 +80,9 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Before:
-    """The state before a run: the counters, the time until it was idle, and findings."""
+    """The state before a run: the counters, and findings."""
 
     snapshot: Snapshot
-    settled_after_s: float
     findings: tuple[GateFinding, ...] = ()
 
 
@@ -103,11 +102,11 @@ class Watch:
 
     def before(self, settle_s: float = SETTLE_S_MAX) -> Before:
         """Wait until nothing is being written, at most `settle_s` seconds; read the counters."""
-        waited_s, finding = settle(self._devices, settle_s) if settle_s else (0.0, None)
+        finding = settle(self._devices, settle_s) if settle_s else None
         now = snapshot(self._counted, self._groups)
         if now.frequency_khz:
             self._frequencies_khz.append(now.frequency_khz)
-        return Before(now, waited_s, (finding,) if finding else ())
+        return Before(now, (finding,) if finding else ())
 
     def findings(
         self,
@@ -124,12 +123,10 @@ class Watch:
         )
 
 
-def settle(
-    devices: Iterable[str], settle_s: float = SETTLE_S_MAX
-) -> tuple[float, GateFinding | None]:
+def settle(devices: Iterable[str], settle_s: float = SETTLE_S_MAX) -> GateFinding | None:
     """Wait until devices have nothing in flight and hardly a page is dirty, five times in a row.
 
-    Seconds waited, and a finding that is not fatal when it took too long.
+    A finding that is not fatal when it took more than `settle_s` seconds.
     """
     names = tuple(devices)
     begin = time.monotonic()
@@ -138,10 +135,10 @@ def settle(
         seen = _unquiet(names)
         quiet = 0 if seen else quiet + 1
         if quiet == SETTLE_LOOKS:
-            return time.monotonic() - begin, None
+            return None
         if time.monotonic() - begin > settle_s:
             text = f"the machine was not idle after {settle_s:g} s: {seen or 'it had just been'}"
-            return time.monotonic() - begin, GateFinding("unsettled", text, fatal=False)
+            return GateFinding("unsettled", text, fatal=False)
         time.sleep(SETTLE_STEP_S)
 
 

@@ -16,7 +16,6 @@ from schedlab.spec import Record, Run, Workload
 from schedlab.spec.names import safe_name, safe_names
 from schedlab.store.files import make_beneath, write_atomic
 
-_SUB_BITS = 6
 #: Our file tests that fio has, and its names for them.
 MODES = {
     "write": "write",
