@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -121,6 +122,30 @@ def test_a_partition_is_found_to_lie_on_its_disk(
         knobs.device_name("sdb")
     with pytest.raises(HostError, match="has no scheduler"):
         knobs.scheduler_file("sda")
+
+
+def test_a_device_file_in_a_directory_of_its_driver_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: str
+) -> None:
+    """/dev/etherd/e0.0 is etherd!e0.0 in sysfs; here a loop device stands in for it."""
+    number = Path(loop).stat().st_rdev
+    by_class, numbers = tmp_path / "class", tmp_path / "numbers"
+    block = by_class / "etherd!e0.0"
+    (block / "queue").mkdir(parents=True)
+    (block / "size").write_text("8", encoding="ascii")
+    (block / "ro").write_text("1", encoding="ascii")
+    numbers.mkdir()
+    (numbers / f"{os.major(number)}:{os.minor(number)}").symlink_to(block)
+    monkeypatch.setattr(knobs, "CLASS_BLOCK", by_class)
+    monkeypatch.setattr(knobs, "SYS_BLOCK", by_class)
+    monkeypatch.setattr(knobs, "NUMBERS", numbers)
+    assert knobs.device_name(loop) == knobs.device_name("etherd!e0.0") == "etherd!e0.0"
+    assert knobs.queue_of(loop) == block / "queue"
+    assert devices.size_bytes(loop) == 4096
+    assert "it is read-only" in devices.reasons_against_writing(loop)
+    assert str(knobs.device_file("etherd!e0.0")) == "/dev/etherd/e0.0"
+    with pytest.raises(HostError, match="no such block device"):
+        knobs.device_name("/dev/etherd/e1.0")
 
 
 def test_a_device_above_others_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

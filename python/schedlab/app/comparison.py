@@ -5,13 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from schedlab.app import budget, targets
 from schedlab.design.candidates import label_candidates, parse_candidates
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
 from schedlab.errors import SpecError
-from schedlab.host import devices
+from schedlab.host import devices, knobs
 from schedlab.kinds import nearest, typed
 from schedlab.kinds.file_test import IOZONE_SEVEN, TESTS
 from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target
@@ -112,7 +111,7 @@ def candidates_of(schedulers: str | None, labels: str | None, target: Target) ->
 def queues_of(target: Target) -> tuple[str, ...]:
     """The queues whose schedulers are offered."""
     if target.kind == "device":
-        return (Path(target.path).resolve().name,)
+        return (knobs.kernel_name(target.path),)
     return target.switch
 
 

@@ -31,7 +31,7 @@ def watch_device(
     from schedlab import _core
 
     name = knobs.device_name(device)
-    options = {"device": f"/dev/{name}", "find_classes": True}
+    options = {"device": str(knobs.device_file(name)), "find_classes": True}
     try:
         capture = _core.BlockCapture(json.dumps(options))
     except (OSError, RuntimeError) as error:

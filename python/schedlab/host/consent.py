@@ -193,7 +193,7 @@ def identity_of(descriptor: int) -> Identity:
 
 def _examine(device: str | Path, allow_unknown_data: bool) -> tuple[list[str], int]:
     """(objections, exclusive descriptor or -1 where there are objections)."""
-    path = Path(device) if "/" in str(device) else Path("/dev") / device
+    path = Path(device) if "/" in str(device) else knobs.device_file(str(device))
     if not path.exists():
         return ["it does not exist"], -1
     if not path.is_block_device():

@@ -381,7 +381,7 @@ class Control:
         if name not in {knobs.device_name(device) for device in self._named}:
             raise HostError(
                 f"{name} holds /: its settings are changed only when you name it",
-                f"name it: --device /dev/{name}",
+                f"name it: --device {knobs.device_file(name)}",
             )
 
     def _guard(self, queue: Path | None) -> None:

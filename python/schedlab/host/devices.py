@@ -38,7 +38,7 @@ def loop_schedulers() -> tuple[str, ...]:
 def size_bytes(device: str | Path) -> int:
     """Size of a block device or partition; HostError when there is none of that name."""
     knobs.device_name(str(device))
-    return int(text_of(knobs.CLASS_BLOCK / Path(device).resolve().name / "size")) * 512
+    return int(text_of(knobs.CLASS_BLOCK / knobs.kernel_name(device) / "size")) * 512
 
 
 def disks_below(directory: str | Path) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ def _sources_of(directory: str | Path) -> list[str]:
         return [link.resolve().name]
     mounted = mount_of(directory)  # btrfs and others have a separate device number
     source = Path(mounted["source"]) if mounted else Path()
-    return [source.resolve().name] if source.is_block_device() else []
+    return [knobs.kernel_name(source)] if source.is_block_device() else []
 
 
 def _descend(name: str, disks: set[str]) -> None:
@@ -118,12 +118,12 @@ def reasons_against_writing(device: str) -> tuple[str, ...]:
 
     For sharing and for messages only. Writing needs `consent.consent_to`, which looks at more.
     """
-    path = Path(device) if "/" in device else Path("/dev") / device
+    path = Path(device) if "/" in device else knobs.device_file(device)
     if not path.exists():
         return ("it does not exist",)
     if not path.is_block_device():
         return ("it is not a block device",)
-    entry = knobs.CLASS_BLOCK / path.resolve().name
+    entry = knobs.CLASS_BLOCK / knobs.kernel_name(path)
     reasons = reasons_in_use(entry)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
@@ -184,7 +184,7 @@ def _swap_and_holders(family: list[Path]) -> list[str]:
     for entry in family:
         name = entry.resolve().name
         for line in Path("/proc/swaps").read_text(encoding="utf-8").splitlines()[1:]:
-            if Path(line.split()[0]).resolve() == Path("/dev") / name:
+            if Path(line.split()[0]).resolve() == knobs.device_file(name):
                 reasons.append(f"it is swap space in use ({name})")
         holders = sorted(entry.glob("holders/*"))
         reasons += [f"it is held by {holder.name} ({name})" for holder in holders]

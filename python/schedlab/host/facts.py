@@ -299,7 +299,7 @@ def rotational_doubt(name: str) -> str:
     if text(knobs.SYS_BLOCK / name / "queue" / "rotational") != "1":
         return ""
     try:
-        measured_ms = random_read_ms(Path("/dev") / name.replace("!", "/"))
+        measured_ms = random_read_ms(knobs.device_file(name))
     except HostError:
         return ""
     if measured_ms >= DISK_MS_MIN:
@@ -314,7 +314,7 @@ def describe_target(target: str | Path) -> dict[str, Any]:
     """Where the work goes: the mount of a directory and its disks, or the device."""
     path = Path(target)
     if path.is_block_device():
-        return {"device": path.resolve().name}
+        return {"device": knobs.kernel_name(path)}
     status = os.statvfs(path)
     return {
         "directory": str(path.resolve()),

@@ -6,8 +6,10 @@ schedulers or tunables, what sysfs shows is what there is. See Documentation/blo
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import stat
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +18,7 @@ from schedlab.errors import HostError
 
 SYS_BLOCK = Path("/sys/block")
 CLASS_BLOCK = Path("/sys/class/block")
+NUMBERS = Path("/sys/dev/block")
 # What the single-queue schedulers were called before Linux 5.0, and what took their place.
 LEGACY_SCHEDULERS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
 _BRACKETED = re.compile(r"\[([^\]\s]+)\]")
@@ -85,14 +88,32 @@ def ticks_per_second() -> int:
     return round(1 / time.clock_getres(_CLOCK_MONOTONIC_COARSE))
 
 
+def kernel_name(path: str | Path) -> str:
+    """The name in sysfs of a device file: `etherd!e0.0` for /dev/etherd/e0.0.
+
+    The last part of the path where it is no device file.
+    """
+    with contextlib.suppress(OSError):
+        status = Path(path).stat()
+        link = NUMBERS / f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}"
+        if stat.S_ISBLK(status.st_mode) and link.exists():
+            return link.resolve().name
+    return Path(path).resolve().name
+
+
+def device_file(name: str) -> Path:
+    """The device file of a name in sysfs, where udev or devtmpfs put it."""
+    return Path("/dev") / name.replace("!", "/")
+
+
 def device_name(device: str) -> str:
     """The whole disk behind `sda`, `/dev/sda`, `/dev/disk/by-id/…` or a partition of it.
 
     HostError when there is no such block device.
     """
-    path = Path(device) if "/" in device else Path("/dev") / device
-    name = path.resolve().name
-    entry = CLASS_BLOCK / name.replace("/", "!")
+    path = Path(device) if "/" in device else device_file(device)
+    name = kernel_name(path) if "/" in device or path.exists() else device
+    entry = CLASS_BLOCK / name
     if "/" in device and path.exists() and not path.is_block_device():
         raise HostError(f"{device} is not a block device", "schedlab io get shows the devices")
     if not entry.exists():

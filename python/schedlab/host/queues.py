@@ -121,8 +121,9 @@ def queues_below(path: str | Path, below: bool = False) -> QueueSet:
     if not path.exists():
         raise HostError(f"{path} does not exist", "name an existing directory")
     if path.is_block_device():
-        tree = _device(path.resolve().name, "", below)
-        own_number = devices.text_of(knobs.CLASS_BLOCK / path.resolve().name / "dev")
+        name = knobs.kernel_name(path)
+        tree = _device(name, "", below)
+        own_number = devices.text_of(knobs.CLASS_BLOCK / name / "dev")
     else:
         mount = devices.mount_of(path)
         own_number = mount.get("number", "")
@@ -165,7 +166,7 @@ def _below_mount(path: Path, mount: Mapping[str, str], below: bool, depth: int) 
         yield from _external(mount, name, below)
         return
     source = Path(mount.get("source", ""))
-    name = source.resolve().name if source.is_block_device() else ""
+    name = knobs.kernel_name(source) if source.is_block_device() else ""
     members = _btrfs_members(name) if kind == "btrfs" else ()
     for member in members or ((name,) if name else ()):
         yield _device(member, "", below)
@@ -199,10 +200,10 @@ def _external(mount: Mapping[str, str], name: str, below: bool) -> Iterator[Node
     for key, label in _EXTERNAL.items():
         device = Path(options.get(key, ""))
         if options.get(key) and device.is_block_device():
-            yield _device(device.resolve().name, label, below)
+            yield _device(knobs.kernel_name(device), label, below)
     if mount.get("kind") in ("ext3", "ext4"):
         with contextlib.suppress(OSError, struct.error):
-            journal = _ext4_journal(Path("/dev") / name.replace("!", "/"))
+            journal = _ext4_journal(knobs.device_file(name))
             if journal:
                 yield _device(journal, "journal", below)
 
@@ -246,7 +247,7 @@ def _below_loop(entry: Path, below: bool, depth: int) -> tuple[Node, ...]:
     if below and place.exists():
         with contextlib.suppress(HostError):
             if place.is_block_device():
-                return (_device(place.resolve().name, "backing device", below, depth - 1),)
+                return (_device(knobs.kernel_name(place), "backing device", below, depth - 1),)
             return (_mount(place, devices.mount_of(place), below, depth - 1),)
     return (Node(backing, "file"),)
 
@@ -314,7 +315,7 @@ def _swap_areas(below: bool) -> Iterator[tuple[str, set[str]]]:
         area = Path(line.split()[0])
         with contextlib.suppress(OSError, HostError):
             if area.is_block_device():
-                yield str(area), set(_names(_device(area.resolve().name, "", below)))
+                yield str(area), set(_names(_device(knobs.kernel_name(area), "", below)))
             else:
                 tree = _mount(area, devices.mount_of(area), below, _DEPTH_MAX)
                 yield str(area), set(_names(tree))

@@ -318,7 +318,7 @@ def _remember(entry: Entry, state: Path, recovery: Recovery) -> None:
         link = Path("/sys/dev/block") / entry["number"]
         if devices.text_of(link / "diskseq") != entry["sequence"]:
             return  # gone, or another medium by now
-        descriptor = os.open(f"/dev/{link.resolve().name}", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(knobs.device_file(link.resolve().name), os.O_RDONLY | os.O_CLOEXEC)
         try:
             number = os.fstat(descriptor).st_rdev
             if f"{os.major(number)}:{os.minor(number)}" == entry["number"]:

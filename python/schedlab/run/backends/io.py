@@ -358,7 +358,7 @@ def resolve(
     disks = devices.disks_below(directory)
     only = disks[0] if len(disks) == 1 else None
     block = logical_block_bytes(only) if only else 512
-    raw = Path("/dev") / only if only else own / "data"
+    raw = knobs.device_file(only) if only else own / "data"
     raw_size = devices.size_bytes(raw) if only else size
     tags = driver_tags(only) if only else 0
     return ResolvedTarget(own / "data", size, only, block, False, raw, raw_size, own, tags), None
