@@ -65,7 +65,6 @@ DEVICE_TESTS = {
         ("cpu_ext", "tests/host/test_sched_ext.py"),
         ("cpu_[enps]*", "tests/host/test_cpu_policies.py"),
         ("cpu*", "tests/host/test_burst_capture.py tests/host/test_cpu_[rs]*.py"),
-        ("*capture", "tests/host/test_block_capture.py tests/host/test_cpu_sweep.py"),
         (
             "cache drain io_commands launch metrics_from_output phases workplace",
             "tests/host/test_cache.py tests/host/test_launch.py tests/host/test_commands.py"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -16,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from block_capture import PARTS, BlockCapture, BlockClass, Capture, mean_ns, unavailable
 from giving_up import given_up
 
 from schedlab import _core
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import HostError
 from schedlab.host import emulated
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulation
 from schedlab.kinds.engine import run_groups
-from schedlab.run.capture import PARTS, BlockCapture, BlockClass, Capture, mean_ns, unavailable
 from schedlab.run.explain import capturing
 from schedlab.spec import explanations
 
@@ -325,8 +324,6 @@ def test_what_cannot_be_captured_says_why(device: str) -> None:
         BlockCapture("/dev/absent")
     with pytest.raises(HostError, match="cgroup"):
         BlockCapture(device, [BlockClass("a", cgroup=Path("/sys/fs/cgroup/absent"))])
-    with pytest.raises(SpecError, match="names"):
-        BlockCapture(device, [BlockClass("a"), BlockClass("a")])
 
 
 def test_issued_requests_are_those_of_the_devices_statistics(device: str) -> None:
@@ -367,9 +364,9 @@ def test_bfq_raises_the_weight_of_a_new_process_only(device: str) -> None:
 
 
 HOLDER = """
-import sys, time
-from schedlab.run.capture import BlockCapture
-capture = BlockCapture(sys.argv[1])
+import json, sys, time
+from schedlab._core import BlockCapture
+capture = BlockCapture(json.dumps({"device": sys.argv[1]}))
 print("running", flush=True)
 time.sleep(600)
 """
@@ -391,9 +388,3 @@ def test_a_killed_owner_leaves_no_program_behind(device: str) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     captured(device, 0.1, group(device))
-
-
-def test_requests_without_completion_are_the_rest_of_the_issued() -> None:
-    fields = {field.name: None for field in dataclasses.fields(Capture)}
-    capture = Capture(**{**fields, "totals": {"issued": 90, "completed": 40}})  # type: ignore[arg-type]
-    assert capture.without_completion == 50

@@ -23,7 +23,6 @@ from schedlab.kinds.startup import Program
 from schedlab.run import gates
 from schedlab.run.backends import io as io_backend
 from schedlab.run.backends.io import bounded
-from schedlab.run.capture import RequestGroup, Times, mean_ns
 from schedlab.run.explain import worth_explaining
 from schedlab.spec import Candidate, Cell, GateFinding, Objective, Workload, is_alike
 from schedlab.store.importers import iozone
@@ -349,16 +348,6 @@ def test_an_extra_run_far_from_the_scored_ones_explains_nothing() -> None:
     assert not is_alike(103.0, 7.0)
     assert not is_alike(1.0, 7.0)
     assert is_alike(103.0, 0.0)  # nothing was scored: nothing to compare with
-
-
-def test_the_mean_of_captured_times_is_that_of_all_requests() -> None:
-    def group(count: int, sum_ns: int) -> RequestGroup:
-        times = Times(count, sum_ns, sum_ns, [])
-        return RequestGroup("w", None, "read", None, count, 0, times, times, times, times, times)
-
-    assert group(4, 10).device.mean_ns == 2.5
-    assert group(0, 0).device.mean_ns == mean_ns([], "device") == 0
-    assert mean_ns([group(1, 10), group(3, 50)], "scheduler") == 15
 
 
 def test_the_tags_of_a_disk_are_those_of_all_queues_or_what_it_takes_itself(

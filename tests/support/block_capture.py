@@ -1,4 +1,4 @@
-"""Where the requests of a block device spend their time: the typed face of the BPF capture.
+"""The BPF capture of block requests with types, for tests.
 
     with BlockCapture("/dev/loop0", [BlockClass("reader"), BlockClass("writers")]) as capture:
         capture.add("reader", pid)
@@ -6,9 +6,9 @@
         capture.snapshot()
     capture.result.groups[0].device.mean_ns
 
-Works for every device that takes requests, and writes nothing to it. Times are in nanoseconds, of a
-request from the arrival of its first bio: `tag` until it has a request, `plug` until it leaves the
-submitter's plug, `scheduler` until it is issued, `device` until it completes.
+Times are in nanoseconds, of a request from the arrival of its first bio: `tag` until it has a
+request, `plug` until it leaves the submitter's plug, `scheduler` until it is issued, `device` until
+it completes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from schedlab import _core
-from schedlab.errors import HostError, SpecError
+from schedlab.errors import HostError
 
 PARTS = ("tag", "plug", "scheduler", "device")
 
@@ -125,7 +125,6 @@ class Capture:
     totals: dict[str, int]
     bfq: dict[str, list[BfqInterval]] | None
     lost: dict[str, int]
-    cost: dict[str, Any] | None
 
     @property
     def without_completion(self) -> int:
@@ -161,7 +160,6 @@ class BlockCapture:
         *,
         find_classes: bool = False,
         seconds_max: float = 120.0,
-        measure_cost: bool = False,
     ) -> None:
         """Start at once. `find_classes`: every other process gets a separate class.
 
@@ -169,8 +167,6 @@ class BlockCapture:
         """
         self._classes = [item.name for item in classes]
         self.result: Capture | None = None
-        if len(set(self._classes)) < len(classes) or "other" in self._classes:
-            raise SpecError("classes of a capture need different names, and not 'other'")
         options = {
             "device": str(device),
             "classes": [
@@ -183,7 +179,6 @@ class BlockCapture:
             ],
             "find_classes": find_classes,
             "seconds_max": seconds_max,
-            "measure_cost": measure_cost,
         }
         try:
             self._core = _core.BlockCapture(json.dumps(options))
@@ -254,7 +249,6 @@ def _typed(data: dict[str, Any]) -> Capture:
         if data["bfq"] is None
         else {names[s["class"]]: [BfqInterval(*row) for row in s["rows"]] for s in data["bfq"]},
         lost=data["lost"],
-        cost=data["cost"],
     )
 
 
