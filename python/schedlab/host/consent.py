@@ -4,8 +4,7 @@
         work(consent.target)                  # /proc/PID/fd/N: no swap of /dev/sdb redirects it
 
 `consent_to` opens the device exclusively first and looks second, through that descriptor, and
-keeps it until the end: mkfs, mount, swapon and LVM fail meanwhile. Without a consent
-`open_device` opens read-only, so that the kernel itself refuses to write.
+keeps it until the end: mkfs, mount, swapon and LVM fail meanwhile.
 """
 
 from __future__ import annotations
@@ -126,24 +125,6 @@ def objections(device: str | Path) -> tuple[str, ...]:
     if descriptor >= 0:
         os.close(descriptor)
     return tuple(reasons)
-
-
-def open_device(path: str | Path, consent: Consent | None = None) -> int:
-    """A descriptor of a device: read-only, or for writing where `consent` covers that device.
-
-    HostError when the consent is for another device or the kernel refuses.
-    """
-    try:
-        if consent is None:
-            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        if not consent.covers(path):
-            raise HostError(
-                f"{path} is not the device that you agreed to ({consent.path})",
-                f"--destroy-data {path} if you mean that one",
-            )
-        return os.open(consent.target, os.O_RDWR | os.O_CLOEXEC)
-    except OSError as error:
-        raise HostError(f"cannot open {path}: {error.strerror}", "run it as root (sudo)") from error
 
 
 def writable_path(path: str | Path, consents: Iterable[Consent] = ()) -> str:

@@ -2,7 +2,7 @@
 
     below = queues_below("/srv/db")
     below.queues            # ("sda", "sdb")
-    below.require_named(["sda", "sdb"])   # HostError if one also carries / and was not named
+    below.reasons           # {"sda": ("it carries /",)}: why the user must name it
     print("\\n".join(below.lines()))
 
 From the mount down: overlay to its directories, btrfs to all of its devices, partition to disk,
@@ -16,7 +16,7 @@ import contextlib
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,29 +88,6 @@ class QueueSet:
             lines.append(f"{name} is switched only when named: {'; '.join(reasons)}")
         return lines
 
-    def require_named(self, named: Iterable[str]) -> tuple[str, ...]:
-        """The queues to switch: those named, all if none must be. HostError for what is missing.
-
-        `named` may hold device names, paths and partitions.
-        """
-        chosen = tuple(dict.fromkeys(knobs.device_name(name) for name in named))
-        for name in chosen:
-            if name not in self.queues:
-                below = ", ".join(self.queues) or "no queue"
-                raise HostError(f"{name} is not below {self.path}", f"below it: {below}")
-        missing = [name for name in self.reasons if name not in chosen]
-        if missing or (chosen and set(chosen) != set(self.queues)):
-            left = missing or [name for name in self.queues if name not in chosen]
-            why = "; ".join(reason for name in left for reason in self.reasons.get(name, ()))
-            raise HostError(
-                f"{', '.join(left)} is below {self.path} and would be switched, but was not named"
-                + (f" ({why})" if why else ""),
-                f"--switch {','.join(self.queues)}",
-            )
-        if not self.queues:
-            raise HostError(f"no queue below {self.path} offers a choice of schedulers")
-        return self.queues
-
 
 def queues_below(path: str | Path, below: bool = False) -> QueueSet:
     """The queues below a directory, file or block device; `below` goes below loop devices, too.
@@ -142,7 +119,7 @@ def _mount(path: Path, mount: Mapping[str, str], below: bool, depth: int) -> Nod
     kind = mount.get("kind", "unknown")
     if depth == 0:
         raise HostError(f"{path}: too many layers", "name a directory on a disk")
-    nodes = tuple(_below_mount(path, mount, below, depth))
+    nodes = tuple(_below_mount(mount, below, depth))
     if not any(True for node in nodes for _ in node.walk()):
         why = _WITHOUT_QUEUE.get(kind, "its devices are not visible from here")
         if kind.startswith("fuse") and kind != "fuseblk":
@@ -154,7 +131,7 @@ def _mount(path: Path, mount: Mapping[str, str], below: bool, depth: int) -> Nod
     return Node(mount.get("target", str(path)), kind, nodes)
 
 
-def _below_mount(path: Path, mount: Mapping[str, str], below: bool, depth: int) -> Iterator[Node]:
+def _below_mount(mount: Mapping[str, str], below: bool, depth: int) -> Iterator[Node]:
     kind, number = mount.get("kind", ""), mount.get("number", "0:0")
     if kind == "overlay":
         yield from _overlay(mount, below, depth)
@@ -305,7 +282,7 @@ def _others(
 
 def _queues_of(mount: Mapping[str, str], below: bool) -> set[str]:
     with contextlib.suppress(OSError, HostError):
-        nodes = _below_mount(Path(mount["target"]), mount, below, _DEPTH_MAX)
+        nodes = _below_mount(mount, below, _DEPTH_MAX)
         return {name for node in nodes for name in _names(node)}
     return set()
 
