@@ -1,6 +1,6 @@
 """Conditions that every run must meet, checked without knowing its outcome.
 
-    watch = Watch(devices=("sdb",), groups=(group,))
+    watch = Watch(devices=("sdb",))
     before = watch.before()              # waits until writeback and the devices are quiet
     ...                                  # the run
     found = (*before.findings, *watch.findings(before, claimed))
@@ -89,21 +89,18 @@ class Before:
 class Watch:
     """The gates of a session; it remembers the frequencies that it saw before each run."""
 
-    def __init__(
-        self, devices: Sequence[str] = (), groups: Iterable[Path] = (), counted: str | None = None
-    ) -> None:
+    def __init__(self, devices: Sequence[str] = (), counted: str | None = None) -> None:
         """`devices` are kernel names that must be quiet before a run; `counted` is the one whose
-        bytes belong to the run. Processes in the control groups `groups` are ours.
+        bytes belong to the run.
         """
         self._devices = tuple(devices)
-        self._groups = tuple(groups)
         self._counted = counted
         self._frequencies_khz: list[float] = []
 
     def before(self, settle_s: float = SETTLE_S_MAX) -> Before:
         """Wait until nothing is being written, at most `settle_s` seconds; read the counters."""
         finding = settle(self._devices, settle_s) if settle_s else None
-        now = snapshot(self._counted, self._groups)
+        now = snapshot(self._counted)
         if now.frequency_khz:
             self._frequencies_khz.append(now.frequency_khz)
         return Before(now, (finding,) if finding else ())
@@ -115,7 +112,7 @@ class Watch:
         cold_bytes: int = 0,
     ) -> tuple[GateFinding, ...]:
         """What did not hold during the run that ends now; arguments as of `findings()`."""
-        after = snapshot(self._counted, self._groups)
+        after = snapshot(self._counted)
         return (
             *findings(before.snapshot, after, claimed, cold_bytes),
             *neighbour_findings(before.snapshot, after),
