@@ -359,14 +359,14 @@ class Capture:
 def capture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_io, "time", None)
     monkeypatch.setattr(_core, "BlockCapture", Capture)
-    monkeypatch.setattr(knobs, "device_name", lambda device: f"{device}!")
+    monkeypatch.setattr(knobs, "device_name", lambda device: f"etherd!{device}")
 
 
 @pytest.mark.usefixtures("capture")
 def test_a_device_is_watched_for_its_time() -> None:
     shown: list[str] = []
     result = trace_io.watch_device("sdb", 3.3, (), shown.append)
-    assert result["device"] == "/dev/sdb!" and result["exit_status"] is None
+    assert result["device"] == "/dev/etherd/sdb" and result["exit_status"] is None
     assert result["passed_s"] == pytest.approx(3.6)
     assert [line[:7] for line in shown] == ["  1.2 s", "  2.0 s", "  3.2 s"]
     assert "833 reads/s" in shown[0]
