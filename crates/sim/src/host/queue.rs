@@ -61,8 +61,10 @@ pub(super) struct Queue<S> {
     pub(super) in_driver: usize,
     limits: Limits,
     plugs: Vec<Vec<Id>>,
-    /// Bios that wait for a tag, by kind; without a scheduler's tags all in the first line.
-    waiting: [VecDeque<u32>; 3],
+    /// Bios that wait for a tag, by kind, with their numbers in the one line of all; those for the
+    /// driver's tags are all among the first.
+    waiting: [VecDeque<(u64, u32)>; 3],
+    waited: u64,
     /// Tags of the driver that became free while bios waited.
     freed: usize,
     /// Bios that have got the tag that they waited for.
@@ -96,6 +98,7 @@ impl<S: Scheduler> Queue<S> {
             limits,
             plugs: vec![Vec::new(); processes],
             waiting: Default::default(),
+            waited: 0,
             freed: 0,
             admitted: Vec::new(),
             held: [0; 3],
@@ -118,14 +121,18 @@ impl<S: Scheduler> Queue<S> {
         if self.merge_in_plug(&bio) || self.merge_in_scheduler(&bio) {
             return true;
         }
-        let line = Self::line_of(&bio);
         // The driver's tags go to whoever comes first, also past those that wait.
-        let queues = S::ALLOCATION != Allocation::Driver && !self.waiting[line].is_empty();
+        let queues = S::ALLOCATION != Allocation::Driver && self.first_with_room().is_some();
         if queues || !self.has_room(&bio) {
             // The process blocks; what it has plugged goes out first.
             self.unplug(bio.process);
+            let kind = match S::ALLOCATION {
+                Allocation::Driver => 0,
+                Allocation::Legacy | Allocation::Scheduler => kind_of(bio.op, bio.sync),
+            };
             let place = self.bios.add(bio);
-            self.waiting[line].push_back(place);
+            self.waited += 1;
+            self.waiting[kind].push_back((self.waited, place));
             return false;
         }
         let process = bio.process;
@@ -202,12 +209,15 @@ impl<S: Scheduler> Queue<S> {
         }
     }
 
-    /// Where a bio waits for a tag. The driver's tags have one line for all (`blk_mq_get_tag`).
-    fn line_of(bio: &Bio) -> usize {
-        match S::ALLOCATION {
-            Allocation::Driver => 0,
-            Allocation::Legacy | Allocation::Scheduler => kind_of(bio.op, bio.sync),
-        }
+    /// The kind of the bio that has waited longest of those that there is room for. All of a kind
+    /// have room or none has, so that this walks one line of all in its order (`blk_mq_get_tag`).
+    fn first_with_room(&self) -> Option<usize> {
+        let first = |kind: usize| {
+            let (number, place) = *self.waiting[kind].front()?;
+            self.has_room(&self.bios[place]).then_some((number, kind))
+        };
+        let firsts = (0..self.waiting.len()).filter_map(first);
+        firsts.min().map(|(_, kind)| kind)
     }
 
     fn has_room(&self, bio: &Bio) -> bool {
@@ -382,7 +392,7 @@ impl<S: Scheduler> Queue<S> {
     /// Who waited longest for a tag of the driver is awake: it takes one, or waits anew behind
     /// all others (`blk_mq_get_tag`).
     pub(super) fn wake(&mut self) {
-        let Some(place) = self.waiting[0].pop_front() else {
+        let Some((number, place)) = self.waiting[0].pop_front() else {
             return;
         };
         let bio = self.bios[place];
@@ -392,28 +402,26 @@ impl<S: Scheduler> Queue<S> {
             let id = self.allocate(bio);
             self.insert(id);
         } else {
-            self.waiting[0].push_back(place);
+            self.waiting[0].push_back((number, place));
         }
     }
 
-    /// Those that waited for a scheduler's tag come in while there are any.
+    /// Those that waited for a scheduler's tag come in while there are any, in the order in which
+    /// they came; one whose kind has all that it may have is passed over.
     pub(super) fn refill(&mut self) {
         if S::ALLOCATION == Allocation::Driver {
             return;
         }
-        for line in 0..self.waiting.len() {
-            while let Some(place) = self.waiting[line].front().copied() {
-                let bio = self.bios[place];
-                if !self.has_room(&bio) {
-                    break;
-                }
-                self.waiting[line].pop_front();
-                self.bios.release(place);
-                self.admitted.push(bio);
-                if !self.merge_in_scheduler(&bio) {
-                    let id = self.allocate(bio);
-                    self.insert(id);
-                }
+        while let Some(kind) = self.first_with_room() {
+            let Some((_, place)) = self.waiting[kind].pop_front() else {
+                return;
+            };
+            let bio = self.bios[place];
+            self.bios.release(place);
+            self.admitted.push(bio);
+            if !self.merge_in_scheduler(&bio) {
+                let id = self.allocate(bio);
+                self.insert(id);
             }
         }
     }

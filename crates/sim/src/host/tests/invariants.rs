@@ -343,6 +343,54 @@ fn without_a_scheduler_all_wait_for_a_tag_in_one_line() {
     assert_eq!(served, [0, 800, 1600]);
 }
 
+/// The sectors of those that waited for the only tag, in the order in which they got it.
+fn order_of_waiting<S: Scheduler>(settings: &str, texts: &[&str]) -> Vec<u64> {
+    let mut queue = queue::<S>(settings, Limits::default(), 1);
+    queue.ctx.device.nr_requests = 1;
+    let mut device = Serial::new(MS);
+    for (process, text) in texts.iter().enumerate() {
+        let mut bio = bio(text, context(process as u32));
+        bio.sync = true;
+        assert_eq!(queue.submit(bio), process == 0);
+        queue.unplug(process as u32);
+    }
+    for _ in texts {
+        queue.pass(&mut device).unwrap();
+        queue.complete(0, &mut Vec::new());
+        queue.refill();
+    }
+    queue.admitted.iter().map(|bio| bio.sector).collect()
+}
+
+#[test]
+fn with_a_scheduler_reads_and_writes_wait_for_a_tag_in_one_line() {
+    let texts = ["R0", "R800", "W1600", "R2400"];
+    let orders = [
+        order_of_waiting::<MqDeadline>("mq-deadline", &texts),
+        order_of_waiting::<Kyber>("kyber", &texts),
+        order_of_waiting::<Bfq>("bfq:low_latency=0,slice_idle=0", &texts),
+        order_of_waiting::<Deadline>("deadline", &texts),
+    ];
+    assert_eq!(orders, [[800, 1600, 2400]; 4]);
+}
+
+#[test]
+fn who_may_have_no_more_tags_is_passed_over_in_the_line() {
+    let mut queue = queue::<Bfq>("bfq:low_latency=0", Limits::default(), 1);
+    queue.ctx.device.nr_requests = 4;
+    // Two tags for writes that nobody waits for.
+    let came = ["W0", "W800", "W1600", "R2400", "R3200", "R4000"].map(|text| {
+        let came = queue.submit(bio(text, context(0)));
+        queue.unplug(0);
+        came
+    });
+    assert_eq!(came, [true, true, false, true, true, false]);
+    queue.ctx.device.nr_requests = 5;
+    queue.refill();
+    let admitted: Vec<u64> = queue.admitted.iter().map(|bio| bio.sector).collect();
+    assert_eq!(admitted, [4000]);
+}
+
 #[test]
 fn who_wakes_too_late_for_a_tag_waits_behind_all_others() {
     let mut queue = queue::<Direct>("none", Limits::default(), 1);
