@@ -270,6 +270,11 @@ impl Bfq {
             if is_idle && self.busy_queues() > 1 {
                 self.expire(ctx, id, false, Reason::Exhausted);
             }
+        } else if self.queues[id as usize].requests.is_empty() {
+            // Nothing expires it (`bfq_remove_request`).
+            self.make_idle(id);
+            let queue = &mut self.queues[id as usize];
+            (queue.budget, queue.service) = (0, 0);
         }
         Some(request)
     }

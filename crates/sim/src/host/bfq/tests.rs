@@ -3,7 +3,7 @@
 
 use super::super::tests::{context, Bench, MS};
 use super::super::{Class, IoContext, Scheduler};
-use super::queue::{Queue, Raised, Reason};
+use super::queue::{Queue, Raised, Reason, Standing};
 use super::wf2q::Tree;
 use super::Bfq;
 
@@ -219,6 +219,36 @@ fn a_raised_weight_is_30_or_3000_times_its_own() {
         queue.raised = raised;
         assert_eq!(queue.coefficient(), times);
     }
+}
+
+/// `bfq_remove_request`: it was never in service, so that nothing expires it.
+#[test]
+fn a_queue_whose_only_request_is_injected_is_idle_until_the_next() {
+    let mut bench = Bench::<Bfq>::new("bfq:low_latency=0");
+    let served = bench.add_as("R8", context(0));
+    assert_eq!(bench.take(), Some(served));
+    let injected = bench.add_as("R900000", context(1));
+    bench.complete(served);
+    let scheduler = &mut bench.scheduler;
+    assert!(scheduler.queues[0].waits);
+    assert_eq!(scheduler.busy_queues(), 2);
+    assert_eq!(scheduler.serve(&mut bench.ctx, 1), Some(injected));
+    assert!(!scheduler.queues[1].is_busy);
+    assert_eq!(
+        (scheduler.busy_queues(), &scheduler.active_list[..]),
+        (1, &[0][..])
+    );
+    assert!(!matches!(scheduler.queues[1].standing, Standing::Active));
+    let (budget, service) = (scheduler.queues[1].budget, scheduler.queues[1].service);
+    assert_eq!((budget, service), (0, 0));
+    assert_eq!(scheduler.queues[1].backlogged_service, 8);
+    bench.add_as("R5000000", context(1));
+    let queue = &bench.scheduler.queues[1];
+    assert!(queue.is_busy);
+    assert_eq!(
+        (queue.backlogged_service, queue.budget),
+        (0, queue.max_budget)
+    );
 }
 
 /// `bfq_update_inject_limit`: half as long again as alone is too long.
