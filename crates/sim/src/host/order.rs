@@ -4,8 +4,15 @@ use super::request::{HostRequest, Id, Pool};
 use super::sorted::{Fifo, Sorted};
 use super::Settings;
 
-/// Sectors of distance from which a request is a seek.
+/// Sectors of distance from which a request is a seek where a head moves.
 const SEEK_SECTORS: u64 = 800;
+/// A request of so many sectors is worth as much as a sequential one where none does.
+pub(super) const LARGE_SECTORS: u64 = 64;
+
+/// Whether a request starts far from where another ended; not if there was no other yet.
+pub(super) fn is_far(sector: u64, last_end: u64) -> bool {
+    last_end > 0 && sector.abs_diff(last_end) > SEEK_SECTORS
+}
 
 /// How far back is near.
 #[derive(Clone, Copy, Debug)]
@@ -104,13 +111,20 @@ impl ThinkTime {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seeks {
     history: u32,
-    last_end: u64,
+    pub(super) last_end: u64,
 }
 
 impl Seeks {
-    pub(super) fn add(&mut self, request: &HostRequest) {
-        let far = request.sector.abs_diff(self.last_end) > SEEK_SECTORS;
-        self.history = self.history << 1 | u32::from(far);
+    /// One that counts the request before its first as a seek.
+    pub(super) fn after_a_seek() -> Self {
+        Seeks {
+            history: 1,
+            last_end: 0,
+        }
+    }
+
+    pub(super) fn add(&mut self, request: &HostRequest, is_seek: bool) {
+        self.history = self.history << 1 | u32::from(is_seek);
         self.last_end = request.end();
     }
 

@@ -100,6 +100,7 @@ impl Bfq {
             self.note_waker(ctx, id);
             self.prepare_injection(ctx, id);
         }
+        let is_seek = self.is_seek(request, self.queues[id as usize].seeks.last_end);
         let queue = &mut self.queues[id as usize];
         if queue.is_sync && !queue.is_busy || (is_serving && queue.waits) {
             if let Some(end_ns) = queue.last_end_ns {
@@ -110,7 +111,7 @@ impl Bfq {
                 }
             }
         }
-        queue.seeks.add(request);
+        queue.seeks.add(request, is_seek);
         if queue.is_shared && !queue.is_stable && queue.is_seeky() && !seeky_before {
             self.split(id);
         }

@@ -133,7 +133,7 @@ impl Bfq {
         for queue in &mut self.queues {
             if queue.merged_into == Some(id) {
                 queue.merged_into = None;
-                queue.seeks = Seeks::default();
+                queue.seeks = Seeks::after_a_seek();
             }
         }
         self.queues[id as usize].is_shared = false;

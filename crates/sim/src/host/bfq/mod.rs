@@ -251,13 +251,9 @@ impl Bfq {
         }
         queue.backlogged_service += charge;
         let sectors = u64::from(ctx.requests[request].sectors);
-        let sector = ctx.requests[request].sector;
-        self.rate.dispatched(
-            ctx.now_ns,
-            (sector, sectors),
-            self.in_flight,
-            self.last_position,
-        );
+        let is_seek = self.is_seek(&ctx.requests[request], self.last_position);
+        self.rate
+            .dispatched(ctx.now_ns, sectors, self.in_flight, is_seek);
         self.remove(ctx, id, request);
         let queue = &mut self.queues[id as usize];
         queue.in_flight += 1;

@@ -118,7 +118,7 @@ impl Queue {
             was_waiting: false,
             timeout_ns: None,
             last_end_ns: None,
-            seeks: Seeks::default(),
+            seeks: Seeks::after_a_seek(),
             think: ThinkTime::default(),
             short_think: is_sync && context.class != Class::Idle,
             io_bound: true,

@@ -1,5 +1,7 @@
 //! What bfq finds out about the device: how fast it is, and whether it queues commands.
 
+use super::super::order::{is_far, LARGE_SECTORS};
+use super::super::HostRequest;
 use super::{Bfq, MS};
 
 /// Samples and depth from which a device counts as one that queues.
@@ -11,7 +13,6 @@ const SHIFT: u32 = 16;
 const BUDGETS: u64 = 194;
 const DEFAULT_BUDGET: u64 = 16 * 1024;
 const SECOND_NS: u64 = 1_000_000_000;
-const SEEK_SECTORS: u64 = 800;
 
 /// Whether the device holds several commands at once.
 #[derive(Debug, Default)]
@@ -42,6 +43,12 @@ impl HardwareQueue {
 }
 
 impl Bfq {
+    /// Whether a request after one that ended at `last_end` is a seek (`BFQ_RQ_SEEKY`).
+    pub(super) fn is_seek(&self, request: &HostRequest, last_end: u64) -> bool {
+        let is_small = u64::from(request.sectors) < LARGE_SECTORS;
+        is_far(request.sector, last_end) && (self.rotational || is_small)
+    }
+
     pub(super) fn update_hardware_queue(&mut self) {
         let hardware = &mut self.hardware;
         hardware.most = hardware.most.max(self.in_flight);
@@ -132,9 +139,9 @@ impl PeakRate {
     pub(super) fn dispatched(
         &mut self,
         now_ns: u64,
-        (sector, sectors): (u64, u64),
+        sectors: u64,
         in_flight: usize,
-        last_position: u64,
+        is_seek: bool,
     ) {
         if self.samples == 0 {
             self.restart(now_ns, sectors);
@@ -145,7 +152,7 @@ impl PeakRate {
         } else {
             self.samples += 1;
             let busy = in_flight > 0 || now_ns - self.completion_ns < 2 * MS;
-            if busy && sector.abs_diff(last_position) <= SEEK_SECTORS {
+            if busy && !is_seek {
                 self.sequential += 1;
             }
             self.sectors += sectors;

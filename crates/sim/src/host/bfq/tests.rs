@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::tests::{context, Bench, MS};
-use super::super::{Class, IoContext, Scheduler};
+use super::super::{Class, HostRequest, IoContext, Scheduler};
 use super::queue::{Queue, Raised, Reason, Standing};
 use super::wf2q::Tree;
 use super::Bfq;
@@ -82,7 +82,7 @@ fn a_queue_is_waited_for_by_its_kind() {
             sector: step * 1_000_000,
             ..far
         };
-        bench.scheduler.queues[0].seeks.add(&request);
+        bench.scheduler.queues[0].seeks.add(&request, true);
     }
     assert_eq!(bench.scheduler.wait_ns(0), 2 * MS);
     bench.scheduler.queues[0].raised = Raised::Interactive;
@@ -249,6 +249,51 @@ fn a_queue_whose_only_request_is_injected_is_idle_until_the_next() {
         (queue.backlogged_service, queue.budget),
         (0, queue.max_budget)
     );
+}
+
+/// `BFQ_RQ_SEEKY`: where no head moves, only a small request is a seek.
+#[test]
+fn large_reads_at_random_are_seeks_on_a_disk_only() {
+    for (rotational, sectors, seeks) in [(true, 64, 31), (false, 64, 0), (false, 63, 31)] {
+        let mut bench = Bench::<Bfq>::on("bfq:low_latency=0", rotational);
+        let id = bench.add_as("R8", context(0));
+        bench.scheduler.queues[0].seeks = Default::default();
+        for read in 0..32 {
+            let request = HostRequest {
+                sector: (read * 7 % 32 + 1) * 1_000_000,
+                sectors,
+                ..bench.ctx.requests[id]
+            };
+            bench.scheduler.arrived(&bench.ctx, 0, &request);
+        }
+        let name = format!("{rotational} {sectors}");
+        assert_eq!(bench.scheduler.queues[0].seeks.count(), seeks, "{name}");
+    }
+}
+
+/// The same in `bfq_update_peak_rate`.
+#[test]
+fn large_reads_at_random_tell_the_speed_of_flash() {
+    for (rotational, learns) in [(true, false), (false, true)] {
+        let mut bench = Bench::<Bfq>::on("bfq:low_latency=0", rotational);
+        let raising_ns = bench.scheduler.rate.raising_ns();
+        // Slowly: only a sequential window may lower the rate.
+        for read in 0..400 {
+            let id = bench.add_as(
+                &format!("R{}", (read * 7919 % 400 + 1) * 1_000_000),
+                context(0),
+            );
+            bench.ctx.requests[id].sectors = 64;
+            bench.take().unwrap();
+            bench.ctx.now_ns += 4 * MS;
+            bench.complete(id);
+        }
+        assert_eq!(
+            bench.scheduler.rate.raising_ns() != raising_ns,
+            learns,
+            "{rotational}"
+        );
+    }
 }
 
 /// `bfq_update_inject_limit`: half as long again as alone is too long.

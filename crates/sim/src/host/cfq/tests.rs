@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::super::tests::{context, Bench, MS};
-use super::super::{Class, IoContext, Scheduler};
+use super::super::{Class, HostRequest, IoContext, Scheduler};
 use super::Cfq;
 
 fn at_level(owner: u32, level: u8) -> IoContext {
@@ -118,6 +118,33 @@ fn a_request_is_late_after_125_ms_or_250_if_nobody_waits_for_it() {
     for (text, late_ms) in [("R8", 125), ("W800", 250)] {
         let id = bench.add_as(text, context(0));
         assert_eq!(bench.ctx.requests[id].fifo_ns, late_ms * MS, "{text}");
+    }
+}
+
+/// `cfq_update_io_seektime`: by size where no head moves, else by distance.
+#[test]
+fn small_reads_in_sequence_are_seeks_on_flash_and_large_ones_at_random_on_a_disk() {
+    for (rotational, sectors, step, seeks) in [
+        (false, 8, 8, 32),
+        (false, 64, 1_000_000, 0),
+        (true, 8, 8, 0),
+        // The first comes after none.
+        (true, 64, 1_000_000, 31),
+    ] {
+        let mut bench = Bench::<Cfq>::on("cfq", rotational);
+        let id = bench.add_as("R8", context(0));
+        bench.scheduler.queues[0].seeks = Default::default();
+        for read in 0..32 {
+            let request = HostRequest {
+                sector: 1_000_000 + read * step,
+                sectors,
+                ..bench.ctx.requests[id]
+            };
+            bench.scheduler.arrived(&bench.ctx, 0, &request);
+        }
+        let name = format!("{rotational} {sectors}");
+        assert_eq!(bench.scheduler.queues[0].seeks.count(), seeks, "{name}");
+        assert_eq!(bench.scheduler.queues[0].is_seeky(), seeks > 4, "{name}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whether a queue is waited for, and who may take the device from it meanwhile.
 
+use super::super::order::{is_far, LARGE_SECTORS};
 use super::super::{Class, Ctx, HostRequest};
 use super::queue::Kind;
 use super::{Cfq, CLOSE_SECTORS, DEPTH, SAMPLES};
@@ -64,7 +65,11 @@ impl Cfq {
             }
         }
         let queue = &mut self.queues[id as usize];
-        queue.seeks.add(request);
+        let is_seek = match self.tuning.rotational {
+            true => is_far(request.sector, queue.seeks.last_end),
+            false => u64::from(request.sectors) < LARGE_SECTORS,
+        };
+        queue.seeks.add(request, is_seek);
         if !queue.is_sync || queue.context.class == Class::Idle {
             return;
         }
