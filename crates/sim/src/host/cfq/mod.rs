@@ -186,7 +186,7 @@ impl Cfq {
             let last = others.map(|other| self.queues[*other as usize].key).max();
             last.unwrap_or(now) + 200 * MS as i64
         } else {
-            let longest = self.plain_slice_ns(queue.is_sync, 0);
+            let longest = self.plain_slice_ns(true, 0);
             let own = self.plain_slice_ns(queue.is_sync, queue.context.level);
             let later = nr * longest.saturating_sub(own);
             now + later as i64 - queue.residual_ns

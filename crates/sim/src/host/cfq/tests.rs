@@ -174,6 +174,20 @@ fn what_was_left_of_a_slice_lets_its_queue_go_earlier() {
     }
 }
 
+/// `cfq_slice_offset`: the longest slice is that of a sync queue.
+#[test]
+fn an_async_queue_waits_for_the_longest_slices_of_others() {
+    let mut bench = Bench::<Cfq>::new("cfq");
+    for owner in 0..3 {
+        bench.add_as("R8", context(owner));
+    }
+    bench.ctx.now_ns = 100 * MS;
+    let id = bench.add_as("W8", context(3));
+    let queue = &bench.scheduler.queues[bench.ctx.requests[id].queue as usize];
+    // 180 ms of each, less its own 40.
+    assert_eq!(queue.key, (100 + 3 * (180 - 40)) * MS as i64);
+}
+
 /// `choose_wl_class_and_type`: the target latency of 300 ms, times 40 over 100.
 #[test]
 fn async_queues_have_two_fifths_of_their_share_of_the_time() {
