@@ -78,7 +78,7 @@ impl Cfq {
     fn queue_of(&mut self, context: IoContext, sync: bool) -> u32 {
         let new = self.queues.len() as u32;
         let slot = self.slot_of(context, sync);
-        let mut id = *slot;
+        let id = *slot;
         if id == NONE {
             *slot = new;
             let group = match context.weight {
@@ -91,6 +91,11 @@ impl Cfq {
             self.queues.push(Queue::new(context, sync, group));
             return new;
         }
+        self.settled(id)
+    }
+
+    /// Follows a queue to the one that it was merged into.
+    fn settled(&self, mut id: u32) -> u32 {
         while let Some(into) = self.queues[id as usize].merged_into {
             id = into;
         }
@@ -270,7 +275,7 @@ impl Cfq {
                 if last && alone && self.should_idle(id) {
                     return None;
                 }
-                self.expire(ctx, true);
+                self.expire(ctx, false);
             } else if !self.queues[id as usize].requests.is_empty() {
                 return Some(id);
             } else if let Some(other) = self.close_queue(ctx, id) {
@@ -477,7 +482,10 @@ impl Scheduler for Cfq {
 
     fn find_merge(&mut self, ctx: &Ctx, bio: &Bio) -> Option<(Id, MergeKind)> {
         let id = *self.slot_of(bio.context, bio.sync);
-        let queue = self.queues.get(id as usize)?;
+        if id == NONE {
+            return None;
+        }
+        let queue = &self.queues[self.settled(id) as usize];
         queue.requests.sorted.adjoining(&ctx.requests, bio, true)
     }
 

@@ -1,8 +1,8 @@
 //! Slices, waits and the order within a queue, worked out by hand.
 #![allow(clippy::unwrap_used)]
 
-use super::super::tests::{context, Bench, MS};
-use super::super::{Class, HostRequest, IoContext, Scheduler};
+use super::super::tests::{bio, context, Bench, MS};
+use super::super::{Class, HostRequest, IoContext, MergeKind, Scheduler};
 use super::Cfq;
 
 fn at_level(owner: u32, level: u8) -> IoContext {
@@ -186,6 +186,35 @@ fn an_async_queue_waits_for_the_longest_slices_of_others() {
     let queue = &bench.scheduler.queues[bench.ctx.requests[id].queue as usize];
     // 180 ms of each, less its own 40.
     assert_eq!(queue.key, (100 + 3 * (180 - 40)) * MS as i64);
+}
+
+/// `cfq_select_queue` expires it as one that did not time out.
+#[test]
+fn a_queue_whose_slice_ended_while_it_had_requests_pays_nothing_back() {
+    let mut bench = Bench::<Cfq>::new("cfq");
+    let first = bench.add_as("R8", context(0));
+    bench.add_as("R900000", context(1));
+    assert_eq!(bench.take(), Some(first));
+    bench.add_as("R16", context(0));
+    bench.ctx.now_ns = MS;
+    bench.complete(first);
+    bench.ctx.now_ns = 150 * MS;
+    let other = bench.take().unwrap();
+    assert_eq!(bench.text(other), "R900000");
+    // Behind one other: 180 ms less its own 100.
+    assert_eq!(bench.scheduler.queues[0].key, (150 + 80) * MS as i64);
+}
+
+#[test]
+fn a_read_is_merged_into_the_queue_that_took_its_process_over() {
+    let mut bench = Bench::<Cfq>::new("cfq");
+    bench.add_as("R8", context(0));
+    let other = bench.add_as("R100", context(1));
+    let behind = bio("R108", context(0));
+    assert_eq!(bench.scheduler.find_merge(&bench.ctx, &behind), None);
+    bench.scheduler.queues[0].merged_into = Some(1);
+    let merge = bench.scheduler.find_merge(&bench.ctx, &behind);
+    assert_eq!(merge, Some((other, MergeKind::Back)));
 }
 
 /// `choose_wl_class_and_type`: the target latency of 300 ms, times 40 over 100.
