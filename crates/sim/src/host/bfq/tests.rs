@@ -136,6 +136,24 @@ fn a_new_process_is_raised_and_a_large_burst_is_not() {
     assert!(!bench.scheduler.queues.iter().any(raised));
 }
 
+/// `bfqq_non_merged_or_stably_merged`
+#[test]
+fn a_queue_of_processes_that_read_close_to_each_other_is_not_raised() {
+    for (is_shared, is_stable, raised) in [
+        (false, false, Raised::Interactive),
+        (true, true, Raised::Interactive),
+        (true, false, Raised::No),
+    ] {
+        let mut bench = Bench::<Bfq>::new("bfq");
+        bench.scheduler.queue_of(&bench.ctx, context(0), true);
+        let queue = &mut bench.scheduler.queues[0];
+        (queue.is_shared, queue.is_stable) = (is_shared, is_stable);
+        bench.add("R8");
+        let name = format!("shared {is_shared}, stable {is_stable}");
+        assert_eq!(bench.scheduler.queues[0].raised, raised, "{name}");
+    }
+}
+
 #[test]
 fn a_request_is_late_after_125_ms_or_250_if_nobody_waits_for_it() {
     let mut bench = Bench::<Bfq>::new("bfq");

@@ -68,6 +68,8 @@ impl Bfq {
         let queue = &mut self.queues[id as usize];
         let common = queue.own_weight() == COMMON_WEIGHT;
         let interactive = !queue.in_large_burst && idle_long && common;
+        // What is shared by processes that read close to each other is for none of them.
+        let own = !queue.is_shared || queue.is_stable;
         let soft = !queue.in_large_burst
             && common
             && queue.in_flight == 0
@@ -76,11 +78,11 @@ impl Bfq {
                 .soft_next_ns
                 .is_some_and(|next_ns| ctx.now_ns > next_ns);
         if !queue.is_raised() {
-            if interactive {
+            if own && interactive {
                 queue.raised = Raised::Interactive;
                 queue.raised_for_ns = duration_ns;
                 queue.raised_service = 0;
-            } else if soft {
+            } else if own && soft {
                 queue.raised = Raised::SoftRealtime;
                 queue.raised_for_ns = SOFT_NS;
                 queue.interactive_since_ns = None;
