@@ -21,7 +21,7 @@ use super::request::Class;
 use super::{Allocation, Bio, Ctx, Facts, Id, IoContext, MergeKind, Op, Scheduler, Settings, NONE};
 use inject::Injection;
 use join::Creation;
-use queue::{Queue, Reason, Standing};
+use queue::{Queue, Raised, Reason, Standing};
 use rate::{HardwareQueue, PeakRate};
 use weight::Bursts;
 use wf2q::Tree;
@@ -388,7 +388,9 @@ impl Scheduler for Bfq {
             self.uncount_weight(place);
         }
         let queue = &mut self.queues[place as usize];
-        if queue.soft_update && queue.in_flight == 0 && queue.requests.is_empty() {
+        let is_interactive = queue.raised == Raised::Interactive;
+        let is_empty = queue.in_flight == 0 && queue.requests.is_empty();
+        if queue.soft_update && is_empty && !is_interactive {
             let next_ns = self.soft_realtime_next(ctx, place);
             self.queues[place as usize].soft_next_ns = Some(next_ns);
         }

@@ -154,6 +154,41 @@ fn a_queue_of_processes_that_read_close_to_each_other_is_not_raised() {
     }
 }
 
+/// `bfq_bfqq_softrt_next_start`: slice_idle and 4 more jiffies.
+#[test]
+fn a_soft_real_time_process_pauses_for_slice_idle_and_4_ticks() {
+    for (hz, slice_idle_ms, pause_ms) in [(250, 8, 24), (1000, 8, 12), (100, 8, 40), (250, 3, 16)] {
+        let mut bench = Bench::<Bfq>::new(&format!("bfq:slice_idle={slice_idle_ms}"));
+        bench.ctx.device.hz = hz;
+        bench.add("R8");
+        bench.scheduler.queues[0].backlogged_service = 0;
+        let next_ns = bench.scheduler.soft_realtime_next(&bench.ctx, 0);
+        assert_eq!(next_ns, pause_ms * MS, "{hz} Hz, {slice_idle_ms} ms");
+    }
+}
+
+/// `bfq_completed_request`
+#[test]
+fn a_late_completion_makes_no_interactive_process_a_soft_real_time_one() {
+    for (raised, is_set) in [(Raised::Interactive, false), (Raised::No, true)] {
+        let mut bench = Bench::<Bfq>::new("bfq");
+        bench.add("R8");
+        let id = bench.take().unwrap();
+        bench.scheduler.queues[0].soft_update = true;
+        bench.scheduler.queues[0].soft_next_ns = None;
+        if raised == Raised::No {
+            bench.scheduler.end_raising(&bench.ctx, 0);
+        }
+        bench.scheduler.in_service = None;
+        bench.complete(id);
+        assert_eq!(
+            bench.scheduler.queues[0].soft_next_ns.is_some(),
+            is_set,
+            "{raised:?}"
+        );
+    }
+}
+
 #[test]
 fn a_request_is_late_after_125_ms_or_250_if_nobody_waits_for_it() {
     let mut bench = Bench::<Bfq>::new("bfq");

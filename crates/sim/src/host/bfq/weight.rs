@@ -10,6 +10,8 @@ const LONG_IDLE_NS: u64 = 2000 * MS;
 const SOFT_NS: u64 = 300 * MS;
 /// The fastest that a soft real-time process reads, sectors per second.
 const SOFT_RATE: u64 = 7000;
+/// A soft real-time process pauses longer than it is waited for, by so many ticks.
+const EXTRA_TICKS: u64 = 4;
 /// Raising ends after so many sectors.
 const SERVICE_MOST: u64 = 120_000;
 /// Queues created within this time of each other may be one burst, and a large one from so many.
@@ -158,7 +160,9 @@ impl Bfq {
     pub(super) fn soft_realtime_next(&self, ctx: &Ctx, id: u32) -> u64 {
         let queue = &self.queues[id as usize];
         let by_rate = queue.backlogged_ns + queue.backlogged_service * 1_000_000_000 / SOFT_RATE;
-        let by_pause = ctx.now_ns + self.slice_idle_ns + 4 * MS;
+        let tick_ns = 1_000_000_000 / ctx.device.hz;
+        let idle_ticks = self.slice_idle_ns / tick_ns;
+        let by_pause = ctx.now_ns + (idle_ticks + EXTRA_TICKS) * tick_ns;
         by_rate.max(by_pause).max(queue.soft_next_ns.unwrap_or(0))
     }
 }
