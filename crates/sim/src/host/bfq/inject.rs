@@ -1,6 +1,7 @@
 //! Injection: requests of others that are sent while the queue in service is waited for, as many
 //! as do not make its own later.
 
+use super::super::order::LARGE_SECTORS;
 use super::super::{Ctx, Id};
 use super::{Bfq, MS};
 
@@ -55,7 +56,7 @@ impl Bfq {
         let any = !queue.is_raised() || !queue.short_think;
         let candidate = self.active_list.iter().copied().find(|other| {
             let fits = any || self.queues[*other as usize].is_raised();
-            *other != id && fits && self.may_inject(ctx, *other)
+            *other != id && fits && self.may_inject(ctx, *other) && !self.is_crowded(ctx, *other)
         });
         self.injection.injected |= candidate.is_some();
         candidate
@@ -67,6 +68,14 @@ impl Bfq {
             return false;
         };
         queue.is_busy && self.charge(ctx, other, next) <= queue.budget_left()
+    }
+
+    /// Whether a large request would be another one in flash, which serves those first.
+    fn is_crowded(&self, ctx: &Ctx, other: u32) -> bool {
+        let next = self.queues[other as usize].requests.next;
+        let is_large =
+            next.is_some_and(|next| u64::from(ctx.requests[next].sectors) >= LARGE_SECTORS);
+        !self.rotational && self.in_flight > 0 && is_large
     }
 
     /// A queue that was empty gets a request: the limit may be due, and a measurement begins.

@@ -304,6 +304,29 @@ fn a_queue_whose_only_request_is_injected_is_idle_until_the_next() {
     );
 }
 
+/// `bfq_choose_bfqq_for_injection`
+#[test]
+fn one_large_request_at_a_time_is_injected_on_flash() {
+    for (rotational, sectors, in_flight, injected) in [
+        (false, 64, 1, None),
+        (false, 64, 0, Some(1)),
+        (false, 63, 1, Some(1)),
+        (true, 64, 1, Some(1)),
+    ] {
+        let mut bench = Bench::<Bfq>::on("bfq:low_latency=0,x_queue_merge=0", rotational);
+        bench.add_as("R8", context(0));
+        let large = bench.add_as("R900000", context(1));
+        bench.ctx.requests[large].sectors = sectors;
+        let scheduler = &mut bench.scheduler;
+        scheduler.queues[0].inject_limit = 2;
+        // It is not waited for because that makes the device faster.
+        scheduler.queues[0].io_bound = false;
+        scheduler.in_flight = in_flight;
+        let name = format!("{rotational} {sectors} {in_flight}");
+        assert_eq!(scheduler.inject(&bench.ctx, 0), injected, "{name}");
+    }
+}
+
 /// `BFQ_RQ_SEEKY`: where no head moves, only a small request is a seek.
 #[test]
 fn large_reads_at_random_are_seeks_on_a_disk_only() {
