@@ -7,7 +7,7 @@ use super::{Bfq, MS};
 
 /// Sectors within which two processes are close.
 const CLOSE_SECTORS: u64 = 8 * 1024;
-/// After its first service a queue is merged for being close only this long.
+/// After its first service since it was idle a queue is merged for being close only this long.
 const EARLY_NS: u64 = 100 * MS;
 /// Queues created within this time of each other are candidates,
 const TOGETHER_NS: u64 = 180 * MS;
@@ -65,11 +65,8 @@ impl Bfq {
                 return id;
             }
         }
-        let queue = &self.queues[id as usize];
-        let late = queue
-            .first_service_ns
-            .is_some_and(|first| ctx.now_ns > first + EARLY_NS);
-        if late || !self.merges_queues || !may_cooperate(queue) {
+        let merges = self.merges_queues && self.busy_queues() != 1;
+        if !merges || !may_cooperate(ctx, &self.queues[id as usize]) {
             return id;
         }
         match self.close_queue(ctx, id, request.sector) {
@@ -84,10 +81,10 @@ impl Bfq {
         let fits = |other: u32| {
             let queue = &self.queues[other as usize];
             let own = other != id && queue.merged_into.is_none();
-            own && may_cooperate(queue) && self.are_alike(id, other)
+            own && may_cooperate(ctx, queue) && self.are_alike(id, other)
         };
         if let Some(serving) = self.in_service {
-            if fits(serving) && is_close(self.last_position) {
+            if fits(serving) && is_close(self.in_service_position) {
                 return Some(serving);
             }
         }
@@ -140,6 +137,7 @@ impl Bfq {
     }
 }
 
-fn may_cooperate(queue: &Queue) -> bool {
-    queue.is_sync && queue.context.class != Class::Idle && !queue.is_seeky()
+fn may_cooperate(ctx: &Ctx, queue: &Queue) -> bool {
+    let late = queue.backlogged_service > 0 && ctx.now_ns > queue.first_service_ns + EARLY_NS;
+    !late && queue.is_sync && queue.context.class != Class::Idle && !queue.is_seeky()
 }

@@ -48,6 +48,8 @@ pub struct Bfq {
     queued: usize,
     in_flight: usize,
     last_position: u64,
+    /// The same of the queue in service alone.
+    in_service_position: u64,
     slot_start_ns: u64,
     idling_since_ns: u64,
     timer_ns: Option<u64>,
@@ -245,7 +247,9 @@ impl Bfq {
         let class = self.queues[id as usize].class();
         self.trees[class].served(&mut self.queues, id, charge);
         let queue = &mut self.queues[id as usize];
-        queue.first_service_ns.get_or_insert(ctx.now_ns);
+        if queue.backlogged_service == 0 {
+            queue.first_service_ns = ctx.now_ns;
+        }
         if queue.is_raised() {
             queue.raised_service += charge;
         }
@@ -260,6 +264,7 @@ impl Bfq {
         self.in_flight += 1;
         self.last_position = ctx.requests[request].end();
         if self.in_service == Some(id) {
+            self.in_service_position = self.last_position;
             self.note_dispatch(request);
             self.update_raising(ctx, id);
             let is_idle = self.queues[id as usize].context.class == Class::Idle;
@@ -301,6 +306,7 @@ impl Scheduler for Bfq {
             queued: 0,
             in_flight: 0,
             last_position: 0,
+            in_service_position: 0,
             slot_start_ns: 0,
             idling_since_ns: 0,
             timer_ns: None,

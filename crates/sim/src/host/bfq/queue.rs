@@ -69,7 +69,8 @@ pub(super) struct Queue {
 
     pub(super) created_ns: u64,
     pub(super) just_created: bool,
-    pub(super) first_service_ns: Option<u64>,
+    /// First service since it was idle, if it has had any.
+    pub(super) first_service_ns: u64,
     pub(super) in_large_burst: bool,
 
     pub(super) raised: Raised,
@@ -126,7 +127,7 @@ impl Queue {
             idle_ns: 0,
             created_ns: now_ns,
             just_created: is_sync,
-            first_service_ns: None,
+            first_service_ns: 0,
             in_large_burst: false,
             raised: Raised::No,
             raised_ns: now_ns,

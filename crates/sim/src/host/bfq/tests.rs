@@ -286,6 +286,8 @@ fn a_queue_whose_only_request_is_injected_is_idle_until_the_next() {
     assert!(scheduler.queues[0].waits);
     assert_eq!(scheduler.busy_queues(), 2);
     assert_eq!(scheduler.serve(&mut bench.ctx, 1), Some(injected));
+    let positions = (scheduler.in_service_position, scheduler.last_position);
+    assert_eq!(positions, (16, 900_008));
     assert!(!scheduler.queues[1].is_busy);
     assert_eq!(
         (scheduler.busy_queues(), &scheduler.active_list[..]),
@@ -324,6 +326,66 @@ fn one_large_request_at_a_time_is_injected_on_flash() {
         scheduler.in_flight = in_flight;
         let name = format!("{rotational} {sectors} {in_flight}");
         assert_eq!(scheduler.inject(&bench.ctx, 0), injected, "{name}");
+    }
+}
+
+/// `bfq_too_late_for_merging`: since the first service after it was idle, for both.
+#[test]
+fn queues_are_merged_for_being_close_until_100_ms_after_their_first_service() {
+    for (since_ms, other_since_ms, merged) in [
+        (None, None, true),
+        (Some(100), Some(100), true),
+        (Some(101), None, false),
+        (None, Some(101), false),
+    ] {
+        let mut bench = Bench::<Bfq>::new("bfq:low_latency=0,x_stable_merge=0");
+        bench.ctx.now_ns = 1000 * MS;
+        bench.add_as("R8", context(0));
+        bench.add_as("R5000000", context(1));
+        for (queue, since_ms) in [(0, since_ms), (1, other_since_ms)] {
+            if let Some(since_ms) = since_ms {
+                let queue = &mut bench.scheduler.queues[queue];
+                queue.backlogged_service = 8;
+                queue.first_service_ns = (1000 - since_ms) * MS;
+            }
+        }
+        let id = bench.add_as("R5000800", context(0));
+        let is_merged = bench.ctx.requests[id].queue == 1;
+        assert_eq!(is_merged, merged, "{since_ms:?} {other_since_ms:?}");
+    }
+}
+
+#[test]
+fn a_queue_that_was_idle_may_be_merged_for_being_close_again() {
+    let mut bench = Bench::<Bfq>::new("bfq:low_latency=0,x_stable_merge=0");
+    bench.ctx.now_ns = MS;
+    let id = bench.add_as("R8", context(0));
+    assert_eq!(bench.take(), Some(id));
+    bench.complete(id);
+    bench.ctx.now_ns = 9 * MS;
+    bench.scheduler.timer(&mut bench.ctx);
+    bench.ctx.now_ns = 1000 * MS;
+    let id = bench.add_as("R900000", context(0));
+    bench.add_as("R910000", context(0));
+    assert_eq!(bench.take(), Some(id));
+    bench.add_as("R5000000", context(1));
+    let id = bench.add_as("R5000800", context(0));
+    assert_eq!(bench.ctx.requests[id].queue, 1);
+}
+
+/// `bfq_setup_cooperator`
+#[test]
+fn the_only_busy_queue_takes_no_other_in() {
+    for (others, merged) in [(0, false), (1, true)] {
+        let mut bench = Bench::<Bfq>::new("bfq:low_latency=0,x_stable_merge=0");
+        bench.add_as("R8", context(0));
+        bench.take().unwrap();
+        for other in 0..others {
+            bench.add_as("R9000000", context(2 + other));
+        }
+        let id = bench.add_as("R800", context(1));
+        let is_merged = bench.ctx.requests[id].queue == 0;
+        assert_eq!(is_merged, merged, "{others} others");
     }
 }
 
