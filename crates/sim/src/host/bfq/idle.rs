@@ -39,9 +39,12 @@ impl Bfq {
         if self.slice_idle_ns == 0 || !queue.is_sync || queue.context.class == Class::Idle {
             return false;
         }
-        if self.idling_boosts(id) {
-            return true;
-        }
+        self.idling_boosts(id) || self.idling_guarantees(id)
+    }
+
+    /// Whether waiting is needed for the queue's share.
+    pub(super) fn idling_guarantees(&self, id: u32) -> bool {
+        let queue = &self.queues[id as usize];
         let busy = self.busy_queues();
         let crowded = self.in_flight >= queue.in_flight + 4;
         (queue.is_raised() && (self.raised_busy < busy || crowded))

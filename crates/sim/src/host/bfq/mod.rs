@@ -241,19 +241,24 @@ impl Bfq {
         self.queued -= 1;
     }
 
-    fn serve(&mut self, ctx: &mut Ctx, id: u32) -> Option<Id> {
-        let request = self.queues[id as usize].requests.next?;
-        let charge = self.charge(ctx, id, request);
-        let class = self.queues[id as usize].class();
-        self.trees[class].served(&mut self.queues, id, charge);
+    /// A queue gets service, or is charged for some (`bfq_bfqq_served`).
+    fn served(&mut self, ctx: &Ctx, id: u32, sectors: u64) {
         let queue = &mut self.queues[id as usize];
         if queue.backlogged_service == 0 {
             queue.first_service_ns = ctx.now_ns;
         }
         if queue.is_raised() {
-            queue.raised_service += charge;
+            queue.raised_service += sectors;
         }
-        queue.backlogged_service += charge;
+        queue.backlogged_service += sectors;
+        let class = queue.class();
+        self.trees[class].served(&mut self.queues, id, sectors);
+    }
+
+    fn serve(&mut self, ctx: &mut Ctx, id: u32) -> Option<Id> {
+        let request = self.queues[id as usize].requests.next?;
+        let charge = self.charge(ctx, id, request);
+        self.served(ctx, id, charge);
         let sectors = u64::from(ctx.requests[request].sectors);
         let is_seek = self.is_seek(&ctx.requests[request], self.last_position);
         self.rate

@@ -11,7 +11,7 @@ impl Bfq {
         let queue = &mut self.queues[id as usize];
         let timed_out = reason == Reason::Timeout && queue.budget_left() >= queue.budget / 3;
         if !queue.is_raised() && (slow || timed_out) {
-            self.charge_time(id, slot_ms);
+            self.charge_time(ctx, id, slot_ms);
         }
         let queue = &mut self.queues[id as usize];
         if self.low_latency && !queue.is_raised() {
@@ -25,7 +25,11 @@ impl Bfq {
         queue.waits = false;
         self.timer_ns = None;
         self.in_service = None;
-        if queue.requests.is_empty() {
+        let is_empty = queue.requests.is_empty();
+        // Preempted while it was waited for to keep its share: it keeps its place.
+        let stays = reason == Reason::Preempted && self.idling_guarantees(id);
+        let queue = &mut self.queues[id as usize];
+        if is_empty && !stays {
             if queue.in_flight == 0 {
                 queue.timeout_ns = Some(ctx.now_ns);
             }
@@ -44,15 +48,14 @@ impl Bfq {
     }
 
     /// Service is charged by time where that was out of proportion.
-    pub(super) fn charge_time(&mut self, id: u32, slot_ms: u64) {
+    pub(super) fn charge_time(&mut self, ctx: &Ctx, id: u32, slot_ms: u64) {
         let most = self.rate.max_budget();
         let timeout_ms = (self.timeout_ns / MS).max(1);
         let queue = &mut self.queues[id as usize];
         let charge = (most * slot_ms.min(timeout_ms) / timeout_ms).max(queue.service);
         queue.budget = queue.budget.max(charge);
         let more = charge - queue.service;
-        let class = queue.class();
-        self.trees[class].served(&mut self.queues, id, more);
+        self.served(ctx, id, more);
     }
 
     pub(super) fn recalculate_budget(&mut self, ctx: &Ctx, id: u32, reason: Reason) {

@@ -389,6 +389,44 @@ fn the_only_busy_queue_takes_no_other_in() {
     }
 }
 
+/// `bfq_bfqq_charge_time` charges by `bfq_bfqq_served`.
+#[test]
+fn what_is_charged_for_time_counts_as_service_since_the_queue_was_idle() {
+    let mut bench = Bench::<Bfq>::new("bfq:low_latency=0");
+    bench.add_as("R8", context(0));
+    bench.take().unwrap();
+    bench.scheduler.charge_time(&bench.ctx, 0, 31);
+    let queue = &bench.scheduler.queues[0];
+    // A quarter of 124 ms, and of the budget.
+    assert_eq!((queue.service, queue.backlogged_service), (4096, 4096));
+}
+
+/// `__bfq_bfqq_expire`
+#[test]
+fn a_queue_that_is_preempted_while_waited_for_stays_busy_if_that_keeps_its_share() {
+    for (class, stays) in [(Class::Realtime, true), (Class::BestEffort, false)] {
+        let mut bench = Bench::<Bfq>::new("bfq:low_latency=0,x_stable_merge=0");
+        let id = bench.add_as("R8", context(0));
+        assert_eq!(bench.take(), Some(id));
+        bench.complete(id);
+        assert!(bench.scheduler.queues[0].waits);
+        bench.scheduler.queues[0].io_bound = false;
+        let other = IoContext {
+            class,
+            ..context(1)
+        };
+        bench.add_as("R9000000", other);
+        assert_eq!(bench.scheduler.in_service, None);
+        let queue = &bench.scheduler.queues[0];
+        let standing = (queue.is_busy, queue.standing == Standing::Active);
+        assert_eq!(standing, (stays, stays), "{class:?}");
+        bench.take().unwrap();
+        // Without requests it gets no slot of its own.
+        assert_eq!(bench.take(), None);
+        assert!(!bench.scheduler.queues[0].waits);
+    }
+}
+
 /// `BFQ_RQ_SEEKY`: where no head moves, only a small request is a seek.
 #[test]
 fn large_reads_at_random_are_seeks_on_a_disk_only() {
