@@ -89,8 +89,9 @@ impl MqDeadline {
 
     /// What has waited so long that its class no longer matters.
     fn dispatch_aged(&mut self, ctx: &mut Ctx) -> Option<Id> {
-        let with_requests = self.classes.iter().filter(|class| class.queued() > 0);
-        if with_requests.count() < 2 {
+        // Those in the device count (`dd_queued`).
+        let busy = self.classes.iter().filter(|class| class.is_busy());
+        if busy.count() < 2 {
             return None;
         }
         let until_ns = ctx.now_ns.checked_sub(self.aging_ns)?;

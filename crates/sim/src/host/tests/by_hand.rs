@@ -105,6 +105,24 @@ fn mq_deadline_serves_a_lower_class_only_when_the_higher_is_gone_or_late() {
 }
 
 #[test]
+fn mq_deadline_serves_what_has_aged_while_a_higher_class_is_in_the_device() {
+    let idle = IoContext {
+        class: Class::Idle,
+        ..context(1)
+    };
+    let mut bench = Bench::<MqDeadline>::new("mq-deadline");
+    bench.add_as("R1", idle);
+    bench.add("R100");
+    let first = bench.take().unwrap();
+    assert_eq!(bench.text(first), "R100");
+    bench.ctx.now_ns = 9999 * MS;
+    assert_eq!(bench.take(), None);
+    bench.ctx.now_ns = 10_000 * MS;
+    let second = bench.take().unwrap();
+    assert_eq!(bench.text(second), "R1");
+}
+
+#[test]
 fn mq_deadline_serves_what_has_aged_by_class() {
     let with = |class, owner| IoContext {
         class,
