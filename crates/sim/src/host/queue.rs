@@ -228,9 +228,19 @@ impl<S: Scheduler> Queue<S> {
             Allocation::Legacy if bio.sync => reads + writes < most,
             Allocation::Legacy => others < most,
             Allocation::Scheduler => {
-                let limit = self.scheduler.limit_depth(&self.ctx, bio.op, bio.sync);
-                let own = self.held[kind_of(bio.op, bio.sync)];
-                reads + writes + others < most && own < limit
+                // The limits are of the same tags: the lowest ones (`shallow_depth`).
+                let limit = |sync| {
+                    let limit = self.scheduler.limit_depth(&self.ctx, Op::Write, sync);
+                    limit.min(most)
+                };
+                let (of_writes, of_others) = (limit(true), limit(false));
+                let fits = match kind_of(bio.op, bio.sync) {
+                    0 => true,
+                    1 => writes + others < of_writes,
+                    // Sync writes are spread over all tags that they may have.
+                    _ => others * of_writes + writes * of_others < of_writes * of_others,
+                };
+                reads + writes + others < most && fits
             }
         }
     }

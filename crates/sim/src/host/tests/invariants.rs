@@ -391,6 +391,45 @@ fn who_may_have_no_more_tags_is_passed_over_in_the_line() {
     assert_eq!(admitted, [4000]);
 }
 
+/// How many sync writes, writes that nobody waits for, and reads get a tag of 8, after each other.
+fn tags_of_8<S: Scheduler>(settings: &str, sync_writes: u64) -> [u64; 3] {
+    let mut queue = queue::<S>(settings, Limits::default(), 1);
+    queue.ctx.device.nr_requests = 8;
+    let mut sector = 0;
+    let mut admit = |text: &str, sync, most| {
+        let mut came = 0;
+        while came < most {
+            sector += 800;
+            let mut bio = bio(text, context(0));
+            (bio.sector, bio.sync) = (sector, sync);
+            if !queue.submit(bio) {
+                break;
+            }
+            queue.unplug(0);
+            came += 1;
+        }
+        came
+    };
+    [
+        admit("W0", true, sync_writes),
+        admit("W0", false, 8),
+        admit("R0", true, 8),
+    ]
+}
+
+#[test]
+fn writes_that_are_waited_for_and_others_share_the_tags_that_they_may_have() {
+    let mq_deadline = |writes| tags_of_8::<MqDeadline>("mq-deadline:async_depth=4", writes);
+    assert_eq!(mq_deadline(0), [0, 4, 4]);
+    assert_eq!(mq_deadline(3), [3, 1, 4]);
+    assert_eq!(mq_deadline(8), [4, 0, 4]);
+    // 6 for sync writes, of which 4 for others: those hold half of these 4 when they hold half of 6.
+    let bfq = |writes| tags_of_8::<Bfq>("bfq:low_latency=0", writes);
+    assert_eq!(bfq(0), [0, 4, 4]);
+    assert_eq!(bfq(3), [3, 2, 3]);
+    assert_eq!(bfq(8), [6, 0, 2]);
+}
+
 #[test]
 fn who_wakes_too_late_for_a_tag_waits_behind_all_others() {
     let mut queue = queue::<Direct>("none", Limits::default(), 1);
