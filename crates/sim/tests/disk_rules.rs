@@ -220,6 +220,20 @@ fn sptf_knows_where_the_rest_of_a_read_is() {
     assert_eq!(order, [0, 1, 2]);
 }
 
+/// A write to the next sector is there in time for ever, and the far one never.
+#[test]
+fn sptf_serves_a_far_command_once_it_has_waited_too_long() {
+    let far = 48;
+    let near = (0..400).map(|n| write(0, n % 8, 1));
+    let requests: Vec<Request> = std::iter::once(write(0, far, 1)).chain(near).collect();
+    let requests = requests.into_iter().map(Replayed::from);
+    let stop = Stop::default();
+    let (_, log) = replay_logged(&disk(), "sptf", requests, Pace::AtTimes, true, &stop).unwrap();
+    let far = log.iter().find(|row| row.request.offset.0 == far * 512);
+    let begins_ms = far.unwrap().start_ns / MS;
+    assert!((200..=201).contains(&begins_ms), "{begins_ms}");
+}
+
 #[test]
 fn what_passes_before_a_read_is_kept_from_the_landing_on() {
     let mut spec = disk();

@@ -3,7 +3,7 @@
 
 use schedlab_model::{Bytes, Nanos, Request, Rng};
 use schedlab_sim::disk::{replay_logged, DiskSpec, Pace, SteppedDisk};
-use schedlab_sim::host::{run, HostJob, HostSettings, Processes, Settings};
+use schedlab_sim::host::{run, HostJob, HostSettings, Processes, Settings, PRESETS};
 use schedlab_sim::workload::trace::TraceRecord;
 use schedlab_sim::workload::Real;
 use schedlab_sim::Stop;
@@ -282,4 +282,25 @@ fn copying_to_the_page_cache_takes_its_time() {
     // 32 pages a record, and 5 us from one to the next.
     assert!((310_000..330_000).contains(&result.latency_ns_p50.unwrap()));
     assert!((150..155).contains(&result.requests));
+}
+
+#[test]
+fn the_order_of_the_disk_starves_no_process_of_a_preset() {
+    for (name, text) in PRESETS {
+        let job = HostJob {
+            settings: HostSettings {
+                tags: 31,
+                seconds: Real(20.0),
+                ..HostSettings::default()
+            },
+            processes: Processes::from_toml(name, text).unwrap(),
+            trace: Vec::new(),
+        };
+        let mut disk = SteppedDisk::new(&DiskSpec::shipped("disk7200").unwrap(), "sptf").unwrap();
+        let scheduler = Settings::parse("mq-deadline").unwrap();
+        let result = run(&scheduler, &job, &mut disk, &Stop::default()).unwrap();
+        for process in &result.processes {
+            assert!(process.requests > 0, "{} of {name}", process.name);
+        }
+    }
 }

@@ -103,6 +103,7 @@ impl Disk {
             lba,
             sectors: end.div_ceil(sector) - lba,
             place: self.mechanics.geometry.place(lba),
+            queued_ns: 0,
         });
         Ok(())
     }
@@ -117,7 +118,11 @@ impl Disk {
     pub fn serve(&mut self, now_ns: u64) -> Option<Served> {
         let room = self.spec.queue_depth - self.queue.len();
         let more = room.min(self.host.len());
-        self.queue.extend(self.host.drain(..more));
+        let entering = self.host.drain(..more);
+        self.queue.extend(entering.map(|queued| Queued {
+            queued_ns: now_ns,
+            ..queued
+        }));
         if self.queue.is_empty() {
             return None;
         }
@@ -212,6 +217,8 @@ impl Disk {
             lba: extent.lba,
             sectors: extent.sectors,
             place: self.mechanics.geometry.place(extent.lba),
+            // Nobody waits for it.
+            queued_ns: u64::MAX,
         }
     }
 
@@ -283,6 +290,7 @@ impl Disk {
             wait_ns + positioning.total_ns()
         };
         self.policy.choose(&View {
+            now_ns,
             head,
             last_cylinder: mechanics.last_cylinder,
             queue,

@@ -24,7 +24,11 @@ pub const POLICIES: &[Entry] = &[
         "upwards only, back to the lowest request",
         clook::build,
     ),
-    ("sptf", "shortest positioning time first", sptf::build),
+    (
+        "sptf",
+        "shortest positioning time first, with a bound of age",
+        sptf::build,
+    ),
 ];
 
 /// A new instance of the policy of that name.
@@ -52,10 +56,14 @@ pub struct Queued {
     pub sectors: u64,
     /// Place of the first sector.
     pub place: Place,
+    /// When the policy could choose it for the first time, ns.
+    pub queued_ns: u64,
 }
 
 /// What a policy may look at.
 pub struct View<'a> {
+    /// Now, ns.
+    pub now_ns: u64,
     /// Where the head is.
     pub head: Place,
     /// Last cylinder of the disk.
