@@ -175,6 +175,44 @@ fn flush_and_discard_of_a_disk_without_write_cache_take_no_time() {
     assert_eq!(disk.next_time_ns(), None);
 }
 
+/// A reader that always has four commands in the disk does not keep a flush from being served.
+#[test]
+fn a_flush_comes_after_the_command_in_service() {
+    let spec = DiskSpec::shipped("disk2005").unwrap();
+    let mut disk = SteppedDisk::new(&spec, "sptf").unwrap();
+    let (written, flush) = (1000, 1001);
+    let submission = |at_ns, tag, kind| Submission {
+        at_ns,
+        tag,
+        kind,
+        offset_bytes: tag * 7_919 * 4096,
+        length_bytes: if kind == Kind::Flush { 0 } else { 4096 },
+    };
+    disk.submit(submission(0, written, Kind::Write)).unwrap();
+    for tag in 0..4 {
+        disk.submit(submission(0, tag, Kind::Read)).unwrap();
+    }
+    let (mut order, mut next_tag) = (Vec::new(), 4);
+    while order.len() < 20 {
+        let mut completions = Vec::new();
+        disk.advance(&mut completions);
+        for Completion { tag, at_ns } in completions {
+            order.push(tag);
+            // The write is complete; another read is in service.
+            if order.len() == 4 {
+                disk.submit(submission(at_ns, flush, Kind::Flush)).unwrap();
+            }
+            if tag != flush {
+                disk.submit(submission(at_ns, next_tag, Kind::Read))
+                    .unwrap();
+                next_tag += 1;
+            }
+        }
+    }
+    assert!(order[..4].contains(&written), "{order:?}");
+    assert_eq!(order[5], flush, "{order:?}");
+}
+
 #[test]
 fn a_request_beyond_the_end_is_refused() {
     let spec = DiskSpec::shipped("disk7200").unwrap();

@@ -13,7 +13,8 @@ pub struct SteppedDisk {
     disk: Disk,
     /// Commands that were submitted and not yet started.
     waiting: usize,
-    /// Flushes that wait until the disk has nothing else to do.
+    /// Flushes that wait for the end of the command in service: they cover only writes that are
+    /// complete, so those that wait may come later.
     flushes: VecDeque<u64>,
     /// Completion time and tag of the command in service.
     serving: Option<(u64, u64)>,
@@ -100,11 +101,11 @@ impl Stepped for SteppedDisk {
             None => {}
         }
         self.serving = None;
-        if let Some(served) = self.disk.serve(now_ns) {
+        if let Some(tag) = self.flushes.pop_front() {
+            self.serving = Some((self.disk.drain(now_ns), tag));
+        } else if let Some(served) = self.disk.serve(now_ns) {
             self.waiting -= 1;
             self.serving = Some((served.done_ns, served.tag));
-        } else if let Some(tag) = self.flushes.pop_front() {
-            self.serving = Some((self.disk.drain(now_ns), tag));
         }
     }
 }
