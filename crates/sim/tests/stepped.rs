@@ -143,6 +143,14 @@ proptest! {
         let policy = POLICIES[policy].0;
         compare_ssd(|| Serial::new(&small_ssd()), policy, &arrivals);
         compare_ssd(|| Parallel::new(&small_ssd(), 1).unwrap(), policy, &arrivals);
+        let mut spec = small_ssd();
+        // What a controller delays changes the buffer between dispatches, here that of commands
+        // that wait for the same few pages.
+        spec.controller.command = Nanos(20_000);
+        let same = arrivals.iter().map(|(pause, place, pages, is_write)| {
+            (pause % 200, place % 8, *pages, *is_write)
+        });
+        compare_ssd(|| Parallel::new(&spec, 1).unwrap(), policy, &same.collect::<Vec<_>>());
     }
 }
 

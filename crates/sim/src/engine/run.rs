@@ -145,11 +145,7 @@ impl<D: Device> Simulation<D> {
                 next_ns = self.next_arrival(source)?;
             }
             while self.device.next_time_ns() == Some(now_ns) {
-                self.device.advance(&mut self.completed_commands);
-                if self.uses_buffer && self.device.changes_later() {
-                    self.window
-                        .refresh(self.device.changed(), &*self.policy, &self.device);
-                }
+                self.advance();
             }
             self.complete(now_ns);
             self.dispatch(now_ns)?;
@@ -162,6 +158,16 @@ impl<D: Device> Simulation<D> {
         report.trace = source.summary();
         report.host_queues = self.hosts.uses();
         Ok((report, log, self.device))
+    }
+
+    /// Lets the device's next event happen, and the waiting commands see what it changed.
+    #[inline]
+    fn advance(&mut self) {
+        self.device.advance(&mut self.completed_commands);
+        if self.uses_buffer && self.device.changes_later() {
+            self.window
+                .refresh(self.device.changed(), &*self.policy, &self.device);
+        }
     }
 
     /// Whether a request that arrives now finds nothing that waits and a device that can take it,

@@ -93,9 +93,7 @@ impl<D: Device> Stepped for SteppedDevice<D> {
         }
         let simulation = &mut self.simulation;
         while simulation.device.next_time_ns() == Some(now_ns) {
-            simulation
-                .device
-                .advance(&mut simulation.completed_commands);
+            simulation.advance();
         }
         simulation.complete(now_ns);
         // Built-in policies cannot fail; those from Python are not stepped.
