@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 use common::{device, known_amplification, requests, run, small, Case};
 use proptest::prelude::*;
-use schedlab_model::{Bytes, Nanos, Rng};
+use schedlab_model::{Bytes, Nanos, Request, Rng};
 use schedlab_sim::device::{DeviceSpec, MapSpec, Parallel, StreamBy, SuspendSpec};
 use schedlab_sim::engine::Aging;
 use schedlab_sim::ftl::Ftl;
-use schedlab_sim::workload::Real;
+use schedlab_sim::workload::{Incoming, Real};
 use schedlab_sim::{Config, Report, Stop};
 use serde_json::{json, Value};
 
@@ -434,4 +434,42 @@ proptest! {
         spec.streams.by = StreamBy::Recency;
         prop_assert_eq!(before, report(&spec));
     }
+}
+
+/// What shares a page with the range stays.
+#[test]
+fn a_trim_discards_only_the_pages_that_it_covers() {
+    let page: u64 = 4096;
+    let trimmed = |offset, length| {
+        let request = |at_ms: u64, offset, length, is_write| Request {
+            arrival: Nanos(at_ms * 1_000_000),
+            offset: Bytes(offset),
+            length: Bytes(length),
+            is_write,
+        };
+        let write = Incoming::from(request(0, 0, 4 * page, true));
+        let trim = Incoming {
+            trim: true,
+            ..Incoming::from(request(100, offset, length, false))
+        };
+        let case = Case {
+            seed: 1,
+            policy: "fcfs",
+            aging: Aging::default(),
+            alpha: 1.0,
+            buffer: 0,
+            depth: 4,
+            hosts: 1,
+            in_flight: 4,
+            count: 0,
+        };
+        let device = Parallel::new(&device(&case), 1).unwrap();
+        let (report, ..) = run(&case, device, &[write, trim]);
+        report.device.ftl.unwrap().trimmed_pages
+    };
+    assert_eq!(trimmed(0, 4 * page), 4);
+    assert_eq!(trimmed(page, page), 1);
+    assert_eq!(trimmed(512, 3 * page), 2);
+    assert_eq!(trimmed(512, page), 0);
+    assert_eq!(trimmed(512, 512), 0);
 }

@@ -315,6 +315,12 @@ impl<D: Device> Simulation<D> {
             0 => first,
             length => (request.offset.0 + length).div_ceil(page_bytes),
         };
+        let (first, end) = match incoming.trim {
+            true => {
+                covered(request.offset.0, request.length.0, page_bytes).unwrap_or((first, first))
+            }
+            false => (first, end),
+        };
         Ok(Command {
             index: self.arrived,
             arrival_ns: request.arrival.0,
@@ -391,4 +397,10 @@ impl<D: Device> Simulation<D> {
             }
         }
     }
+}
+
+/// First page and end of those that a range covers completely; what else a page holds must stay.
+fn covered(offset: u64, length: u64, page_bytes: u64) -> Option<(u64, u64)> {
+    let (first, end) = (offset.div_ceil(page_bytes), (offset + length) / page_bytes);
+    (first < end).then_some((first, end))
 }
