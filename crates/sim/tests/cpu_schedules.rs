@@ -414,6 +414,16 @@ fn cfs_lets_a_new_task_start_behind() {
     assert_eq!(schedule(&run(tasks, &settings), 0), behind);
 }
 
+/// C joins behind A, which is ahead of B at 40: that is no reason to let B preempt A.
+#[test]
+fn cfs_lets_only_the_task_that_joins_preempt() {
+    let mut settings = with_policy("cfs");
+    settings.latency = Nanos(24 * MS);
+    let schedule = schedule(&run("A:0:90,B:0:90,C:40:40", &settings), 0);
+    let until_52 = "A0-24 B24-36 A36-44 B44-52";
+    assert!(schedule.starts_with(until_52), "{schedule}");
+}
+
 #[test]
 fn a_task_returns_to_the_cpu_where_it_ran() {
     let mut settings = with_policy("fcfs");

@@ -16,6 +16,8 @@ struct Cfs {
     waiting: Vec<usize>,
     settings: Settings,
     vruntimes: Vec<u128>,
+    /// When each arrived or woke last.
+    joined_ns: Vec<u64>,
     min_vruntime: u128,
     /// Waiting and running tasks.
     runnable: Vec<usize>,
@@ -26,6 +28,7 @@ pub(super) fn build(settings: &Settings) -> Box<dyn Policy> {
         waiting: Vec::new(),
         settings: settings.clone(),
         vruntimes: Vec::new(),
+        joined_ns: Vec::new(),
         min_vruntime: 0,
         runnable: Vec::new(),
     })
@@ -67,6 +70,7 @@ impl Cfs {
 impl Policy for Cfs {
     fn ready(&mut self, system: &System, task: usize, why: Ready) {
         self.vruntimes.resize(system.tasks.len(), 0);
+        self.joined_ns.resize(system.tasks.len(), 0);
         let credit = match why {
             Ready::Woken => virtual_time(self.settings.latency.0 / 2, NICE_0_WEIGHT),
             _ => 0,
@@ -79,6 +83,7 @@ impl Policy for Cfs {
             };
             let floor = (self.min_vruntime + debit).saturating_sub(credit);
             self.vruntimes[task] = self.vruntimes[task].max(floor);
+            self.joined_ns[task] = system.now_ns;
             self.runnable.push(task);
         }
         self.waiting.push(task);
@@ -111,7 +116,8 @@ impl Policy for Cfs {
 
     fn victim(&self, system: &System, running: &[usize]) -> Option<usize> {
         let waiting = self.waiting.iter().copied();
-        let woken = waiting.min_by_key(|task| (self.vruntimes[*task], system.tie(*task)))?;
+        let joined = waiting.filter(|task| self.joined_ns[*task] == system.now_ns);
+        let woken = joined.min_by_key(|task| (self.vruntimes[*task], system.tie(*task)))?;
         let (at, worst) = running
             .iter()
             .enumerate()
