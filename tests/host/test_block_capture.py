@@ -9,6 +9,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -226,6 +227,28 @@ def perf_means(text: str, process: int, numbers: str) -> tuple[float, float, flo
             times = []
     assert len(rows) > 100
     return tuple(statistics.fmean(column) for column in zip(*rows, strict=True))  # type: ignore[return-value]
+
+
+@pytest.fixture
+def busy(device: str) -> Iterator[str]:
+    """A device with 32 requests at a time of other processes."""
+    is_over = threading.Event()
+    job = json.dumps({"seconds": 60, "process": True, "groups": [group(device, depth=32)]})
+    load = threading.Thread(target=_core.run_io_job, args=(job, is_over.is_set))
+    load.start()
+    yield device
+    is_over.set()
+    load.join()
+
+
+def test_a_capture_that_starts_under_load_counts_from_nothing(busy: str) -> None:
+    """What is counted while programs are attached stays counted, and a class has one process."""
+    for _ in range(20):
+        with BlockCapture(busy, [BlockClass("nobody")], find_classes=True) as capture:
+            time.sleep(0.02)
+        assert capture.result
+        assert capture.result.of("nobody") == []
+        assert capture.result.driver_depth.max <= 64
 
 
 def test_a_limit_shows_up_before_the_request(device: str, cgroup: Path) -> None:

@@ -30,6 +30,14 @@ static __always_inline struct depths *look_at_depths(void)
 	return bpf_map_lookup_elem(&depths, &zero);
 }
 
+// Since when all programs are attached; 0 while some are not.
+static __always_inline __u64 attached_since(void)
+{
+	__u32 zero = 0;
+	__u64 *attached_ns = bpf_map_lookup_elem(&attached, &zero);
+	return attached_ns ? *attached_ns : 0;
+}
+
 static __always_inline int is_ours(struct bio *bio)
 {
 	struct block_device *device = bio->bi_bdev;
@@ -282,7 +290,7 @@ settle(struct place *place, struct request *request, struct totals *all, struct 
 		return 1;
 	}
 	if (request->bio) {
-		__u64 opened = state->attached_ns, began = request->start_time_ns;
+		__u64 opened = attached_since(), began = request->start_time_ns;
 		if (!opened || (began && began < opened)) {
 			all->count[BEGUN_BEFORE] += 1;
 			place->request = 0;
@@ -312,7 +320,7 @@ int on_insert(__u64 *arguments)
 		return 0;
 	place->inserted_ns = now;
 	all->count[INSERTED] += 1;
-	__u64 depth = __sync_fetch_and_add(&state->scheduler, 1) + 1;
+	__s64 depth = __sync_fetch_and_add(&state->scheduler, 1) + 1;
 	if (depth > state->scheduler_max)
 		state->scheduler_max = depth;
 	return 0;
@@ -349,7 +357,7 @@ int on_issue(__u64 *arguments)
 		return 0;
 	place->issued_ns = now;
 	place->bytes = request->__data_len;
-	__u64 depth = __sync_fetch_and_add(&state->driver, 1) + 1;
+	__s64 depth = __sync_fetch_and_add(&state->driver, 1) + 1;
 	if (depth > state->driver_max)
 		state->driver_max = depth;
 	all->count[ISSUED] += 1;

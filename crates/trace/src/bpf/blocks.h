@@ -149,8 +149,7 @@ struct {
 // Requests in the scheduler and in the driver: now, and the most ever.
 struct depths {
 	__s64 scheduler, driver;
-	__u64 scheduler_max, driver_max;
-	__u64 attached_ns;
+	__s64 scheduler_max, driver_max;
 	__u64 classes_used;
 	__u64 limited; // bios that limits hold back (io.max, blkio.throttle)
 };
@@ -161,6 +160,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct depths);
 } depths SEC(".maps");
+
+// When all programs were attached; 0 before. Not in `depths`, which the programs write by then.
+struct {
+	__uint(type, MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} attached SEC(".maps");
 
 // Of a class that was found by itself.
 struct found {

@@ -21,7 +21,7 @@ const HISTOGRAM_WORDS: usize = 1 + 2 * PARTS + PARTS * BINS;
 const INTERVAL_WORDS: usize = OPERATIONS + 1 + PARTS + 4;
 /// Without the word that the program calculates in.
 const TOTALS: usize = 17;
-const DEPTH_WORDS: usize = 7;
+const DEPTH_WORDS: usize = 6;
 /// Processes of one entry of the table of classes.
 const PIDS_PER_ENTRY: u32 = 64;
 /// Bytes of `struct found`.
@@ -123,6 +123,8 @@ impl Blocks {
     /// Attaches the last events first, so that every request whose beginning is seen is seen to
     /// its end.
     fn attach(&mut self, sees_limits: bool, named: usize) -> Result<(), Reason> {
+        // Before a program counts in it: what they add meanwhile would be lost.
+        self.fill("depths", &[0, 0, 0, 0, named as u64, 0])?;
         let mut first = Vec::new();
         for program in self.object.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
@@ -142,11 +144,13 @@ impl Blocks {
             self.links
                 .push(program.attach().map_err(failed("block_bio_queue"))?);
         }
-        let mut depths = self.depth_words()?;
-        depths[4] = crate::now_ns();
-        depths[5] = named as u64;
-        let bytes: Vec<u8> = depths.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let map = map(&self.object, "depths").map_err(|e| e.to_string())?;
+        self.fill("attached", &[crate::now_ns()])
+    }
+
+    /// Sets all words of a map of one entry.
+    fn fill(&self, name: &str, words: &[u64]) -> Result<(), Reason> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let map = map(&self.object, name).map_err(|e| e.to_string())?;
         map.update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY)
             .map_err(failed("fill the maps"))
     }
@@ -195,8 +199,8 @@ impl Blocks {
             driver: words[1] as i64,
             scheduler_max: words[2],
             driver_max: words[3],
-            limited: words[6],
-            classes_used: (words[5] as usize).min(CLASSES_MAX),
+            limited: words[5],
+            classes_used: (words[4] as usize).min(CLASSES_MAX),
         })
     }
 
