@@ -251,6 +251,16 @@ def test_a_capture_that_starts_under_load_counts_from_nothing(busy: str) -> None
         assert capture.result.driver_depth.max <= 64
 
 
+def test_what_was_in_the_device_before_is_not_lost(busy: str) -> None:
+    """Their completions belong to no request that was issued in the capture."""
+    for _ in range(10):
+        with BlockCapture(busy) as capture:
+            time.sleep(0.02)
+        assert capture.result
+        assert capture.result.totals["completed"] > 0
+        assert capture.result.lost["completions"] == 0
+
+
 def test_a_limit_shows_up_before_the_request(device: str, cgroup: Path) -> None:
     """200 reads/s by io.max or blkio.throttle: what is above the device's own time is the limit."""
     numbers = Path(f"/sys/block/{Path(device).name}/dev").read_text().strip()

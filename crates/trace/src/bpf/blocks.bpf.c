@@ -292,7 +292,6 @@ settle(struct place *place, struct request *request, struct totals *all, struct 
 	if (request->bio) {
 		__u64 opened = attached_since(), began = request->start_time_ns;
 		if (!opened || (began && began < opened)) {
-			all->count[BEGUN_BEFORE] += 1;
 			place->request = 0;
 			return 0;
 		}
@@ -353,8 +352,10 @@ int on_issue(__u64 *arguments)
 		return 0;
 	if (is_waiting(place, request))
 		__sync_fetch_and_add(&state->scheduler, -1);
-	else if (!settle(place, request, all, state, now))
+	else if (!settle(place, request, all, state, now)) {
+		all->count[BEGUN_BEFORE] += 1; // here alone: it may have been seen at its insertion
 		return 0;
+	}
 	place->issued_ns = now;
 	place->bytes = request->__data_len;
 	__s64 depth = __sync_fetch_and_add(&state->driver, 1) + 1;
@@ -433,7 +434,9 @@ int on_complete(__u64 *arguments)
 	}
 	struct place *place = place_of(request);
 	if (!place || place->request != (__u64)request || !place->issued_ns) {
-		if (request->__data_len) // a bare flush ends a request that was never issued
+		__u64 opened = attached_since();
+		// A bare flush ends a request that was never issued.
+		if (request->__data_len && opened && request->start_time_ns >= opened)
 			count(UNMATCHED, 1);
 		return 0;
 	}

@@ -102,9 +102,7 @@ impl Blocks {
         }
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            // Only one of the two may set the arrival of a bio.
-            let unwanted = if sees_limits { "on_queue" } else { "on_submit" };
-            program.set_autoload(name != unwanted);
+            program.set_autoload(name != unwanted(sees_limits));
         }
         let object = open.load().map_err(failed(
             "load the programs (root or CAP_BPF, and BTF, are needed)",
@@ -125,24 +123,15 @@ impl Blocks {
     fn attach(&mut self, sees_limits: bool, named: usize) -> Result<(), Reason> {
         // Before a program counts in it: what they add meanwhile would be lost.
         self.fill("depths", &[0, 0, 0, 0, named as u64, 0])?;
-        let mut first = Vec::new();
-        for program in self.object.progs_mut() {
+        let unwanted = unwanted(sees_limits);
+        // They stand in the order in which a request meets them.
+        let programs: Vec<_> = self.object.progs_mut().collect();
+        for program in programs.into_iter().rev() {
             let name = program.name().to_string_lossy().into_owned();
-            if name == "look_at_limits" {
-                continue; // run by us
-            }
-            let begins = name == "on_queue" || name == "on_submit";
-            if begins {
-                if (name == "on_submit") == sees_limits {
-                    first.push(program);
-                }
-                continue;
+            if name == "look_at_limits" || name == unwanted {
+                continue; // run by us, or not loaded
             }
             self.links.push(program.attach().map_err(failed(&name))?);
-        }
-        for program in first {
-            self.links
-                .push(program.attach().map_err(failed("block_bio_queue"))?);
         }
         self.fill("attached", &[crate::now_ns()])
     }
@@ -295,8 +284,7 @@ impl Blocks {
             intervals: all[12],
             classes: all[13],
             untraced: all[16],
-            // Those that were under way before are not lost.
-            completions: all[14].saturating_sub(all[8]),
+            completions: all[14],
             events: self.programs().map(|p| p.recursion_misses).sum(),
         };
         Ok((totals, lost))
@@ -350,6 +338,14 @@ impl Blocks {
         self.links.clear();
         // Programs that were running when they were detached end within moments.
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Only one of the two may set the arrival of a bio.
+fn unwanted(sees_limits: bool) -> &'static str {
+    match sees_limits {
+        true => "on_queue",
+        false => "on_submit",
     }
 }
 
