@@ -4,7 +4,7 @@
 //! worker. *Response*: from the planned time of a request, even if delayed, to its end. Requests
 //! queue and none is dropped. Messenger and worker draw the planned times from one seeded sequence.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use schedlab_model::Rng;
 
@@ -92,10 +92,12 @@ pub(super) fn worker(header: &Header, desk: &Desk, schedule: &mut Schedule, step
             futex_wait(&desk.posted, finished);
             slept = true;
         }
-        let woken_ns = now_ns();
-        if slept && planned >= from {
-            desk.wakeup
-                .record(woken_ns.saturating_sub(desk.woken_ns.load(Acquire)));
+        let began_ns = now_ns();
+        // A worker that finished just before this request was posted may have slept, too: then
+        // there is no time of a wake-up, and that of an earlier one must not be taken for it.
+        let woken_ns = desk.woken_ns.swap(0, AcqRel);
+        if slept && woken_ns != 0 && planned >= from {
+            desk.wakeup.record(began_ns.saturating_sub(woken_ns));
         }
         spin(steps);
         if planned >= from {
@@ -130,4 +132,50 @@ pub(super) fn record_unfinished(
         }
     }
     unfinished
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicI32;
+
+    use super::super::board::Board;
+    use super::*;
+
+    /// The second request is posted as by a messenger that saw the worker still at work.
+    #[test]
+    fn a_request_without_a_time_of_its_wake_up_gives_no_sample() {
+        let board = Board::new(1, false).unwrap();
+        let (header, desk) = (board.header(), &board.parts()[0]);
+        header.end_ns.store(u64::MAX, Relaxed);
+        header.close_ns.store(u64::MAX, Relaxed);
+        let thread = AtomicI32::new(0);
+        let sleeps = || {
+            let number = thread.load(Relaxed);
+            let state = std::fs::read_to_string(format!("/proc/self/task/{number}/stat"));
+            state.is_ok_and(|text| text.contains(") S "))
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // SAFETY: a plain call.
+                thread.store(unsafe { libc::gettid() }, Relaxed);
+                worker(header, desk, &mut Schedule::new(1, 0, 1e9, 0), 0);
+            });
+            for posted in [1, 2] {
+                while desk.finished.load(Acquire) + 1 < posted || !sleeps() {
+                    std::thread::yield_now();
+                }
+                if posted == 1 {
+                    desk.woken_ns.store(now_ns(), Release);
+                }
+                desk.posted.store(posted, Release);
+                futex_wake(&desk.posted, 1);
+            }
+            while desk.finished.load(Acquire) < 2 {
+                std::thread::yield_now();
+            }
+            header.stop.store(1, Relaxed);
+        });
+        let samples: u64 = desk.wakeup.rows().iter().map(|(.., count)| count).sum();
+        assert_eq!(samples, 1);
+    }
 }
