@@ -10,10 +10,12 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use serde::{Deserialize, Serialize};
 
 use super::mapping::{Mapping, Zeroed};
-use super::scheduling::{self, allowed_cpus, errno, pin, Policy, Refusal, Scheduling};
+use super::scheduling::{self, allowed_cpus, pin, Policy, Refusal, Scheduling};
 use super::worker::{detach, now_ns};
 
 /// Touches between two yields in the arm with few switches.
@@ -131,19 +133,46 @@ fn pair(job: &CostJob, real_time: bool, play: impl Fn(u32) -> bool) -> Result<()
     }
     let _ = scheduling::set_current(before.0, before.1);
     pin(None, &cpus)?;
-    for pid in pids {
+    while !pids.is_empty() {
         if result.is_err() {
-            // SAFETY: a child of ours that was not reaped.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+            // Each waits for the other, which may be gone.
+            for pid in &pids {
+                // SAFETY: a child of ours that was not reaped.
+                unsafe { libc::kill(*pid, libc::SIGKILL) };
+            }
         }
-        let mut status = 0;
-        // SAFETY: waits for a child of ours.
-        while unsafe { libc::waitpid(pid, &mut status, 0) } == -1 && errno() == libc::EINTR {}
+        let (ended, status) = wait_for_either(&pids);
+        pids.retain(|pid| *pid != ended);
         if result.is_ok() && status != 0 {
             result = Err(Refusal::new("worker", libc::ECHILD));
         }
     }
     result
+}
+
+/// Waits until one of these children ends: its number and status.
+fn wait_for_either(pids: &[i32]) -> (i32, i32) {
+    let open = |pid: &i32| pidfd_open(Pid::from_raw(*pid)?, PidfdFlags::empty()).ok();
+    let opened: Vec<_> = pids.iter().filter_map(open).collect();
+    let mut ends: Vec<_> = opened
+        .iter()
+        .map(|process| PollFd::new(process, PollFlags::IN))
+        .collect();
+    let a_while = Timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000_000,
+    };
+    loop {
+        for pid in pids {
+            let mut status = 0;
+            // SAFETY: asks for a child of ours.
+            if unsafe { libc::waitpid(*pid, &mut status, libc::WNOHANG) } == *pid {
+                return (*pid, status);
+            }
+        }
+        // After a signal, or a while where no descriptor was left, it only looks again.
+        let _ = poll(&mut ends, Some(&a_while));
+    }
 }
 
 /// ns per switch of a token passed back and forth.
@@ -299,6 +328,25 @@ mod tests {
     fn the_ladder_takes_the_touches_out() {
         // A touch of 300 ns and a switch of 1,600 ns.
         assert!((switch_ns(1900.0, 500.0) - 1600.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn one_whose_other_is_gone_does_not_wait_for_ever() {
+        let job = CostJob {
+            cpu: allowed_cpus()[0],
+            priority: 0,
+            batches: 1,
+            switches: 2,
+            working_sets: Vec::new(),
+        };
+        let result = pair(&job, false, |number| match number {
+            0 => loop {
+                // SAFETY: waits for a signal.
+                unsafe { libc::pause() };
+            },
+            _ => false,
+        });
+        assert!(result.is_err());
     }
 
     #[test]
