@@ -18,7 +18,7 @@ pub struct Prediction {
 }
 
 /// `requests` random requests of `length_bytes`, `depth` outstanding; a new one arrives
-/// `host_delay_ns` after each completion.
+/// `host_delay_ns` after each completion. A depth or a length of 0 is refused.
 pub fn predict(
     model: &Model,
     requests: u64,
@@ -27,6 +27,11 @@ pub fn predict(
     is_write: bool,
     host_delay_ns: u64,
 ) -> Result<Prediction, SimError> {
+    for (key, value) in [("depth", u64::from(depth)), ("record_bytes", length_bytes)] {
+        if value == 0 {
+            return Err(SimError::range(key, value, "at least 1"));
+        }
+    }
     let mut device: Box<dyn Stepped> = model.build()?;
     let mut rng = Rng::new(1, 0);
     let records = (model.facts().size_bytes / length_bytes).max(1);
@@ -89,6 +94,16 @@ mod tests {
                 (found.mean_ns / mean_ns - 1.0).abs() < 0.01,
                 "{depth}: {found:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_load_of_nothing_is_refused() {
+        let config = DeviceConfig::of("model = 'fixed'\nservice = '1ms'\nservers = 1\nsize = '1m'");
+        let model = Model::new(&config).unwrap();
+        for (depth, length_bytes, named) in [(0, 4096, "depth"), (1, 0, "record_bytes")] {
+            let error = predict(&model, 10, depth, length_bytes, false, 0).unwrap_err();
+            assert!(error.to_string().starts_with(named), "{error}");
         }
     }
 }
