@@ -17,6 +17,7 @@ from typing import Any
 
 from schedlab.design.plan import cell_seed
 from schedlab.errors import GateError, HostError
+from schedlab.host import knobs
 from schedlab.kinds.engine import watching_jobs
 from schedlab.run.admitted import Admitted
 from schedlab.run.session import Session
@@ -165,6 +166,7 @@ def explain(
     device = getattr(target, "device", None)
     if not device:
         return "the files are not on a single block device"
+    path = str(knobs.device_file(device))
     experiment = admitted.experiment
     chosen = [work for work in experiment.workloads if work.label in set(workloads)]
     usual = _scored_medians(folder, chosen)
@@ -184,7 +186,7 @@ def explain(
                 seed=seed,
             )
             scored = usual.get((work.label, candidate.label), 0.0)
-            capture = _extra_run(session, cell, work, candidate, f"/dev/{device}", scored)
+            capture = _extra_run(session, cell, work, candidate, path, scored)
             if capture is None:
                 continue
             if capture.result is None:
