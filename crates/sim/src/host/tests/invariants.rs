@@ -391,17 +391,18 @@ fn who_may_have_no_more_tags_is_passed_over_in_the_line() {
     assert_eq!(admitted, [4000]);
 }
 
-/// How many sync writes, writes that nobody waits for, and reads get a tag of 8, after each other.
-fn tags_of_8<S: Scheduler>(settings: &str, sync_writes: u64) -> [u64; 3] {
+/// How many of so many sync writes, writes that nobody waits for, and reads get a tag of 8.
+fn tags_of_8<S: Scheduler>(settings: &str, asked: &[(char, u64)]) -> Vec<u64> {
     let mut queue = queue::<S>(settings, Limits::default(), 1);
     queue.ctx.device.nr_requests = 8;
     let mut sector = 0;
-    let mut admit = |text: &str, sync, most| {
+    let mut admitted = |(kind, count): &(char, u64)| {
         let mut came = 0;
-        while came < most {
+        while came < *count {
             sector += 800;
+            let text = if *kind == 'R' { "R0" } else { "W0" };
             let mut bio = bio(text, context(0));
-            (bio.sector, bio.sync) = (sector, sync);
+            (bio.sector, bio.sync) = (sector, *kind != 'A');
             if !queue.submit(bio) {
                 break;
             }
@@ -410,24 +411,21 @@ fn tags_of_8<S: Scheduler>(settings: &str, sync_writes: u64) -> [u64; 3] {
         }
         came
     };
-    [
-        admit("W0", true, sync_writes),
-        admit("W0", false, 8),
-        admit("R0", true, 8),
-    ]
+    asked.iter().map(&mut admitted).collect()
 }
 
 #[test]
 fn writes_that_are_waited_for_and_others_share_the_tags_that_they_may_have() {
-    let mq_deadline = |writes| tags_of_8::<MqDeadline>("mq-deadline:async_depth=4", writes);
-    assert_eq!(mq_deadline(0), [0, 4, 4]);
-    assert_eq!(mq_deadline(3), [3, 1, 4]);
-    assert_eq!(mq_deadline(8), [4, 0, 4]);
-    // 6 for sync writes, of which 4 for others: those hold half of these 4 when they hold half of 6.
-    let bfq = |writes| tags_of_8::<Bfq>("bfq:low_latency=0", writes);
-    assert_eq!(bfq(0), [0, 4, 4]);
-    assert_eq!(bfq(3), [3, 2, 3]);
-    assert_eq!(bfq(8), [6, 0, 2]);
+    let (sync, others, reads) = (('S', 8), ('A', 8), ('R', 8));
+    let mq_deadline = |asked: &[_]| tags_of_8::<MqDeadline>("mq-deadline:async_depth=4", asked);
+    assert_eq!(mq_deadline(&[others, reads]), [4, 4]);
+    assert_eq!(mq_deadline(&[('S', 3), others, reads]), [3, 1, 4]);
+    assert_eq!(mq_deadline(&[('A', 3), sync, reads]), [3, 1, 4]);
+    // 6 for sync writes, and of these 4 for others: half of the 6 hold half of the 4.
+    let bfq = |asked: &[_]| tags_of_8::<Bfq>("bfq:low_latency=0", asked);
+    assert_eq!(bfq(&[others, sync, reads]), [4, 2, 2]);
+    assert_eq!(bfq(&[('S', 3), others, reads]), [3, 2, 3]);
+    assert_eq!(bfq(&[sync, others, reads]), [6, 0, 2]);
 }
 
 #[test]
