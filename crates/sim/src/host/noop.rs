@@ -42,11 +42,13 @@ impl Scheduler for None {
     }
 }
 
-/// The newest requests of the same process that the bio adjoins.
+/// The newest of the process's requests that the bio adjoins: each process has a CPU of its own.
 pub(super) fn adjoining_newest(fifo: &Fifo, ctx: &Ctx, bio: &Bio) -> Option<(Id, MergeKind)> {
-    fifo.newest(&ctx.requests, NEWEST).find_map(|id| {
+    let own = |id: &Id| ctx.requests[*id].process == bio.process;
+    let mut newest = fifo.newest(&ctx.requests).filter(own).take(NEWEST);
+    newest.find_map(|id| {
         let request = &ctx.requests[id];
-        if request.process != bio.process || request.op != bio.op || request.sync != bio.sync {
+        if request.op != bio.op || request.sync != bio.sync {
             return Option::None;
         }
         if request.end() == bio.sector {

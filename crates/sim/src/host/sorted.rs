@@ -163,14 +163,9 @@ impl Fifo {
         Some(id)
     }
 
-    /// The newest `count`, the newest first.
-    pub fn newest<'a>(
-        &self,
-        requests: &'a Pool<HostRequest>,
-        count: usize,
-    ) -> impl Iterator<Item = Id> + 'a {
+    /// All, the newest first.
+    pub fn newest<'a>(&self, requests: &'a Pool<HostRequest>) -> impl Iterator<Item = Id> + 'a {
         let some = |id: Id| (id != NONE).then_some(id);
-        let links = std::iter::successors(some(self.tail), move |id| some(requests[*id].previous));
-        links.take(count)
+        std::iter::successors(some(self.tail), move |id| some(requests[*id].previous))
     }
 }

@@ -1,7 +1,9 @@
 //! What is merged into what, by each scheduler.
 
 use super::super::deadline::Deadline;
+use super::super::kyber::Kyber;
 use super::super::mq_deadline::MqDeadline;
+use super::super::noop::None as Direct;
 use super::super::queue::{Limits, Queue};
 use super::{bio, context, queue, Bench, MS};
 use crate::host::{Bio, Scheduler};
@@ -69,6 +71,35 @@ fn deadline_merges_over_processes() {
     send(&mut queue, "R0", 0);
     send(&mut queue, "R8", 1);
     assert_eq!(queue.scheduler.queued(), 1);
+}
+
+/// Whether a read is merged into one that adjoins it and has so many newer ones of a process.
+fn merges_behind<S: Scheduler>(settings: &str, process: u32, newer: u64) -> bool {
+    let mut queue = queue::<S>(settings, Limits::default(), 100);
+    send(&mut queue, "R0", 0);
+    for sector in 1..=newer {
+        send(&mut queue, &format!("R{}", sector * 1000), process);
+    }
+    send(&mut queue, "R8", 0);
+    queue.counts.merges == 1
+}
+
+/// `blk_bio_list_merge`: of the list of one CPU.
+#[test]
+fn the_8_newest_of_the_process_are_looked_at_without_a_sorted_set() {
+    for (process, newer, merges) in [(0, 7, true), (0, 8, false), (1, 50, true)] {
+        let name = format!("{newer} of process {process}");
+        assert_eq!(
+            merges_behind::<Direct>("none", process, newer),
+            merges,
+            "{name}"
+        );
+        assert_eq!(
+            merges_behind::<Kyber>("kyber", process, newer),
+            merges,
+            "{name}"
+        );
+    }
 }
 
 #[test]
