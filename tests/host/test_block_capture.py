@@ -242,21 +242,14 @@ def busy(device: str) -> Iterator[str]:
 
 
 def test_a_capture_that_starts_under_load_counts_from_nothing(busy: str) -> None:
-    """What is counted while programs are attached stays counted, and a class has one process."""
-    for _ in range(20):
+    """What is counted while programs are attached stays counted, a class has one process, and
+    what was in the device before is not lost."""
+    for _ in range(25):
         with BlockCapture(busy, [BlockClass("nobody")], find_classes=True) as capture:
             time.sleep(0.02)
         assert capture.result
         assert capture.result.of("nobody") == []
         assert capture.result.driver_depth.max <= 64
-
-
-def test_what_was_in_the_device_before_is_not_lost(busy: str) -> None:
-    """Their completions belong to no request that was issued in the capture."""
-    for _ in range(10):
-        with BlockCapture(busy) as capture:
-            time.sleep(0.02)
-        assert capture.result
         assert capture.result.totals["completed"] > 0
         assert capture.result.lost["completions"] == 0
 
