@@ -195,7 +195,7 @@ def test_a_lower_frequency_than_before_runs(
 
     monkeypatch.setattr(gates, "CPU", tmp_path)
     watch = gates.Watch()
-    monkeypatch.setattr(gates, "settle", lambda devices, settle_s: (0.0, None))
+    monkeypatch.setattr(gates, "settle", lambda devices, settle_s: None)
     for _ in range(3):
         clock(3_000_000, {3_000_000: 1000, 2_000_000: 0})
         before = watch.before()

@@ -42,7 +42,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The gates against other programs are off: tests share their machine."""
     monkeypatch.setattr(gates, "neighbour_findings", lambda before, after: ())
     monkeypatch.setattr(gates, "frequency_findings", lambda *readings: ())
-    monkeypatch.setattr(gates, "settle", lambda devices, settle_s=0.0: (0.0, None))
+    monkeypatch.setattr(gates, "settle", lambda devices, settle_s=0.0: None)
 
 
 def bfq_is_there() -> None:
