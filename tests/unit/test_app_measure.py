@@ -16,6 +16,7 @@ import pytest
 
 from schedlab.app import budget, measure
 from schedlab.app.admit import admit
+from schedlab.app.budget import Extended
 from schedlab.app.files import experiment_of, stopped_by
 from schedlab.app.measure import Observer
 from schedlab.app.preview import Preview, preview, settings_of
@@ -222,6 +223,28 @@ def test_what_is_left_is_resumed_and_shown(
         )
     (out / "host.json").unlink()
     measure.check_kernel(Folder.open(out))
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [({}, "the budget of 1e-09 s is used up after 1 blocks"),
+     ({"blocks": 4}, "all 4 blocks are done"),
+     ({"budget_s": 3600.0}, "all 4 blocks are done")],
+)  # fmt: skip
+def test_what_a_resumed_budget_is_asked_for_replaces_it(
+    tmp_path: Path, known: Known, monkeypatch: pytest.MonkeyPatch, more: dict, reason: str
+) -> None:
+    said: list[str] = []
+    out = tmp_path / "r"
+    measure.run(experiment(tmp_path / "d", stopping=Stopping(blocks=6, budget_s=1e-9)), out)
+    whole = measure.budget.extended(Folder.open(out), 4, None)
+    monkeypatch.setattr(
+        measure.budget, "extended",
+        lambda folder, blocks, budget_s: whole if blocks or budget_s else Extended(
+            folder.experiment, whole.plan, whole.planning),
+    )  # fmt: skip
+    measure.resume(out, **more, observer=observer(said))
+    assert said[-1] == f"measured: {reason}"
 
 
 def test_a_run_that_failed_three_times_is_not_left(tmp_path: Path, known: Known) -> None:

@@ -115,7 +115,8 @@ def resume(
     admitted = admit(more.experiment, permission or Permission())
     check_resumable(folder, observer)
     budget.extend(folder, more)
-    return measure(admitted, folder, resumed=True, observer=observer)
+    limit_s = 0.0 if blocks else budget_s
+    return measure(admitted, folder, resumed=True, observer=observer, budget_s=limit_s)
 
 
 def preview_of_rest(
@@ -140,11 +141,15 @@ def measure(
     *,
     resumed: bool = False,
     observer: Observer = SILENT,
+    budget_s: float | None = None,
 ) -> Result:
-    """Run what is left of a folder's plan; a new folder goes when its first run cannot start."""
+    """Run what is left of a folder's plan; a new folder goes when its first run cannot start.
+
+    `budget_s` replaces the budget of the experiment; 0: no limit.
+    """
     from schedlab.result import Result
 
-    executor = Executor(admitted, folder, rules_of(folder, observer))
+    executor = Executor(admitted, folder, rules_of(folder, observer), budget_s=budget_s)
     if reason := executor.over():
         observer.report(f"nothing left to measure: {reason}")
         return Result(folder)

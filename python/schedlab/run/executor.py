@@ -71,12 +71,23 @@ class Rules:
 class Executor:
     """Runs the remaining cells of a folder's plan."""
 
-    def __init__(self, admitted: Admitted, folder: Folder, rules: Rules, session: str = "") -> None:
-        """`session` identifies this boot and set of files in every run."""
+    def __init__(
+        self,
+        admitted: Admitted,
+        folder: Folder,
+        rules: Rules,
+        session: str = "",
+        budget_s: float | None = None,
+    ) -> None:
+        """`session` identifies this boot and set of files in every run.
+
+        `budget_s` limits the time from now instead of the experiment's budget; 0: no limit.
+        """
         self.folder = folder
         self.rules = rules
         self.session_id = session
         self.experiment = admitted.experiment
+        self.budget_s = self.experiment.stopping.budget_s if budget_s is None else budget_s
         self.candidates = {arm.label: arm for arm in arms(self.experiment)}
         self.workloads = {workload.label: workload for workload in self.experiment.workloads}
         self.attempts: dict[tuple[int, str, str], int] = defaultdict(int)
@@ -118,7 +129,7 @@ class Executor:
         """
         self.session, self.watch = session, watch
         began = time.monotonic()
-        budget_s = self.experiment.stopping.budget_s
+        budget_s = self.budget_s
         self._report(0, None)
         while not (reason := self.over()):
             if self._must_plan() and self._next() == len(self.blocks):
