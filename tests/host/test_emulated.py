@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import mmap
 import os
 import random
@@ -83,6 +84,7 @@ def test_a_model_is_described_before_it_exists() -> None:
         (Emulation("disk7200", settings={"rpm": 0}), "rpm"),
         (Emulation("disk7200", settings={"wheels": 4}), "wheels"),
         (Emulation("disk7200", dilate=0.5), "dilate"),
+        (Emulation("disk7200", dilate=math.nan), "dilate"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(emulation: Emulation, part: str) -> None:

@@ -110,8 +110,8 @@ BOTH = ("none", "bfq")
 @pytest.mark.parametrize(
     ("sessions", "sentence"),
     [
-        (4, "The largest difference is on A. new is best: 30 % faster than old"),
-        (1, "The largest difference is on A. Here new is 30 % faster than old"),
+        (4, "The clearest difference is on A. new is best: 30 % faster than old"),
+        (1, "The clearest difference is on A. Here new is 30 % faster than old"),
     ],
 )
 def test_a_difference_of_one_workload_is_not_that_of_the_mix(sessions: int, sentence: str) -> None:
@@ -125,10 +125,22 @@ def test_a_difference_of_one_workload_is_not_that_of_the_mix(sessions: int, sent
     assert lines[0].startswith(sentence) and "mix" not in lines[0]
     assert len(lines) == 4
     emulated = dataclasses.replace(first, host={"emulated": {}})
-    assert report.changes(emulated, verdict)[0].startswith("Emulated device: The largest")
+    assert report.changes(emulated, verdict)[0].startswith("Emulated device: The clearest")
     one = record(["none"], works("A"), ratios({}))
     (verdict,) = changes(one, one, ("old", "new")).values()
-    assert "largest" not in report.changes(one, verdict)[0]
+    assert "clearest" not in report.changes(one, verdict)[0]
+
+
+def test_a_decided_difference_goes_before_a_larger_one_that_is_not() -> None:
+    def folder(prefix: str, table: dict[tuple[str, ...], float], spread: float) -> Record:
+        values = ratios(table)
+        wild = lambda b, w, c, m: values(b, w, c, m) * spread ** (w == "A" and b % 4 - 1.5)  # noqa: E731
+        return record(["none"], works("A", "B"), wild, session=lambda block: f"{prefix}{block % 4}")
+
+    first, second = folder("a", {}, 1.0), folder("b", {("A", "none"): 2.0, ("B", "none"): 1.2}, 3.0)
+    (verdict,) = changes(first, second, ("old", "new")).values()
+    assert verdict.workloads["A"].pairs[0].verdict == "undecided"
+    assert report.changes(first, verdict)[0].startswith("The clearest difference is on B. new is")
 
 
 def test_the_figure_of_one_of_two_workloads_names_it() -> None:

@@ -212,7 +212,7 @@ class _About:
             for workload, (metric, one, other) in works.items()
             if one.get(label) and other.get(label)
         }
-        loudest = max(overall.values(), key=lambda of: abs(math.log(of.pairs[0].ratio)))
+        loudest = max(overall.values(), key=_loudness)
         return Verdict(
             headline=loudest.headline,
             baseline=self.names[0],
@@ -286,3 +286,9 @@ class _About:
             units=min(pairs.sessions),
             margin=self.experiment.margin,
         )
+
+
+def _loudness(of: WorkloadVerdict) -> tuple[bool, float]:
+    """Decided differences before all others, then the largest ratio."""
+    pair = of.pairs[0]
+    return pair.verdict in ("better", "worse"), abs(math.log(pair.ratio))

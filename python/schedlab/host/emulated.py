@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import hashlib
 import json
+import math
 import os
 import socket
 import subprocess
@@ -111,7 +112,7 @@ class Emulation:
         """
         from schedlab import _core
 
-        if self.dilate < 1:
+        if not 1 <= self.dilate < math.inf:
             raise SpecError(f"dilate = {self.dilate}: expected at least 1", "--dilate 1")
         name, text = model_text(self.model)
         facts: dict[str, Any] = json.loads(_core.emulated_facts(json.dumps(self.device_config())))

@@ -242,7 +242,7 @@ class Folder:
             if fixed or not started.isdisjoint({(cell.block, cell.workload), (cell.block, "")})
         }
         missing = len(wanted - {r.key for r in runs if r.status == "ok"})
-        notices = [f"{missing} of {len(wanted)} planned runs are missing"] if missing else []
+        notices = [f"{missing} of {len(wanted)} planned runs missing"] if missing else []
         host, host_notices = self._host()
         merged, raw_notices = self._merged(runs)
         figures, figure_notices = self._figures()
