@@ -169,7 +169,8 @@ def read_mib(tmp_path, filesystem, cache, line=""):
 @pytest.mark.parametrize("filesystem", READING)
 def test_a_command_reads_what_is_not_in_the_cache(tmp_path, filesystem, cache):
     read, checks = read_mib(tmp_path, filesystem, cache)
-    assert all(24 <= each < 33 for each in read)
+    # Others may drop what was read ahead, so that it is read again.
+    assert min(read) >= 24 and max(read) < 40, read
     assert checks == [("ok", [])] * 2
 
 
