@@ -519,6 +519,24 @@ def test_who_is_not_served_at_all_has_a_result(freezable: Freezable, engine: str
     assert result["writes"]["latency"]["max"] > 0.4e9
 
 
+def test_a_stall_that_begins_in_the_ramp_is_in_the_window(freezable: Freezable) -> None:
+    """Nothing completes in the first 0.4 of 0.5 s: the rate is that of all 0.5 s."""
+    io_uring()
+    stall = [
+        threading.Timer(at_s, freezable.control, [request])
+        for at_s, request in ((0.1, FIFREEZE), (0.7, FITHAW))
+    ]
+    load = group(freezable.device, "io_uring", 4, direction="write", direct=True)
+    for timer in stall:
+        timer.start()
+    try:
+        result = run(load, 0.5, ramp_seconds=0.3, process=True)["groups"][0]
+    finally:
+        for timer in stall:
+            timer.join()
+    assert result["elapsed_ns"] > 0.45e9
+
+
 def test_clients_of_a_database_commit_to_one_log(loop: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     clients = group(loop, workers=3) | {"log": {"path": str(log), "record": 512, "reads": 2}}

@@ -203,6 +203,18 @@ impl Worker {
         self.control.stop().or_else(|| self.tally.verdict())
     }
 
+    /// The same where completions that are seen `now` are counted after it: the window begins when
+    /// the ramp ends, also if a stall lets nothing be seen until later.
+    #[inline]
+    pub(crate) fn turn_before_counting(&mut self, now: u64) -> Option<Stop> {
+        let (ramping, ramp_end) = (self.ramping, self.next_event);
+        let stop = self.turn(now);
+        if ramping && !self.ramping {
+            self.meter.began.time = ramp_end;
+        }
+        stop
+    }
+
     /// Ends the measured window; completions after this are only awaited.
     pub(crate) fn close_window(&mut self, now: u64) {
         if self.ramping {
@@ -315,6 +327,22 @@ mod tests {
         assert_eq!(worker.tally.sides[1].operations, 0);
         assert_eq!(worker.turn(gate_ns + 12_000 * MS - 1), None);
         assert_eq!(worker.turn(gate_ns + 12_000 * MS), Some(Stop::Time));
+    }
+
+    #[test]
+    fn a_stall_at_the_end_of_the_ramp_is_in_the_window() {
+        let mut worker = worker(2.0, 0);
+        let gate_ns = clock::now() - 500 * MS;
+        worker.begin(gate_ns);
+        assert_eq!(worker.turn_before_counting(gate_ns + 2000 * MS - 1), None);
+        // What ended before 6.3 s is seen then.
+        assert_eq!(worker.turn_before_counting(gate_ns + 6300 * MS), None);
+        worker.tally.complete(true, 0, 4096, gate_ns + 6300 * MS, 7);
+        assert_eq!(worker.tally.sides[1].operations, 1);
+        assert_eq!(worker.turn_before_counting(gate_ns + 7000 * MS), None);
+        worker.close_window(gate_ns + 12_000 * MS);
+        let window = (gate_ns + 2000 * MS, gate_ns + 12_000 * MS);
+        assert_eq!(worker.meter.usage().window, window);
     }
 
     #[test]

@@ -390,7 +390,7 @@ impl Queue<'_> {
         while self.in_flight() > 0 {
             self.enter(batch.min(self.in_flight()), None)?;
             now = clock::now();
-            stop = stop.or_else(|| worker.turn(now));
+            stop = stop.or_else(|| worker.turn_before_counting(now));
             while let Some(completion) = self.next_completion() {
                 let now = if per_completion { clock::now() } else { now };
                 let Some(slot) = self.complete(worker, &completion, now) else {
