@@ -55,7 +55,8 @@
 //! **Window.** `operations` and `bytes` are requests that completed inside the measured window;
 //! `elapsed_ns` is that window. With one request in flight (psync, mmap) the window is from the
 //! first completion after the ramp to the last one; with a queue it begins and ends on time, also
-//! in a stall. Requests still in flight at its end are awaited outside it and only enter `latency` (they began inside, and leaving out the slow ones would flatter).
+//! in a stall. Requests still in flight at its end are awaited outside it and only enter `latency`
+//! (they began inside, and leaving out the slow ones would flatter).
 //! In one pass everything counts. `latency` is from just before the request was handed to the
 //! kernel (closed loop) or from its intended start (open loop) to its completion being seen.
 //! Arrivals that were due but never issued enter `latency` with their age at the end, a lower
