@@ -85,6 +85,7 @@ def values(runs, candidate, metric="elapsed_s"):
     return [r.metrics[metric] for r in runs if r.candidate == candidate and r.status == "ok"]
 
 
+@pytest.mark.alone
 def test_elapsed_time_and_printed_numbers_follow_the_scheduler(tmp_path):
     line = SLEEP + 'echo "took $t s"; echo "log {\\"a\\": [{\\"n\\": \\"x\\", \\"t\\": $t}]}"'
     runs, _ = measured(
@@ -111,6 +112,7 @@ def test_a_command_reads_nothing_unless_it_is_given_something(tmp_path):
         assert {file.read_text() for file in where.glob("out/raw/output/*.out")} == {printed}
 
 
+@pytest.mark.alone
 def test_a_command_and_a_workload_in_one_experiment(tmp_path):
     file = tmp_path / "both.toml"
     file.write_text(
