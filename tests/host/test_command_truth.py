@@ -165,16 +165,16 @@ def read_mib(tmp_path, filesystem, cache, line=""):
     ]
 
 
+@pytest.mark.alone  # Whoever drops caches drops those of everybody.
 @pytest.mark.parametrize("cache", ["cold", "drop"])
 @pytest.mark.parametrize("filesystem", READING)
 def test_a_command_reads_what_is_not_in_the_cache(tmp_path, filesystem, cache):
     read, checks = read_mib(tmp_path, filesystem, cache)
-    # Others may drop what was read ahead, so that it is read again.
-    assert min(read) >= 24 and max(read) < 40, read
+    assert min(read) >= 24 and max(read) < 33, read
     assert checks == [("ok", [])] * 2
 
 
-@pytest.mark.alone  # Whoever drops caches drops those of everybody.
+@pytest.mark.alone
 @pytest.mark.parametrize("filesystem", READING)
 def test_what_a_command_finds_in_the_cache_it_does_not_read(tmp_path, filesystem):
     read, checks = read_mib(tmp_path, filesystem, "warm")
