@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from golden import Golden
 from xdist.scheduler import LoadScopeScheduling
 
 # A shell that starts the tests in the background sets SIGINT to "ignore", and programs inherit it.
@@ -29,6 +30,16 @@ GROUPS = {
     "test_guardian": "names of control groups",
     "test_report_a11y": "npm",
 }  # fmt: skip
+
+
+def pytest_addoption(parser):
+    parser.addoption("--update", action="store_true", help="renew the files of tests/golden")
+
+
+@pytest.fixture
+def golden(request):
+    """Hold a text to a golden file: `golden("compare-help.txt", text)`."""
+    return Golden(request.config.getoption("update"))
 
 
 def pytest_collection_modifyitems(config, items):
