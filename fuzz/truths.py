@@ -110,9 +110,9 @@ def fio(rng):
             mean, worst, p50, p99 = (rng.randint(1, 10**6) for _ in range(4))
             percentiles = {"50.000000": p50, "99.000000": p99, "99.950000": 1}
             part[key] = {"mean": mean, "max": worst, "N": 5, "percentile": percentiles}
-            if direction == active[0]:
-                values = {"mean": mean, "max": worst, "p50": p50, "p99": p99}
-                metrics |= {f"latency_ns_{what}": v * factor for what, v in values.items()}
+            prefix = f"{direction}_" if len(active) > 1 else ""
+            values = {"mean": mean, "max": worst, "p50": p50, "p99": p99}
+            metrics |= {f"{prefix}latency_ns_{what}": v * factor for what, v in values.items()}
         metrics["elapsed_s"] = elapsed_ms / 1e3
         jobs.append(job)
         runs.append(metrics)
@@ -147,15 +147,27 @@ def _figures(rng):
     return sizes, records, lambda: rng.randint(1, 10**7)
 
 
+# Headers of IOzone 3.4, and where a column of them ends.
+_HEADER = (
+    "              kB  reclen    write  rewrite    read    reread    read     write     read   "
+    "rewrite      read   fwrite frewrite    fread  freread\n"
+)
+_WIDTHS = (9, 9, 9, 9, 9, 9, 9, 10, 10, 9, 9, 9, 9)
+
+
 def _table(rng):
     sizes, records, draw = _figures(rng)
-    text = "kB reclen write rewrite read reread read write read rewrite read\n"
-    runs = []
+    text, runs = _HEADER, []
+    tests = [rng.random() < 0.7 for _ in _WIDTHS]
+    tests[rng.randrange(len(tests))] = True
     for size in sizes:
         for record in records:
-            row = [draw() for _ in range(rng.randint(1, 9))]
-            text += f"{size:10} {record:7} " + " ".join(f"{value:8}" for value in row) + "\n"
-            runs += [{"throughput_bytes_per_s": value * KIB} for value in row]
+            text += f"{size:16}{record:8}"
+            for width, is_run in zip(_WIDTHS, tests, strict=True):
+                value = draw() if is_run else ""
+                text += f"{value:>{width}}"
+                runs += [{"throughput_bytes_per_s": value * KIB}] if is_run else []
+            text += "\n"
     return (text + "\niozone test complete.\n").encode(), runs
 
 

@@ -415,3 +415,99 @@ def test_a_file_may_be_named_with_its_candidate(tmp_path, monkeypatch):
     assert files == [
         ("bfq", Path("x/y.txt")), ("none", Path("x/none.txt")), ("a=b", Path("a=b.txt")),
     ]  # fmt: skip
+
+
+def imported_from(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    columns = csv.Columns(("scheduler",), "MB/s", ("test",), unit="MB/s")
+    imported = csv.read(tmp_path / name, columns, Options())
+    figures = [r.metrics["throughput_bytes_per_s"] / 1e6 for r in imported.runs]
+    return figures, [n for n in imported.experiment.notes if "MB/s was read" not in n]
+
+
+COMMAS = "decimals are separated by commas: 101,5 was read as 101.5"
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        ("scheduler,test,MB/s\nnone,seq,101.5\nbfq,seq,1099\n", []),
+        ("scheduler;test;MB/s\nnone;seq;101,5\nbfq;seq;1099\n",
+         ["fields are separated by semicolons", COMMAS]),
+        ("sep=;\r\nscheduler;test;MB/s;\r\nnone;seq;101.5;\r\n;;;\r\nbfq;seq;1099;\r\n",
+         ["fields are separated by semicolons"]),
+        ("scheduler\ttest\tMB/s\nnone\tseq\t101,5\nbfq\tseq\t1.099,0\n",
+         ["fields are separated by tabs", COMMAS]),
+        ('scheduler,test,MB/s\nnone,seq,"101,5"\nbfq,seq,1099\n', [COMMAS]),
+        ("scheduler\ttest\tMB/s\nnone\tseq\t101.5\nbfq\tseq\t1099\n".encode("utf-16"),
+         ["fields are separated by tabs"]),
+    ],
+)  # fmt: skip
+def test_what_spreadsheets_write_is_read_and_said(tmp_path, text, notes):
+    assert imported_from(tmp_path, "t.csv", text) == ([101.5, 1099.0], notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("scheduler,test,MB/s\nnone,seq,1\n,seq,2\n", "line 3: has no scheduler"),
+        ("scheduler,test,MB/s\nnone,seq,1\nnone,,2\n", "line 3: has no test"),
+        ('scheduler,test,MB/s\nnone,seq,"1,234"\n', "line 2: expected decimals, or thousands"),
+        ("scheduler;test;MB/s\nnone;seq;1,5\nbfq;seq;1.5\n", "decimal points or decimal commas"),
+        ("scheduler,test,MB/s\nnone,d\xe9faut,1\n".encode("latin-1"), "line 2: expected UTF-8"),
+    ],
+)
+def test_tables_that_can_be_read_in_two_ways_are_refused(tmp_path, text, message):
+    with pytest.raises(SpecError, match=message) as caught:
+        imported_from(tmp_path, "t.csv", text)
+    assert caught.value.hint != "fix it there" or "either" in message or "points or" in message
+
+
+def workbook(path, sheets, merge=None):
+    from openpyxl import Workbook
+
+    book = Workbook()
+    book.remove(book.active)
+    for title, rows in sheets.items():
+        sheet = book.create_sheet(title)
+        for row in rows:
+            sheet.append(row)
+        if merge:
+            sheet.merge_cells(merge)
+    book.save(path)
+    return path.read_bytes()
+
+
+SHEET = [["scheduler", "test", "MB/s"], ["none", "seq", 101.5], [], ["bfq", "seq", 1099]]
+
+
+def test_a_workbook_is_read_and_its_sheet_named(tmp_path):
+    content = workbook(tmp_path / "w.xlsx", {"Ergebnisse": SHEET})
+    assert imported_from(tmp_path, "t.xlsx", content) == ([101.5, 1099.0], [])
+    content = workbook(tmp_path / "w.xlsx", {"A": SHEET, "B": [["x"], [1]]})
+    figures, (note,) = imported_from(tmp_path, "t.xlsx", content)
+    assert figures == [101.5, 1099.0]
+    assert note == "sheet 'A' was read, the first of 2 (--sheet NAME)"
+    columns = csv.Columns(("x",), "x", unit="s")
+    assert len(csv.read(tmp_path / "t.xlsx", columns, Options(), sheet="B").runs) == 1
+    with pytest.raises(SpecError, match="has no sheet 'C'"):
+        csv.read(tmp_path / "t.xlsx", columns, Options(), sheet="C")
+
+
+def test_a_merged_cell_and_a_damaged_workbook_are_refused(tmp_path):
+    rows = [*SHEET[:2], ["none", "seq", 99.0]]
+    content = workbook(tmp_path / "w.xlsx", {"A": rows}, merge="A2:A3")
+    with pytest.raises(SpecError, match="sheet 'A', row 3: has no scheduler"):
+        imported_from(tmp_path, "t.xlsx", content)
+    for cut in (content[: len(content) // 2], b"PK\x03\x04 no zip"):
+        with pytest.raises(SpecError, match="is not a workbook"):
+            imported_from(tmp_path, "t.xlsx", cut)
+
+
+def test_a_workbook_that_grows_when_unpacked_is_refused(tmp_path, monkeypatch):
+    from schedlab.store.importers import tables
+
+    content = workbook(tmp_path / "w.xlsx", {"A": SHEET})
+    monkeypatch.setattr(tables, "WORKBOOK_BYTES_MAX", 2000)
+    with pytest.raises(SpecError, match="is larger than"):
+        imported_from(tmp_path, "t.xlsx", content)

@@ -1,7 +1,10 @@
 """fio job files: what our load engine honours, and complaints that name the line."""
 
+import json
+
 import pytest
 
+from schedlab import _core
 from schedlab.errors import SpecError
 from schedlab.store.importers import fio_job
 
@@ -136,3 +139,36 @@ def test_times_of_a_fio_job_have_units(tmp_path, text, seconds):
 def test_more_fio_job_complaints(tmp_path, change, message):
     with pytest.raises(SpecError, match=message):
         fio_job.read(write(tmp_path, "j.fio", JOB.replace(*change)))
+
+
+def test_runtime_ends_a_job_that_still_has_records_and_the_size_one_that_has_none(tmp_path):
+    """As fio does; and each clone has its own file, which fio names by the clone."""
+    text = f"[j]\ndirectory={tmp_path}\nrw=read\nsize=64k\nnumjobs=2\nruntime=600\n"
+    read = fio_job.read(write(tmp_path, "j.fio", text))
+    (group,) = read.job["groups"]
+    assert (read.job["seconds"], group["at_end"]) == (600.0, "stop")
+    assert group["path"] == str(tmp_path / "j.{worker}.0")
+    for clone in range(2):
+        (tmp_path / f"j.{clone}.0").write_bytes(bytes(1 << 16))
+    (result,) = json.loads(_core.run_io_job(json.dumps(read.job)))["groups"]
+    assert result["reads"]["operations"] == 2 * 16
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "paths"),
+    [
+        ("[global]\nname=bench\n[one]\n[two]\nname=x\n", ["one", "x"], ["one.0.0", "two.0.0"]),
+        ("[global-settings]\nbs=4k\n[j]\n", ["j"], ["j.0.0"]),
+    ],
+)
+def test_names_and_sections_are_those_of_fio(tmp_path, text, names, paths):
+    groups = fio_job.read(write(tmp_path, "j", text.replace("[one", "size=1m\n[one").replace(
+        "bs=4k", "size=1m"))).job["groups"]  # fmt: skip
+    assert [g["name"] for g in groups] == names
+    assert [g["path"] for g in groups] == paths
+
+
+def test_a_synchronous_engine_has_one_request_at_a_time(tmp_path):
+    read = fio_job.read(write(tmp_path, "j", "[j]\nsize=1m\niodepth=32\n"))
+    assert read.job["groups"][0]["workload"]["arrivals"] == {"kind": "closed", "depth": 1}
+    assert read.notes == ("ioengine=psync has one request at a time: iodepth=32 is 1",)

@@ -1,4 +1,4 @@
-"""Import a CSV by a mapping of its columns, and check the means that were printed for it."""
+"""Import a table by a mapping of its columns, and check the means that were printed for it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def import_csv(
         constants={name: importer.typed(text) for name, text in constants.items()},
         cpu_share=_assignments("--cpu-share", mapping["cpu_share"]),
     )
-    return _with_count(importer.read(file, columns, options, means_file))
+    return _with_count(importer.read(file, columns, options, means_file, mapping["sheet"]))
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -148,8 +148,8 @@ def _run(words: Sequence[str], label: str, limit_s: float) -> Done:
             raise HostError(
                 f"fio exited {process.returncode}: {messages[0] if messages else 'no reason'}"
             )
-        (reading,) = fio.readings("fio", out)
-        job = fio.load(out)["jobs"][0]
+        (reading,) = fio.readings("fio", out, [])
+        job = fio.load(out)[-1]["jobs"][0]
     except subprocess.TimeoutExpired as error:
         raise HostError(f"fio did not end within {limit_s:.0f} s") from error
     except (SpecError, ValueError) as error:

@@ -66,6 +66,8 @@ def _metric_table() -> dict[str, Metric]:
             (f"{group}latency_ns_{q}", "ns", f"{title} {q}".strip())
             for group, title in (
                 ("", "latency"),
+                ("read_", "read latency"),
+                ("write_", "write latency"),
                 ("reader_", "reader latency"),
                 ("newcomer_", "newcomer latency"),
                 ("commit_", "commit latency"),

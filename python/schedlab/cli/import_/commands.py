@@ -32,6 +32,7 @@ _mapping_options = together(
     click.option("--value", required=True,
                  help="Column of the figures, or a ratio COLUMN/COLUMN."),
     click.option("--workload", help="Column(s) that name the workload."),
+    click.option("--sheet", default="", help="Sheet of a workbook (default: the first)."),
     click.option("--block", default="", help="Column of the repetition (default: order of rows)."),
     click.option("--unit", default="", help="Unit of the figures: KiB/s, MB/s, s, ms, 1/s, …."),
     click.option("--metric", default="", help="Metric of the figures (default: by the unit)."),

@@ -78,8 +78,8 @@ _FILES = "none=1.{0} none=2.{0} bfq=3.{0} bfq=4.{0}"
 IMPORTERS: Mapping[str, Importer] = {
     "csv": Importer(
         _csv,
-        "A long-format CSV, by a mapping of its columns.",
-        "Import FILE, a CSV with a header line and one figure per row.",
+        "A table (CSV, .xlsx), by a mapping of its columns.",
+        "Import FILE, a CSV or a workbook (.xlsx) with a header line and one figure per row.",
         "results.csv --candidate scheduler --workload test,record_bytes \\\n    --value kib_per_s"
         " --unit KiB/s --higher-is-better --block repetition --unblocked",
     ),

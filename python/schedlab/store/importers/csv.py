@@ -1,8 +1,12 @@
-"""Any long-format CSV with a header line, by a mapping of its columns."""
+"""Any long-format table with a header line, by a mapping of its columns: CSV or a workbook.
+
+Fields may be separated by commas, semicolons or tabs, decimals by a point or a comma; what was
+assumed is a note. Blank cells that name something are refused: a merged cell of a spreadsheet has
+its value only in its first row.
+"""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +15,8 @@ from typing import Any
 from schedlab.errors import SpecError
 from schedlab.spec import METRICS, Experiment, Metric, PublishedMean
 from schedlab.store.importers.imported import RUNS_MAX, Imported, Options, Reading, assemble
-from schedlab.store.importers.text import bad, number_at, read_lines
+from schedlab.store.importers.tables import SEMICOLONS, Decimals, table
+from schedlab.store.importers.text import bad
 from schedlab.store.importers.units import Quantity, quantity
 
 Unit = tuple[str, float]  # as written, and how many of the metric's own one is
@@ -56,6 +61,12 @@ class Columns:
         figures = self.figures(header)
         return [*self.candidate, *figures, *self.workload, *single, *self.sum_over]
 
+    @property
+    def names(self) -> list[str]:
+        """The columns that tell runs apart: their cells must not be blank."""
+        single = filter(None, [self.block, self.unit_column, self.metric_column])
+        return [*self.candidate, *self.workload, *single]
+
 
 @dataclass
 class _Group:
@@ -67,16 +78,19 @@ class _Group:
     sums: list[float]
 
 
-def read(path: Path, columns: Columns, options: Options, means: Path | None = None) -> Imported:
+def read(
+    path: Path, columns: Columns, options: Options, means: Path | None = None, sheet: str = ""
+) -> Imported:
     """The import of one file, with the means that a second one has of its rows, if there are any.
 
-    SpecError naming file, line, the expected and the actual text.
+    `sheet` is that of a workbook (the first one if empty). SpecError naming file, line, the
+    expected and the actual text.
     """
     metrics: dict[str, Metric] = dict(options.metrics)
     notes: dict[str, None] = {}
     units: dict[str, Unit] = {}
     readings = []
-    for group in _groups(path, columns):
+    for group in _groups(path, columns, sheet, notes):
         metrics[group.quantity.metric.name] = group.quantity.metric
         if group.quantity.note:
             notes[group.quantity.note] = None
@@ -102,6 +116,7 @@ def published_means(
     """
     matched = 0
     known = (*columns.workload, columns.metric_column)
+    decimals = Decimals()
     for place, row in rows(path, lambda _: columns.candidate):
         matched += 1
         value = "mean" if "mean" in row else columns.value
@@ -123,54 +138,55 @@ def published_means(
             candidate=" ".join(row[name] for name in columns.candidate),
             group=" ".join(_shown(name, row[name]) for name in names) or "all workloads",
             workloads=members,
-            mean=number_at(place, value, row[value]),
+            mean=decimals.number(place, value, row[value]),
             unit=unit,
             factor=factor,
-            last_digit=10.0 ** -len(row[value].partition(".")[2]),
+            last_digit=10.0 ** -len(row[value].replace(",", ".").partition(".")[2]),
         )
     if not matched:
         raise bad(str(path), "at least one mean", "none")
 
 
 def rows(
-    path: Path, used: Callable[[Collection[str]], Iterable[str]]
+    path: Path,
+    used: Callable[[Collection[str]], Iterable[str]],
+    sheet: str = "",
+    notes: dict[str, None] | None = None,
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """(place, row by column name) of a CSV; SpecError when a column that is `used` of the header
-    is missing.
+    """(place, row by column name) of a table; SpecError when a column that is `used` of the header
+    is missing. What was assumed of the file is added to `notes`.
     """
-    lines = read_lines(path)
-    place, header = next(lines, ("", ""))
-    names = _fields(place, header) if header else []
+    lines = table(path, sheet, notes if notes is not None else {})
+    place, names = next(lines, ("", []))
     if not any(names):
         raise bad(f"{path}, line 1", "a header line with the names of the columns", "nothing")
+    while not names[-1]:
+        names.pop()
     if len(set(names)) != len(names):
-        raise bad(place, "a different name for each column", header)
+        raise bad(place, "a different name for each column", ", ".join(names))
     for name in used(names):
         if name not in names:
             raise SpecError(f"{place}: has no column {name!r}", f"columns: {', '.join(names)}")
-    for place, line in lines:
-        if not line.strip():
-            continue
-        values = _fields(place, line)
+    for place, values in lines:
+        while len(values) > len(names) and not values[-1]:
+            values.pop()
         if len(values) != len(names):
-            raise bad(place, f"{len(names)} fields", f"{len(values)} fields: {line}")
-        yield place, dict(zip(names, values, strict=True))
+            found = f"{len(values)} fields: {', '.join(values)}"
+            raise bad(place, f"{len(names)} fields", found)
+        if any(values):
+            yield place, dict(zip(names, values, strict=True))
 
 
-def _fields(place: str, line: str) -> list[str]:
-    try:
-        parsed = list(csv.reader([line], strict=True, skipinitialspace=True))
-    except csv.Error as error:
-        raise bad(place, "comma-separated fields", line, str(error)) from None
-    return [text.strip() for text in parsed[0]] if parsed else []
-
-
-def _groups(path: Path, columns: Columns) -> list[_Group]:
+def _groups(path: Path, columns: Columns, sheet: str, notes: dict[str, None]) -> list[_Group]:
     """The rows, those added up that belong to one run."""
     known: dict[tuple[str, str], Quantity] = {}
     groups: dict[Any, _Group] = {}
-    for place, row in rows(path, columns.used):
-        values = [number_at(place, name, row[name]) for name in columns.figures(row)]
+    decimals = Decimals()
+    for place, row in rows(path, columns.used, sheet, notes):
+        if blank := [name for name in columns.names if not row[name]]:
+            hint = "is it a merged cell of a spreadsheet? Fill it down there (Ctrl-D)"
+            raise SpecError(f"{place}: has no {blank[0]}", hint)
+        values = [decimals.number(place, name, row[name]) for name in columns.figures(row)]
         what = _quantity(row, columns, known)
         key: Any = place
         if columns.sum_over:
@@ -182,6 +198,11 @@ def _groups(path: Path, columns: Columns) -> list[_Group]:
         if len(groups) >= RUNS_MAX:
             raise SpecError(f"{place}: more than {RUNS_MAX} runs", "import a part of the file")
         groups[key] = _Group(place, row, what, values)
+    # Who separates fields by semicolons does so because commas are in the figures.
+    if SEMICOLONS not in notes:
+        decimals.check()
+    if decimals.note:
+        notes[decimals.note] = None
     return list(groups.values())
 
 

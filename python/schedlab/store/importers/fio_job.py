@@ -36,7 +36,7 @@ _SYNC = {"0": "none", "none": "none", "1": "sync", "sync": "sync", "dsync": "dsy
 # Options that cannot change the measurement.
 _HARMLESS = frozenset(
     {
-        "group_reporting", "name", "description", "thread", "write_lat_log", "write_bw_log",
+        "group_reporting", "description", "thread", "write_lat_log", "write_bw_log",
         "write_iops_log", "log_avg_msec", "percentile_list", "clat_percentiles",
         "lat_percentiles", "unlink", "randrepeat",
     }
@@ -72,14 +72,17 @@ def read(path: Path) -> EngineJob:
             if not line.endswith("]") or len(line) < 3:
                 raise bad(place, "[section]", line)
             name = line[1:-1]
-            current = shared if name == "global" else _Section(name, dict(shared.options))
+            # fio compares the first six letters.
+            shares = name.startswith("global")
+            current = shared if shares else _Section(name, dict(shared.options))
             if current is not shared:
                 sections.append(current)
             continue
         if current is None:
             raise bad(place, "a section such as [global] or [job]", line)
         key, equals, value = (part.strip() for part in line.partition("="))
-        current.options[key] = (value if equals else "1", place)
+        if (current, key) != (shared, "name"):  # fio ignores it there
+            current.options[key] = (value if equals else "1", place)
     if not sections:
         raise bad(str(path), "at least one job section", "none")
     notes: list[str] = []
@@ -114,6 +117,10 @@ def _group(path: Path, section: _Section, notes: list[str]) -> tuple[Any, float 
     rate = _whole(take("rate_iops", "0"), "rate_iops", 10**9)
     process = take("rate_process", "linear")
     depth = _whole(take("iodepth", "1"), "iodepth", 1 << 16)
+    if engine != "io_uring" and depth > 1:
+        notes.append(f"ioengine={engine_name} has one request at a time: iodepth={depth} is 1")
+        depth = 1
+    workers = _whole(take("numjobs", "1"), "numjobs", 1 << 10)
     timed = _whole(take("time_based", "0"), "time_based", 1)
     runtime, ramp = (
         _time(take("runtime", "0"), "runtime"),
@@ -127,9 +134,9 @@ def _group(path: Path, section: _Section, notes: list[str]) -> tuple[Any, float 
     if pattern == "random":
         kind["replacement"] = bool(norandommap)
     group = {
-        "name": section.name,
-        "path": _place(take("filename", ""), take("directory", ""), section.name),
-        "workers": _whole(take("numjobs", "1"), "numjobs", 1 << 10),
+        "name": take("name", section.name)[0],
+        "path": _place(take("filename", ""), take("directory", ""), section.name, workers),
+        "workers": workers,
         "engine": engine,
         "direct": bool(_whole(take("direct", "0"), "direct", 1)),
         "sync": _choice(take("sync", "0"), _SYNC, "sync"),
@@ -144,10 +151,13 @@ def _group(path: Path, section: _Section, notes: list[str]) -> tuple[Any, float 
             "seed": _whole(take("randseed", "1"), "randseed", 2**32 - 1),
         },
     }
+    if runtime and not timed:
+        # It ends at the time or after the last record, whichever comes first.
+        group["at_end"] = "stop"
     notes += _left_over(options)
     if timed and not runtime:
         raise SpecError(f"{path}, [{section.name}]: time_based without runtime", "add runtime=S")
-    return group, runtime if timed else None, ramp
+    return group, runtime or None, ramp
 
 
 def _left_over(options: Mapping[str, tuple[str, str]]) -> list[str]:
@@ -194,10 +204,11 @@ def _whole(option: tuple[str, str], name: str, most: int) -> int:
     return int(value)
 
 
-def _place(filename: tuple[str, str], directory: tuple[str, str], name: str) -> str:
-    """The file of a section: `filename`, or fio's own name in `directory`."""
+def _place(filename: tuple[str, str], directory: tuple[str, str], name: str, workers: int) -> str:
+    """The file of a section: `filename`, or fio's own name in `directory`, one for each clone."""
     if not filename[0]:
-        return str(Path(directory[0]) / f"{name}.0.0")
+        clone = "{worker}" if workers > 1 else "0"
+        return str(Path(directory[0]) / f"{name}.{clone}.0")
     if ":" in filename[0]:
         raise bad(filename[1], "one file", filename[0])
     return str(Path(directory[0]) / filename[0])

@@ -28,6 +28,7 @@ from schedlab.spec import (
 from schedlab.spec.checked_line import encode
 from schedlab.store.files import sync_directory, write_atomic
 from schedlab.store.folder import RAW, RUNS, Folder
+from schedlab.store.importers.distinct import tell_apart
 
 RUNS_MAX = 1_000_000
 Rows = Sequence[Sequence[int]]
@@ -36,7 +37,8 @@ Rows = Sequence[Sequence[int]]
 @dataclass(frozen=True)
 class Reading:
     """One run of a foreign file: what it measured (first metric: the primary one), and its place
-    in the file. `block` names the repetition; empty: numbered in the order of the file.
+    in the file. `block` names the repetition; empty: numbered in the order of the file. `options`
+    (of the load) and `subject` (a disk, a file) tell runs apart (`distinct.py`).
     """
 
     place: str
@@ -48,6 +50,8 @@ class Reading:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     properties: Mapping[str, Any] = field(default_factory=dict)
     histograms: Mapping[str, Rows] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    subject: str = ""
 
 
 @dataclass(frozen=True)
@@ -146,6 +150,8 @@ def assemble(readings: Iterable[Reading], options: Options, source: Mapping[str,
         raise SpecError(f"more than {RUNS_MAX} runs", "import a part of the file")
     if not rows:
         raise SpecError(f"{source['file']}: has no measurement", "name the right file")
+    rows, differences = tell_apart(rows)
+    options = replace(options, notes=(*options.notes, *differences))
     numbered = _with_blocks(rows)
     _refuse_twice(numbered)
     experiment = _experiment(numbered, options, source)

@@ -1,6 +1,8 @@
 """IOzone's output: throughput mode, the table, `-R`, and the BIFF2 file of `-b`.
 
-Record sizes are whole kB, and IOzone's kB are 1024 bytes.
+Record sizes are whole kB, and IOzone's kB are 1024 bytes. The table leaves the columns of tests
+that were not run blank (`-i 0 -i 2`), so a figure belongs to the column above it, not to the next
+one. Layouts of 3.3 to 3.5 differ in their widths; the header states them.
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ _THROUGHPUT_TESTS = {
     "random readers": "random read",
     "mixed workload": "mixed",
     "random writers": "random write",
+    "pwrite writers": "pwrite",
+    "pread readers": "pread",
+    "fwriters": "fwrite",
+    "freaders": "fread",
 }
 # The columns of the table, and of `-R` the titles, in IOzone's order.
 _TABLE_TESTS = (
@@ -38,14 +44,16 @@ _TITLES = (
     "backward read", "record rewrite", "stride read", "fwrite", "re-fwrite", "fread", "re-fread",
 )  # fmt: skip
 _HEADER = "kb reclen write rewrite read reread read write read rewrite read"
+# A figure ends at most so far from the end of its header: a wide one moves those after it.
+_OFF_MAX = 3
+_DIGITS_MAX = 9
 _CHILDREN_START = "Children see throughput for"
 _CHILDREN = re.compile(
     r"\s*Children see throughput for\s+(\d+)\s+(\S.*?)\s*=\s*([\d.]+)\s*(\S+)\s*"
 )
 _RECORD = re.compile(r'\s*"?Record [Ss]ize\s*=?\s*(\d+)\s*k[Bb](?:ytes)?\s*"?\s*')
 _TITLE = re.compile(r'"(.+) report"\s*', re.IGNORECASE)
-# A missing column in the middle of a row leaves a hole at least this wide.
-_HOLE = re.compile(r"\S\s{24,}\S")
+_NO_TEST = re.compile(r'"[^"]*CPU utili[sz]ation[^"]*"\s*', re.IGNORECASE)
 _COMPLETE = "iozone test complete."
 # unit -> (metric, factor)
 _UNITS = {
@@ -98,12 +106,12 @@ def read(files: Sequence[tuple[str, Path]], options: Options) -> Imported:
 def _figures(file: Path) -> list[_Figure]:
     """All figures of one file, in any of the layouts."""
     if file.is_file() and read_bytes_start(file) == b"\x09\x00\x04\x00":
-        return list(_from_reports(_biff_rows(file)))
+        return list(_from_reports(*_biff_rows(file)))
     lines = list(_text(file))
     if any(_CHILDREN_START in line for _, line in lines):
         return list(_throughput_mode(file, lines))
     if any("Excel output is below" in line for _, line in lines):
-        return list(_from_reports(_report_rows(lines)))
+        return list(_from_reports(_report_rows(lines), _unit_of(lines)))
     return list(_table_mode(file, lines))
 
 
@@ -140,13 +148,7 @@ def _kib(place: str, what: str, text: str) -> int:
 
 
 def _throughput_mode(file: Path, lines: list[tuple[str, str]]) -> Iterator[_Figure]:
-    record = next((m[1] for _, line in lines if (m := _RECORD.fullmatch(line))), None)
-    if record is None:
-        raise bad(str(file), "a line `Record size = N kBytes`", "none")
-    size = _kib(str(file), "record size", record)
-    for place, line in lines:
-        if _CHILDREN_START not in line:
-            continue
+    for place, line, size in _with_record_sizes(file, lines):
         match = _CHILDREN.fullmatch(line)
         if match is None:
             raise bad(place, f"{_CHILDREN_START} N TESTERS = RATE UNIT", line)
@@ -161,6 +163,26 @@ def _throughput_mode(file: Path, lines: list[tuple[str, str]]) -> Iterator[_Figu
         raise bad(str(file), f"the last line `{_COMPLETE}`", "an output that was cut off")
 
 
+def _with_record_sizes(file: Path, lines: list[tuple[str, str]]) -> Iterator[tuple[str, str, int]]:
+    """(place, line, record size) of the lines with a rate. The summary below them has their size;
+    without one, the size above them, if there is only one.
+    """
+    sizes = [m[1] for _, line in lines if (m := _RECORD.fullmatch(line))]
+    if not sizes:
+        raise bad(str(file), "a line `Record size = N kBytes`", "none")
+    below = ""
+    found = []
+    for place, line in reversed(lines):
+        if match := _RECORD.fullmatch(line):
+            below = match[1] if "=" in line else ""
+        elif _CHILDREN_START in line:
+            if not below and len(set(sizes)) > 1:
+                hint = "split the file, one record size each"
+                raise bad(place, "one record size", ", ".join(f"{s} kB" for s in sizes), hint)
+            found.append((place, line, _kib(place, "record size", below or sizes[0])))
+    return reversed(found)
+
+
 def _unit_of(lines: list[tuple[str, str]]) -> str:
     for _, line in lines:
         if "Output is in operations per second" in line:
@@ -172,53 +194,94 @@ def _unit_of(lines: list[tuple[str, str]]) -> str:
 
 def _table_mode(file: Path, lines: list[tuple[str, str]]) -> Iterator[_Figure]:
     unit = _unit_of(lines)
-    inside = False
+    ends: list[int] = []
     rows = 0
-    for place, line in lines:
+    for place, raw in lines:
+        line = raw.expandtabs()
         words = line.split()
         if " ".join(words).lower().startswith(_HEADER):
-            inside = True
-        elif inside and words and words[0].isdigit():
+            ends = _ends(line)
+        elif _COMPLETE in line:
+            ends = []
+        elif ends and words and words[0].isdigit():
             rows += 1
-            if not 3 <= len(words) <= 2 + len(_TABLE_TESTS) or _HOLE.search(line.strip()):
-                raise bad(place, "kB, reclen and the figures of the tests without a hole", line)
-            size, record = _kib(place, "file size", words[0]), _kib(place, "reclen", words[1])
-            for test, text in zip(_TABLE_TESTS, words[2:], strict=False):
+            size = _kib(place, "file size", words[0])
+            record = _kib(place, "reclen", words[1] if len(words) > 1 else "nothing")
+            for test, text in _by_column(place, line, ends):
                 value = number_at(place, test, text)
                 if value > 0:
                     yield _Figure(place, test, record, value, unit, size)
-        elif inside and words and _COMPLETE not in line:
+        elif ends and words:
             raise bad(place, "a row of the table, or `iozone test complete.`", line)
     if not rows:
         raise bad(str(file), "output of IOzone (throughput mode, table, -R or -b)", "none of them")
-    if not any(_COMPLETE in line for _, line in lines):
+    if ends:
         raise bad(str(file), f"the last line `{_COMPLETE}`", "an output that was cut off")
+
+
+def _ends(line: str) -> list[int]:
+    """Where the words of a line end."""
+    return [match.end() for match in re.finditer(r"\S+", line)]
+
+
+def _by_column(place: str, line: str, header: list[int]) -> Iterator[tuple[str, str]]:
+    """(test, figure) of a row; SpecError when its figures are not below the header's words."""
+    words, ends = line.split()[2:], _ends(line)
+    tests = _TABLE_TESTS[: len(header) - 2]
+    if len(words) == len(tests):
+        yield from zip(tests, words, strict=True)
+        return
+    # Indentation that was lost moves all columns of a row alike.
+    moved = ends[0] - header[0]
+    columns = [end + moved for end in header[2:]]
+    aligned = len(ends) > 2 and abs(ends[1] - header[1] - moved) <= 1
+    before = -1
+    for text, end in zip(words, ends[2:], strict=True):
+        nearest = min(range(len(columns)), key=lambda i: abs(columns[i] - end))
+        off = abs(columns[nearest] - end)
+        if not aligned or off > _OFF_MAX or nearest <= before or len(text) > _DIGITS_MAX:
+            hint = "keep IOzone's own spaces, or use -R or -b"
+            raise bad(place, "figures below the header's columns", line.strip(), hint)
+        before = nearest
+        yield tests[nearest], text
 
 
 def _report_rows(lines: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
     """(place, cells) of the part of an output below `Excel output is below:`."""
-    below = False
+    below = skipped = False
     for place, line in lines:
         if "Excel output is below" in line:
             below = True
+        elif below and _NO_TEST.fullmatch(line.strip()):
+            skipped = True
         elif below and _TITLE.fullmatch(line.strip()):
+            skipped = False
             yield place, [line.strip().strip('"')]
-        elif below and line.strip() and _COMPLETE not in line:
+        elif below and not skipped and line.strip() and _COMPLETE not in line:
             yield place, [word.strip('"') for word in line.split()]
 
 
-def _biff_rows(file: Path) -> Iterator[tuple[str, list[str]]]:
-    """(place, cells) of a BIFF2 file below the command line in its first row."""
+def _biff_rows(file: Path) -> tuple[Iterator[tuple[str, list[str]]], str]:
+    """(place, cells) of a BIFF2 file below the command line in its first row, and the unit."""
     rows = biff2.cells(file)
-    for number in sorted(rows):
-        cells = [rows[number][column] for column in sorted(rows[number])]
-        if number == 0 or cells == [""]:
-            continue
-        texts = [c if isinstance(c, str) else f"{c:.17g}" for c in cells]
-        yield f"{file}, row {number + 1}", [text.strip() for text in texts if text.strip()]
+    command = " ".join(str(cell) for cell in rows.pop(0, {}).values()).split()
+    unit = "kB/sec"
+    for word in command[1:]:
+        flags = word[1:] if re.fullmatch(r"-[A-Za-z]+", word) else ""
+        unit = "ops/sec" if "O" in flags else "microsec/op" if "N" in flags else unit
+
+    def each() -> Iterator[tuple[str, list[str]]]:
+        for number in sorted(rows):
+            cells = [rows[number][column] for column in sorted(rows[number])]
+            texts = [c if isinstance(c, str) else f"{c:.17g}" for c in cells]
+            if any(text.strip() for text in texts):
+                place = f"{file}, row {number + 1}"
+                yield place, [text.strip() for text in texts if text.strip()]
+
+    return each(), unit
 
 
-def _from_reports(rows: Iterator[tuple[str, list[str]]]) -> Iterator[_Figure]:
+def _from_reports(rows: Iterator[tuple[str, list[str]]], unit: str) -> Iterator[_Figure]:
     """Figures of titled reports: a row of record sizes, then rows by file size; 0: not run."""
     test, records, any_report = "", list[int](), False
     for place, cells in rows:
@@ -240,6 +303,6 @@ def _from_reports(rows: Iterator[tuple[str, list[str]]]) -> Iterator[_Figure]:
                 value = number_at(place, test, text)
                 if value > 0:
                     any_report = True
-                    yield _Figure(place, test, record, value, "kB/sec", size)
+                    yield _Figure(place, test, record, value, unit, size)
     if not any_report:
         raise bad("the reports", "at least one figure above 0", "none")

@@ -10,6 +10,9 @@ from schedlab.errors import SpecError
 from schedlab.spec.reading import open_regular
 
 LINE_BYTES_MAX = 1 << 20
+UTF_16_BYTES_MAX = 64 << 20
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_ENCODING_HINT = "is it in another encoding? iconv -f windows-1252 -t utf-8 FILE > NEW"
 
 
 def bad(place: str, expected: str, actual: object, hint: str = "") -> SpecError:
@@ -20,12 +23,18 @@ def bad(place: str, expected: str, actual: object, hint: str = "") -> SpecError:
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """(place, line without its end) of a UTF-8 text file.
+    """(place, line without its end) of a text file: UTF-8, or UTF-16 with its mark.
 
     SpecError when it cannot be read, is no text, or has a line above 1 MiB.
     """
     try:
         with open_regular(path, "name a readable file") as file:
+            if file.read(2) in _UTF_16:
+                text = decoded(str(path), read_bytes(path, UTF_16_BYTES_MAX))
+                for number, line in enumerate(text.splitlines(), 1):
+                    yield f"{path}, line {number}", line
+                return
+            file.seek(0)
             number = 0
             while raw := file.readline(LINE_BYTES_MAX + 1):
                 number += 1
@@ -49,6 +58,16 @@ def read_bytes(path: Path, bytes_max: int) -> bytes:
     return data
 
 
+def decoded(place: str, data: bytes) -> str:
+    """Text in UTF-8, or in UTF-16 with its mark, as PowerShell and Excel write it; SpecError."""
+    encoding = "utf-16" if data[:2] in _UTF_16 else "utf-8-sig"
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        byte = f"byte {data[error.start]:#04x}"
+        raise bad(f"{place}, byte {error.start}", "UTF-8 text", byte, _ENCODING_HINT) from None
+
+
 def number_at(place: str, what: str, text: str) -> float:
     """A finite number; SpecError with the place otherwise."""
     try:
@@ -69,5 +88,6 @@ def _decoded(path: Path, number: int, raw: bytes) -> str:
     try:
         text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        raise bad(place, "UTF-8 text", f"byte {raw[error.start]:#04x}") from None
+        byte = f"byte {raw[error.start]:#04x}"
+        raise bad(place, "UTF-8 text", byte, _ENCODING_HINT) from None
     return text.rstrip("\r\n")

@@ -1,4 +1,4 @@
-"""Output of time(1) and of the shells' `time`: bash, zsh, POSIX `-p`, GNU `-v`.
+"""Output of time(1) and of the shells' `time`.
 
 Several measurements in one file are repetitions. All other text in the file is ignored.
 """
@@ -12,21 +12,49 @@ from pathlib import Path
 from schedlab.store.importers.imported import Imported, Options, Reading, assemble
 from schedlab.store.importers.text import bad, number_at, read_lines
 
-_NUMBER = r"(\d+(?:[.,]\d+)?)"
-# real 0m6.95s | real 6.95s | real 6.95
-_SHELL = re.compile(rf"\s*(real|user|sys)\s+(?:(\d+)m)?{_NUMBER}s?\s*")
-_CPU = re.compile(rf"\s*cpu\s+{_NUMBER}%\s*")
-# tar xf a.tar  6.78s user 2.92s system 139% cpu 6.95 total
-_ZSH = re.compile(
-    rf"(?:.*\s)?{_NUMBER}s user {_NUMBER}s system {_NUMBER}% cpu "
-    rf"(?:(\d+):)?(?:(\d+):)?{_NUMBER} total\s*"
+#: What is read, for errors and for the documents.
+SHAPES = (
+    "bash `real 0m6.95s`, POSIX -p `real 6.95`, GNU `6.78user 2.92system 0:06.95elapsed`, GNU -v, "
+    "zsh `6.78s user 2.92s system 139% cpu 6.950 total`, tcsh `6.780u 2.920s 0:06.95 139.5%`, "
+    "BSD `6.95 real 6.78 user 2.92 sys`, ksh, BusyBox `real 0m 6.95s`, fish"
 )
-_GNU = re.compile(rf"\s*(User|System) time \(seconds\): {_NUMBER}\s*")
-_GNU_WALL = re.compile(
-    rf"\s*Elapsed \(wall clock\) time \(h:mm:ss or m:ss\): (?:(\d+):)?(\d+):{_NUMBER}\s*"
+_NUMBER = r"\d+(?:[.,]\d+)?"
+# 6.95 | 0m6.95s | 1h2m3.5s | 0m 6.95s
+_SPAN = rf"(?:(?:\d+h\s*)?\d+m\s*)?{_NUMBER}s?"
+# 6.95 | 0:06.95 | 1:02:03
+_CLOCK = rf"(?:\d+:)?(?:\d+:)?{_NUMBER}"
+_FISH = rf"{_NUMBER} (?:secs?|millis|micros|mins?|hours?)"
+
+
+def _shape(pattern: str, **kinds: str) -> re.Pattern[str]:
+    """A pattern in which each word in angle brackets is that kind of time."""
+    for name in ("real", "user", "sys"):
+        pattern = pattern.replace(f"<{name}>", f"(?P<{name}>{kinds.get(name, kinds['all'])})")
+    return re.compile(pattern)
+
+
+# Each line has one of the figures, or all of them.
+_LINES = (
+    _shape(r"\s*real\s+<real>\s*", all=_SPAN),
+    _shape(r"\s*user\s+<user>\s*", all=_SPAN),
+    _shape(r"\s*sys\s+<sys>\s*", all=_SPAN),
+    # mksh: `    0m2.00s real     0m1.50s user     0m0.25s system`; BSD has no minutes.
+    _shape(r"\s*<real>\s+real\s+<user>\s+user\s+<sys>\s+sys(?:tem)?\s*", all=_SPAN),
+    _shape(r"(?:.*\s)?<user> user <sys> system \S+% cpu <real> total\s*", all=_SPAN, real=_CLOCK),
+    _shape(r"(?:.*\s)?<user>user <sys>system <real>elapsed .*", all=_NUMBER, real=_CLOCK),
+    _shape(r"(?:.*\s)?<user>u <sys>s <real> [\d.,]+%\s.*", all=_NUMBER, real=_CLOCK),
+    _shape(r"\s*User time \(seconds\): <user>\s*", all=_NUMBER),
+    _shape(r"\s*System time \(seconds\): <sys>\s*", all=_NUMBER),
+    # BusyBox has `0m 2.00s` there.
+    _shape(
+        r"\s*Elapsed \(wall clock\) time \(h:mm:ss or m:ss\): <real>\s*", all=f"{_CLOCK}|{_SPAN}"
+    ),
+    _shape(r"\s*Executed in\s+<real>\s.*", all=_FISH),
+    _shape(r"\s*usr time\s+<user>\s.*", all=_FISH),
+    _shape(r"\s*sys time\s+<sys>\s.*", all=_FISH),
 )
-_NAMES = {"User": "user", "System": "sys"}
-_STARTS = ("real", "\tUser time", "\tElapsed (wall")
+_STARTS = re.compile(r"real\s|\s*User time|\s*Elapsed \(wall")
+_FISH_S = {"micros": 1e-6, "millis": 1e-3, "sec": 1.0, "min": 60.0, "hour": 3600.0}
 
 
 def read(files: Sequence[tuple[str, Path]], workload: str, options: Options) -> Imported:
@@ -40,7 +68,7 @@ def _readings(candidate: str, file: Path, workload: str) -> Iterator[Reading]:
     place = first = f"{file}, line 1"
     count = 0
     for place, line in read_lines(file):
-        for name, value in _figures(place, line):
+        for name, value in _figures(place, line).items():
             if name in figures:
                 raise bad(place, "user and sys of the measurement before", line)
             if not figures:
@@ -54,32 +82,32 @@ def _readings(candidate: str, file: Path, workload: str) -> Iterator[Reading]:
         missing = ", ".join(sorted({"real", "user", "sys"} - figures.keys()))
         raise bad(place, f"{missing} of the measurement at {first}", "the end of the file")
     if not count:
-        raise bad(str(file), "output of time (real, user, sys)", "none")
+        raise bad(str(file), "output of time (real, user, sys)", "none", f"read are: {SHAPES}")
 
 
-def _figures(place: str, line: str) -> list[tuple[str, float]]:
+def _figures(place: str, line: str) -> dict[str, float]:
     """The figures on a line, in seconds."""
-
-    def seconds(text: str, minutes: str | None = None, hours: str | None = None) -> float:
-        value = number_at(place, "seconds", text.replace(",", "."))
-        value += 60 * number_at(place, "minutes", minutes or "0")
-        return value + 3600 * number_at(place, "hours", hours or "0")
-
     if len(line) > 4096:
-        return []
-    if match := _SHELL.fullmatch(line):
-        return [(match[1], seconds(match[3], match[2]))]
-    if match := _ZSH.fullmatch(line):
-        hours, minutes = (match[4], match[5]) if match[5] else (None, match[4])
-        wall = seconds(match[6], minutes, hours)
-        return [("user", seconds(match[1])), ("sys", seconds(match[2])), ("real", wall)]
-    if match := _GNU.fullmatch(line):
-        return [(_NAMES[match[1]], seconds(match[2]))]
-    if match := _GNU_WALL.fullmatch(line):
-        return [("real", seconds(match[3], match[2], match[1]))]
-    if line.startswith(_STARTS) and not _CPU.fullmatch(line):
-        raise bad(place, "a line of time such as `real 0m6.95s`", line)
-    return []
+        return {}
+    for shape in _LINES:
+        if match := shape.fullmatch(line):
+            return {name: _seconds(place, text) for name, text in match.groupdict().items()}
+    if _STARTS.match(line):
+        raise bad(place, "a line of time such as `real 0m6.95s`", line, f"read are: {SHAPES}")
+    return {}
+
+
+def _seconds(place: str, text: str) -> float:
+    """`1h2m3.5s`, `1:02:03.5`, `6.95` or fish's `6.95 secs` in seconds."""
+    number, _, unit = text.partition(" ")
+    if unit.rstrip("s") in ("sec", "milli", "micro", "min", "hour"):
+        value = number_at(place, "a time", number.replace(",", "."))
+        return value * next(s for name, s in _FISH_S.items() if unit.startswith(name[:3]))
+    parts = re.split(r"[hm:]\s*", text.rstrip("s").replace(",", "."))
+    total = 0.0
+    for part in parts:
+        total = 60 * total + number_at(place, "a time", part)
+    return number_at(place, "a time", str(total))
 
 
 def _reading(place: str, candidate: str, workload: str, figures: dict[str, float]) -> Reading:
