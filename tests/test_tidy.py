@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "__init__": {"app", "result", "run", "spec"},
     "__main__": {"cli"},
 }  # fmt: skip
-CLI_LINES_MAX = 2_800
+CLI_LINES_MAX = 3_000
 RUST_MAY_USE = {
     "model": set(),
     "load": {"model"},

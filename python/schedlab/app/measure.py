@@ -23,6 +23,7 @@ from schedlab.app.admit import admit
 from schedlab.design.plan import make_plan
 from schedlab.design.planning import BLOCKS_WANTED
 from schedlab.errors import HostError, Interrupted, SpecError
+from schedlab.kinds.live_load import LiveLoad
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.executor import Executor, Progress, Rules
 from schedlab.spec import Experiment, Plan, Planning
@@ -35,15 +36,20 @@ if TYPE_CHECKING:
     from schedlab.app.preview import Preview
     from schedlab.host.control import Control
     from schedlab.result import Result
+    from schedlab.run.backends.live import Second
     from schedlab.run.session import Session
 
 
 @dataclass(frozen=True)
 class Observer:
-    """Callbacks between runs: `watch` gets the progress, `report` messages for the user."""
+    """Callbacks between runs: `watch` gets the progress, `report` messages for the user.
+
+    `see` gets every second of a live load.
+    """
 
     watch: Callable[[Progress], None] = lambda progress: None
     report: Callable[[str], None] = lambda text: None
+    see: Callable[[Second], None] = lambda second: None
 
 
 SILENT = Observer()
@@ -291,7 +297,12 @@ def _control(admitted: Admitted, observer: Observer) -> Iterator[Control | None]
 def _session(admitted: Admitted, control: Control | None, observer: Observer) -> Iterator[Session]:
     """The session of the experiment's kind; each backend is imported only when it is used."""
     kind = admitted.experiment.kind
-    if kind == "io":
+    if kind == "io" and any(isinstance(each, LiveLoad) for each in admitted.kinds.values()):
+        from schedlab.run.backends import live
+
+        with live.open_session(admitted, control, observer.report, observer.see) as periods:
+            yield periods
+    elif kind == "io":
         from schedlab.run.backends import io
 
         with io.open_session(admitted, control, observer.report) as session:

@@ -13,6 +13,7 @@ from schedlab.errors import HostError, SpecError
 from schedlab.host import devices, knobs, scratch
 from schedlab.kinds import WorkloadKind, nearest
 from schedlab.kinds.command import Command
+from schedlab.kinds.live_load import LiveLoad
 from schedlab.run.admitted import Permission
 from schedlab.run.backends.io import AS_IS, emulation_of
 from schedlab.spec import Candidate, Experiment, Target
@@ -46,6 +47,8 @@ def resolve(
     if target.kind == "none":
         raise SpecError("target.kind = 'none': block I/O needs a target", 'kind = "scratch"')
     _check_keys(target)
+    if all(isinstance(kind, LiveLoad) for kind in used):
+        return _live(experiment, permission)
     _check_sizes(target, used)
     resolved = {
         "scratch": _scratch,
@@ -77,6 +80,20 @@ def _check_keys(target: Target) -> None:
                 f"target.{key}: does not belong to a target of kind {target.kind!r}",
                 f"omit it, or use kind = {kinds[0]!r}",
             )
+
+
+def _live(experiment: Experiment, permission: Permission) -> Resolution:
+    """Queues in use are switched only with a yes; nothing is written."""
+    target = experiment.target
+    if not permission.in_use:
+        raise HostError(f"{target.path} is in use, and would be switched", "allow it: --yes")
+    queues: tuple[str, ...]
+    felt: tuple[str, ...]
+    if target.kind == "device":
+        queues, felt = (knobs.device_name(target.path),), tuple[str, ...]()
+    else:
+        queues, felt = _switched(target)
+    return Resolution(queues, (), (*felt, *check_offered(experiment.candidates, target, queues)))
 
 
 def _check_sizes(target: Target, kinds: Iterable[WorkloadKind]) -> None:

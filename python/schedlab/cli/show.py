@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -129,6 +129,7 @@ def run_and_present(
     name: str,
     typed: Mapping[str, Any],
     shown_by: Shown | None = None,
+    watched_by: Callable[[], AbstractContextManager[Observer]] | None = None,
 ) -> Result | None:
     """Admit an experiment, then show what it would do, rehearse it, or measure it and show that.
 
@@ -150,14 +151,17 @@ def run_and_present(
     for note in (*experiment.notes, *admitted.notes):
         print_message(f"note: {note}")
     folder = measure.create(admitted, typed["out"] or measure.default_folder(name))
-    with measuring() as observer:
+    with (watched_by or measuring)() as observer:
         result = measure.measure(admitted, folder, observer=observer)
     (shown_by or present)(result, typed["as_json"])
     return result
 
 
 def resume_and_present(
-    typed: Mapping[str, Any], permission: Permission, shown_by: Shown | None = None
+    typed: Mapping[str, Any],
+    permission: Permission,
+    shown_by: Shown | None = None,
+    watched_by: Callable[[], AbstractContextManager[Observer]] | None = None,
 ) -> None:
     """Measure the rest of the folder `resume`, extended by `blocks` or `budget` where the command
     has them; show it."""
@@ -169,7 +173,7 @@ def resume_and_present(
     if typed.get("dry_run"):
         show_preview(preview_of_rest(typed["resume"], **more, permission=permission), typed)
         return
-    with measuring() as observer:
+    with (watched_by or measuring)() as observer:
         result = resume(typed["resume"], **more, permission=permission, observer=observer)
     (shown_by or present)(result, typed["as_json"])
 

@@ -28,6 +28,7 @@ from schedlab.kinds.device_timings import DeviceTimings
 from schedlab.kinds.file_test import FileTest
 from schedlab.kinds.fio_file_test import FioFileTest
 from schedlab.kinds.fio_job import FioJob
+from schedlab.kinds.live_load import LiveLoad
 from schedlab.kinds.newcomer import Newcomer
 from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
@@ -58,6 +59,7 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         FioJob,
         ForkStorm,
         Groups,
+        LiveLoad,
         Messaging,
         MixedWork,
         Newcomer,

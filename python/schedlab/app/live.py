@@ -1,0 +1,203 @@
+"""`schedlab live`: settings of a device in use, switched back and forth under its own load.
+
+    question = Question(Path("/dev/sdb"), candidates, every_s=60, for_s=3600)
+    experiment = prepared(question, report)     # one pilot switch per candidate
+    ...                                          # admit, create and measure it, as any other
+
+The unit of the analysis is the period. How periods are planned, and why: `docs/guides/live.md`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedlab.app import comparison
+from schedlab.errors import SpecError
+from schedlab.host import devices, knobs
+from schedlab.host.control import Control
+from schedlab.host.queues import QueueSet, queues_below
+from schedlab.kinds.live_load import LiveLoad, group_metric
+from schedlab.run import live_pilot
+from schedlab.run.backends.live import Devices
+from schedlab.run.guard_rails import parse_guard
+from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+from schedlab.spec.output_metrics import parse_output_metric
+from schedlab.spec.quantities import duration_text
+
+BLOCKS_LEAST = 12
+PERIOD_LEAST_S = 1.0
+#: A period is at least so many times its wash-out.
+PERIOD_PER_WASH_OUT = 10.0
+PILOT_S_LEAST, PILOT_S_MOST = 4.0, 20.0
+LABEL = "live load"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: where, which candidates (the first is the baseline), how long."""
+
+    path: Path
+    candidates: tuple[Candidate, ...]
+    every_s: float
+    for_s: float
+    wash_out_s: float | None = None
+    guards: tuple[str, ...] = ()
+    metric: str = ""
+    command: tuple[str, ...] = ()
+    deciding: str = ""
+    margin: float = 0.02
+    seed: int | None = None
+
+
+def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Question:
+    """What was typed; the candidates are all that the queues offer unless some were named."""
+    if bool(command) != bool(typed["metric"]):
+        raise SpecError(
+            "--metric names a figure in the output of a COMMAND, and there must be both",
+            "schedlab live … --metric 'tps:1/s=stdout~tps ([0-9.]+)' -- COMMAND",
+        )
+    target = _target(path, queues_below(path))
+    return Question(
+        path,
+        comparison.candidates_of(typed["schedulers"], None, target).candidates,
+        typed["every"],
+        typed["for_s"],
+        typed["wash_out"],
+        typed["guards"],
+        typed["metric"] or "",
+        tuple(command),
+        typed["deciding"] or "",
+        typed["margin"],
+        typed["seed"],
+    )
+
+
+def blocks_of(question: Question) -> int:
+    """How many blocks fit; SpecError with the figures that would do where they are too few."""
+    arms = len(question.candidates) + 1
+    if len(question.candidates) < 2:
+        raise SpecError("one candidate has nothing to be compared with", "--schedulers none,bfq")
+    if question.every_s < PERIOD_LEAST_S:
+        raise SpecError(
+            f"--every {question.every_s:g}s: a period is at least {PERIOD_LEAST_S:g} s",
+            f"--every {PERIOD_LEAST_S:g}s",
+        )
+    blocks = int(question.for_s / (question.every_s * arms))
+    if blocks < BLOCKS_LEAST:
+        needed_s = BLOCKS_LEAST * arms * question.every_s
+        raise SpecError(
+            f"{arms} periods of {question.every_s:g} s a block (each candidate, and the baseline "
+            f"twice) fit {blocks} times into {duration_text(question.for_s)}; {BLOCKS_LEAST} "
+            "blocks are the least",
+            f"--for {needed_s:.0f}s, or --every {question.for_s / BLOCKS_LEAST / arms:.3g}s",
+        )
+    return blocks
+
+
+def prepared(question: Question, report: Callable[[str], None]) -> Experiment:
+    """The experiment, after one pilot switch to each candidate; the host is as before.
+
+    SpecError where the periods are too short for what the pilot saw, or the baseline trips a guard.
+    """
+    blocks = blocks_of(question)
+    guards = [parse_guard(text) for text in question.guards]
+    below = queues_below(question.path)
+    seconds = min(max(question.every_s, PILOT_S_LEAST), PILOT_S_MOST)
+    with Control(named_devices=below.queues, report=report) as control:
+        control.claim(*below.queues)
+        seen = live_pilot.pilot(
+            Devices(control, below.queues), question.candidates, seconds, report
+        )
+    if not any(one.figures.requests for one in seen):
+        raise SpecError(
+            f"{question.path}: nothing used it during the pilot",
+            "start the load first, or measure one of ours: schedlab compare",
+        )
+    if reason := live_pilot.tripped_by(guards, seen[0]):
+        raise SpecError(
+            f"{seen[0].candidate}, the baseline, trips a guard itself: {reason}",
+            "give it a wider bound",
+        )
+    washed_s = question.wash_out_s
+    if washed_s is None:
+        washed_s = live_pilot.wash_out_s(seen)
+    if question.every_s < PERIOD_PER_WASH_OUT * washed_s:
+        raise SpecError(
+            f"--every {question.every_s:g}s: after a switch the load needs {washed_s:.1f} s to "
+            f"settle, and a period is at least {PERIOD_PER_WASH_OUT:g} times as long",
+            f"--every {PERIOD_PER_WASH_OUT * washed_s:.0f}s",
+        )
+    return _experiment(question, below, blocks, seen, washed_s)
+
+
+def _experiment(
+    question: Question,
+    below: QueueSet,
+    blocks: int,
+    seen: list[live_pilot.Switched],
+    washed_s: float,
+) -> Experiment:
+    operation = live_pilot.main_operation(seen)
+    other = "write" if operation == "read" else "read"
+    groups = live_pilot.main_groups(seen)
+    kind = LiveLoad(
+        seconds=question.every_s - washed_s,
+        wash_out_s=washed_s,
+        processes=groups,
+        metric=question.metric,
+        command=question.command,
+        guards=question.guards or live_pilot.usual_guards(seen[0]),
+    )
+    metric = question.deciding or f"{operation}_latency_ns_mean"
+    if question.metric and not question.deciding:
+        metric = parse_output_metric(question.metric).name
+    own = kind.own_metrics()
+    usual = (
+        f"{operation}_latency_ns_mean", f"{operation}_latency_ns_p99", f"{other}_latency_ns_mean",
+        "requests_per_s", *(group_metric(group, operation) for group in groups), *own,
+    )  # fmt: skip
+    busy = [one for one in seen if one.figures.flow(other).requests]
+    secondary = dict.fromkeys(
+        name for name in usual if name != metric and (busy or not name.startswith(other))
+    )
+    parameters = {
+        name: getattr(kind, name) for name in kind.__struct_fields__
+        if getattr(kind, name) != getattr(LiveLoad(), name)
+    }  # fmt: skip
+    return Experiment(
+        title="settings under the live load",
+        kind="io",
+        target=_target(question.path, below),
+        candidates=question.candidates,
+        workloads=(Workload(LABEL, kind.kind, metric, parameters, tuple(secondary)),),
+        baseline=question.candidates[0].label,
+        seed=question.seed if question.seed is not None else secrets.randbits(32),
+        stopping=Stopping("fixed", blocks),
+        margin=question.margin,
+        notes=tuple(live_pilot.pilot_line(one) for one in seen),
+        metrics=own,
+    )
+
+
+def _target(path: Path, below: QueueSet) -> Target:
+    if path.is_block_device():
+        size = devices.size_bytes(knobs.device_file(below.queues[0]))
+        return Target("device", str(path), size)
+    return Target("directory", str(path), switch=below.queues)
+
+
+def what_it_does(question: Question) -> list[str]:
+    """What the user agrees to, in words."""
+    below = queues_below(question.path)
+    names = ", ".join(candidate.label for candidate in question.candidates)
+    switches = blocks_of(question) * (len(question.candidates) + 1)
+    lines = [
+        f"{', '.join(below.queues)}: switched {switches} times between {names}, in "
+        f"{duration_text(question.for_s)}; each switch holds its requests for some 30 ms",
+    ]
+    lines += [f"it also affects {mount}" for mount in below.mounts]
+    return lines

@@ -1,0 +1,61 @@
+"""`schedlab live`: compare settings under the load that a device has anyway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from schedlab.cli.options import (
+    PATH,
+    command_argument,
+    margin_option,
+    measured_options,
+    resume_rest_option,
+)
+from schedlab.cli.types import Duration
+from schedlab.errors import SpecError
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("path", type=PATH, required=False)
+@click.option("--schedulers", help="Candidates, the first is the baseline: none,bfq.")
+@click.option("--every", type=Duration(), default="60s", show_default=True, help="A period.")
+@click.option("--for", "for_s", type=Duration(), default="1h", show_default=True, help="All.")
+@click.option("--wash-out", type=Duration(), help="Not measured after a switch (default: a pilot).")
+@click.option("--guard", "guards", multiple=True, help="End it: 'read p99 > 50ms for 5s'.")
+@click.option("--metric", help="A figure of yours, from the output of COMMAND: NAME:UNIT=stdout~…")
+@click.option("--deciding", help="The metric that decides (default: the mean latency).")
+@click.option("--yes", is_flag=True, help="Switch a device in use without asking.")
+@margin_option
+@resume_rest_option
+@measured_options
+@command_argument
+def live(path: Path | None, command: tuple[str, ...], **typed: Any) -> None:
+    """Compare settings of PATH (a device in use, or a directory on it) under its own load.
+
+    Nothing is started: the scheduler is switched back and forth under the work that runs, and its
+    requests are counted. The setting from before returns at the end, after Ctrl-C and kill -9, and
+    at once when a guard trips. Ctrl-C keeps a valid result; --resume DIR continues it.
+    """
+    from schedlab.app import live as app
+    from schedlab.app.options import permission
+    from schedlab.cli.live_screen import watching
+    from schedlab.cli.show import print_message, resume_and_present, run_and_present
+
+    if (path is None) == (typed["resume"] is None):
+        raise SpecError("name either PATH or --resume DIR", "schedlab live /dev/sdb --yes")
+    allowed = permission(None, trust=True, in_use=True)
+    if path is None:
+        resume_and_present(typed, allowed, watched_by=watching)
+        return
+    question = app.question(path, command, typed)
+    for line in app.what_it_does(question):
+        print_message(line)
+    if typed["dry_run"]:
+        return
+    if not typed["yes"] and not click.confirm("Switch it?", err=True):
+        raise SpecError("not switched", "--yes")
+    experiment = app.prepared(question, print_message)
+    run_and_present(experiment, allowed, "live", typed, watched_by=watching)

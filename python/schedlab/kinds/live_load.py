@@ -1,0 +1,75 @@
+"""The load that a device has anyway: nothing is started, its requests are only counted.
+
+Run by `run/backends/live.py`, which switches the device's settings under the load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from schedlab.kinds import latency
+from schedlab.kinds.base import WorkloadKind
+from schedlab.spec import Metric
+from schedlab.spec.output_metrics import parse_output_metric
+
+OPERATIONS = ("read", "write")
+STATISTICS = ("mean", *latency.QUANTILES)
+
+
+def _metrics() -> Iterator[str]:
+    for operation in OPERATIONS:
+        yield from (f"{operation}_latency_ns_{statistic}" for statistic in STATISTICS)
+    yield from ("requests_per_s", "read_bytes_per_s", "write_bytes_per_s")
+
+
+class LiveLoad(WorkloadKind, frozen=True):
+    """One period of a live load: after a switch `wash_out_s` pass, then `seconds` are measured.
+
+    `processes` are names of processes whose latencies are metrics of their own
+    (`NAME_read_latency_ns_mean`). `metric` and `command` add a figure of the user's: after the
+    period the command runs, and the metric is read from its output. `guards` end the experiment.
+    """
+
+    kind: ClassVar[str] = "live-load"
+    metrics: ClassVar[tuple[str, ...]] = tuple(_metrics())
+    brings_files: ClassVar[bool] = True
+
+    seconds: Annotated[float, Meta(gt=0)] = 55.0
+    wash_out_s: Annotated[float, Meta(ge=0)] = 5.0
+    processes: tuple[str, ...] = ()
+    metric: str = ""
+    command: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
+
+    def writes(self) -> bool:
+        """Nothing: the load is not ours."""
+        return False
+
+    def programs(self) -> tuple[str, ...]:
+        """The command that prints the user's figure."""
+        return (" ".join(self.command),) if self.command else ()
+
+    def own_metrics(self) -> Mapping[str, Metric]:
+        """The mean latencies of groups, and the user's figure."""
+        own = {
+            name: Metric(name, "ns", False, f"{operation} latency mean of {group}")
+            for group in self.processes
+            for operation in OPERATIONS
+            if (name := group_metric(group, operation))
+        }
+        if self.metric:
+            metric = parse_output_metric(self.metric).metric()
+            own[metric.name] = metric
+        return own
+
+    def estimate_s(self) -> float:
+        """The whole period."""
+        return self.seconds + self.wash_out_s
+
+
+def group_metric(group: str, operation: str) -> str:
+    """The name of the mean latency of a group of processes."""
+    return f"{group}_{operation}_latency_ns_mean"

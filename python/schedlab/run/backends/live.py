@@ -1,0 +1,291 @@
+"""Periods of a live load: its devices are switched under it, and only counted.
+
+Nothing is started, no cache is dropped, and nobody waits for a quiet machine: the load is what is
+measured. A period is one run of the plan. Its first part is the wash-out, in which the requests of
+the last setting leave and schedulers learn; it is guarded, but not measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import GateError, HostError, SchedlabError, SpecError
+from schedlab.host import knobs
+from schedlab.host.control import Control
+from schedlab.kinds import Outcome
+from schedlab.kinds.live_load import LiveLoad
+from schedlab.run.admitted import Admitted
+from schedlab.run.backends.io import AS_IS, device_facts, tunables_of
+from schedlab.run.gates import snapshot
+from schedlab.run.guard_rails import Rails, parse_guard
+from schedlab.run.live_figures import Look, look
+from schedlab.run.metrics_from_output import Reader
+from schedlab.spec import Candidate, Cell, GateFinding, Workload
+from schedlab.spec.output_metrics import parse_output_metric
+
+STEP_S = 1.0
+#: What is kept for the moment in which a guard trips.
+KEPT_S = 60
+COMMAND_TIMEOUT_S = 30.0
+#: The clocks with and without the time of a suspended machine may differ by this much.
+SUSPENDED_S = 0.5
+BIN_MS = 100
+
+
+class GuardTripped(SchedlabError):
+    """A guard ended the experiment; the settings from before it are back, and its runs are kept."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Second:
+    """One interval of a period, for whoever watches."""
+
+    candidate: str
+    passed_s: float
+    period_s: float
+    in_wash_out: bool
+    figures: Look
+    guard_share: float | None
+
+    def line(self) -> str:
+        """It in one line of text."""
+        parts = [f"{self.passed_s:5.0f} s {self.candidate:16s}"]
+        for operation in ("read", "write"):
+            flow = self.figures.flow(operation)
+            if flow.requests:
+                median, high = (flow.quantile_ns(q, 0) or 0 for q in (0.5, 0.99))
+                parts.append(
+                    f"{flow.requests / self.figures.at_s:8,.0f} {operation}s/s "
+                    f"p50 {median / 1e6:.3g} ms, p99 {high / 1e6:.3g} ms"
+                )
+        return "  ".join((*parts, f"{self.figures.in_flight} in flight"))
+
+
+Watch = Callable[[Second], None]
+
+
+class Devices:
+    """The queues below the load, switched together and captured together."""
+
+    def __init__(self, control: Control, queues: Sequence[str]) -> None:
+        self.control = control
+        self.queues = tuple(queues)
+
+    def set(self, candidate: Candidate) -> tuple[dict[str, str], float]:
+        """Give every queue the candidate's settings; (effective ones, seconds of the longest).
+
+        So long no request passes: the kernel freezes a queue while its scheduler is changed.
+        """
+        scheduler = str(candidate.settings.get("scheduler", AS_IS))
+        effective: dict[str, str] = {}
+        longest_s = 0.0
+        for queue in self.queues:
+            if scheduler == AS_IS:
+                break
+            began = time.monotonic()
+            applied = self.control.set_scheduler(queue, scheduler, tunables_of(candidate))
+            longest_s = max(longest_s, time.monotonic() - began)
+            effective |= {"scheduler": applied.scheduler, **applied.tunables}
+        return effective, longest_s
+
+    @contextmanager
+    def captured(self) -> Iterator[Callable[[], tuple[Look, list[dict[str, Any]]]]]:
+        """Counts requests from now on; what it yields gives the counters of that moment."""
+        from schedlab import _core
+
+        options = [
+            json.dumps({"device": str(knobs.device_file(queue)), "find_classes": True})
+            for queue in self.queues
+        ]
+        try:
+            captures = [_core.BlockCapture(each) for each in options]
+        except (OSError, RuntimeError) as error:
+            raise HostError(
+                str(error), "run it as root on a kernel with BTF (/sys/kernel/btf/vmlinux)"
+            ) from error
+        began = time.monotonic()
+
+        def now() -> tuple[Look, list[dict[str, Any]]]:
+            documents = [json.loads(capture.snapshot()) for capture in captures]
+            return look(time.monotonic() - began, documents), documents
+
+        try:
+            yield now
+        finally:
+            for capture in captures:
+                capture.finish()
+
+
+class LiveSession:
+    """The devices of a live load, under a control that restores them."""
+
+    def __init__(
+        self, devices: Devices, kind: LiveLoad, watch: Watch, report: Callable[[str], None]
+    ):
+        self.devices = devices
+        self.rails = Rails([parse_guard(text) for text in kind.guards])
+        self.watch = watch
+        self.report = report
+        self.last: deque[str] = deque(maxlen=KEPT_S)
+        self.reader = Reader([parse_output_metric(kind.metric)]) if kind.metric else None
+
+    def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
+        """One period: switch, wait until the wash-out is over, count."""
+        kind = self.kind_of(workload, candidate)
+        before = [snapshot(queue) for queue in self.devices.queues]
+        suspended_s = _suspended_s()
+        try:
+            effective, switch_s = self.devices.set(candidate)
+        except HostError as error:
+            raise GateError("knob-changed", str(error)) from error
+        figures, halves, documents = self._period(kind, candidate.label)
+        metrics = figures.metrics(kind.processes)
+        findings = list(self.devices.control.check())
+        metrics |= self._own_figure(kind, findings)
+        after = [snapshot(queue) for queue in self.devices.queues]
+        if errors := sum(a.io_errors - b.io_errors for a, b in zip(after, before, strict=True)):
+            findings.append(GateFinding("io-errors", f"the device reports {errors} errors"))
+        if (slept_s := _suspended_s() - suspended_s) > SUSPENDED_S:
+            findings.append(GateFinding("suspended", f"the machine slept for {slept_s:.0f} s"))
+        if not figures.requests and not figures.in_flight:
+            findings.append(GateFinding("no-load", "nothing used the device during the period"))
+        return Outcome(
+            metrics,
+            properties={
+                **device_facts(self.devices.queues[0]),
+                "effective": effective, "switch_s": switch_s, "halves": halves,
+                "lost": figures.lost, "measured_from_s": kind.wash_out_s,
+            },
+            gates=tuple(findings),
+            histograms=_histograms(figures),
+            series={"live load": series(documents)},
+        )  # fmt: skip
+
+    def kind_of(self, workload: Workload, candidate: Candidate) -> LiveLoad:
+        """The typed parameters of the period."""
+        from schedlab.kinds import typed
+
+        kind = typed(workload, candidate)
+        assert isinstance(kind, LiveLoad)
+        return kind
+
+    def _period(
+        self, kind: LiveLoad, label: str
+    ) -> tuple[Look, list[dict[str, float]], list[dict[str, Any]]]:
+        """(the measured part, means of its halves by operation, the last snapshots)."""
+        period_s = kind.wash_out_s + kind.seconds
+        middle_s = kind.wash_out_s + kind.seconds / 2
+        marks: dict[float, Look] = {}
+        with self.devices.captured() as now:
+            began, last = time.monotonic(), Look()
+            while True:
+                passed_s = time.monotonic() - began
+                borders = [s for s in (kind.wash_out_s, middle_s, period_s) if s not in marks]
+                if not borders:
+                    break
+                step_s = min(STEP_S - passed_s % STEP_S, max(borders[0] - passed_s, 0))
+                time.sleep(step_s)
+                passed_s = time.monotonic() - began
+                counted, documents = now()
+                if passed_s >= borders[0]:
+                    marks[borders[0]] = counted
+                if counted.at_s - last.at_s >= STEP_S / 2:
+                    in_wash_out = passed_s <= kind.wash_out_s
+                    self._look(Second(label, passed_s, period_s, in_wash_out, counted - last, None))
+                    last = counted
+        start, middle, end = (marks[s] for s in (kind.wash_out_s, middle_s, period_s))
+        halves = [_means(middle - start), _means(end - middle)]
+        return end - start, halves, documents
+
+    def _look(self, second: Second) -> None:
+        second = dataclasses.replace(second, guard_share=self.rails.distance(second.figures))
+        self.last.append(second.line())
+        self.watch(second)
+        if reason := self.rails.see(second.figures):
+            raise GuardTripped(
+                "\n".join((f"a guard ended it under {second.candidate}: {reason}", *self.last)),
+                "the settings from before are back; a wider bound: --guard 'read p99 > 1s for 5s'",
+            )
+
+    def _own_figure(self, kind: LiveLoad, findings: list[GateFinding]) -> dict[str, float]:
+        """The user's figure, read from the output of its command after the period."""
+        if self.reader is None:
+            return {}
+        try:
+            ended = subprocess.run(
+                kind.command, check=False, capture_output=True, timeout=COMMAND_TIMEOUT_S
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            findings.append(GateFinding("no-value", f"{kind.command[0]}: {error}"))
+            return {}
+        values, missing = self.reader.read(ended.stdout, ended.stderr, _file)
+        findings += missing
+        return values
+
+
+def _file(name: str) -> bytes | None:
+    try:
+        return Path(name).read_bytes()
+    except OSError:
+        return None
+
+
+def _means(figures: Look) -> dict[str, float]:
+    means = {operation: figures.flow(operation).mean_ns for operation in ("read", "write")}
+    return {operation: value for operation, value in means.items() if value is not None}
+
+
+def _histograms(figures: Look) -> dict[str, list[tuple[int, int, int]]]:
+    return {
+        f"{operation}_latency_ns": [
+            (low, high, count)
+            for (low, high), count in sorted(figures.flow(operation).bins.items())
+        ]
+        for operation in ("read", "write")
+        if figures.flow(operation).requests
+    }
+
+
+def series(documents: Sequence[dict[str, Any]]) -> list[tuple[int, int, int, int]]:
+    """Rows (t_ms, requests, bytes, summed latency in ns) in bins of 100 ms, of all devices."""
+    rows: dict[int, list[int]] = {}
+    for document in documents:
+        for series in document["series"]:
+            for t_ms, reads, writes, _other, size_bytes, *parts in series["rows"]:
+                row = rows.setdefault(t_ms, [0, 0, 0])
+                for place, value in enumerate((reads + writes, size_bytes, parts[-1])):
+                    row[place] += value
+    return [(t_ms, *row) for t_ms, row in sorted(rows.items())]  # type: ignore[misc]
+
+
+def _suspended_s() -> float:
+    """How long this machine has been suspended since boot."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+
+
+@contextmanager
+def open_session(
+    admitted: Admitted,
+    control: Control | None,
+    report: Callable[[str], None],
+    watch: Watch = lambda second: None,
+) -> Iterator[LiveSession]:
+    """The devices of an admitted live experiment; `control` restores them at the end."""
+    if control is None:
+        raise HostError("a live load is measured under host control only")
+    kind, *others = dict.fromkeys(admitted.kinds.values())
+    if others or not isinstance(kind, LiveLoad):
+        raise SpecError("a live load is the only workload of its experiment", "schedlab live")
+    control.claim(*admitted.queues)
+    yield LiveSession(Devices(control, admitted.queues), kind, watch, report)

@@ -1,0 +1,97 @@
+"""Guard rails of a live experiment: when a load suffers so much that its own setting comes back.
+
+    rail = parse_guard("read p99 > 50ms for 5s")
+    rails = Rails([rail], stuck_s=10)
+    rails.see(second)                     # once a second; "" or the sentence of what was tripped
+
+The grammar: [GROUP.]read|write mean|p50|p90|p99|p99_9|p99_99 > TIME [for TIME]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from schedlab.errors import SpecError
+from schedlab.kinds.live_load import OPERATIONS, STATISTICS
+from schedlab.run.live_figures import Look
+from schedlab.spec.quantities import duration_text, parse_duration
+
+STUCK_S = 10.0
+#: A quantile of one second is looked at when so many of its requests are beyond it.
+BEYOND_LEAST = 1
+_GUARD = re.compile(
+    rf"(?:(?P<group>\S+)\.)?(?P<operation>{'|'.join(OPERATIONS)})[ .](?:lat(?:ency)?_ns_)?"
+    rf"(?P<statistic>{'|'.join(STATISTICS)})\s*>\s*(?P<limit>\S+)(?:\s+for\s+(?P<time>\S+))?"
+)
+_HINT = "write for example: --guard 'read p99 > 50ms for 5s'"
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A latency that must not be above `limit_ns` for `for_s` seconds in a row."""
+
+    text: str
+    operation: str
+    statistic: str
+    limit_ns: float
+    for_s: float
+    group: str = ""
+
+    def value_ns(self, second: Look) -> float | None:
+        """The guarded latency in an interval; None where there were too few requests."""
+        return second.flow(self.operation, self.group).statistic_ns(self.statistic, BEYOND_LEAST)
+
+
+def parse_guard(text: str) -> Guard:
+    """The guard of a text; SpecError that names it."""
+    match = _GUARD.fullmatch(text.strip())
+    if match is None:
+        raise SpecError(f"guard {text!r} is not understood", _HINT)
+    try:
+        limit_s = parse_duration(match["limit"])
+        for_s = parse_duration(match["time"]) if match["time"] else 1.0
+    except SpecError as error:
+        raise SpecError(f"guard {text!r}: {error}", _HINT) from error
+    return Guard(
+        text.strip(), match["operation"], match["statistic"], limit_s * 1e9, for_s,
+        match["group"] or "",
+    )  # fmt: skip
+
+
+@dataclass
+class Rails:
+    """All guards of an experiment; fed with one interval after another."""
+
+    guards: Sequence[Guard]
+    stuck_s: float = STUCK_S
+    _beyond_s: dict[Guard, float] = field(default_factory=dict)
+    _stuck_for_s: float = 0.0
+
+    def see(self, second: Look) -> str:
+        """What was tripped by the end of this interval, in words; empty while nothing is."""
+        waits = second.in_flight > 0 and not second.requests
+        self._stuck_for_s = self._stuck_for_s + second.at_s if waits else 0.0
+        if self._stuck_for_s >= self.stuck_s:
+            return (
+                f"no request completed for {duration_text(self._stuck_for_s)}, with "
+                f"{second.in_flight} in flight"
+            )
+        for guard in self.guards:
+            value = guard.value_ns(second)
+            is_beyond = value is not None and value > guard.limit_ns
+            self._beyond_s[guard] = self._beyond_s.get(guard, 0) + second.at_s if is_beyond else 0
+            # Intervals are a little longer or shorter than a second.
+            if is_beyond and self._beyond_s[guard] >= guard.for_s * 0.95:
+                return f"{guard.text}: it is {(value or 0) / 1e6:.3g} ms"
+        return ""
+
+    def distance(self, second: Look) -> float | None:
+        """The guarded latency nearest to its limit, as a share of it; None without one."""
+        shares = [
+            value / guard.limit_ns
+            for guard in self.guards
+            if (value := guard.value_ns(second)) is not None
+        ]
+        return max(shares, default=None)

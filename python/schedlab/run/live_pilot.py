@@ -1,0 +1,148 @@
+"""One switch to each candidate before the plan: what it costs, and how long its traces last.
+
+After a switch the requests of the last setting leave, bfq raises weights, kyber learns. So long a
+period must not be measured: that is its wash-out, and periods are many times as long.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from schedlab.kinds.live_load import OPERATIONS, LiveLoad
+from schedlab.run.backends.live import BIN_MS, STEP_S, Devices, series
+from schedlab.run.guard_rails import BEYOND_LEAST, Guard, Rails
+from schedlab.run.live_figures import Look
+from schedlab.spec import Candidate
+
+#: Bins of 100 ms that are averaged, so that single requests do not count as unsettled.
+SMOOTHED_BINS = 5
+#: The estimate comes from one switch a candidate, so it is doubled.
+CAUTION = 2.0
+WASH_OUT_LEAST_S = 0.5
+GROUPS_MAX, GROUP_SHARE = 3, 0.05
+#: The usual guard: so many times the worst second of the baseline, for so long.
+GUARD_FACTOR, GUARD_FOR_S = 10.0, 5.0
+
+
+@dataclass(frozen=True)
+class Switched:
+    """What was seen after one switch: seconds of the switch itself, and until the load settled.
+
+    `settled` is false where it had not by the end of the pilot.
+    """
+
+    candidate: str
+    switch_s: float
+    settled_s: float
+    settled: bool
+    figures: Look
+    worst_p99_ns: dict[str, float]
+
+
+def pilot(
+    devices: Devices,
+    candidates: Sequence[Candidate],
+    seconds: float,
+    report: Callable[[str], None],
+) -> list[Switched]:
+    """Switch once to each candidate and watch for `seconds`."""
+    seen = []
+    for candidate in candidates:
+        _, switch_s = devices.set(candidate)
+        worst: dict[str, float] = {}
+        with devices.captured() as now:
+            began, last = time.monotonic(), Look()
+            while time.monotonic() - began < seconds:
+                time.sleep(min(STEP_S, max(began + seconds - time.monotonic(), 0)))
+                counted, documents = now()
+                for operation in OPERATIONS:
+                    flow = (counted - last).flow(operation)
+                    if p99 := flow.quantile_ns(0.99, BEYOND_LEAST):
+                        worst[operation] = max(p99, worst.get(operation, 0.0))
+                last = counted
+        rows = series(documents)
+        requests = [float(row[1]) for row in rows]
+        latencies = [row[3] / row[1] if row[1] else math.nan for row in rows]
+        settled_s = max(settling_bins(requests), settling_bins(latencies)) * BIN_MS / 1e3
+        one = Switched(
+            candidate.label, switch_s, settled_s, settled_s < 0.45 * seconds, last, worst
+        )
+        report(pilot_line(one))
+        seen.append(one)
+    return seen
+
+
+def pilot_line(one: Switched) -> str:
+    """One switch, in words."""
+    settled = f"settled after {one.settled_s:.1f} s" if one.settled else "not settled by its end"
+    held = f"a switch to {one.candidate} held requests for {1e3 * one.switch_s:.0f} ms at most"
+    return f"pilot: {held}, {settled}"
+
+
+def settling_bins(values: Sequence[float]) -> int:
+    """The first bin from which a series stays within the spread of its second half.
+
+    Bins are smoothed over `SMOOTHED_BINS`; those without a value are skipped. At most half.
+    """
+    smooth = [
+        sum(part) / len(part)
+        for start in range(len(values) - SMOOTHED_BINS + 1)
+        if (part := [v for v in values[start : start + SMOOTHED_BINS] if not math.isnan(v)])
+    ]
+    later = smooth[len(smooth) // 2 :]
+    if not later:
+        return 0
+    low, high = min(later), max(later)
+    outside = [n for n, value in enumerate(smooth) if not low <= value <= high]
+    return outside[-1] + 1 if outside else 0
+
+
+def wash_out_s(seen: Sequence[Switched]) -> float:
+    """The wash-out that the slowest candidate needs, doubled."""
+    return max(WASH_OUT_LEAST_S, CAUTION * max(one.settled_s for one in seen))
+
+
+def main_operation(seen: Sequence[Switched]) -> str:
+    """Whether the load mostly reads or writes."""
+    counts = Counter[str]()
+    for one in seen:
+        for operation in OPERATIONS:
+            counts[operation] += one.figures.flow(operation).requests
+    return counts.most_common(1)[0][0]
+
+
+def main_groups(seen: Sequence[Switched]) -> tuple[str, ...]:
+    """The processes with the most requests, by name; none where there is only one."""
+    counts = Counter[str]()
+    for one in seen:
+        for (group, operation), flow in one.figures.flows.items():
+            if operation in OPERATIONS:
+                counts[group] += flow.requests
+    total = sum(counts.values())
+    named = [g for g, n in counts.most_common(GROUPS_MAX) if n >= GROUP_SHARE * total]
+    return tuple(named) if len(named) > 1 else ()
+
+
+def usual_guards(baseline: Switched) -> tuple[str, ...]:
+    """A p99 far above the worst second of the baseline, for the operations that it had."""
+    return tuple(
+        f"{operation} p99 > {GUARD_FACTOR * worst / 1e6:.3f}ms for {GUARD_FOR_S:g}s"
+        for operation, worst in baseline.worst_p99_ns.items()
+    )
+
+
+def tripped_by(guards: Sequence[Guard], baseline: Switched) -> str:
+    """What of the guards the baseline itself would trip; empty for none."""
+    rails = Rails([replace(guard, for_s=0.0) for guard in guards])
+    return rails.see(baseline.figures)
+
+
+def with_pilot(kind: LiveLoad, every_s: float, washed_s: float) -> LiveLoad:
+    """The period with a wash-out of that length."""
+    import msgspec
+
+    return msgspec.structs.replace(kind, wash_out_s=washed_s, seconds=every_s - washed_s)

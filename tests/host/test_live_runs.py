@@ -1,0 +1,112 @@
+"""Switching a device in use, where the truth is known: a limit set by the scheduler's name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from live_load import throttled_reader
+
+from schedlab.app import live, measure
+from schedlab.app.admit import admit
+from schedlab.design.candidates import parse_candidates
+from schedlab.errors import SpecError
+from schedlab.host import knobs
+from schedlab.host.owned import wait_until
+from schedlab.run.admitted import Permission
+from schedlab.store.folder import Folder
+
+pytestmark = pytest.mark.usefixtures("state")
+MIB = 1 << 20
+
+
+@pytest.fixture
+def filled(new_loop):
+    """A loop device with data, so that the disk below is read."""
+    device = new_loop(64 * MIB)
+    with Path(device).open("wb") as file:
+        for _ in range(64):
+            file.write(os.urandom(MIB))
+    return device
+
+
+def scheduler_of(device):
+    return knobs.read_value(knobs.scheduler_file(device))
+
+
+def live_command(device, folder, *options):
+    return [
+        sys.executable, "-m", "schedlab", "live", device, "--schedulers", "none,bfq",
+        "--every", "3s", "--for", "108s", "--wash-out", "100ms", "--yes", "--out", str(folder),
+        *options,
+    ]  # fmt: skip
+
+
+def test_a_known_ratio_is_found_and_the_setting_returns(filled, cgroup, tmp_path):
+    """Twice as long under bfq, by the limit; the A/A arm, reached over another scheduler, alike."""
+    schedulers = parse_candidates("none,bfq")
+    question = live.Question(Path(filled), schedulers, every_s=1.0, for_s=36.0, wash_out_s=0.1)
+    knobs.write_value(knobs.scheduler_file(filled), "kyber")
+    with throttled_reader(filled, cgroup, {"none": 200, "bfq": 100, "kyber": 200,
+                                           "mq-deadline": 200}):  # fmt: skip
+        experiment = live.prepared(question, lambda line: None)
+        assert scheduler_of(filled) == "kyber"
+        admitted = admit(experiment, Permission(in_use=True))
+        result = measure.measure(admitted, measure.create(admitted, tmp_path / "result"))
+    assert scheduler_of(filled) == "kyber"
+    (workload,) = experiment.workloads
+    assert workload.metric == "read_latency_ns_mean"
+    means = {"none": [], "bfq": [], "none (A/A)": []}
+    for run in result.record.analysed_runs:
+        means[run.candidate].append(run.metrics[workload.metric])
+        assert run.properties["lost"] == 0
+    assert {label: len(values) for label, values in means.items()} == dict.fromkeys(means, 12)
+    usual = {label: sorted(values)[6] for label, values in means.items()}
+    assert usual["bfq"] / usual["none"] == pytest.approx(2.0, rel=0.1)
+    assert usual["none (A/A)"] / usual["none"] == pytest.approx(1.0, rel=0.1)
+
+
+def test_a_guard_restores_the_setting_and_keeps_the_runs(filled, cgroup, tmp_path):
+    folder = tmp_path / "result"
+    with throttled_reader(filled, cgroup, {"none": 200, "bfq": 20, "kyber": 200,
+                                           "mq-deadline": 200}):  # fmt: skip
+        ended = subprocess.run(
+            live_command(filled, folder, "--guard", "read mean > 25ms for 1s"),
+            check=False, capture_output=True, text=True,
+        )  # fmt: skip
+        assert scheduler_of(filled) == "none"
+    assert ended.returncode == 1, ended.stderr
+    assert "a guard ended it under bfq: read mean > 25ms for 1s" in ended.stderr
+    assert "reads/s" in ended.stderr  # the last seconds
+    assert all(run.candidate != "bfq" for run in Folder.open(folder).runs())
+
+
+def test_a_killed_owner_leaves_the_setting_as_it_was(filled, cgroup, tmp_path):
+    limits = {"none": 200, "bfq": 200, "kyber": 200, "mq-deadline": 200}
+    with throttled_reader(filled, cgroup, limits):
+        owner = subprocess.Popen(live_command(filled, tmp_path / "result"))
+        assert wait_until(lambda: scheduler_of(filled) == "bfq", 30)
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+        assert wait_until(lambda: scheduler_of(filled) == "none", 10)
+
+
+def test_a_baseline_that_trips_its_guard_and_an_idle_device_are_refused(filled, cgroup):
+    def asked(*guards):
+        question = live.Question(
+            Path(filled), parse_candidates("none,bfq"), 1.0, 36.0, wash_out_s=0.1, guards=guards
+        )
+        live.prepared(question, lambda line: None)
+
+    with pytest.raises(SpecError, match="nothing used it during the pilot"):
+        asked()
+    limits = {"none": 50, "bfq": 200, "kyber": 50, "mq-deadline": 50}
+    with (
+        throttled_reader(filled, cgroup, limits),
+        pytest.raises(SpecError, match="none, the baseline, trips a guard itself: read mean"),
+    ):
+        asked("read mean > 10ms for 5s")

@@ -1,0 +1,118 @@
+"""Live loads without a kernel: intervals, guards, wash-out, and what fits into the time."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from schedlab.app import live
+from schedlab.design.candidates import parse_candidates
+from schedlab.errors import SpecError
+from schedlab.run.guard_rails import Rails, parse_guard
+from schedlab.run.live_figures import Flow, Look, look
+from schedlab.run.live_pilot import settling_bins
+
+FAST, SLOW = (1000, 1249), (8000, 9999)
+
+
+def flow(fast=0, slow=0):
+    return Flow(fast + slow, 4096 * (fast + slow), 1100 * fast + 9000 * slow,
+                Counter({FAST: fast, SLOW: slow}))  # fmt: skip
+
+
+def second(in_flight=1, **flows):
+    return Look(1.0, {("db", operation): each for operation, each in flows.items()}, in_flight)
+
+
+def snapshot(requests, in_flight=0):
+    total = {"sum_ns": 1100 * requests, "bins": [[*FAST, requests]]}
+    groups = [
+        {"class": n, "operation": "read", "requests": requests, "bytes": 512, "total": total}
+        for n in (1, 2)
+    ]
+    return {
+        "classes": [{"name": "other"}, {"name": "db"}, {"name": "db"}],
+        "groups": groups, "totals": {"in_flight": in_flight}, "lost": {"events": 1},
+        "depth": {"scheduler": {"series": [[0, 2.0]]}},
+    }  # fmt: skip
+
+
+def test_two_processes_of_one_name_are_one_group_and_looks_subtract():
+    earlier, later = look(1.0, [snapshot(10)]), look(3.0, [snapshot(30, in_flight=4)])
+    interval = later - earlier
+    assert interval.flow("read", "db") == Flow(40, 0, 44_000, Counter({FAST: 40}))
+    assert (interval.at_s, interval.in_flight, interval.lost) == (2.0, 6, 0)
+    assert interval.metrics(["db"])["db_read_latency_ns_mean"] == 1100
+    assert interval.metrics([])["requests_per_s"] == 20
+    assert "write_latency_ns_mean" not in interval.metrics(["db"])
+
+
+def test_a_quantile_is_on_the_line_through_its_bin_and_needs_requests_beyond_it():
+    assert flow(fast=100).quantile_ns(0.5) == 1000 + 250 * 0.5
+    assert flow(fast=50, slow=50).quantile_ns(0.75) == 8000 + 2000 * 0.5
+    assert flow(fast=99).quantile_ns(0.9) is None
+    assert flow(fast=99).quantile_ns(0.9, beyond=1) is not None
+    assert flow().quantile_ns(0.5, beyond=0) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "group", "statistic", "limit_ns", "for_s"),
+    [
+        ("read p99 > 50ms for 5s", "", "p99", 50e6, 5.0),
+        ("postgres.write mean > 1s", "postgres", "mean", 1e9, 1.0),
+        ("read.lat_ns_p99 > 50ms for 5s", "", "p99", 50e6, 5.0),
+    ],
+)
+def test_guards_as_they_are_typed(text, group, statistic, limit_ns, for_s):
+    guard = parse_guard(text)
+    assert (guard.group, guard.statistic) == (group, statistic)
+    assert (guard.limit_ns, guard.for_s) == (limit_ns, for_s)
+
+
+@pytest.mark.parametrize("text", ["p99 > 5ms", "read p98 > 5ms", "read p99 < 5ms", "read p99 > x"])
+def test_a_guard_that_is_not_understood_is_named(text):
+    with pytest.raises(SpecError, match="guard '"):
+        parse_guard(text)
+
+
+def test_a_guard_trips_when_its_limit_is_passed_for_all_its_time():
+    rails = Rails([parse_guard("read mean > 5us for 3s")])
+    slow, fast = second(read=flow(slow=10)), second(read=flow(fast=10))
+    assert [rails.see(each) for each in (slow, slow, fast, slow, slow)] == [""] * 5
+    assert rails.see(slow).startswith("read mean > 5us for 3s: it is 0.009 ms")
+    assert rails.distance(slow) == pytest.approx(9 / 5)
+
+
+def test_another_group_does_not_trip_a_guard():
+    rails = Rails([parse_guard("web.read mean > 5us for 1s")])
+    assert rails.see(second(read=flow(slow=10))) == ""
+
+
+def test_requests_that_never_complete_trip_it_and_an_idle_device_does_not():
+    rails = Rails([], stuck_s=3)
+    assert [rails.see(second(in_flight=0)) for _ in range(5)] == [""] * 5
+    assert [rails.see(second()) for _ in range(2)] == ["", ""]
+    assert rails.see(second(read=flow(fast=1))) == ""
+    assert [rails.see(second()) for _ in range(2)] == ["", ""]
+    assert "no request completed for 3 s, with 1 in flight" in rails.see(second())
+
+
+def test_a_series_settles_where_it_stays_within_the_spread_of_its_second_half():
+    noise = [10.0, 12.0, 11.0, 9.0, 10.0] * 8
+    assert settling_bins(noise) <= 2
+    assert settling_bins([100.0] * 10 + noise) == 10
+    assert settling_bins([float("nan")] * 20) == 0
+    assert settling_bins([]) == 0
+
+
+def test_what_does_not_fit_is_refused_with_figures_that_would_do():
+    question = live.Question(Path("/dev/x"), parse_candidates("none,bfq"), 60.0, 3600.0)
+    assert live.blocks_of(question) == 20
+    with pytest.raises(SpecError, match="fit 11 times") as error:
+        live.blocks_of(replace(question, for_s=2159.0))
+    assert error.value.hint == "--for 2160s, or --every 60s"
+    with pytest.raises(SpecError, match="at least 1 s"):
+        live.blocks_of(replace(question, every_s=0.5))
+    with pytest.raises(SpecError, match="nothing to be compared with"):
+        live.blocks_of(replace(question, candidates=parse_candidates("none")))
