@@ -1,7 +1,7 @@
 //! Starts a user's program for a measurement, and awaits its end.
 //!
-//! The child puts itself into its cgroups, takes its scheduling, its user and its directory, and
-//! executes. The clock is read by the child, directly before that: a fork takes the longer the more
+//! The child puts itself into its cgroups, takes its scheduling, builds what confines it
+//! (`confine`), takes its user and its directory, and executes. The clock is read by the child, directly before that: a fork takes the longer the more
 //! memory its parent has. The time and each refusal of the kernel come back through a pipe that a
 //! successful `exec` closes, so a start either happens as ordered or is an error that names the
 //! step. Between fork and exec only system calls are made on memory that was
@@ -15,17 +15,19 @@ use rustix::pipe::{pipe_with, PipeFlags};
 use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 
+use crate::confine::{Confinement, Wall};
 use crate::cpu::{Attributes, Refusal};
 
-/// Steps of the child, in their order; what comes back through the pipe is an index of these, or
+/// Steps of the child; what comes back through the pipe is an index of these, or
 /// `STARTS`.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     "cgroup",
     "policy",
     "affinity",
     "user",
     "directory",
     "program",
+    "confinement",
 ];
 
 const STARTS: u32 = STEPS.len() as u32;
@@ -79,6 +81,9 @@ pub struct Order {
     /// It stays in the caller's session, and so in its autogroup.
     #[serde(default)]
     pub same_session: bool,
+    /// What it can reach; nothing: all that its user can.
+    #[serde(default)]
+    pub confinement: Option<Confinement>,
 }
 
 /// How a program ended, and what it and the children that it awaited used.
@@ -128,6 +133,7 @@ struct Prepared {
     scheduling: Option<Attributes>,
     cpus: Option<libc::cpu_set_t>,
     same_session: bool,
+    wall: Option<Wall>,
 }
 
 impl Launched {
@@ -280,6 +286,8 @@ fn prepare(order: &Order) -> Result<Prepared, Refusal> {
         scheduling: order.scheduling,
         cpus: (!order.cpus.is_empty()).then(|| cpu_set(&order.cpus)),
         same_session: order.same_session,
+        wall: (order.confinement.as_ref().map(Wall::of).transpose())
+            .map_err(|errno| Refusal::new("confinement", errno))?,
     })
 }
 
@@ -365,6 +373,9 @@ fn settle(prepared: &Prepared) -> Result<(), (u32, i32)> {
             return Err(failed(2));
         }
     }
+    if let Some(wall) = &prepared.wall {
+        wall.build().map_err(|errno| (6, errno))?;
+    }
     if let Some(user) = &prepared.user {
         // SAFETY: system calls on the child's own credentials, groups first.
         let refused = unsafe {
@@ -418,6 +429,7 @@ mod tests {
             scheduling: None,
             cpus: vec![],
             same_session: false,
+            confinement: None,
         }
     }
 

@@ -110,7 +110,9 @@ def own_work_of(command: tuple[str, ...], typed: Typed, report: Report) -> OwnWo
     files = {key: typed[key] for key in ("stdin", "copy_in") if typed.get(key)}
     job_file = typed.get("job_file")
     if not command and not job_file:
-        if any((parameters, typed["metrics"], environment, ok_exit, files, typed["shell"], user)):
+        confined = [typed.get(name) for name in ("confine", "unconfined", "writable")]
+        values = (parameters, typed["metrics"], environment, ok_exit, files, typed["shell"], user)
+        if any((*values, *confined)):
             raise SpecError(
                 "there is no command to which these options belong",
                 "write it last: schedlab compare … -- COMMAND ARG…",
@@ -128,9 +130,23 @@ def own_work_of(command: tuple[str, ...], typed: Typed, report: Report) -> OwnWo
         if not user:
             report(f"the command runs as {parameters['user']} (--user root overrides)")
     parameters |= {key: str(path.resolve()) for key, path in files.items()}
+    parameters |= _confinement(typed)
     return OwnWork(
         command, typed["shell"], str(job_file or ""), typed["metrics"], parameters=parameters
     )
+
+
+def _confinement(typed: Typed) -> dict[str, object]:
+    """What the kernel shall keep a command from."""
+    files, nothing = typed.get("confine"), typed.get("unconfined")
+    if files and nothing:
+        raise SpecError("--confine and --unconfined contradict each other", "omit one of them")
+    chosen: dict[str, object] = {}
+    if files or nothing:
+        chosen["confine"] = "files" if files else "nothing"
+    if typed.get("writable"):
+        chosen["writable"] = [str(path.resolve()) for path in typed["writable"]]
+    return chosen
 
 
 def load_of(typed: Typed) -> Load:

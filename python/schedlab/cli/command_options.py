@@ -29,6 +29,10 @@ started_options = together(
     click.option("--output-limit", type=Size(), help="End a run that prints more (64M)."),
     click.option("--warm-up", type=click.IntRange(0, 100), metavar="N",
                  help="Unmeasured runs of every candidate at the start (0)."),
+    click.option("--confine", is_flag=True, help="Hold its files, too: only the target changes."),
+    click.option("--writable", multiple=True, type=PATH,
+                 help="With --confine: a place that it may write to, too."),
+    click.option("--unconfined", is_flag=True, help="Nothing holds it: any device, any file."),
     click.option("--rehearse", is_flag=True, help="Run it once, show the figures, and stop."),
 )  # fmt: skip
 file_options = together(

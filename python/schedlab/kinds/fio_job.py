@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from schedlab.errors import HostError, SpecError
 from schedlab.kinds import latency
@@ -47,6 +47,7 @@ class FioJob(Command, frozen=True):
     kind: ClassVar[str] = "fio-job"
     metrics: ClassVar[tuple[str, ...]] = COMMAND_METRICS
 
+    confine: Literal["devices", "files", "nothing"] = "files"
     job_file: str = ""
     job_sha256: str = ""
 
@@ -57,7 +58,7 @@ class FioJob(Command, frozen=True):
     def programs(self) -> tuple[str, ...]:
         """fio, with the job file."""
         phases = tuple(f"{line} ({name})" for name, line in self.phases().items())
-        return (" ".join(self.command()), *phases)
+        return (" ".join(self.command()) + self.liberties(), *phases)
 
     def own_metrics(self) -> Mapping[str, Metric]:
         """`JOB.read.lat_ns_p99` and so on, for every job and direction of the file."""

@@ -11,7 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -39,8 +39,10 @@ class Launching(WorkloadKind, frozen=True):
     `conclude_run` around each run; their time is in no metric. `@dir@`, `@device@`, `@run@` and
     `@seed@` are replaced in all of them. `timeout_s` 0 is 20 times the rehearsal, at least a
     minute. `warm_up` runs of every candidate come before the first block and are not measured.
-    `extract` are metrics in the output (spec/output_metrics.py). `program_sha256` is the digest of
-    the program when it was first measured; a changed program is reported.
+    `confine` is what the kernel keeps it from (run/confinement.py): other block devices, all files
+    outside of its target but `writable`, or nothing. `extract` are metrics in the output
+    (spec/output_metrics.py). `program_sha256` is the digest of the program when it was first
+    measured; a changed program is reported.
     """
 
     brings_files: ClassVar[bool] = True
@@ -61,6 +63,8 @@ class Launching(WorkloadKind, frozen=True):
     keep_daemons: bool = False
     output_limit_bytes: Annotated[int, Meta(ge=4096)] = OUTPUT_LIMIT_BYTES
     warm_up: Annotated[int, Meta(ge=0, le=100)] = 0
+    confine: Literal["devices", "files", "nothing"] = "devices"
+    writable: tuple[str, ...] = ()
     extract: tuple[str, ...] = ()
     program_sha256: str = ""
 
@@ -76,8 +80,16 @@ class Launching(WorkloadKind, frozen=True):
     def programs(self) -> tuple[str, ...]:
         """The command and its phases."""
         user = f" as {self.user}" if self.user else ""
-        lines = (f"{self.shell or shlex.join(self.argv)}{user}",)
-        return (*lines, *(f"{line}{user} ({name})" for name, line in self.phases().items()))
+        return (
+            f"{self.shell or shlex.join(self.argv)}{user}{self.liberties()}",
+            *(f"{line}{user} ({name})" for name, line in self.phases().items()),
+        )
+
+    def liberties(self) -> str:
+        """What it may do beyond the usual, in words."""
+        if self.confine == "nothing":
+            return ", which nothing confines"
+        return f", which may write to {', '.join(self.writable)}" if self.writable else ""
 
     def used_bytes(self, target_bytes: int) -> int:
         """Unknown: a command uses what it wants."""
@@ -103,6 +115,14 @@ class Launching(WorkloadKind, frozen=True):
             self._check_program(label)
         if self.stdin and not Path(self.stdin).is_file():
             raise SpecError(f"{label}: stdin {self.stdin} is not a file", "name a readable file")
+        if self.writable and self.confine != "files":
+            raise SpecError(
+                f"{label}: writable = {self.writable[0]!r} changes nothing: its files are not held",
+                "add --confine, or omit --writable",
+            )
+        for path in self.writable:
+            if not Path(path).is_absolute() or not Path(path).exists():
+                raise SpecError(f"{label}: writable: there is no {path}", "name an absolute path")
         self._check_metrics(label)
 
     def notes(self, label: str) -> tuple[str, ...]:

@@ -47,6 +47,9 @@ def _of(view: View, workload: Workload, line: str, runs: list[Run]) -> Iterator[
         share = texts.number(100 * rehearsed["cpu_share"], 0)
         seconds = texts.figure(_first(runs, "rehearsed_s") or 0.0, 3)
         yield texts("text.command_rehearsed", seconds=seconds, share=share, moved=moved or "–")
+    confinement = _first(runs, "confinement") or {}
+    if confinement.get("held") == "nothing":
+        yield texts("text.command_unconfined", reason=confinement["reason"])
     cost, cache = _first(runs, "launch_cost_s"), _first(runs, "cache")
     if cost:
         milliseconds = texts.figure(1e3 * cost, 2)

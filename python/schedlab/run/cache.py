@@ -68,12 +68,24 @@ def set_device_cache(cache: Cache, control: Control, device: Path) -> str:
 
 def remount(directory: Path, device: str, kind: str) -> None:
     """Unmount and mount a file system of ours; OSError EBUSY when a process works in it."""
-    libc_umount(directory)
-    owned.mount(device, directory, kind)
+    try:
+        unmount(directory, device)
+    finally:
+        if not directory.is_mount():
+            owned.mount(device, directory, kind)
 
 
-def libc_umount(directory: Path) -> None:
-    """umount(2)."""
+def unmount(directory: Path, device: str) -> None:
+    """Unmount a file system of ours for good; OSError EBUSY when a process keeps it.
+
+    A confined program has mounts of its own: while it lives, the file system does too, and so does
+    its cache.
+    """
+    _libc_umount(directory)
+    os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+
+
+def _libc_umount(directory: Path) -> None:
     import ctypes
 
     if ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(directory), 0):

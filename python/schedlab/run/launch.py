@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from schedlab.errors import GateError, HostError
 from schedlab.host import owned
 from schedlab.kinds.launching import Launching, program_path, replaced
+from schedlab.run.confinement import TEMPORARY, Wall
 from schedlab.spec import GateFinding
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Launch:
-    """A command to start; `scheduling` as `Attributes` of crates/load/src/cpu/attributes.rs."""
+    """A command to start; `scheduling` and `confinement` as crates/load has them."""
 
     argv: Sequence[str]
     directory: Path
@@ -46,6 +47,7 @@ class Launch:
     timeout_s: float | None = None
     output_limit_bytes: int = 64 * MIB
     same_session: bool = False
+    confinement: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,13 @@ class Ended:
 
 
 class WorkGroup:
-    """The processes that a command starts: a cgroup of ours, or without one their sessions."""
+    """The processes that a command starts: a cgroup of ours, or without one their sessions.
 
-    def __init__(self, control: Control | None, name: str) -> None:
+    `wall` is what holds those that a user brings.
+    """
+
+    def __init__(self, control: Control | None, name: str, wall: Wall | None = None) -> None:
+        self.wall = wall
         self._sessions: set[int] = set()
         self._joined: tuple[str, ...] = ()
         self.path: Path | None = None
@@ -91,6 +97,7 @@ class WorkGroup:
         """The same processes, which join further cgroups by these files."""
         work_group = cls.__new__(cls)
         work_group.path, work_group._sessions = group.path, group._sessions
+        work_group.wall = group.wall
         work_group._joined = tuple(joined)
         return work_group
 
@@ -251,6 +258,9 @@ def launch_of(
     words = ("/bin/sh", "-c", line) if line else kind.command()
     names = (("DIRECTORY", "dir"), ("DEVICE", "device"), ("RUN", "run"), ("SEED", "seed"))
     facts = {f"SCHEDLAB_{name}": str(tokens[key]) for name, key in names}
+    confinement = group.wall.order(kind, Path(tokens["dir"])) if group.wall else None
+    if confinement and confinement.get("files"):
+        facts["TMPDIR"] = TEMPORARY
     return Launch(
         argv=[replaced(word, tokens) for word in words],
         directory=Path(tokens["dir"]),
@@ -259,6 +269,7 @@ def launch_of(
         stdin=kind.stdin,
         cgroups=group.files,
         output_limit_bytes=kind.output_limit_bytes,
+        confinement=confinement,
         **options,
     )
 
@@ -270,10 +281,11 @@ def ends_of(text: bytes) -> bytes:
     return text[:MIB] + b"\n[...]\n" + text[-MIB:]
 
 
-def launch_cost_s() -> float:
+def launch_cost_s(wall: Wall) -> float:
     """Median time from the exec to the end of `/bin/true`: it is in every elapsed time."""
     group = WorkGroup(None, "cost")
-    launch = Launch(["/bin/true"], Path("/"), {"PATH": "/usr/bin:/bin"}, timeout_s=10)
+    launch = Launch(["/bin/true"], Path("/"), {"PATH": "/usr/bin:/bin"}, timeout_s=10,
+                    confinement=None if wall.missing else {})  # fmt: skip
     return statistics.median(run(launch, group).elapsed_s for _ in range(LAUNCH_TRIES))
 
 
@@ -293,6 +305,7 @@ def _order(launch: Launch, group: WorkGroup, streams: Sequence[int]) -> dict[str
         "scheduling": launch.scheduling,
         "cpus": list(launch.cpus),
         "same_session": launch.same_session,
+        "confinement": launch.confinement,
     }
     if launch.user:
         order["user"] = _ids(launch.user)
@@ -375,6 +388,10 @@ def _refused(error: OSError, launch: Launch) -> HostError | GateError:
             "chmod a+x the directories above it, or --user root",
         ),
         "user": (f"cannot become {launch.user}", "run it with sudo"),
+        "confinement": (
+            f"cannot confine {launch.argv[0]}",
+            "is there every --writable path? --unconfined starts it without",
+        ),
         "cgroup": ("cannot join the cgroup", "run it as root, outside of a container"),
         "policy": (f"the kernel refuses the policy {launch.scheduling}", "see `schedlab doctor`"),
         "affinity": (f"no such CPU: {launch.cpus}", "choose others with --cpus"),

@@ -16,6 +16,7 @@ from schedlab.host import owned, scratch
 from schedlab.kinds.command import Command
 from schedlab.kinds.launching import program_path
 from schedlab.run import cache
+from schedlab.run.confinement import HeldDevice
 from schedlab.run.drain import flush
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class WorkPlace:
     def __init__(self, control: Control, wanted: Target, target: ResolvedTarget) -> None:
         self.control = control
         self.device = target.raw_path
+        self.held = HeldDevice.at(self.device, wanted.path) if target.raw_size_bytes else None
         self.is_ours = wanted.kind in ("scratch", "emulated")
         self.is_bare = target.directory is None
         self.filesystem = wanted.filesystem or "ext4"
@@ -75,8 +77,10 @@ class WorkPlace:
             self._copy_in(kind)
             return
         try:
-            cache.libc_umount(self.directory)
+            cache.unmount(self.directory, str(self.device))
         except OSError as error:
+            if not self.directory.is_mount():
+                owned.mount(str(self.device), self.directory, self.filesystem)
             raise HostError(
                 f"{label}: fresh = {kind.fresh!r}: the file system cannot be made again: "
                 f"{error.strerror}",

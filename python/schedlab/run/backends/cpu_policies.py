@@ -35,6 +35,7 @@ from schedlab.run.backends.cpu_policy import (
     refuse_locked,
 )
 from schedlab.run.backends.cpu_settings import DEFAULT_WEIGHT, CpuSettings
+from schedlab.run.confinement import Wall
 from schedlab.run.failures import Failures
 from schedlab.run.metrics_from_output import Reader, written_file
 from schedlab.run.phases import clean_up, run_phase
@@ -66,8 +67,9 @@ class PolicySession:
         self.policies = {arm.label: policy_of(arm) for arm in arms(admitted.experiment)}
         self.settings = CpuSettings(control, self.policies.values())
         self.spin_ns = _core.spin_ns_per_1000()
-        self.work = launch.WorkGroup(control, "command")
-        self.standing = launch.WorkGroup(control, "setup")
+        self.wall = Wall()
+        self.work = launch.WorkGroup(control, "command", self.wall)
+        self.standing = launch.WorkGroup(control, "setup", self.wall)
         has_ext = any(policy.policy == "ext" for policy in self.policies.values())
         self.schedulers = launch.WorkGroup(control, "scheduler") if has_ext else None
         own = (self.work, self.standing, self.schedulers)

@@ -345,7 +345,7 @@ def resolve(
         if target.rotational not in ("", AS_IS):
             control.set_rotational(target.path, target.rotational == "1")
         resolved = _device(Path(target.path), alone)
-        return dataclasses.replace(resolved, path=path, raw_path=Path(target.path)), None
+        return dataclasses.replace(resolved, path=path, raw_path=path), None
     directory = Path(target.path)
     if all(kind.brings_files for kind in admitted.kinds.values()):
         only = admitted.queues[0] if len(admitted.queues) == 1 else None

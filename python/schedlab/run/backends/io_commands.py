@@ -18,6 +18,7 @@ from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.resolved import Outcome
 from schedlab.run import gates, launch
+from schedlab.run.confinement import Wall
 from schedlab.run.drain import drain
 from schedlab.run.failures import Failures
 from schedlab.run.launch import Ended, WorkGroup
@@ -76,16 +77,17 @@ class CommandCells:
             kind = session.admitted.kind(workload, session.admitted.experiment.candidates[0])
             if isinstance(kind, Command):
                 self.kinds[workload.label] = kind
-        self.work = WorkGroup(self.control, "command")
-        self.standing = WorkGroup(self.control, "setup")
+        self.place = WorkPlace(self.control, session.admitted.experiment.target, session.target)
+        self.wall = Wall(self.place.held)
+        self.work = WorkGroup(self.control, "command", self.wall)
+        self.standing = WorkGroup(self.control, "setup", self.wall)
         self.groups = launch.paths_of(self.work, self.standing)
         self.readers = {label: Reader(kind.output_metrics()) for label, kind in self.kinds.items()}
         self.rehearsals: dict[str, Rehearsal] = {}
-        self.launch_cost_s = launch.launch_cost_s()
+        self.launch_cost_s = launch.launch_cost_s(self.wall)
         self._as_found = {
             queue: knobs.read_value(knobs.scheduler_file(queue)) for queue in session.queues
         }
-        self.place = WorkPlace(self.control, session.admitted.experiment.target, session.target)
         self._failures = Failures()
         self._number = 0
 
@@ -93,10 +95,12 @@ class CommandCells:
         """Copy in, set up and rehearse every command, under the scheduler as found."""
         self.report(f"starting a program takes {self.launch_cost_s * 1e3:.2g} ms (in every time)")
         for label, kind in self.kinds.items():
+            if reason := self.wall.missing:
+                self.report(f"{label}: only the rights of its user hold it: {reason}")
             kind.check_room(label, self.session.target.size_bytes)
         self.place.open(self.kinds.values())
         for label, kind in self.kinds.items():
-            run_phase(label, kind, "setup", self._tokens(0), self.standing)
+            run_phase(label, kind, "setup", self._tokens(kind), self.standing)
         for label, kind in self.kinds.items():
             self.rehearsals[label] = self._rehearse(label, kind)
             for line in self.rehearsals[label].lines(label):
@@ -115,14 +119,14 @@ class CommandCells:
 
     def close(self) -> None:
         """Clean up, and end everything that was set up; HostError for cleanups that failed."""
-        commands = ((label, kind, self._tokens(0)) for label, kind in self.kinds.items())
+        commands = ((label, kind, self._tokens(kind)) for label, kind in self.kinds.items())
         clean_up(commands, self.work, self.standing)
 
     def measure(
         self, kind: Command, cell: Cell, workload: Workload, candidate: Candidate
     ) -> Outcome:
         """One run; GateError where it could not take place as it should."""
-        label, tokens = workload.label, self._tokens(cell.seed)
+        label, tokens = workload.label, self._tokens(kind, cell.seed)
         self.place.refresh(label, kind, cell.block, self.kinds.values())
         if kind.prepare_run:
             self._set_as_found()
@@ -183,6 +187,7 @@ class CommandCells:
         rehearsal = self.rehearsals[label]
         return {
             "environment": kind.environment_facts(),
+            "confinement": self.wall.facts(kind),
             "rehearsal": {"cpu_share": rehearsal.cpu_share, "bytes": dict(rehearsal.queue_bytes)},
         }
 
@@ -260,7 +265,7 @@ class CommandCells:
 
     def _rehearse(self, label: str, kind: Command) -> Rehearsal:
         """One run, not measured: does it start, end, print its metrics and use the queues?"""
-        tokens = self._tokens(0)
+        tokens = self._tokens(kind)
         run_phase(label, kind, "prepare", tokens, self.standing)
         drain(self.place.flushed, self._queues, kind.settle_s)
         self.place.set_cache(kind)
@@ -300,7 +305,7 @@ class CommandCells:
         """One failure is tolerated; a command that fails twice cannot be measured."""
         if kind.ignore_exit:
             return
-        again, _ = self._run(kind, self._tokens(0), kind.timeout_s or None)
+        again, _ = self._run(kind, self._tokens(kind), kind.timeout_s or None)
         self.work.end()
         if again.failure(kind.ok_exit) or again.timed_out:
             raise HostError(
@@ -343,9 +348,9 @@ class CommandCells:
         for queue, scheduler in self._as_found.items():
             self.control.set_scheduler(queue, scheduler)
 
-    def _tokens(self, seed: int) -> dict[str, Any]:
+    def _tokens(self, kind: Command, seed: int = 0) -> dict[str, Any]:
         self._number += 1
-        device = str(self.session.target.raw_path)
+        device = self.wall.device_path(kind) or str(self.session.target.raw_path)
         return {"dir": self.place.directory, "device": device, "run": f"{self._number:06d}",
                 "seed": f"{seed:020d}"}  # fmt: skip
 
