@@ -7,7 +7,6 @@ accepted input goes on to its report: a result folder and its page, or a simulat
 Resident memory stays within 512 MiB.
 """
 
-import json
 import math
 import random
 import re
@@ -112,38 +111,6 @@ def fuzz_importer(name, seconds, seed, place):
     )
 
 
-def fuzz_job_file(name, seconds, seed, place):
-    """Fuzz the importer of fio's job files; a sentence about it."""
-    rng = random.Random(seed)
-    file = place / "job"
-    tried = 0
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        data, groups = truths.fio_job(rng)
-        if damaged := rng.random() < 0.5:
-            data = mutate(rng, data)
-        tried += 1
-        file.write_bytes(data)
-        with checked(f"crash-{name}-{seed}-{tried}", data):
-            try:
-                job = IMPORTERS[name].read(file).job
-            except SchedlabError:
-                assert damaged, f"{name}: refused a file that is right"
-                continue
-            json.dumps(job, allow_nan=False)
-            if damaged:
-                continue
-            for group, known in zip(job["groups"], groups, strict=True):
-                work = group["workload"]
-                actual = {
-                    "pattern": work["pattern"]["kind"], "direction": work["direction"]["kind"],
-                    "record": work["record"], "span": work["span"], "direct": group["direct"],
-                    "depth": work["arrivals"]["depth"], "workers": group["workers"],
-                }  # fmt: skip
-                assert actual == known, (actual, known)
-    return f"{name}: {tried} inputs in {seconds:g} s"
-
-
 def fuzz_trace(form, seconds, seed, place):
     """Fuzz one format of traces up to the simulation; a sentence about it."""
     rng = random.Random(seed)
@@ -169,7 +136,6 @@ def fuzz_trace(form, seconds, seed, place):
 # what to fuzz -> the function that does
 JOBS = {
     **dict.fromkeys(IMPORTERS, fuzz_importer),
-    "fio-job": fuzz_job_file,
     **dict.fromkeys(traces.FORMS, fuzz_trace),
 }
 

@@ -211,23 +211,3 @@ def biff(cells):
             kind, body = 3, place + struct.pack("<d", value)
         parts.append(struct.pack("<HH", kind, len(body)) + body)
     return b"".join([*parts, struct.pack("<HH", 10, 0)])
-
-
-def fio_job(rng):
-    """A job file, and what its sections mean to the engine."""
-    text, groups = "; a comment\n[global]\ndirect=1\n", []
-    for number in range(rng.randint(1, 3)):
-        rw, kind, direction = rng.choice([
-            ("read", "sequential", "read"), ("randwrite", "random", "write"),
-            ("randread", "random", "read"), ("write", "sequential", "write"),
-        ])  # fmt: skip
-        exponent, unit = rng.choice([(1, "k"), (2, "m"), (3, "g")])
-        span, depth, workers = rng.randint(1, 64), rng.randint(1, 64), rng.randint(1, 8)
-        record = rng.choice([4, 16, 64])
-        text += f"[job{number}]\nfilename=/dev/null\nrw={rw}\nbs={record}k\nsize={span}{unit}\n"
-        text += f"iodepth={depth}\nnumjobs={workers}\nioengine=io_uring\n"
-        groups.append({
-            "pattern": kind, "direction": direction, "record": record * KIB, "direct": True,
-            "span": span * KIB**exponent, "depth": depth, "workers": workers,
-        })  # fmt: skip
-    return text.encode(), groups

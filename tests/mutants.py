@@ -45,7 +45,7 @@ TESTS = {
     " tests/unit/test_own_work.py",
     "kinds": "tests/unit/test_io_work*.py tests/unit/test_own_work.py tests/unit/test_ramps.py"
     " tests/unit/test_executor.py tests/unit/test_planning.py tests/unit/test_labs.py"
-    " tests/unit/test_import_fio_job.py tests/unit/test_reference.py tests/unit/test_kinds_*.py"
+    " tests/unit/test_reference.py tests/unit/test_kinds_*.py"
     " tests/unit/test_cpu_kinds.py tests/host/test_kinds.py tests/host/test_kinds_figures.py",
     "report": "tests/unit/test_report*.py tests/unit/test_diff.py tests/unit/test_tune.py",
     "sim": "tests/sim/test_[!sc]*.py tests/sim/test_ssd*.py tests/sim/test_cpu_[sv]*.py",

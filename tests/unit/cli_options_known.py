@@ -73,7 +73,6 @@ COMMANDS = {
     " --binary-units --sum=TEXT --set=TEXT… --cpu-share=TEXT… --published-means=PATH " + IMPORT,
     "import dmesg": "FILE… " + IMPORT,
     "import fio": "FILE… " + IMPORT,
-    "import fio-job": "FILE",
     "import hdparm": "FILE… " + IMPORT,
     "import iozone": "FILE… " + IMPORT,
     "import time": "FILE… --workload=TEXT[command] " + IMPORT,

@@ -1,11 +1,11 @@
 //! Starts a user's program for a measurement, and awaits its end.
 //!
 //! The child puts itself into its cgroups, takes its scheduling, builds what confines it
-//! (`confine`), takes its user and its directory, and executes. The clock is read by the child, directly before that: a fork takes the longer the more
-//! memory its parent has. The time and each refusal of the kernel come back through a pipe that a
-//! successful `exec` closes, so a start either happens as ordered or is an error that names the
-//! step. Between fork and exec only system calls are made on memory that was
-//! prepared before: the caller may have other threads.
+//! (`confine`), takes its user and its directory, and executes. The clock is read by the child,
+//! directly before that: a fork takes the longer the more memory its parent has. The time and each
+//! refusal of the kernel come back through a pipe that a successful `exec` closes, so a start
+//! either happens as ordered or is an error that names the step. Between fork and exec only system
+//! calls are made on memory that was prepared before: the caller may have other threads.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};

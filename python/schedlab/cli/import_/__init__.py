@@ -10,7 +10,6 @@ from schedlab.store.importers import IMPORTERS
 # Those that are given more than files; all others are made from the table.
 _OWN = {
     "csv": "schedlab.cli.import_.commands:csv",
-    "fio-job": "schedlab.cli.import_.commands:fio_job",
     "time": "schedlab.cli.import_.commands:time",
 }
 COMMANDS = {name: (_OWN.get(name, ""), importer.line) for name, importer in IMPORTERS.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,16 +106,6 @@ def csv(file: Path, means_file: Path | None, options: Options, **mapping: Any) -
     from schedlab.app.csv_import import import_csv
 
     return import_csv(file, mapping, options, means_file)
-
-
-@_command("fio-job")
-@click.argument("file", type=PATH)
-def fio_job(file: Path) -> None:
-    """No result folder: a job to print."""
-    from schedlab.cli.show import print_lines
-
-    read = IMPORTERS["fio-job"].read(file)
-    print_lines([json.dumps(read.job, indent=1), *(f"note: {note}" for note in read.notes)])
 
 
 _workload = click.option("--workload", default="command", show_default=True, help="What was timed.")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from schedlab.store.importers.csv import Columns
-    from schedlab.store.importers.fio_job import EngineJob
     from schedlab.store.importers.imported import Imported, Options
 
 Files = Sequence[tuple[str, Path]]
@@ -48,12 +47,6 @@ def _fio(files: Files, options: Options) -> Imported:
     from schedlab.store.importers.fio import read
 
     return read(files, options)
-
-
-def _fio_job(file: Path) -> EngineJob:
-    from schedlab.store.importers.fio_job import read
-
-    return read(file)
 
 
 def _hdparm(files: Files, options: Options) -> Imported:
@@ -95,11 +88,6 @@ IMPORTERS: Mapping[str, Importer] = {
         "Import JSON output of fio, a workload per job; files of one candidate are its "
         "repetitions.",
         _FILES.format("json"),
-    ),
-    "fio-job": Importer(
-        _fio_job,
-        "A fio job file, as our engine's job.",
-        "Print a fio job FILE as a job of our load engine; an unsupported option is an error.",
     ),
     "hdparm": Importer(
         _hdparm,
