@@ -1,5 +1,7 @@
 """Step 4: from arrays of measurements to a verdict. Knows no host and no files."""
 
+from schedlab.analyse.answer import answer
+from schedlab.analyse.answer_check import check
 from schedlab.analyse.decide import Decision, next_decision
 from schedlab.analyse.detectable import detectable
 from schedlab.analyse.flags import check_means
@@ -15,7 +17,9 @@ __all__ = [
     "Extension",
     "Knee",
     "analyse",
+    "answer",
     "call_costs",
+    "check",
     "check_means",
     "common_ramp",
     "detectable",

@@ -91,6 +91,16 @@ class Stopping:
 
 
 @dataclass(frozen=True)
+class Require:
+    """A hard requirement: `metric` of `workload` below `limit` (or above it), in its unit."""
+
+    workload: str
+    metric: str
+    limit: float
+    below: bool = True
+
+
+@dataclass(frozen=True)
 class PublishedMean:
     """A mean that was published with the rows of an import: of a candidate over `workloads`.
 
@@ -112,6 +122,8 @@ class Experiment:
     """Everything that is fixed before the first run; `experiment.toml` of a result folder.
 
     `explain` asks for explanatory runs of all workloads, not only of those with a difference.
+    `shares` make one of the workloads: all alike, or by their `weight`; else the answer speaks of
+    the largest loss on any of them. Candidates that miss what is required are not taken.
     """
 
     title: str
@@ -130,6 +142,8 @@ class Experiment:
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     published: tuple[PublishedMean, ...] = ()
     explain: bool = False
+    shares: Literal["", "equal", "weights"] = ""
+    requires: tuple[Require, ...] = ()
     schema: int = SCHEMA_VERSION
 
     def metric(self, workload: Workload) -> Metric:

@@ -77,9 +77,10 @@ class Samples:
 
     `bounds[i]` says that the run starved and its value is only a bound on the truth: "at-most"
     (a throughput with no more than one operation) or "at-least" (a latency, a time). `sessions`
-    name the boot and set of files of each run, `layouts` its set of files. `cpu_share[i]` is the
-    workload's own CPU time over its wall time, where known (else NaN). `step` is the resolution
-    of a value (clock tick, one operation over the time, last printed digit) in its unit.
+    name the boot and set of files of each run, `layouts` its set of files, `hosts` its machine.
+    `cpu_share[i]` is the workload's own CPU time over its wall time, where known (else NaN).
+    `step` is the resolution of a value (clock tick, one operation over the time, last printed
+    digit) in its unit.
     `repeated[candidate]` counts the runs that failed a gate, `kept[candidate]` those that passed.
     `time_s` is the measured time of a run. `actor` is whose figure it is where a run has several
     at work ("writers", "readers"). Empty columns: not known, or none.
@@ -96,6 +97,7 @@ class Samples:
     bounds: tuple[Bound, ...] = ()
     sessions: tuple[str, ...] = ()
     layouts: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
     step: float = 0.0
     time_s: float = 0.0
     actor: str = ""

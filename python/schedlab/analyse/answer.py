@@ -1,0 +1,527 @@
+"""The whole procedure: from samples to the answer, in codes and numbers.
+
+What is taken, with a bound on the largest loss over the primary rows (docs/concepts/statistics.md).
+Readings of the specification where it leaves a choice: a candidate without a run on a counted row
+has no bound; candidates that a requirement removes are nobody's best, but stay in the variance and
+in the number of candidates; passed ends lower the printed bound of what is taken, not below its
+estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from schedlab.analyse.advice import advise
+from schedlab.analyse.choice import Choice, choose, look_of, others
+from schedlab.analyse.losses import ALPHA, RowLosses, RowPairs, losses, lower, pairs_of, upper
+from schedlab.analyse.matrix import candidate_order
+from schedlab.analyse.mix import mix
+from schedlab.analyse.objectives import actor_of, apart_from_goal
+from schedlab.analyse.objectives import choose as choose_metrics
+from schedlab.analyse.quantiles import Floats
+from schedlab.analyse.requirements import judged
+from schedlab.analyse.rows import Booleans, RowData, row_data
+from schedlab.analyse.wild import wild_run
+from schedlab.errors import SpecError
+from schedlab.spec import Flag, Objective, Population, Require, Samples, boot_of
+from schedlab.spec.answer import (
+    MIX,
+    Advice,
+    Answer,
+    CellAnswer,
+    Loss,
+    Role,
+    Row,
+    Scope,
+    Unit,
+    Why,
+    Wild,
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of the samples; the arguments of `answer`."""
+
+    labels: tuple[str, ...]
+    baseline: str
+    margin: float
+    aa: tuple[str, str] | None
+    blocked: bool
+    ends: tuple[int, ...]
+    shares: bool
+    requires: tuple[Require, ...]
+    seconds: float | None
+    segments: bool = False
+
+    @property
+    def base(self) -> int:
+        """The column of the baseline."""
+        return self.labels.index(self.baseline)
+
+
+def answer(
+    samples: Sequence[Samples],
+    *,
+    baseline: str,
+    margin: float = 0.02,
+    blocked: bool = True,
+    aa: tuple[str, str] | None = None,
+    secondary: Sequence[Samples] = (),
+    candidates: Sequence[str] = (),
+    ends: Sequence[int] = (),
+    shares: bool = False,
+    requires: Sequence[Require] = (),
+    seconds_per_block: float | None = None,
+    goal: Objective | None = None,
+    frozen: bool = False,
+    device: str = "",
+    segments: bool = False,
+) -> Answer:
+    """What to take, from the primary metric of every workload.
+
+    `samples`: one entry per workload; `secondary`: further metrics of the same workloads, which
+    may be a price. `aa` names the baseline and its A/A arm, `margin` is the difference that does
+    not matter (a share). `candidates` gives their order, else the baseline is first. `ends` are
+    the numbers of blocks that were announced before the runs they call for. With `shares` the
+    workloads become one, by their weights. A `goal` chooses the metrics that decide among all
+    that were reported, unless the primary ones were `frozen` for it. `segments`: the blocks are
+    parts of a simulated trace.
+
+    Raises SpecError for no samples, a workload given twice, or a baseline without runs.
+    """
+    _check(samples)
+    flags: list[Flag] = []
+    if goal is not None:
+        samples, secondary, flags = choose_metrics(samples, secondary, goal, frozen=frozen)
+    seconds = seconds_per_block
+    question = Question(
+        labels=candidate_order((*samples, *secondary), baseline, aa[1] if aa else None, candidates),
+        baseline=baseline,
+        margin=math.log1p(margin),
+        aa=aa,
+        blocked=blocked,
+        ends=tuple(ends),
+        shares=shares,
+        requires=tuple(requires),
+        seconds=seconds if seconds and math.isfinite(seconds) and seconds > 0 else None,
+        segments=segments,
+    )
+    study = Study.of(samples, secondary, question, apart_from_goal(flags))
+    return replace(
+        study.answer(),
+        goal=goal,
+        flags=tuple(flags),
+        population=_population(samples, study, question, device),
+    )
+
+
+def _check(samples: Sequence[Samples]) -> None:
+    if not samples:
+        raise SpecError("there is nothing to analyse", "run the experiment first")
+    labels = [sample.workload for sample in samples]
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise SpecError(f"workload {twice!r} is named twice", "name one primary metric of each")
+
+
+@dataclass(frozen=True)
+class Study:
+    """The rows of a question as arrays, each beside its description.
+
+    `rows`, `pairs` and `samples` are parallel (the mix, which is first, has no samples).
+    """
+
+    question: Question
+    rows: tuple[Row, ...]
+    pairs: tuple[RowPairs, ...]
+
+    @classmethod
+    def of(
+        cls,
+        samples: Sequence[Samples],
+        secondary: Sequence[Samples],
+        question: Question,
+        apart: set[str],
+    ) -> Study:
+        """The rows of all samples; the workloads `apart` have no metric of the goal."""
+        rows, pairs = [], []
+        metric_of = {s.workload: s.metric.name for s in samples}
+        for sample, role in [
+            *((s, "primary") for s in samples),
+            *((s, "secondary") for s in secondary if np.isfinite(s.values).any()),
+        ]:
+            primary = role == "primary"
+            name = sample.workload if primary else f"{sample.workload}: {sample.metric.name}"
+            data = row_data(
+                sample, question.labels, question.aa, blocked=question.blocked, name=name
+            )
+            why = _why(sample, data, apart) if primary else ""
+            rows.append(_row(name, sample, data, role, why, metric_of, question))  # type: ignore[arg-type]
+            pairs.append(pairs_of(data))
+        rows = _with_controls(rows)
+        study = cls(question, tuple(rows), tuple(pairs))
+        return study._mixed(samples) if question.shares else study
+
+    def _mixed(self, samples: Sequence[Samples]) -> Study:
+        """The same with the counted rows as parts of one."""
+        weight_of = {s.workload: s.weight for s in samples}
+        parts = [i for i, row in enumerate(self.rows) if row.counted]
+        total = sum(weight_of[self.rows[i].workload] for i in parts)
+        if total <= 0:
+            return self
+        rows = list(self.rows)
+        shares = [weight_of[rows[i].workload] / total for i in parts]
+        for i, share in zip(parts, shares, strict=True):
+            rows[i] = replace(rows[i], role="part", counted=False, share=share)
+        joint = mix([self.pairs[i].row for i in parts], shares)
+        whole = Row(
+            MIX, "", None, "mix", self.question.margin, True, blocks=len(joint.row.blocks)
+        )  # fmt: skip
+        return Study(self.question, (whole, *rows), (joint, *self.pairs))
+
+    @cached_property
+    def counted(self) -> tuple[int, ...]:
+        """The rows that the answer speaks of."""
+        return tuple(i for i, row in enumerate(self.rows) if row.counted)
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """The blocks in which any primary row has a value."""
+        named = {b for row, p in zip(self.rows, self.pairs, strict=True) if row.role != "secondary"
+                 for b in p.row.blocks}  # fmt: skip
+        return tuple(sorted(named))
+
+    @cached_property
+    def look(self) -> float:
+        """The part of the error that this look may use."""
+        question = self.question
+        return look_of(len(self.blocks), question.ends, blocked=question.blocked)
+
+    @cached_property
+    def allowed(self) -> Booleans:
+        """The candidates that miss no requirement; all of them, where none would be left."""
+        missed = {c for each in self.requirements for c, m in each.candidates.items()
+                  if m == "missed"}  # fmt: skip
+        allowed = np.array([label not in missed for label in self.question.labels])
+        return allowed if allowed.any() else np.ones(len(allowed), bool)
+
+    @cached_property
+    def requirements(self):  # type: ignore[no-untyped-def]
+        """Each requirement with what is proven of every candidate."""
+        return judged(self.question.requires, self.rows, [p.row for p in self.pairs], ALPHA)
+
+    def choose(self, pairs: Sequence[RowPairs], passed: Sequence[Floats] = ()) -> Choice:
+        """The choice from some pairs of the counted rows."""
+        return choose(
+            pairs,
+            base=self.question.base,
+            delta=self.question.margin,
+            look=self.look,
+            allowed=self.allowed,
+            passed=passed,
+        )
+
+    def _again(self, change: Callable[[int, RowData], RowPairs]) -> list[RowPairs]:
+        """The counted rows (the parts of a mix joined again), with each row changed."""
+        parts = [i for i, row in enumerate(self.rows) if row.role == "part"]
+        if not parts:
+            return [change(i, self.pairs[i].row) for i in self.counted]
+        rows = [change(i, self.pairs[i].row).row for i in parts]
+        return [mix(rows, [self.rows[i].share for i in parts])]
+
+    def _passed(self) -> list[Floats]:
+        """The bounds (k) at the announced ends that were passed."""
+        question, passed = self.question, []
+        for end in question.ends if question.blocked else ():
+            if end >= len(self.blocks):
+                continue
+            then = self.blocks[:end]
+            pairs = self._again(lambda _, row, then=then: pairs_of(  # type: ignore[misc]
+                row.only(np.isin(row.blocks, then))))  # fmt: skip
+            choice = choose(
+                pairs, base=question.base, delta=question.margin, allowed=self.allowed,
+                look=look_of(end, question.ends, blocked=True),
+            )  # fmt: skip
+            passed.append(choice.reach)
+        return passed
+
+    def losses(self, index: int) -> RowLosses:
+        """The losses on any row, at the levels of the counted ones."""
+        k, count = len(self.question.labels), max(len(self.counted), 1)
+        return losses(
+            self.pairs[index], upper(self.look, k, count), lower(self.look, k, count), self.allowed
+        )
+
+    def answer(self) -> Answer:
+        """All of it."""
+        question = self.question
+        pairs = [self.pairs[i] for i in self.counted]
+        choice = self.choose(pairs, self._passed() if pairs else ())
+        if not any(_is_comparable(p.row) for p in self.pairs):
+            return self._nothing(choice)
+        cells = self._cells(choice)
+        take, base = question.labels[choice.take], question.baseline
+        bound = choice.bound if math.isfinite(choice.bound) else None
+        point = [rows.point[choice.take] for rows in choice.rows]
+        gains = _behind(cells, base, self.counted_names) if take != base else []
+        silent = gains or choice.code in ("one-run", "unbounded", "trade", "trade-open")
+        losers = [
+            max(own, key=lambda loss: loss.low)
+            for label in question.labels
+            if label not in (take, base) and not silent
+            if (own := _behind(cells, label, self.counted_names))
+        ]
+        missed = tuple(c for c, ok in zip(question.labels, self.allowed, strict=True) if not ok)
+        is_trade = choice.code in ("trade", "trade-open")
+        used, scope = self._used()
+        reach = choice.reach[question.base]
+        return Answer(
+            code=choice.code,
+            take=take,
+            base=base,
+            candidates=question.labels,
+            bound=bound,
+            behind=float(choice.worst[choice.take]),
+            margin=question.margin,
+            blocks=len(self.blocks) if question.blocked else 0,
+            units=choice.units,
+            used=used,
+            scope=scope,
+            rows=self.rows,
+            counted=self.counted_names,
+            cells=cells,
+            same=self._same(choice),
+            worst_row=self.counted_names[int(np.argmax(point))] if point else "",
+            base_bound=float(reach) if math.isfinite(reach) else None,
+            base_loss=max(gains, key=lambda loss: loss.low) if gains else None,
+            loser=max(losers, key=lambda loss: loss.low) if losers else None,
+            others=others(choice.sure, choice.take, self.allowed) if is_trade else None,
+            prices=self._prices(cells, take),
+            requires=self.requirements,
+            excluded=missed,
+            advice=self._advice(choice),
+            wild=self._wild(choice),
+            level=self.look,
+            seconds=question.seconds,
+        )
+
+    def _nothing(self, choice: Choice) -> Answer:
+        """No row has two candidates."""
+        used, scope = self._used()
+        question = self.question
+        return Answer(
+            code="nothing", take="", base=question.baseline, candidates=question.labels,
+            bound=None, behind=0.0, margin=question.margin,
+            blocks=len(self.blocks) if question.blocked else 0,
+            units=max((len(p.row.blocks) for p in self.pairs), default=0), used=used, scope=scope,
+            rows=self.rows, counted=(), cells=self._cells(choice), level=self.look,
+            seconds=question.seconds, requires=self.requirements,
+        )  # fmt: skip
+
+    @property
+    def counted_names(self) -> tuple[str, ...]:
+        """The names of the rows that the answer speaks of."""
+        return tuple(self.rows[i].name for i in self.counted)
+
+    def _cells(self, choice: Choice) -> dict[str, dict[str, CellAnswer]]:
+        """Every cell; of what is taken no bound is above the one that is printed."""
+        cells: dict[str, dict[str, CellAnswer]] = {}
+        for i, (row, pairs) in enumerate(zip(self.rows, self.pairs, strict=True)):
+            result = choice.rows[self.counted.index(i)] if i in self.counted else self.losses(i)
+            if row.counted:
+                up = result.up.copy()
+                up[choice.take] = max(
+                    min(up[choice.take], choice.bound), float(result.point[choice.take])
+                )
+                result = replace(result, up=up)
+            cells[row.name] = _cells_of(pairs.row, row, result)
+        return cells
+
+    def _same(self, choice: Choice) -> tuple[str, ...]:
+        """All candidates whose bound is within the margin."""
+        if choice.code not in ("same", "same-0"):
+            return ()
+        return tuple(
+            label
+            for i, label in enumerate(self.question.labels)
+            if self.allowed[i] and (i == choice.take or choice.reach[i] <= self.question.margin)
+        )
+
+    def _prices(self, cells: Mapping[str, Mapping[str, CellAnswer]], take: str) -> tuple[Loss, ...]:
+        """The secondary rows on which what is taken is proven behind by more than the margin."""
+        rows = [row for row in self.rows if row.role == "secondary"]
+        prices = [
+            loss for row in rows for loss in _behind(cells, take, [row.name])
+            if loss.loss > row.margin
+        ]  # fmt: skip
+        return tuple(sorted(prices, key=lambda loss: -loss.loss))
+
+    def _advice(self, choice: Choice) -> Advice | None:
+        question = self.question
+        if not math.isfinite(choice.bound) or not choice.rows:
+            return None
+        ahead = max(range(len(choice.rows)), key=lambda i: choice.rows[i].up[choice.take])
+        pairs = self.pairs[self.counted[ahead]]
+        k, count = len(question.labels), len(self.counted)
+        announced = sum(end <= len(self.blocks) for end in question.ends)
+        return advise(
+            pairs.top,
+            units=choice.units,
+            worst=float(choice.worst[choice.take]),
+            bound=choice.bound,
+            now=upper(self.look, k, count).pooled,
+            then=upper(_next_look(announced, question), k, count).pooled,
+            delta=question.margin,
+            seconds=self._seconds_per_unit(choice.units),
+        )
+
+    def _seconds_per_unit(self, units: int) -> float | None:
+        seconds = self.question.seconds
+        return seconds * len(self.blocks) / units if seconds and units else None
+
+    def _wild(self, choice: Choice) -> Wild | None:
+        """The one run without which the bound is less than half."""
+        if choice.code == "one-run" or not choice.rows:
+            return None
+        parts = [i for i, row in enumerate(self.rows) if row.role == "part"] or list(self.counted)
+
+        def again(index: int, changed: RowData) -> Choice:
+            return self.choose(
+                self._again(lambda i, _: pairs_of(changed) if i == parts[index] else self.pairs[i])
+            )
+
+        return wild_run([self.pairs[i].row for i in parts], choice.bound, again, self.blocks)
+
+    def _used(self) -> tuple[Unit, Scope]:
+        """What was repeated, and what the answer holds for."""
+        rows = [p.row for p in self.pairs]
+        if not self.question.blocked:
+            return "runs", "runs"
+        if self.question.segments:
+            return "segments", "trace"
+        if any(len(np.unique(row.host)) > 1 for row in rows):
+            return "hosts", "hosts"
+        several = any(len(np.unique(row.session)) > 1 for row in rows)
+        boots = len({b for row in rows for b in row.boots})
+        return "sessions" if several else "blocks", "boots" if boots > 1 else "this-boot"
+
+
+def _next_look(announced: int, question: Question) -> float:
+    """λ at the next announced end, where `announced` ends are reached."""
+    if not question.ends or not question.blocked:
+        return look_of(0, question.ends, blocked=question.blocked)
+    ends = (*range(announced), announced)
+    return look_of(announced, ends, blocked=True)
+
+
+def _is_comparable(row: RowData) -> bool:
+    return int(row.there.sum()) > 1
+
+
+def _why(sample: Samples, row: RowData, apart: set[str]) -> Why:
+    """Why a primary row does not count; "" where it does."""
+    if not row.there.any():
+        return "not-positive"
+    if not _is_comparable(row):
+        return "one-candidate"
+    if sample.workload in apart:
+        return "other-goal"
+    if sample.negative_control:
+        return "control"
+    return "no-scatter" if row.no_scatter else ""
+
+
+def _row(
+    name: str,
+    sample: Samples,
+    data: RowData,
+    role: Role,
+    why: Why,
+    metric_of: Mapping[str, str],
+    question: Question,
+) -> Row:
+    return Row(
+        name=name,
+        workload=sample.workload,
+        metric=sample.metric,
+        role=role,
+        margin=question.margin,
+        counted=role == "primary" and not why,
+        why=why,
+        actor=sample.actor or actor_of(sample.metric.name, metric_of.get(sample.workload, ""))
+        if role == "secondary"
+        else sample.actor,
+        blocks=len(data.blocks),
+        step=data.step,
+        control=sample.negative_control,
+        nothing_to_order=sample.nothing_to_order,
+    )
+
+
+def _with_controls(rows: list[Row]) -> list[Row]:
+    """Where all comparable rows are negative controls, they are what there is to speak of."""
+    if any(row.counted for row in rows):
+        return rows
+    return [replace(row, counted=True, why="") if row.why == "control" else row for row in rows]
+
+
+def _cells_of(data: RowData, row: Row, result: RowLosses) -> dict[str, CellAnswer]:
+    """The cells of one row, of the candidates that have runs."""
+    values, bounded, there = data.values(), data.bounded, data.there
+    counts = np.isfinite(data.y)
+    cells = {}
+    for i in np.flatnonzero(there).tolist():
+        columns = [i, data.k] if i == data.aa else [i]
+        up = float(result.up[i])
+        known = math.isfinite(up) and not data.no_scatter
+        own = values[np.isfinite(values[:, i]), i]
+        cells[data.labels[i]] = CellAnswer(
+            value=None if row.metric is None else float(np.exp(data.sign * own.mean())),
+            loss=float(result.point[i]),
+            low=float(result.low[i]),
+            up=up if known else None,
+            best=known and up == 0.0,
+            open=bool(bounded[i]) and not known,
+            runs=int(counts[:, columns].sum()),
+            starved=int(data.bounds[:, columns].sum()),
+        )
+    return cells
+
+
+def _behind(
+    cells: Mapping[str, Mapping[str, CellAnswer]], label: str, rows: Sequence[str]
+) -> list[Loss]:
+    """Where a candidate is proven behind."""
+    found = [(name, cells[name].get(label)) for name in rows]
+    return [
+        Loss(label, name, cell.loss, cell.low, cell.up, cell.open)
+        for name, cell in found
+        if cell is not None and cell.low > 0
+    ]
+
+
+def _population(
+    samples: Sequence[Samples], study: Study, question: Question, device: str
+) -> Population:
+    sessions = len({name for sample in samples for name in sample.sessions}) or 1
+    layouts = len({name for sample in samples for name in sample.layouts}) or sessions
+    boots = len({boot_of(name) for sample in samples for name in sample.sessions}) or 1
+    used, scope = study._used()
+    blocks = len(study.blocks)
+    return Population(
+        workloads=len({row.workload for row in study.rows if row.counted or row.role == "part"}),
+        blocks=blocks,
+        sessions=sessions,
+        boots=boots,
+        layouts=layouts,
+        device=device,
+        seconds=(question.seconds or 0.0) * blocks,
+        claims_sessions=used == "sessions",
+        claims_boots=scope == "boots",
+    )

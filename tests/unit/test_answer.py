@@ -1,0 +1,298 @@
+"""What to take and at most how far behind it is: arithmetic by hand, and published tables."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from schedlab.analyse.answer import answer
+from schedlab.analyse.choice import look_of
+from schedlab.errors import SpecError
+from schedlab.spec import Metric, Require, Samples
+from schedlab.spec.answer import MIX, Answer
+
+DATA = Path(__file__).parents[1] / "data"
+IOZONE = resources.files("schedlab.labs") / "iozone-noop-deadline-cfq.csv"
+TIME = Metric("elapsed_s", "s", False)
+SPEED = Metric("throughput_bytes_per_s", "B/s", True)
+AA = ("a", "a (A/A)")
+
+
+def table(
+    columns: Mapping[str, Sequence[float]], workload: str = "w0", metric: Metric = TIME, **more
+) -> Samples:
+    """One row: the values of each candidate, by block."""
+    cells = [
+        (label, block, value)
+        for label, values in columns.items()
+        for block, value in enumerate(values)
+    ]
+    names, blocks, values = zip(*cells, strict=True)
+    return Samples(workload, metric, names, blocks, values, **more)
+
+
+def logs(*values: float) -> list[float]:
+    return [math.exp(v) for v in values]
+
+
+def of(*samples: Samples, **more) -> Answer:
+    return answer(samples, **({"baseline": "a", "ends": (len(set(samples[0].blocks)),)} | more))
+
+
+def t(level: float, freedom: float) -> float:
+    return float(stats.t.isf(level, freedom))
+
+
+D = np.array([0.10, 0.16, 0.13, 0.17])  # a is slower than b by these logs, whose mean is .14
+B = np.array([0.0, 0.01, 0.02, 0.03])  # What b does.
+
+
+def test_two_candidates_by_hand() -> None:
+    result = of(table({"a": logs(*D + B), "b": logs(*B)}))
+    own = np.std(D, ddof=1) / 2
+    pooled = np.sqrt(np.var(D, ddof=1) / 2 * 2 / 4)  # Of two arms the two errors are one.
+    assert own == pytest.approx(pooled)
+    half_up = max(t(0.7 * 0.05, 3), t(0.7 * 0.05 / 2, 3)) * own
+    half_low = max(t(0.7 * 0.05 / 2, 3), t(0.7 * 0.05 / 4, 3)) * own
+    a, b = result.cells["w0"]["a"], result.cells["w0"]["b"]
+    assert a.loss == pytest.approx(0.14, abs=1e-12)
+    assert a.up == pytest.approx(0.14 + half_up, abs=1e-9)
+    assert a.low == pytest.approx(0.14 - half_low, abs=1e-9)
+    assert (b.loss, b.low, b.up, b.best) == (0, 0, 0, True)
+    assert (result.code, result.take, result.bound) == ("best", "b", 0)
+    assert result.base_loss is not None and result.base_loss.low == a.low
+    assert result.applies and not result.keeps
+
+
+def test_three_arms_share_their_variance_and_the_baseline_has_two_runs() -> None:
+    rng = np.random.default_rng(1)
+    y = rng.normal(0, 0.1, (6, 4)) + np.array([0.2, 0.0, 0.05, 0.2])
+    result = of(
+        table({label: np.exp(y[:, i]) for i, label in enumerate(("a", "b", "c", "a (A/A)"))}), aa=AA
+    )
+    values = np.column_stack([(y[:, 0] + y[:, 3]) / 2, y[:, 1], y[:, 2]])
+    residual = y - y.mean(axis=1, keepdims=True) - y.mean(axis=0) + y.mean()
+    s = np.sqrt((residual**2).sum() / 15)
+    level, guard = 0.7 * 0.05 / 2, 0.7 * 0.05 / 2
+    d = values[:, 0] - values[:, 1]
+    own = d.std(ddof=1) / np.sqrt(6)
+    guarded = max(t(0.8 * level, 15) * s * np.sqrt(1.5 / 6), t(guard, 5) * own)
+    half = min(guarded, t(0.4 * level, 5) * own)
+    assert result.cells["w0"]["a"].up == pytest.approx(d.mean() + half, abs=1e-9)
+
+
+def test_a_missing_cell_is_filled_and_counted() -> None:
+    whole = {"a": logs(*D), "b": logs(0, 0.02, 0, 0.01), "c": logs(0.2, 0.21, 0.23, 0.2)}
+    holed = {**whole, "c": [*logs(0.2, 0.21, 0.23), math.nan]}
+    result = of(table(holed)).cells["w0"]
+    y = np.log([holed["a"], holed["b"], holed["c"]]).T
+    # In a table with one hole the least-squares value has a closed form (Yates 1933).
+    block, arm = np.nansum(y[3]), np.nansum(y[:, 2])
+    hole = (4 * block + 3 * arm - np.nansum(y)) / (3 * 2)
+    assert result["c"].loss == pytest.approx((arm + hole) / 4 - y[:, 1].mean(), abs=1e-9)
+    y[3, 2] = hole
+    residual = y - y.mean(axis=1, keepdims=True) - y.mean(axis=0) + y.mean()
+    s = np.sqrt((residual**2).sum() / (6 - 1))
+    share, d = 1 / 12, y[:, 2] - y[:, 1]
+    level, guard = 0.7 * 0.05 / 2, 0.7 * 0.05 / 2
+    own = d.std(ddof=1) / 2 / (1 - share)
+    half = max(t(level, 5) * s * np.sqrt(2 / 4) / (1 - share), t(guard, 3) * own)
+    assert result["c"].up == pytest.approx(d.mean() + half, abs=1e-9)
+
+
+def test_neither_the_unit_nor_the_order_of_candidates_matters() -> None:
+    rng = np.random.default_rng(3)
+    values = {label: np.exp(rng.normal(0, 0.1, 7)) for label in "abc"}
+    one = of(table(values))
+    other = of(table({label: values[label] * 1e6 for label in "cba"}))
+    for label in "abc":
+        mine, yours = one.cells["w0"][label], other.cells["w0"][label]
+        assert (mine.loss, mine.low) == pytest.approx((yours.loss, yours.low), abs=1e-9)
+        assert mine.up == pytest.approx(yours.up, abs=1e-9)
+    assert one.take == other.take
+
+
+def iozone() -> list[Samples]:
+    rows: dict[str, dict[str, list[float]]] = {}
+    with IOZONE.open() as file:
+        for line in csv.DictReader(file):
+            label = f"{line['test']} {line['record_bytes']}"
+            of_row = rows.setdefault(label, {})
+            of_row.setdefault(line["scheduler"], []).append(float(line["kib_per_s"]))
+    return [table(columns, label, SPEED) for label, columns in rows.items()]
+
+
+def test_iozone_as_sixty_three_workloads_and_as_one_mix() -> None:
+    each = answer(iozone(), baseline="noop", blocked=False)
+    assert (each.code, each.take, len(each.counted)) == ("keep", "noop", 63)
+    assert math.expm1(each.bound or 0) == pytest.approx(0.457, abs=0.001)
+    mixed = answer(iozone(), baseline="noop", blocked=False, shares=True)
+    assert (mixed.take, mixed.counted) == ("noop", (MIX,))
+    assert math.expm1(mixed.bound or 0) == pytest.approx(0.0296, abs=0.0001)
+    loser = mixed.loser
+    assert loser is not None and loser.candidate == "cfq"
+    ends = (math.expm1(loser.low), math.expm1(loser.up or 0))
+    assert ends == pytest.approx((0.0088, 0.0646), abs=0.0001)
+
+
+def test_hdparm_keeps_what_one_has() -> None:
+    rows: dict[str, dict[str, list[float]]] = {}
+    with (DATA / "hdparm-and-archive.csv").open() as file:
+        for line in csv.DictReader(file):
+            rows.setdefault(line["metric"], {}).setdefault(line["scheduler"], []).append(
+                float(line["value"])
+            )
+    samples = [
+        table(rows["buffered_disk_read"], "buffered", SPEED),
+        table(rows["archive_extract_real"], "archive", TIME),
+    ]
+    result = answer(samples, baseline="none", blocked=False)
+    assert (result.code, result.take) == ("keep", "none")
+    assert math.expm1(result.bound or 0) == pytest.approx(0.367, abs=0.001)
+
+
+def test_what_no_run_served_is_open_and_proves_nothing_against_others() -> None:
+    served = table(
+        {"a": [0, 0, 0, 0], "b": [100, 101, 99, 100], "c": [51, 50, 50, 49]}, metric=SPEED
+    )
+    result = of(served)
+    a = result.cells["w0"]["a"]
+    assert (a.open, a.up, a.starved, a.unfinished) == (True, None, 4, True)
+    assert a.low > 0 and result.take == "b" and result.code == "best"
+    late = table(
+        {"a": [1.0, 1.1, 0.9, 1], "b": [2.0, 2, 2, 2]}, bounds=("at-least",) * 4 + ("",) * 4
+    )
+    assert of(late).cells["w0"]["b"].low == 0  # a's times may be longer than they look.
+
+
+def test_equal_values_give_no_bound_and_rounding_does_not_average_out() -> None:
+    equal = of(table({"a": [2.0] * 6, "b": [2.0] * 6}))
+    assert (equal.code, equal.bound, equal.rows[0].why) == ("unbounded", None, "no-scatter")
+    rounded = of(table({"a": [2.0] * 6, "b": [1.0] * 6}))
+    up = math.log(2) - math.log1p(-1 / 4) - math.log1p(-1 / 2)
+    assert rounded.cells["w0"]["a"].up == pytest.approx(up, abs=1e-9)
+
+
+def test_looks_spend_their_share() -> None:
+    assert [look_of(n, (6, 9, 12, 15), blocked=True) for n in (6, 9, 12, 15, 7)] == [
+        0.7, 0.25, 0.12, 0.3 / 8, 0.3 / 8,
+    ]  # fmt: skip
+    assert look_of(6, (), blocked=True) == 1 / 8
+    assert look_of(6, (6,), blocked=False) == 1
+
+
+def test_a_passed_end_keeps_its_bound() -> None:
+    rng = np.random.default_rng(5)
+    y = rng.normal(0, 0.05, (9, 2))
+    columns = {"a": np.exp(y[:, 0]), "b": np.exp(y[:, 1])}
+    kept = of(table({k: v[:8] for k, v in columns.items()}), ends=(8, 14))
+    later = of(table(columns), ends=(8, 14))
+    free = of(table(columns), ends=(20,))
+    assert later.bound is not None and free.bound is not None
+    assert later.take == kept.take and later.bound == pytest.approx(kept.bound)
+    assert later.bound < free.bound
+
+
+def test_sessions_are_units_and_hosts_ask_for_more() -> None:
+    rng = np.random.default_rng(6)
+    columns = {label: np.exp(rng.normal(0, 0.02, 6)) for label in "ab"}
+    one = of(table(columns))
+    boots = tuple(f"{b // 2}-f" for b in range(6)) * 2
+    booted = of(table(columns, sessions=boots))
+    hosted = of(table(columns, sessions=boots, hosts=boots))
+    assert (one.scope, booted.scope, hosted.scope) == ("this-boot", "boots", "hosts")
+    assert (booted.used, booted.units, booted.blocks) == ("sessions", 3, 6)
+    ups = [max(c.up or 0 for c in r.cells["w0"].values()) for r in (one, booted, hosted)]
+    assert ups == sorted(ups)
+
+
+def test_one_wild_run_is_named_with_the_answer_without_it() -> None:
+    rng = np.random.default_rng(7)
+    columns = {label: np.exp(rng.normal(0, 0.02, 8)) for label in ("a", "b", "c", "d")}
+    columns["b"][:] /= 2
+    columns["b"][2] *= 1000
+    wild = of(table(columns)).wild
+    assert wild is not None
+    assert (wild.block, wild.candidate, wild.row, wild.worse) == (3, "b", "w0", True)
+    assert wild.factor == pytest.approx(1000, rel=0.1)
+    assert (wild.take, wild.code) == ("b", "best")
+
+
+def test_the_price_is_a_secondary_row_beyond_its_margin() -> None:
+    rng = np.random.default_rng(8)
+    fast = table({"a": logs(*rng.normal(0.3, 0.01, 6)), "b": logs(*rng.normal(0, 0.01, 6))})
+    cpu = table(
+        {"a": logs(*rng.normal(0, 0.01, 6)), "b": logs(*rng.normal(0.5, 0.01, 6))},
+        metric=Metric("cpu_s", "s", False),
+    )
+    near = table(
+        {"a": logs(*rng.normal(0, 0.001, 6)), "b": logs(*rng.normal(0.01, 0.001, 6))},
+        metric=Metric("user_s", "s", False),
+    )
+    result = of(fast, secondary=[cpu, near])
+    assert result.take == "b"
+    assert [price.row for price in result.prices] == ["w0: cpu_s"]
+
+
+def test_advice_counts_the_blocks_to_the_next_target() -> None:
+    rng = np.random.default_rng(9)
+    columns = {label: np.exp(rng.normal(0, 0.05, 4)) for label in ("a", "b", "c")}
+    result = of(table(columns), seconds_per_block=10.0)
+    bound, behind, advice = result.bound, result.behind, result.advice
+    assert advice is not None and bound is not None
+
+    def after(more: int) -> float:
+        ratio = t(0.25 * 0.05 / 2, (3 + more) * 2) / math.sqrt(4 + more)
+        return behind + (bound - behind) * ratio / (t(0.7 * 0.05 / 2, 6) / 2)
+
+    assert after(advice.blocks) <= advice.target < after(advice.blocks - 1)
+    assert advice.seconds == advice.blocks * 10
+    assert advice.target <= 0.8 * bound
+    assert of(table(columns), seconds_per_block=math.nan).advice.seconds is None  # type: ignore[union-attr]
+
+
+def test_a_candidate_that_misses_a_requirement_is_not_taken() -> None:
+    columns = {"a": [2.0, 2.1, 1.9, 2], "b": [1.0, 1.02, 0.98, 1], "c": [1.5, 1.52, 1.49, 1.5]}
+    cpu = table({"a": [1, 1.1, 1, 1], "b": [9, 9.1, 9, 9.2], "c": [2, 2.1, 2, 2]},
+                metric=Metric("cpu_s", "s", False))  # fmt: skip
+    result = of(table(columns), secondary=[cpu], requires=[Require("w0", "cpu_s", 5.0)])
+    assert result.excluded == ("b",) and result.take == "c" and result.code == "best"
+    assert result.requires[0].candidates == {"a": "met", "b": "missed", "c": "met"}
+
+
+def test_many_equal_rows_do_not_change_what_is_said_of_one() -> None:
+    rng = np.random.default_rng(11)
+    one = table({"a": logs(*rng.normal(4, 0.05, 8)), "b": logs(*rng.normal(0, 0.05, 8))})
+    rest = [table({c: logs(*rng.normal(0, 0.05, 8)) for c in "ab"}, f"w{i}") for i in range(1, 9)]
+    few, many = of(one, *rest[:1]), of(one, *rest)
+    assert few.cells["w0"]["a"].loss == many.cells["w0"]["a"].loss
+    assert (few.take, many.take) == ("b", "b")
+
+
+@pytest.mark.parametrize(
+    ("columns", "code"),
+    [
+        ({"a": [1.0, 1.1]}, "nothing"),
+        ({"a": [1.0], "b": [2.0]}, "one-run"),
+        ({"a": logs(0, 0.001, 0, 0.001, 0, 0.001), "b": logs(0, 0, 0.001, 0, 0.001, 0)}, "same"),
+        ({"a": logs(0, 0.1, 0, 0.1), "b": logs(0, 0, 0.1, 0.1)}, "keep"),
+    ],
+)
+def test_codes(columns: dict[str, list[float]], code: str) -> None:
+    assert of(table(columns)).code == code
+
+
+def test_errors_name_what_is_wrong() -> None:
+    with pytest.raises(SpecError, match="nothing to analyse"):
+        answer([], baseline="a")
+    with pytest.raises(SpecError, match="named twice"):
+        of(table({"a": [1, 2], "b": [1, 2]}), table({"a": [1, 2], "b": [1, 2]}))
+    with pytest.raises(SpecError, match="baseline 'x' has no run"):
+        of(table({"a": [1, 2], "b": [1, 2]}), baseline="x")
