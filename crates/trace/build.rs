@@ -16,8 +16,9 @@ fn main() {
         println!("cargo:rerun-if-changed=src/bpf/{header}");
     }
     let out = PathBuf::from(out);
-    let compiled = ["bursts", "blocks", "runqueue"].map(|name| compile(name, &include, &out));
-    if compiled == [true; 3] {
+    let compiled =
+        ["bursts", "blocks", "records", "runqueue"].map(|name| compile(name, &include, &out));
+    if compiled == [true; 4] {
         println!("cargo:rustc-cfg=bpf_program");
     }
 }

@@ -15,6 +15,7 @@ mod emulated_device;
 mod host_sim;
 mod io_job;
 mod launched;
+mod record_capture;
 mod runqueue_capture;
 mod sim_names;
 mod sim_policy;
@@ -27,6 +28,7 @@ mod trace_file;
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<block_capture::BlockCapture>()?;
+    module.add_class::<record_capture::RecordCapture>()?;
     module.add_class::<burst_capture::BurstCapture>()?;
     module.add_function(wrap_pyfunction!(
         burst_capture::probe_burst_sources,

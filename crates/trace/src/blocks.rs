@@ -87,6 +87,12 @@ pub struct BlockOptions {
 #[error("block capture cannot be used: {0}")]
 pub struct BlockError(String);
 
+impl BlockError {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        BlockError(reason.into())
+    }
+}
+
 #[cfg_attr(not(all(feature = "bpf", bpf_program)), allow(dead_code))]
 impl BlockOptions {
     pub(crate) fn class_count(&self) -> usize {
@@ -330,7 +336,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Name and numbers of the disk that a device is, or is a part of.
-fn whole_disk(path: &str) -> Result<(String, (u32, u32)), BlockError> {
+pub(crate) fn whole_disk(path: &str) -> Result<(String, (u32, u32)), BlockError> {
     let name = path.rsplit('/').next().unwrap_or(path);
     let place = Path::new("/sys/class/block").join(name);
     let wrong = |reason: String| BlockError(format!("{path}: {reason}"));

@@ -25,6 +25,7 @@ mod bpf;
 mod bpf;
 mod collector;
 mod perf;
+mod records;
 mod runqueue;
 
 use std::time::Duration;
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 
 pub use blocks::{BlockCapture, BlockError, BlockOptions, BlockResult};
 pub use collector::{Burst, TaskBursts};
+pub use records::{RecordCapture, RecordOptions, RecordResult, RECORD_BYTES};
 pub use runqueue::{ClassWaits, RunQueueCapture, RunQueueResult, Waits};
 
 /// Where bursts come from.

@@ -6,13 +6,18 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
+from schedlab.host.devices import disks_below
 
 STEP_S = 1.0
 POLL_S = 0.05
+BTF_HINT = "run it as root on a kernel with BTF (/sys/kernel/btf/vmlinux)"
+#: A larger share of lost requests ends a recording with exit code 1.
+LOST_SHARE_MAX = 0.001
 # What is shown of each kind of request, with the factor from nanoseconds.
 PARTS = ("tag", "plug", "scheduler", "device")
 
@@ -35,28 +40,92 @@ def watch_device(
     try:
         capture = _core.BlockCapture(json.dumps(options))
     except (OSError, RuntimeError) as error:
-        raise HostError(
-            str(error), "run it as root on a kernel with BTF (/sys/kernel/btf/vmlinux)"
-        ) from error
-    child = _started(command)
-    began = time.monotonic()
+        raise HostError(str(error), BTF_HINT) from error
     before: Mapping[str, Any] | None = None
+
+    def each_second() -> None:
+        nonlocal before
+        now = json.loads(capture.snapshot())
+        show(second_line(now, before))
+        before = now
+
+    child = _started(command)
     try:
-        next_s = STEP_S
+        _wait(child, seconds, each_second)
+    finally:
+        result: dict[str, Any] = json.loads(capture.finish())
+        _end(child)
+    return {**result, "exit_status": child.returncode if child else None}
+
+
+def record_device(
+    device: str, seconds: float | None, command: Sequence[str], out: Path, anonymise: bool
+) -> dict[str, Any]:
+    """Write every request of a device into `out`, as long as `watch_device` would watch; the
+    counts of crates/trace/src/records.rs, with `lost_share` and `exit_status`.
+
+    SpecError where `out` is there, or on the device itself: its writes would be in the recording.
+    """
+    from schedlab import _core
+    from schedlab.host.facts import collect
+
+    name = knobs.device_name(device)
+    if out.exists():
+        raise SpecError(f"{out} is there already", "name a new file")
+    if name in disks_below(out.absolute().parent):
+        raise SpecError(f"{out} is on {name}, whose requests are recorded", "write it elsewhere")
+    facts = {"device": name, "queue": knobs.snapshot(knobs.queue_of(name)), "host": collect()}
+    options = {
+        "device": str(knobs.device_file(name)), "path": str(out), "facts": facts,
+        "anonymise": anonymise,
+    }  # fmt: skip
+    try:
+        recording = _core.RecordCapture(json.dumps(options))
+    except OSError as error:
+        raise HostError(str(error), BTF_HINT) from error
+    child = _started(command)
+    try:
+        _wait(child, seconds)
+    finally:
+        result: dict[str, Any] = json.loads(recording.finish())
+        _end(child)
+    seen = result["records"] + result["lost"]
+    share = result["lost"] / seen if seen else 0.0
+    return {**result, "lost_share": share, "exit_status": child.returncode if child else None}
+
+
+def recorded_line(result: Mapping[str, Any], out: Path) -> str:
+    """What is in a recording and what is not, in words."""
+    text = f"{out}: {result['records']:,} requests"
+    missing = {
+        "lost": "lost", "missed": "begun before it", "unfinished": "not completed at its end"
+    }  # fmt: skip
+    parts = [f"{result[key]:,} {words}" for key, words in missing.items() if result[key]]
+    return f"{text}; {', '.join(parts)}" if parts else text
+
+
+def _wait(
+    child: subprocess.Popen[bytes] | None,
+    seconds: float | None,
+    each_second: Callable[[], None] = lambda: None,
+) -> None:
+    """Until the command ends, the time is over, or Ctrl-C."""
+    began = time.monotonic()
+    next_s = STEP_S
+    try:
         while not _is_over(child, began, seconds):
             time.sleep(POLL_S)
             if time.monotonic() - began >= next_s:
-                now = json.loads(capture.snapshot())
-                show(second_line(now, before))
-                before, next_s = now, next_s + STEP_S
+                each_second()
+                next_s += STEP_S
     except KeyboardInterrupt:
         pass  # Ctrl-C ends the watching, and the terminal interrupts the command as well
-    finally:
-        result: dict[str, Any] = json.loads(capture.finish())
-        if child is not None and child.poll() is None:
-            child.terminate()
-            child.wait()
-    return {**result, "exit_status": child.returncode if child else None}
+
+
+def _end(child: subprocess.Popen[bytes] | None) -> None:
+    if child is not None and child.poll() is None:
+        child.terminate()
+        child.wait()
 
 
 def _started(command: Sequence[str]) -> subprocess.Popen[bytes] | None:

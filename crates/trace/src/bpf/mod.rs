@@ -4,9 +4,11 @@
 //! processes pinned elsewhere are not disturbed, and no task is woken at a switch.
 
 mod blocks;
+mod records;
 mod runqueue;
 
 pub(crate) use blocks::Blocks;
+pub(crate) use records::Records;
 pub(crate) use runqueue::RunQueue;
 
 use std::sync::atomic::{AtomicBool, Ordering};

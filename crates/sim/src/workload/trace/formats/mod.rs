@@ -10,6 +10,7 @@ mod iolog;
 mod mqsim;
 mod msr;
 mod requests;
+mod schedlab;
 mod spc;
 mod systor;
 mod tencent;
@@ -104,6 +105,13 @@ pub static FORMATS: &[Format] = &[
         disksim_validate::line,
     ),
     binary("vscsi", "VMware vSCSI, version 1", vscsi::open).calendar(),
+    binary(
+        "schedlab",
+        "load recorded by schedlab trace io --out",
+        schedlab::open,
+    )
+    .calendar()
+    .unsorted(),
     text(
         "fio-log",
         "fio log with offsets (log_offset=1)",
@@ -243,6 +251,9 @@ pub(super) fn detect(path: &Path, input: &mut Input) -> Result<&'static Format, 
     let start = input.peek(PEEKED_BYTES)?;
     if blktrace::looks_like(start) {
         return format_named("blktrace");
+    }
+    if schedlab::looks_like(start) {
+        return format_named("schedlab");
     }
     if vscsi::looks_like(start) {
         return format_named("vscsi");
