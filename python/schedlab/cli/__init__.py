@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "merge": ("schedlab.cli.merge:merge", "Join repetitions of one experiment as sessions."),
     "init": ("schedlab.cli.init:init", "Write a commented experiment file."),
     "lab": ("schedlab.cli.lab:lab", "Run ready-made experiments, one per published study."),
+    "recommend": ("schedlab.cli.recommend:recommend", "Show whether a scheduler can matter here."),
     "report": ("schedlab.cli.report:report", "Write the report of a result folder."),
     "run": ("schedlab.cli.run:run", "Measure an experiment file."),
     "reproduce": ("schedlab.cli.reproduce:reproduce", "Measure a stored experiment again."),

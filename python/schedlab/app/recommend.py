@@ -1,0 +1,187 @@
+"""What the load of a device is, whether a scheduler can matter to it, and how to find out.
+
+Nothing is changed: the requests are counted for a while, and the last line is the command that
+would prove which scheduler is better.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from schedlab.app.trace_io import BTF_HINT
+from schedlab.errors import HostError
+from schedlab.host import knobs
+from schedlab.host.queues import queues_below
+from schedlab.kinds.live_load import OPERATIONS
+from schedlab.run.backends.io import driver_tags
+from schedlab.run.live_figures import Look, look
+from schedlab.spec.quantities import size_text
+
+SHOWN = 8
+COLUMNS = (("requests/s", 12), ("mean size", 12), ("mean", 11), ("p99", 11))
+#: A group counts as somebody to be fair to from this share of the requests on.
+SOMEBODY = 0.02
+
+
+@dataclass(frozen=True)
+class Queue:
+    """One queue during the observation: requests in flight (mean, most), tags, choice."""
+
+    name: str
+    scheduler: str
+    offered: tuple[str, ...]
+    tags: int
+    depth_mean: float
+    depth_max: int
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The load of all queues below a path; `figures` are those of `figures.at_s` seconds."""
+
+    path: str
+    queues: tuple[Queue, ...]
+    figures: Look
+
+    @property
+    def code(self) -> str:
+        """`idle`, `one-at-a-time`, `alone` (one program), `waits` (for tags), or `shared`."""
+        if not self.figures.requests:
+            return "idle"
+        if max(queue.depth_max for queue in self.queues) <= 1:
+            return "one-at-a-time"
+        if any(queue.tags and queue.depth_max >= queue.tags for queue in self.queues):
+            return "waits"
+        return "shared" if len(self.programs) > 1 else "alone"
+
+    @property
+    def programs(self) -> list[str]:
+        """The programs that sent a real share of the requests, the busiest first."""
+        counts: dict[str, int] = {}
+        for (group, operation), flow in self.figures.flows.items():
+            if operation in OPERATIONS:
+                counts[group] = counts.get(group, 0) + flow.requests
+        total = sum(counts.values())
+        ordered = sorted(counts, key=lambda group: -counts[group])
+        return [group for group in ordered if counts[group] >= SOMEBODY * total]
+
+    def next_command(self) -> list[str]:
+        """The experiment that would decide; the scheduler in force is the baseline."""
+        first = self.queues[0]
+        common = [s for s in first.offered if all(s in q.offered for q in self.queues)]
+        names = dict.fromkeys((first.scheduler, *common))
+        return ["schedlab", "live", self.path, "--schedulers", ",".join(names)]
+
+
+def observe(path: Path, seconds: float, wait: Callable[[float], None] = time.sleep) -> Observed:
+    """Count the requests of all queues below a device or directory; Ctrl-C ends it early."""
+    from schedlab import _core
+
+    names = queues_below(path).queues
+    try:
+        captures = [
+            _core.BlockCapture(
+                json.dumps({"device": str(knobs.device_file(name)), "find_classes": True})
+            )
+            for name in names
+        ]
+    except OSError as error:
+        raise HostError(str(error), BTF_HINT) from error
+    began = time.monotonic()
+    try:
+        wait(seconds)
+    except KeyboardInterrupt:
+        pass  # what was seen until now is shown
+    finally:
+        passed_s = time.monotonic() - began
+        documents: list[Mapping[str, Any]] = [json.loads(one.finish()) for one in captures]
+    queues = tuple(_queue(name, one) for name, one in zip(names, documents, strict=True))
+    return Observed(str(path), queues, look(passed_s, documents))
+
+
+def _queue(name: str, document: Mapping[str, Any]) -> Queue:
+    depths = [document["depth"][where] for where in ("driver", "scheduler")]
+    return Queue(
+        name,
+        str(document["scheduler"]),
+        knobs.offered(name),
+        driver_tags(name),
+        sum(float(depth["mean"]) for depth in depths),
+        sum(int(depth["max"]) for depth in depths),
+    )
+
+
+_SENTENCES = {
+    "idle": "Nothing used it. Observe it again while its load runs.",
+    "one-at-a-time": "Never more than one request in flight: a scheduler has nothing to order. "
+    "Only its own cost per request can differ.",
+    "alone": "One program sends the requests: nobody must be protected from another. A scheduler "
+    "can still change the order, and its own cost counts.",
+    "waits": "At times the device has all the requests that it takes: others wait, and a scheduler "
+    "decides which. This is where schedulers differ most.",
+    "shared": "Several programs share the device, and it takes their requests as they come. A "
+    "scheduler matters as far as it holds some of them back.",
+}
+
+
+def lines(observed: Observed) -> Iterator[str]:
+    """The observation as text."""
+    figures = observed.figures
+    yield f"{observed.path}: {figures.requests:,} requests in {figures.at_s:.0f} s"
+    for queue in observed.queues:
+        tags = f" of {queue.tags} that the device takes" if queue.tags else ""
+        yield (
+            f"{queue.name} ({queue.scheduler}): {queue.depth_mean:.1f} in flight on average, "
+            f"{queue.depth_max} at most{tags}"
+        )
+    yield from _table(observed)
+    yield ""
+    yield _SENTENCES[observed.code]
+    if observed.code not in ("idle", "one-at-a-time"):
+        yield f"Next   {shlex.join(observed.next_command())}"
+
+
+def _table(observed: Observed) -> Iterator[str]:
+    rows: Sequence[tuple[str, str]] = [
+        (group, operation)
+        for group in observed.programs
+        for operation in OPERATIONS
+        if (group, operation) in observed.figures.flows
+    ]
+    if rows:
+        titles = "".join(f"{title:>{width}s}" for title, width in COLUMNS)
+        yield f"{'program':24s}{titles}"
+    for group, operation in rows[:SHOWN]:
+        flow = observed.figures.flows[group, operation]
+        p99 = flow.quantile_ns(0.99)
+        yield (
+            f"{group[:17]:18s}{operation:6s}{flow.requests / observed.figures.at_s:12,.0f}"
+            f"{size_text(round(flow.size_bytes / flow.requests)):>12s}"
+            f"{(flow.mean_ns or 0) / 1e6:8.3g} ms"
+            + (f"{p99 / 1e6:8.3g} ms" if p99 else f"{'too few':>11s}")
+        )
+
+
+def as_json(observed: Observed) -> dict[str, Any]:
+    """The observation as plain JSON types."""
+    return {
+        "path": observed.path,
+        "seconds": observed.figures.at_s,
+        "code": observed.code,
+        "queues": [queue.__dict__ for queue in observed.queues],
+        "programs": [
+            {
+                "name": group, "operation": operation, "requests": flow.requests,
+                "bytes": flow.size_bytes, "latency_ns_mean": flow.mean_ns,
+                "latency_ns_p99": flow.quantile_ns(0.99),
+            }
+            for (group, operation), flow in observed.figures.flows.items()
+        ],
+        "next": observed.next_command(),
+    }  # fmt: skip

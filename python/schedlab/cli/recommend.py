@@ -1,0 +1,30 @@
+"""`schedlab recommend`: what a device's load is, and whether a scheduler can matter to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from schedlab.cli.options import PATH, json_option
+from schedlab.cli.types import Duration
+
+
+@click.command()
+@click.argument("path", type=PATH)
+@click.option("--seconds", type=Duration(), default="60s", show_default=True, help="How long.")
+@json_option
+def recommend(path: Path, seconds: float, as_json: bool) -> None:
+    """Watch the load of PATH (a device, or a directory on it); nothing is changed.
+
+    Shows who sends how many requests, how many are in flight, whether a scheduler has anything to
+    decide, and the command that would prove which one is better.
+    """
+    from schedlab.app import recommend as app
+    from schedlab.cli.show import print_json, print_lines
+
+    observed = app.observe(path, seconds)
+    if as_json:
+        print_json(app.as_json(observed))
+    else:
+        print_lines(app.lines(observed))
