@@ -23,6 +23,7 @@ from schedlab.spec import (
     Verdict,
     to_json,
 )
+from schedlab.spec.answer import Answer
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 from schedlab.store.table import Actors, samples
@@ -56,7 +57,7 @@ class Result:
         return cls(Folder.open(Path(path)), goal)
 
     def __repr__(self) -> str:
-        return f"<Result {self.folder.path.name}: {self.verdict.code}>"
+        return f"<Result {self.folder.path.name}: {self.answer.code}>"
 
     @cached_property
     def record(self) -> Record:
@@ -68,6 +69,11 @@ class Result:
         """The verdict on the measurements, by the procedure of docs/concepts/statistics.md."""
         return judge(self.record, self.asked_goal)
 
+    @cached_property
+    def answer(self) -> Answer:
+        """What to take, and at most how far behind the best it can be."""
+        return answer_of(self.record, self.asked_goal)
+
     def decision(self) -> Decision:
         """Whether to stop after the blocks that are there, by the rule that was frozen."""
         from schedlab.analyse import next_decision
@@ -78,14 +84,14 @@ class Result:
     def save_verdict(self) -> Path:
         """Write `verdict.json` into the folder."""
         path = self.folder.path / "verdict.json"
-        write_atomic(path, json.dumps(to_json(self.verdict), indent=1) + "\n")
+        write_atomic(path, json.dumps(to_json(self.answer), indent=1) + "\n")
         return path
 
     def headline(self) -> str:
         """The answer in a few sentences: which candidate, and at what price."""
         from schedlab import report
 
-        return report.headline(self.record, self.verdict)
+        return report.headline(self.record, self.answer)
 
     def text(
         self, width: int = 80, colour: bool = False, reports: Sequence[tuple[str, str]] = ()
@@ -95,7 +101,7 @@ class Result:
 
         return report.text(
             self.record,
-            self.verdict,
+            self.answer,
             width=width,
             colour=colour,
             folder=self.folder.path,
@@ -104,7 +110,7 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as plain JSON types."""
-        return dict(to_json(self.verdict))
+        return dict(to_json(self.answer))
 
     def write_reports(self) -> dict[str, str]:
         """Write verdict.json, report.html and report.xlsx into the folder; their paths."""
@@ -119,14 +125,14 @@ class Result:
         """Write the page, whole or not at all and never through a link."""
         from schedlab import report
 
-        page = report.html(self.record, self.verdict, lang, self.folder.path)
+        page = report.html(self.record, self.answer, lang, self.folder.path)
         write_atomic(path, page)
 
     def write_xlsx(self, path: Path, lang: str = "en") -> None:
         """Write the workbook, whole or not at all and never through a link."""
         from schedlab import report
 
-        write_atomic(path, report.xlsx(self.record, self.verdict, lang, self.folder.path))
+        write_atomic(path, report.xlsx(self.record, self.answer, lang, self.folder.path))
 
     def _repr_html_(self) -> str:
         """The report for a notebook, in a frame so that its style stays inside."""
@@ -134,7 +140,7 @@ class Result:
 
         from schedlab import report
 
-        page = escape(report.html(self.record, self.verdict))
+        page = escape(report.html(self.record, self.answer))
         return f'<iframe srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
 
     def to_pandas(self) -> pd.DataFrame:
@@ -182,6 +188,32 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
         *_run_flags(record),
     )
     return replace(verdict, knees=knees(*sizes), flags=flags)
+
+
+def answer_of(record: Record, goal: Objective | None = None) -> Answer:
+    """The answer of a record; a `goal` chooses other metrics than the frozen ones."""
+    from schedlab.analyse.answer import answer
+
+    experiment = record.experiment
+    objective = _frozen_goal(experiment)
+    primary, secondary = _counted(record, _actors(record))
+    asked = _question(record, primary)
+    verdict = judge(record, goal)
+    of = answer(
+        primary,
+        secondary=secondary,
+        blocked=experiment.blocked,
+        goal=goal or objective,
+        frozen=goal in (None, objective),
+        ends=(experiment.stopping.blocks,) if experiment.blocked else (),
+        shares=bool(experiment.shares),
+        requires=experiment.requires,
+        **{k: asked[k] for k in ("baseline", "margin", "aa", "candidates", "seconds_per_block")},
+    )
+    flags = (*verdict.flags, *(flag for work in verdict.workloads.values() for flag in work.flags))
+    return replace(
+        of, flags=flags, knees=verdict.knees, pareto=verdict.pareto, population=verdict.population
+    )
 
 
 def _counted(record: Record, actors: Actors | None = None) -> tuple[list[Samples], list[Samples]]:

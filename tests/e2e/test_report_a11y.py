@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+import answers
 import report_simulation as simulation
-import report_verdicts as verdicts
+import reports
 
 from schedlab import report
 
@@ -59,10 +60,10 @@ def findings(modules: Path, tmp_path_factory: pytest.TempPathFactory) -> list[di
         "cpu": (simulation.cpu_record(), "ko"),
         "sim": (simulation.sim_record(blocks=6), "ru"),
     }
-    cases = {name: (r, simulation.judged(r), language) for name, (r, language) in judged.items()}
+    cases = {name: (r, simulation.answered(r), language) for name, (r, language) in judged.items()}
     pages = []
     for name, (record, verdict, language) in {
-        "hand": (*verdicts.first_screen(), "en"),
+        "hand": (reports.record_of(answers.TRADE), answers.TRADE, "en"),
         **cases,
     }.items():
         pages.append(directory / f"{name}.html")

@@ -15,8 +15,8 @@ import pytest
 
 from schedlab.app.quanta import merged_candidates
 from schedlab.app.switch_cost import beside_measured, interval, loss, swept
-from schedlab.cpu.charts import draw
 from schedlab.cpu.settings import RR_KNOB
+from schedlab.report.bursts import draw
 from schedlab.run.backends.cpu_flip import Slices
 
 pytestmark = pytest.mark.alone  # its figures are CPU time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -101,10 +102,10 @@ def test_bad_values_name_key_and_range(tmp_path):
 def test_a_verdict_on_policies(tmp_path):
     arguments = ("--policy", "fcfs,sptf", "--depth", "32", "--requests", "500", "--seeds", "6")
     out = tmp_path / "out"
-    verdict = json.loads(run(*arguments, "--out", str(out), "--json"))
-    summaries = {each["candidate"]: each for each in verdict["workloads"]["random4k"]["candidates"]}
-    assert summaries["sptf"]["verdict"] == "better"
-    assert summaries["sptf"]["ratio"] > 1.3
+    answer = json.loads(run(*arguments, "--out", str(out), "--json"))
+    cells = answer["cells"]["random4k"]
+    assert (answer["code"], answer["take"]) == ("best", "sptf")
+    assert cells["fcfs"]["loss"] > math.log(1.3) and cells["fcfs"]["low"] > 0
     measured = [json.loads(line) for line in (out / "runs.jsonl").open()]
     assert {(one["block"], one["properties"]["simulation_seed"]) for one in measured} == {
         (block, block + 1) for block in range(6)

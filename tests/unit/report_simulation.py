@@ -9,7 +9,7 @@ import math
 import random
 from datetime import UTC, datetime, timedelta
 
-from schedlab.result import judge as judged
+from schedlab.result import answer_of as answered
 from schedlab.spec import (
     AA_SUFFIX,
     Candidate,
@@ -31,7 +31,7 @@ TESTS = {
 FACTORS = {"none": 1.0, "mq-deadline": 1.002, "kyber": 1.001, "bfq": 0.92}
 
 START = datetime(2026, 3, 14, 9, 26, tzinfo=UTC)
-__all__ = ["cpu_record", "io_record", "judged", "sim_record"]
+__all__ = ["answered", "cpu_record", "io_record", "sim_record"]
 Histogram = tuple[tuple[int, int, int], ...]
 
 

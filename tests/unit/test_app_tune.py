@@ -333,7 +333,9 @@ def test_the_page_of_a_search(searched: Searched, monkeypatch: pytest.MonkeyPatc
         "best ones and the default."
     )
     assert f"{best} is as-is:workload.workers=64." in shown.lines
-    assert any(line.startswith(f"{best} beats as-is by at least") for line in shown.lines)
+    assert (
+        shown.headline.startswith(f"Take {best}") and "as-is, which you have, is" in shown.headline
+    )
     assert shown.commands == ["apply: schedlab apply as-is:workload.workers=64 DEVICE",
                               "undo: schedlab undo DEVICE"]  # fmt: skip
     assert shown.importance == {"as-is": 0.75}

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from schedlab.cpu.charts import chart, charts, draw
+from schedlab.report.bursts import chart, charts, draw
+from schedlab.report.drawing import COLOURS
 from schedlab.spec import Candidate, Experiment, Plan, Record, Run, Stopping, Target, Workload
 
 MS = 1_000_000
@@ -23,7 +24,7 @@ HISTOGRAM = [
     (0, MS, 3), (2 * MS, 3 * MS, 8), (2_200_000, 2_200_001, 4), (10 * MS, 20 * MS, 5),
     (58_400_000, 59_400_000, 2), (59_000_001, 59_999_999, 6),
 ]  # fmt: skip
-BLUE, ORANGE, GREEN = "#4c78a8", "#f58518", "#54a24b"
+BLUE, ORANGE, GREEN = COLOURS[:3]
 Words = list[tuple[str, float, float, float, str]]
 
 

@@ -1,8 +1,8 @@
 """`schedlab diff` and `schedlab.load` on result folders with known content."""
 
 import json
+import math
 import random
-import re
 from dataclasses import replace
 
 import pytest
@@ -43,21 +43,19 @@ def run(*words):
     return CliRunner().invoke(diff, [str(word) for word in words], standalone_mode=False)
 
 
-def test_one_session_a_side_gives_a_difference_and_no_verdict(tmp_path):
+def test_one_session_a_side_gives_a_difference_and_no_bound(tmp_path):
     first = result(tmp_path / "a", {})
     second = result(tmp_path / "b", {"bfq": 0.8}, {**HOST, "kernel": {"release": "6.2"}}, seed=2)
     data = json.loads(run(first, second, "--json").stdout)
     assert data["differences"] == {"kernel.release": ["6.1", "6.2"]}
-    pairs = {name: verdict["overall"]["pairs"][0] for name, verdict in data["candidates"].items()}
-    assert {pair["verdict"] for pair in pairs.values()} == {"undecided"}
-    assert pairs["bfq"]["ratio"] == pytest.approx(1.25, rel=0.02)
-    assert data["candidates"]["bfq"]["headline"]["code"] == "one-session"
-    completed = run(first, second)
-    assert re.search(
-        "bfq: Here a is 2[456] % faster than b, but each was measured", completed.stdout
-    )
+    bfq = data["candidates"]["bfq"]
+    assert {of["code"] for of in data["candidates"].values()} == {"one-run"}
+    assert bfq["cells"]["w"]["b"]["loss"] == pytest.approx(math.log(1.25), abs=0.02)
+    assert data["candidates"]["bfq / none"]["cells"]["w"]["b"]["up"] is None
+    text = run(first, second).stdout
+    assert "bfq: Each was measured in one session" in text and "behind, no bound" in text
     page = (second / "diff.html").read_text()
-    assert 'data-code="one-session"' in page and "What changed from a to b" in page
+    assert 'data-code="one-run"' in page and "What changed from a to b" in page
     assert "kernel.release: 6.1 → 6.2" in page and "<script" not in page
 
 
@@ -79,11 +77,13 @@ def test_sessions_are_the_units_and_the_level_of_a_session_drops_out(tmp_path):
     first = several(tmp_path / "a", {}, (1.0, 1.2, 0.9), 1)
     second = several(tmp_path / "b", {"bfq": 0.8}, (1.1, 0.95, 1.3), 2)
     data = json.loads(run(first, second, "--json").stdout)["candidates"]
-    (pair,) = data["bfq"]["workloads"]["w"]["pairs"]
-    assert pair["verdict"] == "better" and pair["ratio"] == pytest.approx(1.25, rel=0.02)
-    assert data["bfq"]["workloads"]["w"]["unit"] == "sessions"
-    (base,) = data["none"]["workloads"]["w"]["pairs"]  # itself: between its levels nothing is seen
-    assert base["verdict"] == "undecided" and base["low"] < 1 < base["high"]
+    beside = data["bfq / none"]["cells"]["w"]
+    assert beside["b"]["loss"] == pytest.approx(math.log(1.25), abs=0.02) and beside["b"]["low"] > 0
+    assert data["bfq / none"]["units"] == 3
+    base = data["none"]["cells"]["w"]  # itself: between its levels nothing is seen
+    assert all(cell["low"] == 0 and cell["up"] > 0 for cell in base.values())
+    text = run(first, second).stdout
+    assert "bfq / none: b is " in text and "none: No change is proven" in text
 
 
 def without(path, *labels):
@@ -128,5 +128,5 @@ def test_a_result_loads_into_a_notebook(tmp_path):
     frame = loaded.to_pandas()
     assert set(frame.columns) >= {"block", "workload", "candidate", "iops"}
     assert len(frame) == 36
-    assert loaded.verdict.overall.best_set == ("bfq",)
+    assert loaded.answer.take == "bfq"
     assert "<iframe" in loaded._repr_html_()

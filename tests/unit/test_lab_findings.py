@@ -5,41 +5,34 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-import report_verdicts as verdicts
+import answers
+import report_simulation as simulation
+import reports
 
-from schedlab.app.lab_findings import machine, page, section, study_tables
+from schedlab.app.lab_findings import machine, page, section
 from schedlab.result import Result
+from schedlab.spec import Record
+from schedlab.spec.answer import Answer
+
+
+def result_of(record: Record, answer: Answer) -> Result:
+    return cast(Result, SimpleNamespace(record=record, answer=answer))
 
 
 def test_a_result_names_its_machine_and_how_much_was_run() -> None:
-    record, verdict = verdicts.first_screen()
-    text = section(cast(Result, SimpleNamespace(record=record, verdict=verdict)))
+    record = reports.record_of(answers.TRADE)
+    text = section(result_of(record, answers.TRADE))
     assert text.startswith(f"## {record.experiment.title}\n")
     assert "0 of 0 planned runs" in text
     assert "| Workload | none | mq-deadline | kyber | bfq |" in text
-    assert "### Why" in text
     assert page([]).startswith("# What the labs found")
 
 
 def test_quanta_have_the_tables_of_their_study() -> None:
-    rates = {"1 ms": 100.0, "10 ms": 103.0}
-    runs = [
-        SimpleNamespace(
-            status="ok",
-            candidate=label,
-            metrics={"calculations_per_cpu_s": rate},
-            properties={"workers": [{"calculations": 2 * rate, "cpu_burst_s": 2.0}]},
-        )
-        for label, rate in rates.items()
-    ]
-    candidates = [SimpleNamespace(label=label) for label in rates]
-    record = SimpleNamespace(runs=runs, experiment=SimpleNamespace(candidates=candidates))
-    result = SimpleNamespace(record=record, verdict=SimpleNamespace(workloads={}))
-    lines = study_tables(cast(Result, result)).splitlines()
-    assert lines[0] == lines[-1] == "```"
-    assert any(line.split()[:2] == ["10", "ms"] and line.endswith("103.00") for line in lines)
-    runs[:] = [SimpleNamespace(metrics={})]
-    assert study_tables(cast(Result, result)) == ""
+    record = simulation.cpu_record()
+    text = section(result_of(record, simulation.answered(record)))
+    assert "### Sums over the processes" in text and "### Counts and CPU bursts" in text
+    assert "### Sums" not in section(result_of(reports.record_of(answers.TRADE), answers.TRADE))
 
 
 def test_a_machine_is_named_without_its_name() -> None:

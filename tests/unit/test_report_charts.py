@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from schedlab.report import charts, drawing
+from schedlab.report.tables import Cell, Column, Loss, Table, build
 from schedlab.report.texts import Scale, Texts
 
 EN = Texts("en")
@@ -203,92 +204,71 @@ def test_dots_in_rows(values: tuple[float, ...]) -> None:
     assert height < max(ticks) + 30
 
 
-MARGIN = 0.05
-ROWS = [
-    charts.Interval("clear", 4.0, 3.0, 6.0, "better"),
-    charts.Interval("bad", 0.5, 0.4, 0.7, "worse"),
-    charts.Interval("same", 1.0, 0.98, 1.03, "equivalent"),
-    charts.Interval("open", 1.2, 0.8, 1.9),
-    charts.Interval("one run", 1.5, None, None),
+LOSSES = [
+    Loss(math.log(4), math.log(3), math.log(6)),
+    Loss(math.log(1.2), 0.0, math.log(1.9)),
+    Loss(0.0, 0.0, 0.0),
+    Loss(math.log(1.5), math.log(1.4), None),
 ]
 
 
-@pytest.mark.parametrize("longer", ["", " and a name that is too long to stand beside its row"])
-def test_a_forest(longer: str) -> None:
-    rows = [charts.Interval(r.name + longer, r.ratio, r.low, r.high, r.verdict) for r in ROWS]
-    every = shapes(charts.forest(rows, MARGIN, "label", ("left", "right")))
-    words = [each for each in every if each.tag == "text"]
-    x = reader([(t.place[0], number(t.words)) for t in words if t.kind == "mid"], log=True)
-    whiskers = of_kind(every, "whisker")
-    assert [each.group for each in whiskers] == [f"v-{row.verdict}" for row in rows[:4]]
-    for each, row in zip(whiskers, rows, strict=False):
-        start, _, end = each.numbers()
-        assert (x(start), x(end)) == pytest.approx((row.low, row.high), rel=0.02)
-    marks = [e for e in every if e.group.startswith("v-") and e.kind != "whisker"]
-    heights = []
-    for mark, row in zip(marks, rows, strict=True):
-        if mark.tag == "circle":
-            at, y = mark.place
-        else:
-            at, y = mark.numbers()[:2]
-            shift = {"better": (0, 5.2), "worse": (0, -5.2), "equivalent": (4, 4)}[row.verdict]
-            at, y = at + shift[0], y + shift[1]
-        assert x(at) == pytest.approx(row.ratio, rel=0.02)
-        (name,) = [each for each in words if each.words == row.name]
-        above = 12 if longer else -4
-        assert y - name.place[1] == pytest.approx(above, abs=2 * PIXEL)
-        heights.append(y)
-    assert min(b - a for a, b in itertools.pairwise(heights)) >= 20
-    (margin,) = of_kind(every, "margin", "rect")
-    left, width = margin.numbers("x")[0], margin.numbers("width")[0]
-    assert (x(left), x(left + width)) == pytest.approx((1 / 1.05, 1.05), rel=0.02)
-    (zero,) = of_kind(every, "zero")
-    assert x(zero.numbers()[0]) == pytest.approx(1, rel=0.01)
-    ends = {each.words: each.place[0] for each in words if "axis" in each.kind}
-    assert list(ends) == ["← left", "right →"]
-    assert ends["← left"] < zero.numbers()[0] < ends["right →"] == 400
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_a_ratio_in_a_table_cell(row: charts.Interval) -> None:
-    reach = charts.reach_of(ROWS, MARGIN)
-    every = shapes(charts.ratio_cell(row, MARGIN, reach))
-    ends = shapes(charts.ratio_cell_axis(reach))
-    words = [each for each in ends if each.tag == "text"]
-    x = reader([(t.place[0], number(t.words)) for t in words], log=True)
-    (dot,) = [each for each in every if each.tag == "circle"]
-    assert x(dot.place[0]) == pytest.approx(row.ratio, rel=0.02)
-    whiskers = [each.numbers() for each in of_kind(every, "whisker")]
-    assert len(whiskers) == (row.low is not None)
-    for start, _, end in whiskers:
-        assert (x(start), x(end)) == pytest.approx((row.low, row.high), rel=0.02)
-    (margin,) = of_kind(every, "margin", "rect")
-    left, width = margin.numbers("x")[0], margin.numbers("width")[0]
-    assert (x(left), x(left + width)) == pytest.approx((1 / 1.05, 1.05), rel=0.02)
+@pytest.mark.parametrize("of", LOSSES)
+def test_a_loss_in_a_table_cell(of: Loss) -> None:
+    reach = charts.loss_reach(LOSSES)
+    assert reach == pytest.approx(math.log(10))
+    every, ends = shapes(charts.loss_cell(of, reach)), shapes(charts.loss_axis(reach))
     (tick,) = of_kind(ends, "tick")
-    start, _, end, middle, _, _ = tick.numbers()
-    assert [start, end] == [each.place[0] for each in words]
-    assert x(middle) == pytest.approx(1, rel=0.01)
+    start, _, end = tick.numbers()[:3]
+    assert [each.words for each in ends if each.tag == "text"] == ["0", "10×"]
+
+    def loss(at: float) -> float:
+        return (at - start) / (end - start) * reach
+
+    (dot,) = [each for each in every if each.tag == "circle"]
+    assert loss(dot.place[0]) == pytest.approx(of.point, abs=0.02)
+    for whisker in of_kind(every, "whisker"):
+        low, _, up = whisker.numbers()[:3]
+        known = reach if of.up is None else of.up
+        assert (loss(low), loss(up)) == pytest.approx((of.low, known), abs=0.02)
+        assert len(whisker.numbers()) == (3 if of.up is not None else 9)  # an arrow
 
 
 @pytest.mark.parametrize(
-    ("rows", "margin", "reach"),
+    ("losses", "reach"),
     [
-        ([(1.01, 0.99, 1.03)], 0.02, 1.05),
-        ([(1.01, 0.99, 1.08)], 0.02, 1.1),
-        ([(1.01, 0.99, 1.08)], 0.2, 1.5),  # one and a half margins are always seen
-        ([(0.3, 0.25, 0.4)], 0.02, 5),
-        ([(40, 30, 55)], 0.02, 100),
-        ([(1.2, 0.0001, 1e5)], 0.02, 100),  # a useless interval is cut
-        ([(300, 250, 400)], 0.02, 1000),
-        ([(1.0, None, None)], 0.02, 1.05),
-        ([(1.0, 0, 3.0)], 0.02, 5),
-        ([(1e8, None, None)], 0.02, 1e8),
+        ([(1.01, 1, 1.03)], 1.05), ([(1.01, 1, 1.08)], 1.1), ([(3.3, 2, 4)], 5),
+        ([(40, 30, 55)], 100), ([(1.2, 1, 1e5)], 100), ([(300, 250, 400)], 1000),
+        ([(1.0, 1, 1)], 1.02), ([(1.0, 1, None)], 1.02),
     ],
-)
-def test_the_reach_of_a_ratio_axis(rows: list, margin: float, reach: float) -> None:
-    intervals = [charts.Interval("", *row) for row in rows]
-    assert charts.reach_of(intervals, margin) == pytest.approx(math.log(reach))
+)  # fmt: skip
+def test_the_reach_of_an_axis_of_losses(losses: list, reach: float) -> None:
+    """The last but three: a useless interval is cut."""
+    logs = [Loss(*(None if end is None else math.log(end) for end in row)) for row in losses]
+    assert charts.loss_reach(logs) == pytest.approx(math.log(reach))
+
+
+def sized(chart: str) -> Table:
+    columns = [Column("size", text=True)]
+    columns += [Column("a", "B/s"), Column("±", "B/s", half=True), Column("b", "B/s")]
+    rows = [[Cell(f"{s} KiB", s), s * 1e6, 0.1 * s * 1e6, None if s == 8 else s * 2e6]
+            for s in (4.0, 8.0, 16.0)]  # fmt: skip
+    return build(EN, "t", "title", columns, rows, chart=chart)
+
+
+def test_a_table_of_sizes_is_lines_with_the_half_widths() -> None:
+    every = shapes(charts.of_table(sized("lines"), EN))
+    assert {each.group for each in of_kind(every, "line")} == {"s0", "s1"}
+    places = [len(pairs(each.numbers())) for each in of_kind(every, "line")]
+    assert places == [3, 2]
+    words = [each.words for each in every if each.tag == "text"]
+    assert {"4.0 KiB", "16.0 KiB", "size", "MB/s"} <= set(words)
+
+
+def test_a_table_of_groups_is_dots() -> None:
+    every = shapes(charts.of_table(sized("dots"), EN))
+    assert [e.at["href"] for e in every if e.tag == "use"] == ["#m0", "#m1", "#m0", "#m0", "#m1"]
+    assert len(of_kind(every, "whisker")) == 3
+    assert charts.of_table(sized(""), EN) == ""
 
 
 def test_bars_of_parts() -> None:
@@ -337,18 +317,14 @@ def test_latency_curves() -> None:
 def test_the_runs_in_their_order() -> None:
     points = [(i, i % 3, 1e6 * (10 + i + 5 * (i % 3))) for i in range(1, 13)]
     scale = Scale.fitting([1e7], "bytes/s")
-    every = shapes(charts.run_order(points, scale, [(6, "a < b")], EN, "label"))
+    every = shapes(charts.run_order(points, scale, EN, "label"))
     words = [each for each in every if each.kind == "end"]
     log = max(v for *_, v in points) > 2 * min(v for *_, v in points)
     y = reader([(t.place[1] - 4, number(t.words)) for t in words], log)
     marks = [each for each in every if each.kind in ("dots", "marks")]
     assert [each.group for each in marks] == ["s0", "s1", "s2"]
-    (change,) = of_kind(every, "change")
-    assert "a < b" in [each.words for each in every]
-    left, bottom, right = of_kind(every, "tick")[0].numbers()
-    assert change.numbers()[-1] == bottom
+    left, _, right = of_kind(every, "tick")[0].numbers()
     per_run = (right - left) / 12
-    assert (change.numbers()[0] - left) / per_run == pytest.approx(5.5, abs=0.01)
     for each, series in zip(marks, (0, 1, 2), strict=True):
         own = [(i, value) for i, s, value in points if s == series]
         places = re.findall(r"M([\d.]+) ([\d.]+)", each.at["d"])
@@ -387,18 +363,3 @@ def test_the_axis_of_values(values: tuple, zero: bool, ticks: list[float], log: 
     assert ([value for value, _ in axis.ticks], axis.log) == (pytest.approx(ticks), log)
     assert [number(label) for _, label in axis.ticks] == pytest.approx(ticks)
     assert axis.low <= min(values) and max(values) <= axis.high
-
-
-@pytest.mark.parametrize(
-    ("reach", "labels"),
-    [
-        (1.05, ["0.95", "0.98", "1", "1.02", "1.05"]),
-        (2, ["1/2", "0.67", "1", "1.5", "2×"]),
-        (5, ["1/5", "1/2", "1", "2×", "5×"]),
-        (100, ["1/100", "1/10", "1", "10×", "100×"]),
-        (1000, ["1/1,000", "1/50", "1", "50×", "1,000×"]),
-    ],
-)
-def test_labels_of_ratios(reach: float, labels: list[str]) -> None:
-    assert [label for _, label in drawing.ratio_ticks(math.log(reach))] == labels
-    assert [label for _, label in drawing.ratio_ticks(math.log(reach), most=3)] == labels[::2]

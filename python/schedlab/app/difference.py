@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.spec import (
-    CandidateSummary,
-    Experiment,
-    Metric,
-    Overall,
-    Pair,
-    Population,
-    Record,
-    Samples,
-    StoppingState,
-    Verdict,
-    WorkloadVerdict,
-    to_json,
-)
+from schedlab.spec import Metric, Record, Samples, to_json
+from schedlab.spec.answer import Answer
 
 # What may differ and is only reported; what must not, unless it is allowed.
 REPORTED = ("kernel.release", "versions.schedlab")
@@ -73,28 +61,24 @@ def names_of(first: Path, second: Path) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two folders compared: the verdicts by candidate, what differs in the machines, the page."""
+    """Two folders compared: the answers by candidate, what differs in the machines, the page."""
 
     record: Record
-    verdicts: Mapping[str, Verdict]
+    answers: Mapping[str, Answer]
     machines: Mapping[str, tuple[Any, Any]]
     page: Path
 
     def as_json(self) -> dict[str, Any]:
         """As plain JSON types."""
-        data = {name: to_json(verdict) for name, verdict in self.verdicts.items()}
-        document = {"schema": 1, "differences": self.machines, "candidates": data}
+        data = {name: to_json(answer) for name, answer in self.answers.items()}
+        document = {"schema": 2, "differences": self.machines, "candidates": data}
         return {**document, "html": str(self.page)}
 
-    def lines(self) -> list[str]:
-        """A headline and the pairs of every candidate, then where the page is."""
-        from schedlab import report
+    def lines(self, width: int = 80) -> list[str]:
+        """A sentence and the values of every candidate, then where the page is."""
+        from schedlab.report.difference_page import lines
 
-        rows = []
-        for name, verdict in self.verdicts.items():
-            first_line, *pairs = report.changes(self.record, verdict)
-            rows += [f"{name}: {first_line}", *pairs]
-        return [*rows, f"Report {self.page}"]
+        return [*lines(self.record, self.answers, width), "", f"Report {self.page}"]
 
 
 def difference(
@@ -119,13 +103,13 @@ def difference(
         )
     require_same_work(before, after)
     names = names_of(first, second)
-    verdicts = changes(before, after, names)
+    answers = changes(before, after, names)
     for label in _common(before, after):
-        if label not in verdicts:
+        if label not in answers:
             report(f"not compared: {label}, which has no value in one of the two")
     page = page or second / "diff.html"
-    write_atomic(page, render(before, verdicts, names, machines))
-    return Difference(before, verdicts, machines, page)
+    write_atomic(page, render(before, answers, names, machines))
+    return Difference(before, answers, machines, page)
 
 
 def _common(first: Record, second: Record) -> list[str]:
@@ -136,12 +120,13 @@ def _common(first: Record, second: Record) -> list[str]:
 
 def changes(
     first: Record, second: Record, names: tuple[str, str] = ("first", "second")
-) -> dict[str, Verdict]:
-    """For each candidate with values in both: the verdict on the first folder against the second.
+) -> dict[str, Answer]:
+    """For each candidate with values in both: the first folder against the second.
 
     The two are different sessions, so the units are sessions, never runs: with one session on a
-    side there is a difference and no verdict. Where both hold the same baseline, it is the
-    difference of the differences to it: what moved all candidates drops out.
+    side there is a difference and no bound. Where both hold the same baseline, the change beside
+    the baseline is an answer of its own, `CANDIDATE / BASELINE`: what moved all candidates drops
+    out of it.
     """
     common = _common(first, second)
     if not common:
@@ -157,14 +142,25 @@ def changes(
             "no candidate has a value in both",
             "`schedlab report DIR` shows why; then measure again: schedlab reproduce DIR",
         )
-    shared = first.experiment.baseline == second.experiment.baseline
-    about = _About(names, first.experiment, len(common) * len(works))
-    return {
-        label: about.verdict(
-            label, works, first.experiment.baseline if shared and len(common) > 1 else label
-        )
-        for label in common
-    }
+    margin, baseline = first.experiment.margin, first.experiment.baseline
+    answers: dict[str, Answer] = {}
+    for label in common:
+        own = [_samples(names, w, m, label, "", sides) for w, (m, *sides) in works.items()]
+        answers[label] = _answer(names, own, margin)
+        if baseline != second.experiment.baseline or label == baseline:
+            continue
+        beside = [_samples(names, w, m, label, baseline, sides) for w, (m, *sides) in works.items()]
+        if any(beside):
+            answers[f"{label} / {baseline}"] = _answer(names, beside, margin)
+    return answers
+
+
+def _answer(names: tuple[str, str], samples: Sequence[Samples | None], margin: float) -> Answer:
+    """The first result against the second, a workload for each of the samples."""
+    from schedlab.analyse.answer import answer
+
+    known = [sample for sample in samples if sample is not None]
+    return answer(known, baseline=names[0], candidates=names, margin=margin, blocked=False)
 
 
 Means = dict[str, dict[str, float]]  # candidate -> session -> mean log
@@ -195,100 +191,29 @@ def _means(first: Record, second: Record) -> dict[str, tuple[Metric, Means, Mean
     }
 
 
-@dataclass(frozen=True)
-class _About:
-    """What all differences of two folders share; `comparisons` are made together."""
+def _samples(
+    names: tuple[str, str],
+    workload: str,
+    metric: Metric,
+    label: str,
+    baseline: str,
+    sides: Sequence[Means],
+) -> Samples | None:
+    """The session means of a candidate in both folders; as ratios to `baseline`, if one is named.
 
-    names: tuple[str, str]
-    experiment: Experiment
-    comparisons: int
-
-    def verdict(
-        self, label: str, works: Mapping[str, tuple[Metric, Means, Means]], baseline: str
-    ) -> Verdict:
-        """One candidate on all workloads; beside `baseline` unless it is that itself."""
-        overall = {
-            workload: self._workload(workload, metric, label, one, other, baseline)
-            for workload, (metric, one, other) in works.items()
-            if one.get(label) and other.get(label)
+    `None` where one of the two has no value.
+    """
+    rows: list[tuple[str, int, float]] = []
+    for name, side in zip(names, sides, strict=True):
+        own, beside = side.get(label, {}), side.get(baseline, {})
+        logs = {
+            s: log - beside.get(s, 0.0) for s, log in own.items() if not baseline or s in beside
         }
-        loudest = max(overall.values(), key=_loudness)
-        return Verdict(
-            headline=loudest.headline,
-            baseline=self.names[0],
-            design="unblocked",
-            stopping=StoppingState(mode="none"),
-            population=Population(len(overall), 0, sessions=sum(self._sessions(works, label))),
-            workloads=overall,
-            overall=Overall(
-                candidates=loudest.candidates,
-                pairs=loudest.pairs,
-                best_set=loudest.best_set,
-                headline=loudest.headline,
-                workloads=(loudest.workload,),
-                metric=loudest.metric,
-                higher_is_better=loudest.metric.higher_is_better,
-                unit="sessions",
-                units=loudest.units,
-                margin=self.experiment.margin,
-            ),
-        )
-
-    @staticmethod
-    def _sessions(works: Mapping[str, tuple[Metric, Means, Means]], label: str) -> tuple[int, int]:
-        """The most sessions of a candidate on a workload, folder by folder."""
-        one = max(len(sides[1].get(label, {})) for sides in works.values())
-        return one, max(len(sides[2].get(label, {})) for sides in works.values())
-
-    def _workload(
-        self, workload: str, metric: Metric, label: str, one: Means, other: Means, baseline: str
-    ) -> WorkloadVerdict:
-        from schedlab.analyse.sessions import FEWEST_SESSIONS, diff_sessions, session_headline
-
-        sides = (one, other)
-        own = [list(side[label].values()) for side in sides]
-        beside = None
-        if baseline != label and all(set(s[label]) <= set(s.get(baseline, {})) for s in sides):
-            beside = tuple([side[baseline][s] for s in side[label]] for side in sides)
-        pairs = diff_sessions(
-            own[0],
-            own[1],
-            margin=self.experiment.margin,
-            higher_is_better=metric.higher_is_better,
-            baseline=None if beside is None else (beside[0], beside[1]),
-            comparisons=self.comparisons,
-        )
-        known = min(pairs.sessions) >= FEWEST_SESSIONS and math.isfinite(pairs.half_width)
-        ends = (pairs.difference - pairs.half_width, pairs.difference + pairs.half_width)
-        pair = Pair(
-            *self.names,
-            math.exp(pairs.difference),
-            math.exp(ends[0]) if known else None,
-            math.exp(ends[1]) if known else None,
-            pairs.verdict,
-        )
-        means = [math.exp(sum(logs) / len(logs)) for logs in own]
-        better = {"better": self.names[:1], "worse": self.names[1:]}.get(pairs.verdict, self.names)
-        return WorkloadVerdict(
-            workload=workload,
-            metric=metric,
-            blocks=0,
-            candidates=tuple(
-                CandidateSummary(name, count, mean, mean, None, None)
-                for name, count, mean in zip(self.names, pairs.sessions, means, strict=True)
-            ),
-            pairs=(pair,),
-            best_set=better,
-            headline=session_headline(
-                self.names, pairs, pair, metric, workload, self.experiment.margin
-            ),
-            unit="sessions",
-            units=min(pairs.sessions),
-            margin=self.experiment.margin,
-        )
-
-
-def _loudness(of: WorkloadVerdict) -> tuple[bool, float]:
-    """Decided differences before all others, then the largest ratio."""
-    pair = of.pairs[0]
-    return pair.verdict in ("better", "worse"), abs(math.log(pair.ratio))
+        rows += [(name, i, math.exp(log)) for i, log in enumerate(logs.values())]
+    if {name for name, _, _ in rows} != set(names):
+        return None
+    if baseline:
+        title = f"{metric.title or metric.name} relative to {baseline}"
+        metric = replace(metric, name=f"{metric.name}_ratio", unit="", title=title)
+    candidates, blocks, values = zip(*rows, strict=True)
+    return Samples(workload, metric, candidates, blocks, values)

@@ -16,6 +16,7 @@ from typing import Any
 
 from schedlab.app.labs import lab_named
 from schedlab.result import Result
+from schedlab.spec import Record
 from schedlab.spec.quantities import size_text
 
 INTRO = """# What the labs found
@@ -68,7 +69,7 @@ def modelled(folder: Path) -> str:
 
 
 def section(result: Result) -> str:
-    """One result: where and when, how much of its plan, and its verdict."""
+    """One result: where and when, how much of its plan, and its answer."""
     from schedlab import report
 
     record = result.record
@@ -81,21 +82,15 @@ def section(result: Result) -> str:
         f"{began}, {machine(record.host)}; {place(result)}. {len(analysed)} of {len(planned)} "
         f"planned runs; {repeated} were repeated after a failed check.",
         "\n".join(f"* {note}" for note in record.experiment.notes),
-        report.findings(record, result.verdict),
-        study_tables(result),
+        report.findings(record, result.answer),
+        report.tables_markdown(record, result.answer) if has_processes(record) else "",
     ]
     return "\n\n".join(line for line in lines if line) + "\n"
 
 
-def study_tables(result: Result) -> str:
-    """The tables of the study of quanta, for a result of that kind; nothing otherwise."""
-    from schedlab.report.quanta_tables import published_tables
-
-    record = result.record
-    if not any("calculations_per_cpu_s" in run.metrics for run in record.runs):
-        return ""
-    lines = published_tables(record, result.verdict)
-    return "\n".join(["```", *lines[1:], "```"])
+def has_processes(record: Record) -> bool:
+    """Whether the study hands in the counts of its processes."""
+    return any("calculations_per_cpu_s" in run.metrics for run in record.runs)
 
 
 def machine(host: Mapping[str, Any]) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from schedlab.cpu.charts import charts
 from schedlab.cpu.settings import Settings
 from schedlab.errors import SpecError
+from schedlab.report.bursts import charts
 from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
 from schedlab.spec.quantities import counted
 from schedlab.store.files import make_beneath, write_atomic

@@ -19,14 +19,13 @@ PAGE = "tune.html"
 
 
 def winner_of(tuning: Tuning) -> str:
-    """The best setting that the fresh measurement shows to beat the default; "" if none does.
+    """The setting to take, where the fresh measurement proves that it beats the default; else "".
 
-    It meets the constraints. Several settings may be as good as each other: one of them is taken.
+    It meets the constraints.
     """
-    result = verdict_of(tuning)
-    labels = [c.label for c in result.record.experiment.candidates[1:]]
-    better = tune_page.beating(result.verdict, labels)
-    return next((label for label in better if not missed(tuning, label)), "")
+    answer = verdict_of(tuning).answer
+    proven = not answer.keeps and answer.base_loss is not None
+    return answer.take if proven and not missed(tuning, answer.take) else ""
 
 
 def missed(tuning: Tuning, label: str) -> list[str]:
@@ -53,13 +52,10 @@ def view(tuning: Tuning) -> TuneView:
     result = verdict_of(tuning)
     fresh = result.record.experiment
     settings = {c.label: setting_text(c.settings) for c in fresh.candidates[1:]}
-    lines = [tune_page.not_beaten(result.verdict, settings)]
-    lines += [f"{label} is {text}." for label, text in settings.items() if label != text]
+    lines = [f"{label} is {text}." for label, text in settings.items() if label != text]
     for label in settings:
         lines += missed(tuning, label)
     best = winner_of(tuning)
-    if best:
-        lines.append(tune_page.beats(result.verdict, best))
     search = tuning.search
     scheduler = str(search.entries[search.incumbent].settings["scheduler"])
     if scheduler not in {each.scheduler for each in tuning.question.space.schedulers}:
@@ -68,22 +64,22 @@ def view(tuning: Tuning) -> TuneView:
     return TuneView(
         title=tuning.base.title,
         headline=result.headline(),
-        lines=[line for line in lines if line],
+        lines=lines,
         commands=_commands(tuning, settings.get(best, ""), _is_named(tuning, best)),
         trials=_trials(tuning, chart, set(settings)),
         importance=search.importance(scheduler),
         metrics=chart,
         verdict_page="verdict/report.html",
         basis=f"{search.blocks} blocks, {len(search.entries) - 1} settings in "
-        f"{duration_text(tuning.spent_s)}; then {result.verdict.population.blocks} blocks of the "
+        f"{duration_text(tuning.spent_s)}; then {result.answer.blocks} blocks of the "
         "best ones and the default.",
     )
 
 
 def _is_named(tuning: Tuning, best: str) -> bool:
-    """Whether the verdict itself names this setting, so that `apply` takes its folder."""
-    headline = verdict_of(tuning).verdict.headline
-    return headline.names_one and headline.values.get("best") == best
+    """Whether the answer itself proposes this setting, so that `apply` takes its folder."""
+    answer = verdict_of(tuning).answer
+    return answer.applies and answer.take == best
 
 
 def _commands(tuning: Tuning, setting: str, is_named: bool) -> list[str]:

@@ -20,10 +20,12 @@ def diff(first: Path, second: Path, despite: bool, html: Path | None, as_json: b
     """Show what changed from FIRST to SECOND: for each candidate, is it faster now, or slower?
 
     Two results are two sessions, and sessions of the same setup differ. With one session on a
-    side, the difference has no verdict. For a verdict, measure with --sessions, or merge.
+    side, the difference has no bound. For a bound, measure with --sessions, or merge.
     """
     from schedlab.app.difference import difference
-    from schedlab.cli.show import print_message
+    from schedlab.cli.show import print_message, terminal
 
     changes = difference(first, second, despite, html, print_message)
-    click.echo(json.dumps(changes.as_json()) if as_json else "\n".join(changes.lines()))
+    click.echo(
+        json.dumps(changes.as_json()) if as_json else "\n".join(changes.lines(terminal()[0]))
+    )

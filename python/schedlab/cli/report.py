@@ -1,4 +1,4 @@
-"""`schedlab report DIR`: the verdict of a result folder as a page, a workbook, Markdown or CSV."""
+"""`schedlab report DIR`: the answer in a folder as a page, a workbook, tables or Markdown."""
 
 from __future__ import annotations
 
@@ -16,39 +16,43 @@ from schedlab.spec import Objective
 @click.option("--html", type=click.Path(dir_okay=False), help="Write a self-contained page.")
 @click.option("--xlsx", type=click.Path(dir_okay=False), help="Write an Excel workbook.")
 @click.option("--markdown", is_flag=True, help="Print Markdown.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print every pair as CSV.")
+@click.option("--tables", is_flag=True, help="Print the tables of the study.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print every cell of the answer as CSV.")
 @click.option("--lang", type=click.Choice(("en", "ko", "ru")), default="en", show_default=True,
               help="Language of headings and sentences.")  # fmt: skip
 @goal_option
-@click.option("--json", "as_json", is_flag=True, help="Print the verdict and the files as JSON.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the answer, the tables and the files as JSON."
+)
 def report(directory: str, lang: str, goal: Objective | None, **typed: Any) -> None:
     """Write the report of the result folder DIRECTORY.
 
-    Without options: DIRECTORY/report.html and DIRECTORY/report.xlsx. `--markdown` and `--csv`
-    print to stdout.
+    Without options: DIRECTORY/report.html and DIRECTORY/report.xlsx. `--tables`, `--markdown` and
+    `--csv` print to stdout.
     """  # fmt: skip
     html, xlsx = typed["html"], typed["xlsx"]
-    if typed["markdown"] + typed["as_csv"] + typed["as_json"] > 1:
-        raise click.UsageError("--markdown, --csv and --json cannot be used together")
+    forms = [name for name in ("tables", "markdown", "as_csv", "as_json") if typed[name]]
+    if len(forms) > 1:
+        raise click.UsageError("--tables, --markdown, --csv and --json cannot be used together")
     from schedlab import report as reporting
+    from schedlab.cli.show import print_json, terminal
     from schedlab.result import Result
 
     result = Result.load(directory, goal)
-    record, verdict = result.record, result.verdict
-    if not (html or xlsx or typed["markdown"] or typed["as_csv"]):
+    record, answer = result.record, result.answer
+    if not (html or xlsx or (forms and forms != ["as_json"])):
         html, xlsx = f"{directory}/report.html", f"{directory}/report.xlsx"
     written = {name: path for name, path in (("html", html), ("xlsx", xlsx)) if path}
     for name, path in written.items():
         (result.write_html if name == "html" else result.write_xlsx)(Path(path), lang)
-    if typed["markdown"]:
-        click.echo(reporting.markdown(record, verdict, lang), nl=False)
+    if typed["tables"]:
+        click.echo(reporting.tables_text(record, answer, lang, terminal()[0]))
+    elif typed["markdown"]:
+        click.echo(reporting.markdown(record, answer, lang), nl=False)
     elif typed["as_csv"]:
-        click.echo(reporting.csv(record, verdict), nl=False)
+        click.echo(reporting.csv(record, answer), nl=False)
     elif typed["as_json"]:
-        from schedlab.cli.show import print_json
-        from schedlab.spec import to_json
-
-        headline = reporting.headline(record, verdict, lang)
-        print_json({"headline": headline, "files": written, "verdict": to_json(verdict)})
+        shown = reporting.printed(record, answer, lang)
+        print_json({**shown, "files": written, "answer": result.as_json()})
     for name, path in written.items():
         click.echo(f"{name}: {path}", err=True)

@@ -1,6 +1,6 @@
-"""Step 5: a verdict that people can read: text, HTML, a workbook, Markdown, CSV.
+"""Step 5: an answer that people can read: text, HTML, a workbook, Markdown, CSV, JSON.
 
-Every function takes a `Record` (the measurements) and its `Verdict` (the conclusion); `lang` is
+Every function takes a `Record` (the measurements) and its `Answer` (codes and numbers); `lang` is
 one of `LANGUAGES`, SpecError otherwise. XlsxWriter is imported when it is needed.
 """
 
@@ -8,20 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from schedlab.report.reproduce import script as reproduce_script
 from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.report.view import View
-from schedlab.spec import Record, Verdict
+from schedlab.spec import Record
+from schedlab.spec.answer import Answer
 
 __all__ = [
     "LANGUAGES",
-    "changes",
     "csv",
+    "findings",
     "headline",
     "html",
     "markdown",
+    "printed",
     "reproduce_script",
+    "tables_markdown",
+    "tables_text",
     "text",
     "write_html",
     "write_xlsx",
@@ -31,7 +36,7 @@ __all__ = [
 
 def text(
     record: Record,
-    verdict: Verdict,
+    answer: Answer,
     width: int = 80,
     colour: bool = False,
     lang: str = "en",
@@ -44,67 +49,82 @@ def text(
     """
     from schedlab.report.terminal import render
 
-    return render(View(record, verdict, Texts(lang), folder), width, colour, reports)
+    return render(View(record, answer, Texts(lang), folder), width, colour, reports)
 
 
-def headline(record: Record, verdict: Verdict, lang: str = "en") -> str:
+def headline(record: Record, answer: Answer, lang: str = "en") -> str:
     """The headline with its price: the same in every form of the report."""
     from schedlab.report.sentences import headline_text
 
-    return headline_text(View(record, verdict, Texts(lang)))
+    return headline_text(View(record, answer, Texts(lang)))
 
 
-def html(record: Record, verdict: Verdict, lang: str = "en", folder: Path | None = None) -> str:
+def html(record: Record, answer: Answer, lang: str = "en", folder: Path | None = None) -> str:
     """The whole report as one self-contained page; `folder` is named in its commands."""
     from schedlab.report.page import render
 
-    return render(View(record, verdict, Texts(lang), folder))
+    return render(View(record, answer, Texts(lang), folder))
 
 
 def write_html(
-    record: Record, verdict: Verdict, path: Path, lang: str = "en", folder: Path | None = None
+    record: Record, answer: Answer, path: Path, lang: str = "en", folder: Path | None = None
 ) -> None:
     """Write the report as one self-contained page; OSError when `path` cannot be written."""
-    Path(path).write_text(html(record, verdict, lang, folder), "utf-8")
+    Path(path).write_text(html(record, answer, lang, folder), "utf-8")
 
 
 def write_xlsx(
-    record: Record, verdict: Verdict, path: Path, lang: str = "en", folder: Path | None = None
+    record: Record, answer: Answer, path: Path, lang: str = "en", folder: Path | None = None
 ) -> None:
     """Write the workbook; OSError when `path` cannot be written."""
-    Path(path).write_bytes(xlsx(record, verdict, lang, folder))
+    Path(path).write_bytes(xlsx(record, answer, lang, folder))
 
 
-def xlsx(record: Record, verdict: Verdict, lang: str = "en", folder: Path | None = None) -> bytes:
+def xlsx(record: Record, answer: Answer, lang: str = "en", folder: Path | None = None) -> bytes:
     """The workbook as the bytes of a file."""
     from schedlab.report.workbook import content
 
-    return content(View(record, verdict, Texts(lang), folder))
+    return content(View(record, answer, Texts(lang), folder))
 
 
-def markdown(record: Record, verdict: Verdict, lang: str = "en") -> str:
-    """The verdict as Markdown."""
+def markdown(record: Record, answer: Answer, lang: str = "en") -> str:
+    """The answer, the tables of the study, limits and method as Markdown."""
     from schedlab.report.exchange import markdown as render
 
-    return render(View(record, verdict, Texts(lang)))
+    return render(View(record, answer, Texts(lang)))
 
 
-def findings(record: Record, verdict: Verdict, lang: str = "en") -> str:
-    """The answer, the first table, why, and the knees, as a part of a Markdown page."""
+def findings(record: Record, answer: Answer, lang: str = "en") -> str:
+    """The answer, the first table and why, as a part of a Markdown page."""
     from schedlab.report.exchange import findings as render
 
-    return render(View(record, verdict, Texts(lang)))
+    return render(View(record, answer, Texts(lang)))
 
 
-def changes(record: Record, verdict: Verdict, lang: str = "en") -> list[str]:
-    """The lines of a verdict on two results: its headline, then each pair of each workload."""
-    from schedlab.report.cells import pair_lines
+def tables_text(record: Record, answer: Answer, lang: str = "en", width: int = 80) -> str:
+    """The tables of the study as text, for a terminal of `width` columns."""
+    from schedlab.report.handin import study_tables
+    from schedlab.report.terminal import tables as render
 
-    return pair_lines(View(record, verdict, Texts(lang)))
+    return render(study_tables(View(record, answer, Texts(lang))), width)
 
 
-def csv(record: Record, verdict: Verdict, lang: str = "en") -> str:
-    """Every pair as one line of CSV."""
+def tables_markdown(record: Record, answer: Answer, lang: str = "en") -> str:
+    """The tables of the study as a part of a Markdown page."""
+    from schedlab.report.exchange import tables_text
+
+    return tables_text(View(record, answer, Texts(lang)))
+
+
+def printed(record: Record, answer: Answer, lang: str = "en") -> dict[str, Any]:
+    """The sentences and all tables as plain JSON types; numbers in the unit of their column."""
+    from schedlab.report.exchange import printed as render
+
+    return render(View(record, answer, Texts(lang)))
+
+
+def csv(record: Record, answer: Answer, lang: str = "en") -> str:
+    """Every cell of the answer as one line of CSV."""
     from schedlab.report.exchange import csv_text
 
-    return csv_text(View(record, verdict, Texts(lang)))
+    return csv_text(View(record, answer, Texts(lang)))

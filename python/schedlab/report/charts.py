@@ -23,65 +23,52 @@ from schedlab.report.drawing import (
     n,
     picture,
     plain,
-    ratio_above,
-    ratio_below,
-    ratio_ticks,
     stroke,
     text,
     value_axis,
 )
+from schedlab.report.tables import Loss, Row, Table
 from schedlab.report.texts import Scale, Texts
 
 GUTTER_MAX = 210
-CELL_WIDTH, CELL_HEIGHT = 120, 16
+CELL_WIDTH, CELL_HEIGHT = 120, 18
 # An interval beyond this is cut at the end of its axis, unless the estimate is there itself.
 REACH_MAX = math.log(100)
-# Half-widths of ratio axes in table cells: the ends are round ratios.
+# Ends of the axes of losses in table cells.
 REACHES = (1.02, 1.05, 1.1, 1.2, 1.5, 2, 5, 10, 20, 50, 100, 1000, 10_000, 1e6)
 
 
-@dataclass(frozen=True)
-class Interval:
-    """better : worse ratio of one thing against another, with its interval and verdict."""
-
-    name: str
-    ratio: float
-    low: float | None
-    high: float | None
-    verdict: str = "undecided"
-
-
-def reach_of(intervals: Sequence[Interval], margin: float) -> float:
-    """The natural log of the round ratio that holds all of these."""
-    ends = [e for i in intervals for e in (i.ratio, i.low, i.high) if e and e > 0]
-    far = max([abs(math.log(e)) for e in ends] + [1.5 * math.log1p(margin)])
+def loss_reach(losses: Sequence[Loss]) -> float:
+    """The natural log of the round ratio that holds the losses of a row."""
+    ends = [end for of in losses for end in (of.point, of.low, of.up) if end is not None]
     # A useless interval must not shrink everything else to a point.
-    middles = max([abs(math.log(i.ratio)) for i in intervals] + [0.0])
-    far = min(far, max(REACH_MAX, 1.2 * middles))
+    points = max([of.point for of in losses] + [0.0])
+    far = min(max([*ends, math.log(REACHES[0])]), max(REACH_MAX, 1.2 * points))
     return next((math.log(r) for r in REACHES if math.log(r) >= far), far)
 
 
-def ratio_cell(of: Interval, margin: float, reach: float) -> str:
-    """A small interval for a table cell: 1 in the middle, the margin shaded."""
-    x = linear(-reach, reach, 4, CELL_WIDTH - 4)
-    parts = [_margin(x(-_half(margin, reach)), x(_half(margin, reach)), 1, 14)]
-    parts.append(f'<path class="zero" d="M{n(x(0))} 0V16"/>')
-    if of.low and of.high:
-        ends = [n(x(_inside(math.log(end), reach))) for end in (of.low, of.high)]
-        parts.append(f'<path class="whisker" d="M{ends[0]} 8H{ends[1]}"/>')
-    at = x(_inside(math.log(of.ratio), reach))
-    parts.append(f'<circle cx="{n(at)}" cy="8" r="3.4"/>')
+def loss_cell(of: Loss, reach: float) -> str:
+    """The interval of a loss for a table cell: the best at the left, further behind to the right.
+
+    An interval without an upper end runs to the edge.
+    """
+    x = linear(0, reach, 5, CELL_WIDTH - 5)
+    low, up = (x(min(end, reach)) for end in (of.low, reach if of.up is None else of.up))
+    edge = "" if of.up is not None and of.up <= reach else "l-4-3m4 3l-4 3"
+    parts = [f'<path class="zero" d="M{n(x(0))} 0V16"/>']
+    if up > low:
+        parts.append(f'<path class="whisker" d="M{n(low)} 8H{n(up)}{edge}"/>')
+    parts.append(f'<circle cx="{n(x(min(of.point, reach)))}" cy="8" r="3.4"/>')
     return _cell(parts)
 
 
-def ratio_cell_axis(reach: float) -> str:
-    """The axis of the cells of a row: its ends and 1 in the middle."""
-    x = linear(-reach, reach, 4, CELL_WIDTH - 4)
-    parts = [f'<path class="tick" d="M{n(x(-reach))} 3H{n(x(reach))}M{n(x(0))} 1v4"/>']
-    step = math.exp(reach)
-    step = float(f"{step:.3g}")
-    parts.append(text(x(-reach), 15, ratio_below(step), "small"))
-    parts.append(text(x(reach), 15, ratio_above(step), "small end"))
+def loss_axis(reach: float) -> str:
+    """The axis of the cells of a row: the best, and the round loss at its end."""
+    x = linear(0, reach, 5, CELL_WIDTH - 5)
+    parts = [f'<path class="tick" d="M{n(x(0))} 3H{n(x(reach))}M{n(x(0))} 1v4M{n(x(reach))} 1v4"/>']
+    ratio = float(f"{math.exp(reach):.3g}")
+    end = f"{100 * (ratio - 1):.0f} %" if ratio < 2 else f"{ratio:,.0f}×"
+    parts += [text(x(0), 15, "0", "small"), text(x(reach), 15, end, "small end")]
     return _cell(parts)
 
 
@@ -97,61 +84,6 @@ def _margin(left: float, right: float, top: float, height: float) -> str:
         f'<rect class="margin" x="{n(left)}" y="{n(top)}" width="{n(max(1, right - left))}" '
         f'height="{n(height)}"/>'
     )
-
-
-def _half(margin: float, reach: float) -> float:
-    return min(math.log1p(margin), reach)
-
-
-def _inside(value: float, reach: float) -> float:
-    return max(-reach, min(reach, value))
-
-
-def forest(rows: Sequence[Interval], margin: float, label: str, sides: tuple[str, str]) -> str:
-    """A row per comparison on a ratio axis; `sides` are the words at its left and right end."""
-    gutter = max(90.0, 6.4 * max((cells(r.name) for r in rows), default=10) + 12)
-    width, row, top = 400, 20, 6
-    stacked = gutter > GUTTER_MAX  # names too long to be beside their rows are above them
-    if stacked:
-        gutter, row = 10.0, 36
-    base = top + row * len(rows)
-    reach = reach_of(rows, margin)
-    x = linear(-reach, reach, gutter, width - 14)
-    half = _half(margin, reach)
-    parts = [
-        _margin(x(-half), x(half), top, base - top),
-        f'<path class="zero" d="M{n(x(0))} {top}V{base}"/>',
-    ]
-    for value, name in ratio_ticks(reach):
-        parts.append(f'<path class="tick" d="M{n(x(value))} {base}v4"/>')
-        parts.append(text(x(value), base + 16, name, "mid"))
-    parts.append(text(gutter, base + 30, f"← {sides[0]}", "axis"))
-    parts.append(text(width, base + 30, f"{sides[1]} →", "axis end"))
-    for i, each in enumerate(rows):
-        y = top + row * (i + 0.5)
-        name = each.name
-        parts.append(text(0, y - 4, name) if stacked else text(gutter - 8, y + 4, name, "end"))
-        parts.append(_forest_row(each, y + 8 if stacked else y, x, reach))
-    return picture(width, base + 36, label, parts, "forest")
-
-
-def _forest_row(of: Interval, y: float, x: object, reach: float) -> str:
-    """An interval with a marker whose shape shows the verdict."""
-    shapes = {
-        "better": '<path d="M{x} {a}l5 8.6h-10z"/>',
-        "worse": '<path d="M{x} {b}l5-8.6h-10z"/>',
-        "equivalent": '<path d="M{l} {t}h8v8h-8z"/>',
-        "undecided": '<circle class="open" cx="{x}" cy="{y}" r="4"/>',
-    }
-    assert callable(x)
-    at = x(_inside(math.log(of.ratio), reach))
-    parts = []
-    if of.low and of.high:
-        low, high = (n(x(_inside(math.log(end), reach))) for end in (of.low, of.high))
-        parts.append(f'<path class="whisker" d="M{low} {n(y)}H{high}"/>')
-    places = {"x": at, "y": y, "a": y - 5.2, "b": y + 5.2, "l": at - 4, "t": y - 4}
-    parts.append(shapes[of.verdict].format(**{k: n(v) for k, v in places.items()}))
-    return f'<g class="v-{of.verdict}">{"".join(parts)}</g>'
 
 
 @dataclass(frozen=True)
@@ -390,14 +322,10 @@ def latency(
 def run_order(
     points: Sequence[tuple[int, int, float]],
     scale: Scale,
-    changes: Sequence[tuple[int, str]],
     texts: Texts,
     label: str,
 ) -> str:
-    """Every run of a workload as a mark: `points` are (place in the order, series, value).
-
-    `changes` are places where the level changed, with a sentence.
-    """
+    """Every run of a workload as a mark: `points` are (place in the order, series, value)."""
     y = value_axis([value / scale.factor for _, _, value in points], texts, zero=False, about=3)
     positions = [position for position, _, _ in points]
     x = Axis(min(positions) - 0.5, max(positions) + 0.5, ())
@@ -405,11 +333,6 @@ def run_order(
     box = (left, 8.0, 394.0, 104.0)
     parts = frame(x, y, box, ("", ""))
     across, up = x.project(box[0], box[2]), y.project(box[3], box[1])
-    for position, words in changes:
-        at = n(across(position))
-        parts.append(
-            f'<path class="change" d="M{at} 4V{n(box[3])}"><title>{escape(words)}</title></path>'
-        )
     parts.append(text((left + 400) / 2, 122, texts("chart.order_axis"), "mid axis"))
     by_series: dict[int, list[Point]] = {}
     for position, series, value in points:
@@ -417,3 +340,56 @@ def run_order(
     for series, places in sorted(by_series.items()):
         parts.append(f'<g class="s{series % SERIES}">{marks(series, places)}</g>')
     return picture(400, 130, label, parts)
+
+
+def of_table(of: Table, texts: Texts) -> str:
+    """The picture of a table that asks for one: its columns of numbers over its first column."""
+    series = [i for i, c in enumerate(of.columns) if i and not c.half]
+    if not of.chart or not of.rows or not series:
+        return ""
+    return _dots_of(of, series, texts) if of.chart == "dots" else _lines_of(of, series, texts)
+
+
+def _dots_of(of: Table, series: Sequence[int], texts: Texts) -> str:
+    """A group for each row."""
+    groups: list[tuple[str, list[Dot]]] = []
+    unit = of.columns[series[0]].scale
+    for row in of.rows:
+        inside = []
+        for at, i in enumerate(series):
+            if (middle := _ends(of, row, i)) is not None:
+                value, low, high = middle
+                inside.append(Dot(at, of.columns[i].title, value, low, high))
+        groups.append((row.cells[0].text, inside))
+    return dots(groups, texts, of.title, unit.unit)
+
+
+def _lines_of(of: Table, series: Sequence[int], texts: Texts) -> str:
+    """A line for each column over the sizes of the first one."""
+    lines = []
+    for at, i in enumerate(series):
+        points, ranges = [], []
+        for row in of.rows:
+            size, middle = row.cells[0].number, _ends(of, row, i)
+            if size is not None and middle is not None:
+                value, low, high = middle
+                points.append((size, value))
+                ranges.append((low or value, high or value))
+        lines.append(Line(at, points, ranges))
+    sizes = [(row.cells[0].number or 0.0, row.cells[0].text) for row in of.rows]
+    unit = of.columns[series[0]].scale.unit
+    chart = Chart(lines, of.columns[0].title, unit, log_x=True, ticks_x=sizes)
+    return line_chart(chart, texts, of.title)
+
+
+def _ends(of: Table, row: Row, column: int) -> tuple[float, float | None, float | None] | None:
+    """A value and the ends of its interval, on the scale of the column."""
+    factor, value = of.columns[column].scale.factor, row.cells[column].number
+    if value is None:
+        return None
+    following = column + 1
+    has_half = following < len(of.columns) and of.columns[following].half
+    half = row.cells[following].number if has_half else None
+    if half is None:
+        return value / factor, None, None
+    return value / factor, (value - half) / factor, (value + half) / factor

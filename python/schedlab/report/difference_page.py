@@ -1,73 +1,72 @@
-"""The page of two results side by side: what became of each candidate, in the one style."""
+"""What changed between two results: lines for a terminal, and the page in the one style."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from schedlab.report import frame, words
-from schedlab.report.cells import PairText, pair_texts
-from schedlab.report.markup import table
-from schedlab.report.sentences import change_text, of_workload
+from schedlab.report import frame
+from schedlab.report.markup import drawn_table
+from schedlab.report.screen import candidate_cell, columns_of
+from schedlab.report.sentences import change
+from schedlab.report.tables import Cell, Column, Row, Table
+from schedlab.report.terminal import tables as printed
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
-from schedlab.spec import Record, Verdict, WorkloadVerdict
+from schedlab.spec import Record
+from schedlab.spec.answer import Answer
+
+Answers = Mapping[str, Answer]
+
+
+def lines(record: Record, answers: Answers, width: int = 80, lang: str = "en") -> list[str]:
+    """The sentences on every candidate, then the table of both results."""
+    texts = Texts(lang)
+    views = _views(record, answers, texts)
+    table = printed([_differences(views, texts)], width)
+    return [*(f"{label}: {change(view)}" for label, view in views.items()), "", table]
 
 
 def render(
     record: Record,
-    verdicts: Mapping[str, Verdict],
+    answers: Answers,
     names: tuple[str, str],
     machines: Mapping[str, tuple[Any, Any]],
     lang: str = "en",
 ) -> str:
-    """The page; `verdicts` by candidate on folder `names[0]` against `names[1]`.
+    """The page; `answers` by candidate on the results `names[0]` and `names[1]`.
 
     `machines` are the facts of the hosts that differ, each as it was and as it is.
     """
     texts = Texts(lang)
-    views = {label: View(record, verdict, texts) for label, verdict in verdicts.items()}
+    views = _views(record, answers, texts)
     facts = [f"{fact}: {was} → {now}" for fact, (was, now) in machines.items()]
     relative = texts("text.diff_relative", baseline=record.experiment.baseline)
     page = frame.Page(
-        headline=[f"{label}: {change_text(view)}" for label, view in views.items()],
+        headline=[f"{label}: {change(view)}" for label, view in views.items()],
         kicker=texts("text.diff", first=names[0], second=names[1]),
         lead=[relative, *([texts("text.diff_machines", facts="; ".join(facts))] if facts else [])],
-        first=_differences(views, texts),
-        sections=[("workloads", texts("section.workloads"), _sentences(views, texts))],
-        code=next(iter(verdicts.values())).code if verdicts else "",
+        first=drawn_table(_differences(views, texts), "verdicts first-table"),
+        sections=[],
+        code=next(iter(answers.values())).code if answers else "",
     )
     return frame.render(page, texts)
 
 
-def _differences(views: Mapping[str, View], texts: Texts) -> str:
-    """A row per workload and candidate: the means of both folders, and the difference."""
-    rows = []
+def _views(record: Record, answers: Answers, texts: Texts) -> dict[str, View]:
+    return {label: View(record, answer, texts) for label, answer in answers.items()}
+
+
+def _differences(views: Mapping[str, View], texts: Texts) -> Table:
+    """A row for each candidate and workload: the value in both results, and the loss."""
+    rows: list[Row] = []
+    results: tuple[str, ...] = ()
     for label, view in views.items():
-        for of in view.workloads:
-            (pair_text,) = pair_texts(view, of, of.pairs)
-            means = [texts.quantity(c.geometric_mean, of.metric.unit, 3) for c in of.candidates]
-            rows.append([of.workload, label, *means, pair_text.title, _amount(texts, of, pair_text),
-                         pair_text.interval, pair_text.verdict])  # fmt: skip
-    names = [c.candidate for c in next(iter(views.values())).workloads[0].candidates]
-    heads = [texts("column.workload"), texts("column.candidate"), *names, texts("column.pair"),
-             texts("column.amount"), texts("column.interval", confidence=texts.margin(0.95)),
-             texts("column.verdict")]  # fmt: skip
-    return table(list(heads), rows, texts("text.diff_table"), "verdicts first-table")
-
-
-def _amount(texts: Texts, of: WorkloadVerdict, pair_text: PairText) -> str:
-    kind = words.speech(of.metric)
-    amount = words.amount(texts, pair_text.drawn.ratio, "better", kind)
-    return texts("ratio.words", amount=amount, word=words.word(texts, "better", kind))
-
-
-def _sentences(views: Mapping[str, View], texts: Texts) -> str:
-    """Every candidate on every workload."""
-    rows = [
-        [of.workload, label, of_workload(view, of)]
-        for label, view in views.items()
-        for of in view.workloads
-    ]
-    heads = [texts("column.workload"), texts("column.candidate"), texts("column.verdict")]
-    return table(list(heads), rows, texts("section.workloads"))
+        results = results or columns_of(view)
+        for of in view.answer.rows:
+            title = Cell(label, note=view.title_of(of))
+            rows.append(
+                Row((title, *(candidate_cell(view, of, name) for name in columns_of(view))))
+            )
+    columns = (Column(texts("column.candidate"), text=True), *map(Column, results))
+    return Table("differences", texts("text.diff_table"), columns, tuple(rows))

@@ -14,7 +14,12 @@ from html import escape
 
 from schedlab.report.texts import Texts
 
-SERIES = 8
+# The one palette: of the pages in light and dark, of the workbook, and of single pictures.
+COLOURS = (
+    "#0b62a4", "#c2410c", "#0f7b5a", "#9d3c86", "#806300", "#4b5563", "#b4234a", "#0e7490",
+)  # fmt: skip
+DARK = ("#6cb6ff", "#ff9a62", "#4fd1a5", "#e39bd3", "#e0bf4a", "#c3cad3", "#ff8aa4", "#5fd3e6")
+SERIES = len(COLOURS)
 Point = tuple[float, float]
 Projection = Callable[[float], float]
 # One outline per series, in a box of 10 × 10 around 0, 0.
@@ -40,6 +45,15 @@ GLYPHS = (
     "m-2-2h4l-4 4h4z",
     "m-3-1h6v2h-6z",
 )
+
+
+def palette() -> str:
+    """The colours of the series as variables of a style sheet, for light and dark."""
+    light, dark = (
+        "".join(f"--s{i}:{colour};" for i, colour in enumerate(colours))
+        for colours in (COLOURS, DARK)
+    )
+    return f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}"
 
 
 def symbols() -> str:
@@ -170,33 +184,6 @@ def plain(value: float, texts: Texts) -> str:
         if abs(value - round(value, decimals)) <= 1e-9 * max(1e-6, abs(value)):
             return texts.number(value, decimals)
     return texts.figure(value, 2)
-
-
-def ratio_ticks(reach: float, most: int = 5) -> list[tuple[float, str]]:
-    """Ticks of a ratio axis of ±`reach` (natural log): (log ratio, label), 1 in the middle.
-
-    Small ranges have ratios such as 0.9 and 1.1, large ones 1/10 and 10×: both sides alike.
-    """
-    steps = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1e3, 1e4, 1e6)
-    inside = [s for s in steps if math.log(s) <= reach * 1.0001]
-    chosen = inside[-1:] or []
-    if chosen and most >= 5:
-        half = [s for s in inside if math.log(s) <= 0.62 * math.log(chosen[0])]
-        chosen = [*half[-1:], *chosen]
-    marks = [(0.0, "1")]
-    for step in chosen:
-        marks += [(math.log(step), ratio_above(step)), (-math.log(step), ratio_below(step))]
-    return sorted(marks)
-
-
-def ratio_above(step: float) -> str:
-    """A ratio above 1 as a label: 1.05, 2×, 50×."""
-    return f"{step:g}" if step < 2 else f"{step:,.0f}×"
-
-
-def ratio_below(step: float) -> str:
-    """The ratio on the other side: 0.95, 1/2, 1/50."""
-    return f"{1 / step:.2f}".rstrip("0") if step < 2 else f"1/{step:,.0f}"
 
 
 def frame(

@@ -43,7 +43,7 @@ def render(page: Page, texts: Texts) -> str:
         f'<!doctype html>\n<html lang="{texts.language}">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(page.headline[0])}</title>\n"
-        f"<style>\n{css}</style>\n</head>\n<body>\n"
+        f"<style>\n{drawing.palette()}\n{css}</style>\n</head>\n<body>\n"
         f'<a class="skip" href="#verdict">{escape(texts("text.skip"))}</a>\n'
         f"{drawing.symbols()}\n"
         f'<main id="verdict">{_header(page)}{page.first}{_contents(shown, texts)}{body}</main>\n'

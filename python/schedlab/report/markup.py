@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from schedlab.report import charts
 from schedlab.report.drawing import key
+from schedlab.report.tables import Row, Table
 from schedlab.report.texts import Texts
 from schedlab.report.view import View
 
@@ -54,6 +56,42 @@ def table(
     )
 
 
+def drawn_table(of: Table, kind: str = "") -> str:
+    """A table of the model; where losses are known their intervals are drawn below the words."""
+    head: Line = [
+        Cell(c.head, "t" if c.text or _has_notes(of, i) else "") for i, c in enumerate(of.columns)
+    ]
+    notes = "".join(paragraph(note, "note") for note in of.notes)
+    return table(head, (_line(of, row) for row in of.rows), of.title, kind) + notes
+
+
+def _has_notes(of: Table, column: int) -> bool:
+    return any(row.cells[column].note for row in of.rows)
+
+
+def _line(of: Table, row: Row) -> Line:
+    """A row: its title, and each value with what is below it."""
+    losses = [cell.loss for cell in row.cells if cell.loss]
+    reach = charts.loss_reach(losses)
+    line: Line = []
+    for i, (column, cell) in enumerate(zip(of.columns, row.cells, strict=True)):
+        inside = f'<span class="words">{whole_names(cell.text)}</span>' if cell.text else ""
+        if cell.note:
+            inside += f'<span class="loss">{escape(cell.note)}</span>'
+        if cell.loss:
+            inside += charts.loss_cell(cell.loss, reach)
+        elif i == 0 and losses:
+            inside += charts.loss_axis(reach)
+        words = column.text or _has_notes(of, i)
+        kinds = [*(["t"] if words and i else []), *([f"v-{cell.tone}"] if cell.tone else [])]
+        kinds += ["under"] if row.level else []
+        plain = not (cell.note or cell.loss or (i == 0 and losses))
+        line.append(
+            Cell(cell.text, " ".join(kinds), "" if plain else inside, column.title if i else "")
+        )
+    return line
+
+
 def _element(tag: str, cell: str | Cell) -> str:
     if isinstance(cell, str):
         cell = Cell(cell, "" if tag.endswith("row") else "t")
@@ -66,10 +104,10 @@ def _element(tag: str, cell: str | Cell) -> str:
     return f"<{tag} class={quote}{cell.kind}{quote}{more}>{inside}"
 
 
-def figure(title: str, note: str, svg: str, beside: str, texts: Texts) -> str:
+def figure(title: str, note: str, svg: str, beside: Table | None, texts: Texts) -> str:
     """A chart under its title, with the table of its figures to be opened."""
     small = f"<small>{escape(note)}</small>" if note else ""
-    more = details(texts("chart.table"), beside) if beside else ""
+    more = details(texts("chart.table"), drawn_table(beside)) if beside else ""
     return f"<figure><figcaption>{escape(title)}{small}</figcaption>{svg}{more}</figure>"
 
 

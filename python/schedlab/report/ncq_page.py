@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.report import charts, frame, markup
+from schedlab.report.tables import from_mappings
 from schedlab.report.texts import Texts
 
 TEXTS = Texts("en")
@@ -44,26 +45,12 @@ def dot_chart(rows: Rows, group: str, y: str, by: str) -> str:
 
 def figure(title: str, note: str, svg: str, rows: Rows) -> str:
     """A chart with its sentence, and the same numbers as a table."""
-    return markup.figure(title, note, svg, table(rows, title), TEXTS)
+    return markup.figure(title, note, svg, from_mappings(TEXTS, title, title, rows), TEXTS)
 
 
 def table(rows: Rows, caption: str) -> str:
     """The rows as a table; numbers with three digits, nothing where a value is None."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    right = {n for n in names if all(isinstance(r.get(n), float | int | None) for r in rows)}
-    head = [markup.Cell(name) if name in right else name for name in names]
-    body = [
-        [_cell(row.get(name), name in right and i > 0) for i, name in enumerate(names)]
-        for row in rows
-    ]
-    return markup.table(head, body, caption)
-
-
-def _cell(value: Any, right: bool) -> str | markup.Cell:
-    shown = "" if value is None else str(value)
-    if isinstance(value, float):
-        shown = TEXTS.figure(value)
-    return markup.number(shown) if right else shown
+    return markup.drawn_table(from_mappings(TEXTS, caption, caption, rows))
 
 
 def write_study(
@@ -86,18 +73,19 @@ def write_page(
     """The whole self-contained page."""
     judged = [row for row in statements if row.get("comes out") in ("yes", "no")]
     good = sum(row["comes out"] == "yes" for row in judged)
-    title = "Paper and model side by side"
+    medium = TEXTS("medium.simulated")
+    lines = [
+        TEXTS("ncq.reproduced", count=good, all=len(judged)),
+        TEXTS("ncq.not_reproduced", count=len(cannot)),
+    ]
     page = frame.Page(
-        headline=[
-            f"Simulated: {good} of {len(judged)} statements of the paper are reproduced.",
-            f"{len(cannot)} are not.",
-        ],
-        kicker="NCQ policies on an SSD",
+        headline=[TEXTS("answer.medium", medium=medium, sentence=lines[0]), lines[1]],
+        kicker=TEXTS("ncq.kicker"),
         lead=[basis],
-        first=table(statements, title),
+        first=table(statements, TEXTS("ncq.statements")),
         sections=[
-            ("cannot", "Not reproduced", markup.bullets(cannot)),
-            ("figures", "Figures", f'<div class="panels">{"".join(figures)}</div>'),
+            ("cannot", TEXTS("ncq.cannot"), markup.bullets(cannot)),
+            ("figures", TEXTS("section.figures"), f'<div class="panels">{"".join(figures)}</div>'),
         ],
     )
     frame.write(page, TEXTS, path)

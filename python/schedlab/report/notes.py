@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from schedlab.report import words
 from schedlab.report.commands import command_lines
 from schedlab.report.texts import Scale
 from schedlab.report.view import View, size_text
-from schedlab.spec import ATTEMPTS_MAX, Fact, Flag, fills_page_cache
+from schedlab.spec import ATTEMPTS_MAX, Flag, fills_page_cache
 
 # Values of a flag that are shares, by name, and whether they carry a sign.
 SHARES = {
@@ -46,7 +47,7 @@ def flag_text(view: View, flag: Flag) -> str:
 def grouped_flags(view: View) -> dict[str, list[str]]:
     """Title of each kind of flag, and its sentences with their workloads."""
     grouped: dict[str, list[str]] = {}
-    for flag in view.flags:
+    for flag in view.answer.flags:
         where = f"{flag.workload}: " if flag.workload else ""
         grouped.setdefault(flag_title(view, flag), []).append(where + flag_text(view, flag))
     return grouped
@@ -61,8 +62,7 @@ def _shown(view: View, name: str, value: Any) -> str:
         if name in SHARES:
             return texts.percent(value) if SHARES[name] else words.share(texts, value)
         if name in MULTIPLES:
-            return texts("ratio.times", number=texts.figure(max(value, 1 / value), 2),
-                         times=texts.fraction_form("ratio.times_noun"))  # fmt: skip
+            return words.amount(texts, abs(math.log(value)))
         return texts.number(value, 0) if name in COUNTS else texts.figure(value)
     if name in ("metric", "frozen_metric"):
         known = view.metric(str(value))
@@ -70,7 +70,7 @@ def _shown(view: View, name: str, value: Any) -> str:
     if name == "goal":
         return texts.maybe(f"goal.{value}", str(value))
     if name in ("early", "late") and isinstance(value, Mapping):
-        return _fact_text(view, Fact.of(value))
+        return _fact_text(view, value)
     if isinstance(value, Mapping):
         return texts.listed([f"{key} {_shown(view, '', item)}" for key, item in value.items()])
     if isinstance(value, list | tuple):
@@ -78,12 +78,10 @@ def _shown(view: View, name: str, value: Any) -> str:
     return str(value)
 
 
-def _fact_text(view: View, fact: Fact) -> str:
-    texts = view.texts
-    kind = words.speech(view.metric(fact.metric, fact.higher_is_better))
-    amount = words.amount(texts, fact.ratio, "better", kind)
-    word = words.word(texts, "better", kind)
-    return texts("headline.named", name=fact.better, amount=amount, word=word)
+def _fact_text(view: View, fact: Mapping[str, Any]) -> str:
+    """`bfq: 12 %`: the better one, and by how much."""
+    amount = words.amount(view.texts, abs(math.log(fact["ratio"])))
+    return view.texts("row.of", workload=fact["better"], metric=amount)
 
 
 def _counts(view: View, values: Mapping[str, Any]) -> str:
@@ -120,8 +118,8 @@ def _call_cost(view: View, flag: Flag) -> dict[str, str]:
 
 
 def _two_modes(view: View, flag: Flag) -> dict[str, str]:
-    of = view.verdict.workloads.get(flag.workload)
-    unit = of.metric.unit if of else ""
+    of = next((r for r in view.primary if r.workload == flag.workload), None)
+    unit = of.metric.unit if of and of.metric else ""
     return {k: view.texts.quantity(flag.values[k], unit, 2) for k in ("low", "high")}
 
 
@@ -139,7 +137,7 @@ def _sessions(view: View, flag: Flag) -> dict[str, str]:
 def _open_control(view: View, flag: Flag) -> dict[str, str]:
     reach = words.share(view.texts, flag.values["reach"])
     if flag.values.get("unbounded"):
-        reach = view.texts("ratio.at_least", amount=reach)
+        reach = view.texts("cell.at_least", value=reach)
     return {"reach": reach}
 
 
@@ -173,9 +171,9 @@ def scope(view: View) -> str:
     unit = "blocks" if view.experiment.blocked else "repetitions"
     return texts(
         "scope.summary",
-        workloads=texts.counted("scope.workloads", len(view.workloads)),
+        workloads=texts.counted("scope.workloads", len(view.primary)),
         candidates=texts.counted(f"noun.{_noun(view)}", len(view.names)),
-        blocks=texts.counted(f"scope.{unit}", max((w.blocks for w in view.workloads), default=0)),
+        blocks=texts.counted(f"scope.{unit}", view.answer.blocks or view.answer.units),
         runs=texts.counted("scope.runs", len(view.runs)),
         discarded=texts.number(len(view.discarded), 0),
     )
@@ -197,20 +195,8 @@ def _noun(view: View) -> str:
 
 def confidence(view: View) -> str:
     """What the intervals and the margin mean."""
-    margin = view.texts.margin(view.verdict.overall.margin)
+    margin = words.amount(view.texts, view.answer.margin, "up")
     return view.texts("scope.confidence", confidence=view.confidence, margin=margin)
-
-
-def noise(view: View) -> list[str]:
-    """How much the baseline differs from itself, and the smallest difference that would show."""
-    texts, of = view.texts, view.verdict.overall
-    lines = []
-    if of.mdd is not None:
-        lines.append(texts("text.mdd", mdd=words.share(texts, of.mdd)))
-    if of.noise.aa_low is not None and of.noise.aa_high is not None:
-        ends = [texts.figure(end, 3) for end in (of.noise.aa_low, of.noise.aa_high)]
-        lines.append(texts("text.aa", low=ends[0], high=ends[1]))
-    return lines
 
 
 def stopping(view: View) -> str:
@@ -267,8 +253,6 @@ def design(view: View) -> list[str]:
     lines.append(texts("text.design_target", target=where))
     if _fills_reported_pages(view):
         lines.append(texts("text.design_free_pages"))
-    key = "text.design_margin_import" if experiment.kind == "import" else "text.design_margin"
-    lines.append(texts(key, margin=texts.margin(experiment.margin)))
     if experiment.blocked:
         lines.append(stopping(view))
-    return [*lines, *noise(view), *command_lines(view), *experiment.notes]
+    return [*lines, *command_lines(view), *experiment.notes]

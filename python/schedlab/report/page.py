@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from html import escape
 
-from schedlab.report import charts, frame, notes
-from schedlab.report.markup import (
-    Cell,
-    Line,
-    bullets,
-    details,
-    figure,
-    number,
-    paragraph,
-    table,
-)
-from schedlab.report.page_figures import drift_section, figures_section
+from schedlab.report import frame, notes
+from schedlab.report.markup import bullets, details, drawn_table, paragraph
+from schedlab.report.page_figures import drift_section, tables_section, workloads_section
 from schedlab.report.page_first import first_screen
-from schedlab.report.page_tables import knees_section, pair_table, pareto_section
-from schedlab.report.page_workloads import workloads_section
 from schedlab.report.reproduce import script
 from schedlab.report.screen import screen
+from schedlab.report.tables import Column, build
 from schedlab.report.view import View, flatten, gate_rows
 
 GATE_ROWS = 200
@@ -30,11 +20,8 @@ def render(view: View) -> str:
     """The whole page."""
     texts = view.texts
     parts = {
+        "tables": tables_section(view),
         "workloads": workloads_section(view),
-        "overall_pairs": _overall(view),
-        "figures": figures_section(view),
-        "pareto": pareto_section(view),
-        "knees": knees_section(view),
         "caveats": _caveats(view),
         "drift": drift_section(view),
         "gates": _gates(view),
@@ -43,33 +30,16 @@ def render(view: View) -> str:
         "environment": _environment(view),
         "reproduce": _reproduce(view),
     }
-    figures = "figures" if view.families else "figures_plain"
-    titles = {name: texts(f"section.{name}") for name in parts}
-    titles["figures"] = texts(f"section.{figures}")
-    sections = [(name, titles[name], inside) for name, inside in parts.items()]
     first = screen(view)
     page = frame.Page(
         headline=first.headline,
         kicker=f"{view.experiment.title}. {view.measured}",
-        lead=first.population,
+        lead=[first.measured],
         first=first_screen(view, first),
-        sections=sections,
-        code=view.verdict.code,
+        sections=[(name, texts(f"section.{name}"), inside) for name, inside in parts.items()],
+        code=view.answer.code,
     )
     return frame.render(page, texts)
-
-
-def _overall(view: View) -> str:
-    """Every pair over all workloads together."""
-    texts, overall = view.texts, view.verdict.overall
-    if len(view.workloads) < 2 or not overall.pairs:
-        return ""
-    label = texts("section.overall_pairs")
-    beside, rows = pair_table(view, overall, overall.pairs, label)
-    sides = (texts("chart.first_worse"), texts("chart.first_better"))
-    chart = charts.forest(rows, overall.margin, label, sides)
-    note = texts("chart.margin", margin=texts.margin(overall.margin))
-    return figure(label, note, chart, beside, texts)
 
 
 def _caveats(view: View) -> str:
@@ -89,56 +59,45 @@ def _caveats(view: View) -> str:
 
 def _gates(view: View) -> str:
     """Every run that did not pass its checks, and why."""
-    texts, rows = view.texts, gate_rows(view)
-    if not rows:
+    texts, found = view.texts, gate_rows(view)
+    if not found:
         return paragraph(texts("text.gates_none"))
     kept = {run.key for run in view.runs}
-    body: list[Line] = []
-    for run, finding in rows[:GATE_ROWS]:
+    rows = []
+    for run, finding in found[:GATE_ROWS]:
         followed = "noted" if run.status == "ok" else "repeated"
-        if run.key not in kept:
-            followed = "not_repeated"
-        body.append(
-            [
-                Cell(f"{run.workload}, {run.candidate}"),
-                number(str(view.record.number_of(run.block))),
-                texts.maybe(f"gate.{finding.gate}", finding.gate.replace("-", " ")),
-                finding.detail,
-                texts(f"text.{followed}"),
-            ]
-        )
-    head: Line = [
-        texts("column.workload"),
-        Cell(texts("column.block")),
-        texts("column.check"),
-        texts("column.found"),
-        texts("column.what_followed"),
-    ]
+        followed = followed if run.key in kept else "not_repeated"
+        check = texts.maybe(f"gate.{finding.gate}", finding.gate.replace("-", " "))
+        block = view.record.number_of(run.block)
+        about = (f"{run.workload}, {run.candidate}", block, check, finding.detail)
+        rows.append([*about, texts(f"text.{followed}")])
+    heads = ("workload", "block", "check", "found", "what_followed")
+    columns = [Column(texts(f"column.{head}"), text=head != "block") for head in heads]
+    more = len(found) - GATE_ROWS
+    after = [texts("text.more", count=more)] if more > 0 else []
     runs = texts.counted("scope.runs", len(view.discarded))
     note = texts("text.gates_some", count=runs) if view.discarded else texts("text.gates_none")
-    more = len(rows) - GATE_ROWS
-    after = paragraph(texts("text.more", count=more), "note") if more > 0 else ""
-    return paragraph(note) + table(head, body, texts("section.gates")) + after
+    table = build(texts, "gates", texts("section.gates"), columns, rows, after)
+    return paragraph(note) + drawn_table(table)
 
 
 def _environment(view: View) -> str:
     """The model, if there is one, and the machine: a table for every part of host.json."""
     texts = view.texts
-    parts = []
-    plain: list[Line] = []
+    columns = [Column(texts(f"column.{name}"), text=True) for name in ("fact", "value")]
+    parts, plain = [], []
     model = view.emulated_device
     facts = {**({"emulated device": model} if model else {}), **view.record.host}
     for part, value in facts.items():
-        rows: list[Line] = [[name or part, _fact(fact)] for name, fact in flatten(value)]
+        rows = [[name or part, _fact(fact)] for name, fact in flatten(value)]
         if len(rows) == 1 and rows[0][0] == part:
             plain += rows
         elif rows:
-            head: Line = [texts("column.fact"), texts("column.value")]
-            parts.append(details(f"{part} ({len(rows)})", table(head, rows, part)))
+            inside = drawn_table(build(texts, part, part, columns, rows))
+            parts.append(details(f"{part} ({len(rows)})", inside))
     if plain:
         title = texts("section.environment")
-        head = [texts("column.fact"), texts("column.value")]
-        parts.insert(0, table(head, plain, title))
+        parts.insert(0, drawn_table(build(texts, "host", title, columns, plain)))
     return paragraph(view.machine) + "".join(parts) if parts else ""
 
 

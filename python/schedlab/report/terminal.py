@@ -1,35 +1,30 @@
-"""The first screen in a terminal: 80 columns or any other width, plain where there is no colour."""
+"""The first screen, and any table, in a terminal: 80 columns or another width, colour or none."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from schedlab.report import notes
-from schedlab.report.screen import Cell, Row, Screen, screen
-from schedlab.report.steps import next_steps
+from schedlab.report import notes, why
+from schedlab.report.screen import screen
+from schedlab.report.steps import Step, next_step
+from schedlab.report.tables import Cell, Row, Table
 from schedlab.report.texts import NO_BREAK
 from schedlab.report.view import View
-from schedlab.report.why import explained
 
-WIDTH_MIN = 40
-PROSE_WIDTH = 100
+WIDTH_MIN, PROSE_WIDTH = 40, 100
 GAP = "  "
-# Titles are folded into fewer columns where the table would not fit otherwise.
-TITLE_MAX, TITLE_WIDTHS = 30, (30, 24, 18)
-HEAD_MAX = 22
-CELL_MAX = 80
-# Titles, heads and cells of a table in several parts, where even a part would not fit otherwise.
-NARROW = (12, 14, 14)
-WHY_MAX = 4
-LIMITS_MAX = 3
+# Titles and cells are folded into fewer columns where the table would not fit otherwise.
+FOLDS = [(title, cell) for cell in (80, 32, 24, 20, 17, 16, 15, 14) for title in (30, 22, 18, 14)]
+PARTED = (22, 20)
+ROWS_MAX = 12
+WHY_MAX = LIMITS_MAX = 3
 # Flags that put the whole table in doubt.
 SERIOUS = (
-    "no-baseline", "control-failed", "aa-differs", "starved", "gates-unbalanced", "unblocked",
-    "non-positive", "goal", "goal-not-measured", "extension",
+    "no-baseline", "control-failed", "aa-differs", "starved", "gates-unbalanced",
+    "non-positive", "goal", "goal-not-measured",
 )  # fmt: skip
-COLOURS = {"better": "32", "worse": "31", "undecided": "33", "equivalent": "", "baseline": ""}
 BOLD, DIM = "1", "2"
+COLOURS = {"best": "32", "behind": "31", "soft": DIM, "": ""}
 
 
 def render(view: View, width: int, colour: bool, reports: Sequence[tuple[str, str]] = ()) -> str:
@@ -37,62 +32,70 @@ def render(view: View, width: int, colour: bool, reports: Sequence[tuple[str, st
     width = max(width, WIDTH_MIN)
     prose = min(width, PROSE_WIDTH)
     of = screen(view)
-    lines = [_painted(line, BOLD, colour) for line in wrapped(" ".join(of.headline), prose)]
-    lines += ["", *wrapped(" ".join(of.population), prose), ""]
-    lines += _table(view, of, width, colour)
-    if legend := _legend(view, of):
-        lines += [_painted(line, DIM, colour) for line in wrapped(legend, prose)]
-    if of.more:
-        works = view.texts.counted("scope.more_workloads", of.more)
-        more = view.texts("text.more_rows", works=works)
-        lines += wrapped(more, prose)
+    first, *rest = of.headline
+    lines = [_painted(line, BOLD, colour) for line in wrapped(first, prose)]
+    for sentence in rest:
+        lines += wrapped(sentence, prose)
+    lines += [*wrapped(of.measured, prose), ""]
+    shown, more = _chosen(view, of.table)
+    lines += laid_out(shown, width, colour)
+    if more:
+        rows = view.texts.counted("scope.more_rows", more)
+        lines += wrapped(view.texts("text.more_rows", rows=rows), prose)
     lines.append("")
-    for title, text in _closing(view):
-        lines += _hanging(view, title, text, width, colour)
+    for title, texts in (
+        (view.texts("why.title"), why.lines(view)[:WHY_MAX]),
+        (view.texts("text.note"), _limits(view)[:LIMITS_MAX]),
+    ):
+        lines += _hanging(title, texts, prose, colour)
+    if step := next_step(view):
+        lines += _next(view.texts("next.title"), step, width, colour)
     lines += _paths(reports, width, colour)
     return "\n".join(line.rstrip() for line in lines).rstrip("\n").replace(NO_BREAK, " ")
 
 
-def _legend(view: View, of: Screen) -> str:
-    """The meaning of the marks in the table, where there are any."""
-    texts, verdicts = (
-        view.texts,
-        {cell.verdict for row in of.rows for cell in row.cells if not row.span},
-    )
-    parts = [
-        texts(f"legend.{name}") for name in ("better", "worse", "undecided") if name in verdicts
-    ]
-    if not parts:
-        return ""
-    return texts("legend.line", parts=", ".join(parts), baseline=view.verdict.baseline)
+def tables(every: Sequence[Table], width: int) -> str:
+    """Tables one below the other, each under its title."""
+    lines: list[str] = []
+    for table in every:
+        lines += [*([""] if lines else []), table.title, *laid_out(table, width, colour=False)]
+        lines += [part for note in table.notes for part in wrapped(note, min(width, PROSE_WIDTH))]
+    return "\n".join(line.rstrip() for line in lines).replace(NO_BREAK, " ")
 
 
-def _closing(view: View) -> list[tuple[str, list[str]]]:
-    """Why, and what to do next: a title, and its lines."""
-    parts = []
-    first = {why.workload: why for why in reversed(explained(view))}
-    judged = [line for why in reversed(first.values()) for line in why.sentences]
-    if reasons := judged[:WHY_MAX]:
-        parts.append((view.texts("why.title"), reasons))
-    if limits := _limits(view)[:LIMITS_MAX]:
-        parts.append((view.texts("text.note"), limits))
-    steps = next_steps(view)
-    widest = max((cells(step.command) for step in steps), default=0)
-    shown = [
-        f"{step.command}{' ' * (widest - cells(step.command))}   {step.remark}"
-        if step.command
-        else step.remark
-        for step in steps
+def _chosen(view: View, table: Table) -> tuple[Table, int]:
+    """The rows that a screen has room for, and how many it has not.
+
+    Behind every workload its other processes, and what is a price. Where the workloads are too
+    many, those with the largest losses that are proven.
+    """
+    prices = {loss.row for loss in view.answer.prices}
+    of = [*([view.mix] if view.mix else [])]
+    for each in view.primary:
+        of += [each, *view.secondary(each.workload)]
+    wanted = [
+        i
+        for i, (row, each) in enumerate(zip(table.rows, of, strict=True))
+        if not row.level or each.actor or each.name in prices
     ]
-    if shown:
-        parts.append((view.texts("next.title"), shown))
-    return parts
+    if len(wanted) > ROWS_MAX:
+        important = {view.answer.worst_row, *prices}
+        ranked = sorted(
+            wanted, key=lambda i: (of[i].name not in important, -_largest(table.rows[i]), i)
+        )
+        wanted = sorted(ranked[:ROWS_MAX])
+    shown = tuple(table.rows[i] for i in wanted)
+    return Table(table.name, table.title, table.columns, shown), len(table.rows) - len(shown)
+
+
+def _largest(row: Row) -> float:
+    return max((cell.loss.low for cell in row.cells if cell.loss), default=0.0)
 
 
 def _limits(view: View) -> list[str]:
     """The limits to know before trusting the table; everything else is in the report."""
     works: dict[tuple[str, str], list[str]] = {}
-    for flag in view.flags:
+    for flag in view.answer.flags:
         if flag.kind in SERIOUS:
             key = (notes.flag_title(view, flag), notes.flag_text(view, flag))
             works.setdefault(key, []).extend([flag.workload] if flag.workload else [])
@@ -102,31 +105,30 @@ def _limits(view: View) -> list[str]:
 
 def _where(view: View, labels: Sequence[str]) -> str:
     """The workloads that a note is about, where there are others."""
-    if not labels or len(view.workloads) < 2:
+    if not labels or len(view.primary) < 2:
         return ""
     if len(labels) > LIMITS_MAX:
         return f"{view.texts.counted('scope.workloads', len(labels))}: "
     return f"{view.texts.listed(labels)}: "
 
 
-def _hanging(view: View, title: str, texts: Sequence[str], width: int, colour: bool) -> list[str]:
-    """A short title with its lines next to it; a command stays whole on its own line."""
+def _hanging(title: str, texts: Sequence[str], width: int, colour: bool) -> list[str]:
+    """A short title with its sentences next to it."""
     indent = max(7, cells(title) + 2)
-    lines: list[str] = []
-    for text in texts:
-        is_command = text.startswith("schedlab ")
-        if cells(text) <= (width if is_command else min(width, PROSE_WIDTH)) - indent:
-            lines.append(text)
-        elif is_command:
-            command, _, remark = text.partition("   ")
-            lines += [
-                command,
-                *(f"  {line}" for line in wrapped(remark.strip(), width - indent - 2)),
-            ]
-        else:
-            lines += wrapped(text, min(width, PROSE_WIDTH) - indent)
+    lines = [line for text in texts for line in wrapped(text, width - indent)]
     head = _painted(title, BOLD, colour) + " " * (indent - cells(title))
     return [(head if i == 0 else " " * indent) + line for i, line in enumerate(lines)]
+
+
+def _next(title: str, step: Step, width: int, colour: bool) -> list[str]:
+    """The command whole on a line of its own, where its remark does not fit behind it."""
+    if not step.command:
+        return _hanging(title, [step.remark], min(width, PROSE_WIDTH), colour)
+    indent = max(7, cells(title) + 2)
+    head = _painted(title, BOLD, colour) + " " * (indent - cells(title)) + step.command
+    if indent + cells(step.command) + 3 + cells(step.remark) <= width:
+        return [f"{head}   {step.remark}"]
+    return [head, *(" " * indent + line for line in wrapped(step.remark, width - indent))]
 
 
 def _paths(reports: Sequence[tuple[str, str]], width: int, colour: bool) -> list[str]:
@@ -142,141 +144,112 @@ def _paths(reports: Sequence[tuple[str, str]], width: int, colour: bool) -> list
     return lines
 
 
-@dataclass(frozen=True)
-class Field:
-    """A cell of a terminal table: its lines, a colour, and whether it spans the rest."""
-
-    lines: tuple[str, ...]
-    colour: str = ""
-    span: bool = False
-
-    @property
-    def width(self) -> int:
-        """Columns that it needs."""
-        return max(map(cells, self.lines), default=0)
-
-
-def _table(view: View, of: Screen, width: int, colour: bool) -> list[str]:
-    """The table: wide if it fits, else candidates as rows, else in several parts."""
-    for title in TITLE_WIDTHS:
-        plain = _grid(of, range(len(of.names)), title)
-        if _width(plain) <= width:
-            return _laid_out(plain, width, colour)
-    if len(of.rows) < len(of.names) and not any(row.span for row in of.rows):
-        turned = _transposed(of)
-        if _width(turned) <= width:
-            return _laid_out(turned, width, colour)
-    lines: list[str] = []
-    for part in _parts(of, width):
-        lines += [*([""] if lines else []), *_laid_out(part, width, colour)]
-    return _cut(lines, width)
-
-
-def _parts(of: Screen, width: int) -> list[list[list[Field]]]:
-    """Tables of the columns that fit, each with the baseline in front."""
-    tables: list[list[list[Field]]] = []
-    for widths in (*((title, HEAD_MAX, CELL_MAX) for title in TITLE_WIDTHS), NARROW):
-        parts: list[list[int]] = []
-        for column in range(1, len(of.names)):
-            if parts and _width(_grid(of, [*parts[-1], column], *widths)) <= width:
-                parts[-1].append(column)
-            else:
-                parts.append([0, column])
-        tables = [_grid(of, part, *widths) for part in parts or [[0]]]
-        if all(_width(each) <= width for each in tables):
+def laid_out(table: Table, width: int, colour: bool) -> list[str]:
+    """The lines of a table: folded until it fits, else in parts of the columns that fit."""
+    chosen = [list(range(len(table.columns)))]
+    for title, cell in FOLDS:
+        folded = _fold(table, title, cell)
+        if _width(folded, chosen[0]) <= width and not _cuts(table, title, cell):
             break
-    return tables
+    else:
+        folded = _fold(table, *PARTED)
+        chosen = _parts(folded, len(table.columns), width)
+    lines: list[str] = []
+    for part in chosen:
+        lines += [*([""] if lines else []), *_drawn(folded, table, part, width, colour)]
+    return lines
 
 
-def _grid(
-    of: Screen,
-    chosen: Sequence[int],
-    title: int = TITLE_MAX,
-    name: int = HEAD_MAX,
-    cell: int = CELL_MAX,
-) -> list[list[Field]]:
-    """A head and a row per workload, with the chosen columns.
-
-    `title`, `name` and `cell` are the most columns of a workload's name, a candidate's and a cell.
-    """
-    head = [Field(("",)), *(Field(_folded(of.names[i], name)) for i in chosen)]
-    return [head, *(_line(row, chosen, title, cell) for row in of.rows)]
+def _cuts(table: Table, title: int, width: int) -> bool:
+    """Whether a word, such as an interval with its mark, is wider than a title or a cell."""
+    return any(
+        cells(word) > (width if i else title - 2 - 2 * row.level)
+        for row in table.rows
+        for i, cell in enumerate(row.cells)
+        for text in (cell.text, cell.note)
+        for word in text.split(" ")
+    )
 
 
-def _line(row: Row, chosen: Sequence[int], width: int, cell: int = CELL_MAX) -> list[Field]:
-    title = Field(_titled(row, width))
-    if row.span:
-        return [title, _field(row.cells[0]), Field((row.span,), DIM, span=True)]
-    return [title, *(_field(row.cells[i], cell) for i in chosen)]
+Grid = list[list[tuple[str, ...]]]
 
 
-def _titled(row: Row, width: int = TITLE_MAX) -> tuple[str, ...]:
-    """The title folded, what belongs to a workload indented under it."""
-    lead = "  " if row.indent else ""
-    first, *rest = _folded(row.title, width - len(lead))
-    return (lead + first, *(f"{lead}  {line}" for line in rest))
+def _fold(table: Table, title: int, cell: int) -> Grid:
+    """Every cell as lines: the value, then its note; a row of level 1 is indented."""
+    head = [_folded(c.head, title if i == 0 else max(cell, 14))
+            for i, c in enumerate(table.columns)]  # fmt: skip
+    grid = [head]
+    for row in table.rows:
+        lead = "  " * row.level
+        grid.append([
+            tuple(
+                (lead if i == 0 else "") + line
+                for line in _lines(each, cell if i else title - len(lead), i == 0)
+            )
+            for i, each in enumerate(row.cells)
+        ])  # fmt: skip
+    return grid
 
 
-def _field(cell: Cell, width: int = CELL_MAX) -> Field:
-    text = f"{cell.text} {cell.mark}" if cell.mark else cell.text
-    return Field(_folded(text, width), COLOURS.get(cell.verdict, ""))
+def _lines(cell: Cell, width: int, is_title: bool) -> list[str]:
+    lines = list(_folded(cell.text, width)) if cell.text or not cell.note else []
+    lead = "  " if is_title else ""
+    note = _folded(cell.note, width - len(lead)) if cell.note else ()
+    return [*lines, *(lead + line for line in note)]
 
 
-def _transposed(of: Screen) -> list[list[Field]]:
-    """A row per candidate."""
-    head = [Field(("",)), *(Field(_titled(row)) for row in of.rows)]
-    rows = [
-        [Field(_folded(name, TITLE_MAX)), *(_field(row.cells[i]) for row in of.rows)]
-        for i, name in enumerate(of.names)
-    ]
-    return [head, *rows]
+def _widths(grid: Grid) -> list[int]:
+    return [max(cells(line) for row in grid for line in row[i]) for i in range(len(grid[0]))]
 
 
-def _widths(grid: Sequence[Sequence[Field]]) -> list[int]:
-    columns = max(map(len, grid))
-    widths = [0] * columns
-    for row in grid:
-        for i, field in enumerate(row):
-            if not field.span:
-                widths[i] = max(widths[i], field.width)
-    return widths
-
-
-def _width(grid: Sequence[Sequence[Field]]) -> int:
-    """Columns that a table needs; a spanning cell is wrapped into what it has."""
+def _width(grid: Grid, columns: Sequence[int]) -> int:
     widths = _widths(grid)
-    return sum(widths) + len(GAP) * (len(widths) - 1)
+    return sum(widths[i] for i in columns) + len(GAP) * (len(columns) - 1)
 
 
-def _laid_out(grid: Sequence[Sequence[Field]], width: int, colour: bool) -> list[str]:
-    """The lines of a table, its cells aligned to the left."""
+def _parts(grid: Grid, columns: int, width: int) -> list[list[int]]:
+    """Groups of columns, each with the first one in front."""
+    parts: list[list[int]] = []
+    for column in range(1, columns):
+        if parts and _width(grid, [*parts[-1], column]) <= width:
+            parts[-1].append(column)
+        else:
+            parts.append([0, column])
+    return parts or [[0]]
+
+
+def _drawn(grid: Grid, table: Table, columns: Sequence[int], width: int, colour: bool) -> list[str]:
+    """The lines of some columns; numbers of one unit are aligned to the right."""
     widths, out = _widths(grid), []
-    for number, line in enumerate(grid):
-        row = list(line)
-        if row[-1].span:
-            before = sum(widths[: len(row) - 1]) + len(GAP) * (len(row) - 1)
-            inside = tuple(wrapped(row[-1].lines[0], max(12, width - before)))
-            row[-1] = Field(inside, row[-1].colour, span=True)
-        height = max(len(field.lines) for field in row)
+    for number, row in enumerate(grid):
+        height = max(len(row[i]) for i in columns)
         for level in range(height):
             parts = []
-            for i, field in enumerate(row):
+            for i in columns:
+                lines = row[i]
                 # The head is on its last line, everything else on its first.
-                at = level - (height - len(field.lines)) if number == 0 else level
-                text = field.lines[at] if 0 <= at < len(field.lines) else ""
-                pad = "" if field.span else " " * (widths[i] - cells(text))
-                style = BOLD if number == 0 else field.colour
-                parts.append(_painted(text, style, colour) + pad)
-            out.append(GAP.join(parts).rstrip())
+                at = level - (height - len(lines)) if number == 0 else level
+                text = lines[at] if 0 <= at < len(lines) else ""
+                pad = " " * (widths[i] - cells(text))
+                style = BOLD if number == 0 else _style(table.rows[number - 1], i, at)
+                painted = _painted(text, style, colour)
+                is_right = i > 0 and _is_numeric(table, i)
+                parts.append(pad + painted if is_right else painted + pad)
+            line = GAP.join(parts).rstrip()
+            out += [line] if colour or cells(line) <= width else wrapped(line, width)
     return out
 
 
-def _cut(lines: Sequence[str], width: int) -> list[str]:
-    """Lines that are too wide even alone are wrapped; colours are not counted."""
-    out: list[str] = []
-    for line in lines:
-        out += [line] if "\x1b" in line or cells(line) <= width else wrapped(line, width)
-    return out
+def _is_numeric(table: Table, column: int) -> bool:
+    """Whether a column has plain numbers, without a second line."""
+    if table.columns[column].text:
+        return False
+    return not any(row.cells[column].note for row in table.rows)
+
+
+def _style(row: Row, column: int, line: int) -> str:
+    tone = COLOURS[row.cells[column].tone] if line else ""
+    return tone or (DIM if row.level or (column == 0 and line) else "")
 
 
 def _painted(text: str, style: str, colour: bool) -> str:
@@ -309,5 +282,5 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def _folded(text: str, width: int) -> tuple[str, ...]:
-    """A title in lines of at most `width` columns."""
+    """A text in lines of at most `width` columns."""
     return tuple(wrapped(text, width)) or ("",)

@@ -1,4 +1,4 @@
-"""The result of tuning, as text and as a page: the final verdict, then the search."""
+"""The result of tuning, as text and as a page: the final answer, then the search."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from schedlab.analyse.pairs import seen_from
 from schedlab.report import drawing, frame, markup, words
+from schedlab.report.tables import Column, build
 from schedlab.report.texts import MINUS, Scale, Texts
-from schedlab.spec import Metric, Verdict
+from schedlab.spec import Metric
 
 TEXTS = Texts("en")
-DESCRIBES = (
-    "This describes the search, not the truth: it measured what looked promising more often, and "
-    "its blocks never enter the verdict."
-)
 
 
 @dataclass(frozen=True)
@@ -58,64 +54,13 @@ class TuneView:
     basis: str
 
 
-def not_beaten(verdict: Verdict, settings: Mapping[str, str]) -> str:
-    """ "No setting beat none by more than 2 %", where none is shown to be better; else "".
-
-    The figure is the largest upper end of the intervals of the settings against the default.
-    """
-    baseline, overall = verdict.baseline, verdict.overall
-    ends: list[float | None] = []
-    for label in settings:
-        pair = seen_from(overall.pairs, label, baseline)
-        if pair is None:
-            continue
-        if pair.verdict == "better":
-            return ""
-        ends.append(gain(pair.high if overall.higher_is_better else pair.low,
-                         overall.higher_is_better))  # fmt: skip
-    known = [each for each in ends if each is not None]
-    if not ends or len(known) < len(ends):
-        return f"No setting was shown to beat {baseline}; how much better one may be is unknown."
-    return f"No setting beat {baseline} by more than {words.share(TEXTS, max(0.0, *known))}."
-
-
-def beating(verdict: Verdict, labels: Sequence[str]) -> list[str]:
-    """The settings that are shown to be better than the default, the best first."""
-    overall = verdict.overall
-    sign = 1 if overall.higher_is_better else -1
-    pairs = [seen_from(overall.pairs, label, verdict.baseline) for label in labels]
-    better = [pair for pair in pairs if pair is not None and pair.verdict == "better"]
-    return [pair.a for pair in sorted(better, key=lambda pair: -sign * pair.ratio)]
-
-
-def beats(verdict: Verdict, label: str) -> str:
-    """ "bfq #3 beats none by at least 12 %", from the near end of its interval."""
-    pair = seen_from(verdict.overall.pairs, label, verdict.baseline)
-    higher = verdict.overall.higher_is_better
-    near = (pair.low if higher else pair.high) if pair else None
-    if not near:
-        return f"{label} beats {verdict.baseline}."
-    factor = near if higher else 1 / near
-    if factor >= 2:
-        return f"{label} beats {verdict.baseline} by at least {TEXTS.figure(factor, 2)}×."
-    least = words.share(TEXTS, gain(near, higher) or 0.0)
-    return f"{label} beats {verdict.baseline} by at least {least}."
-
-
-def gain(end: float | None, higher: bool) -> float | None:
-    """A bound on a ratio of metrics as a share by which it is better."""
-    if end is None or end <= 0:
-        return None
-    return end - 1 if higher else 1 - end
-
-
 def text(view: TuneView) -> str:
     """The answer on a terminal."""
     parts = [view.headline, *view.lines]
     if view.importance:
         known = ranked(view.importance)[:5]
         shares = ", ".join(f"{name} {words.share(TEXTS, share)}" for name, share in known)
-        parts += ["", f"Importance of tunables: {shares}.", DESCRIBES]
+        parts += ["", TEXTS("tune.important", shares=shares), TEXTS("tune.describes")]
     if view.commands:
         parts += ["", *view.commands]
     return "\n".join(parts)
@@ -128,45 +73,40 @@ def ranked(importance: Mapping[str, float]) -> list[tuple[str, float]]:
 
 def write_page(view: TuneView, path: Path) -> None:
     """The whole self-contained page."""
+    parts = {
+        "trials": _trials(view),
+        "importance": _importance(view),
+        "final": f'<p><a href="{escape(view.verdict_page)}">{escape(TEXTS("tune.link"))}</a></p>',
+        "basis": markup.paragraph(view.basis),
+    }
     page = frame.Page(
         headline=[view.headline],
         kicker=view.title,
         lead=view.lines,
         first=markup.bullets(view.commands) if view.commands else "",
-        sections=[
-            ("trials", "What was tried", _trials(view)),
-            ("importance", "Which tunables mattered in the search", _importance(view)),
-            ("verdict-page", "The final measurement", _link(view.verdict_page)),
-            ("basis", "How it was searched", markup.paragraph(view.basis)),
-        ],
+        sections=[(name, TEXTS(f"tune.{name}"), inside) for name, inside in parts.items()],
     )
     frame.write(page, TEXTS, path)
 
 
-def _link(page: str) -> str:
-    return f'<p><a href="{escape(page)}">All figures of the final comparison</a></p>'
-
-
 def _trials(view: TuneView) -> str:
-    head: list[str | markup.Cell] = [
-        "setting",
-        "",
-        *map(markup.Cell, ("blocks", "to the default", "interval")),
-    ]
-    rows: list[list[str | markup.Cell]] = [
+    heads = ("setting", "values", "blocks", "change", "interval")
+    columns = [Column(TEXTS(f"tune.{head}"), text=head in heads[:2]) for head in heads]
+    rows = [
         [
             trial.label + (" *" if trial.is_finalist else ""),
             trial.setting,
-            markup.number(str(trial.blocks)),
-            markup.number(_ratio(trial.mean) if trial.is_feasible else "not allowed"),
-            markup.number("" if trial.low is None or not trial.is_feasible
-                          else f"{_ratio(trial.low)} to {_ratio(trial.high)}"),
+            trial.blocks,
+            _ratio(trial.mean) if trial.is_feasible else TEXTS("tune.not_allowed"),
+            ""
+            if trial.low is None or not trial.is_feasible
+            else TEXTS("format.interval", low=_ratio(trial.low), high=_ratio(trial.high)),
         ]
         for trial in view.trials
-    ]  # fmt: skip
-    chart = pareto_chart(view)
-    table = markup.table(head, rows, "Settings of the search; * measured again at the end")
-    return markup.paragraph(DESCRIBES) + chart + table
+    ]
+    table = build(TEXTS, "trials", TEXTS("tune.caption"), columns, rows)
+    described = markup.paragraph(TEXTS("tune.describes"))
+    return described + pareto_chart(view) + markup.drawn_table(table)
 
 
 def _ratio(log_ratio: float | None) -> str:
@@ -183,12 +123,10 @@ def _ratio(log_ratio: float | None) -> str:
 def _importance(view: TuneView) -> str:
     if not view.importance:
         return ""
-    rows: list[list[str | markup.Cell]] = [
-        [name, markup.number(words.share(TEXTS, share))] for name, share in ranked(view.importance)
-    ]
-    caption = "Share of the variance of the search by tunable (fANOVA)"
-    return markup.paragraph(DESCRIBES) + markup.table(["tunable", markup.Cell("share")], rows,
-                                                      caption)  # fmt: skip
+    columns = [Column(TEXTS("tune.tunable"), text=True), Column(TEXTS("tune.share"))]
+    rows = [[name, words.share(TEXTS, share)] for name, share in ranked(view.importance)]
+    table = build(TEXTS, "importance", TEXTS("tune.variance"), columns, rows)
+    return markup.paragraph(TEXTS("tune.describes")) + markup.drawn_table(table)
 
 
 def front(trials: Sequence[Trial], metrics: tuple[Metric, Metric]) -> list[Trial]:
@@ -240,6 +178,6 @@ def pareto_chart(view: TuneView) -> str:
     for series, places in ((0, others), (1, chosen)):
         marks = drawing.marks(series, places)
         parts.append(f'<g class="s{series}">{marks}</g>')
-    svg = drawing.picture(600, 320, f"{names[1]} over {names[0]}", parts)
-    note = "Each mark is a setting; the line joins those that no other beats on both metrics."
-    return markup.figure("Two metrics at once", note, svg, "", TEXTS)
+    svg = drawing.picture(600, 320, TEXTS("tune.over", y=names[1], x=names[0]), parts)
+    note = TEXTS("tune.two_metrics_note")
+    return markup.figure(TEXTS("tune.two_metrics"), note, svg, None, TEXTS)

@@ -32,21 +32,25 @@ def write_validation(
         for share, value in zip(shares, np.quantile(times, shares), strict=True)
     ]
     whole = document["parts"]["all"]
-    note = (
-        f"{whole['requests']} requests; demerit {whole['demerit_ms']:.3f} ms, "
-        f"{whole['demerit_share']:.1%} of the measured mean of {whole['measured_mean_ms']:.2f} ms."
+    note = TEXTS(
+        "validation.demerit",
+        requests=TEXTS.number(whole["requests"], 0),
+        demerit=TEXTS.quantity(whole["demerit_ms"], "ms"),
+        share=TEXTS.margin(whole["demerit_share"]),
+        mean=TEXTS.quantity(whole["measured_mean_ms"], "ms"),
     )
     svg = line_chart(rows, "response time (ms)", "share of requests", "source")
     parts = [{"requests of": name, **part} for name, part in document["parts"].items()]
-    worst = table(document["worst"], "The worst requests")
+    headline = TEXTS("answer.medium", medium=TEXTS("medium.simulated"), sentence=title)
+    worst, distributions = (TEXTS(f"validation.{key}") for key in ("worst", "distributions"))
     page = frame.Page(
-        headline=[f"Simulated: {title}"],
-        kicker="Validation of a simulated device",
+        headline=[headline],
+        kicker=TEXTS("validation.kicker"),
         lead=[note],
-        first=table(parts, "Demerit by kind of request"),
+        first=table(parts, TEXTS("validation.parts")),
         sections=[
-            ("figures", "Figures", figure("Distributions of response time", note, svg, rows)),
-            ("worst", "The worst requests", worst),
+            ("figures", TEXTS("section.figures"), figure(distributions, note, svg, rows)),
+            ("worst", worst, table(document["worst"], worst)),
         ],
     )
     path = folder / "report.html"

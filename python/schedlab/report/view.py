@@ -1,35 +1,18 @@
-"""What every form of the report is made of, worked out once from a record and its verdict."""
+"""What every form of the report is made of, worked out once from a record and its answer."""
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from schedlab.report.texts import Texts
 from schedlab.report.words import metric_of
-from schedlab.spec import (
-    AA_SUFFIX,
-    CandidateSummary,
-    Fact,
-    Flag,
-    GateFinding,
-    Headline,
-    Metric,
-    Pair,
-    Record,
-    Run,
-    Verdict,
-    WorkloadVerdict,
-    nothing_to_order,
-)
-
-# More rows than a screen holds: workloads with smaller differences are then counted instead.
-ROWS_MAX = 16
+from schedlab.spec import AA_SUFFIX, GateFinding, Metric, Record, Run
+from schedlab.spec.answer import Answer, Row
 
 
 @dataclass(frozen=True)
@@ -37,7 +20,7 @@ class Member:
     """A workload of a family at its record size."""
 
     record_bytes: int
-    verdict: WorkloadVerdict
+    row: Row
 
 
 @dataclass(frozen=True)
@@ -49,33 +32,50 @@ class Family:
     members: tuple[Member, ...]
 
 
-@dataclass(frozen=True)
-class TestMean:
-    """Geometric mean over the record sizes of a test, by candidate, with a 95 % interval."""
-
-    title: str
-    metric: Metric
-    rows: tuple[tuple[str, float, float | None, float | None], ...]
-
-
 class View:
-    """A record and its verdict, with what several forms of the report need of them."""
+    """A record and its answer, with what several forms of the report need of them."""
 
     def __init__(
-        self, record: Record, verdict: Verdict, texts: Texts, folder: Path | None = None
+        self, record: Record, answer: Answer, texts: Texts, folder: Path | None = None
     ) -> None:
-        self.record, self.verdict, self.texts = record, verdict, texts
+        self.record, self.answer, self.texts = record, answer, texts
         self.folder = folder
         self.experiment = record.experiment
-        self.workloads = tuple(verdict.workloads.values())
-        self.confidence = texts.margin(verdict.confidence)
+        self.names, self.baseline = answer.candidates, answer.base
+        self.confidence = texts.margin(answer.confidence)
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The candidates in the order in which they were given."""
-        seen = {row.candidate for w in self.workloads for row in w.candidates}
-        labels = [c.label for c in self.experiment.candidates if c.label in seen]
-        return (*labels, *sorted(seen - set(labels)))
+    def primary(self) -> tuple[Row, ...]:
+        """A row of measurements for every workload: its primary metric."""
+        return tuple(r for r in self.answer.rows if r.role in ("primary", "part") and r.metric)
+
+    @property
+    def mix(self) -> Row | None:
+        """The mean of all rows, where the shares of the workloads were given."""
+        return next((row for row in self.answer.rows if row.role == "mix"), None)
+
+    def secondary(self, workload: str) -> list[Row]:
+        """The further rows of a workload: other processes of its runs, other metrics."""
+        return [r for r in self.answer.rows if r.role == "secondary" and r.workload == workload]
+
+    def title_of(self, row: Row) -> str:
+        """The workload of a row, with its metric where the row is not its first one."""
+        texts = self.texts
+        if row.role == "mix" or row.metric is None:
+            return texts("row.mix")
+        firsts = [r for r in self.primary if r.workload == row.workload]
+        if row in firsts and len(firsts) == 1:
+            return row.workload
+        return texts("row.of", workload=row.workload, metric=self.metric_title(row))
+
+    def metric_title(self, row: Row) -> str:
+        """Whose metric it is, and which."""
+        metric = self.texts.metric(row.metric) if row.metric else ""
+        if not row.actor:
+            return metric
+        known = self.texts.maybe(f"actor_row.{row.actor}", "")
+        actor = known or self.texts("actor_row.other", actor=row.actor)
+        return self.texts("row.of", workload=actor, metric=metric)
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -90,7 +90,7 @@ class View:
     @cached_property
     def runs_by_workload(self) -> Mapping[str, list[Run]]:
         """The analysed runs of each workload in the order of running."""
-        grouped: dict[str, list[Run]] = {w.workload: [] for w in self.workloads}
+        grouped: dict[str, list[Run]] = {row.workload: [] for row in self.primary}
         for run in self.runs:
             grouped.setdefault(run.workload, []).append(run)
         return grouped
@@ -98,56 +98,23 @@ class View:
     @cached_property
     def families(self) -> tuple[Family, ...]:
         """Workloads grouped by test (else kind) and metric, where record sizes differ."""
-        grouped: dict[tuple[str, str], dict[int, WorkloadVerdict]] = {}
+        rows = {row.workload: row for row in self.primary}
+        grouped: dict[tuple[str, str], dict[int, Row]] = {}
         for workload in self.experiment.workloads:
             size = record_bytes(workload.parameters)
-            if size is None or workload.label not in self.verdict.workloads:
+            if size is None or workload.label not in rows:
                 continue
             key = (str(workload.parameters.get("test", workload.kind)), workload.metric)
-            members = grouped.setdefault(key, {})
-            members.setdefault(size, self.verdict.workloads[workload.label])
+            grouped.setdefault(key, {}).setdefault(size, rows[workload.label])
         return tuple(
             Family(
                 title,
-                next(iter(members.values())).metric,
+                self.metric(name),
                 tuple(Member(size, members[size]) for size in sorted(members)),
             )
-            for (title, _), members in grouped.items()
+            for (title, name), members in grouped.items()
             if len(members) > 1
         )
-
-    @cached_property
-    def test_means(self) -> tuple[TestMean, ...]:
-        """One mean per test and candidate; workloads outside families are their own family."""
-        means = [self._family_mean(family) for family in self.families]
-        inside = {m.verdict.workload for family in self.families for m in family.members}
-        for w in self.workloads:
-            if w.workload not in inside:
-                rows = ((c.candidate, c.geometric_mean, c.low, c.high) for c in w.candidates)
-                means.append(TestMean(w.workload, w.metric, tuple(rows)))
-        return tuple(means)
-
-    def _family_mean(self, family: Family) -> TestMean:
-        """Means of the logs inside each block, then a Student interval over the blocks."""
-        labels = {m.verdict.workload for m in family.members}
-        logs: dict[str, dict[int, list[float]]] = {}
-        for label in labels:
-            for run in self.runs_by_workload[label]:
-                value = run.metrics.get(family.metric.name, math.nan)
-                if value > 0:
-                    blocks = logs.setdefault(run.candidate, {})
-                    blocks.setdefault(run.block, []).append(math.log(value))
-        rows = []
-        for name in self.names:
-            whole = [sum(v) / len(v) for v in logs.get(name, {}).values() if len(v) == len(labels)]
-            if whole:
-                rows.append((name, *log_interval(whole, self.verdict.confidence)))
-        return TestMean(family.title, family.metric, tuple(rows))
-
-    @cached_property
-    def flags(self) -> tuple[Flag, ...]:
-        """All flags: of the whole, then of each workload."""
-        return (*self.verdict.flags, *(flag for w in self.workloads for flag in w.flags))
 
     @property
     def measured(self) -> str:
@@ -189,95 +156,9 @@ class View:
             facts["late_share, median of the runs"] = round(statistics.median(shares), 4)
         return facts
 
-    @property
-    def outcome(self) -> Headline:
-        """The headline; that of those that finished where some did not."""
-        headline = self.verdict.headline
-        rest = headline.values.get("rest")
-        return Headline(rest, headline.values.get("rest_values") or {}) if rest else headline
-
-    @property
-    def says_mdd(self) -> bool:
-        """Whether the headline itself states the minimum detectable difference."""
-        codes = {self.verdict.code, self.outcome.code}
-        return bool(codes & {"too-early", "no-difference-seen", "too-noisy", "single"})
-
-    @property
-    def is_mix(self) -> bool:
-        """Whether the verdict is about several workloads together."""
-        return len(self.verdict.overall.workloads) > 1
-
-    @property
-    def the_only_one(self) -> str:
-        """The workload that the verdict is about, where there are others beside it; else ""."""
-        counted = self.verdict.overall.workloads
-        return counted[0] if len(counted) == 1 < len(self.workloads) else ""
-
-    @property
-    def is_single(self) -> bool:
-        """Whether nothing was run twice on any workload."""
-        return self.verdict.code == "single" and all(of.units <= 1 for of in self.workloads)
-
-    @property
-    def reports_goal(self) -> bool:
-        """Whether a metric of the goal decides on any workload."""
-        without = {f.workload for f in self.verdict.flags if f.kind == "goal-not-measured"}
-        return any(of.workload not in without for of in self.workloads)
-
-    @property
-    def without_ratio(self) -> list[str]:
-        """The candidates with a value of 0 or less."""
-        flags = (flag for of in self.workloads for flag in of.flags if flag.kind == "non-positive")
-        return list(dict.fromkeys(name for flag in flags for name in flag.candidates))
-
-    @cached_property
-    def first_rows(self) -> tuple[WorkloadVerdict, ...]:
-        """What the first table is about: every workload, then its actors and losing metrics."""
-        rows: list[WorkloadVerdict] = []
-        for of in self.workloads:
-            others = self.verdict.secondary.get(of.workload, ())
-            rows += [of, *(other for other in others if self._needs_a_row(other))]
-        return tuple(rows)
-
-    def _needs_a_row(self, of: WorkloadVerdict) -> bool:
-        """Other processes of the run always, other metrics where one loses that should not.
-
-        Where the headline says what the baseline loses, the others are better in that row.
-        """
-        loss = self.stated_loss
-        decisive = {"worse", "better" if loss and loss.worse == self.verdict.baseline else ""}
-        return bool(of.actor) or any(row.verdict in decisive for row in of.candidates)
-
-    @property
-    def shows_all_rows(self) -> bool:
-        """Whether all rows of the first table fit a screen."""
-        return len(self.first_rows) <= ROWS_MAX
-
-    @property
-    def stated_loss(self) -> Fact | None:
-        """The price, or what separates those that nothing else does, if the headline has one."""
-        values = self.outcome.values
-        loss = values.get("price") or values.get("cost")
-        return Fact.of(loss["fact"]) if loss else None
-
-    def metric(self, name: str, higher_is_better: bool = True) -> Metric | None:
-        """The metric of that name; `None` for the mean of several (an empty name)."""
-        return metric_of(self.experiment, name, higher_is_better)
-
-    def nothing_to_order(self, of: WorkloadVerdict) -> bool:
-        """Whether the workload leaves nothing to order, and nothing else was found either."""
-        work = next((w for w in self.experiment.workloads if w.label == of.workload), None)
-        single = of.nothing_to_order or (work is not None and nothing_to_order(work))
-        verdicts = {row.verdict for row in of.candidates}
-        return single and self.experiment.kind == "io" and not verdicts & {"better", "worse"}
-
-    @property
-    def orders_nothing(self) -> bool:
-        """Whether no workload leaves anything to order: that is why no difference was found."""
-        if self.verdict.headline.code in ("single", "nothing-to-compare"):
-            return False
-        schedulers = any("scheduler" in dict(c.settings) for c in self.experiment.candidates)
-        return schedulers and all(map(self.nothing_to_order, self.workloads))
+    def metric(self, name: str) -> Metric:
+        """The metric of that name."""
+        return metric_of(self.experiment, name)
 
     def is_control(self, label: str) -> bool:
         """Whether a workload cannot depend on the candidates."""
@@ -288,19 +169,6 @@ class View:
         """The baseline under its second name, where there are runs of it."""
         labels = {run.candidate for run in self.runs} - set(self.names)
         return tuple(sorted(label for label in labels if label.endswith(AA_SUFFIX)))
-
-
-def log_interval(logs: Sequence[float], level: float) -> tuple[float, float | None, float | None]:
-    """exp of the mean of `logs` with its Student interval (none for a single value)."""
-    count = len(logs)
-    mean = sum(logs) / count
-    if count < 2:
-        return math.exp(mean), None, None
-    from scipy.special import stdtrit
-
-    variance = sum((x - mean) ** 2 for x in logs) / (count - 1)
-    half = float(stdtrit(count - 1, (1 + level) / 2)) * math.sqrt(variance / count)
-    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
 def record_bytes(parameters: Mapping[str, Any]) -> int | None:
@@ -318,38 +186,6 @@ def size_text(size_bytes: float, digits: int = 6) -> str:
         if size_bytes >= 1 << shift:
             return f"{size_bytes / (1 << shift):.{digits}g} {unit}"
     return f"{size_bytes:.{digits}g} B"
-
-
-def seen_from(pairs: Sequence[Pair], a: str, b: str) -> Pair | None:
-    """The pair of `a` and `b`, turned round where it is stored as `b` and `a`."""
-    for pair in pairs:
-        if (pair.a, pair.b) == (a, b):
-            return pair
-        if (pair.a, pair.b) == (b, a):
-            return turned(pair)
-    return None
-
-
-def turned(pair: Pair) -> Pair:
-    """The same comparison read from the other side."""
-    opposite: dict[str, Any] = {"better": "worse", "worse": "better", "low": "high", "high": "low"}
-    return replace(
-        pair,
-        a=pair.b,
-        b=pair.a,
-        ratio=1 / pair.ratio,
-        low=None if pair.high is None else 1 / pair.high,
-        high=None if pair.low is None else 1 / pair.low,
-        verdict=opposite.get(pair.verdict, pair.verdict),
-        open_end=opposite.get(pair.open_end, ""),
-        hodges_lehmann=None if not pair.hodges_lehmann else 1 / pair.hodges_lehmann,
-        by_session=tuple(1 / ratio for ratio in pair.by_session),
-    )
-
-
-def summary_of(rows: Sequence[CandidateSummary], name: str) -> CandidateSummary | None:
-    """The row of a candidate."""
-    return next((row for row in rows if row.candidate == name), None)
 
 
 def flatten(value: Any, prefix: str = "") -> list[tuple[str, Any]]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from schedlab.report import words
 from schedlab.report.view import View
-from schedlab.spec import Explanation, WorkloadVerdict, is_alike
+from schedlab.spec import Explanation, is_alike
+from schedlab.spec.answer import Row
 
 # Shares of a request's waiting from which a part is called the reason for it.
 IN_DEVICE = 0.7
@@ -40,14 +41,14 @@ class Why:
 def explained(view: View) -> list[Why]:
     """Every workload and group with explanations, the group with the primary metric first."""
     reasons = []
-    for of in view.workloads:
+    for of in view.primary:
         groups: dict[str, list[tuple[str, Explanation]]] = {}
         for name in view.names:
             for each in view.record.explanations.get((of.workload, name), ()):
                 groups.setdefault(each.group, []).append((name, each))
         judged = sorted(groups.items(), key=lambda item: not _is_judged(of, item[0]))
         for group, rows in judged:
-            lines = _sentences(view, group, rows)
+            lines = _sentences(view, of.workload, group, rows)
             if _is_judged(of, group):
                 lines += _unlike(view, of, rows)
             reasons.append(Why(of.workload, group, tuple(rows), tuple(lines)))
@@ -57,12 +58,25 @@ def explained(view: View) -> list[Why]:
     return reasons
 
 
-def _is_judged(of: WorkloadVerdict, group: str) -> bool:
+def lines(view: View) -> list[str]:
+    """All sentences, each with its workload where there are several."""
+    every = explained(view)
+    several = len({why.workload for why in every}) > 1
+    return [
+        view.texts("why.of", workload=why.workload, sentence=line) if several else line
+        for why in every
+        for line in why.sentences
+    ]
+
+
+def _is_judged(of: Row, group: str) -> bool:
     """Whether the metric of the workload is one of this group: `reader_latency_…` of `readers`."""
-    return of.metric.name.startswith(group.rstrip("s") or " ")
+    return (of.metric.name if of.metric else "").startswith(group.rstrip("s") or " ")
 
 
-def _sentences(view: View, group: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
+def _sentences(
+    view: View, workload: str, group: str, rows: Sequence[tuple[str, Explanation]]
+) -> list[str]:
     """The quantities in words; one sentence for all candidates with the same finding."""
     texts = view.texts
     who = group_name(view, group)
@@ -71,16 +85,17 @@ def _sentences(view: View, group: str, rows: Sequence[tuple[str, Explanation]]) 
     slow = [(name, each) for name, each in rows if each.total_s > is_fast]
     lines = [*_fell(view, who, rows), *_raised(view, who, rows), *_device(view, who, slow)]
     lines += [*_waits(view, who, slow, "tag"), *_waits(view, who, slow, "scheduler")]
-    lines += _waits(view, who, slow, "outside")
+    lines += _waits(view, who, slow, "outside", workload)
     split = _split(view, who, rows)
     return [*(lines or [texts("why.unknown")]), *split]
 
 
-def _unlike(view: View, of: WorkloadVerdict, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
+def _unlike(view: View, of: Row, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
     """Candidates whose extra run was far from their scored runs, of whatever reason."""
-    if not of.metric.name.endswith("_latency_ns_mean"):
+    if not of.metric or not of.metric.name.endswith("_latency_ns_mean"):
         return []
-    usual_s = {each.candidate: (each.mean or 0.0) * 1e-9 for each in of.candidates}
+    cells = view.answer.cells[of.name].items()
+    usual_s = {name: (each.value or 0.0) * 1e-9 for name, each in cells}
     return [
         view.texts("why.unlike", name=name, extra=_time(view, each.total_s),
                    usual=_time(view, usual_s[name]))
@@ -118,8 +133,13 @@ def _device(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> li
     return lines
 
 
-def _waits(view: View, who: str, rows: Sequence[tuple[str, Explanation]], part: str) -> list[str]:
-    """Candidates whose requests waited for long in one of PARTS, in one sentence."""
+def _waits(
+    view: View, who: str, rows: Sequence[tuple[str, Explanation]], part: str, workload: str = ""
+) -> list[str]:
+    """Candidates whose requests waited for long in one of PARTS, in one sentence.
+
+    A cause is named only where the record shows it: a limit, or the engine of the runs.
+    """
     texts = view.texts
     matching = [(n, e) for n, e in rows if part_s(e, part) >= LONG[part] * e.total_s]
     if not matching:
@@ -131,13 +151,21 @@ def _waits(view: View, who: str, rows: Sequence[tuple[str, Explanation]], part: 
     ]  # fmt: skip
     has_limits = part == "tag" and any(each.has_limits for _, each in matching)
     key = "tag_limits" if has_limits else part
+    if part == "outside" and "io_uring" in _engines(view, workload):
+        key = "outside_io_uring"
     return [texts(f"why.{key}", group=who, waits=texts.listed(waits))]
+
+
+def _engines(view: View, workload: str) -> set[str]:
+    """The engines that the runs of a workload used."""
+    runs = view.runs_by_workload.get(workload, ())
+    return {str(run.properties.get("engine", "")) for run in runs}
 
 
 def _fell(view: View, who: str, rows: Sequence[tuple[str, Explanation]]) -> list[str]:
     """The candidate whose requests wait least, against the baseline: which part fell."""
     texts, by_name = view.texts, dict(rows)
-    before = by_name.get(view.verdict.baseline)
+    before = by_name.get(view.baseline)
     best, after = min(rows, key=lambda row: row[1].total_s)
     if before is None or after.total_s <= 0 or before.total_s < FELL * after.total_s:
         return []
@@ -188,7 +216,9 @@ def part_s(each: Explanation, part: str) -> float:
 
 def group_name(view: View, group: str) -> str:
     """The name of a group of processes in a sentence."""
-    return view.texts.maybe(f"actor_name.{group}", group) if group else view.texts("why.requests")
+    if not group:
+        return view.texts("why.requests")
+    return view.texts.maybe(f"actor_name.{group}", view.texts("actor_name.other", group=group))
 
 
 def _time(view: View, seconds: float) -> str:

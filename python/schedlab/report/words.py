@@ -1,228 +1,126 @@
-"""Ratios in words, as people say them: `82× shorter (61 to 110×)`, `29 % slower`.
+"""Losses in words: `27 % behind (18 to 35 %) ▼`. Every form of a report prints these.
 
-A ratio is always better : worse ≥ 1. Below 2 it is a percentage of the thing that it is
-compared with, from 2 on a multiple; above 1,000 only that it is above. Direction words depend on
-what the metric is: a rate is faster, a time shorter, a fairness more even, CPU time less.
+A loss is a natural logarithm; it is printed as e^loss − 1 in per cent, from twofold on as a
+ratio. Upper ends are rounded up and lower ends down, so that no printed interval is narrower
+than the one that was worked out.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Literal
 
 from schedlab.errors import SpecError
-from schedlab.report.texts import Texts
-from schedlab.spec import Experiment, Fact, Metric
+from schedlab.report.texts import NO_BREAK, Texts
+from schedlab.spec import Experiment, Metric
+from schedlab.spec.answer import CellAnswer, Loss
 
+End = Literal["point", "low", "up"]
 TIMES_FROM = 2.0
-TIMES_MAX = 1000.0
-ONE_DECIMAL_BELOW = 1.1
-# Shares are printed with two decimals at most.
 SMALLEST_PERCENT = 0.01
-Speech = Literal["rate", "time", "even", "less", "fewer", "more", "higher", "lower", "mixed"]
-Side = Literal["better", "worse"]
-# What is used up, and what is counted: there is more or less of it, and fewer of them.
-USED = ("cpu_s", "user_s", "system_s", "rss_bytes")
-COUNTED = ("major_faults", "context_switches", "calculations")
+# The mark of a candidate that is proven behind: colour never carries the meaning alone.
+BEHIND = "▼"
+ROUNDING = {"point": ROUND_HALF_EVEN, "low": ROUND_FLOOR, "up": ROUND_CEILING}
+# Decimals of a number below each of these; a percentage of less has as many as show it.
+DECIMALS_MAX = 6
 
 
-def speech(metric: Metric | None) -> Speech:
-    """Which words of direction a metric takes; `mixed` where several metrics are averaged."""
-    if metric is None:
-        return "mixed"
-    name, unit = metric.name, metric.unit
-    is_counted = name in COUNTED or (unit == "B" and name.endswith("_bytes"))
-    if metric.higher_is_better:
-        if "fairness" in name or "jain" in name:
-            return "even"
-        return "more" if is_counted else "rate" if unit.endswith("/s") else "higher"
-    if name in USED or ("cpu" in name and "_per_" in name):
-        return "less"
-    if is_counted:
-        return "fewer"
-    return "time" if unit in ("ns", "us", "µs", "ms", "s") else "lower"
-
-
-def metric_of(experiment: Experiment, name: str, higher_is_better: bool = True) -> Metric | None:
-    """The metric of a fact by its name; `None` for the mean of several."""
-    if not name:
-        return None
+def metric_of(experiment: Experiment, name: str, higher_is_better: bool = True) -> Metric:
+    """The metric of that name; a name that is not known stands for itself."""
     try:
         return experiment.metric_named(name)
     except SpecError:
         return Metric(name, "", higher_is_better, name.replace("_", " "))
 
 
-@dataclass(frozen=True)
-class Rounding:
-    """The form of a ratio: a multiple, or percent with `decimals`."""
-
-    times: bool
-    decimals: int = 0
-
-
-def amount(texts: Texts, ratio: float, side: Side, kind: Speech, *, whole: bool = False) -> str:
-    """`82×` or `29 %` for better : worse = `ratio`, from the side of the better or the worse."""
-    return _amount(texts, max(ratio, 1 / ratio), _rounding(ratio, whole), _grows(side, kind))
+def rounded(loss: float, end: End = "point") -> tuple[Decimal, bool]:
+    """The number that is printed of a loss, and whether it is a ratio (else per cent)."""
+    ratio = math.exp(min(loss, 700.0))
+    if ratio < TIMES_FROM:
+        percent = _digits(100 * math.expm1(loss), end)
+        if percent < 100:
+            return percent, False
+        ratio = TIMES_FROM
+    return _digits(ratio, end), True
 
 
-def between(
-    texts: Texts, ratio: float, low: float, high: float | None, side: Side, kind: Speech
-) -> str:
-    """`61 to 110×` or `22 to 37 %`: the interval in the form of its ratio.
-
-    "" where it is open, or where both ends read the same.
-    """
-    rounded, grows = _rounding(ratio, whole=False), _grows(side, kind)
-    if high is None or low > TIMES_MAX:
-        return ""
-    ends = [low, high]
-    forms = [_end(end, rounded, grows) for end in ends]
-    numbers = [_number(texts, end, form, grows) for end, form in zip(ends, forms, strict=True)]
-    if forms[0].times != forms[1].times or ends[1] > TIMES_MAX:
-        shown = [_amount(texts, e, f, grows) for e, f in zip(ends, forms, strict=True)]
-        return texts("ratio.range", low=shown[0], high=shown[1])
-    if numbers[0] == numbers[1]:
-        return ""
-    key = "ratio.times_range" if forms[0].times else "ratio.percent_range"
-    times = _times(texts, ends[1])
-    return texts(key, low=numbers[0], high=numbers[1], times=times).replace(" %", "\u00a0%")
+def _digits(value: float, end: End) -> Decimal:
+    """One decimal below 10, none above; below 0.1 as many as show a digit."""
+    # A result that is exact but for its last bits must not be rounded away from itself.
+    exact = Decimal(f"{value:.12g}")
+    decimals = 0 if exact >= 10 else 1
+    if 0 < exact < Decimal("0.1"):
+        decimals = min(DECIMALS_MAX, -exact.adjusted())
+    return exact.quantize(Decimal(1).scaleb(-decimals), rounding=ROUNDING[end])
 
 
-def _rounding(ratio: float, whole: bool) -> Rounding:
-    r = max(ratio, 1 / ratio)
-    if r >= TIMES_FROM - 0.005:  # 99.5 % and more is no percentage
-        return Rounding(times=True)
-    return Rounding(times=False, decimals=0 if whole or r >= ONE_DECIMAL_BELOW else 1)
+def amount(texts: Texts, loss: float, end: End = "point", bare: bool = False) -> str:
+    """`27 %` or `38×`; `bare` stands alone, as in brackets, where a language has another form."""
+    number, is_ratio = rounded(loss, end)
+    key = f"ratio.{'bare_' if bare else ''}{'times' if is_ratio else 'percent'}"
+    words = texts(key, number=_shown(texts, number), times=_times(texts, number))
+    return words.replace(" %", f"{NO_BREAK}%")
 
 
-def _end(end: float, rounded: Rounding, grows: bool) -> Rounding:
-    """The form of an end: that of the ratio, but never a percentage of 100 or more."""
-    if not rounded.times and end >= TIMES_FROM and grows:
-        return Rounding(times=True)
-    return rounded
+def between(texts: Texts, low: float, up: float, bare: bool = False) -> str:
+    """`18 to 35 %`, `24 to 61×` or `50 % to 2.4×`."""
+    (low_number, low_is_ratio), (up_number, up_is_ratio) = rounded(low, "low"), rounded(up, "up")
+    if low_number and low_is_ratio != up_is_ratio:
+        ends = amount(texts, low, "low", bare), amount(texts, up, "up", bare)
+        return texts("ratio.range", low=ends[0], high=ends[1])
+    key = f"ratio.{'bare_' if bare else ''}{'times' if up_is_ratio else 'percent'}_range"
+    low_end = _shown(texts, low_number) if low_number else "0"
+    ends = low_end, _shown(texts, up_number)
+    words = texts(key, low=ends[0], high=ends[1], times=_times(texts, up_number))
+    return words.replace(" %", f"{NO_BREAK}%")
 
 
-def _grows(side: Side, kind: Speech) -> bool:
-    """Whether this side has the larger figure of the two."""
-    larger_is_better = kind in ("rate", "even", "more", "higher", "mixed")
-    return larger_is_better == (side == "better")
+def _shown(texts: Texts, number: Decimal) -> str:
+    decimals = max(0, -int(number.as_tuple().exponent))
+    return texts.number(float(number), decimals)
 
 
-def _number(texts: Texts, ratio: float, rounded: Rounding, grows: bool) -> str:
-    """The bare number of a ratio in its form."""
-    if rounded.times:
-        return _two_digits(texts, ratio)
-    percent = 100 * (ratio - 1 if grows else 1 - 1 / ratio)
-    decimals = rounded.decimals
-    if percent and abs(round(percent, decimals)) == 0:
-        decimals = min(6, -math.floor(math.log10(abs(percent))))
-    return texts.number(percent, decimals)
-
-
-def _two_digits(texts: Texts, value: float) -> str:
-    rounded = float(f"{value:.2g}")
-    decimals = 0 if rounded >= 10 else 1 if rounded >= 1 else 2
-    return texts.number(rounded, decimals)
-
-
-def _amount(texts: Texts, ratio: float, rounded: Rounding, grows: bool) -> str:
-    if rounded.times and ratio > TIMES_MAX:
-        return texts("ratio.over", number=texts.number(TIMES_MAX, 0))
-    number = _number(texts, ratio, rounded, grows)
-    if rounded.times:
-        return texts("ratio.times", number=number, times=_times(texts, ratio))
-    return texts("ratio.percent", number=number).replace(" %", "\u00a0%")
-
-
-def _times(texts: Texts, ratio: float) -> str:
-    """The word for times after a number, in its plural form."""
-    rounded = float(f"{ratio:.2g}")
-    if rounded < 10:  # printed with a decimal
+def _times(texts: Texts, number: Decimal) -> str:
+    """The word for times after a number, in its form."""
+    if int(number.as_tuple().exponent) < 0:  # printed with a decimal
         return texts.fraction_form("ratio.times_noun")
-    return texts.form("ratio.times_noun", round(rounded))
+    return texts.form("ratio.times_noun", int(number))
 
 
-def word(texts: Texts, side: Side, kind: Speech) -> str:
-    """`faster`, `shorter`, `less even`, …"""
-    return texts(f"word.{kind}_{side}")
+def cell(texts: Texts, of: CellAnswer) -> str:
+    """How far a candidate is behind on a row: the note of its cell in every table."""
+    if of.best:
+        return texts("cell.best")
+    if of.open:
+        least = texts("cell.least_behind", amount=amount(texts, of.low, "low"))
+        return _marked(least, of) if of.low > 0 else texts("cell.open")
+    if of.up is None:
+        key = "cell.unbounded" if of.loss > 0 else "cell.ahead_unbounded"
+        return _marked(texts(key, amount=amount(texts, of.loss)), of)
+    if of.loss == 0:
+        return texts("cell.ahead", amount=amount(texts, of.up, "up"))
+    words = texts("cell.behind", amount=amount(texts, of.loss))
+    # An interval is not broken over lines, nor parted from its mark.
+    inside = between(texts, of.low, of.up, bare=True).replace(" ", NO_BREAK)
+    return _marked(texts("cell.bracket", text=words, inside=inside), of)
 
 
-def short(
-    texts: Texts, fact: Fact, metric: Metric | None, side: Side, form: str = "format.bracket"
-) -> str:
-    """`46× shorter (38 to 55×)`, without a name; `form` joins the two."""
-    kind = _speech_of(fact, metric)
-    words = texts("ratio.words", amount=_fact_amount(texts, fact, side, kind),
-                  word=word(texts, side, kind))  # fmt: skip
-    return bracketed(texts, words, fact, side, kind, form)
+def _marked(text: str, of: CellAnswer) -> str:
+    return f"{text}{NO_BREAK}{BEHIND}" if of.low > 0 else text
 
 
-def gain(texts: Texts, fact: Fact, metric: Metric | None, form: str = "gain") -> str:
-    """`29 % faster than none (22 to 37 %)`: what the better one of a fact wins.
-
-    `form` is `gain`, or `does` for a clause with the winner's name.
-    """
-    kind = _speech_of(fact, metric)
-    words = texts(
-        f"{form}.{kind}",
-        name=fact.better,
-        amount=_fact_amount(texts, fact, "better", kind),
-        what=texts.metric(metric) if metric else "",
-        other=fact.worse,
-    )
-    return bracketed(texts, words, fact, "better", kind)
-
-
-def loss(
-    texts: Texts,
-    fact: Fact,
-    metric: Metric | None,
-    form: str = "loss",
-    name: str = "",
-    names_metric: bool = False,
-) -> str:
-    """`bfq is 29 % slower (22 to 37 %)`: what the worse one of a fact loses.
-
-    `form` is a section of the catalogue: `loss` (a sentence about a candidate), `actor` (about
-    the other processes of a run, called `name`) or `lost` (the metric as a noun). With
-    `names_metric` it is `bfq has 29 % lower throughput`: the metric is not the one that decides.
-    """
-    kind = _speech_of(fact, metric)
-    words = texts(
-        f"{form}.higher" if names_metric and kind in ("rate", "even") else f"{form}.{kind}",
-        amount=_fact_amount(texts, fact, "worse", kind),
-        what=texts.metric(metric) if metric else "",
-        name=name or fact.worse,
-    )
-    return bracketed(texts, words, fact, "worse", kind)
-
-
-def bracketed(
-    texts: Texts, words: str, fact: Fact, side: Side, kind: Speech, form: str = "format.bracket"
-) -> str:
-    """Words with the interval of the fact behind them, where it has one."""
-    if fact.low is None or fact.open_end:
-        return words
-    inside = between(texts, fact.ratio, fact.low, fact.high, side, kind)
-    return texts(form, text=words, inside=inside) if inside else words
-
-
-def _fact_amount(texts: Texts, fact: Fact, side: Side, kind: Speech) -> str:
-    if fact.open_end and fact.low is not None:
-        return texts("ratio.at_least", amount=amount(texts, fact.low, side, kind))
-    return amount(texts, fact.ratio, side, kind)
-
-
-def _speech_of(fact: Fact, metric: Metric | None) -> Speech:
-    return speech(metric) if metric else "mixed"
+def behind(texts: Texts, of: Loss) -> str:
+    """`21 to 56× behind`, or `at least 20× behind` where the far end is open."""
+    if of.up is None:
+        return texts("cell.least_behind", amount=amount(texts, of.low, "low"))
+    return texts("cell.range_behind", range=between(texts, of.low, of.up))
 
 
 def share(texts: Texts, value: float) -> str:
     """A share as `12 %`, above 1 as a ratio: `2.4×`."""
     if value > 1:
-        return _amount(texts, 1 + value, Rounding(times=True), grows=True)
+        return amount(texts, math.log1p(value))
     percent = 100 * value
     decimals = 0 if percent >= 9.95 or f"{percent:.1f}".endswith(".0") else 1
     if 0 < percent < SMALLEST_PERCENT / 2:
@@ -231,4 +129,4 @@ def share(texts: Texts, value: float) -> str:
 
 
 def _percent(texts: Texts, percent: float, decimals: int) -> str:
-    return texts("format.percent", number=texts.number(percent, decimals)).replace(" ", "\u00a0")
+    return texts("format.percent", number=texts.number(percent, decimals)).replace(" ", NO_BREAK)

@@ -62,14 +62,14 @@ def sweep(**typed: Any) -> None:
 
 
 def present_quanta(result: Result, as_json: bool) -> None:
-    """Verdict and reports with the charts, and the tables of the published studies."""
+    """Answer and reports with the charts, and the tables of the study."""
     from schedlab.app.quanta import with_charts
     from schedlab.cli.show import present
-    from schedlab.report.quanta_tables import published_tables
+    from schedlab.report import tables_text
 
     result, charts = with_charts(result)
     present(result, as_json)
     if not as_json:
-        click.echo("\n".join(published_tables(result.record, result.verdict)))
+        click.echo("\n" + tables_text(result.record, result.answer))
         for path in charts:
             click.echo(f"chart:    {path}")

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from schedlab.report.drawing import COLOURS
 from schedlab.spec import Record, Run
 
 WIDTH, ROW, LEFT, TOP = 960, 26, 70, 40
-COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#b279a2", "#e45756", "#72b7b2", "#9d755d", "#eeca3b")
 Row = Sequence[int]
 
 

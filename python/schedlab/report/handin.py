@@ -1,0 +1,399 @@
+"""The tables that a study hands in, from the analysed runs alone.
+
+Every repetition, means, the index, totals by test and by size, and per process counts and CPU
+bursts: `schedlab report DIR --tables`, a sheet of the workbook and a section of the page.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from schedlab.report.tables import Cell, Chart, Column, Table, build
+from schedlab.report.view import View, record_bytes, size_text
+from schedlab.spec import Metric, Run
+
+INDEX = 100.0
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Series:
+    """A workload: its test, its record size where it has one, its values by candidate and block."""
+
+    workload: str
+    test: str
+    record_bytes: int | None
+    metric: Metric
+    values: Mapping[str, Mapping[int, float]]
+
+    def mean(self, name: str) -> float | None:
+        """The arithmetic mean of a candidate's runs."""
+        known = list(self.values[name].values())
+        return sum(known) / len(known) if known else None
+
+
+@dataclass(frozen=True)
+class Grand:
+    """A mean over several workloads; `half` is the half-width of its 95 % interval."""
+
+    mean: float
+    half: float | None
+
+
+def study_tables(view: View) -> list[Table]:
+    """Every table of the study, in the order in which studies print them."""
+    tables = [*_processes(view), *_sums(view)]
+    for part in parts(view):
+        tables += [*_totals(view, part), *_means(view, part), *_index(view, part)]
+        tables += _repetitions(view, part)
+    return [*tables, *_costs(view), *_knees(view), *_pareto(view)]
+
+
+def parts(view: View) -> list[list[Series]]:
+    """The primary metric of every workload, by metric, negative controls apart."""
+    grouped: dict[tuple[str, bool], list[Series]] = {}
+    for series in every_series(view):
+        key = (series.metric.name, view.is_control(series.workload))
+        grouped.setdefault(key, []).append(series)
+    return list(grouped.values())
+
+
+def every_series(view: View) -> Iterator[Series]:
+    """The primary metric of every workload that has a value."""
+    for work in view.experiment.workloads:
+        metric = view.experiment.metric(work)
+        values: dict[str, dict[int, float]] = {name: {} for name in view.names}
+        for run in view.runs_by_workload.get(work.label, ()):
+            value = run.metrics.get(metric.name, math.nan)
+            if run.candidate in values and math.isfinite(value):
+                values[run.candidate][run.block] = value
+        if any(values.values()):
+            size = record_bytes(work.parameters)
+            test = str(work.parameters.get("test", work.label)) if size else work.label
+            yield Series(work.label, test, size, metric, values)
+
+
+def _head(view: View, part: Sequence[Series]) -> tuple[list[Column], list[list[Any]]]:
+    """The columns that name a workload, and their values: its test and record size, or itself."""
+    texts = view.texts
+    if not any(series.record_bytes for series in part):
+        return [Column(texts("column.workload"), text=True)], [[s.workload] for s in part]
+    head = [Column(texts("column.test"), text=True), Column(texts("column.record_size"), text=True)]
+    return head, [[s.test, size_text(s.record_bytes) if s.record_bytes else ""] for s in part]
+
+
+def _named(view: View, part: Sequence[Series], key: str) -> str:
+    metric = view.texts.metric(part[0].metric)
+    if len(part) == 1:
+        metric = view.texts("row.of", workload=part[0].workload, metric=metric)
+        return view.texts(f"table.{key}", metric=metric, baseline=view.baseline)
+    title = view.texts(f"table.{key}", metric=metric, baseline=view.baseline)
+    return title[:1].upper() + title[1:]
+
+
+def _means(view: View, part: Sequence[Series]) -> list[Table]:
+    """Arithmetic means of the runs, with the half-widths of their intervals.
+
+    Record sizes × candidates for every test that has several; workloads × candidates; or a row
+    for each candidate where there is one workload.
+    """
+    texts, unit = view.texts, part[0].metric.unit
+    title, name = _named(view, part, "means"), f"means-{part[0].metric.name}"
+    if len(part) == 1:
+        return [_of_candidates(view, part[0], f"{name}-{part[0].workload}", title)]
+    by_test: dict[str, list[Series]] = {}
+    for series in part:
+        by_test.setdefault(series.test if series.record_bytes else "", []).append(series)
+    tables = []
+    for test, rows in by_test.items():
+        label = "record_size" if test else "workload"
+        columns = [Column(texts(f"column.{label}"), text=True), *_paired(view, unit)]
+        body: list[list[Any]] = []
+        for series in sorted(rows, key=lambda s: s.record_bytes or 0):
+            size = series.record_bytes
+            first: Any = Cell(size_text(size), float(size)) if size else series.workload
+            body.append([first, *_with_halves(view, [series])])
+        about = (f"{name}-{test}", f"{title}: {test}") if test else (name, title)
+        chart: Chart = "lines" if test and len(rows) > 1 else "dots"
+        tables.append(build(texts, *about, columns, body, [_half_note(view)], chart))
+    return tables
+
+
+def _of_candidates(view: View, one: Series, name: str, title: str) -> Table:
+    """A row for each candidate: mean, half-width, range, runs."""
+    texts, unit = view.texts, one.metric.unit
+    columns = [
+        Column(texts("column.candidate"), text=True), Column(texts("column.mean"), unit, digits=4),
+        Column("±", unit, half=True), Column(texts("column.least"), unit, digits=4),
+        Column(texts("column.most"), unit, digits=4), Column(texts("column.runs"), decimals=0),
+        Column(texts("column.index"), decimals=1),
+    ]  # fmt: skip
+    body: list[list[Any]] = []
+    base = one.mean(view.baseline)
+    for label in view.names:
+        known = list(one.values[label].values())
+        if (of := grand([one], label)) is not None:
+            index = INDEX * of.mean / base if base else None
+            body.append([label, of.mean, of.half, min(known), max(known), len(known), index])
+    notes = [_half_note(view)] if any(row[2] is not None for row in body) else []
+    return build(texts, name, title, columns, body, notes)
+
+
+def _paired(view: View, unit: str) -> list[Column]:
+    """Two columns for each candidate: its mean, and the half-width."""
+    pairs = ((Column(n, unit, digits=4), Column("±", unit, half=True)) for n in view.names)
+    return [column for pair in pairs for column in pair]
+
+
+def _with_halves(view: View, series: Sequence[Series]) -> list[float | None]:
+    row: list[float | None] = []
+    for name in view.names:
+        of = grand(series, name)
+        row += [of.mean, of.half] if of else [None, None]
+    return row
+
+
+def _half_note(view: View) -> str:
+    return view.texts("table.half", level=view.texts.margin(LEVEL))
+
+
+def _index(view: View, part: Sequence[Series]) -> list[Table]:
+    """Every mean in per cent of the baseline's."""
+    if len(view.names) < 2 or len(part) < 2:
+        return []
+    head, rows = _head(view, part)
+    columns = [*head, *(Column(name, decimals=1) for name in view.names)]
+    body = []
+    for row, series in zip(rows, part, strict=True):
+        base = series.mean(view.baseline)
+        means = map(series.mean, view.names)
+        body.append([*row, *(INDEX * m / base if m is not None and base else None for m in means)])
+    name = f"index-{part[0].metric.name}"
+    return [build(view.texts, name, _named(view, part, "index"), columns, body)]
+
+
+def _totals(view: View, part: Sequence[Series]) -> list[Table]:
+    """Grand means per test over its record sizes, and per record size over its tests."""
+    texts, sizes = view.texts, sorted({s.record_bytes for s in part if s.record_bytes})
+    if len(sizes) < 2:
+        return []
+    tests = dict.fromkeys(s.test for s in part)
+    by_test = [(test, [s for s in part if s.test == test]) for test in tests]
+    by_size = [(size_text(size), [s for s in part if s.record_bytes == size]) for size in sizes]
+    return [
+        _grand_table(view, part, "by_test", texts("column.test"), by_test),
+        _grand_table(view, part, "by_size", texts("column.record_size"), by_size),
+    ]
+
+
+def _grand_table(
+    view: View,
+    part: Sequence[Series],
+    key: str,
+    label: str,
+    groups: Sequence[tuple[str, Sequence[Series]]],
+) -> Table:
+    columns = [Column(label, text=True), *_paired(view, part[0].metric.unit)]
+    rows = [[title, *_with_halves(view, series)] for title, series in groups]
+    title, name = _named(view, part, key), f"{key.replace('_', '-')}-{part[0].metric.name}"
+    return build(view.texts, name, title, columns, rows, [_half_note(view)], chart="dots")
+
+
+def grand(columns: Sequence[Series], candidate: str) -> Grand | None:
+    """The mean of all values, with a Student interval over the means of whole blocks."""
+    values = [v for column in columns for v in column.values[candidate].values()]
+    if not values:
+        return None
+    blocks = set.intersection(*(set(column.values[candidate]) for column in columns))
+    mean = sum(values) / len(values)
+    if len(blocks) < 2:
+        return Grand(mean, None)
+    from scipy.special import stdtrit
+
+    each = [sum(c.values[candidate][b] for c in columns) / len(columns) for b in blocks]
+    quantile = float(stdtrit(len(each) - 1, (1 + LEVEL) / 2))
+    return Grand(mean, quantile * statistics.stdev(each) / math.sqrt(len(each)))
+
+
+def _repetitions(view: View, part: Sequence[Series]) -> list[Table]:
+    """Every value and the means: candidates × repetitions where there is one workload, else
+    workloads × repetitions, a table for each candidate.
+    """
+    title, name = _named(view, part, "repetitions"), f"runs-{part[0].metric.name}"
+    if len(part) == 1:
+        heads = [Column(view.texts("column.candidate"), text=True)]
+        rows: list[tuple[list[Any], Series, str]] = [([n], part[0], n) for n in view.names]
+        return [_every_run(view, f"{name}-{part[0].workload}", title, heads, rows)]
+    heads, titles = _head(view, part)
+    return [
+        _every_run(
+            view, f"{name}-{label}", f"{title}: {label}", heads,
+            [(row, series, label) for row, series in zip(titles, part, strict=True)],
+        )
+        for label in view.names
+        if any(series.values[label] for series in part)
+    ]  # fmt: skip
+
+
+def _every_run(
+    view: View,
+    name: str,
+    title: str,
+    heads: Sequence[Column],
+    rows: Sequence[tuple[list[Any], Series, str]],
+) -> Table:
+    """Rows of the values of a candidate in every block, and their mean."""
+    unit = rows[0][1].metric.unit
+    blocks = sorted({block for _, series, label in rows for block in series.values[label]})
+    numbers = [Column(str(view.record.number_of(b)), unit, digits=4) for b in blocks]
+    columns = [*heads, *numbers, Column(view.texts("column.mean"), unit, digits=4)]
+    body = [
+        [*first, *(series.values[label].get(b) for b in blocks), series.mean(label)]
+        for first, series, label in rows
+    ]
+    return build(view.texts, name, title, columns, body)
+
+
+def _workers(run: Run) -> Sequence[Mapping[str, Any]]:
+    """What each process of a run counted."""
+    workers = run.properties.get("workers", ())
+    return [w for w in workers if isinstance(w, Mapping) and "calculations" in w]
+
+
+def _with_workers(view: View) -> dict[str, list[Run]]:
+    runs: dict[str, list[Run]] = {}
+    for run in view.runs:
+        if _workers(run):
+            runs.setdefault(run.candidate, []).append(run)
+    return {name: runs[name] for name in view.names if name in runs}
+
+
+def _processes(view: View) -> list[Table]:
+    """Counts and CPU bursts of every process in every repetition."""
+    texts = view.texts
+    rows = [
+        [name, view.record.number_of(run.block), number, *_counted(worker)]
+        for name, runs in _with_workers(view).items()
+        for run in runs
+        for number, worker in enumerate(_workers(run))
+    ]
+    if not rows:
+        return []
+    head = [Column(texts("column.candidate"), text=True)]
+    head += [Column(texts(f"column.{key}"), decimals=0) for key in ("block", "worker")]
+    columns = [*head, *_count_columns(view)]
+    return [build(texts, "processes", texts("table.processes"), columns, rows)]
+
+
+def _count_columns(view: View) -> list[Column]:
+    texts = view.texts
+    return [
+        Column(texts("text.calculations"), decimals=0),
+        Column(texts("text.cpu_burst_s"), decimals=3),
+        Column(texts("text.per_burst_second"), decimals=2),
+    ]
+
+
+def _counted(worker: Mapping[str, Any]) -> list[float | None]:
+    return _rate(float(worker["calculations"]), float(worker.get("cpu_burst_s", 0)))
+
+
+def _rate(count: float, burst: float) -> list[float | None]:
+    """Calculations, CPU seconds, and the one by the other."""
+    return [count, burst, count / burst if burst else None]
+
+
+def _sums(view: View) -> list[Table]:
+    """Mean over the repetitions of the sums over the processes; index 100: the first candidate."""
+    texts, rows, first = view.texts, [], 0.0
+    for name, runs in _with_workers(view).items():
+        sums = [
+            [sum(float(w.get(key, 0)) for w in _workers(run)) for run in runs]
+            for key in ("calculations", "cpu_burst_s")
+        ]
+        count, burst, rate = _rate(*(statistics.fmean(each) for each in sums))
+        first = first or rate or 0.0
+        rows.append([name, count, burst, rate, INDEX * rate / first if rate else None])
+    if not rows:
+        return []
+    columns = [Column(texts("column.candidate"), text=True), *_count_columns(view)]
+    columns.append(Column(texts("column.index"), decimals=2))
+    note = texts("text.bursts_intro")
+    return [build(texts, "sums", texts("table.sums"), columns, rows, [note])]
+
+
+def _costs(view: View) -> list[Table]:
+    """The time of a call, where the time of the runs grows with the number of their calls."""
+    texts = view.texts
+    rows = [
+        [flag.workload or texts.listed(flag.candidates), flag.values["seconds_per_call"],
+         flag.values["constant_s"], INDEX * flag.values["explained"]]
+        for flag in view.answer.flags
+        if flag.kind == "call-cost"
+    ]  # fmt: skip
+    if not rows:
+        return []
+    columns = [
+        Column(texts("column.workload"), text=True), Column(texts("column.costs"), "s"),
+        Column(texts("column.constant"), "s"), Column(f"{texts('column.explained')}, %"),
+    ]  # fmt: skip
+    return [build(texts, "costs", texts("table.costs"), columns, rows)]
+
+
+def _knees(view: View) -> list[Table]:
+    """Where the metric bends over an ordered size of the workloads, or why it does not."""
+    texts = view.texts
+    shown = [knee for knee in view.answer.knees if knee.reason != "too few values"]
+    rows: list[list[Any]] = []
+    for knee in shown:
+        kind = texts("row.of", workload=knee.family, metric=texts.metric(knee.metric))
+        places = [_place(view, knee.size, at) for at in (knee.knee, knee.low, knee.high)]
+        remark = {"straight": "text.knee_straight", "edge": "text.knee_edge"}.get(knee.reason)
+        slopes = [knee.slope_before, knee.slope_after]
+        rows.append([kind, knee.candidate, *places, *slopes, texts(remark) if remark else ""])
+    if not rows:
+        return []
+    heads = ("test", "candidate", "knee", "low", "high", "before", "after", "remark")
+    columns = [
+        Column(texts(f"column.{head}"), text=head not in ("before", "after")) for head in heads
+    ]
+    notes = [texts("text.knees_intro")]
+    return [build(texts, "knees", texts("section.knees"), columns, rows, notes)]
+
+
+def _place(view: View, size: str, value: float | None) -> str | None:
+    if value is None:
+        return None
+    if size.endswith("_bytes"):
+        return size_text(value, digits=3).replace(".", view.texts.decimal)
+    return view.texts.figure(value)
+
+
+def _pareto(view: View) -> list[Table]:
+    """Throughput against p99 latency, a table for each workload that measured both."""
+    texts = view.texts
+    tables: list[Table] = []
+    for label, points in view.answer.pareto.items():
+        fast, slow = (
+            view.metric(name) for name in (points[0].throughput_metric, points[0].latency_metric)
+        )
+        ends = [texts("column.low"), texts("column.high")]
+        columns = [
+            Column(texts("column.candidate"), text=True),
+            Column(texts.metric(fast), fast.unit), *(Column(end, fast.unit) for end in ends),
+            Column(texts.metric(slow), slow.unit), *(Column(end, slow.unit) for end in ends),
+            Column(texts("column.dominated"), text=True),
+        ]  # fmt: skip
+        rows = [
+            [p.candidate, p.throughput, p.throughput_low, p.throughput_high, p.latency,
+             p.latency_low, p.latency_high, texts.listed(p.dominated_by)]
+            for p in points
+        ]  # fmt: skip
+        title = texts("row.of", workload=label, metric=texts("section.pareto"))
+        notes = [texts("text.pareto_intro")] if not tables else []
+        tables.append(build(texts, f"pareto-{label}", title, columns, rows, notes))
+    return tables

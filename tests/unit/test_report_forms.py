@@ -1,0 +1,425 @@
+"""Page, workbook, Markdown and tables of whole records: complete, small, true to the runs."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import io
+import json
+import re
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from statistics import fmean
+
+import answers
+import openpyxl
+import pytest
+import report_simulation as simulation
+import reports
+from click.testing import CliRunner
+
+from schedlab import analyse, report
+from schedlab.cli.report import report as command
+from schedlab.errors import SchedlabError
+from schedlab.report import drawing, exchange, handin, notes, workbook
+from schedlab.report.texts import LANGUAGES, Texts, catalogue
+from schedlab.report.view import View
+from schedlab.spec import Flag, Record
+from schedlab.spec.answer import Answer
+from schedlab.store.folder import Folder
+
+Case = tuple[Record, Answer]
+
+
+@pytest.fixture(scope="module")
+def io_case() -> Case:
+    record = simulation.io_record(sizes=3, blocks=8)
+    return record, simulation.answered(record)
+
+
+@pytest.fixture(scope="module")
+def cases(io_case: Case) -> dict[str, Case]:
+    others = {"cpu": simulation.cpu_record(), "sim": simulation.sim_record()}
+    return {"io": io_case} | {k: (r, simulation.answered(r)) for k, r in others.items()}
+
+
+class Outline(HTMLParser):
+    """Headings, identifiers, references and what a page loads."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.levels: list[int] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.loads: list[str] = []
+        self.images = 0
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        if re.fullmatch("h[1-6]", tag):
+            self.levels.append(int(tag[1]))
+        if "id" in attributes:
+            self.ids.append(str(attributes["id"]))
+        self.references += [attributes[k] or "" for k in ("aria-labelledby",) if k in attributes]
+        if tag == "a" and str(attributes.get("href", "")).startswith("#"):
+            self.references.append(str(attributes["href"])[1:])
+        self.loads += [str(attributes[k]) for k in ("src", "srcset") if k in attributes]
+        self.loads += [str(attributes["href"])] if tag == "link" else []
+        if attributes.get("role") == "img":
+            self.images += 1
+            assert attributes.get("aria-label")
+
+
+@pytest.mark.parametrize("kind", ["io", "cpu", "sim"])
+def test_page_stands_alone_and_hangs_together(cases: dict[str, Case], kind: str) -> None:
+    page = report.html(*cases[kind])
+    outline = Outline(page)
+    assert outline.levels[0] == 1 and outline.levels.count(1) == 1
+    assert all(b - a <= 1 for a, b in zip(outline.levels, outline.levels[1:], strict=False))
+    assert len(set(outline.ids)) == len(outline.ids)
+    assert set(outline.references) <= set(outline.ids)
+    assert not outline.loads
+    assert "url(" not in page and "http" not in page and "<script" not in page
+    assert outline.images >= 1
+
+
+def test_page_shows_what_was_repeated_and_why(io_case: Case) -> None:
+    record, _ = io_case
+    assert any(run.status == "discarded" for run in record.runs)
+    page = report.html(*io_case)
+    assert "queue/scheduler was changed under us" in page and "run repeated" in page
+
+
+def test_page_of_5000_runs_is_under_a_megabyte() -> None:
+    record = simulation.io_record(sizes=9, blocks=16)
+    assert len(record.runs) > 5000
+    assert len(report.html(record, simulation.answered(record)).encode()) < 1_000_000
+
+
+def test_the_first_screen_comes_first() -> None:
+    view = reports.view_of(answers.TRADE)
+    page = report.html(view.record, view.answer)
+    order = ["<h1", "Measured: 3", 'verdicts first-table"', 'class="next"', "<nav", "<h2 id="]
+    places = [page.index(mark) for mark in order]
+    assert places == sorted(places)
+
+
+def whiskers(page: str) -> list[tuple[float, float, float]]:
+    """Of each cell of the first table: where its best, its estimate and the end of its bar are."""
+    cells = re.findall(r'<svg class="bar".*?</svg>', page[: page.index("</table>")])
+    found = []
+    for svg in cells:
+        dot = re.search(r'circle cx="([\d.]+)"', svg)
+        zero = re.search(r'zero" d="M([\d.]+)', svg)
+        end = re.search(r'whisker" d="M[\d.]+ 8H([\d.]+)', svg)
+        if dot and zero:
+            at = float(dot[1])
+            found.append((float(zero[1]), at, float(end[1]) if end else at))
+    return found
+
+
+def test_the_interval_of_every_loss_is_drawn_from_the_best_at_the_left() -> None:
+    view = reports.view_of(answers.TRADE)
+    drawn = whiskers(report.html(view.record, view.answer))
+    of = view.answer
+    rows = [of.rows[i] for i in (0, 3, 1, 4, 2)]
+    cells = [of.cells[row.name][name] for row in rows for name in of.candidates]
+    assert len(drawn) == len(cells)
+    for (zero, dot, end), cell in zip(drawn, cells, strict=True):
+        assert (dot == zero) == (cell.loss == 0) and end >= dot
+        assert zero <= dot <= 115
+    far = {cell.loss: dot for (_, dot, _), cell in zip(drawn[:4], cells[:4], strict=True)}
+    assert [far[loss] for loss in sorted(far)] == sorted(far.values())
+
+
+def test_names_cannot_break_markdown_or_html(io_case: Case) -> None:
+    record, _ = io_case
+    evil = "<b>|x</b>"
+    experiment = dataclasses.replace(record.experiment, title=evil, notes=(evil,))
+    record = dataclasses.replace(record, experiment=experiment, notices=(evil,))
+    answer = simulation.answered(record)
+    assert evil not in report.html(record, answer)
+    assert evil not in report.markdown(record, answer)
+
+
+@pytest.mark.parametrize("language", ["ko", "ru"])
+def test_page_speaks_the_language(io_case: Case, language: str) -> None:
+    page = report.html(*io_case, lang=language)
+    texts = Texts(language)
+    assert f'<html lang="{language}">' in page
+    for key in ("section.first", "section.omitted", "next.title", "section.tables"):
+        assert texts(key) in page
+    assert "Limits of this result" not in page and "The tables of the study" not in page
+
+
+def test_reproduce_script_is_a_shell_script(io_case: Case) -> None:
+    record, _ = io_case
+    experiment = dataclasses.replace(record.experiment, title="two\nlines; rm -rf $HOME")
+    script = report.reproduce_script(dataclasses.replace(record, experiment=experiment))
+    checked = subprocess.run(
+        ["sh", "-n"], check=False, input=script, text=True, capture_output=True
+    )
+    assert checked.returncode == 0, checked.stderr
+    commands = [line for line in script.splitlines() if line and not line.startswith("#")]
+    assert not any("rm -rf" in line for line in commands)
+    assert commands[-1] == 'exec schedlab reproduce "$here" --out "$out"'
+
+
+def test_a_family_has_its_means_by_size_its_totals_and_every_run(io_case: Case) -> None:
+    record, answer = io_case
+    view = View(record, answer, Texts("en"))
+    tables = {table.name: table for table in handin.study_tables(view)}
+    metric = "throughput_bytes_per_s"
+    test, name = "random-read", "bfq"
+    values = [
+        run.metrics[metric]
+        for run in record.analysed_runs
+        if run.workload == f"{test} 4 KiB" and run.candidate == name
+    ]
+    at = 1 + 2 * view.names.index(name)
+    by_size = tables[f"means-{metric}-{test}"].rows[0].cells
+    assert by_size[0].text == "4 KiB" and by_size[at].number == pytest.approx(fmean(values))
+    every = [
+        run.metrics[metric]
+        for run in record.analysed_runs
+        if run.workload.startswith(f"{test} ") and run.candidate == name
+    ]
+    rows = {row.cells[0].text: row.cells for row in tables[f"by-test-{metric}"].rows}
+    assert rows[test][at].number == pytest.approx(fmean(every))
+    runs = tables[f"runs-{metric}-{name}"]
+    row = next(r for r in runs.rows if (r.cells[0].text, r.cells[1].text) == (test, "4 KiB"))
+    assert [c.number for c in row.cells[2:-1]] == values  # in the order of their blocks
+    index = tables[f"index-{metric}"]
+    assert all(row.cells[2].number == pytest.approx(100) for row in index.rows)  # the baseline
+
+
+def test_quanta_have_their_counts_sums_rates_and_index() -> None:
+    record = simulation.cpu_record()
+    tables = {t.name: t for t in handin.study_tables(
+        View(record, simulation.answered(record), Texts("en")))}  # fmt: skip
+    assert len(tables["processes"].rows) == 6 * 3 * 2
+    first = tables["sums"].rows[0].cells
+    assert [cell.number for cell in first[1:4]] == pytest.approx([6601, 29.99, 6601 / 29.99])
+    assert first[4].number == 100
+
+
+def test_one_repetition_has_no_half_width() -> None:
+    view = reports.view_of(answers.ONE_RUN)
+    (means,) = [t for t in handin.study_tables(view) if t.name.startswith("means")]
+    assert all(row.cells[2].number is None for row in means.rows)
+    assert "±" not in "".join(means.notes)
+
+
+def test_every_figure_of_the_tables_is_in_every_form(io_case: Case, tmp_path: Path) -> None:
+    record, answer = io_case
+    view = View(record, answer, Texts("en"))
+    forms = {
+        "page": re.sub(r"<[^>]*>", " ", report.html(record, answer)),
+        "markdown": report.markdown(record, answer),
+        "terminal": report.tables_text(record, answer, width=200),
+    }
+    book = openpyxl.load_workbook(io.BytesIO(report.xlsx(record, answer)))
+    values = [cell.value for row in book["Tables"] for cell in row]
+    numbers = {f"{value:.10g}" for value in values if isinstance(value, int | float)}
+    data = json.loads(json.dumps(report.printed(record, answer)))
+    in_json = {v for t in data["tables"] for row in t["rows"] for v in row}
+    for table in handin.study_tables(view):
+        for row in table.rows:
+            for column, cell in zip(table.columns, row.cells, strict=True):
+                for form, text in forms.items():
+                    assert cell.text in text, (form, table.name, cell.text)
+                if cell.number is not None and not column.text:
+                    assert f"{cell.number / column.scale.factor:.10g}" in numbers
+                    assert cell.number in in_json
+
+
+def test_the_workbook_has_the_first_screen_numbers_and_charts_with_round_axes(
+    io_case: Case,
+) -> None:
+    record, answer = io_case
+    book = openpyxl.load_workbook(io.BytesIO(report.xlsx(record, answer)))
+    assert book.sheetnames == ["Verdict", "Losses", "Tables", "Runs", "Host", "README"]
+    first = [[cell.value for cell in row] for row in book["Verdict"].iter_rows(max_row=8)]
+    assert first[0][0] == report.headline(record, answer)
+    assert first[3][:2] == ["Workload", "none"]
+    assert isinstance(first[4][1], float) and "behind" in str(first[5])
+    losses = list(book["Losses"].iter_rows(min_row=2, values_only=True))
+    assert len(losses) == len(answer.rows) * len(answer.candidates)
+    assert len(book["Runs"]["A"]) == len(record.runs) + 1
+    axes = [chart.y_axis.scaling for chart in book["Tables"]._charts]
+    assert axes
+    for axis in axes:
+        assert axis.min == 0 or axis.max / axis.min <= 1e4
+
+
+def test_formulas_and_links_of_a_workbook_are_text(io_case: Case) -> None:
+    record, _ = io_case
+    experiment = dataclasses.replace(record.experiment, title="=1+1")
+    record = dataclasses.replace(
+        record, experiment=experiment, host={"x": "=cmd()", "y": "http://a"}
+    )
+    book = openpyxl.load_workbook(io.BytesIO(report.xlsx(record, simulation.answered(record))))
+    assert all(cell.data_type != "f" for sheet in book for row in sheet for cell in row)
+    assert not any(cell.hyperlink for cell in book["Host"]["B"])
+
+
+def test_axes_hold_the_values() -> None:
+    view = reports.view_of(answers.TRADE)
+    for table in handin.study_tables(view):
+        axis, is_log = workbook.value_axis(table)
+        assert axis["min"] < axis["max"] and (axis["min"] > 0 or not is_log)
+
+
+def test_markdown_tables_are_whole(io_case: Case) -> None:
+    for block in re.findall(r"(?:^\|.*\n)+", report.markdown(*io_case), re.MULTILINE):
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in block.splitlines()}) == 1
+
+
+@pytest.fixture(scope="module")
+def folder(io_case: Case, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A result folder as an experiment leaves it."""
+    record, _ = io_case
+    path = tmp_path_factory.mktemp("report") / "result"
+    stored = Folder.create(path, record.experiment, record.plan, record.host)
+    for run in record.runs[:440]:
+        stored.append(run)
+    return path
+
+
+def test_command_writes_page_and_workbook_beside_the_measurements(folder: Path) -> None:
+    result = CliRunner().invoke(command, [str(folder)])
+    assert result.exit_code == 0, result.output
+    assert (folder / "report.html").read_text("utf-8").startswith("<!doctype html>")
+    assert (folder / "report.xlsx").stat().st_size > 10_000
+    assert result.stdout == ""
+
+
+def test_command_prints_what_is_asked(folder: Path, tmp_path: Path) -> None:
+    def printed(*options: str) -> str:
+        result = CliRunner().invoke(command, [str(folder), *options])
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    assert printed("--markdown", "--lang", "ru").startswith("# ")
+    assert printed("--csv").startswith(",".join(exchange.CSV_COLUMNS))
+    assert printed("--tables").startswith("Throughput: means over all record sizes, by test")
+    shown = json.loads(printed("--json", "--html", str(tmp_path / "page.html")))
+    assert shown["files"] == {"html": str(tmp_path / "page.html")}
+    assert shown["answer"]["base"] == "none" and shown["answer"]["schema"] == 2
+    assert shown["headline"][0] in printed("--markdown").replace("\\", "")
+
+
+def test_command_says_where_it_cannot_write(folder: Path, tmp_path: Path) -> None:
+    for option in ("--html", "--xlsx"):
+        result = CliRunner().invoke(command, [str(folder), option, str(tmp_path / "no" / "file")])
+        assert isinstance(result.exception, SchedlabError)
+        assert "no/file" in str(result.exception) and result.exception.hint
+    assert CliRunner().invoke(command, [str(folder), "--csv", "--json"]).exit_code == 2
+
+
+@pytest.mark.parametrize("span", [(0.97, 1.3), (3, 400), (1e-3, 9e-3), (2.1, 4.9), (0, 7)])
+def test_ticks_are_round_and_inside(span: tuple[float, float]) -> None:
+    low, high = span
+    axis = drawing.value_axis(list(span), Texts("en"), zero=low == 0)
+    assert axis.log == (low > 0 and high > 2 * low)
+    assert 2 <= len(axis.ticks) <= 9
+    for value, label in axis.ticks:
+        assert axis.low <= value <= axis.high
+        digits = label.replace(",", "").replace(".", "").replace("−", "").strip("0")
+        assert len(digits) <= 3, label
+
+
+def kinds_of_flags() -> set[str]:
+    """Every kind of flag that the analysis can raise, from its source."""
+    folder = Path(analyse.__file__).parent
+    trees = [ast.parse(file.read_text("utf-8")) for file in folder.glob("*.py")]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    flag_calls = [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "Flag"]
+    return {ast.literal_eval(call.args[0]) for call in flag_calls}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_flag_has_a_title_and_a_text_in_every_language(language: str) -> None:
+    kinds = kinds_of_flags()
+    assert {"unbalanced", "goal", "wrong-mean", "call-cost"} < kinds
+    entries = catalogue(language)
+    assert [k for k in sorted(kinds) if f"flag.{k}" not in entries] == []
+    assert [k for k in sorted(kinds) if f"flag_text.{k}" not in entries] == []
+
+
+SHOWN = {"better": "bfq", "worse": "none", "ratio": 1.3, "metric": "iops"}
+FLAGS: tuple[tuple[Flag, str], ...] = (
+    (Flag("unbalanced", "w", ("bfq",), {"runs": {"none": 5, "bfq": 4}, "most": 5}), "bfq 4"),
+    (Flag("cold-first-run", "w", ("bfq",), {"difference": {"bfq": 0.82}, "unit": "s"}), "0"),
+    (Flag("non-positive", "w", ("bfq",), {"metric": "iops"}), "bfq"),
+    (Flag("goal", "w", (), {"goal": "latency", "metric": "latency_ns_p99",
+                            "frozen_metric": "iops"}), "p99"),
+    (Flag("goal-not-measured", "w", (), {"goal": "fairness", "metric": "iops",
+                                         "apart": True}), ""),
+    (Flag("no-baseline", "", ("none",), {"used": "bfq", "reason": "io errors"}), "io errors"),
+    (Flag("lacks-workload", "", ("bfq",), {"workloads": ["read", "write"]}), "read"),
+    (Flag("only-one", "w", ("bfq",)), "bfq"),
+    (Flag("single-run", "w", ("bfq",), {"runs": {"bfq": 1}}), "bfq"),
+    (Flag("insensitive", "w", (), {"cpu_share": 0.93}), "93"),
+    (Flag("missing-cells", "w", (), {"cells": 3, "filled": {"bfq": 2, "none": 1}}), "bfq 2"),
+    (Flag("left-out", "w", ("bfq",), {"cells": 5, "of": 8}), "5"),
+    (Flag("two-levels", "w", ("bfq",), {"low": 210.0, "high": 21e3}), "210"),
+    (Flag("starved", "w", ("bfq",), {"counts": {"bfq": 4}, "runs": 8}), "bfq 4"),
+    (Flag("aa-differs", "w", (), {"ratio": 1.05, "low": 1.03, "high": 1.08, "far": 0.08}), "8"),
+    (Flag("control-open", "w", (), {"reach": 0.079, "margin": 0.02, "unbounded": False}), "7"),
+    (Flag("control-open", "w", (), {"reach": 3.0, "margin": 0.02, "unbounded": True}), "4"),
+    (Flag("drift", "w", (), {"change": -0.046, "p": 0.001}), "−4"),
+    (Flag("change-point", "w", (), {"block": 5, "change": 0.2}), "5"),
+    (Flag("outlier", "w", ("bfq",), {"block": 3, "factor": 0.02, "run": 17, "session": ""}), "50"),
+    (Flag("rare-stalls", "w", ("bfq",), {"runs": 2, "of": 8, "factor": 30.0}), "30"),
+    (Flag("two-modes", "w", ("bfq",), {"low": 50e3, "high": 3e6, "share_low": 0.5,
+                                       "share_high": 0.5}), "50"),
+    (Flag("uneven-noise", "w", ("bfq", "none"), {"ratio": 6.2, "noisiest": "bfq",
+                                                 "quietest": "none", "p": 0.001}), "6"),
+    (Flag("unsteady", "w", (), {"autocorrelation": 0.6, "phi": 0.5, "widening": 2.3}), "2"),
+    (Flag("candidate-time", "w", ("bfq", "none"),
+          {"slopes": {"bfq": 0.1, "none": 0.0}, "p": 0.001, "changes_sign": False,
+           "early": {**SHOWN}, "late": {**SHOWN, "ratio": 1.1}}), "30"),
+    (Flag("carry-over", "w", ("bfq",), {"effects": {"bfq": -0.105}, "p": 0.001,
+                                        "adjusted": [["bfq", "none", 0.1, 0.01]]}), "10"),
+    (Flag("steady-assumed", "w", (), {"blocks": 6}), "6"),
+    (Flag("gates-unbalanced", "w", ("bfq",), {"counts": {"bfq": 4}, "runs": {"bfq": 8},
+                                              "p": 0.001}), "bfq 4"),
+    (Flag("not-steady", "w", ("bfq",), {"runs": 3}), "3"),
+    (Flag("unsettled", "w", ("bfq",), {"runs": 3}), "3"),
+    (Flag("sessions-disagree", "w", ("bfq", "none"), {"ratios": {"1": 0.8, "2": 1.3},
+                                                      "p": 0.01}), "1"),
+    (Flag("extension", "", (), {"error": 0.075, "first_blocks": 8}), "8"),
+    (Flag("wrong-mean", "w", ("bfq",),
+          {"published": 194.092, "mean": 197.092, "rows": 5, "difference": -0.015,
+           "unit": "MB/s"}), "194"),
+    (Flag("wrong-mean", "w", ("bfq",), {"published": 1.5, "unit": "s", "rowless": True}), "s"),
+    (Flag("call-cost", "w", (), {"seconds_per_call": 8e-3, "constant_s": 0.2,
+                                 "explained": 0.99}), "8"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(("flag", "shown"), FLAGS, ids=[flag.kind for flag, _ in FLAGS])
+def test_flag_sentences_have_their_values(language: str, flag: Flag, shown: str) -> None:
+    text = notes.flag_text(reports.view_of(answers.TRADE, language), flag)
+    assert text and "{" not in text and "None" not in text
+    assert shown in text.replace("\u00a0", " ")
+
+
+def test_an_unknown_flag_is_named_rather_than_lost() -> None:
+    view = reports.view_of(answers.TRADE)
+    flag = Flag("meteor-strike", "w", ("bfq",))
+    assert notes.flag_title(view, flag) == "meteor strike"
+    assert notes.flag_text(view, flag) == "bfq"
+
+
+def test_a_run_that_served_99_of_100_is_not_said_to_have_served_nothing() -> None:
+    flag = Flag("starved", "w", ("bfq",), {"counts": {"bfq": 4}, "runs": 8})
+    view = reports.view_of(answers.TRADE)
+    assert notes.flag_title(view, flag) == "unfinished runs"
+    assert notes.flag_text(view, flag).startswith(
+        "runs in which not all requests were served in time, or too few for this figure"
+    )
