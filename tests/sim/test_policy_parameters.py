@@ -20,13 +20,13 @@ def simulated(*arguments: str) -> Result:
 
 
 def test_parameters_of_a_policy_are_those_of_the_simulation() -> None:
-    typed = "stb:read_limit=10ms,bundle_min=3, stb,tsb:alpha=0.5,tsb:knows_pages=true"
+    typed = "stb:read_limit=10ms,bundle_min=3, stb,tsb:alpha=0.5,tsb:aging=every-arrival"
     runs = json.loads(simulated("--policy", typed, "--json").stdout)["runs"]
     own = [
         ("stb", {"read_limit": "10ms", "bundle_min": 3, "alpha": 0.9}),
         ("stb", {"alpha": 0.9}),
         ("tsb", {"alpha": 0.5}),
-        ("tsb", {"alpha": 0.9, "knows_pages": True}),
+        ("tsb", {"alpha": 0.9, "aging": "every-arrival"}),
     ]
     for figures, (policy, parameters) in zip(runs, own, strict=True):
         assert figures["policy"] == policy
@@ -42,14 +42,6 @@ def test_all_policies_take_the_options_and_one_may_have_its_own() -> None:
     ts, tsb = json.loads(simulated(*options, *policies, "--json").stdout)["runs"]
     assert (ts["alpha"], ts["aging"]) == (0.7, "every-arrival")
     assert (tsb["alpha"], tsb["aging"]) == (0.7, "dispatch-overtake")
-
-
-def test_a_candidate_may_switch_a_parameter_on_in_words() -> None:
-    said, meant = (
-        Simulation(policy="tsb", policy_set={"knows_pages": value}, requests=300).run().report_json
-        for value in ("true", True)
-    )
-    assert said == meant
 
 
 def test_a_table_names_each_policy_in_full_and_fits_the_screen() -> None:

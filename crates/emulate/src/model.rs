@@ -168,7 +168,6 @@ impl Model {
         let window = Window::new(self.policy.alpha.0, self.policy.aging);
         let (depth, hosts) = (spec.queue.depth, spec.queue.host_queues);
         let simulation = Simulation::new(device, policy, window, depth, hosts, false);
-        let simulation = simulation.with_host_queues(spec);
         Ok(Box::new(SteppedDevice::new(simulation)))
     }
 }

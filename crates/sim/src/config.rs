@@ -109,7 +109,6 @@ impl Config {
             Service::Serial => self.simulate(Serial::new(&spec), &spec, policy, source, stop),
             Service::Parallel => {
                 let device = Parallel::new(&spec, self.seed)?;
-                let device = device.with_known_pages(self.policy.knows_pages);
                 self.simulate(device, &spec, policy, source, stop)
             }
         }
@@ -129,9 +128,8 @@ impl Config {
             requests: self.warm_up.requests,
             until_ns: self.warm_up.time.0,
         };
-        let simulation = Simulation::new(device, policy, window, depth, hosts, self.log)
-            .after(warm_up)
-            .with_host_queues(spec);
+        let simulation =
+            Simulation::new(device, policy, window, depth, hosts, self.log).after(warm_up);
         let (report, log, _) = simulation.run(source, stop)?;
         Ok((report, log))
     }

@@ -1,18 +1,14 @@
-//! What newer SSDs add, by hand and against closed forms: suspension, host queues, a mapping
-//! cached in part, page types, streams.
+//! Suspended programs and erasures by hand and against closed forms, and what a trim discards.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use std::collections::BTreeMap;
-
-use common::{device, known_amplification, requests, run, small, Case};
+use common::{device, requests, run, small, Case};
 use proptest::prelude::*;
-use schedlab_model::{Bytes, Nanos, Request, Rng};
-use schedlab_sim::device::{DeviceSpec, MapSpec, Parallel, StreamBy, SuspendSpec};
+use schedlab_model::{Bytes, Nanos, Request};
+use schedlab_sim::device::{DeviceSpec, Parallel, SuspendSpec};
 use schedlab_sim::engine::Aging;
-use schedlab_sim::ftl::Ftl;
 use schedlab_sim::workload::{Incoming, Real};
 use schedlab_sim::{Config, Report, Stop};
 use serde_json::{json, Value};
@@ -98,241 +94,13 @@ fn the_wait_of_reads_follows_the_closed_forms() {
     }
 }
 
-#[test]
-fn a_page_takes_the_time_of_its_type() {
-    let types = json!({
-        "flash.program": ["0.3ms", "0.8ms", "1.6ms"], "flash.read": ["40us", "60us", "95us"],
-    });
-    let fill = json!({
-        "name": "sequential4k", "first_file": "1GiB", "read_share": 0.0,
-        "arrivals": {"kind": "closed", "outstanding": 1},
-    });
-    // 64 pages: 22 of the first type, 21 of each other.
-    let block_ns = 22 * 300_000 + 21 * 800_000 + 21 * 1_600_000;
-    let typed = merged(one_die(), types);
-    assert_eq!(
-        simulate(&typed, "fcfs", fill.clone(), 64).elapsed_ns,
-        block_ns
-    );
-    let one_shot = merged(typed.clone(), json!({"flash.one_shot": true}));
-    let report = simulate(&one_shot, "fcfs", fill.clone(), 64);
-    assert_eq!(report.elapsed_ns, block_ns);
-    assert_eq!(
-        report.write.response.max,
-        Some(2_700_000),
-        "three pages together"
-    );
-    let ordered = merged(typed, json!({"flash.order": [2, 0]}));
-    let report = simulate(&ordered, "fcfs", fill, 64);
-    assert_eq!(report.elapsed_ns, 32 * 1_600_000 + 32 * 300_000);
-}
-
-#[test]
-fn a_policy_that_knows_pages_takes_the_faster_one() {
-    let order = |knows_pages: bool| {
-        let mut set = merged(one_die(), json!({"flash.read": ["10us", "90us"]}));
-        set["ftl.in_flight"] = json!(1);
-        let config: Config = serde_json::from_value(json!({
-            "device": "ncq2014", "service": "parallel", "set": set, "log": true,
-            "policy": {"name": "ts", "alpha": 1.0, "knows_pages": knows_pages},
-        }))
-        .unwrap();
-        // Pages 0 and 1 are written; while page 0 is read, reads of the slow and the fast wait.
-        let lines = [
-            (0, 0, 1),
-            (0, 1, 1),
-            (9_000_000, 0, 0),
-            (9_000_001, 1, 0),
-            (9_000_002, 0, 0),
-        ];
-        let column = |f: fn(&(u64, u64, u8)) -> u64| lines.iter().map(f).collect::<Vec<_>>();
-        let mut source = schedlab_sim::workload::Arrays::new(
-            column(|line| line.0),
-            column(|line| line.1 * 4096),
-            vec![4096; lines.len()],
-            lines.iter().map(|line| line.2).collect(),
-        )
-        .unwrap();
-        let (_, log) = config
-            .run_logged(Some(&mut source), &Stop::default())
-            .unwrap();
-        log.iter()
-            .map(|entry| entry.command.index)
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(order(false), [0, 1, 2, 3, 4]);
-    assert_eq!(order(true), [0, 1, 2, 4, 3]);
-}
-
-/// One plane of 512 blocks; `pages` of the mapping in memory.
-fn mapped(cache_entries: u64) -> Value {
-    merged(
-        one_die(),
-        json!({
-            "flash.blocks_per_plane": 512, "flash.pages_per_block": 64,
-            "ftl.over_provisioning": 0.25, "ftl.precondition": "formula",
-            "map.cache": cache_entries * 8, "map.per_page": 512,
-        }),
-    )
-}
-
-#[test]
-fn uniform_reads_miss_what_is_not_in_memory_and_pay_a_read_for_it() {
-    let pages = 512 * 64 * 4 / 5;
-    let workload = json!({
-        "name": "randread4k", "first_file": "64MiB",
-        "arrivals": {"kind": "closed", "outstanding": 1},
-    });
-    let known = 16_384;
-    for entries in [1_024, 4_096, 12_288] {
-        let report = simulate(&mapped(entries), "fcfs", workload.clone(), 60_000);
-        let map = report.device.ftl.unwrap().map.unwrap();
-        assert_eq!(map.map_lookups, 60_000);
-        let share = map.map_misses as f64 / map.map_lookups as f64;
-        let expected = 1.0 - entries as f64 / f64::from(known);
-        assert!((share - expected).abs() < 0.01, "{share} {expected}");
-        assert_eq!(report.elapsed_ns, (60_000 + map.map_misses) * 75_000);
-    }
-    // All entries in memory: as without the key, byte for byte.
-    let all = simulate(&mapped(pages), "fcfs", workload.clone(), 5_000);
-    let mut without = mapped(1);
-    for key in ["map.cache", "map.per_page"] {
-        without.as_object_mut().unwrap().remove(key);
-    }
-    assert_eq!(
-        text(&all),
-        text(&simulate(&without, "fcfs", workload, 5_000))
-    );
-}
-
-#[test]
-fn translation_pages_are_written_and_collected_apart() {
-    let workload = json!({
-        "name": "randwrite4k", "first_file": "64MiB",
-        "arrivals": {"kind": "closed", "outstanding": 4},
-    });
-    let report = simulate(&mapped(1_024), "fcfs", workload.clone(), 100_000);
-    let usage = report.device.ftl.unwrap();
-    let map = usage.map.unwrap();
-    assert_eq!(usage.host_programs, 100_000);
-    assert!(
-        map.map_writes > 1_000 && map.map_writes <= map.map_misses,
-        "{map:?}"
-    );
-    assert!(usage.gc_moved_pages > 0);
-    // Each look-up reads once, each translation page is programmed once.
-    let flash_ns = (map.map_misses * 75 + (map.map_writes + 100_000) * 750) * 1_000
-        + (usage.gc_moved_pages + map.map_moved_pages) * 825_000
-        + usage.gc_collections * 1_500_000;
-    assert_eq!(report.device.busy_ns[0], flash_ns);
-    let more = simulate(&mapped(12_288), "fcfs", workload, 100_000);
-    assert!(more.device.ftl.unwrap().map.unwrap().map_writes < map.map_writes);
-}
-
-/// A tenth of the pages gets nine tenths of the writes.
-#[test]
-fn hot_pages_apart_cost_less_and_no_less_than_the_best_split() {
-    let amplification = |number: u32| {
-        let mut spec = DeviceSpec::read("ncq2014", &BTreeMap::new()).unwrap();
-        spec.flash.channels = 1;
-        spec.flash.dies_per_package = 1;
-        spec.flash.planes_per_die = 1;
-        spec.flash.blocks_per_plane = 1024;
-        spec.ftl.over_provisioning = Real(0.2);
-        spec.ftl.free_blocks_low = 2;
-        spec.ftl.free_blocks_high = 3;
-        spec.streams.number = number;
-        let mut ftl = Ftl::new(&spec, 5).unwrap();
-        let pages = ftl.logical_pages();
-        let hot = pages / 10;
-        let write = |ftl: &mut Ftl, page: u32| {
-            let stream = u32::from(page < hot && number > 1);
-            ftl.write_stream(page, 0, stream);
-        };
-        (0..pages).for_each(|page| write(&mut ftl, page));
-        let mut rng = Rng::new(5, 0);
-        let mut before = (0, 0);
-        for part in 0..2 {
-            for _ in 0..6 * pages {
-                let is_hot = rng.unit() < 0.9;
-                let page = if is_hot {
-                    rng.below(u64::from(hot))
-                } else {
-                    u64::from(hot) + rng.below(u64::from(pages - hot))
-                };
-                write(&mut ftl, page as u32);
-            }
-            let usage = ftl.usage();
-            let now = (usage.host_programs, usage.gc_moved_pages);
-            if part == 1 {
-                let moved = (now.1 - before.1) as f64;
-                assert_eq!(
-                    ftl.audit().unwrap(),
-                    u64::from(pages),
-                    "valid pages are constant"
-                );
-                return (1.0 + moved / (now.0 - before.0) as f64, f64::from(pages));
-            }
-            before = now;
-        }
-        unreachable!("the second part returns")
-    };
-    let (mixed, pages) = amplification(1);
-    let (apart, _) = amplification(2);
-    // Best split of the blocks, of which three or four are free or being filled.
-    let best = (1..1000)
-        .filter_map(|split| {
-            let blocks = (1024.0 - 4.0) * 64.0;
-            let hot_blocks = blocks * f64::from(split) / 1000.0;
-            let shares = [
-                pages * 0.1 / hot_blocks,
-                pages * 0.9 / (blocks - hot_blocks),
-            ];
-            let fits = shares.iter().all(|share| *share < 0.999);
-            fits.then(|| {
-                0.9 * known_amplification(shares[0], 64.0)
-                    + 0.1 * known_amplification(shares[1], 64.0)
-            })
-        })
-        .fold(f64::INFINITY, f64::min);
-    assert!(apart < mixed, "{apart} {mixed}");
-    assert!(apart > 0.98 * best, "{apart} below {best}");
-}
-
-#[test]
-fn each_host_queue_counts_what_it_passed_on() {
-    let queues = json!([
-        {"name": "first", "from": "thread", "weight": 4, "class": "high"},
-        {"name": "second", "from": "thread", "depth": 2},
-    ]);
-    for arbitration in ["rr", "wrr"] {
-        let set = json!({
-            "buffer.size": 0, "ftl.in_flight": 1, "queue.depth": 4,
-            "queue.arbitration": arbitration, "host_queue": queues,
-            "streams.number": 2, "streams.by": "queue",
-        });
-        let workload = json!({"name": "A", "inter_arrival_ms": 0.05});
-        let report = simulate(&set, "fcfs", workload, 3_000);
-        let uses = &report.host_queues;
-        assert_eq!(uses.iter().map(|used| used.arrived).sum::<u64>(), 3_000);
-        assert!(uses
-            .iter()
-            .all(|used| used.arrived == used.fetched && used.arrived > 1_000));
-        assert!(uses[1].found_full > 0 && uses[1].waiting_max > 2);
-        let means = [0, 1].map(|queue: usize| uses[queue].mean_response_ns.unwrap());
-        if arbitration == "wrr" {
-            assert!(means[0] < means[1], "{means:?}");
-        }
-    }
-}
-
-fn everything(seed: u64, parts: u32) -> DeviceSpec {
+fn everything(seed: u64, suspends: bool) -> DeviceSpec {
     let case = case(seed);
     let mut spec = device(&case);
     spec.ftl.over_provisioning = Real(2.4);
     spec.ftl.collect = small::COLLECT[seed as usize % 3];
     spec.ftl.precondition = small::PRECONDITION[seed as usize / 3 % 3];
-    if parts & 1 != 0 {
+    if suspends {
         spec.suspend = SuspendSpec {
             program: seed % 2 == 0,
             erase: true,
@@ -341,23 +109,6 @@ fn everything(seed: u64, parts: u32) -> DeviceSpec {
             limit: 1 + (seed % 5) as u32,
             ..SuspendSpec::default()
         };
-    }
-    if parts & 2 != 0 {
-        spec.map = Some(MapSpec {
-            cache: Bytes(8 * (1 + seed % 60)),
-            entry: 8,
-            per_page: 16,
-        });
-    }
-    if parts & 4 != 0 {
-        spec.flash.program = vec![Nanos(100_000), Nanos(300_000)];
-        spec.flash.read = vec![Nanos(20_000), Nanos(30_000)];
-        spec.flash.one_shot = seed % 3 == 0;
-    }
-    if parts & 8 != 0 {
-        spec.streams.number = 2;
-        let by = [StreamBy::Size, StreamBy::Recency, StreamBy::Volume];
-        spec.streams.by = by[seed as usize % 3];
     }
     spec
 }
@@ -381,10 +132,10 @@ proptest! {
 
     #[test]
     fn every_combination_serves_every_request_and_loses_no_page(
-        seed in any::<u64>(), parts in 0u32..16,
+        seed in any::<u64>(), suspends in any::<bool>(),
     ) {
         let case = case(seed);
-        let spec = everything(seed, parts);
+        let spec = everything(seed, suspends);
         spec.check().unwrap();
         let mut requests = requests(&case, true);
         for incoming in &mut requests {
@@ -420,20 +171,6 @@ proptest! {
         prop_assert!(suspensions <= report.write.response.count * u64::from(limit));
     }
 
-    #[test]
-    fn equal_times_and_one_stream_are_as_without_the_keys(seed in any::<u64>()) {
-        let case = case(seed);
-        let mut spec = device(&case);
-        spec.ftl.precondition = small::PRECONDITION[seed as usize % 3];
-        let report = |spec: &DeviceSpec| {
-            text(&run(&case, Parallel::new(spec, seed).unwrap(), &requests(&case, true)).0)
-        };
-        let before = report(&spec);
-        spec.flash.read = vec![spec.flash.page_read; 3];
-        spec.flash.program = vec![spec.flash.page_write; 3];
-        spec.streams.by = StreamBy::Recency;
-        prop_assert_eq!(before, report(&spec));
-    }
 }
 
 /// What shares a page with the range stays.
@@ -472,4 +209,26 @@ fn a_trim_discards_only_the_pages_that_it_covers() {
     assert_eq!(trimmed(512, 3 * page), 2);
     assert_eq!(trimmed(512, page), 0);
     assert_eq!(trimmed(512, 512), 0);
+}
+
+#[test]
+fn a_key_of_a_feature_that_is_gone_is_named() {
+    for (key, value) in [
+        ("map.cache", json!("2MiB")),
+        ("streams.number", json!(2)),
+        ("host_queue", json!([{"name": "first"}])),
+        ("queue.arbitration", json!("wrr")),
+        ("flash.program", json!(["1ms"])),
+    ] {
+        let set = [(key.to_owned(), value)].into();
+        let error = DeviceSpec::read("nvme", &set).unwrap_err().to_string();
+        let name = key.rsplit('.').next().unwrap();
+        let table = key.split('.').next().unwrap();
+        let is_named =
+            error.contains(&format!("`{name}`")) || error.contains(&format!("`{table}`"));
+        assert!(
+            is_named && error.contains("unknown field"),
+            "{key}: {error}"
+        );
+    }
 }

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from schedlab._core import SimStop
 
 HINT = "see `schedlab sim run --help` and docs/concepts/ssd-simulator.md"
-BOOLEANS: Mapping[Any, Any] = {"true": True, "false": False}  # as candidates are typed
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class Simulation:
             "service": self.service,
             "policy": {
                 "name": "fcfs" if is_policy_file(self.policy) else self.policy,
-                **{key: BOOLEANS.get(value, value) for key, value in self.policy_set.items()},
+                **self.policy_set,
             },
             "workload": workload,
             "requests": self.requests,

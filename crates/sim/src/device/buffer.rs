@@ -8,21 +8,16 @@ struct Slot {
     page: u32,
     newer: u32,
     older: u32,
-    mark: u8,
+    is_dirty: bool,
 }
-
-/// Mark of a page that was not written since it came in.
-pub const CLEAN: u8 = 0;
-/// Mark of a page that was written; with several streams, of stream 0, and those after it follow.
-pub const DIRTY: u8 = 1;
 
 /// A page that had to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evicted {
     /// The page.
     pub page: u32,
-    /// [`CLEAN`], or how it was written.
-    pub mark: u8,
+    /// Whether it was written since it came in.
+    pub is_dirty: bool,
 }
 
 /// What touching a page met.
@@ -122,9 +117,9 @@ impl Buffer {
 
     /// Uses a page: it comes in if it is not there, and is the newest then.
     #[inline]
-    pub fn touch(&mut self, page: u32, mark: u8) -> Touch {
+    pub fn touch(&mut self, page: u32, is_dirty: bool) -> Touch {
         let mut met = Touch::Miss(None);
-        self.touch_run(page, 1, mark, |touch| met = touch);
+        self.touch_run(page, 1, is_dirty, |touch| met = touch);
         met
     }
 
@@ -134,7 +129,7 @@ impl Buffer {
         &mut self,
         first_page: u32,
         pages: u32,
-        mark: u8,
+        is_dirty: bool,
         mut meet: impl FnMut(Touch),
     ) {
         if self.capacity == 0 {
@@ -146,11 +141,9 @@ impl Buffer {
             let end_of_part = end.min(PageIndex::end_of_part(page));
             while page < end_of_part {
                 meet(match *self.index.number(place, page) {
-                    0 => Touch::Miss(self.bring_in(page, place, mark)),
+                    0 => Touch::Miss(self.bring_in(page, place, is_dirty)),
                     slot => {
-                        if mark != CLEAN {
-                            self.slots[slot as usize - 1].mark = mark;
-                        }
+                        self.slots[slot as usize - 1].is_dirty |= is_dirty;
                         self.make_newest(slot - 1);
                         Touch::Hit
                     }
@@ -162,10 +155,10 @@ impl Buffer {
 
     /// Lets a page in, whose part of the index is at `place`.
     #[inline(always)] // the innermost loop of a simulation with a buffer
-    fn bring_in(&mut self, page: u32, place: u32, mark: u8) -> Option<Evicted> {
+    fn bring_in(&mut self, page: u32, place: u32, is_dirty: bool) -> Option<Evicted> {
         self.changed.came(page);
         if self.slots.len() - self.free.len() < self.capacity {
-            let slot = self.free_slot(page, mark);
+            let slot = self.free_slot(page, is_dirty);
             *self.index.number(place, page) = slot + 1;
             return None;
         }
@@ -174,7 +167,7 @@ impl Buffer {
         let entry = &mut self.slots[slot as usize];
         let evicted = Evicted {
             page: std::mem::replace(&mut entry.page, page),
-            mark: std::mem::replace(&mut entry.mark, mark),
+            is_dirty: std::mem::replace(&mut entry.is_dirty, is_dirty),
         };
         *self.index.number(place, page) = slot + 1;
         self.index.remove(evicted.page);
@@ -184,12 +177,12 @@ impl Buffer {
 
     /// A slot for a page, the newest one, while there is room.
     #[cold]
-    fn free_slot(&mut self, page: u32, mark: u8) -> u32 {
+    fn free_slot(&mut self, page: u32, is_dirty: bool) -> u32 {
         let new = Slot {
             page,
             newer: NONE,
             older: NONE,
-            mark,
+            is_dirty,
         };
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -292,19 +285,19 @@ mod tests {
     #[test]
     fn the_least_recently_used_page_leaves() {
         let mut buffer = Buffer::new(2, 10);
-        assert_eq!(buffer.touch(1, DIRTY), Touch::Miss(None));
-        assert_eq!(buffer.touch(2, CLEAN), Touch::Miss(None));
-        assert_eq!(buffer.touch(1, CLEAN), Touch::Hit);
+        assert_eq!(buffer.touch(1, true), Touch::Miss(None));
+        assert_eq!(buffer.touch(2, false), Touch::Miss(None));
+        assert_eq!(buffer.touch(1, false), Touch::Hit);
         let left = Evicted {
             page: 2,
-            mark: CLEAN,
+            is_dirty: false,
         };
-        assert_eq!(buffer.touch(3, CLEAN), Touch::Miss(Some(left)));
+        assert_eq!(buffer.touch(3, false), Touch::Miss(Some(left)));
         let left = Evicted {
             page: 1,
-            mark: DIRTY,
+            is_dirty: true,
         };
-        assert_eq!(buffer.touch(4, CLEAN), Touch::Miss(Some(left)));
+        assert_eq!(buffer.touch(4, false), Touch::Miss(Some(left)));
         assert_eq!(buffer.missing(0, 10), 8);
         assert_eq!(buffer.changed(), [(1, 5), (2, 3), (1, 2)]);
     }
@@ -312,7 +305,7 @@ mod tests {
     #[test]
     fn no_buffer_misses_everything() {
         let mut buffer = Buffer::new(0, 10);
-        assert_eq!(buffer.touch(1, DIRTY), Touch::Miss(None));
+        assert_eq!(buffer.touch(1, true), Touch::Miss(None));
         assert_eq!(buffer.missing(0, 10), 10);
     }
 }

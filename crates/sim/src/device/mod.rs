@@ -3,28 +3,22 @@
 //! `serial` is one server (what the numbers of the NCQ paper imply), `parallel` a whole SSD.
 
 mod buffer;
-mod features;
 mod front;
 mod page_index;
-mod page_types;
 mod parallel;
 mod serial;
 mod spec;
 mod stations;
-mod streams;
 mod suspend;
 
-pub use buffer::{Buffer, Evicted, Touch, CLEAN, DIRTY};
-pub use features::{
-    Arbitration, Class, HostQueueSpec, MapSpec, QueueFrom, StreamBy, StreamsSpec, SuspendSpec,
-};
+pub use buffer::{Buffer, Evicted, Touch};
 pub use front::{ControllerSpec, LinkSpec};
-pub(crate) use page_types::PageTimes;
 pub use parallel::Parallel;
 pub use serial::Serial;
 pub use spec::{
     BufferSpec, Collect, DeviceSpec, FlashSpec, FtlSpec, Keeps, Precondition, QueueSpec,
 };
+pub use suspend::SuspendSpec;
 
 use crate::engine::Command;
 use crate::ftl::FtlUsage;
@@ -48,12 +42,6 @@ pub trait View {
 
     /// How long the command would take if it were dispatched now, in ns.
     fn service_time_ns(&self, command: &Command) -> f64;
-
-    /// Time of the command's pages in the flash by their types, where the policy knows them: of
-    /// those that are not in the buffer, or of all.
-    fn typed_time_ns(&self, _command: &Command, _missing_only: bool) -> Option<f64> {
-        None
-    }
 }
 
 /// A device that serves commands in simulated time.

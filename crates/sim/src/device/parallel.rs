@@ -3,8 +3,7 @@
 
 use super::front::{Front, Stage};
 use super::stations::{Stations, NONE};
-use super::streams::Streams;
-use super::{Buffer, Device, DeviceSpec, Keeps, Touch, Usage, View, CLEAN, DIRTY};
+use super::{Buffer, Device, DeviceSpec, Keeps, Touch, Usage, View};
 use crate::engine::Command;
 use crate::ftl::Ftl;
 use crate::SimError;
@@ -16,20 +15,8 @@ struct InService {
     waits_for: u32,
 }
 
-/// Waiters from here on are numbers of [`Deferred`] pages.
-const DEFERRED: u32 = 1 << 31;
-
 /// Pages that are looked up ahead at once.
 const AHEAD_MAX: usize = 32;
-
-/// A page that waits until its translation page was read.
-#[derive(Clone, Copy)]
-struct Deferred {
-    page: u32,
-    waiter: u32,
-    /// [`CLEAN`] for a read.
-    mark: u8,
-}
 
 /// An SSD with channels, dies and planes.
 pub struct Parallel {
@@ -44,10 +31,6 @@ pub struct Parallel {
     now_ns: u64,
     usage: Usage,
     front: Option<Front>,
-    streams: Streams,
-    deferred: Vec<Deferred>,
-    deferred_free: Vec<u32>,
-    knows_pages: bool,
 }
 
 impl Parallel {
@@ -59,10 +42,6 @@ impl Parallel {
             dies_planes: spec.flash.planes_per_die,
             keeps: spec.buffer.keeps,
             buffer: Buffer::new(spec.buffer_pages(), ftl.logical_pages()),
-            streams: Streams::new(spec.streams, ftl.logical_pages()),
-            deferred: Vec::new(),
-            deferred_free: Vec::new(),
-            knows_pages: false,
             ftl,
             stations: Stations::new(spec),
             in_service: vec![InService::default(); spec.ftl.in_flight as usize],
@@ -78,110 +57,33 @@ impl Parallel {
         })
     }
 
-    /// The same, whose policy knows the type of each page where pages differ.
-    pub fn with_known_pages(mut self, knows_pages: bool) -> Self {
-        self.knows_pages = knows_pages && self.ftl.has_types();
-        self
-    }
-
     /// The translation layer, for inspection.
     pub fn ftl(&self) -> &Ftl {
         &self.ftl
     }
 
-    /// Programs a page that was written, by `mark`.
-    #[inline]
-    fn program(&mut self, page: u32, waiter: u32, mark: u8) {
-        if self.ftl.has_map() && self.is_deferred(page, waiter, mark) {
-            return;
-        }
-        self.program_mapped(page, waiter, mark);
-    }
-
     /// Programs a page, after what must be collected in its plane.
     #[inline]
-    fn program_mapped(&mut self, page: u32, waiter: u32, mark: u8) {
+    fn program(&mut self, page: u32, waiter: u32) {
         let plane = self.ftl.plane_for(page, &self.stations.busy_until_ns);
-        let work = self.ftl.write_stream(page, plane, u32::from(mark - DIRTY));
+        let work = self.ftl.write(page, plane);
         if work.erased > 0 {
             self.stations.collect(self.now_ns, plane, &work);
         }
-        let at = match self.ftl.has_types() {
-            true => self.ftl.page_of_block(page),
-            false => None,
-        };
-        self.stations.page(self.now_ns, plane, true, at, waiter);
-    }
-
-    #[inline]
-    fn read_mapped(&mut self, page: u32, waiter: u32) {
-        self.ftl.count_read();
-        let at = match self.ftl.has_types() {
-            true => self.ftl.page_of_block(page),
-            false => None,
-        };
-        let plane = self.ftl.plane_of(page);
-        self.stations.page(self.now_ns, plane, false, at, waiter);
-    }
-
-    /// Looks up where a page is; whether that takes a read of the flash first, after which the
-    /// page has its turn. A translation page that must be written for it is in the plane before;
-    /// nobody waits for its end.
-    #[cold]
-    fn is_deferred(&mut self, page: u32, waiter: u32, mark: u8) -> bool {
-        let look_up = self.ftl.look_up(page, mark != CLEAN);
-        if let Some(written) = look_up.write {
-            let (plane, work) = self.ftl.write_map(written);
-            if work.erased > 0 {
-                self.stations.collect(self.now_ns, plane, &work);
-            }
-            let at = self.ftl.page_of_block(written);
-            self.stations.page(self.now_ns, plane, true, at, NONE);
-        }
-        let Some(read) = look_up.read else {
-            return false;
-        };
-        let deferred = Deferred { page, waiter, mark };
-        let number = match self.deferred_free.pop() {
-            Some(number) => {
-                self.deferred[number as usize] = deferred;
-                number
-            }
-            None => {
-                self.deferred.push(deferred);
-                self.deferred.len() as u32 - 1
-            }
-        };
-        let at = self.ftl.page_of_block(read);
-        let plane = self.ftl.plane_of(read);
-        self.stations
-            .page(self.now_ns, plane, false, at, DEFERRED | number);
-        true
-    }
-
-    /// The translation page of a deferred page was read.
-    #[cold]
-    fn mapped(&mut self, number: u32) {
-        let Deferred { page, waiter, mark } = self.deferred[number as usize];
-        self.deferred_free.push(number);
-        if mark == CLEAN {
-            self.read_mapped(page, waiter);
-        } else {
-            self.program_mapped(page, waiter, mark);
-        }
+        self.stations.page(self.now_ns, plane, true, waiter);
     }
 
     /// Writes a page into the buffer; what has to leave is programmed first, and the writer pays.
-    fn write_page(&mut self, page: u32, waiter: u32, mark: u8) -> u32 {
+    fn write_page(&mut self, page: u32, waiter: u32) -> u32 {
         self.usage.write_pages += 1;
-        match self.buffer.touch(page, mark) {
+        match self.buffer.touch(page, true) {
             Touch::Hit => self.usage.write_hits += 1,
-            Touch::Miss(Some(left)) if left.mark != CLEAN => {
-                self.program(left.page, waiter, left.mark);
+            Touch::Miss(Some(left)) if left.is_dirty => {
+                self.program(left.page, waiter);
                 return 1;
             }
             Touch::Miss(_) if self.buffer.capacity() == 0 => {
-                self.program(page, waiter, mark);
+                self.program(page, waiter);
                 return 1;
             }
             Touch::Miss(_) => {}
@@ -193,21 +95,21 @@ impl Parallel {
         self.usage.read_pages += 1;
         let mut waits_for = 1;
         if self.keeps == Keeps::ReadWrite || self.buffer.contains(page) {
-            match self.buffer.touch(page, CLEAN) {
+            match self.buffer.touch(page, false) {
                 Touch::Hit => {
                     self.usage.read_hits += 1;
                     return 0;
                 }
-                Touch::Miss(Some(left)) if left.mark != CLEAN => {
-                    self.program(left.page, waiter, left.mark);
+                Touch::Miss(Some(left)) if left.is_dirty => {
+                    self.program(left.page, waiter);
                     waits_for = 2;
                 }
                 Touch::Miss(_) => {}
             }
         }
-        if !(self.ftl.has_map() && self.is_deferred(page, waiter, CLEAN)) {
-            self.read_mapped(page, waiter);
-        }
+        self.ftl.count_read();
+        let plane = self.ftl.plane_of(page);
+        self.stations.page(self.now_ns, plane, false, waiter);
         waits_for
     }
 
@@ -218,8 +120,7 @@ impl Parallel {
         let mut waits_for = 0;
         for page in command.first_page..command.end_page() {
             waits_for += if command.is_write {
-                let mark = DIRTY + self.streams.of(command, page, self.now_ns);
-                self.write_page(page, slot, mark)
+                self.write_page(page, slot)
             } else {
                 self.read_page(page, slot)
             };
@@ -281,17 +182,6 @@ impl Parallel {
         }
     }
 
-    /// Time of a page in the flash as the policy knows it: of the next page of stream 0, for a
-    /// write.
-    fn known_page_ns(&self, page: u32, is_write: bool) -> u64 {
-        let at = match self.knows_pages {
-            false => None,
-            true if is_write => Some(self.ftl.next_page_of_block(self.ftl.plane_of(page), 0)),
-            true => self.ftl.known_page_of_block(page),
-        };
-        self.stations.typed_page_ns(at, is_write)
-    }
-
     fn trim(&mut self, command: &Command) {
         for page in command.first_page..command.end_page() {
             self.buffer.remove(page);
@@ -303,7 +193,7 @@ impl Parallel {
 impl View for Parallel {
     #[inline]
     fn page_time_ns(&self, is_write: bool) -> f64 {
-        self.stations.page_ns(is_write)
+        self.stations.page_ns(is_write) as f64
     }
 
     #[inline]
@@ -316,24 +206,11 @@ impl View for Parallel {
         let wait = |page: u32| {
             let plane = self.ftl.plane_of(page);
             let until = self.stations.busy_until_ns[plane as usize];
-            until.saturating_sub(self.now_ns) + self.known_page_ns(page, command.is_write)
+            until.saturating_sub(self.now_ns) + self.stations.page_ns(command.is_write)
         };
         let missing =
             (command.first_page..command.end_page()).filter(|page| !self.buffer.contains(*page));
         missing.map(wait).max().unwrap_or(0) as f64
-    }
-
-    fn typed_time_ns(&self, command: &Command, missing_only: bool) -> Option<f64> {
-        if !self.knows_pages {
-            return None;
-        }
-        let pages = command.first_page..command.end_page();
-        let counts = |page: &u32| !missing_only || !self.buffer.contains(*page);
-        let times = pages.filter(counts);
-        let sum_ns: u64 = times
-            .map(|page| self.known_page_ns(page, command.is_write))
-            .sum();
-        Some(sum_ns as f64)
     }
 }
 
@@ -425,10 +302,8 @@ impl Device for Parallel {
             return;
         };
         self.now_ns = now_ns;
-        if waiter < DEFERRED {
+        if waiter != NONE {
             self.served(waiter, completions);
-        } else if waiter != NONE {
-            self.mapped(waiter & !DEFERRED);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The `serial` model: one command in service at a time, costing its missing pages times the time
 //! of a page. Hits and evictions cost nothing. This is what the numbers of the NCQ paper imply.
 
-use super::{Buffer, Device, DeviceSpec, Touch, Usage, View, CLEAN, DIRTY};
+use super::{Buffer, Device, DeviceSpec, Touch, Usage, View};
 use crate::engine::Command;
 
 /// One server with a page buffer.
@@ -40,7 +40,7 @@ impl Serial {
         self.buffer.touch_run(
             command.first_page,
             command.pages,
-            if command.is_write { DIRTY } else { CLEAN },
+            command.is_write,
             |touch| {
                 missed += u32::from(touch != Touch::Hit);
             },

@@ -6,12 +6,9 @@ use schedlab_model::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::features::{
-    check_queues, Arbitration, HostQueueSpec, MapSpec, StreamsSpec, SuspendSpec,
-};
 use super::front::{ControllerSpec, LinkSpec};
+use super::suspend::SuspendSpec;
 use crate::config::Service;
-use crate::error::require;
 use crate::workload::Real;
 use crate::SimError;
 
@@ -45,15 +42,6 @@ pub struct DeviceSpec {
     /// Programs and erasures that reads interrupt, in `parallel`.
     #[serde(default)]
     pub suspend: SuspendSpec,
-    /// A mapping that is cached in part, in `parallel`; absent: all of it is in memory.
-    #[serde(default)]
-    pub map: Option<MapSpec>,
-    /// Writes kept apart, in `parallel`.
-    #[serde(default)]
-    pub streams: StreamsSpec,
-    /// Host queues with names and weights, instead of `queue.host_queues`.
-    #[serde(default)]
-    pub host_queue: Vec<HostQueueSpec>,
 }
 
 /// Geometry and times of the flash.
@@ -83,18 +71,6 @@ pub struct FlashSpec {
     /// Moving one page over the channel.
     #[serde(default)]
     pub page_transfer: Nanos,
-    /// Reading a page by its type, instead of `page_read`.
-    #[serde(default)]
-    pub read: Vec<Nanos>,
-    /// Programming a page by its type, instead of `page_write`.
-    #[serde(default)]
-    pub program: Vec<Nanos>,
-    /// The type of each page of a block, repeated; empty: page i is of type i mod n.
-    #[serde(default)]
-    pub order: Vec<u32>,
-    /// Whether as many pages as there are types are programmed together, with the last of them.
-    #[serde(default)]
-    pub one_shot: bool,
 }
 
 /// Which pages the buffer keeps.
@@ -131,16 +107,6 @@ pub struct QueueSpec {
     /// Host queues, served in turn; the device's address range is divided evenly among them.
     #[serde(default = "one")]
     pub host_queues: u32,
-    /// Order of fetching from `[[host_queue]]`.
-    #[serde(default)]
-    pub arbitration: Arbitration,
-    /// Commands of a turn of a `[[host_queue]]`.
-    #[serde(default = "eight")]
-    pub burst: u32,
-}
-
-fn eight() -> u32 {
-    8
 }
 
 fn one() -> u32 {
@@ -261,44 +227,7 @@ impl FlashSpec {
                 ));
             }
         }
-        self.check_types()
-    }
-
-    /// Type of a page of a block among `types`.
-    pub(crate) fn page_type(&self, page: usize, types: usize) -> usize {
-        match self.order.len() {
-            0 => page % types,
-            length => self.order[page % length] as usize,
-        }
-    }
-
-    fn check_types(&self) -> Result<(), SimError> {
-        let types = self.read.len().max(self.program.len());
-        for (key, list) in [("flash.read", &self.read), ("flash.program", &self.program)] {
-            let fits = list.is_empty() || list.len() == types && types <= 64;
-            let expected = "one time for each type, as many as the other list has, at most 64";
-            require(fits, key, format!("{} times", list.len()), expected)?;
-            let longest = list.iter().map(|time| time.0).max().unwrap_or(0);
-            require(
-                longest <= 1_000_000_000,
-                key,
-                format!("{longest} ns"),
-                "at most 1 s",
-            )?;
-        }
-        if let Some(other) = self.order.iter().find(|number| **number as usize >= types) {
-            return Err(SimError::range(
-                "flash.order",
-                other,
-                format!("types below {types}"),
-            ));
-        }
-        require(
-            !self.one_shot || types > 0,
-            "flash.one_shot",
-            true,
-            "flash.program with it",
-        )
+        Ok(())
     }
 }
 
@@ -339,9 +268,6 @@ impl DeviceSpec {
             "controller",
             "link",
             "suspend",
-            "map",
-            "streams",
-            "host_queue",
         ];
         serde_json::from_value(tree.clone()).map_err(|error| {
             // The reader of values does not report in which table it was.
@@ -362,11 +288,6 @@ impl DeviceSpec {
         self.flash.check()?;
         self.controller.check()?;
         self.link.check()?;
-        self.map.as_ref().map_or(Ok(()), MapSpec::check)?;
-        self.streams.check()?;
-        check_queues(&self.host_queue)?;
-        let burst = self.queue.burst;
-        require((1..=256).contains(&burst), "queue.burst", burst, "1 to 256")?;
         for (key, time) in [
             ("suspend.cost", self.suspend.cost),
             ("suspend.resume", self.suspend.resume),
@@ -416,9 +337,6 @@ fn section_reads(section: &str, tree: &Value) -> bool {
         "controller" => serde_json::from_value::<ControllerSpec>(value).is_ok(),
         "link" => serde_json::from_value::<LinkSpec>(value).is_ok(),
         "suspend" => serde_json::from_value::<SuspendSpec>(value).is_ok(),
-        "map" => serde_json::from_value::<MapSpec>(value).is_ok(),
-        "streams" => serde_json::from_value::<StreamsSpec>(value).is_ok(),
-        "host_queue" => serde_json::from_value::<Vec<HostQueueSpec>>(value).is_ok(),
         _ => serde_json::from_value::<FtlSpec>(value).is_ok(),
     }
 }

@@ -2,7 +2,7 @@
 //! served. A read is in the plane, then on the channel; a program the other way round.
 
 use super::suspend::{Next, Suspension, Yields};
-use super::{DeviceSpec, PageTimes};
+use super::DeviceSpec;
 use crate::divisor::Divisor;
 use crate::engine::EventQueue;
 use crate::ftl::GcWork;
@@ -54,7 +54,8 @@ pub(super) struct Stations {
     stations: Vec<Station>,
     planes: u32,
     planes_per_channel: Divisor,
-    times: PageTimes,
+    read_ns: u64,
+    program_ns: u64,
     erase_ns: u64,
     transfer_ns: u64,
     /// When each plane will have done what it was given, not counting waits for the channel.
@@ -79,7 +80,8 @@ impl Stations {
             stations: vec![idle; (planes + flash.channels) as usize],
             planes,
             planes_per_channel: Divisor::new(planes / flash.channels),
-            times: PageTimes::new(flash),
+            read_ns: flash.page_read.0,
+            program_ns: flash.page_write.0,
             erase_ns: flash.block_erase.0,
             transfer_ns: flash.page_transfer.0,
             busy_until_ns: vec![0; planes as usize],
@@ -91,41 +93,36 @@ impl Stations {
         }
     }
 
-    /// Time in plane and channel that one page takes when nothing is in its way, in ns: the mean,
-    /// where pages are of several types.
-    pub(super) fn page_ns(&self, is_write: bool) -> f64 {
-        self.transfer_ns as f64 + self.times.mean_ns(is_write)
+    /// Time in plane and channel that one page takes when nothing is in its way, in ns.
+    pub(super) fn page_ns(&self, is_write: bool) -> u64 {
+        self.transfer_ns + self.plane_ns(is_write)
     }
 
-    /// The same of a page of a block.
-    pub(super) fn typed_page_ns(&self, page: Option<u32>, is_write: bool) -> u64 {
-        self.transfer_ns + self.times.page_ns(page, is_write)
-    }
-
-    /// Reads or programs a page in a plane, page `page` of its block; `waiter` learns when it is
-    /// done.
     #[inline]
-    pub(super) fn page(
-        &mut self,
-        now_ns: u64,
-        plane: u32,
-        is_write: bool,
-        page: Option<u32>,
-        waiter: u32,
-    ) {
+    fn plane_ns(&self, is_write: bool) -> u64 {
+        if is_write {
+            self.program_ns
+        } else {
+            self.read_ns
+        }
+    }
+
+    /// Reads or programs a page in a plane; `waiter` learns when it is done.
+    #[inline]
+    pub(super) fn page(&mut self, now_ns: u64, plane: u32, is_write: bool, waiter: u32) {
         let kind = if is_write { Kind::Program } else { Kind::Read };
-        let plane_ns = self.times.page_ns(page, is_write);
-        self.give(now_ns, plane, kind, plane_ns, waiter);
+        self.give(now_ns, plane, kind, self.plane_ns(is_write), waiter);
     }
 
     /// Moves pages and erases blocks of a plane.
     pub(super) fn collect(&mut self, now_ns: u64, plane: u32, work: &GcWork) {
+        let moving_ns = u64::from(work.moved) * (self.read_ns + self.program_ns);
         let erasing_ns = u64::from(work.erased) * self.erase_ns;
         if self.suspension.is_none() {
-            let plane_ns = work.moving_ns + erasing_ns;
+            let plane_ns = moving_ns + erasing_ns;
             return self.give(now_ns, plane, Kind::Collect, plane_ns, NONE);
         }
-        self.give(now_ns, plane, Kind::Collect, work.moving_ns, NONE);
+        self.give(now_ns, plane, Kind::Collect, moving_ns, NONE);
         self.give(now_ns, plane, Kind::Erase, erasing_ns, NONE);
     }
 

@@ -3,8 +3,49 @@
 
 use std::collections::VecDeque;
 
+use schedlab_model::Nanos;
+use serde::{Deserialize, Serialize};
+
 use super::stations::NONE;
-use super::SuspendSpec;
+
+/// Programs and erasures that reads interrupt (Wu and He, "Reducing SSD read latency via NAND
+/// flash program and erase suspension", FAST 2012). Host reads then go before waiting programs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SuspendSpec {
+    /// Whether programs, also those that move pages, can be suspended.
+    pub program: bool,
+    /// Whether erasures can be suspended.
+    pub erase: bool,
+    /// Time from the arrival of the read until the plane is free for it.
+    pub cost: Nanos,
+    /// Time to take the suspended operation up again.
+    pub resume: Nanos,
+    /// An operation with no more time left than this is not suspended.
+    pub least: Nanos,
+    /// How often an operation is suspended at most.
+    pub limit: u32,
+}
+
+impl Default for SuspendSpec {
+    fn default() -> Self {
+        SuspendSpec {
+            program: false,
+            erase: false,
+            cost: Nanos(5_000),
+            resume: Nanos(5_000),
+            least: Nanos(50_000),
+            limit: 8,
+        }
+    }
+}
+
+impl SuspendSpec {
+    /// Whether anything can be suspended.
+    pub fn is_on(&self) -> bool {
+        (self.program || self.erase) && self.limit > 0
+    }
+}
 
 /// What a plane can do with an operation that is in service when a read comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -182,7 +223,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use schedlab_model::Nanos;
 
     /// A program of 100 from time 0 on, cost 5, resume 7, a read of 20 at 30 and one of 10 at 40:
     /// reads at 35–55 and 55–65, the rest of 70 resumes at 65 and ends at 142.

@@ -4,7 +4,7 @@ use schedlab_model::Histogram;
 use serde::Serialize;
 
 use super::steady::{Interval, Stationarity, Steady};
-use super::{Command, QueueUse};
+use super::Command;
 use crate::device::Usage;
 use crate::workload::trace::ReplaySummary;
 
@@ -105,9 +105,6 @@ pub struct Report {
     /// What the trace was and what was changed in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<ReplaySummary>,
-    /// What went through each `[[host_queue]]`, over the whole run.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub host_queues: Vec<QueueUse>,
 }
 
 #[derive(Default)]
@@ -299,7 +296,6 @@ impl Measures {
             steady,
             warm_up,
             trace: None,
-            host_queues: Vec::new(),
         };
         (report, self.log.unwrap_or_default())
     }

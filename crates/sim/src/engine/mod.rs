@@ -8,7 +8,7 @@ mod steady;
 mod window;
 
 pub use events::EventQueue;
-pub use host_queues::{HostQueues, QueueUse};
+pub use host_queues::HostQueues;
 pub use measure::{Logged, Measures, Report, Response, WarmUp};
 pub use run::{Simulation, SteppedDevice, Stop};
 pub use steady::{Interval, Stationarity, Steady};

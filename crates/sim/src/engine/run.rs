@@ -10,7 +10,7 @@ use schedlab_model::Nanos;
 pub use stepped::SteppedDevice;
 
 use super::{Command, HostQueues, Logged, Measures, Report, WarmUp, Window};
-use crate::device::{Device, DeviceSpec};
+use crate::device::Device;
 use crate::policy::Policy;
 use crate::workload::{Incoming, Source};
 use crate::SimError;
@@ -78,7 +78,7 @@ impl<D: Device> Simulation<D> {
             policy,
             window,
             window_depth: window_depth as usize,
-            hosts: HostQueues::plain(host_queues),
+            hosts: HostQueues::new(host_queues),
             measures: Measures::new(log, WarmUp::default()),
             completed_commands: Vec::new(),
             ahead: Vec::with_capacity(BATCH),
@@ -92,12 +92,6 @@ impl<D: Device> Simulation<D> {
     /// The same, of which only what follows the warm-up is reported.
     pub fn after(mut self, warm_up: WarmUp) -> Self {
         self.measures = Measures::new(self.measures.keeps_log(), warm_up);
-        self
-    }
-
-    /// The same with the host queues of a device.
-    pub fn with_host_queues(mut self, spec: &DeviceSpec) -> Self {
-        self.hosts = HostQueues::of(spec);
         self
     }
 
@@ -156,7 +150,6 @@ impl<D: Device> Simulation<D> {
             self.measures
                 .finish(self.device.usage(), self.device.page_bytes(), depth);
         report.trace = source.summary();
-        report.host_queues = self.hosts.uses();
         Ok((report, log, self.device))
     }
 
@@ -188,7 +181,6 @@ impl<D: Device> Simulation<D> {
         let incoming = self.ahead[self.ahead_arrived];
         self.ahead_arrived += 1;
         let mut command = self.accept(&incoming)?;
-        self.hosts.pass(&command);
         let next_ns = self.next_arrival(source)?;
         if next_ns == Some(at_ns) {
             self.enter(command, at_ns)?;
@@ -261,19 +253,16 @@ impl<D: Device> Simulation<D> {
     fn arrive(&mut self, incoming: &Incoming) -> Result<(), SimError> {
         let command = self.accept(incoming)?;
         if self.hosts.waiting() == 0 && self.window.len() < self.window_depth {
-            self.hosts.pass(&command);
             return self.enter(command, command.arrival_ns);
         }
-        self.hosts.push(command);
+        self.hosts.push(command, self.device.pages());
         Ok(())
     }
 
     /// Checks a request that arrives.
     #[inline]
     fn accept(&mut self, incoming: &Incoming) -> Result<Command, SimError> {
-        let mut command = self.command(incoming)?;
-        let pages = self.device.pages();
-        command.queue = self.hosts.queue_of(incoming, command.first_page, pages);
+        let command = self.command(incoming)?;
         self.measures.arrived(command.arrival_ns);
         self.arrived += 1;
         self.last_arrival_ns = command.arrival_ns;
@@ -328,7 +317,6 @@ impl<D: Device> Simulation<D> {
             pages: (end - first) as u32,
             is_write: request.is_write,
             is_trim: incoming.trim,
-            volume: incoming.volume as u8,
             ..Command::default()
         })
     }
@@ -391,7 +379,6 @@ impl<D: Device> Simulation<D> {
                 self.measures.begin(now_ns, self.device.usage());
             }
             self.measures.completed(now_ns, &command);
-            self.hosts.completed(&command, now_ns);
             if let Some(completions) = &mut self.completions {
                 completions.push((command.index, now_ns));
             }

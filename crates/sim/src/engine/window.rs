@@ -33,10 +33,6 @@ pub struct Command {
     pub is_write: bool,
     /// Discards its pages; neither read nor write time.
     pub is_trim: bool,
-    /// The host queue that it came through.
-    pub queue: u16,
-    /// The volume of the trace, modulo 256.
-    pub volume: u8,
 }
 
 impl Command {

@@ -11,8 +11,6 @@ pub(super) struct Allocation {
     planes: Divisor,
     /// Logical pages of each plane.
     pages_each: u32,
-    /// The least page of each plane; the others follow at steps of the planes.
-    first_pages: Vec<u32>,
     dynamic: bool,
     next: usize,
 }
@@ -54,15 +52,10 @@ impl Allocation {
             (way * flash.dies_per_package + at[2]) * flash.planes_per_die + at[3]
         };
         let table: Vec<u32> = (0..flash.planes()).map(plane).collect();
-        let mut first_pages = vec![0; table.len()];
-        for (page, plane) in table.iter().enumerate() {
-            first_pages[*plane as usize] = page as u32;
-        }
         Ok(Allocation {
             table,
             planes: Divisor::new(flash.planes()),
             pages_each: logical / flash.planes(),
-            first_pages,
             dynamic,
             next: 0,
         })
@@ -84,15 +77,6 @@ impl Allocation {
         let number = self.planes.quotient(page);
         let plane = self.table[(page - number * self.table.len() as u32) as usize];
         plane * self.pages_each + number
-    }
-
-    /// The page of a slot; beyond the pages of the host the slot itself.
-    pub(super) fn page_of_slot(&self, slot: u32) -> u32 {
-        let plane = slot / self.pages_each;
-        match self.first_pages.get(plane as usize) {
-            Some(first) => first + slot % self.pages_each * self.table.len() as u32,
-            None => slot,
-        }
     }
 
     /// Slot of the first page of a plane.

@@ -24,15 +24,13 @@ impl Ftl {
             .sum();
         // Planes that were not written to yet hold their share without tables.
         let unfilled = self.planes.iter().filter(|plane| plane.is_unfilled);
-        let pages_each = u64::from(self.logical / self.planes.len() as u32);
+        let pages_each = u64::from(self.logical_pages() / self.planes.len() as u32);
         let pending = unfilled.count() as u64 * pages_each;
         if held != mapped || by_block != mapped || by_plane != mapped + pending {
             return Err(format!(
                 "{mapped} mapped, {held} held, {by_block} by block, {by_plane} by plane"
             ));
         }
-        let map_pages = self.l2p[self.logical as usize..].iter();
-        let map_pages = map_pages.filter(|physical| **physical != 0).count() as u64;
-        Ok(mapped + pending - map_pages)
+        Ok(mapped + pending)
     }
 }

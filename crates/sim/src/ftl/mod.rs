@@ -2,23 +2,19 @@
 //! becomes of the places it left.
 //!
 //! Two flat tables, eight bytes a page together, hold the mapping and its inverse. Each plane has
-//! one block for each stream of the host's writes, one that takes what garbage collection moves,
-//! and one for translation pages where the mapping is cached only in part.
+//! a block that the host's writes fill and one that takes what garbage collection moves.
 
 mod allocation;
 mod audit;
 mod collect;
-mod map;
 mod precondition;
 
 use allocation::Allocation;
 use collect::Buckets;
-use map::MapCache;
-pub use map::{LookUp, MapUsage};
 use precondition::Formula;
 use prefetch_index::prefetch_index;
 
-use crate::device::{DeviceSpec, PageTimes, Precondition};
+use crate::device::{DeviceSpec, Precondition};
 use crate::divisor::Divisor;
 use crate::SimError;
 
@@ -46,9 +42,6 @@ pub struct FtlUsage {
     pub wear_mean: f64,
     /// Most erasures of any block.
     pub wear_max: u32,
-    /// What a mapping that is cached in part costs.
-    #[serde(flatten)]
-    pub map: Option<MapUsage>,
 }
 
 impl FtlUsage {
@@ -60,9 +53,6 @@ impl FtlUsage {
         self.flash_reads -= before.flash_reads;
         self.trimmed_pages -= before.trimmed_pages;
         self.write_amplification = amplification(self.host_programs, self.gc_moved_pages);
-        if let (Some(now), Some(before)) = (&mut self.map, &before.map) {
-            now.subtract(before);
-        }
     }
 }
 
@@ -80,8 +70,6 @@ pub struct GcWork {
     pub moved: u32,
     /// Blocks erased.
     pub erased: u32,
-    /// Time for reading and programming the pages that are moved, ns.
-    pub moving_ns: u64,
 }
 
 /// A block that is being filled.
@@ -91,14 +79,8 @@ struct Frontier {
     next: u32,
 }
 
-/// How a page is written: which frontier of its plane takes it.
-#[derive(Clone, Copy)]
-enum Into {
-    /// The one of a stream of the host.
-    Stream(u32),
-    /// The one of translation pages.
-    Map,
-}
+/// Frontiers of a plane: what the host's writes fill, and what collection fills.
+const FRONTIERS: u32 = 2;
 
 struct Plane {
     /// Blocks from here on were never used.
@@ -120,14 +102,8 @@ pub struct Ftl {
     valid: Vec<u32>,
     wear: Vec<u32>,
     planes: Vec<Plane>,
-    /// Of each plane those of the streams, that of moved pages, and that of translation pages.
+    /// Of each plane that of the host's writes and that of moved pages.
     frontiers: Vec<Frontier>,
-    streams: u32,
-    frontiers_per_plane: u32,
-    /// Pages that the host can address; translation pages follow in `l2p`.
-    logical: u32,
-    map: Option<MapCache>,
-    times: PageTimes,
     buckets: Buckets,
     allocation: Allocation,
     pages_per_block: u32,
@@ -147,9 +123,6 @@ impl Ftl {
     pub fn new(spec: &DeviceSpec, seed: u64) -> Result<Self, SimError> {
         let flash = &spec.flash;
         let logical = logical_pages(spec)?;
-        let map = MapCache::new(spec, logical);
-        let map_pages = map.as_ref().map_or(0, MapCache::pages);
-        let frontiers_per_plane = spec.streams.number + 1 + u32::from(map.is_some());
         let blocks = flash.planes() * flash.blocks_per_plane;
         let empty = Frontier {
             block: NONE,
@@ -162,17 +135,12 @@ impl Ftl {
             is_unfilled: false,
         };
         let mut ftl = Ftl {
-            l2p: vec![0; (logical + map_pages) as usize],
+            l2p: vec![0; logical as usize],
             p2l: vec![0; flash.pages() as usize],
             valid: vec![0; blocks as usize],
             wear: vec![0; blocks as usize],
             planes: (0..flash.planes()).map(|_| plane()).collect(),
-            frontiers: vec![empty; (flash.planes() * frontiers_per_plane) as usize],
-            streams: spec.streams.number,
-            frontiers_per_plane,
-            logical,
-            map,
-            times: PageTimes::new(flash),
+            frontiers: vec![empty; (flash.planes() * FRONTIERS) as usize],
             buckets: Buckets::new(spec.ftl.collect, flash),
             allocation: Allocation::new(spec, logical)?,
             pages_per_block: flash.pages_per_block,
@@ -190,32 +158,25 @@ impl Ftl {
             Precondition::Formula => ftl.fill_by_formula(seed),
             Precondition::Write => ftl.fill_by_writing(seed),
         }
-        if spec.ftl.precondition != Precondition::None {
-            ftl.fill_map();
-        }
         ftl.usage = FtlUsage::default();
         Ok(ftl)
     }
 
     /// Pages that the host can address.
     pub fn logical_pages(&self) -> u32 {
-        self.logical
+        self.l2p.len() as u32
     }
 
     /// Where the entry of a logical page is.
     #[inline]
     fn slot(&self, page: u32) -> usize {
-        if page < self.logical {
-            self.allocation.slot(page) as usize
-        } else {
-            page as usize
-        }
+        self.allocation.slot(page) as usize
     }
 
     /// Fetches a page's entries ahead of their use: large tables are not in the cache.
     #[inline]
     pub fn prefetch(&self, page: u64) {
-        if page >= u64::from(self.logical) {
+        if page >= self.l2p.len() as u64 {
             return;
         }
         let physical = self.l2p[self.slot(page as u32)].saturating_sub(1);
@@ -276,52 +237,13 @@ impl Ftl {
     /// Writes a logical page into `plane` and gives what must be collected there first.
     #[inline]
     pub fn write(&mut self, page: u32, plane: u32) -> GcWork {
-        self.write_stream(page, plane, 0)
-    }
-
-    /// The same for a page of a stream.
-    #[inline]
-    pub fn write_stream(&mut self, page: u32, plane: u32, stream: u32) -> GcWork {
         if self.planes[plane as usize].is_unfilled {
             self.fill_plane(plane);
         }
         self.invalidate(page);
-        self.append(page, plane, Into::Stream(stream));
+        self.append(page, plane);
         self.usage.host_programs += 1;
         self.collect(plane)
-    }
-
-    /// Number of a page that holds data within its block; reading one sets its plane up.
-    pub fn page_of_block(&mut self, page: u32) -> Option<u32> {
-        if self.l2p[self.slot(page)] == 0 {
-            let own = self.allocation.fixed(page);
-            if self.planes[own as usize].is_unfilled {
-                self.fill_plane(own);
-            }
-        }
-        self.known_page_of_block(page)
-    }
-
-    /// The same as far as planes are set up.
-    pub fn known_page_of_block(&self, page: u32) -> Option<u32> {
-        let physical = self.l2p[self.slot(page)].checked_sub(1)?;
-        Some(physical - self.block_of.quotient(physical) * self.pages_per_block)
-    }
-
-    /// Number of the page within its block that a stream's next write into a plane takes.
-    pub fn next_page_of_block(&self, plane: u32, stream: u32) -> u32 {
-        let next = self.frontiers[(plane * self.frontiers_per_plane + stream) as usize].next;
-        if next < self.pages_per_block {
-            next
-        } else {
-            0
-        }
-    }
-
-    /// Whether pages of a block differ in time.
-    #[inline]
-    pub fn has_types(&self) -> bool {
-        self.times.has_types()
     }
 
     /// Discards a logical page; whether it held data.
@@ -354,11 +276,7 @@ impl Ftl {
             let Some(victim) = self.buckets.victim(plane, &self.valid) else {
                 break;
             };
-            let moved = self.evacuate(victim, plane, &mut work);
-            match &mut self.map {
-                Some(map) if map.is_own(victim) => map.usage.map_moved_pages += u64::from(moved),
-                _ => self.usage.gc_moved_pages += u64::from(moved),
-            }
+            let moved = self.evacuate(victim, plane);
             work.moved += moved;
             work.erased += 1;
             assert!(
@@ -366,51 +284,36 @@ impl Ftl {
                 "collection in plane {plane} frees nothing"
             );
         }
-        if !self.times.has_types() {
-            let page_ns = self.times.page_ns(None, false) + self.times.page_ns(None, true);
-            work.moving_ns = u64::from(work.moved) * page_ns;
-        }
+        self.usage.gc_moved_pages += u64::from(work.moved);
         self.usage.gc_collections += u64::from(work.erased);
         work
     }
 
     /// Moves the valid pages of a block elsewhere in its plane and erases it.
-    fn evacuate(&mut self, victim: u32, plane: u32, work: &mut GcWork) -> u32 {
+    fn evacuate(&mut self, victim: u32, plane: u32) -> u32 {
         let first = (victim * self.pages_per_block) as usize;
-        let is_map = self.map.as_ref().is_some_and(|map| map.is_own(victim));
-        let at = plane * self.frontiers_per_plane + self.streams + u32::from(is_map);
+        let at = plane * FRONTIERS + 1;
         let mut moving = std::mem::take(&mut self.moving);
         moving.clear();
         let pages = &mut self.p2l[first..first + self.pages_per_block as usize];
-        for (from, slot) in (0..).zip(&mut *pages) {
+        for slot in &mut *pages {
             if *slot != 0 {
                 // All entries are fetched before the first is changed.
                 prefetch_index(&self.l2p, *slot as usize - 1);
                 moving.push(*slot);
-                if self.times.has_types() {
-                    work.moving_ns += self.times.page_ns(Some(from), false);
-                }
             }
         }
         pages.fill(0);
         debug_assert_eq!(moving.len(), self.valid[victim as usize] as usize);
         let mut left = &moving[..];
         while !left.is_empty() {
-            let mut frontier = self.open(self.frontiers[at as usize], plane, is_map);
+            let mut frontier = self.open(self.frontiers[at as usize], plane);
             let room = (self.pages_per_block - frontier.next) as usize;
             let (slots, rest) = left.split_at(room.min(left.len()));
             let to = frontier.block * self.pages_per_block + frontier.next;
             self.p2l[to as usize..][..slots.len()].copy_from_slice(slots);
             for (physical, slot) in (to..).zip(slots) {
                 self.l2p[*slot as usize - 1] = physical + 1;
-                if let Some(map) = &mut self.map {
-                    map.moved(self.allocation.page_of_slot(slot - 1));
-                }
-            }
-            if self.times.has_types() {
-                let types = frontier.next..frontier.next + slots.len() as u32;
-                let times = types.map(|page| self.times.page_ns(Some(page), true));
-                work.moving_ns += times.sum::<u64>();
             }
             frontier.next += slots.len() as u32;
             self.valid[frontier.block as usize] += slots.len() as u32;
@@ -434,7 +337,7 @@ impl Ftl {
 
     /// A frontier with room: the one given, or a free block once it is full.
     #[inline]
-    fn open(&mut self, frontier: Frontier, plane: u32, is_map: bool) -> Frontier {
+    fn open(&mut self, frontier: Frontier, plane: u32) -> Frontier {
         if frontier.next < self.pages_per_block {
             return frontier;
         }
@@ -448,21 +351,14 @@ impl Ftl {
             block < first_block + self.blocks_per_plane,
             "plane {plane} is full"
         );
-        if let Some(map) = &mut self.map {
-            map.own(block, is_map);
-        }
         Frontier { block, next: 0 }
     }
 
-    /// Puts a page at the end of a frontier of the plane.
+    /// Puts a page of the host at the end of its frontier of the plane.
     #[inline]
-    fn append(&mut self, page: u32, plane: u32, into: Into) {
-        let (number, is_map) = match into {
-            Into::Stream(stream) => (stream, false),
-            Into::Map => (self.streams + 1, true),
-        };
-        let at = (plane * self.frontiers_per_plane + number) as usize;
-        let mut frontier = self.open(self.frontiers[at], plane, is_map);
+    fn append(&mut self, page: u32, plane: u32) {
+        let at = (plane * FRONTIERS) as usize;
+        let mut frontier = self.open(self.frontiers[at], plane);
         let physical = frontier.block * self.pages_per_block + frontier.next;
         frontier.next += 1;
         self.frontiers[at] = frontier;
@@ -503,16 +399,12 @@ impl Ftl {
         usage.wear_max = self.wear.iter().copied().max().unwrap_or(0);
         let erasures: u64 = self.wear.iter().map(|wear| u64::from(*wear)).sum();
         usage.wear_mean = erasures as f64 / self.wear.len() as f64;
-        usage.map = self.map.as_ref().map(|map| map.usage);
         usage
     }
 
     /// Blocks of a plane that data can fill: the others stay free or are frontiers.
     fn data_blocks_per_plane(&self) -> u32 {
-        let planes = self.planes.len() as u32;
-        let map_pages = (self.l2p.len() as u32 - self.logical).div_ceil(planes);
-        let map_blocks = map_pages.div_ceil(self.pages_per_block);
-        self.blocks_per_plane - self.high - self.frontiers_per_plane - map_blocks
+        self.blocks_per_plane - self.high - FRONTIERS
     }
 }
 
@@ -562,15 +454,9 @@ pub(crate) fn logical_pages(spec: &DeviceSpec) -> Result<u32, SimError> {
     }
     let planes = u64::from(flash.planes());
     let logical = (flash.pages() as f64 / (1.0 + share)) as u64 / planes * planes;
-    let map_pages = map::translation_pages(spec, logical).div_ceil(planes);
-    let frontiers = u64::from(spec.streams.number) + 1 + u64::from(map_pages > 0);
-    let map_blocks = map_pages.div_ceil(u64::from(flash.pages_per_block));
-    let reserved = u64::from(ftl.free_blocks_high) + frontiers + map_blocks;
+    let reserved = u64::from(ftl.free_blocks_high + FRONTIERS);
     if u64::from(flash.blocks_per_plane) <= reserved {
-        let expected = format!(
-            "more than free_blocks_high + {}, {reserved}",
-            frontiers + map_blocks
-        );
+        let expected = format!("more than free_blocks_high + {FRONTIERS}, {reserved}");
         return Err(SimError::range(
             "flash.blocks_per_plane",
             flash.blocks_per_plane,

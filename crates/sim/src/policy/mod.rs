@@ -90,9 +90,6 @@ pub struct PolicySpec {
     pub write_limit: Nanos,
     /// Writes are bundled only where at least so many wait for one range (STB).
     pub bundle_min: u32,
-    /// Whether estimates use the times of the very pages where `flash.read` and `flash.program`
-    /// have several, and not their means (TS, TSB, SITF).
-    pub knows_pages: bool,
 }
 
 impl Default for PolicySpec {
@@ -105,7 +102,6 @@ impl Default for PolicySpec {
             read_limit: Nanos(50_000_000),
             write_limit: Nanos(500_000_000),
             bundle_min: 2,
-            knows_pages: false,
         }
     }
 }

@@ -8,8 +8,7 @@ pub(super) struct Ts;
 
 impl Policy for Ts {
     fn estimate(&self, command: &Command, view: &dyn View) -> f64 {
-        let typed_ns = view.typed_time_ns(command, false);
-        typed_ns.unwrap_or_else(|| f64::from(command.pages) * view.page_time_ns(command.is_write))
+        f64::from(command.pages) * view.page_time_ns(command.is_write)
     }
 
     fn is_stateless(&self) -> bool {

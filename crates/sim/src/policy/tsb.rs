@@ -8,8 +8,7 @@ pub(super) struct Tsb;
 
 impl Policy for Tsb {
     fn estimate(&self, command: &Command, view: &dyn View) -> f64 {
-        let typed_ns = view.typed_time_ns(command, true);
-        typed_ns.unwrap_or_else(|| f64::from(command.missing) * view.page_time_ns(command.is_write))
+        f64::from(command.missing) * view.page_time_ns(command.is_write)
     }
 
     fn uses_buffer(&self) -> bool {

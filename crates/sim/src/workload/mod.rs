@@ -19,10 +19,6 @@ pub struct Incoming {
     pub request: Request,
     /// Discards the range instead of reading or writing it.
     pub trim: bool,
-    /// The volume of a trace, numbered in the order of appearance.
-    pub volume: u16,
-    /// The thread of a generated workload.
-    pub thread: u16,
 }
 
 impl Incoming {
@@ -38,8 +34,6 @@ impl From<Request> for Incoming {
         Incoming {
             request,
             trim: false,
-            volume: 0,
-            thread: 0,
         }
     }
 }

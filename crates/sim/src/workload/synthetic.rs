@@ -262,8 +262,8 @@ impl Synthetic {
         })
     }
 
-    /// Thread, start and length of the next record.
-    fn place(&mut self) -> (u64, u64, u64) {
+    /// Start and length of the next record.
+    fn place(&mut self) -> (u64, u64) {
         let (thread, size) = match self.apart {
             Some(_) => (0, 0),
             None => (
@@ -286,7 +286,7 @@ impl Synthetic {
                 offset
             }
         };
-        (thread, start + offset, length)
+        (start + offset, length)
     }
 
     fn arrive(&mut self) -> u64 {
@@ -317,7 +317,7 @@ impl Source for Synthetic {
         self.left -= 1;
         let arrival = Nanos(self.arrive());
         self.next_index += 1;
-        let (thread, offset, length) = self.place();
+        let (offset, length) = self.place();
         let mix = match &mut self.apart {
             Some((mix, _)) => mix,
             None => &mut self.rng,
@@ -332,7 +332,6 @@ impl Source for Synthetic {
         };
         Ok(Some(Incoming {
             trim,
-            thread: thread as u16,
             ..Incoming::from(request)
         }))
     }

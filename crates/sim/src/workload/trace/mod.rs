@@ -86,8 +86,6 @@ impl From<TraceRecord> for Incoming {
         Incoming {
             request: record.request,
             trim: record.trim,
-            volume: record.device as u16,
-            thread: 0,
         }
     }
 }

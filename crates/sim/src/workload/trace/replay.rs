@@ -465,14 +465,7 @@ impl Replay {
 
 impl Source for Replay {
     fn next_request(&mut self) -> Result<Option<Incoming>, SimError> {
-        let Some(piece) = self.next_piece()? else {
-            return Ok(None);
-        };
-        let volume = self.volumes.get(&piece.device);
-        Ok(Some(Incoming {
-            volume: volume.map_or(0, |volume| volume.number as u16),
-            ..Incoming::from(piece)
-        }))
+        Ok(self.next_piece()?.map(Incoming::from))
     }
 
     fn outstanding(&self) -> Option<u32> {
