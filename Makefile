@@ -10,7 +10,7 @@ KERNEL_PACKAGES := qemu-system-x86 busybox-static cpio e2fsprogs xz-utils
 TEST_PACKAGES := btrfs-progs chromium fio hdparm strace tmux xfsprogs xz-utils zstd
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c' -o -name '*.h')
 
-.PHONY: run setup test test-kernels wheel test-wheel docs mutants fuzz lint lock clean
+.PHONY: run setup test test-machine test-kernels wheel test-wheel docs mutants fuzz lint lock clean
 
 run: setup
 	$(BIN)/schedlab compare --scratch 1G --quick
@@ -19,6 +19,10 @@ setup: $(VENV)/built
 
 test: setup $(VENV)/test-tools
 	tests/run-all
+
+# What is true only on a quiet machine: one test after the other; a busy one is "too busy to tell".
+test-machine: setup $(VENV)/test-tools
+	. $(BIN)/activate && pytest --quiet -m machine
 
 # A wheel that needs no compiler, no clang and no Rust where it is installed: `pipx install dist/*.whl`.
 wheel: setup

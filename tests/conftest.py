@@ -1,5 +1,5 @@
 """For all tests: Ctrl-C that is heard by the programs they start, disks without room, which tests
-run beside which, and one more attempt for what measures a machine that others slow down."""
+run beside which, and what a busy machine or a kernel without bfq cannot tell."""
 
 import gc
 import os
@@ -11,12 +11,14 @@ import pytest
 from golden import Golden
 from xdist.scheduler import LoadScopeScheduling
 
+from schedlab.run.gates import neighbour_findings, snapshot
+
 # A shell that starts the tests in the background sets SIGINT to "ignore", and programs inherit it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Modules whose tests measure rates and times of the real machine. A test of these that fails has
-# one more attempt, where no test runs beside it, and both are reported; all others have one.
+# Modules whose tests measure on the real machine, where what others do can discard every run. A
+# test of these that fails has one more attempt, alone, and both are reported.
 MEASURING = frozenset({
     "test_block_capture", "test_burst_capture", "test_command_truth", "test_commands",
     "test_compare", "test_compare_workloads", "test_cpu_policies", "test_cpu_run", "test_cpu_sweep",
@@ -46,11 +48,37 @@ def pytest_collection_modifyitems(config, items):
     # Beside others the second attempt comes later, and the run of what failed is that attempt.
     reruns = 0 if "PYTEST_XDIST_WORKER" in os.environ or config.getoption("lf", False) else 1
     for item in items:
-        if item.path.stem in MEASURING:
+        if item.path.stem in MEASURING or item.get_closest_marker("machine"):
             item.add_marker(pytest.mark.measuring)
             item.add_marker(pytest.mark.flaky(reruns=reruns))
     # A group is one long queue, so it begins first.
     items.sort(key=lambda item: item.path.stem not in GROUPS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failure becomes a skip with its reason where the machine could not give the answer."""
+    if call.when == "setup" and item.get_closest_marker("machine"):
+        item.before = snapshot(None)
+    report = yield
+    if report.failed and (reason := _no_answer(item, call.when, report.longreprtext)):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), item.location[1], reason)
+    return report
+
+
+def _no_answer(item, when, text):
+    if "bfq" in text and item.path.parent.name in ("e2e", "host") and not _has_bfq():
+        return "this kernel has no bfq"
+    if when == "call" and item.get_closest_marker("machine"):
+        after = snapshot(None)
+        busy = [each.detail for each in neighbour_findings(item.before, after)]
+        return f"too busy to tell: {busy[0]}" if busy else None
+    return None
+
+
+def _has_bfq():
+    return any("bfq" in each.read_text() for each in Path("/sys/block").glob("*/queue/scheduler"))
 
 
 def pytest_collection_finish():

@@ -82,6 +82,7 @@ def lines(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.machine
 @needs_root
 def test_a_setting_that_truly_matters_is_found_and_confirmed(tmp_path, environment, device):
     before = queue(device)

@@ -130,6 +130,7 @@ def slow_device(root_with_loop: None, state: Path, tmp_path: Path) -> Iterator[s
         yield slow_disk.path
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_the_parts_add_up_to_the_latency_of_the_engine(slow_device: str) -> None:
     """Beside a request of 4 ms, what the program does before and after it is short."""
@@ -163,6 +164,7 @@ EVENTS = ("syscalls:sys_enter_pread64", "block:block_bio_queue", "block:block_rq
           "syscalls:sys_exit_pread64")  # fmt: skip
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_perf_sees_the_same_times_and_the_rest(device: str, tmp_path: Path) -> None:
     """What the engine saw beyond the request is the system call before it and after it."""
@@ -256,6 +258,7 @@ def test_a_capture_that_starts_under_load_counts_from_nothing(busy: str) -> None
     assert completed > 0
 
 
+@pytest.mark.machine
 def test_a_limit_shows_up_before_the_request(device: str, cgroup: Path) -> None:
     """200 reads/s by io.max or blkio.throttle: what is above the device's own time is the limit."""
     numbers = Path(f"/sys/block/{Path(device).name}/dev").read_text().strip()
@@ -367,6 +370,7 @@ def test_issued_requests_are_those_of_the_devices_statistics(device: str) -> Non
     assert finished() - before == seen.totals["issued"]
 
 
+@pytest.mark.machine
 def test_bfq_raises_the_weight_of_a_new_process_only(device: str) -> None:
     """The transient is in the rate over time on a device that says it rotates, with its cause.
 

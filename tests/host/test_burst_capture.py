@@ -35,6 +35,7 @@ def capture_two_workers(seconds, method, **options):
         return capture.finish(), rows
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("method", ["bpf", "perf"])
 def test_bursts_are_as_many_as_switches_and_add_up_to_the_cpu_time(method):
     usable(method)
@@ -108,6 +109,7 @@ def test_checks_show_the_deviation():
     assert "-25.000%" in count.sentence()
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("method", ["bpf", "perf", "schedstat"])
 def test_trace_cpu_follows_what_a_command_forks_and_exits_with_its_status(method, tmp_path):
     usable(method)

@@ -70,6 +70,7 @@ def against_none(pairs, name):
     return turned, 1 / pair.ratio, 1 / pair.high, 1 / pair.low
 
 
+@pytest.mark.machine
 def test_a_printed_number_that_follows_the_scheduler_gives_the_right_verdict(tmp_path):
     verdict, pairs = compared(tmp_path, "0.01", PRINTED, blocks=8)
     for name in ("mq-deadline", "bfq"):
@@ -82,6 +83,7 @@ def test_a_printed_number_that_follows_the_scheduler_gives_the_right_verdict(tmp
     assert set(verdict.workloads["python3"].best_set) == {"none", "kyber"}
 
 
+@pytest.mark.machine
 def test_a_time_that_does_not_depend_on_the_scheduler_makes_no_winner(tmp_path):
     verdict, pairs = compared(tmp_path, "0.05", "elapsed", blocks=6)
     assert {pair.verdict for pair in pairs.values()} <= {"equivalent", "undecided"}
@@ -89,6 +91,7 @@ def test_a_time_that_does_not_depend_on_the_scheduler_makes_no_winner(tmp_path):
     assert verdict.headline.code in undecided
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_an_elapsed_time_that_follows_the_scheduler_is_put_in_order(tmp_path):
     _, pairs = compared(tmp_path, "seconds", "elapsed", blocks=6, schedulers=("none", "bfq"))
@@ -174,6 +177,7 @@ def test_a_command_reads_what_is_not_in_the_cache(tmp_path, filesystem, cache):
     assert checks == [("ok", [])] * 2
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 @pytest.mark.parametrize("filesystem", READING)
 def test_what_a_command_finds_in_the_cache_it_does_not_read(tmp_path, filesystem):
@@ -182,6 +186,7 @@ def test_what_a_command_finds_in_the_cache_it_does_not_read(tmp_path, filesystem
     assert checks == [("ok", [])] * 2
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 @pytest.mark.parametrize(("cache", "repeated"), [("warm", ["not-warm"]), ("cold", [])])
 def test_a_warm_run_is_repeated_when_the_cache_is_dropped_meanwhile(tmp_path, cache, repeated):
@@ -209,6 +214,7 @@ def test_a_device_is_given_to_a_command_only_with_a_consent(tmp_path, new_loop):
     assert Path(f"/sys/block/{Path(device).name}/queue/scheduler").read_text() == before
 
 
+@pytest.mark.machine
 def test_reads_of_another_program_are_noticed(tmp_path, new_loop):
     device, where = new_loop(64 << 20), tmp_path / "mounted"
     where.mkdir()
@@ -243,6 +249,7 @@ def test_reads_of_another_program_are_noticed(tmp_path, new_loop):
     assert ["foreign-io" in names for names in found_in] == [False, True]
 
 
+@pytest.mark.machine
 def test_what_a_server_read_before_a_run_hides_no_reads_of_others(tmp_path, new_loop):
     device, where, flag = new_loop(64 << 20), tmp_path / "mounted", tmp_path / "flag"
     where.mkdir()
@@ -277,6 +284,7 @@ def test_what_a_server_read_before_a_run_hides_no_reads_of_others(tmp_path, new_
     assert runs and all("foreign-io" in {gate.gate for gate in each.gates} for each in runs)
 
 
+@pytest.mark.machine
 def test_no_run_pays_for_the_dirty_pages_of_another(tmp_path):
     # 300 MB through the page cache under bfq, nothing under none: the time of none is its own.
     line = (

@@ -85,6 +85,7 @@ def values(runs, candidate, metric="elapsed_s"):
     return [r.metrics[metric] for r in runs if r.candidate == candidate and r.status == "ok"]
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_elapsed_time_and_printed_numbers_follow_the_scheduler(tmp_path):
     line = SLEEP + 'echo "took $t s"; echo "log {\\"a\\": [{\\"n\\": \\"x\\", \\"t\\": $t}]}"'
@@ -112,6 +113,7 @@ def test_a_command_reads_nothing_unless_it_is_given_something(tmp_path):
         assert {file.read_text() for file in where.glob("out/raw/output/*.out")} == {printed}
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_a_command_and_a_workload_in_one_experiment(tmp_path):
     file = tmp_path / "both.toml"
@@ -295,6 +297,7 @@ def _without_none(value):
     return [_without_none(v) for v in value] if isinstance(value, list) else value
 
 
+@pytest.mark.machine
 def test_a_throttled_device_shows_its_throttle(tmp_path):
     root = Path("/sys/fs/cgroup/blkio")
     if not (root / "blkio.throttle.read_bps_device").exists():

@@ -108,6 +108,7 @@ def requests(outcome: Outcome, name: str = "latency_ns") -> int:
     return sum(row[2] for row in outcome.histograms[name])
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize(
     "name", ["wakeup", "pipes", "sockets", "pipe", "forks", "programs", "groups"]
 )
@@ -123,6 +124,7 @@ def test_cpu_time_is_what_the_kernel_charged(bench: Bench, name: str) -> None:
         assert "limit" not in {gate.gate for gate in outcome.gates}
 
 
+@pytest.mark.machine
 def test_requests_come_at_the_rate_that_is_asked(bench: Bench) -> None:
     outcome, kernel = bench.measure("wakeup")
     planned = requests(outcome)
@@ -136,6 +138,7 @@ def test_requests_come_at_the_rate_that_is_asked(bench: Bench) -> None:
     assert 1.8 < kernel.seconds < 8
 
 
+@pytest.mark.machine
 def test_pieces_of_work_are_planned_by_the_clock(bench: Bench) -> None:
     outcome, kernel = bench.measure("mixed")
     # 250 periods of 4 ms in the second, of each of two tasks.
@@ -149,6 +152,7 @@ def test_pieces_of_work_are_planned_by_the_clock(bench: Bench) -> None:
     assert 0.4 < load_s / (kernel.cpu_s - metrics["cpu_s"]) < 2.5
 
 
+@pytest.mark.machine
 def test_pieces_that_never_came_are_waited_for(bench: Bench) -> None:
     outcome, _ = bench.measure("behind")
     # 100 pieces of 15 ms are planned in the second, beside hogs that want it all.
@@ -164,6 +168,7 @@ def test_every_message_is_written(bench: Bench, name: str, size: int) -> None:
     assert size <= kernel.written_bytes < 1.05 * size
 
 
+@pytest.mark.machine
 def test_a_pair_takes_turns(bench: Bench) -> None:
     outcome, kernel = bench.measure("pipe")
     # A byte in both directions; on one CPU each read of it waits for the other task.
@@ -173,6 +178,7 @@ def test_a_pair_takes_turns(bench: Bench) -> None:
     assert rate * elapsed_s == pytest.approx(20_000)
 
 
+@pytest.mark.machine
 def test_children_are_born_and_work(bench: Bench) -> None:
     before = forked()
     outcome, kernel = bench.measure("forks")
@@ -200,6 +206,7 @@ def test_programs_are_executed(bench: Bench) -> None:
     assert faults[0] > 30 + faults[1]
 
 
+@pytest.mark.machine
 def test_work_without_an_end_counts_with_its_limit(bench: Bench) -> None:
     outcome, kernel = bench.measure("endless")
     assert outcome.metrics["elapsed_s"] == 0.3
@@ -214,6 +221,7 @@ def test_work_without_an_end_counts_with_its_limit(bench: Bench) -> None:
     assert 0 < outcome.metrics["load_work_per_s"] < 2 * 1e4 * len(os.sched_getaffinity(0))
 
 
+@pytest.mark.machine
 def test_groups_share_by_their_weights(bench: Bench) -> None:
     outcome, kernel = bench.measure("groups")
     assert outcome.properties["asked"] == [0.125, 0.875]

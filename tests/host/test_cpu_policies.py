@@ -47,6 +47,7 @@ def median(runs, candidate, metric):
     return statistics.median(values)
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_fifo_wakes_at_least_ten_times_sooner_than_other_under_load(tmp_path):
     runs = runs_of(tmp_path, CpuLoad(["wakeup"], seconds=1.0), "other,fifo", blocks=3)
@@ -85,6 +86,7 @@ def test_a_real_time_load_on_every_cpu_is_refused_before_it_runs(tmp_path):
     assert "keep a CPU free: --cpus" in caught.value.hint
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_a_load_with_long_slices_is_preempted_sooner(tmp_path):
     load = CpuLoad(["wakeup"], seconds=1.5)
@@ -96,6 +98,7 @@ def test_a_load_with_long_slices_is_preempted_sooner(tmp_path):
     assert sliced.properties["effective"]["slice_ns"] == 100_000_000
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_groups_reach_the_shares_of_their_weights(tmp_path):
     # One CPU: balancing among several moves hogs of both groups.
@@ -107,6 +110,7 @@ def test_groups_reach_the_shares_of_their_weights(tmp_path):
     assert left == []
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_weight_and_idle_group_decide_who_waits(tmp_path):
     load = CpuLoad(["wakeup"], seconds=1.0)
@@ -123,6 +127,7 @@ def test_finite_workloads_end_and_count_everything(tmp_path):
     assert all(run.metrics["elapsed_s"] > 0 for run in runs if run.workload != "mixed")
 
 
+@pytest.mark.machine
 def test_a_command_runs_under_the_policy_that_it_is_given(tmp_path):
     program = (
         "import os, time; p = os.sched_getscheduler(0); "
@@ -248,6 +253,7 @@ def test_refusals_say_why(tmp_path):
             runs_of(tmp_path, CpuLoad(["pipe"]), "other,ext:scx_lavd")
 
 
+@pytest.mark.machine
 def test_deadline_tasks_are_admitted_and_served(tmp_path):
     runs = runs_of(tmp_path, CpuLoad(["mixed"], seconds=1.5), "other,deadline:slice=3ms", blocks=1)
     assert all(run.status == "ok" for run in runs), [run.gates for run in runs]
@@ -261,6 +267,7 @@ def test_a_loaded_sched_ext_scheduler_is_left_alone(tmp_path):
         refuse_ext(tmp_path)
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_an_explanatory_run_says_how_long_tasks_waited_for_a_cpu(tmp_path):
     asked = policy_comparison(

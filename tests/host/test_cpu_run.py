@@ -47,6 +47,7 @@ def is_running(pid):
     return stat.rsplit(")", 1)[1].split()[0] not in "ZX"
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_spec_lines_are_byte_for_byte_the_specified_ones():
     result = run("2", "350")
@@ -67,6 +68,7 @@ def test_spec_lines_are_byte_for_byte_the_specified_ones():
     assert result.stdout.endswith("\n")
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_sample_lines_are_cumulative_with_a_line_for_each_missed_epoch():
     result = run("1", "0.5", "--compat", "sample")

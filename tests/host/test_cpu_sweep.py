@@ -52,6 +52,7 @@ def in_turn(timeline, workers):
         assert total_s == pytest.approx(worker["cpu_burst_s"], rel=0.02)
 
 
+@pytest.mark.machine
 @needs_root
 def test_a_sweep_stores_runs_with_both_quanta_bursts_and_charts(tmp_path):
     before = Path(RR_KNOB).read_text()
@@ -111,6 +112,7 @@ def test_a_slice_belongs_to_the_quantum_in_force_when_it_was_granted():
     assert one.between(100 * ms, 120 * ms, 100e6) == [560, 108 * ms, 24, 6 * ms]
 
 
+@pytest.mark.machine
 @needs_root
 def test_precision_flips_the_quantum_inside_one_run(tmp_path):
     before = Path(RR_KNOB).read_text()
@@ -150,6 +152,7 @@ def test_one_quantum_is_nothing_to_compare():
     assert "nothing to compare" in error
 
 
+@pytest.mark.machine
 def test_costs_are_measured_with_intervals():
     data = json.loads(run("cost", "--batches", "3", "--switches", "200", "--json").stdout)
     assert set(data["direct_ns"]) == {"pipe", "futex"}

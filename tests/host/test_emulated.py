@@ -334,6 +334,7 @@ def test_the_gate_knows_what_spoils_a_run(change: dict[str, object], gate: str |
     assert [finding.gate for finding in findings] == ([gate] if gate else [])
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_the_way_to_the_model_is_made_up_for(control: Control) -> None:
     device = control.emulated(Emulation("disk7200", size_bytes=64 * MIB))

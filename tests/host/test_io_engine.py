@@ -235,6 +235,7 @@ def share_slower_than(latency: dict[str, Any], limit_ns: float) -> float:
     return slow / float(latency["count"])
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("engine", ["psync", "io_uring"])
 def test_an_open_loop_shows_a_stall_that_a_closed_loop_hides(
     freezable: Freezable, engine: str
@@ -305,6 +306,7 @@ def test_hdparms_timings_read_what_they_say(loop: str) -> None:
     assert not timings["interrupted"]
 
 
+@pytest.mark.machine
 def test_the_engine_publishes_its_own_cost() -> None:
     io_uring()
     cost = json.loads(_core.io_nop_calibration(64, 32))
@@ -335,6 +337,7 @@ def rows(result: dict[str, Any], side: str = "reads") -> list[list[int]]:
     return series
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("process", [False, True])
 @pytest.mark.parametrize("engine,depth", [("psync", 1), ("io_uring", 8), ("mmap", 1)])
 def test_the_series_holds_every_completion_once(
@@ -494,6 +497,7 @@ def test_a_newcomer_begins_later_and_tells_every_response(loop: str) -> None:
     assert newcomer["workers"][0]["stopped_by"] == "pass"
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("engine", ["psync", "io_uring"])
 def test_who_is_not_served_at_all_has_a_result(freezable: Freezable, engine: str) -> None:
     """A device that stalls for the whole window: rate 0, and how long the oldest waits."""
@@ -517,6 +521,7 @@ def test_who_is_not_served_at_all_has_a_result(freezable: Freezable, engine: str
     assert result["writes"]["latency"]["max"] > 0.4e9
 
 
+@pytest.mark.machine
 def test_a_stall_that_begins_in_the_ramp_is_in_the_window(freezable: Freezable) -> None:
     io_uring()
     load = group(freezable.device, "io_uring", 4, direction="write", direct=True)

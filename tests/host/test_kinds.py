@@ -141,6 +141,7 @@ def test_the_share_that_is_asked(target: ResolvedTarget, options: dict, share: f
     assert outcome.metrics["share_fulfilment"] == pytest.approx(min(ratio, 1 / ratio))
 
 
+@pytest.mark.machine
 def test_reads_from_memory_reach_the_device_once(target: ResolvedTarget) -> None:
     outcome, kernel = measured(CachedReads(cached_bytes=SPAN_BYTES, seconds=0.2), target)
     ahead = Path(f"/sys/block/{target.device}/queue/read_ahead_kb").read_text()
@@ -149,6 +150,7 @@ def test_reads_from_memory_reach_the_device_once(target: ResolvedTarget) -> None
     assert outcome.metrics["throughput_bytes_per_s"] * 0.2 > 10 * SPAN_BYTES
 
 
+@pytest.mark.machine
 def test_a_commit_is_a_record_and_a_flush(target: ResolvedTarget) -> None:
     work = Database(seconds=0.5, ramp_seconds=0.0, clients=2, reads=3)
     outcome, kernel = measured(work, target)

@@ -136,6 +136,7 @@ SERIES = {
 }
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("name", SERIES)
 def test_the_series_of_a_run_holds_all_that_was_done(target: ResolvedTarget, name: str) -> None:
     """Ramp and window; only what was in flight at the end comes later."""

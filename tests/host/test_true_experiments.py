@@ -86,6 +86,7 @@ NEWCOMER = Workload("newcomer", "newcomer", "newcomer_latency_ns_mean")
 STEADY = Workload("steady", "reader-beside-writers", "reader_latency_ns_mean", {"seconds": 1.0})
 
 
+@pytest.mark.machine
 @pytest.mark.parametrize("rotational", ["0", "1"])
 def test_bfq_favours_a_new_process_and_not_for_long(rotational: str) -> None:
     """The first second is a separate workload; a steady reader does not see it. The run says
@@ -107,6 +108,7 @@ def test_bfq_favours_a_new_process_and_not_for_long(rotational: str) -> None:
         assert each.properties["in_driver_max"] >= each.properties["driver_tags"] / 2
 
 
+@pytest.mark.machine
 def test_an_open_loop_reader_keeps_its_rate_under_any_scheduler() -> None:
     """Latency counts from the planned arrivals, so slow service cannot thin the sample out."""
     with opened(STEADY) as run:
@@ -121,6 +123,7 @@ def test_an_open_loop_reader_keeps_its_rate_under_any_scheduler() -> None:
         assert sum(row[1] for row in series) > 200
 
 
+@pytest.mark.machine
 def test_a_reader_that_gets_nothing_is_a_result_and_no_failed_run() -> None:
     work = Workload(
         "limited", "throttled-reads", "throughput_bytes_per_s",
@@ -183,6 +186,7 @@ def hdparm_bytes_per_s(device: str, cgroup: Path) -> float:
     return float(match[1]) * {"k": 1 << 10, "M": 1 << 20, "G": 1 << 30}[match[2]]
 
 
+@pytest.mark.machine
 def test_cold_buffered_reads_come_from_the_device(
     new_loop: Callable[..., str], cgroup: Path
 ) -> None:
@@ -209,6 +213,7 @@ def test_cold_buffered_reads_come_from_the_device(
     assert hdparm_bytes_per_s(device, cgroup) == pytest.approx(ours, rel=0.1)
 
 
+@pytest.mark.machine
 @pytest.mark.alone
 def test_weights_are_reached_under_bfq_while_it_idles() -> None:
     """800 to 100, two backlogged readers. bfq keeps it by idling (slice_idle); without that, and
@@ -233,6 +238,7 @@ def test_weights_are_reached_under_bfq_while_it_idles() -> None:
     assert reached["hasty"] < reached["bfq"] - 0.1, shares
 
 
+@pytest.mark.machine
 def test_a_limit_of_80_percent_is_found(tmp_path: Path) -> None:
     """A positive control: the interval holds the truth, and the wait is before the driver's tag."""
     limit = 64 * MIB
