@@ -7,8 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
+# How long Ctrl-C may go unnoticed.
+SIGNAL_POLL_S = 0.05
 # How often Dask gives a point whose worker died to another worker.
 RETRIES = 10
 
@@ -50,11 +59,24 @@ def map_threads(work: Callable[[T, SimStop], R], items: Sequence[T]) -> list[R]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
             futures = [pool.submit(work, item, stop) for item in items]
+            for future in completed(futures):
+                future.result()
             return [future.result() for future in futures]
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def completed(futures: Iterable[Future[R]]) -> Iterator[Future[R]]:
+    """Each future as it is done. Waits are short, because one without a limit does not end when
+    another thread gets SIGINT, or when it comes just before the wait: Ctrl-C would be heard when
+    a simulation is over.
+    """
+    left = set(futures)
+    while left:
+        done, left = wait(left, SIGNAL_POLL_S, FIRST_COMPLETED)
+        yield from done
 
 
 @contextlib.contextmanager

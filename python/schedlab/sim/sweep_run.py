@@ -11,11 +11,12 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from schedlab.errors import Interrupted, SpecError
+from schedlab.sim.pool import completed
 from schedlab.sim.sweep import Point, Sweep, run_point
 
 Report = Callable[[int, int], None]
@@ -114,7 +115,7 @@ def _results(points: list[Point], executor: Executor | None) -> Iterator[Iterato
         for point in points:
             future = pool.submit(run_point, dict(point.settings), point.seed, *more)
             futures[future] = point.key
-        yield ((futures[future], future.result()) for future in as_completed(futures))
+        yield ((futures[future], future.result()) for future in completed(futures))
     except (KeyboardInterrupt, CancelledError):
         raise Interrupted("the sweep was interrupted; finished points are kept") from None
     finally:
