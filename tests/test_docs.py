@@ -62,7 +62,7 @@ def understood(words: list[str]) -> None:
         command, words = subcommand, words[1:]
         context = click.Context(command, parent=context)
     known = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
-    known |= {"--help", "-h"}
+    known |= {"--help", "-h", "--help-all"}
     for word in words:
         if word == "--":
             return
@@ -107,6 +107,7 @@ def test_no_help_breaks_inside_a_word_on_a_screen_of_80_columns() -> None:
         context = click.Context(
             command, parent=PARENT, info_name=path, terminal_width=80, max_content_width=80
         )
+        context.meta["help_all"] = True
         words = set(re.sub(r"-\n\s+", "-", command.get_help(context)).split())
         for option in command.params:
             typed = set((getattr(option, "help", None) or "").split())

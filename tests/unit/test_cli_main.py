@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from cli_options_known import COMMANDS
 from click.testing import CliRunner
+from commands import COMMANDS
 
 import schedlab
 from schedlab.cli import cli, main
@@ -191,3 +191,19 @@ def test_an_experiment_is_written_as_a_file_that_can_be_run(tmp_path, monkeypatc
     plain, small, full = ((tmp_path / f"{name}.toml").read_text()
                           for name in ("experiment", "lab", "full"))  # fmt: skip
     assert "title" in plain and len({plain, small, full}) == 3
+
+
+@pytest.mark.parametrize("name", ["compare", "tune", "cpu compare"])
+def test_the_help_of_a_command_with_many_options_is_one_screen(name, golden):
+    shown = CliRunner().invoke(cli, [*name.split(), "--help"], terminal_width=80)
+    assert len(shown.output.splitlines()) <= 50
+    golden(f"help/{name.replace(' ', '-')}.txt", shown.output)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(["compar"], "compare"), (["cpu", "swep"], "sweep"), (["sim", "rum"], "run")],
+)
+def test_a_misspelt_command_is_answered_with_the_nearest(typed, meant):
+    shown = CliRunner().invoke(cli, typed)
+    assert (shown.exit_code, f"Did you mean {meant}" in shown.output) == (2, True)

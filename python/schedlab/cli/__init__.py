@@ -67,6 +67,17 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is called; for a name that is none, the nearest ones."""
+        if args[0] not in self.commands_by_name and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            if near := get_close_matches(args[0], self.commands_by_name, 3):
+                ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(near)}?")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands from the table, without importing them."""
         rows = [(name, self.commands_by_name[name][1]) for name in self.list_commands(ctx)]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
-from schedlab.cli.options import PATH, together
+from schedlab.cli.options import PATH
+from schedlab.cli.sections import section
 from schedlab.cli.types import Duration, Size
 
-started_options = together(
+started_options = section(
+    "Your own command",
     click.option("--metric", "metrics", multiple=True, metavar="SPEC",
                  help="elapsed, cpu, or NAME:UNIT=stdout~REGEX, NAME:UNIT=stdout@JSON.PATH; "
                  "the first decides."),
@@ -34,8 +36,10 @@ started_options = together(
                  help="With --confine: a place that it may write to, too."),
     click.option("--unconfined", is_flag=True, help="Nothing holds it: any device, any file."),
     click.option("--rehearse", is_flag=True, help="Run it once, show the figures, and stop."),
+    usual="--metric --prepare --rehearse",
 )  # fmt: skip
-file_options = together(
+file_options = section(
+    "Your own command",
     click.option("--fio", "job_file", type=PATH, metavar="JOB", help="A fio job file instead."),
     click.option("--cache", type=click.Choice(["cold", "drop", "warm", "as-is"]),
                  help="Page cache at the start: empty for the target (cold)."),
@@ -46,4 +50,5 @@ file_options = together(
     click.option("--fresh", type=click.Choice(["never", "block", "run"]),
                  help="When to make the file system and copy again."),
     click.option("--anyway", is_flag=True, help="Measure it even if it uses no switched disk."),
+    usual="--fio",
 )  # fmt: skip

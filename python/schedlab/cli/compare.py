@@ -16,24 +16,32 @@ from schedlab.cli.options import (
     target_options,
     typed_options,
 )
+from schedlab.cli.sections import SectionedCommand, section
+
+EXPLAIN = "Show where requests wait also where no difference is found."
+_candidate_options = section(
+    "Candidates",
+    click.option(
+        "--schedulers", help="Which to compare: none,mq-deadline:fifo_batch=32 (default: all)."
+    ),
+    click.option("--labels", help="Names for the candidates: before,after."),
+    usual="--schedulers",
+)
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
+@_candidate_options
 @target_options
-@click.option("--schedulers", help="Candidates: none,mq-deadline:fifo_batch=32 (default: all).")
-@click.option("--labels", help="Names for the candidates: before,after.")
 @load_options
 @design_options
-@click.option(
-    "--explain", is_flag=True, help="Show where requests wait also where no difference is found."
-)
+@section("Design", click.option("--explain", is_flag=True, help=EXPLAIN))
 @started_options
 @file_options
 @measured_options
 @resume_option
 @command_argument
 def compare(command: tuple[str, ...], **typed: Any) -> None:
-    """Compare I/O schedulers on this machine: which is better, for what, at what price.
+    """Compare I/O schedulers on this machine: which is better, at what price.
 
     Your disks are never written to unless you name one: by default the work goes to a temporary
     loop device. All settings are restored, also after Ctrl-C and kill -9.

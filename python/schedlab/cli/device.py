@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import json_option, state_option, together
+from schedlab.cli.options import json_option, state_option
+from schedlab.cli.sections import together
 from schedlab.cli.types import Size
 
 _model_options = together(

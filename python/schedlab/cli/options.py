@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import reduce
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from schedlab.cli.sections import section
 from schedlab.cli.types import Duration, Percent, Size, Sizes, Words
 
-F = TypeVar("F", bound=Callable[..., Any])
 PATH: Any = click.Path(path_type=Path)
 COUNT = click.IntRange(0)
 SEED = click.IntRange(0, 2**64 - 1)
 GOALS = click.Choice(["throughput", "latency", "fairness", "responsiveness"])
-
-
-def together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, in the order of `--help`."""
-    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
 out_option = click.option("--out", type=PATH, help="Result folder (default: results/DATE-NAME).")
@@ -32,12 +25,21 @@ dry_run_option = click.option(
 seed_option = click.option(
     "--seed", type=click.IntRange(0, 2**32 - 1), help="Fixes orders and offsets."
 )
-measured_options = together(seed_option, out_option, dry_run_option, json_option)
-resume_option = click.option(
-    "--resume", type=PATH, metavar="DIR", help="Resume, or extend by --blocks, --budget."
+measured_options = section(
+    "Result", seed_option, out_option, dry_run_option, json_option,
+    usual="--out --dry-run",
+)  # fmt: skip
+resume_option = section(
+    "Result",
+    click.option(
+        "--resume", type=PATH, metavar="DIR", help="Resume, or extend by --blocks, --budget."
+    ),
+    usual="--resume",
 )
-resume_rest_option = click.option(
-    "--resume", type=PATH, metavar="DIR", help="Measure what is left of this folder."
+resume_rest_option = section(
+    "Result",
+    click.option("--resume", type=PATH, metavar="DIR", help="Measure what is left of this folder."),
+    usual="--resume",
 )
 trust_option = click.option(
     "--trust", is_flag=True, help="Allow the programs, devices and queues that the file names."
@@ -57,7 +59,8 @@ margin_option = click.option(
     help="Smaller differences are treated as equivalent.",
 )  # fmt: skip
 command_argument = click.argument("command", nargs=-1, type=click.UNPROCESSED)
-target_options = together(
+target_options = section(
+    "Target",
     click.option("--scratch", type=Size(), help="A temporary loop device of this size (1G)."),
     click.option("--scratch-directory", type=PATH, default=Path("/var/tmp"), show_default=True,
                  help="Where the temporary file is; its disk affects the result."),
@@ -77,8 +80,10 @@ target_options = together(
     click.option("--size", type=Size(), help="Size of the file or model.  [default: 1G]"),
     click.option("--switch", metavar="QUEUES",
                  help="Disks below the directory to switch: sda,sdb."),
+    usual="--scratch --model --device --destroy-data --directory --switch",
 )  # fmt: skip
-load_options = together(
+load_options = section(
+    "Built-in work",
     click.option("--workloads", type=Words(), help="What to measure (see docs/reference)."),
     click.option("--tests", type=Words(), help="File tests instead: read,random-write,…"),
     click.option("--records", type=Sizes(), help="Record sizes of the file tests: 8k,64k,1M."),
@@ -90,7 +95,7 @@ load_options = together(
     click.option("--engine", type=click.Choice(["own", "fio"]), default="own", show_default=True,
                  help="Run the file tests with our engine, or an installed fio."),
     click.option("--seconds", type=Duration(),
-                 help="Measured window of a run (default: what each workload needs)."),
+                 help="Measured window of a run (default: the workload's)."),
     click.option("--archive", type=click.Path(path_type=Path, exists=True, dir_okay=False),
                  help="Archive to extract (default: a generated one)."),
     click.option("--archive-size", type=Size(), default="64M", show_default=True,
@@ -98,8 +103,10 @@ load_options = together(
     click.option("--decompressor", type=click.Choice(["none", "gzip", "xz", "zstd"]),
                  default="none", show_default=True, help="How it is compressed."),
     click.option("--program", metavar="COMMAND", help="Time the start-up of this program."),
+    usual="--workloads --seconds",
 )  # fmt: skip
-design_options = together(
+design_options = section(
+    "Design",
     click.option("--blocks", type=click.IntRange(1, 10_000),
                  help="Number of blocks (each runs every candidate once on every workload)."),
     click.option("--budget", type=Duration(), help="Plan what fits into this time, e.g. 10m."),
@@ -114,6 +121,7 @@ design_options = together(
     click.option("--aa/--no-aa", default=True, help="Measure the baseline twice in every block."),
     click.option("--goal", type=GOALS, help="What the primary metrics are (default: throughput; "
                  "of CPU policies: latency)."),
+    usual="--budget --quick --until-decided --margin",
 )  # fmt: skip
 
 

@@ -17,15 +17,16 @@ from schedlab.cli.options import (
     measured_options,
     resume_rest_option,
     target_options,
-    together,
     typed_options,
 )
+from schedlab.cli.sections import SectionedCommand, section
 from schedlab.cli.types import Duration, Words
 
 if TYPE_CHECKING:
     from schedlab.app.tune import State
 
-_search_options = together(
+_search_options = section(
+    "Search",
     click.option("--scheduler", default="all", show_default=True, metavar="NAMES|all",
                  help="Schedulers to tune: bfq,kyber."),
     click.option("--goal", type=GOALS, default="throughput", show_default=True,
@@ -40,12 +41,13 @@ _search_options = together(
                  help="Range of a tunable, also of one outside the built-in table."),
     click.option("--tunables", type=Words(), help="Search only these tunables."),
     margin_option,
+    usual="--scheduler --goal --budget --minimise --subject-to",
 )  # fmt: skip
 
 
-@click.command()
-@target_options
+@click.command(cls=SectionedCommand)
 @_search_options
+@target_options
 @load_options
 @started_options
 @file_options

@@ -13,12 +13,13 @@ from schedlab.cli.options import (
     design_options,
     measured_options,
     resume_option,
-    together,
     typed_options,
 )
+from schedlab.cli.sections import SectionedCommand, section
 from schedlab.cli.types import Cpus, Duration, Words
 
-_policy_options = together(
+_policy_options = section(
+    "Policies and work",
     click.option("--policies", default="other,batch,fifo", show_default=True,
                  help="Candidates, comma-separated: other, rr:10ms, other:slice=3ms,nice=5, …"),
     click.option("--apply-to", type=click.Choice(["work", "load", "all"]), default="work",
@@ -34,10 +35,11 @@ _policy_options = together(
     click.option("--explain", is_flag=True,
                  help="Trace one more run each: how long tasks wait for a CPU."),
     click.option("--directory", type=PATH, help="Where a COMMAND works (default: here)."),
+    usual="--policies --apply-to --workloads --load --cpus --seconds",
 )  # fmt: skip
 
 
-@click.command()
+@click.command(cls=SectionedCommand)
 @_policy_options
 @started_options
 @design_options

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli.options import measured_options, resume_rest_option, together
+from schedlab.cli.options import measured_options, resume_rest_option
+from schedlab.cli.sections import together
 from schedlab.cli.types import Cpus, Duration, Slices
 from schedlab.cpu.settings import KERNELS, PRIORITY_DEFAULT
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schedlab.cli.options import PATH, json_option, together
+from schedlab.cli.options import PATH, json_option
+from schedlab.cli.sections import together
 from schedlab.store.importers import IMPORTERS
 
 if TYPE_CHECKING:

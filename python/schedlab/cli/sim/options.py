@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from schedlab.cli.options import PATH, together
+from schedlab.cli.options import PATH
+from schedlab.cli.sections import together
 
 if TYPE_CHECKING:
     from schedlab.sim.typed import Shown

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import json_option, together
+from schedlab.cli.options import json_option
+from schedlab.cli.sections import together
 
 _reading_options = together(
     click.option("--skip-bad-lines", is_flag=True, help="Skip malformed lines and count them."),
