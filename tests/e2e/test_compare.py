@@ -88,11 +88,13 @@ def test_schedulers_on_a_scratch_device_end_in_a_verdict(tmp_path, environment):
         env=environment, cwd=tmp_path,
     )  # fmt: skip
     assert code == 0, err
-    verdict = json.loads(out)
-    assert set(verdict["workloads"]) == {"read 64 KiB", "random-write 64 KiB"}
-    for each in [*verdict["workloads"].values(), verdict["overall"]]:
-        assert {"a", "b", "ratio", "low", "high", "verdict"} <= set(each["pairs"][0])
-        assert each["headline"]["code"] and each["best_set"]
+    answer = json.loads(out)
+    assert answer["schema"] == 2 and answer["take"] in answer["candidates"]
+    assert {row["workload"] for row in answer["rows"]} == {"read 64 KiB", "random-write 64 KiB"}
+    for name, cells in answer["cells"].items():
+        assert set(cells) == set(answer["candidates"]), name
+        for cell in cells.values():
+            assert cell["value"] > 0 and cell["low"] <= cell["loss"] <= cell["up"]
     assert {path.name for path in (tmp_path / "r").iterdir()} >= {
         "experiment.toml", "plan.jsonl", "runs.jsonl", "host.json", "raw", "reproduce.sh",
         "verdict.json", "report.html", "report.xlsx",
@@ -273,7 +275,7 @@ def test_a_device_with_content_is_refused_or_only_read(tmp_path, environment, ex
     flags = ["--read-only", "--schedulers", "none,bfq", "--json", "--out", "r"]
     code, out, err = run("compare", *few, *flags, env=environment, cwd=tmp_path)
     assert code == 0, err
-    assert not any("write" in name for name in json.loads(out)["workloads"])
+    assert not any("write" in row["workload"] for row in json.loads(out)["rows"])
     assert queue.read_text() == before
     assert Path(ext4_device).read_bytes() == content
 

@@ -60,8 +60,10 @@ def test_fio_carries_out_the_file_tests_of_a_comparison(tmp_path, schedlab):
         *by_fio(tmp_path, "--tests", tests, "--records", "64k", "--workers", 2, "--blocks", 1)
     )
     assert code == 0, err
-    verdict = json.loads(out)
-    assert set(verdict["workloads"]) == {f"{test} 64 KiB" for test in tests.split(",")}
+    answer = json.loads(out)
+    assert {row["workload"] for row in answer["rows"]} == {
+        f"{test} 64 KiB" for test in tests.split(",")
+    }
     assert {"report.html", "report.xlsx"} <= {path.name for path in (tmp_path / "r").iterdir()}
     runs = [run for run in stored(tmp_path) if run["status"] == "ok"]
     assert len(runs) == 6 * 3
@@ -104,7 +106,7 @@ def test_the_start_of_a_program_is_timed_beside_readers_and_writers(tmp_path, sc
     options = ["--program", program] if program else []
     code, out, err = schedlab(*compare(tmp_path, "--workloads", "startup", *options))
     assert code == 0, err
-    assert set(json.loads(out)["workloads"]) == {
+    assert {row["workload"] for row in json.loads(out)["rows"]} == {
         "start-up alone",
         "start-up beside readers and writers",
     }
@@ -150,12 +152,12 @@ def test_a_sweep_ends_in_a_knee_and_a_report(tmp_path, schedlab):
         "--out", "r", "--json",
     )  # fmt: skip
     assert code == 0, err
-    verdict = json.loads(out)
+    answer = json.loads(out)
     assert {path.name for path in (tmp_path / "r").iterdir()} >= {
         "experiment.toml", "runs.jsonl", "report.html", "report.xlsx", "verdict.json",
     }  # fmt: skip
-    assert len(verdict["workloads"]) == 5
-    assert {knee["candidate"] for knee in verdict["knees"]} == {"sync", "direct"}
+    assert len({row["workload"] for row in answer["rows"]}) == 5
+    assert {knee["candidate"] for knee in answer["knees"]} == {"sync", "direct"}
 
 
 @needs_root

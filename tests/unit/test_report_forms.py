@@ -201,8 +201,21 @@ def test_quanta_have_their_counts_sums_rates_and_index() -> None:
         View(record, simulation.answered(record), Texts("en")))}  # fmt: skip
     assert len(tables["processes"].rows) == 6 * 3 * 2
     first = tables["sums"].rows[0].cells
-    assert [cell.number for cell in first[1:4]] == pytest.approx([6601, 29.99, 6601 / 29.99])
-    assert first[4].number == 100
+    numbers = [100, 6601, 18, 29.99, 6601 / 29.99, 29.99 / 18]
+    assert [cell.number for cell in first[1:]] == pytest.approx(numbers)
+
+
+def test_bursts_of_a_kernel_log_have_their_sums_by_process() -> None:
+    record = simulation.cpu_record()
+    workers = [{"worker": i, "pid": 7 + i, "bursts": 4, "cpu_burst_s": 1.0 + i} for i in range(2)]
+    runs = tuple(dataclasses.replace(run, properties={"workers": workers}) for run in record.runs)
+    answer = simulation.answered(record)
+    view = View(dataclasses.replace(record, runs=runs), answer, Texts("en"))
+    tables = {table.name: table for table in handin.study_tables(view)}
+    heads = [column.title for column in tables["sums"].columns]
+    assert heads == ["Candidate", "Index", "Bursts", "CPU burst, s", "Mean burst"]
+    assert [c.number for c in tables["sums"].rows[0].cells[1:]] == [100, 8, 3, 0.375]
+    assert [c.number for c in tables["processes"].rows[1].cells[1:]] == [1, 1, 4, 2, 0.5]
 
 
 def test_one_repetition_has_no_half_width() -> None:

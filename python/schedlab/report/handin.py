@@ -259,9 +259,9 @@ def _every_run(
 
 
 def _workers(run: Run) -> Sequence[Mapping[str, Any]]:
-    """What each process of a run counted."""
+    """What each process of a run did on its CPUs."""
     workers = run.properties.get("workers", ())
-    return [w for w in workers if isinstance(w, Mapping) and "calculations" in w]
+    return [w for w in workers if isinstance(w, Mapping) and "cpu_burst_s" in w]
 
 
 def _with_workers(view: View) -> dict[str, list[Run]]:
@@ -272,58 +272,67 @@ def _with_workers(view: View) -> dict[str, list[Run]]:
     return {name: runs[name] for name in view.names if name in runs}
 
 
+# Counts of a process that are summed, and what is worked out from them: name, unit, decimals.
+COUNTS = (
+    ("calculations", "", 0), ("bursts", "", 0), ("cpu_burst_s", "", 3),
+    ("per_burst_second", "", 2), ("mean_burst", "s", None),
+)  # fmt: skip
+
+
+def _figures(workers: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """The counts of some processes together, and what follows from them."""
+    sums: dict[str, float | None] = {
+        key: sum(float(w[key]) for w in workers) if all(key in w for w in workers) else None
+        for key in ("calculations", "bursts", "cpu_burst_s")
+    }
+    count, bursts, burst = sums.values()
+    sums["per_burst_second"] = count / burst if count is not None and burst else None
+    sums["mean_burst"] = burst / bursts if burst is not None and bursts else None
+    return sums
+
+
+def _count_table(
+    view: View, name: str, heads: Sequence[Column], rows: Sequence[tuple[list[Any], dict[str, Any]]]
+) -> Table:
+    """A table of counts, without the columns that no row has."""
+    texts = view.texts
+    known = [each for each in COUNTS if any(f[each[0]] is not None for _, f in rows)]
+    columns = [*heads, *(Column(texts(f"count.{k}"), unit, decimals=d) for k, unit, d in known)]
+    body = [[*first, *(figures[key] for key, _, _ in known)] for first, figures in rows]
+    notes = [texts("text.bursts_intro")] if "calculations" in {k for k, _, _ in known} else []
+    return build(texts, name, texts(f"table.{name}"), columns, body, notes)
+
+
 def _processes(view: View) -> list[Table]:
     """Counts and CPU bursts of every process in every repetition."""
     texts = view.texts
     rows = [
-        [name, view.record.number_of(run.block), number, *_counted(worker)]
+        ([name, view.record.number_of(run.block), number], _figures([worker]))
         for name, runs in _with_workers(view).items()
         for run in runs
         for number, worker in enumerate(_workers(run))
     ]
-    if not rows:
-        return []
     head = [Column(texts("column.candidate"), text=True)]
     head += [Column(texts(f"column.{key}"), decimals=0) for key in ("block", "worker")]
-    columns = [*head, *_count_columns(view)]
-    return [build(texts, "processes", texts("table.processes"), columns, rows)]
-
-
-def _count_columns(view: View) -> list[Column]:
-    texts = view.texts
-    return [
-        Column(texts("text.calculations"), decimals=0),
-        Column(texts("text.cpu_burst_s"), decimals=3),
-        Column(texts("text.per_burst_second"), decimals=2),
-    ]
-
-
-def _counted(worker: Mapping[str, Any]) -> list[float | None]:
-    return _rate(float(worker["calculations"]), float(worker.get("cpu_burst_s", 0)))
-
-
-def _rate(count: float, burst: float) -> list[float | None]:
-    """Calculations, CPU seconds, and the one by the other."""
-    return [count, burst, count / burst if burst else None]
+    return [_count_table(view, "processes", head, rows)] if rows else []
 
 
 def _sums(view: View) -> list[Table]:
     """Mean over the repetitions of the sums over the processes; index 100: the first candidate."""
-    texts, rows, first = view.texts, [], 0.0
+    rows: list[tuple[list[Any], dict[str, Any]]] = []
+    first = 0.0
     for name, runs in _with_workers(view).items():
-        sums = [
-            [sum(float(w.get(key, 0)) for w in _workers(run)) for run in runs]
-            for key in ("calculations", "cpu_burst_s")
-        ]
-        count, burst, rate = _rate(*(statistics.fmean(each) for each in sums))
-        first = first or rate or 0.0
-        rows.append([name, count, burst, rate, INDEX * rate / first if rate else None])
-    if not rows:
-        return []
-    columns = [Column(texts("column.candidate"), text=True), *_count_columns(view)]
-    columns.append(Column(texts("column.index"), decimals=2))
-    note = texts("text.bursts_intro")
-    return [build(texts, "sums", texts("table.sums"), columns, rows, [note])]
+        each = [_figures(_workers(run)) for run in runs]
+        known = {key: [v for f in each if (v := f[key]) is not None] for key in each[0]}
+        means = {key: statistics.fmean(v) if v else None for key, v in known.items()}
+        judged = means["per_burst_second"] or means["mean_burst"] or 0.0
+        first = first or judged
+        rows.append(([name, INDEX * judged / first if first else None], means))
+    head = [
+        Column(view.texts("column.candidate"), text=True),
+        Column(view.texts("column.index"), decimals=2),
+    ]
+    return [_count_table(view, "sums", head, rows)] if rows else []
 
 
 def _costs(view: View) -> list[Table]:
