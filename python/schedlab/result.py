@@ -161,6 +161,52 @@ class Result:
         return pd.DataFrame(rows)
 
 
+def answer_of(record: Record, goal: Objective | None = None) -> Answer:
+    """The answer of a record; a `goal` chooses other metrics than the frozen ones."""
+    from schedlab.analyse import answer
+
+    experiment = record.experiment
+    objective = _frozen_goal(experiment)
+    primary, secondary = _counted(record, _actors(record))
+    asked = _question(record, primary)
+    weights = {sample.weight for sample in primary if not sample.negative_control}
+    result = answer(
+        primary,
+        secondary=secondary,
+        blocked=experiment.blocked,
+        goal=goal or objective,
+        frozen=goal in (None, objective),
+        device=experiment.target.path if experiment.target.kind == "device" else "",
+        ends=_ends(record),
+        shares=bool(experiment.shares) or len(weights) > 1,
+        requires=experiment.requires,
+        by_boot=experiment.stopping.sessions < 2,
+        segments=experiment.kind == "sim",
+        **{name: asked[name] for name in ("baseline", "margin", "aa", "candidates")},
+        seconds_per_block=asked["seconds_per_block"],
+    )
+    verdict = judge(record, goal)
+    works = (*verdict.workloads.values(), *(w for own in verdict.secondary.values() for w in own))
+    return replace(
+        result,
+        flags=(*verdict.flags, *(flag for work in works for flag in work.flags)),
+        knees=verdict.knees,
+        pareto=verdict.pareto,
+    )
+
+
+def _ends(record: Record) -> tuple[int, ...] | None:
+    """The announced numbers of blocks; `None` for data that is looked at once."""
+    experiment, plan = record.experiment, record.plan
+    if experiment.kind == "import":
+        return None
+    if experiment.stopping.mode != "fixed":
+        return ()
+    if plan.ends is not None:
+        return plan.ends
+    return (max((cell.block for cell in plan.cells), default=-1) + 1,)
+
+
 def judge(record: Record, goal: Objective | None = None) -> Verdict:
     """The verdict of a record; a `goal` chooses other metrics than the frozen ones."""
     from schedlab.analyse import analyse, call_costs, knees

@@ -181,11 +181,11 @@ def test_equal_values_give_no_bound_and_rounding_does_not_average_out() -> None:
 
 
 def test_looks_spend_their_share() -> None:
-    assert [look_of(n, (6, 9, 12, 15), blocked=True) for n in (6, 9, 12, 15, 7)] == [
+    assert [look_of(n, (6, 9, 12, 15)) for n in (6, 9, 12, 15, 7)] == [
         0.7, 0.25, 0.12, 0.3 / 8, 0.3 / 8,
     ]  # fmt: skip
-    assert look_of(6, (), blocked=True) == 1 / 8
-    assert look_of(6, (6,), blocked=False) == 1
+    assert look_of(6, ()) == 1 / 8
+    assert look_of(6, None) == 1
 
 
 def test_a_passed_end_keeps_its_bound() -> None:

@@ -133,7 +133,9 @@ def test_the_rest_of_a_plan_follows_what_there_is() -> None:
     assert [cell.block for cell in further] == [1] * 6 + [2] * 6
     lengths = {(cell.workload, cell.seconds, cell.ramp_seconds) for cell in further}
     assert lengths == {("a", 0.75, 0.0), ("b", 0.0, 1.5)}
-    assert whole_plan(experiment, pilot, replace(planning, blocks=1)) == pilot
+    assert whole_plan(experiment, pilot, replace(planning, blocks=1)).cells == pilot.cells
+    assert plan.ends == (3,)  # Announced before the runs that it calls for, as is an extension.
+    assert whole_plan(experiment, plan, replace(planning, blocks=5)).ends == (3, 5)
     assert {cell.block for cell in whole_plan(experiment, Plan(()), planning).cells} == {0, 1, 2}
 
 

@@ -53,7 +53,7 @@ class Question:
     margin: float
     aa: tuple[str, str] | None
     blocked: bool
-    ends: tuple[int, ...]
+    ends: tuple[int, ...] | None
     shares: bool
     requires: tuple[Require, ...]
     seconds: float | None
@@ -74,7 +74,7 @@ def answer(
     aa: tuple[str, str] | None = None,
     secondary: Sequence[Samples] = (),
     candidates: Sequence[str] = (),
-    ends: Sequence[int] = (),
+    ends: Sequence[int] | None = (),
     shares: bool = False,
     requires: Sequence[Require] = (),
     seconds_per_block: float | None = None,
@@ -82,16 +82,17 @@ def answer(
     frozen: bool = False,
     device: str = "",
     segments: bool = False,
+    by_boot: bool = False,
 ) -> Answer:
     """What to take, from the primary metric of every workload.
 
     `samples`: one entry per workload; `secondary`: further metrics of the same workloads, which
     may be a price. `aa` names the baseline and its A/A arm, `margin` is the difference that does
     not matter (a share). `candidates` gives their order, else the baseline is first. `ends` are
-    the numbers of blocks that were announced before the runs they call for. With `shares` the
-    workloads become one, by their weights. A `goal` chooses the metrics that decide among all
-    that were reported, unless the primary ones were `frozen` for it. `segments`: the blocks are
-    parts of a simulated trace.
+    the numbers of blocks that were announced before the runs they call for, `None`: this is the
+    only look. With `shares` the workloads become one, by their weights. A `goal` chooses the
+    metrics that decide among all that were reported, unless the primary ones were `frozen` for
+    it. `segments`: the blocks are parts of a simulated trace. `by_boot`: sessions of one boot (an extension) are no units.
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
@@ -106,19 +107,28 @@ def answer(
         margin=math.log1p(margin),
         aa=aa,
         blocked=blocked,
-        ends=tuple(ends),
+        ends=None if ends is None or not blocked else tuple(ends),
         shares=shares,
         requires=tuple(requires),
         seconds=seconds if seconds and math.isfinite(seconds) and seconds > 0 else None,
         segments=segments,
     )
-    study = Study.of(samples, secondary, question, apart_from_goal(flags))
+    study = Study.of(
+        [_by_boot(s) if by_boot else s for s in samples],
+        [_by_boot(s) if by_boot else s for s in secondary],
+        question,
+        apart_from_goal(flags),
+    )
     return replace(
         study.answer(),
         goal=goal,
         flags=tuple(flags),
         population=_population(samples, study, question, device),
     )
+
+
+def _by_boot(sample: Samples) -> Samples:
+    return replace(sample, sessions=tuple(boot_of(name) for name in sample.sessions))
 
 
 def _check(samples: Sequence[Samples]) -> None:
@@ -201,7 +211,7 @@ class Study:
     def look(self) -> float:
         """The part of the error that this look may use."""
         question = self.question
-        return look_of(len(self.blocks), question.ends, blocked=question.blocked)
+        return look_of(len(self.blocks), question.ends)
 
     @cached_property
     def allowed(self) -> Booleans:
@@ -238,7 +248,7 @@ class Study:
     def _passed(self) -> list[Floats]:
         """The bounds (k) at the announced ends that were passed."""
         question, passed = self.question, []
-        for end in question.ends if question.blocked else ():
+        for end in question.ends or ():
             if end >= len(self.blocks):
                 continue
             then = self.blocks[:end]
@@ -246,7 +256,7 @@ class Study:
                 row.only(np.isin(row.blocks, then))))  # fmt: skip
             choice = choose(
                 pairs, base=question.base, delta=question.margin, allowed=self.allowed,
-                look=look_of(end, question.ends, blocked=True),
+                look=look_of(end, question.ends),
             )  # fmt: skip
             passed.append(choice.reach)
         return passed
@@ -369,7 +379,7 @@ class Study:
         ahead = max(range(len(choice.rows)), key=lambda i: choice.rows[i].up[choice.take])
         pairs = self.pairs[self.counted[ahead]]
         k, count = len(question.labels), len(self.counted)
-        announced = sum(end <= len(self.blocks) for end in question.ends)
+        announced = sum(end <= len(self.blocks) for end in question.ends or ())
         return advise(
             pairs.top,
             units=choice.units,
@@ -414,10 +424,9 @@ class Study:
 
 def _next_look(announced: int, question: Question) -> float:
     """λ at the next announced end, where `announced` ends are reached."""
-    if not question.ends or not question.blocked:
-        return look_of(0, question.ends, blocked=question.blocked)
-    ends = (*range(announced), announced)
-    return look_of(announced, ends, blocked=True)
+    if not question.ends:
+        return look_of(0, question.ends)
+    return look_of(announced, range(announced + 1))
 
 
 def _is_comparable(row: RowData) -> bool:

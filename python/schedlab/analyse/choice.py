@@ -32,12 +32,12 @@ UNBOUNDED = float(np.log(1000))
 PRINTS_ZERO = 1e-9
 
 
-def look_of(blocks: int, ends: Sequence[int], *, blocked: bool) -> float:
+def look_of(blocks: int, ends: Sequence[int] | None) -> float:
     """λ, the part of the error that a look at this number of blocks may use.
 
-    `ends` are the announced numbers of blocks. Data without blocks is looked at once.
+    `ends` are the announced numbers of blocks; `None`: this is the only look.
     """
-    if not blocked:
+    if ends is None:
         return 1.0
     if not ends:
         return ALWAYS

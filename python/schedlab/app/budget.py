@@ -134,7 +134,10 @@ def whole_plan(experiment: Experiment, so_far: Plan, planning: Planning) -> Plan
         for cell in make_plan(experiment, blocks=max(planning.blocks, blocks_planned)).cells
         if cell.block >= blocks_planned and cell.workload not in planning.omitted
     ]
-    return Plan((*so_far.cells, *further))
+    ends = so_far.ends or ()
+    if experiment.stopping.mode == "fixed" and planning.blocks not in ends:
+        ends = (*ends, planning.blocks)
+    return Plan((*so_far.cells, *further), ends)
 
 
 def _declared_ramp_s(work: Workload) -> float:

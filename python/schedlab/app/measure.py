@@ -364,9 +364,11 @@ def reproduce(
     for note in admitted.notes:
         observer.report(note)
     # Plans of merged folders could have workloads that their experiments lack.
-    cells = (
+    cells = tuple(
         cell for cell in record.plan.cells if (cell.workload, cell.candidate) in admitted.kinds
     )
+    blocks = max((cell.block for cell in cells), default=-1) + 1
+    ends = (blocks,) if stopping.mode == "fixed" else ()
     name = Path(out) if out else default_folder("reproduce")
-    folder = create(admitted, name, Plan(tuple(cells)), planning)
+    folder = create(admitted, name, Plan(cells, ends), planning)
     return first, measure(admitted, folder, observer=observer)

@@ -32,7 +32,7 @@ def merge(paths: Sequence[Path], out: Path) -> Folder:
         _require_same(paths[0], records[0], path, record)
     _require_own_sessions(paths, records)
     experiment, cells, moved = _joined(records)
-    merged = Folder.create(out, experiment, Plan(cells), records[0].host)
+    merged = Folder.create(out, experiment, Plan(cells, ()), records[0].host)
     kept = {work.label for work in experiment.workloads}
     for folder, path, offset in zip(folders, paths, moved, strict=True):
         for run in (each for each in folder.runs() if each.workload in kept):

@@ -45,7 +45,9 @@ def make_plan(experiment: Experiment, blocks: int | None = None) -> Plan:
             Cell(block, position, workload, name, cell_seed(experiment.seed, block, workload))
             for position, (workload, name) in enumerate(in_block)
         ]
-    return Plan(tuple(cells))
+    stopping = experiment.stopping
+    whole = stopping.mode == "fixed" and blocks is None
+    return Plan(tuple(cells), (stopping.blocks,) if whole else ())
 
 
 def cell_seed(seed: int, block: int, workload: str) -> int:

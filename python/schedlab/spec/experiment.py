@@ -179,9 +179,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """Every run in its order, written before the first one."""
+    """Every run in its order, written before the first one.
+
+    `ends` are the numbers of blocks that were announced before the runs they call for: the plan,
+    then each extension. `None`: none (a folder that is older than they are).
+    """
 
     cells: tuple[Cell, ...]
+    ends: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ import json
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,13 @@ _FIGURE_BYTES_MAX = 16 << 20
 # A rate over time in a file of raw/: `series NAME`, rows (t_ms, completions, bytes, latency).
 SERIES = "series "
 BIN_S = 0.1
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The last line of a plan."""
+
+    ends: tuple[int, ...] | None = None
 
 
 class Folder:
@@ -144,13 +152,18 @@ class Folder:
         """Every cell in its order. SpecError when a line is damaged or missing."""
         file = LineFile(self.path / PLAN, SCHEMA_VERSION)
         records = list(file.places())
-        if not records or records[-1][1] != {"cells": len(records) - 1}:
+        last = records[-1][1] if records else {}
+        if last.get("cells") != len(records) - 1 or not set(last) <= {"cells", "ends"}:
             raise SpecError(f"{file.path}: cells are missing", "restore the file from a copy")
-        return Plan(tuple(from_json(Cell, record, place) for place, record in records[:-1]))
+        ends = from_json(Ends, {"ends": last.get("ends")}, records[-1][0]).ends
+        return Plan(tuple(from_json(Cell, record, at) for at, record in records[:-1]), ends)
 
     def write_plan(self, plan: Plan) -> None:
-        """Write the plan, or replace it as a whole; its last line has the number of cells."""
-        records = [*map(to_json, plan.cells), {"cells": len(plan.cells)}]
+        """Write the plan, or replace it as a whole; its last line has the number of cells, and
+        the numbers of blocks that are announced.
+        """
+        ends = {} if plan.ends is None else {"ends": list(plan.ends)}
+        records = [*map(to_json, plan.cells), {"cells": len(plan.cells), **ends}]
         lines = [encode({"schema": SCHEMA_VERSION, **record}) + "\n" for record in records]
         write_atomic(self.path / PLAN, "".join(lines))
 
