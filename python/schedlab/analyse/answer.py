@@ -92,7 +92,8 @@ def answer(
     the numbers of blocks that were announced before the runs they call for, `None`: this is the
     only look. With `shares` the workloads become one, by their weights. A `goal` chooses the
     metrics that decide among all that were reported, unless the primary ones were `frozen` for
-    it. `segments`: the blocks are parts of a simulated trace. `by_boot`: sessions of one boot (an extension) are no units.
+    it. `segments`: the blocks are parts of a simulated trace. `by_boot`: sessions of one boot (an
+    extension) are no units.
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
