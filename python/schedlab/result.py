@@ -186,13 +186,8 @@ def answer_of(record: Record, goal: Objective | None = None) -> Answer:
         seconds_per_block=asked["seconds_per_block"],
     )
     verdict = judge(record, goal)
-    works = (*verdict.workloads.values(), *(w for own in verdict.secondary.values() for w in own))
-    return replace(
-        result,
-        flags=(*verdict.flags, *(flag for work in works for flag in work.flags)),
-        knees=verdict.knees,
-        pareto=verdict.pareto,
-    )
+    flags = (*verdict.flags, *(flag for work in verdict.workloads.values() for flag in work.flags))
+    return replace(result, flags=flags, knees=verdict.knees, pareto=verdict.pareto)
 
 
 def _ends(record: Record) -> tuple[int, ...] | None:
@@ -234,32 +229,6 @@ def judge(record: Record, goal: Objective | None = None) -> Verdict:
         *_run_flags(record),
     )
     return replace(verdict, knees=knees(*sizes), flags=flags)
-
-
-def answer_of(record: Record, goal: Objective | None = None) -> Answer:
-    """The answer of a record; a `goal` chooses other metrics than the frozen ones."""
-    from schedlab.analyse.answer import answer
-
-    experiment = record.experiment
-    objective = _frozen_goal(experiment)
-    primary, secondary = _counted(record, _actors(record))
-    asked = _question(record, primary)
-    verdict = judge(record, goal)
-    of = answer(
-        primary,
-        secondary=secondary,
-        blocked=experiment.blocked,
-        goal=goal or objective,
-        frozen=goal in (None, objective),
-        ends=(experiment.stopping.blocks,) if experiment.blocked else (),
-        shares=bool(experiment.shares),
-        requires=experiment.requires,
-        **{k: asked[k] for k in ("baseline", "margin", "aa", "candidates", "seconds_per_block")},
-    )
-    flags = (*verdict.flags, *(flag for work in verdict.workloads.values() for flag in work.flags))
-    return replace(
-        of, flags=flags, knees=verdict.knees, pareto=verdict.pareto, population=verdict.population
-    )
 
 
 def _counted(record: Record, actors: Actors | None = None) -> tuple[list[Samples], list[Samples]]:
