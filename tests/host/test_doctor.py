@@ -122,12 +122,45 @@ def test_a_fact_that_cannot_be_found_out_is_unknown(
     assert next(f.found for f in all_facts if f.topic == "machine").startswith("unknown")
 
 
+@pytest.mark.parametrize(
+    ("user", "changed", "named", "command"),
+    [
+        (0, {}, "sched_ext", "schedlab compare --quick"),
+        (1000, {"privileges": "user 1000"}, "CPU policies (privileges: user 1000)",
+         "sudo schedlab compare --quick"),
+        (0, {"loop devices": "none"}, "I/O schedulers (loop devices: none)",
+         "schedlab lab run ncq-ssd"),
+        (0, {"BPF": "refused (x)"}, "kernel events (BPF: refused (x))",
+         "schedlab compare --quick"),
+    ],
+)  # fmt: skip
+def test_the_summary_names_what_is_missing_and_the_next_command(
+    monkeypatch: pytest.MonkeyPatch, user: int, changed: dict[str, str], named: str, command: str
+) -> None:
+    usual = {"loop devices": "available", "emulated device": "yes", "privileges": "root",
+             "sched_ext": "not in this kernel", "io_uring": "allowed", "BPF": "usable"}  # fmt: skip
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: user)
+    known = [doctor.Fact(topic, found, "") for topic, found in (usual | changed).items()]
+    able, unable, following = doctor.summary(known)
+    assert (named in unable, following) == (True, command)
+    assert named.partition(" (")[0] not in able
+    died = doctor.Fact("journal", "of a session that died", "", "schedlab recover")
+    assert doctor.summary([*known, died])[2] == "schedlab recover"
+
+
 def test_the_command_prints_a_line_per_fact(state: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "schedlab", "doctor", "--directory", str(tmp_path)]
-    plain = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    plain = subprocess.run(
+        [*command, "--all"], capture_output=True, text=True, check=True, timeout=60
+    )
     facts = json.loads(subprocess.check_output([*command, "--json"], timeout=60))["facts"]
     assert plain.stderr == ""
-    topics = [line.split(":")[0] for line in plain.stdout.splitlines()]
+    short = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    starts = [line[:16].strip() for line in short.splitlines()]
+    assert [each for each in starts if each] == ["Can measure", "Cannot measure", "Next"]
+    assert max(map(len, short.splitlines())) <= 80
+    whole = plain.stdout.splitlines()[len(short.splitlines()) :]
+    topics = [line.split(":")[0] for line in whole]
     in_json = [fact["topic"] for fact in facts]
     # Other tests may make loop devices between the two commands.
     own = [[t for t in each if "loop" not in t] for each in (topics, in_json)]
@@ -142,7 +175,7 @@ def test_it_works_where_half_of_the_machine_is_hidden(
 ) -> None:
     if shutil.which("unshare") is None:
         pytest.skip("needs unshare (util-linux) to hide directories from one process")
-    program = f'mount -t tmpfs none {hidden} && cd /var && exec "$0" -m schedlab doctor'
+    program = f'mount -t tmpfs none {hidden} && cd /var && exec "$0" -m schedlab doctor --all'
     python_path = str(Path(doctor.__file__).parents[2])
     result = subprocess.run(
         ["unshare", "--mount", "sh", "-c", program, sys.executable],

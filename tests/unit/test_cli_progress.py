@@ -255,3 +255,14 @@ def test_notes_and_warnings_go_to_stderr(capsys):
     captured = capsys.readouterr()
     assert captured.out == "figure\na note: c\n"
     assert captured.err == "note: a\nwarning: b\n"
+
+
+def test_ten_silent_seconds_end_with_a_line_where_nobody_watches(capsys):
+    clock = iter([0.0, 0.0, 0.0, *(9.9, 10.0, 10.0, 19.9, 20.0, 20.0)])
+    with show.live_line() as line:
+        watch = show.progress(line, lambda: next(clock))
+        watch(Progress(0, 1000, 1, 2, 0.0, None))
+        for number in range(1, 5):
+            watch(Progress(number, 1000, 1, 2, 5.0, run()))
+    shown = [text.split()[3] for text in capsys.readouterr().err.splitlines()]
+    assert shown == ["0/1000", "2/1000,", "4/1000,"]

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from schedlab.app import cpu_comparison, options
 from schedlab.cli import cli
 from schedlab.design.io_families import FAMILIES, Load
-from schedlab.errors import SpecError
+from schedlab.errors import HostError, SpecError
+from schedlab.host.queues import queues_below
 from schedlab.kinds import KINDS
 
 FILE_TESTS = "omit it; it works only with --workloads file-tests"
@@ -150,3 +151,17 @@ def test_a_search_rehearses_its_command_and_stops(monkeypatch: pytest.MonkeyPatc
     words = ["tune", "--rehearse", "--", "true"]
     assert CliRunner().invoke(cli, words, catch_exceptions=False).exit_code == 0
     assert rehearsed == [base]
+
+
+def test_a_directory_without_a_disk_to_switch_asks_for_one(tmp_path: Any) -> None:
+    """Not minutes of the present scheduler against itself."""
+    try:
+        below = queues_below(tmp_path).queues
+    except HostError as error:
+        pytest.skip(str(error))
+    message, hint = refused(f"compare --directory {tmp_path}")
+    assert "no disk is named" in message
+    assert hint.startswith(f"--switch {','.join(below)} ")
+    words = ["compare", "--directory", str(tmp_path), "--size", "8M", "--schedulers", "as-is"]
+    words += ["--workloads", "readers", "--dry-run"]
+    assert CliRunner().invoke(cli, words, catch_exceptions=False).exit_code == 0

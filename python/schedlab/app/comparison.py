@@ -11,6 +11,7 @@ from schedlab.design.candidates import label_candidates, parse_candidates
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
 from schedlab.errors import SpecError
 from schedlab.host import devices, knobs
+from schedlab.host.queues import queues_below
 from schedlab.kinds import nearest, typed
 from schedlab.kinds.file_test import IOZONE_SEVEN, TESTS
 from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target
@@ -102,6 +103,13 @@ def candidates_of(schedulers: str | None, labels: str | None, target: Target) ->
     """The candidates that were named, else all that the target offers."""
     if schedulers:
         candidates = parse_candidates(schedulers)
+    elif target.kind == "directory" and not target.switch:
+        below = queues_below(target.path).queues
+        raise SpecError(
+            f"--directory {target.path}: no disk is named, so no scheduler can be switched",
+            f"--switch {','.join(below)} switches what is below it (`schedlab doctor --path "
+            f"{target.path}` shows what else that affects), --schedulers as-is switches nothing",
+        )
     else:
         names = targets.offered(target, queues_of(target))
         candidates = label_candidates([(name, {}) for name in names])

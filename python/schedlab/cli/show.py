@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from schedlab.run.admitted import Permission
     from schedlab.run.executor import Progress
     from schedlab.spec import Experiment
+
+# How long nothing is printed where there is no terminal, unless one run takes longer.
+SILENCE_S = 10.0
 
 
 def print_message(text: str) -> None:
@@ -94,18 +98,22 @@ def live_line() -> Iterator[LiveLine]:
         line.show("", is_due=False)
 
 
-def progress(line: LiveLine) -> Callable[[Progress], None]:
-    """Show progress on `line` between cells; without a terminal these are ten lines in all."""
-    tenths = 0
+def progress(
+    line: LiveLine, clock: Callable[[], float] = time.monotonic
+) -> Callable[[Progress], None]:
+    """Show progress on `line` between runs; without a terminal at every tenth of them, and after
+    the first run that ends `SILENCE_S` after the last line."""
+    tenths, printed_at_s = 0, clock()
 
     def watch(now: Progress) -> None:
-        nonlocal tenths
+        nonlocal tenths, printed_at_s
         if now.repeated:
             line.say(now.repeated)
         reached = now.done * 10 // max(now.total, 1)
-        is_due = now.last is None or reached > tenths
+        is_silent = clock() - printed_at_s >= SILENCE_S
+        is_due = now.last is None or reached > tenths or is_silent
         if is_due:
-            tenths = reached
+            tenths, printed_at_s = reached, clock()
         line.show(now.text, is_due)
 
     return watch

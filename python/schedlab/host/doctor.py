@@ -49,6 +49,39 @@ def examine(directory: Path, quanta_ms: Sequence[int] = QUANTA_MS) -> list[Fact]
     return [*facts_found, *quanta(quanta_ms), *space(directory)]
 
 
+# An ability, the fact that decides it, and how what was found begins where it is there.
+_ABILITIES = (
+    ("I/O schedulers", "loop devices", "available"),
+    ("emulated disks", "emulated device", "yes"),
+    ("CPU policies", "privileges", "root"),
+    ("sched_ext policies", "sched_ext", ("disabled", "enabled")),
+    ("deep queues", "io_uring", "allowed"),
+    ("kernel events", "BPF", "usable"),
+)
+
+
+def summary(facts_found: Sequence[Fact]) -> tuple[str, str, str]:
+    """Three lines: what can be measured here, what cannot and why, and the one next command."""
+    first: dict[str, Fact] = {}
+    for fact in facts_found:
+        first.setdefault(fact.topic, fact)
+    able, unable = ["simulations", "file tests"], []
+    for ability, topic, begins in _ABILITIES:
+        found = first[topic].found if topic in first else "unknown"
+        if found.startswith(begins):
+            able.insert(-2, ability)
+        else:
+            unable.append(f"{ability} ({topic}: {found})")
+    command = "schedlab compare --quick"
+    if os.geteuid() != 0:
+        command = f"sudo {command}"
+    if any(fact.command == "schedlab recover" for fact in facts_found):
+        command = "schedlab recover"
+    elif "loop devices" not in first or not first["loop devices"].found.startswith("available"):
+        command = command if os.geteuid() else "schedlab lab run ncq-ssd"
+    return ", ".join(able), ", ".join(unable) or "nothing is missing", command
+
+
 def _unknown(topic: str, error: Exception) -> Fact:
     return Fact(topic, f"unknown ({error})", "it is unknown")
 

@@ -54,7 +54,7 @@ def drain(target: Path, queues: Sequence[str], patience_s: float) -> float:
             raise GateError(
                 "not-quiet",
                 f"{', '.join(queues)}: still busy after {patience_s:g} s",
-                "another program writes there: see `iotop`, or raise settle_s",
+                "another program writes there: see `iotop`, or wait longer: --settle 60s",
             )
         time.sleep(POLL_S)
         now = _activity(queues)
