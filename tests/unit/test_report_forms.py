@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import re
+import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
@@ -330,6 +331,21 @@ def test_command_says_where_it_cannot_write(folder: Path, tmp_path: Path) -> Non
         assert isinstance(result.exception, SchedlabError)
         assert "no/file" in str(result.exception) and result.exception.hint
     assert CliRunner().invoke(command, [str(folder), "--csv", "--json"]).exit_code == 2
+
+
+def test_a_directory_of_results_has_a_page_that_leads_to_them(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "one")
+    (tmp_path / "one" / "report.html").unlink(missing_ok=True)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "experiment.toml").write_text("schema = 1\n")
+    done = CliRunner().invoke(command, [str(tmp_path)])
+    assert done.exit_code == 0 and str(tmp_path / "index.html") in done.stderr
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert '<a href="one/report.html">Schedulers of loop7</a>' in page
+    assert (tmp_path / "one" / "report.html").is_file()
+    assert "2\u00a0results" in page and "6.18.0" in page and "broken" in page
+    none = CliRunner().invoke(command, [str(tmp_path / "broken")])
+    assert none.exit_code != 0
 
 
 @pytest.mark.parametrize("span", [(0.97, 1.3), (3, 400), (1e-3, 9e-3), (2.1, 4.9), (0, 7)])

@@ -28,16 +28,20 @@ def report(directory: str, lang: str, goal: Objective | None, **typed: Any) -> N
     """Write the report of the result folder DIRECTORY.
 
     Without options: DIRECTORY/report.html and DIRECTORY/report.xlsx. `--tables`, `--markdown` and
-    `--csv` print to stdout.
+    `--csv` print to stdout. For a directory of results: DIRECTORY/index.html, which leads to them.
     """  # fmt: skip
     html, xlsx = typed["html"], typed["xlsx"]
     forms = [name for name in ("tables", "markdown", "as_csv", "as_json") if typed[name]]
     if len(forms) > 1:
         raise click.UsageError("--tables, --markdown, --csv and --json cannot be used together")
     from schedlab import report as reporting
+    from schedlab.app.results_index import holds_results, write_index
     from schedlab.cli.show import print_json, terminal
     from schedlab.result import Result
 
+    if holds_results(Path(directory)):
+        click.echo(f"html: {write_index(Path(directory), lang)}", err=True)
+        return
     result = Result.load(directory, goal)
     record, answer = result.record, result.answer
     if not (html or xlsx or (forms and forms != ["as_json"])):
