@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from schedlab.app import applied
-from schedlab.app.undo import undo
+from schedlab.app.undo import status, undo
 from schedlab.host import journal, knobs, recover
 
 CALLS = ("write", "fsync", "renameat", "unlink", "unlinkat", "mkdir", "rmdir", "ftruncate")
@@ -35,6 +35,9 @@ if what == "undo":
 elif what == "cpu":
     choice = Choice(Candidate("cpu", {"sched_rr_timeslice_ms": 20}))
     apply(choice, Request((), persist=True, root=Path(root)), lambda line: None)
+elif what == "second":
+    choice = Choice(Candidate("kyber", {"scheduler": "kyber", "read_lat_nsec": 3000000}))
+    apply(choice, Request((device,), root=Path(root)), lambda line: None)
 else:
     choice = Choice(Candidate("bfq", {"scheduler": "bfq", "low_latency": 0, "read_ahead_kb": 64}))
     apply(choice, Request((device,), persist=True, root=Path(root)), lambda line: None)
@@ -113,6 +116,22 @@ def each_kill(scene, what, call, prepare=lambda: None):
 @pytest.mark.parametrize("call", CALLS)
 def test_a_killed_apply_is_undone_without_a_trace(scene, what, call):
     each_kill(scene, what, call)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_after_a_killed_second_apply_the_record_is_true_and_undo_restores_all(scene, call):
+    for number in range(1, 1000) if EVERY else SOME:
+        assert scene.run("disk") == 0
+        ended = scene.run("second", call, number) == 0
+        scene.recover()
+        (state,) = status(scene.root)
+        assert state.holds, f"{call} {number}: {state}"
+        lines = []
+        undo([], True, lines.append)
+        assert lines == [], f"{call} {number}: {lines}"
+        assert scene.now() == scene.before, f"{call} {number}"
+        if ended:
+            break
 
 
 @pytest.mark.parametrize("what", ["disk", "cpu"])

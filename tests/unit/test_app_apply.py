@@ -139,20 +139,27 @@ def test_requests_that_cannot_be(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_a_second_apply_keeps_what_was_before_the_first(tmp_path: Path) -> None:
-    now = tmp_path / "nr"
-    now.write_text("77\n")
-    mine = replace(RECORD, originals={"a": "1", str(now): "64"}, values={"a": "2"}, made=("x",))
+def test_a_second_apply_keeps_what_was_before_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applied, "boot_id", lambda: RECORD.boot_id)
+    queue = f"{knobs.SYS_BLOCK}/sdx/queue"
+
+    def of(first: str, second: str) -> dict[str, str]:
+        return {f"{queue}/nomerges": first, f"{queue}/read_ahead_kb": second}
+
+    mine = replace(RECORD, originals=of("1", "50"), values=of("2", "50"), made=("x",))
     assert apply._onto(mine, None) == mine
-    earlier = replace(RECORD, originals={"a": "0", "b": "5"}, values={"a": "1", "b": "6", "c": "7"},
+    earlier = replace(RECORD, originals=of("0", "128"), values=of("1", "128"),
                       files={"f": None}, written={"tuned_parent": "p"}, made=("d",))  # fmt: skip
     both = apply._onto(mine, earlier)
-    assert both.originals == {"a": "0", str(now): "64", "b": "5"}
-    assert both.values == {"a": "2", "b": "6", str(now): "77"}
+    # Another program set read_ahead_kb in between, and this apply left it alone.
+    assert (both.originals, both.values) == (of("0", "50"), mine.values)
     assert (both.files, both.written, both.made) == ({"f": None}, {"tuned_parent": "p"}, ("d",))
-    old = apply._onto(mine, replace(earlier, boot_id="before"))
-    assert (old.originals, old.values) == (mine.originals, mine.values)
-    assert (old.files, old.written, old.made) == ({"f": None}, {"tuned_parent": "p"}, ("d",))
+    ours = replace(mine, setting="bfq:read_ahead_kb=50")
+    assert apply._onto(ours, earlier).originals == of("0", "128")
+    for other in (replace(earlier, boot_id="before"), replace(earlier, instance="another disk")):
+        old = apply._onto(mine, other)
+        assert (old.originals, old.values) == (mine.originals, mine.values)
+        assert (old.files, old.written, old.made) == ({"f": None}, {"tuned_parent": "p"}, ("d",))
 
 
 def test_a_rule_is_for_this_disk_alone() -> None:
@@ -484,11 +491,10 @@ def test_a_profile_of_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_knobs_that_another_program_set() -> None:
-    record = replace(RECORD, originals={"a": "1", "b": "2"}, values={"a": "032"})
-    assert not undo._is_foreign(record, "a", "32")
-    assert not undo._is_foreign(record, "a", "1")
-    assert undo._is_foreign(record, "a", "3")
-    assert not undo._is_foreign(record, "b", "3")
+    originals, ours = {"a": "1", "b": "2", "scheduler": "none"}, {"a": "032", "b": "6"}
+    assert undo._foreign({"a": "32", "b": "2", "c": "9"}, (originals, ours)) == {}
+    assert undo._foreign({"a": "3", "scheduler": "x"}, (originals, ours)) == {"a": "3"}
+    assert undo._foreign({"a": "3"}, (originals, ours, {"a": "3"})) == {}
     assert undo.undo([], True, print) == []
 
 
@@ -597,4 +603,4 @@ def test_records_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_records_are_plain_json(state: Path) -> None:
     applied.store(RECORD)
     document = json.loads((state / "sdx.json").read_text())
-    assert (document["schema"], document["device"], document["made"]) == (1, "sdx", [])
+    assert (document["schema"], document["device"], document["made"]) == (2, "sdx", [])

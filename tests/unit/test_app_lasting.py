@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,19 +40,19 @@ def test_a_rule_that_was_interrupted_leaves_files_and_records_as_before(
         raise KeyboardInterrupt
 
     request = Request((), persist=True, root=tmp_path)
-    file = tmp_path / apply.RULES
+    file, control = tmp_path / apply.RULES, SimpleNamespace(keep_with=lambda *of: None)
     with monkeypatch.context() as patch:
         patch.setattr(udev_service, "objections", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            apply._keep_after_reboot([RECORD], request, print)
+            apply._keep_after_reboot([RECORD], request, print, control)
         assert applied.load_all() == [] and not (tmp_path / "etc").exists()
-    apply._keep_after_reboot([RECORD], request, print)
+    apply._keep_after_reboot([RECORD], request, print, control)
     text, records = file.read_bytes(), applied.load_all()
     assert b'"bfq"' in text and [r.device for r in records] == ["sdx"]
     monkeypatch.setattr(udev_service, "objections", interrupted)
     both = [replace(RECORD, setting="kyber"), replace(RECORD, device="sdy")]
     with pytest.raises(KeyboardInterrupt):
-        apply._keep_after_reboot(both, request, print)
+        apply._keep_after_reboot(both, request, print, control)
     assert file.read_bytes() == text and applied.load_all() == records
 
 

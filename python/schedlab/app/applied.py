@@ -1,8 +1,9 @@
 """The settings that `schedlab apply` made, and their originals: one record per device.
 
 Records outlive a reboot: `applied/NAME.json` below the lasting directory (journal.py). A record has
-the original `queue/`, every value that was set, and the files that keep it after a reboot. It also
-has the former content of these files, so that `undo` restores rule directories byte by byte.
+the whole `queue/` as it was before the first `apply` and as the last one left it; the tunables in
+each belong to its scheduler. It also names the files that keep the setting after a reboot. Storing
+a record is the one step that makes its settings stay: a kill before it restores what was before.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from schedlab.errors import HostError, SpecError
 from schedlab.host import journal, knobs
+from schedlab.host.control import Control
 from schedlab.host.devices import text_of
 from schedlab.spec import from_json, to_json
 from schedlab.spec.names import safe_name
@@ -32,7 +34,8 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class Applied:
     """One device (or `sysctl`) whose setting stays: identity, values, and who decided.
 
-    `originals` are the knobs that differ from before, as they were; `values` as we left them.
+    `originals` are the knobs before the first apply, `values` as the last one left them.
+    `instance` is the device since it was connected: a setting ends with it, as with the boot.
     `files` maps the path of a file that we wrote to its content before (`None`: it did not exist),
     `made` are the directories that were made for them.
     """
@@ -50,7 +53,8 @@ class Applied:
     files: Mapping[str, str | None] = field(default_factory=dict)
     written: Mapping[str, str] = field(default_factory=dict)
     made: tuple[str, ...] = ()
-    schema: int = 1
+    instance: str = ""
+    schema: int = 2
 
 
 def directory() -> Path:
@@ -74,6 +78,23 @@ def refuse_foreign(path: Path, hint: str = "") -> None:
 def boot_id() -> str:
     """This boot."""
     return BOOT_ID.read_text(encoding="ascii").strip()
+
+
+def instance(device: str) -> str:
+    """The device since it was connected: sysfs numbers each `queue/` that it ever makes.
+
+    `diskseq` does not do: it counts media, and the settings of a reader outlive its medium.
+    """
+    try:
+        return str((knobs.SYS_BLOCK / device / "queue").stat().st_ino)
+    except OSError:
+        return ""
+
+
+def is_in_effect(record: Applied) -> bool:
+    """Whether the boot and the device that the record is about are those of now."""
+    same_device = record.instance in ("", instance(record.device))
+    return record.boot_id == boot_id() and same_device
 
 
 def identity(device: str) -> str:
@@ -159,21 +180,28 @@ def store(record: Applied) -> None:
     try:
         directory().mkdir(parents=True, exist_ok=True)
         _remove_halves(_path(record.device))
-        write_atomic(_path(record.device), json.dumps(to_json(record), indent=1) + "\n")
+        write_atomic(_path(record.device), _text(record))
     except OSError as error:
         raise HostError(f"{directory()}: {error.strerror}", "run it as root (sudo)") from error
 
 
-@contextlib.contextmanager
-def stored(records: Sequence[Applied]) -> Iterator[None]:
-    """Store records, then let the block write their files; if it fails, all is as before.
+def _text(record: Applied) -> str:
+    return json.dumps(to_json(record), indent=1) + "\n"
 
-    Records first: a kill leaves no file that `undo` does not know. Back in the other order.
+
+@contextlib.contextmanager
+def stored(records: Sequence[Applied], control: Control) -> Iterator[None]:
+    """Store records, and with each its settings stay; then let the block write their files.
+
+    If that fails, all is as before. Records first: a kill leaves no file that `undo` does not know.
+    Back in the other order.
     """
     earlier = {record.device: find(record.device) for record in records}
     contents = {Path(name): _content(Path(name)) for record in records for name in record.files}
     try:
         for record in records:
+            places = {str(knobs.queue_above(path) or path) for path in record.values}
+            control.keep_with(_path(record.device), _text(record), sorted(places))
             store(record)
         yield
     except BaseException:

@@ -1,7 +1,7 @@
 """Apply what was decided: set it now, keep it after a reboot, undo it byte by byte.
 
-Order: host journal → scheduler → tunables → read back → record → keep. A kill before the record
-is undone by the guardian; a kill after it leaves a setting that `undo` knows.
+Order: host journal → scheduler → tunables → read back → record. A kill before the record is undone
+by the guardian; a kill after it leaves a setting that `undo` knows.
 """
 
 from __future__ import annotations
@@ -138,8 +138,7 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
                 report(f"note: {name}: {note}")
             records.append(_record(name, choice, before, change.queue))
         records = [_onto(record, applied.find(record.device)) for record in records]
-        _keep_after_reboot(records, request, report)
-        control.keep()
+        _keep_after_reboot(records, request, report, control)
     records = [current for name in names if (current := applied.find(name))]
     _activate(records, request, report)
     for record in records:
@@ -148,13 +147,15 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
     return records
 
 
-def _keep_after_reboot(records: list[Applied], request: Request, report: Report) -> None:
+def _keep_after_reboot(
+    records: list[Applied], request: Request, report: Report, control: Control
+) -> None:
     """Store the records, and write the files that keep them.
 
     A file that keeps a device from an earlier apply gets the new setting, too: it has no other.
     """
     records = _with_files(records, request)
-    with applied.stored(records):
+    with applied.stored(records, control):
         profile = apply_tuned.profile_path(request.root)
         if profiled := _kept_by(profile, records):
             applied.write_file(profile, apply_tuned.whole_text(profiled, request.root))
@@ -221,7 +222,6 @@ def _check(name: str, choice: Choice, request: Request) -> None:
 def _record(name: str, choice: Choice, before: dict[str, str], after: object) -> Applied:
     values = dict(after) if isinstance(after, dict) else knobs.snapshot(knobs.queue_of(name))
     queue = knobs.queue_of(name)
-    changed = {k for k in {*before, *values} if before.get(k) != values.get(k)}
     return Applied(
         device=name,
         identity=applied.identity(name),
@@ -231,29 +231,33 @@ def _record(name: str, choice: Choice, before: dict[str, str], after: object) ->
         applied_at=datetime.now(UTC).isoformat(timespec="seconds"),
         boot_id=applied.boot_id(),
         command=shlex.join(["schedlab", *sys.argv[1:]]),
-        originals={str(queue / k): before[k] for k in sorted(changed) if k in before},
-        values={str(queue / k): values[k] for k in sorted(changed) if k in values},
+        originals={str(queue / name): before[name] for name in sorted(before)},
+        values={str(queue / name): values[name] for name in sorted(values)},
+        instance=applied.instance(name),
     )
 
 
 def _onto(record: Applied, earlier: Applied | None) -> Applied:
-    """A second apply keeps what was before the first."""
-    if earlier is None or earlier.boot_id != record.boot_id:
-        if earlier is None:
-            return record
-        return replace(record, files=earlier.files, written=earlier.written, made=earlier.made)
-    originals = {**record.originals, **earlier.originals}
-    values = {**{k: v for k, v in earlier.values.items() if k in originals}, **record.values}
-    for path in originals:
-        values.setdefault(path, text_of(Path(path)))
-    return replace(
-        record,
-        originals=originals,
-        values=values,
-        files=earlier.files,
-        written=earlier.written,
-        made=earlier.made,
-    )
+    """A second apply keeps what was before the first.
+
+    What another program set in between, and this apply left alone, stays that program's.
+    """
+    if earlier is None:
+        return record
+    record = replace(record, files=earlier.files, written=earlier.written, made=earlier.made)
+    if not applied.is_in_effect(earlier):
+        return record
+    queue = knobs.SYS_BLOCK / record.device / "queue"
+    keys = (text.partition("=")[0] for text in record.setting.partition(":")[2].split(","))
+    set_now = {"scheduler", *(applied.knob_name(record, key) for key in keys)}
+    beside = {p: v for p, v in record.originals.items() if "/iosched/" not in p}
+    foreign = {
+        path: value
+        for path, value in beside.items()
+        if earlier.values.get(path, value) != value == record.values.get(path)
+        and str(Path(path).relative_to(queue)) not in set_now
+    }
+    return replace(record, originals={**beside, **earlier.originals, **foreign})
 
 
 def _setting(device: str, candidate: Candidate) -> str:

@@ -153,10 +153,9 @@ def apply(
         for path in texts:
             applied.refuse_foreign(path)
             record = applied.with_file(record, path)
-        with applied.stored([record]):
+        with applied.stored([record], control):
             for path, text in texts.items():
                 applied.write_file(path, HEADER + text)
-        control.keep()
     for path in paths.values() if persist else ():
         for file, value in settings_in(root, path):
             if file not in texts:

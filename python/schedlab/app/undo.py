@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from schedlab.host.control import Control
 from schedlab.store.files import write_atomic
 
 Report = Callable[[str], None]
+# What the kernel sets again when the scheduler changes, besides the scheduler's tunables.
+SWITCHED = ("scheduler", "nr_requests", "wbt_lat_usec", "async_depth")
 
 
 def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
@@ -52,8 +54,10 @@ def _undo(record: Applied, report: Report) -> None:
         udev_service.reload((), report)
     if not (knobs.SYS_BLOCK / record.device).exists():
         report(f"note: {record.device} is not present: only the files of schedlab were removed")
-    elif record.boot_id == applied.boot_id():
+    elif applied.is_in_effect(record):
         _restore(record, report)
+    elif record.boot_id == applied.boot_id():
+        report(f"note: {record.device} was connected again since: its former settings are gone")
 
 
 def _remove_files(record: Applied, report: Report) -> None:
@@ -81,45 +85,69 @@ def _remove_files(record: Applied, report: Report) -> None:
 def _restore(record: Applied, report: Report) -> None:
     """Every knob that still has our value gets its original; parents before children."""
     queue = knobs.queue_of(record.device)
-    current = knobs.snapshot(queue)
-    paths = {path: Path(path).relative_to(queue) for path in record.originals}
-    foreign = [p for p in paths if _is_foreign(record, p, current.get(str(paths[p]), ""))]
-    scheduler = str(queue / "scheduler")
-    if scheduler in foreign:
-        report(f"{scheduler} is {current['scheduler']}, which another program set: it is kept")
-        return
-    for path in foreign:
-        report(f"{path} was changed by another program since: it is kept")
+    originals, ours = (
+        {str(Path(path).relative_to(queue)): value for path, value in values.items()}
+        for values in (record.originals, record.values)
+    )
     with Control(named_devices=(record.device,), report=report) as control:
-        if scheduler in record.originals:
-            control.set_scheduler(record.device, record.originals[scheduler])
         now = knobs.snapshot(queue)
-        # nr_requests last: other settings reset it.
-        for path in sorted(record.originals, key=lambda p: (p.endswith("nr_requests"), p)):
-            name = str(paths[path])
-            wanted = record.originals[path]
-            if path == scheduler or path in foreign or name not in now or now[name] == wanted:
-                continue
-            if knobs.writable(path):
-                control.write_knob(path, wanted)
+        scheduler = originals.get("scheduler", now["scheduler"])
+        if now["scheduler"] not in (scheduler, ours.get("scheduler")):
+            place = queue / "scheduler"
+            report(f"{place} is {now['scheduler']}, which another program set: it is kept")
+            wanted = {name: v for name, v in originals.items() if not _goes_with_scheduler(name)}
+            foreign = _foreign(now, (wanted, ours))
+        else:
+            defaults = _made_fresh(control, record.device, originals, now)
+            wanted = originals
+            foreign = _foreign(now, (originals, ours, defaults))
+            if now["scheduler"] != scheduler:  # the tunables ended with our scheduler
+                foreign = {k: v for k, v in foreign.items() if not k.startswith("iosched/")}
+        for name in sorted(foreign):
+            report(f"{queue / name} was changed by another program since: it is kept")
+        _write_all(control, queue, {**wanted, **foreign})
         control.keep()
     left = knobs.snapshot(queue)
-    wrong = [
-        path
-        for path, name in paths.items()
-        if path not in foreign and left.get(str(name)) != record.originals[path]
-    ]
-    if wrong:
-        raise HostError(
-            f"{wrong[0]} could not be restored to {record.originals[wrong[0]]}",
-            f"echo {record.originals[wrong[0]]} > {wrong[0]}",
-        )
+    for name, value in wanted.items():
+        if name not in foreign and name in left and left[name] != value:
+            path = queue / name
+            raise HostError(f"{path} could not be restored to {value}", f"echo {value} > {path}")
 
 
-def _is_foreign(record: Applied, path: str, now: str) -> bool:
-    """Whether a knob has neither our value nor, after a kill, its original."""
-    ours = record.values.get(path)
-    return ours is not None and not any(knobs.same(now, v) for v in (ours, record.originals[path]))
+def _goes_with_scheduler(name: str) -> bool:
+    """Whether the kernel sets a file of `queue/` when the scheduler changes."""
+    return name.startswith("iosched/") or name in SWITCHED
+
+
+def _made_fresh(
+    control: Control, device: str, originals: Mapping[str, str], now: Mapping[str, str]
+) -> dict[str, str]:
+    """Set the original scheduler if it or a tunable differs; the kernel's defaults of these."""
+    names = [n for n in originals if n == "scheduler" or n.startswith("iosched/")]
+    if all(now.get(name) == originals[name] for name in names):
+        return {}
+    fresh = control.set_scheduler(device, originals.get("scheduler", now["scheduler"])).queue
+    return {name: value for name, value in fresh.items() if name.startswith("iosched/")}
+
+
+def _foreign(now: Mapping[str, str], known: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What neither was so before, nor is ours, nor the kernel's default: name -> value."""
+    return {
+        name: value
+        for name, value in now.items()
+        if name in known[0]
+        and name != "scheduler"
+        and not any(knobs.same(value, each[name]) for each in known if name in each)
+    }
+
+
+def _write_all(control: Control, queue: Path, wanted: Mapping[str, str]) -> None:
+    """Write what differs; `nr_requests` last, because other settings reset it."""
+    now = knobs.snapshot(queue)
+    for name in sorted(wanted, key=lambda name: (name == "nr_requests", name)):
+        differs = name in now and not knobs.same(now[name], wanted[name])
+        if differs and name != "scheduler" and knobs.writable(queue / name):
+            control.write_knob(queue / name, wanted[name])
 
 
 @dataclass(frozen=True)

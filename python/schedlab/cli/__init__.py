@@ -12,6 +12,7 @@ import click
 
 import schedlab
 from schedlab.errors import SchedlabError, SpecError
+from schedlab.host.descriptors import open_standard
 
 # name -> (module:attribute, one-line help); the modules are imported when the command runs.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -100,6 +101,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; errors become one message, a hint and an exit code."""
+    open_standard()
     try:
         if sys.argv[-1:] == ["--"]:
             raise SpecError("there is no command after --", "add it: -- COMMAND ARG…")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import signal
 import threading
@@ -140,6 +141,8 @@ class Control:
                 self._journal.release()
         for change in self.restored.foreign:
             self._report(f"{change.path} was left at {change.found}, which another program set")
+        for notice in self.restored.notices:
+            self._report(notice)
         self.restored.raise_if_failed()
 
     @property
@@ -320,6 +323,16 @@ class Control:
         self._journal.append("keep")
         for memory in (self._expected, self._originals, self._queues, self._set_in_queue):
             memory.clear()
+
+    def keep_with(self, record: Path, text: str, settings: Iterable[str]) -> None:
+        """Leave these knobs or `queue/` directories as they are as soon as a file holds a text.
+
+        So one step, the replacement of that file, makes them stay and records it.
+        """
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        self._journal.append(
+            "keep", record=str(record.absolute()), sha256=digest, settings=list(settings)
+        )
 
     def scratch(
         self, size_bytes: int, directory: str | Path, rotational: bool = False

@@ -29,6 +29,7 @@ from typing import Any
 
 from schedlab.errors import HostError, SpecError
 from schedlab.host import owned
+from schedlab.host.descriptors import above_standard
 from schedlab.host.emulated_calibration import calibrate
 from schedlab.host.emulated_facts import findings
 from schedlab.host.emulated_removal import KIND, SERVER_MODULE, process_state
@@ -233,13 +234,14 @@ class Server:
             "readers": emulation.readers or 1,
         }
         self._socket, theirs = socket.socketpair()
-        fuse = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        control = above_standard(theirs.detach())
+        fuse = above_standard(os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC))
         try:
             _mount_fuse(directory / "fuse", fuse)
-            self._process = self._start(fuse, theirs.fileno(), json.dumps(config))
+            self._process = self._start(fuse, control, json.dumps(config))
         finally:
             os.close(fuse)
-            theirs.close()
+            os.close(control)
         self._socket.settimeout(START_PATIENCE_S)
         self.facts = self._receive()
         threading.Thread(target=self._watch, daemon=True).start()

@@ -4,8 +4,9 @@
 control groups, so that killing those (a container's stop, `cgroup.kill`) does not end it. It
 ignores INT, HUP and TERM. It waits until the owner's end of the pipe is closed or the owner is
 gone, because a child of the owner may keep the pipe open. Then it restores everything in the
-journal and ends. It shares the lock on the owner's journal, so no other session touches what is
-claimed there before it has finished. It imports nothing heavy.
+journal and ends. One that never saw its owner alive restores nothing. It shares the lock on the
+owner's journal, so no other session touches what is claimed there before it has finished. It
+imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ import sys
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.host import shelter
+from schedlab.host import descriptors, shelter
 from schedlab.host.journal import Journal
 from schedlab.host.recover import restore_session
 
 READY, CONFINED = b"r", b"c"
+# In the pipe before the guardian starts: it watches its owner, not whatever has that number.
+ALIVE = b"a"
 START_PATIENCE_S = 30.0
 
 
@@ -54,11 +57,12 @@ class Guardian:
         return died
 
     def _start(self) -> None:
-        watched, self._pipe = os.pipe()
-        ready, announce = os.pipe()
+        watched, self._pipe = descriptors.pipe()
+        os.write(self._pipe, ALIVE)
+        ready, announce = descriptors.pipe()
         passed = [self._log.descriptor, watched, announce]
         try:
-            passed.append(os.pidfd_open(os.getpid()))
+            passed.append(descriptors.above_standard(os.pidfd_open(os.getpid())))
         except OSError:
             passed.append(-1)  # the pipe alone must do
         package = str(Path(__file__).resolve().parents[2])
@@ -115,6 +119,10 @@ def main(arguments: list[str]) -> int:
     os.chdir("/")
     path = Path(arguments[0])
     descriptor, watched, announce, owner = map(int, arguments[1:])
+    descriptors.open_standard()
+    if os.read(watched, len(ALIVE)) != ALIVE:
+        _say("the guardian never saw the program that started it: it restores nothing")
+        return 2
     with contextlib.suppress(OSError):  # spared when memory runs out, where that is allowed
         Path("/proc/self/oom_score_adj").write_text("-1000", encoding="ascii")
     os.write(announce, READY if shelter.leave_groups() else CONFINED)

@@ -12,7 +12,8 @@ settings die with the kernel, so the journal of another boot must never be repla
 * `after`: {path, values} - what that write made of it and of its neighbours;
 * `own`: {what, path, ...} - about to be made by us, to be removed; `disown`: {path};
 * `data`: {number, sequence, size_bytes, key} - about to be written to with a consent;
-* `keep`: {} - everything set so far shall stay as it is.
+* `keep`: {} - everything set so far shall stay as it is; or {record, sha256, settings} - these
+  knobs or `queue/` shall, as soon as the file `record` has that checksum.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, RestoreError
+from schedlab.host.descriptors import above_standard
 from schedlab.spec import checked_line
 
 STATE_VARIABLE = "SCHEDLAB_STATE_DIR"
@@ -122,6 +124,7 @@ class Journal(_Locked):
         self.path = path
         self.descriptor = descriptor
         self.boot = boot_id()
+        self._written: list[Entry] = []
 
     @classmethod
     def create(cls, directory: Path) -> Journal:
@@ -132,7 +135,7 @@ class Journal(_Locked):
             path = directory / f"session-{number:020d}-{os.getpid()}.jsonl"
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             try:
-                journal = cls(path, os.open(path, flags, 0o600))
+                journal = cls(path, above_standard(os.open(path, flags, 0o600)))
             except FileExistsError:
                 continue
             except OSError as error:
@@ -153,15 +156,11 @@ class Journal(_Locked):
         RestoreError when it cannot be opened.
         """
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+            journal = cls(path, _opened(path, os.O_RDWR | os.O_APPEND))
         except FileNotFoundError:
             return None
-        except OSError as error:
-            message = f"cannot read {path}: {error.strerror}; its settings are not restored"
-            raise RestoreError(message, "run it as root") from error
-        journal = cls(path, descriptor)
         if not journal.lock():
-            os.close(descriptor)
+            os.close(journal.descriptor)
             return None
         return journal
 
@@ -178,7 +177,7 @@ class Journal(_Locked):
         record = {"schema": SCHEMA, "boot": self.boot, "kind": kind, **content}
         line = checked_line.encode(record).encode() + b"\n"
         try:
-            if os.fstat(self.descriptor).st_nlink == 0:
+            if self.is_gone():
                 raise FileNotFoundError(errno.ENOENT, "the file was deleted")
             before = os.fstat(self.descriptor).st_size
             try:
@@ -191,6 +190,15 @@ class Journal(_Locked):
                 raise
         except OSError as error:
             raise _unwritable(self.path, error) from error
+        self._written.append(record)
+
+    def is_gone(self) -> bool:
+        """Whether the file was deleted under its owner."""
+        return os.fstat(self.descriptor).st_nlink == 0
+
+    def content(self) -> Content:
+        """What the journal holds; from memory, where its owner has lost the file."""
+        return Content(tuple(self._written), False, ()) if self.is_gone() else read(self.path)
 
     def end_last_line(self) -> None:
         """End the last line, or drop it if a kill cut it short, so that lines of ours stay lines.
@@ -259,12 +267,10 @@ def exists(directory: Path) -> bool:
 def read(path: Path) -> Content:
     """What a journal holds; empty when there is none. RestoreError if unreadable."""
     try:
-        data = path.read_bytes()
+        with open(_opened(path, os.O_RDONLY), "rb") as file:
+            data = file.read()
     except FileNotFoundError:
         return Content((), False, ())
-    except OSError as error:
-        message = f"cannot read {path}: {error.strerror}; its settings are not restored"
-        raise RestoreError(message, "run it as root") from error
     entries: list[Entry] = []
     damaged: list[int] = []
     *lines, tail = data.split(b"\n")
@@ -281,6 +287,22 @@ def read(path: Path) -> Content:
     if entries and not of_this_boot:
         return Content(tuple(entries), True, ())
     return Content(tuple(of_this_boot), False, tuple(damaged))
+
+
+def _opened(path: Path, flags: int) -> int:
+    """A descriptor of a journal, without waiting; FileNotFoundError as is, else RestoreError."""
+    try:
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = above_standard(os.open(path, flags))
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        message = f"cannot read {path}: {error.strerror}; its settings are not restored"
+        raise RestoreError(message, "run it as root") from error
+    raise RestoreError(f"{path} is no regular file, so no journal", f"rm -r {path}")
 
 
 def _entry(line: bytes) -> Entry | None:
@@ -327,7 +349,8 @@ class HostLock(_Locked):
         Another one says why there is no lock, such as a full or read-only file system.
         """
         try:
-            self.descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+            self.descriptor = above_standard(os.open(self.path, flags, 0o600))
         except OSError as error:
             raise _unwritable(self.path, error) from error
         start = time.monotonic()

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import HostError, SchedlabError, SpecError
-from schedlab.host import journal, recover
+from schedlab.host import descriptors, journal, recover
 from schedlab.host.emulated import Emulated, Emulation
 from schedlab.host.emulated_facts import describe
 
@@ -65,7 +65,7 @@ def up(emulation: Emulation, name: str = "", state_directory: str | Path | None 
     journal.prepare(root)
     journal.prepare(root / DEVICES)
     journal.prepare(directory)
-    ready, announce = os.pipe()
+    ready, announce = descriptors.pipe()
     package = str(Path(__file__).resolve().parents[2])
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
     config = json.dumps(dataclasses.asdict(emulation))

@@ -9,6 +9,7 @@ was restored is read again; each failure is reported with the shell line that do
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shlex
 import time
@@ -151,10 +152,22 @@ class _Knowledge:
         elif kind == "disown":
             self.things = [t for t in self.things if t["path"] != entry["path"]]
         elif kind == "keep":
-            self.originals.clear()
-            self.queues.clear()
-            self._ours.clear()
+            self._keep(entry)
+
+    def _keep(self, entry: Entry) -> None:
+        """Forget what stays: everything, or what belongs to a record, if that was stored."""
+        places = entry.get("settings")
+        if places is None:
+            for memory in (self.originals, self.queues, self._ours):
+                memory.clear()
             self.unconfirmed = ""
+        elif _digest(entry["record"]) == entry["sha256"]:
+            self.queues = [queue for queue in self.queues if str(queue) not in places]
+            for memory in (self.originals, self._ours):
+                for path in [p for p in memory if _is_in(p, places)]:
+                    del memory[path]
+            if _is_in(self.unconfirmed, places):
+                self.unconfirmed = ""
 
     def caused(self, values: dict[str, str]) -> None:
         """Take note of what a write of ours made of knobs."""
@@ -186,9 +199,23 @@ class _Knowledge:
         return paths[::-1]
 
 
+def _is_in(path: str, places: list[str]) -> bool:
+    return any(path == place or path.startswith(f"{place}/") for place in places)
+
+
+def _digest(path: str) -> str:
+    """The checksum of a record; nothing where there is none."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
 def _is_whole(entry: Entry) -> bool:
     """Whether an entry has what its kind needs; a kind that we do not know is passed over."""
     shape = _SHAPES.get(entry["kind"], {})
+    if entry["kind"] == "keep" and "settings" in entry:
+        shape = {"record": str, "sha256": str, "settings": list}
     if not all(isinstance(entry.get(key), kind) for key, kind in shape.items()):
         return False
     if "values" in shape:
@@ -257,7 +284,9 @@ def restore_session(log: Journal, dry_run: bool = False) -> Recovery:
     long as something could not be restored; a damaged one is renamed.
     """
     recovery = Recovery(dry_run=dry_run)
-    content = journal.read(log.path)
+    content = log.content()
+    if log.is_gone():
+        recovery.notices.append(f"{log.path} was deleted: restored from memory")
     if not dry_run:
         with contextlib.suppress(OSError):
             log.end_last_line()
