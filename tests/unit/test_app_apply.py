@@ -490,14 +490,6 @@ def test_a_profile_of_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "[sysfs_schedlab]" not in apply_tuned.profile_text([plain])
 
 
-def test_knobs_that_another_program_set() -> None:
-    originals, ours = {"a": "1", "b": "2", "scheduler": "none"}, {"a": "032", "b": "6"}
-    assert undo._foreign({"a": "32", "b": "2", "c": "9"}, (originals, ours)) == {}
-    assert undo._foreign({"a": "3", "scheduler": "x"}, (originals, ours)) == {"a": "3"}
-    assert undo._foreign({"a": "3"}, (originals, ours, {"a": "3"})) == {}
-    assert undo.undo([], True, print) == []
-
-
 @pytest.mark.parametrize(("user", "sudo"), [(0, ""), (1000, "sudo ")])
 def test_where_nothing_is_applied_there_is_nothing_to_undo(monkeypatch, user, sudo) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: user)

@@ -136,3 +136,11 @@ def test_a_file_that_this_user_may_not_remove_is_an_error(
     )  # fmt: skip
     assert file.exists() and applied.load_all() == [record]
     assert refused(applied.forget, device)[1] == "run it as root (sudo)"
+
+
+def test_knobs_that_another_program_set() -> None:
+    originals, ours = {"a": "1", "b": "2", "scheduler": "none"}, {"a": "032", "b": "6"}
+    assert undo._foreign({"a": "32", "b": "2", "c": "9"}, (originals, ours)) == {}
+    assert undo._foreign({"a": "3", "scheduler": "x"}, (originals, ours)) == {"a": "3"}
+    assert undo._foreign({"a": "3"}, (originals, ours, {"a": "3"})) == {}
+    assert undo.undo([], True, print) == []
