@@ -19,10 +19,12 @@ import answers
 import pytest
 import reports
 from answers import DELTA
+from test_answer_any import experiment
 
 from schedlab import report
+from schedlab.analyse.answer import answer as worked_out
 from schedlab.report import exchange, sentences, steps, terminal, words
-from schedlab.report.screen import first_table, screen
+from schedlab.report.screen import candidate_cell, first_table, screen
 from schedlab.report.texts import LANGUAGES, Texts
 from schedlab.spec.answer import Advice, Answer, CellAnswer, Loss, Row
 from schedlab.spec.metrics import METRICS
@@ -137,6 +139,32 @@ def test_what_is_printed_agrees_with_the_numbers(language: str) -> None:
         sentence_agrees(view, of, language)
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_printed_of_measurements_agrees_with_their_answer(language: str) -> None:
+    """The same of answers that were worked out, with every code that measurements can have."""
+    codes = set()
+    for seed in range(1000, 1060):
+        samples, arguments = experiment(seed)
+        of = worked_out(samples, **arguments)
+        codes.add(of.code)
+        view = reports.view_of(of, language)
+        texts = Texts(language)
+        for row in of.rows:
+            for name in of.candidates:
+                printed = candidate_cell(view, row, name)
+                if (cell := of.cells[row.name].get(name)) is None:
+                    assert printed.text == texts("verdict.none")
+                elif not cell.starved:
+                    agrees(printed.note, cell, language)
+        ends = losses(sentences.code(view), language)
+        assert not ends or of.bound is None or max(ends) >= of.bound - 1e-9 or of.others
+        everything = " ".join(sentences.headline(view))
+        assert of.take in everything and "None" not in everything and "{" not in everything
+        assert all(terminal.cells(x) <= 80 for x in terminal.render(view, 80, False).splitlines()
+                   if "schedlab " not in x)  # fmt: skip
+    assert len(codes) > 4
+
+
 def order(of: Answer) -> list[str]:
     return [of.base, *(name for name in of.candidates if name != of.base)]
 
@@ -150,7 +178,7 @@ def agrees(note: str, of: CellAnswer, language: str) -> None:
         assert not ends
     elif of.open:
         assert ends == [pytest.approx(ends[0])] and ends[0] <= of.low + 1e-9
-    elif of.up is None:
+    elif words.bounded(of.up) is None:
         assert len(ends) == (of.loss > 0)
     elif of.loss == 0:
         assert len(ends) == 1 and ends[0] >= of.up - 1e-9
@@ -254,6 +282,7 @@ def test_colour_only_when_asked() -> None:
         (math.log(2.0), "point", "2.0×"),
         (math.log(12345), "up", "12,345×"),
         (0.0, "up", "0.0 %"),
+        (600.0, "point", "over 1,000,000×"),
     ],
 )
 def test_rounding(loss_log: float, end: words.End, shown: str) -> None:

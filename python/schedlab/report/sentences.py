@@ -109,7 +109,8 @@ def change(view: View) -> str:
         count = texts.counted("scope.more_rows", len(proven) - 1)
         more = texts("answer.more_changes", rows=count) if proven[1:] else ""
         return _of_medium(view, f"{line} {more}".rstrip())
-    ends = [cell.up for row in answer.counted for cell in answer.cells[row].values()]
+    cells = (cell for row in answer.counted for cell in answer.cells[row].values())
+    ends = [words.bounded(cell.up) for cell in cells]
     known = [end for end in ends if end is not None]
     if answer.code == "one-run" or len(known) < len(ends) or not ends:
         return _of_medium(view, texts("answer.change_unbounded"))
@@ -150,10 +151,13 @@ def _wild(view: View) -> list[str]:
 
 def _requirement(view: View, of: Requirement) -> str:
     """Which candidates miss a hard requirement, and which are not settled."""
-    texts, row = view.texts, view.answer.row(of.row)
-    unit = row.metric.unit if row.metric else ""
-    limit = texts.quantity(of.limit, unit)
-    about = {"row": _title(view, of.row), "sign": "<" if of.below else ">", "limit": limit}
+    texts = view.texts
+    row = next((row for row in view.answer.rows if row.name == of.row), None)
+    limit = texts.quantity(of.limit, row.metric.unit if row and row.metric else "")
+    named = view.title_of(row) if row else of.row
+    about = {"row": named, "sign": "<" if of.below else ">", "limit": limit}
+    if row is None or not of.candidates:
+        return texts("answer.require", parts=texts("answer.require_unmeasured"), **about)
     groups = {
         met: [name for name, each in of.candidates.items() if each == met]
         for met in ("missed", "open", "met")

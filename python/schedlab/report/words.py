@@ -19,6 +19,8 @@ from schedlab.spec.answer import CellAnswer, Loss
 End = Literal["point", "low", "up"]
 TIMES_FROM = 2.0
 SMALLEST_PERCENT = 0.01
+# A larger loss is "over" this, and an interval that ends beyond it has no end worth printing.
+HUGE = math.log(1e6)
 # The mark of a candidate that is proven behind: colour never carries the meaning alone.
 BEHIND = "▼"
 ROUNDING = {"point": ROUND_HALF_EVEN, "low": ROUND_FLOOR, "up": ROUND_CEILING}
@@ -36,7 +38,7 @@ def metric_of(experiment: Experiment, name: str, higher_is_better: bool = True) 
 
 def rounded(loss: float, end: End = "point") -> tuple[Decimal, bool]:
     """The number that is printed of a loss, and whether it is a ratio (else per cent)."""
-    ratio = math.exp(min(loss, 700.0))
+    ratio = math.exp(min(loss, HUGE))
     if ratio < TIMES_FROM:
         percent = _digits(100 * math.expm1(loss), end)
         if percent < 100:
@@ -60,7 +62,13 @@ def amount(texts: Texts, loss: float, end: End = "point", bare: bool = False) ->
     number, is_ratio = rounded(loss, end)
     key = f"ratio.{'bare_' if bare else ''}{'times' if is_ratio else 'percent'}"
     words = texts(key, number=_shown(texts, number), times=_times(texts, number))
+    words = texts("ratio.over", amount=words) if loss > HUGE and end == "point" else words
     return words.replace(" %", f"{NO_BREAK}%")
+
+
+def bounded(up: float | None) -> float | None:
+    """The upper end of an interval, where there is one that can be printed."""
+    return up if up is not None and up <= HUGE else None
 
 
 def between(texts: Texts, low: float, up: float, bare: bool = False) -> str:
@@ -95,14 +103,15 @@ def cell(texts: Texts, of: CellAnswer) -> str:
     if of.open:
         least = texts("cell.least_behind", amount=amount(texts, of.low, "low"))
         return _marked(least, of) if of.low > 0 else texts("cell.open")
-    if of.up is None:
+    up = bounded(of.up)
+    if up is None:
         key = "cell.unbounded" if of.loss > 0 else "cell.ahead_unbounded"
         return _marked(texts(key, amount=amount(texts, of.loss)), of)
     if of.loss == 0:
-        return texts("cell.ahead", amount=amount(texts, of.up, "up"))
+        return texts("cell.ahead", amount=amount(texts, up, "up"))
     words = texts("cell.behind", amount=amount(texts, of.loss))
     # An interval is not broken over lines, nor parted from its mark.
-    inside = between(texts, of.low, of.up, bare=True).replace(" ", NO_BREAK)
+    inside = between(texts, of.low, up, bare=True).replace(" ", NO_BREAK)
     return _marked(texts("cell.bracket", text=words, inside=inside), of)
 
 
@@ -112,9 +121,10 @@ def _marked(text: str, of: CellAnswer) -> str:
 
 def behind(texts: Texts, of: Loss) -> str:
     """`21 to 56× behind`, or `at least 20× behind` where the far end is open."""
-    if of.up is None:
+    up = bounded(of.up)
+    if up is None:
         return texts("cell.least_behind", amount=amount(texts, of.low, "low"))
-    return texts("cell.range_behind", range=between(texts, of.low, of.up))
+    return texts("cell.range_behind", range=between(texts, of.low, up))
 
 
 def share(texts: Texts, value: float) -> str:
