@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from schedlab._core import disk_devices, disk_policies
+from schedlab._core import disk_policies, sim_names
 from schedlab.cli.sim import sim
 from schedlab.errors import SpecError
 from schedlab.sim.disk import NOT_MEASURED, DiskSimulation
@@ -64,7 +64,7 @@ def test_poisson_arrivals_set_the_throughput():
 
 def test_a_device_file_replaces_the_shipped_one(tmp_path):
     path = tmp_path / "slow.toml"
-    path.write_text(disk_devices()["disk7200"].replace("rpm = 7200", "rpm = 3600"))
+    path.write_text(dict(sim_names("device"))["disk7200"].replace("rpm = 7200", "rpm = 3600"))
     arguments = ("--requests", "3000", "--seeds", "1")
     (slow,) = runs("--device", str(path), *arguments)
     (shipped,) = runs(*arguments)
@@ -90,9 +90,9 @@ def test_bad_values_name_key_and_range(tmp_path):
     assert "ending within the disk" in refused("--span", "900G", "--requests", "100")
     assert "missing.toml" in refused("--device", str(tmp_path / "missing.toml"))
     path = tmp_path / "broken.toml"
-    path.write_text(disk_devices()["disk7200"].replace("heads = 4", "heads = 0"))
+    path.write_text(dict(sim_names("device"))["disk7200"].replace("heads = 4", "heads = 0"))
     assert refused("--device", str(path)) == "heads = 0: expected 1 to 1000"
-    path.write_text(disk_devices()["disk7200"].replace("rpm", "rounds"))
+    path.write_text(dict(sim_names("device"))["disk7200"].replace("rpm", "rounds"))
     message = refused("--device", str(path))
     assert str(path) in message
     assert "rounds" in message
@@ -135,7 +135,7 @@ def test_a_trace_is_replayed_at_its_times(tmp_path):
     trace = written(
         tmp_path, "".join(f"0,{sector},4096,r,0.00{i}\n" for i, sector in enumerate(far))
     )
-    fcfs, sstf = runs("--trace", trace, "--policy", "fcfs,sstf", "--seeds", "8")
+    fcfs, sstf = runs("--trace", trace, "--policy", "fcfs,sstf")
     assert (fcfs["requests"], fcfs["bytes"]) == (4, 4 * 4096)
     assert fcfs["seek_cylinders_mean"] > 1.2 * sstf["seek_cylinders_mean"]
     alone = runs("--trace", trace, "--requests", "1")[0]
@@ -157,6 +157,6 @@ def test_a_wrong_trace_is_refused(tmp_path):
     assert "ending within the disk's" in refused("--trace", beyond)
     assert "line 2" in refused("--trace", written(tmp_path, "0,0,4096,r,0\n0,x,4096,r,1\n"))
     good = written(tmp_path, "0,0,4096,r,0\n")
-    assert "its own sizes and arrivals" in refused("--trace", good, "--depth", "4")
+    assert "--depth would change nothing" in refused("--trace", good, "--depth", "4")
     assert "no seeds" in refused("--trace", good, "--out", str(tmp_path / "out"))
     assert "no such file" in refused("--trace", str(tmp_path / "none"))

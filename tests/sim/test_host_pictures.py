@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -25,7 +23,6 @@ from schedlab.sim.host import (
 )
 from schedlab.sim.host_compare import host_experiment, host_run, process_names
 from schedlab.sim.host_gantt import gantt
-from schedlab.sim.host_runs import LOG_HEAD, Wish, wish_of
 from schedlab.sim.validate import aligned
 from schedlab.spec import Candidate, Stopping
 
@@ -426,7 +423,7 @@ def test_an_experiment_has_a_workload_for_each_process_and_for_all(tmp_path: Pat
     alone = tmp_path / "alone.toml"
     alone.write_text('[[process]]\nname = "one"\n')
     first = HostSimulation(tags=4, seconds=0.2, size="8GiB", seed=7, device_set={"rpm": 5400})
-    one = host_experiment(first, "none;bfq:slice_idle=0", ["readers3", str(alone)], 5)
+    one = host_experiment(first, ["none", "bfq:slice_idle=0"], ["readers3", str(alone)], 5)
     fixed = {
         "device": "disk7200", "tags": 4, "size": "8GiB", "seconds": 0.2, "warm_up_seconds": 0.0,
         "device_set": {"rpm": 5400},
@@ -450,12 +447,12 @@ def test_an_experiment_has_a_workload_for_each_process_and_for_all(tmp_path: Pat
     assert one.title == "I/O schedulers above the simulated disk7200"
     for text in ("none", "none,none", "none,bfq,none"):
         with pytest.raises(SpecError, match="two different schedulers"):
-            host_experiment(first, text, ["readers3"], 5)
+            host_experiment(first, text.split(","), ["readers3"], 5)
 
 
 def test_a_run_of_an_experiment_gives_the_figures_of_its_process() -> None:
     first = HostSimulation(tags=4, seconds=0.2, size="8GiB")
-    one = host_experiment(first, "none,cfq", ["readers3"], 2)
+    one = host_experiment(first, ["none", "cfq"], ["readers3"], 2)
     direct = dataclasses.replace(first, scheduler="cfq", processes="readers3", seed=3).run()
     cfq = one.candidates[1]
     for place, workload in enumerate(one.workloads):
@@ -468,98 +465,3 @@ def test_a_run_of_an_experiment_gives_the_figures_of_its_process() -> None:
     with pytest.raises(SpecError, match="'reader-9' is not in readers3") as caught:
         host_run(wrong, Candidate("none", {"scheduler": "none"}), 1)
     assert caught.value.hint == "one of: reader-1, reader-2, reader-3"
-
-
-def direct_runs(wish: Wish, schedulers: Sequence[str]) -> list[tuple[str, str, int, Any, Any]]:
-    """Each cell of a wish, simulated by itself."""
-    runs = []
-    for file in wish.processes:
-        for name in schedulers:
-            for seed in range(wish.first.seed, wish.first.seed + wish.seeds):
-                one = dataclasses.replace(wish.first, processes=file, scheduler=name, seed=seed)
-                runs.append((file, name, seed, *one.run_logged()))
-    return runs
-
-
-def test_files_schedulers_and_seeds_are_run_logged_and_drawn(tmp_path: Path, mixed: str) -> None:
-    first = HostSimulation(tags=2, seconds=0.1, size="8GiB", seed=5)
-    names = ("none", "cfq", "mq-deadline", "bfq")
-    log, picture = tmp_path / "log.csv", tmp_path / "picture.svg"
-    wish = Wish(first, ",".join(names), ("random32", mixed), 2, log, picture)
-    runs = wish.run()
-    direct = direct_runs(wish, names)
-    assert list(runs) == ["random32", mixed]
-    assert [run for same in runs.values() for run in same] == [each[3] for each in direct]
-    head, *lines = log.read_text().splitlines()
-    assert head == LOG_HEAD
-    columns = ["sector", "sectors", "bios", "arrival_ns", "inserted_ns"]
-    columns += ["dispatched_ns", "completed_ns"]
-    assert lines == [
-        ",".join(
-            map(
-                str,
-                [
-                    name,
-                    file,
-                    seed,
-                    run["processes"][row["process"]]["name"],
-                    ("read", "write", "discard")[row["operation"]],
-                    *(row[column] for column in columns),
-                ],
-            )
-        )
-        for file, name, seed, run, rows in direct
-        for row in rows
-    ]
-    assert len(lines) > 100
-    # The first seed of each, and not more than six.
-    drawn = [(run["scheduler"], run, rows) for _, _, seed, run, rows in direct if seed == 5]
-    assert picture.read_text() == gantt(drawn[:6])
-    assert len(drawn) == 8
-    only = dataclasses.replace(wish, log=None, gantt=None)
-    assert only.run() == runs
-    assert json.loads(only.text(as_json=True)) == {"schema": 1, "runs": runs}
-    shown = [line for file, same in runs.items() for line in (f"{file}:", *table(same))]
-    assert only.text(as_json=False).splitlines() == shown
-
-
-def test_a_picture_alone_or_a_log_alone(tmp_path: Path) -> None:
-    first = HostSimulation(tags=2, seconds=0.1, size="8GiB")
-    wish = Wish(first, "none", ("readers3",), 1, tmp_path / "log.csv")
-    wish.run()
-    assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
-    dataclasses.replace(wish, log=None, gantt=tmp_path / "p.svg").run()
-    assert {path.name for path in tmp_path.iterdir()} == {"log.csv", "p.svg"}
-
-
-def test_a_verdict_is_refused_for_a_trace() -> None:
-    trace = Wish(HostSimulation(trace=Path("a.csv")), "none,bfq", ("random32",), 2)
-    with pytest.raises(SpecError, match="a trace has no seeds"):
-        trace.experiment()
-    one = dataclasses.replace(trace, first=HostSimulation(seed=3))
-    assert one.experiment() == host_experiment(one.first, "none,bfq", ["random32"], 2)
-
-
-def test_options_become_a_wish() -> None:
-    own = dict.fromkeys(("--processes", "--tags", "--nr-requests", "--window", "--size"))
-    own |= {"--scheduler": "none;cfq", "--seconds": None, "--gantt": None}
-    typed: dict[str, Any] = {"device": "disk7200", "policy": "fcfs", "changes": (), "seeds": 4}
-    typed["seed"] = None
-    assert wish_of(own, typed) == Wish(HostSimulation(), "none;cfq", ("random32",), 4)
-    own |= {
-        "--processes": "random32, readers3", "--tags": 3, "--nr-requests": 5, "--window": 2,
-        "--size": "1GiB", "--seconds": 0.5, "--gantt": Path("g.svg"),
-    }  # fmt: skip
-    typed |= {"policy": "sptf", "seed": 9, "changes": ("rpm=5400",), "log": Path("l.csv")}
-    first = HostSimulation(
-        tags=3, nr_requests=5, window=2, size="1GiB", seconds=0.5, seed=9, policy="sptf",
-        device_set={"rpm": 5400},
-    )  # fmt: skip
-    files = (Path("l.csv"), Path("g.svg"))
-    assert wish_of(own, typed) == Wish(first, "none;cfq", ("random32", "readers3"), 4, *files)
-    typed |= {"trace": "a.csv:spc", "fit": "wrap"}
-    traced = dataclasses.replace(first, trace=Path("a.csv::spc"), trace_set={"fit": "wrap"})
-    assert (wish_of(own, typed).first, wish_of(own, typed).seeds) == (traced, 1)
-    assert wish_of(own, typed | {"trace": "a.csv"}).first.trace == Path("a.csv")
-    with pytest.raises(SpecError, match=r"--log l\.npy"):
-        wish_of(own, typed | {"log": Path("l.npy")})

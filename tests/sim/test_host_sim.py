@@ -172,8 +172,8 @@ def test_a_trace_becomes_a_process_for_each_of_its_volumes(tmp_path):
     trace = tmp_path / "t.csv"
     rows = [f"{i % 2},{8 * i},4096,{'rw'[i % 2]},{i / 100:.4f}" for i in range(100)]
     trace.write_text("\n".join(rows) + "\n")
-    path = f"{trace}::spc"
-    run = HostSimulation(scheduler="mq-deadline", trace=path, trace_set={"fit": "wrap"}).run()
+    fitted = {"trace_set": {"fit": "wrap"}, "format": "spc"}
+    run = HostSimulation(scheduler="mq-deadline", trace=trace, **fitted).run()
     assert len(run["processes"]) == 2
     assert run["total"]["requests"] == 100
 

@@ -104,9 +104,15 @@ def test_requests_beyond_the_end_or_out_of_order_are_refused(tmp_path: Path) -> 
     [
         (["--set", "flash.dies_per_package=0"], "flash.dies_per_package = 0: expected 1 to"),
         (["--buffer", "65GiB"], "buffer.size = 65 GiB: expected 0 to the device's size, 64 GiB"),
-        (["--alpha", "0"], "alpha = 0: expected a number above 0 and at most 1"),
-        (["--alpha", "1.5"], "alpha = 1.5: expected a number above 0 and at most 1"),
-        (["--alpha", "nan"], "alpha = NaN: expected a number above 0 and at most 1"),
+        (["--policy", "tsb", "--alpha", "0"], "alpha = 0: expected a number above 0 and at most 1"),
+        (
+            ["--policy", "tsb", "--alpha", "1.5"],
+            "alpha = 1.5: expected a number above 0 and at most 1",
+        ),
+        (
+            ["--policy", "tsb", "--alpha", "nan"],
+            "alpha = NaN: expected a number above 0 and at most 1",
+        ),
         (["--trace", "beyond.csv"], "request 0: offset = 68719472640: expected 0 to 68719476736"),
     ],
 )

@@ -28,7 +28,6 @@ from schedlab.sim.experiments import (
     ssd_simulation,
 )
 from schedlab.sim.host import HostSimulation
-from schedlab.sim.host_runs import Wish
 from schedlab.sim.iozone_model import RECORDS, SCHEDULERS, TESTS
 from schedlab.sim.judge import parse_warm_up, run_warm, verdict_of, warnings_of
 from schedlab.sim.replay import Replay
@@ -47,7 +46,7 @@ KIB, MIB = 1 << 10, 1 << 20
 @pytest.mark.parametrize(
     "kind",
     [
-        *(DiskSimulation, HostSimulation, Simulation, Requests, Replay, Point, Sweep, Wish),
+        *(DiskSimulation, HostSimulation, Simulation, Requests, Replay, Point, Sweep),
         *(Comparison, Validation, ncq_study.Statement, ncq_figures.Figure),
         *(cpu_validate.Stay, cpu_validate.Agreement, cpu_validate.CpuValidation),
     ],

@@ -16,7 +16,6 @@ mod data;
 mod error;
 mod file;
 mod inbox;
-mod model;
 mod predict;
 mod serve;
 
@@ -24,6 +23,6 @@ pub use account::{Account, Report};
 pub use clock::Scale;
 pub use control::{serve_device, ServerConfig};
 pub use error::EmulateError;
-pub use model::{DeviceConfig, Facts, Model};
 pub use predict::{predict, Prediction};
+pub use schedlab_sim::model::{DeviceConfig, Facts, Model};
 pub use serve::{Arrival, Reply, Worker};

@@ -128,12 +128,6 @@ pub fn import_disksim(path: PathBuf, name: Option<&str>) -> PyResult<String> {
     imported.to_toml().map_err(wrong)
 }
 
-/// Shipped disks: name and TOML text.
-#[pyfunction]
-pub fn disk_devices() -> BTreeMap<&'static str, &'static str> {
-    disk::SHIPPED.iter().copied().collect()
-}
-
 /// Names of the policies with what they are.
 #[pyfunction]
 pub fn disk_policies() -> Vec<(&'static str, &'static str)> {
@@ -145,6 +139,5 @@ pub fn disk_policies() -> Vec<(&'static str, &'static str)> {
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_disk_simulation, module)?)?;
     module.add_function(wrap_pyfunction!(import_disksim, module)?)?;
-    module.add_function(wrap_pyfunction!(disk_devices, module)?)?;
     module.add_function(wrap_pyfunction!(disk_policies, module)?)
 }

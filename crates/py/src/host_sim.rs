@@ -6,11 +6,11 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use schedlab_emulate::{DeviceConfig, Model};
 use schedlab_sim::host::{
     run, HostJob, HostLogged, HostResult, HostSettings, Processes, Settings, PRESETS, SCHEDULERS,
     TUNABLES,
 };
+use schedlab_sim::model::{DeviceConfig, Dilated, Model};
 use schedlab_sim::workload::trace::{Replay, ReplayOptions, TraceRecord};
 use schedlab_sim::{SimError, Stop};
 use serde::Deserialize;
@@ -23,6 +23,9 @@ use crate::stoppable::stoppable;
 #[serde(deny_unknown_fields)]
 struct Job {
     device: DeviceConfig,
+    /// How many times slower the device is.
+    #[serde(default)]
+    dilate: u64,
     scheduler: String,
     #[serde(default)]
     settings: HostSettings,
@@ -79,7 +82,7 @@ impl Job {
 
     fn run(self, stop: &Stop) -> Result<HostResult, SimError> {
         let model = Model::new(&self.device)?;
-        let mut device = model.build()?;
+        let mut device = Dilated::new(model.build()?, self.dilate);
         let mut settings = self.settings.clone();
         settings.rotational = model.facts().rotational;
         let job = HostJob {
@@ -87,7 +90,7 @@ impl Job {
             processes: self.processes()?,
             trace: self.trace(device.capacity_bytes())?,
         };
-        run(&Settings::parse(&self.scheduler)?, &job, &mut *device, stop)
+        run(&Settings::parse(&self.scheduler)?, &job, &mut device, stop)
     }
 }
 

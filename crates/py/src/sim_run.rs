@@ -35,7 +35,8 @@ impl SimStop {
 type RawColumns = (PyBackedBytes, PyBackedBytes, PyBackedBytes, PyBackedBytes);
 type Columns = (Vec<u64>, Vec<u64>, Vec<u64>, Vec<u8>);
 
-/// Runs the simulation that `config` (JSON) describes and gives its report (JSON) and its log.
+/// Runs the simulation that `config` (JSON) describes and gives its report (JSON), its log, and the service
+/// model that was in force.
 ///
 /// `requests` replaces the workload by columns in little-endian bytes: arrival in ns (u64), first
 /// byte (u64), bytes (u64), operation (u8: 0 read, 1 write, 2 trim). `policy` (name, object, numpy
@@ -48,7 +49,7 @@ pub fn simulate<'py>(
     requests: Option<RawColumns>,
     stop: Option<&SimStop>,
     policy: Option<(String, Bound<'py, PyAny>, Py<PyAny>)>,
-) -> PyResult<(String, Bound<'py, PyBytes>)> {
+) -> PyResult<(String, Bound<'py, PyBytes>, &'static str)> {
     let config: Config =
         serde_json::from_str(config).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let columns = requests.map(|(arrival, offset, length, operation)| {
@@ -64,14 +65,14 @@ pub fn simulate<'py>(
         Some((name, object, row)) => Some(PythonPolicy::new(name, &object, row)?),
         None => None,
     };
-    let (report, log) = stoppable(py, stop, move |stop| match policy {
+    let (report, log, service) = stoppable(py, stop, move |stop| match policy {
         // Attached for the whole run: a call for each dispatch would pay for it every time.
         Some(policy) => Python::attach(|_| work(&config, columns, Some(policy), stop)),
         None => work(&config, columns, None, stop),
     })?;
     let json = serde_json::to_string(&report)
         .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
-    Ok((json, PyBytes::new(py, &packed(&log))))
+    Ok((json, PyBytes::new(py, &packed(&log)), service))
 }
 
 fn work(
@@ -79,18 +80,19 @@ fn work(
     columns: Option<Columns>,
     policy: Option<PythonPolicy>,
     stop: &Stop,
-) -> Result<(Report, Vec<Logged>), SimError> {
+) -> Result<(Report, Vec<Logged>, &'static str), SimError> {
     let mut arrays = match columns {
         Some((arrival, offset, length, operation)) => {
             Some(Arrays::new(arrival, offset, length, operation)?)
         }
         None => None,
     };
-    config.run_with(
+    let (report, log) = config.run_with(
         arrays.as_mut().map(|arrays| arrays as &mut dyn Source),
         policy.map(|policy| Box::new(policy) as Box<dyn Policy>),
         stop,
-    )
+    )?;
+    Ok((report, log, config.service()?.name()))
 }
 
 /// Little-endian 64-bit words of `bytes`.

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::device::{Device, DeviceSpec, Parallel, Serial};
 use crate::engine::{Logged, Report, Simulation, Stop, WarmUp, Window};
+use crate::model::service_of;
 use crate::policy::{Policy, PolicySpec, POLICIES};
 use crate::workload::trace::Replay;
 use crate::workload::{Source, Synthetic, SyntheticSpec};
@@ -19,10 +20,26 @@ use crate::SimError;
 #[serde(rename_all = "kebab-case")]
 pub enum Service {
     /// One command at a time.
-    #[default]
     Serial,
     /// Channels, dies and planes behind a translation layer.
+    #[default]
     Parallel,
+}
+
+impl Service {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Service::Serial => "serial",
+            Service::Parallel => "parallel",
+        }
+    }
+}
+
+impl std::fmt::Display for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// A simulation to run.
@@ -37,8 +54,9 @@ pub struct Config {
     /// Keys of the device file that are changed, such as `buffer.size`.
     #[serde(default)]
     set: BTreeMap<String, Value>,
+    /// Instead of the one of the device file.
     #[serde(default)]
-    service: Service,
+    service: Option<Service>,
     #[serde(default)]
     policy: PolicySpec,
     /// `{"name": "A", …}` with any keys of [`SyntheticSpec`] changed, or all its keys, or
@@ -91,6 +109,7 @@ impl Config {
         stop: &Stop,
     ) -> Result<(Report, Vec<Logged>), SimError> {
         let spec = self.device_spec()?;
+        let service = service_of(&spec, self.service, &self.set)?;
         self.policy.check()?;
         let policy = match policy {
             Some(policy) => policy,
@@ -98,14 +117,14 @@ impl Config {
         };
         let mut own = match custom_source {
             Some(_) => None,
-            None => Some(self.source(&spec)?),
+            None => Some(self.source(&spec, service)?),
         };
         let source = match (custom_source, &mut own) {
             (Some(source), _) => source,
             (None, Some(source)) => &mut **source,
             (None, None) => unreachable!("either passed or own"),
         };
-        match self.service {
+        match service {
             Service::Serial => self.simulate(Serial::new(&spec), &spec, policy, source, stop),
             Service::Parallel => {
                 let device = Parallel::new(&spec, self.seed)?;
@@ -134,6 +153,11 @@ impl Config {
         Ok((report, log))
     }
 
+    /// The service model in force.
+    pub fn service(&self) -> Result<Service, SimError> {
+        service_of(&self.device_spec()?, self.service, &self.set)
+    }
+
     /// The device with its changes, checked.
     pub fn device_spec(&self) -> Result<DeviceSpec, SimError> {
         let spec = DeviceSpec::read(&self.device, &self.set).map_err(|error| {
@@ -149,9 +173,9 @@ impl Config {
         Ok(spec)
     }
 
-    fn source(&self, spec: &DeviceSpec) -> Result<Box<dyn Source>, SimError> {
+    fn source(&self, spec: &DeviceSpec, service: Service) -> Result<Box<dyn Source>, SimError> {
         if let Some(Value::String(path)) = self.workload.get("trace") {
-            return self.trace(path, spec);
+            return self.trace(path, spec, service);
         }
         let mut keys = self.workload.clone();
         let name = match keys.remove("name") {
@@ -163,7 +187,12 @@ impl Config {
         Ok(Box::new(Synthetic::new(spec, requests, self.seed)?))
     }
 
-    fn trace(&self, path: &str, spec: &DeviceSpec) -> Result<Box<dyn Source>, SimError> {
+    fn trace(
+        &self,
+        path: &str,
+        spec: &DeviceSpec,
+        service: Service,
+    ) -> Result<Box<dyn Source>, SimError> {
         let mut keys: serde_json::Map<String, Value> = self.workload.clone().into_iter().collect();
         keys.remove("trace");
         let format = keys.remove("format");
@@ -171,7 +200,7 @@ impl Config {
             .map_err(|error| SimError::Workload(error.to_string()))?;
         let named = format.as_ref().and_then(Value::as_str);
         let page_bytes = spec.flash.page.0;
-        let pages = match self.service {
+        let pages = match service {
             Service::Serial => spec.flash.pages(),
             Service::Parallel => u64::from(crate::ftl::logical_pages(spec)?),
         };

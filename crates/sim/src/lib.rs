@@ -26,6 +26,7 @@ pub mod engine;
 mod error;
 pub mod ftl;
 pub mod host;
+pub mod model;
 pub mod policy;
 mod stepped;
 pub mod workload;

@@ -7,6 +7,7 @@ deadline and cfq are in no current kernel: they have no such check.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import statistics
@@ -18,16 +19,16 @@ from typing import TYPE_CHECKING, Any
 from schedlab.analyse.quantiles import t_quantile
 from schedlab.app.kernel_load import run_processes, specs_of
 from schedlab.errors import SpecError
-from schedlab.sim.host import HostSimulation
+from schedlab.sim.host import HostSimulation, split_schedulers
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control
 
-TOLERANCES = {"throughput_bytes_per_s": 0.10, "latency_ns_mean": 0.15}
-# Of fewer blocks the deviation has no interval.
-BLOCKS_FOR_INTERVAL = 4
-# Schedulers whose totals differ by more in the kernel must be in that order in the model.
+RATE, LATENCY = "throughput_bytes_per_s", "latency_ns_mean"
+TOLERANCES = {RATE: 0.10, LATENCY: 0.15}
+# Schedulers that differ by more in the kernel, and by more than chance, must be in that order.
 DECIDED = 0.10
+ALL = "all processes"
 USUAL = ("none", "mq-deadline", "kyber", "bfq")
 SIZE_BYTES = 8 << 30
 # Requests that a scheduler may hold above a loop device, independent of the tags.
@@ -39,10 +40,12 @@ LIMITS = ("max_sectors_kb", "read_ahead_kb")
 
 @dataclass(frozen=True)
 class Check:
-    """One cell: processes on a device, and what it is about.
+    """One cell: processes (a preset or a file) on a device, and what it is about.
 
     `depth` is the number of commands that the driver lets into the device; `policy` the order in
-    which the device serves them. The first `warm_up_s` of modelled time are not measured.
+    which the device serves them. The device is `dilate` times slower, in the kernel and in the
+    model: the scheduler has one clock in both, and times are compared as it sees them. The first
+    `warm_up_s` are not measured.
     """
 
     number: int
@@ -52,7 +55,7 @@ class Check:
     depth: int = 4
     schedulers: tuple[str, ...] = USUAL
     device: str = "disk7200"
-    dilate: float = 1.0
+    dilate: int = 1
     warm_up_s: float = 0.0
 
 
@@ -73,7 +76,7 @@ CHECKS = (
     Check(10, "I/O priorities of three readers", "levels", schedulers=("none", "bfq")),
     Check(11, "two processes write small records", "small-writes"),
     Check(12, "reader beside writers on flash", "reader-writers-deep", "fcfs", 32, USUAL,
-          "sata-ssd", 10.0, 0.5),
+          "sata-ssd", 10, 5.0),
 )  # fmt: skip
 
 
@@ -92,6 +95,22 @@ def checks_of(text: str) -> list[Check]:
     return [check for check in CHECKS if check.number in wanted]
 
 
+def own_checks(
+    processes: str, device: str, tags: int, policy: str, schedulers: str | None
+) -> list[Check]:
+    """A cell for each of the comma-separated files of processes; SpecError for a scheduler or a
+    file that is none.
+    """
+    names = tuple(split_schedulers(schedulers)) if schedulers else USUAL
+    files = [name.strip() for name in processes.split(",")]
+    for file in files:
+        specs_of(file)
+    return [
+        Check(number, "processes of your own", file, policy, tags, names, device)
+        for number, file in enumerate(files, 1)
+    ]
+
+
 def model_run(
     check: Check, scheduler: str, seconds: float, seed: int, settings: Mapping[str, float]
 ) -> list[dict[str, float]]:
@@ -105,23 +124,18 @@ def model_run(
         window=check.depth,
         policy=check.policy,
         size=str(SIZE_BYTES),
+        dilate=check.dilate,
         seconds=seconds + check.warm_up_s,
         seed=seed,
         settings={"warm_up_seconds": check.warm_up_s, **settings},
     ).run()
-    names = ("throughput_bytes_per_s", "latency_ns_mean")
-    return [{name: process[name] for name in names} for process in run["processes"]]
+    return [{name: process[name] for name in TOLERANCES} for process in run["processes"]]
 
 
 def measure(
-    control: Control,
-    check: Check,
-    seconds: float,
-    blocks: int,
-    tag_retaken: float,
-    report: Callable[[str], None],
+    control: Control, check: Check, seconds: float, blocks: int, report: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Rows of a cell: scheduler, process, and what kernel and model gave, means over the blocks.
+    """Rows of a cell: scheduler, process, and what kernel and model gave in each block.
 
     Processes that are alike are one row with their mean: which of them is ahead is chance.
     """
@@ -132,7 +146,7 @@ def measure(
         size_bytes=SIZE_BYTES,
         queue_depth=check.depth,
         policy=check.policy,
-        dilate=check.dilate,
+        dilate=float(check.dilate),
         data="none",
     )
     device = control.emulated(emulation)
@@ -150,22 +164,10 @@ def measure(
             device.reset()
             seed = 1 + block
             report(f"cell {check.number}, block {block + 1}: {scheduler}")
-            times_s = (seconds * check.dilate, check.warm_up_s * check.dilate)
-            measured = run_processes(check.processes, path, SIZE_BYTES, times_s, seed)
-            kernel = [
-                {
-                    "throughput_bytes_per_s": row["throughput_bytes_per_s"] * check.dilate,
-                    "latency_ns_mean": row["latency_ns_mean"] / check.dilate,
-                }
-                for row in measured
-            ]
-            copy_ns = max(row.get("page_copy_ns", 0.0) for row in measured) / check.dilate
-            host = {
-                "tag_retaken": tag_retaken,
-                "page_copy_ns": round(copy_ns),
-                "start_spread_ns": round(START_SPREAD_NS / check.dilate),
-                **limits,
-            }
+            times_s = (seconds, check.warm_up_s)
+            kernel = run_processes(check.processes, path, SIZE_BYTES, times_s, seed)
+            copy_ns = max(row.get("page_copy_ns", 0.0) for row in kernel)
+            host = {"page_copy_ns": round(copy_ns), "start_spread_ns": START_SPREAD_NS, **limits}
             model = model_run(check, scheduler, seconds, seed, host)
             for process in dict.fromkeys(names):
                 row = rows.setdefault((scheduler, process), {})
@@ -193,96 +195,142 @@ def _of(
 
 
 def run_cells(
-    cells: str,
+    checks: Sequence[Check],
     seconds: float,
     blocks: int,
-    tag_retaken: float,
     as_json: bool,
     report: Callable[[str], None],
 ) -> Iterator[str]:
     """The text of each cell when it is measured, or one JSON document of all."""
     from schedlab.host.control import Control
 
-    checks, results = checks_of(cells), []
+    results: list[dict[str, Any]] = []
+    ranks: list[Rank] = []
     with Control() as control:
         for check in checks:
-            rows = measure(control, check, seconds, blocks, tag_retaken, report)
+            rows = measure(control, check, seconds, blocks, report)
             results += rows
+            ranks += ranked(rows)
             if not as_json:
                 yield "\n".join(table(check, rows))
+    right = sum(rank.agrees for rank in ranks)
     if as_json:
-        yield json.dumps({"schema": 1, "rows": results})
+        order = {"decided": len(ranks), "agree": right}
+        yield json.dumps({"schema": 1, "rows": results, "order": order})
+    else:
+        counts = {word: sum(row["verdict"] == word for row in results) for word in VERDICTS}
+        verdicts = ", ".join(f"{count} {word}" for word, count in counts.items())
+        yield f"rows: {verdicts}; order: {right} of {len(ranks)} decided pairs as in the kernel"
+
+
+VERDICTS = ("pass", "fails", "undecided")
 
 
 def judged(row: Row) -> dict[str, Any]:
-    """Means of kernel and model, deviation of the model, its 95 % interval, and whether it passes.
-
-    The deviation may be as large as the tolerance, or as the half of its own interval over the
-    blocks where that is wider. Fewer than `BLOCKS_FOR_INTERVAL` blocks give no interval.
+    """Means of kernel and model, deviation of the model, its 95 % interval over the blocks, and
+    the verdict: it `pass`es where the whole interval is within the tolerances, it `fails` where the
+    whole interval of one figure is outside, else it is `undecided`.
     """
-    judged_row: dict[str, Any] = {"passes": True}
+    judged_row: dict[str, Any] = {}
+    verdicts = []
     for key, tolerance in TOLERANCES.items():
         pairs = row[key]
         kernel = sum(real for real, _ in pairs) / len(pairs)
         model = sum(simulated for _, simulated in pairs) / len(pairs)
         deviation = (model - kernel) / kernel if kernel else math.inf
-        half = _half_width(pairs) / kernel if kernel else 0.0
-        judged_row[f"kernel_{key}"] = kernel
-        judged_row[f"model_{key}"] = model
+        half = half_width([simulated - real for real, simulated in pairs])
+        half = half / kernel if kernel else 0.0
+        judged_row[f"kernel_{key}"] = [real for real, _ in pairs]
+        judged_row[f"model_{key}"] = [simulated for _, simulated in pairs]
         judged_row[f"deviation_{key}"] = deviation
         judged_row[f"deviation_half_width_{key}"] = half
-        judged_row["passes"] &= abs(deviation) <= max(tolerance, half)
+        if abs(deviation) + half <= tolerance:
+            verdicts.append("pass")
+        else:
+            verdicts.append("fails" if abs(deviation) - half > tolerance else "undecided")
+    is_pass = verdicts.count("pass") == len(verdicts)
+    judged_row["verdict"] = "pass" if is_pass else "undecided"
+    if "fails" in verdicts:
+        judged_row["verdict"] = "fails"
     return judged_row
 
 
-def _half_width(pairs: Sequence[tuple[float, float]]) -> float:
-    """Of the 95 % interval of the mean difference between model and kernel; 0 of few pairs."""
-    blocks = len(pairs)
-    if blocks < BLOCKS_FOR_INTERVAL:
-        return 0.0
-    spread = statistics.stdev(simulated - real for real, simulated in pairs)
-    return float(t_quantile(0.05, blocks - 1)) * spread / math.sqrt(blocks)
+def half_width(values: Sequence[float]) -> float:
+    """Of the 95 % interval of their mean; without end for a single one."""
+    if len(values) < 2:
+        return math.inf
+    spread = statistics.stdev(values)
+    return float(t_quantile(0.05, len(values) - 1)) * spread / math.sqrt(len(values))
 
 
-def misordered(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Pairs of schedulers whose totals the kernel decides and the model orders otherwise."""
-    key = "throughput_bytes_per_s"
-    totals: dict[str, list[float]] = {}
+@dataclass(frozen=True)
+class Rank:
+    """Two schedulers that the kernel puts in an order, for a process or for all; whether the model
+    has the same.
+    """
+
+    process: str
+    better: str
+    worse: str
+    agrees: bool
+
+
+def ranked(rows: Sequence[Mapping[str, Any]]) -> list[Rank]:
+    """The pairs that the kernel decides by throughput: they differ by more than `DECIDED`, and by
+    more than the interval of their difference over the blocks.
+    """
+    rates: dict[str, dict[str, tuple[list[float], list[float]]]] = {}
     for row in rows:
-        both = totals.setdefault(row["scheduler"], [0.0, 0.0])
-        both[0] += row["count"] * row[f"kernel_{key}"]
-        both[1] += row["count"] * row[f"model_{key}"]
-    names = list(totals)
-    wrong = []
-    for place, one in enumerate(names):
-        for other in names[place + 1 :]:
-            (kernel, model), (kernel_2, model_2) = totals[one], totals[other]
-            decided = max(kernel, kernel_2) > (1 + DECIDED) * min(kernel, kernel_2)
-            if decided and (kernel > kernel_2) != (model > model_2):
-                wrong.append((one, other))
-    return wrong
+        for process, count in ((row["process"], 1), (ALL, row["count"])):
+            of_process = rates.setdefault(process, {})
+            for place, source in enumerate(("kernel", "model")):
+                values = [count * value for value in row[f"{source}_{RATE}"]]
+                both = of_process.setdefault(row["scheduler"], ([], []))
+                both[place][:] = map(
+                    sum, zip(both[place] or [0.0] * len(values), values, strict=True)
+                )
+    if len(rates) == 2:  # one process and all: the same
+        del rates[ALL]
+    ranks = []
+    for process, of_scheduler in rates.items():
+        for one, other in itertools.combinations(of_scheduler, 2):
+            (kernel, model), (kernel_2, model_2) = of_scheduler[one], of_scheduler[other]
+            differences = [a - b for a, b in zip(kernel, kernel_2, strict=True)]
+            low, high = sorted((sum(kernel), sum(kernel_2)))
+            far = high > (1 + DECIDED) * low
+            mean = sum(differences) / len(differences)
+            if not far or abs(mean) <= half_width(differences):
+                continue
+            better, worse = (one, other) if mean > 0 else (other, one)
+            agrees = (sum(model) > sum(model_2)) == (mean > 0) and sum(model) != sum(model_2)
+            ranks.append(Rank(process, better, worse, agrees))
+    return ranks
 
 
 def table(check: Check, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Lines of a cell: kernel, model, deviation, and the order of the schedulers."""
+    slower = f", device {check.dilate}× slower" if check.dilate != 1 else ""
     lines = [
-        f"cell {check.number}: {check.about} ({check.processes}, {check.depth} tags)",
+        f"cell {check.number}: {check.about} ({check.processes}, {check.depth} tags{slower})",
         f"  {'':<38}{'kernel':>9}{'model':>9}  deviation",
     ]
     for row in rows:
         who = row["process"] + (f" ×{row['count']}" if row["count"] > 1 else "")
-        verdict = "pass" if row["passes"] else "MISS"
-        rate = _compared(row, "throughput_bytes_per_s")
-        latency = _compared(row, "latency_ns_mean")
-        lines.append(f"  {row['scheduler']:<18}{who:<15}MB/s {rate:<31}{verdict}")
-        lines.append(f"  {'':<33}ms   {latency}")
-    wrong = ", ".join(f"{one} and {other}" for one, other in misordered(rows))
-    lines.append(f"  order of the schedulers: {wrong or 'as in the kernel'}")
+        lines.append(
+            f"  {row['scheduler']:<18}{who:<15}MB/s {_compared(row, RATE):<29}{row['verdict']}"
+        )
+        lines.append(f"  {'':<33}ms   {_compared(row, LATENCY)}")
+    ranks = ranked(rows)
+    wrong = [
+        f"{rank.process}: {rank.better} before {rank.worse}" for rank in ranks if not rank.agrees
+    ]
+    order = "; ".join(wrong) or "as in the kernel"
+    lines.append(f"  order, {len(ranks)} pairs decided in the kernel: {order}")
     return lines
 
 
 def _compared(row: Mapping[str, Any], key: str) -> str:
     half = row[f"deviation_half_width_{key}"]
-    interval = f" ±{half:.0%}" if half else ""
-    kernel, model = row[f"kernel_{key}"] / 1e6, row[f"model_{key}"] / 1e6
+    interval = f" ±{half:.0%}" if math.isfinite(half) else ""
+    kernel, model = (statistics.fmean(row[f"{who}_{key}"]) / 1e6 for who in ("kernel", "model"))
     return f"{kernel:>9.2f}{model:>9.2f}  {row[f'deviation_{key}']:+.0%}{interval}"

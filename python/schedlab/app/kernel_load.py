@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-import tomllib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.sim.host import presets
+from schedlab.sim.validated import ONLY_SIMULATED, processes_of
 from schedlab.spec.quantities import parse_quantity
 
 
@@ -78,12 +77,16 @@ def placed(processes: str, size_bytes: int) -> list[Placed]:
 
 
 def specs_of(processes: str) -> list[dict[str, Any]]:
-    """The processes of a preset as its file describes them, one for each of `count`."""
-    return [
-        process
-        for process in tomllib.loads(presets()[processes])["process"]
-        for _ in range(process.get("count", 1))
-    ]
+    """The processes of a preset or a file, one for each of `count`; SpecError for those that only
+    the simulator has.
+    """
+    specs = [{"name": f"process-{n}", **each} for n, each in enumerate(processes_of(processes), 1)]
+    for spec in specs:
+        for key in ONLY_SIMULATED:
+            if spec.get(key):
+                hint = f"omit {key}, or simulate it: schedlab sim run --processes"
+                raise SpecError(f"{processes}: {key} of {spec['name']} is only simulated", hint)
+    return specs
 
 
 def is_buffered(processes: str) -> bool:
@@ -97,7 +100,7 @@ def buffered_of(processes: str, size_bytes: int) -> list[BufferedProcess]:
     for process in placed(processes, size_bytes):
         spec = process.spec
         if spec.get("direct", True) or spec.get("pattern") != "sequential":
-            raise SpecError(f"{processes} has a process only for the simulator", "--cells 1-12")
+            raise SpecError(f"{processes}: buffered processes are sequential", "or direct = true")
         writes = not spec.get("read_share", 1)
         rows.append(
             BufferedProcess(
@@ -112,10 +115,13 @@ def groups_of(processes: str, path: str, size_bytes: int, seed: int) -> list[dic
     groups = []
     for number, place in enumerate(placed(processes, size_bytes)):
         process = place.spec
-        if process.get("background") or process.get("direct") is False or "weight" in process:
-            raise SpecError(f"{processes} has a process only for the simulator", "--cells 1-12")
-        random = process.get("pattern", "random") == "random"
-        share = process.get("read_share", 1)
+        random, share = process.get("pattern", "random") == "random", process.get("read_share", 1)
+        if process.get("pattern") == "reverse" or share not in (0, 1):
+            raise SpecError(
+                f"{processes}: {process['name']} is only simulated: it reads and writes, or "
+                "backwards",
+                "read_share 0 or 1, pattern random or sequential",
+            )
         pattern = {"kind": "random", "replacement": True} if random else {"kind": "sequential"}
         group: dict[str, Any] = {
             "name": f"{process['name']}-{number}",

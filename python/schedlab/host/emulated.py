@@ -135,9 +135,7 @@ def shipped_models() -> dict[str, str]:
     """Device files that come with schedlab: name and text."""
     from schedlab import _core
 
-    models = dict(_core.disk_devices())
-    models.update(dict(_core.sim_names("device")))
-    return models
+    return dict(_core.sim_names("device"))
 
 
 def model_text(model: str) -> tuple[str, str]:

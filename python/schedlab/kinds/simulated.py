@@ -30,7 +30,7 @@ class SimulatedSsd(WorkloadKind, frozen=True):
     metrics: ClassVar[tuple[str, ...]] = (*DIRECTIONS, "iops", "throughput_bytes_per_s")
 
     device: str = "ncq2014"
-    service: Literal["serial", "parallel"] = "serial"
+    service: Literal["serial", "parallel"] | None = None
     requests: Annotated[int, Meta(ge=1)] | None = None
     workload: str = "A"
     trace: str = ""
@@ -82,6 +82,7 @@ class SimulatedHost(WorkloadKind, frozen=True):
     nr_requests: Annotated[int, Meta(ge=1)] | None = None
     window: Annotated[int, Meta(ge=1)] | None = None
     policy: str | None = None
+    service: Literal["serial", "parallel"] | None = None
     size: str | None = None
     seconds: Annotated[float, Meta(gt=0)] = 20.0
     warm_up_seconds: Annotated[float, Meta(ge=0)] = 0.0

@@ -166,9 +166,9 @@ def _size(text: str) -> int | str:
 
 def disk_device(name_or_path: str) -> dict[str, str]:
     """A shipped name, or the TOML of a device file with its path."""
-    from schedlab._core import disk_devices
+    from schedlab._core import sim_names
 
-    if name_or_path in disk_devices():
+    if name_or_path in dict(sim_names("device")):
         return {"device": name_or_path}
     path, _, name = name_or_path.rpartition(":")
     if not path or Path(name_or_path).exists():

@@ -28,11 +28,11 @@ def ssd_experiment(
     *,
     device: str,
     device_set: Mapping[str, Any],
-    service: str,
-    requests: int,
+    service: str | None,
+    requests: int | None,
     workloads: Sequence[str],
     trace: Replay | None,
-    policies: str,
+    candidates: Sequence[Candidate],
     seeds: int,
     seed: int,
     metric: str,
@@ -41,12 +41,9 @@ def ssd_experiment(
     """Policies of the command queue of an SSD; SpecError names what is impossible."""
     if metric not in METRICS:
         raise SpecError(f"--metric {metric} is not known", f"one of: {', '.join(METRICS)}")
-    common: dict[str, Any] = {
-        "device": device,
-        "service": service,
-        "requests": requests,
-        "device_set": dict(device_set),
-    }
+    common: dict[str, Any] = {"device": device, "device_set": dict(device_set)}
+    common |= {} if service is None else {"service": service}
+    common |= {} if requests is None else {"requests": requests}
     if warm_up != "none":
         fixed_warm_up(warm_up)
         common["warm_up"] = warm_up
@@ -56,13 +53,13 @@ def ssd_experiment(
             trace.path.name: {"trace": str(trace.path.resolve()), "workload_set": workload_set}
         }
     else:
-        sources = {name.strip(): {"workload": name.strip()} for name in workloads}
-    candidates = policy_candidates(policies)
+        sources = {name: {"workload": name} for name in workloads}
     return Experiment(
-        title=f"Command-queue policies on the simulated {device}, {service}",
+        title=f"Command-queue policies on the simulated {device}"
+        + (f", {service}" if service else ""),
         kind="sim",
         target=Target("none"),
-        candidates=candidates,
+        candidates=tuple(candidates),
         workloads=tuple(
             Workload(
                 label=label,
@@ -97,14 +94,20 @@ def policy_candidates(text: str) -> tuple[Candidate, ...]:
     candidates = []
     for name in names:
         if is_policy_file(name):
-            label = name.rpartition(".py:")[2].partition(",")[0]
+            label = name.rpartition(".py:")[2].replace(",", ":", 1)
             candidates.append(Candidate(label, {"policy": name}))
         elif name and (":" in name or "=" not in name):
             candidates.append(next(named))
     return tuple(candidates)
 
 
-def disk_experiment(simulation: DiskSimulation, policies: Sequence[str], seeds: int) -> Experiment:
+def disk_experiment(
+    simulation: DiskSimulation,
+    policies: Sequence[str],
+    seeds: int,
+    workloads: Sequence[str] = (),
+    metric: str | None = None,
+) -> Experiment:
     """Policies of a disk's queue; the first is the baseline."""
     if isinstance(simulation.workload, Path):
         raise SpecError(
@@ -116,22 +119,25 @@ def disk_experiment(simulation: DiskSimulation, policies: Sequence[str], seeds: 
     parameters = {
         name: value
         for name, value in dataclasses.asdict(simulation).items()
-        if name not in {"policy", "seed"} and value is not None and value != {}
+        if name not in {"policy", "seed", "workload"} and value is not None and value != {}
     }
-    metric = DISK_METRICS[0] if simulation.rate is None else DISK_METRICS[1]
+    metric = metric or DISK_METRICS[0 if simulation.rate is None else 1]
+    if metric not in METRICS:
+        raise SpecError(f"--metric {metric} is not known", f"one of: {', '.join(DISK_METRICS)}")
     return Experiment(
         title=f"Command-queue policies on the simulated {simulation.device}",
         kind="sim",
         target=Target("none"),
         candidates=tuple(Candidate(name, {"policy": name}) for name in policies),
-        workloads=(
+        workloads=tuple(
             Workload(
-                label=simulation.workload,
+                label=workload,
                 kind="disk",
                 metric=metric,
-                parameters=parameters,
+                parameters={**parameters, "workload": workload},
                 secondary=tuple(name for name in DISK_METRICS if name != metric),
-            ),
+            )
+            for workload in workloads or (simulation.workload,)
         ),
         baseline=policies[0],
         seed=simulation.seed,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from schedlab._core import SimStop
+    from schedlab.sim.validated import Validity
 
 HINT = "see docs/guides/kernel-schedulers.md"
 # One row of the log, packed, in the order of completion; times in ns, sectors of 512 bytes;
@@ -44,14 +45,15 @@ HOST_LOG_DTYPE = [
 class HostSimulation:
     """Everything that fixes a simulation of the host's queue above a device.
 
-    `device` is a shipped model or the path of a device file, scaled to `size` bytes; `window` is
-    the number of commands that it holds and orders by its own `policy` (default: first come, first
-    served for a window of one, else the model's). `scheduler` is a name with tunables as sysfs has
-    them (`bfq:slice_idle=0`), `processes` a preset or the path of a TOML file. `tags` bounds what
-    the driver lets into the device, `nr_requests` what may be allocated (default: as the kernel,
-    2 · min(tags, 128), with `none` the tags). A `trace` takes the place of the processes: each of
-    its process ids (blkparse, blktrace), or else of its devices or volumes, becomes a process, and
-    it ends with its last request.
+    `device` is a shipped model or the path of a device file, scaled to `size` bytes and `dilate`
+    times slower; `window` is the number of commands that it holds and orders by its own `policy`
+    (default: first come, first served for a window of one, else the model's). `scheduler` is a
+    name with tunables as sysfs has them (`bfq:slice_idle=0`), `processes` a preset or the path of a
+    TOML file. `tags` bounds what the driver lets into the device, `nr_requests` what may be
+    allocated (default: as the kernel, 2 · min(tags, 128), with `none` the tags). A `trace` takes
+    the place of the processes: each of its process ids (blkparse, blktrace), or else of its devices
+    or volumes, becomes a process, and it ends with its last request, or after `requests`; `format`
+    is else detected from its content, and `trace_set` holds the options of a `Replay`.
     """
 
     device: str = "disk7200"
@@ -61,11 +63,15 @@ class HostSimulation:
     nr_requests: int | None = None
     window: int | None = None
     policy: str | None = None
+    service: str | None = None
     size: str | None = None
+    dilate: int = 1
     seconds: float = 20.0
     warm_up_seconds: float = 0.0
     seed: int = 1
     trace: Path | None = None
+    format: str | None = None
+    requests: int | None = None
     trace_set: Mapping[str, Any] = field(default_factory=dict)
     device_set: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -96,16 +102,6 @@ class HostSimulation:
 
     def job(self, *, log: bool = False) -> dict[str, Any]:
         """What crates/py/src/host_sim.rs takes."""
-        from schedlab.spec.quantities import parse_quantity
-
-        policy = self.policy or ("fcfs" if self.window == 1 else None)
-        device = {
-            **device_text(self.device),
-            "size_bytes": parse_quantity("size_bytes", self.size) if self.size else None,
-            "queue_depth": self.window,
-            "policy": policy,
-            "set": dict(self.device_set),
-        }
         settings = {
             "tags": self.tags,
             "nr_requests": self.nr_requests,
@@ -115,27 +111,61 @@ class HostSimulation:
             "log": log,
             **self.settings,
         }
-        job: dict[str, Any] = {"device": device, "scheduler": self.scheduler, "settings": settings}
+        job: dict[str, Any] = {
+            "device": self.device_job(),
+            **({} if self.dilate == 1 else {"dilate": self.dilate}),
+            "scheduler": self.scheduler,
+            "settings": settings,
+        }
         if self.trace is not None:
-            path, _, format_ = str(self.trace).partition("::")
             return {
                 **job,
                 "trace": {
-                    "path": path,
-                    "format": format_ or None,
-                    "requests": None,
+                    "path": str(self.trace),
+                    "format": self.format,
+                    "requests": self.requests,
                     "options": {"volumes": "region", **self.trace_set},
                 },
             }
         return {**job, **process_text(self.processes)}
 
+    def device_job(self) -> dict[str, Any]:
+        """What crates/sim/src/model takes."""
+        from schedlab.spec.quantities import parse_quantity
+
+        return {
+            **device_text(self.device),
+            "size_bytes": parse_quantity("size_bytes", self.size) if self.size else None,
+            "queue_depth": self.window,
+            "policy": self.policy or ("fcfs" if self.window == 1 else None),
+            "service": self.service,
+            "set": dict(self.device_set),
+        }
+
+    def facts(self) -> Mapping[str, Any]:
+        """What the device is: kind, rotational, size_bytes, queue_depth, policy, service."""
+        from schedlab._core import emulated_facts
+
+        facts: Mapping[str, Any] = json.loads(emulated_facts(json.dumps(self.device_job())))
+        return facts
+
+    def heading(self) -> str:
+        """The device and the queue above it, on one line."""
+        facts = self.facts()
+        kind = "SSD" if facts["kind"] == "ssd" else facts["kind"]
+        service = f", {facts['service']} service" if facts["service"] else ""
+        return (
+            f"{self.device}: {kind}{service}, window {facts['queue_depth']}, {facts['policy']}; "
+            f"{self.tags} tags"
+        )
+
 
 def device_text(name_or_path: str) -> dict[str, str]:
     """TOML and place of a shipped model, a device file or a DiskSim parameter file."""
-    from schedlab._core import disk_devices, sim_names
+    from schedlab._core import sim_names
     from schedlab.sim.disk import disk_device
 
-    shipped = {**disk_devices(), **dict(sim_names("device"))}
+    shipped = dict(sim_names("device"))
     if name_or_path in shipped:
         return {"device": shipped[name_or_path], "place": name_or_path}
     device = disk_device(name_or_path)
@@ -177,8 +207,12 @@ def split_schedulers(text: str) -> list[str]:
         raise as_spec_error(error, HINT) from None
 
 
-def table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Lines: what each process got under each scheduler, means over the seeds."""
+def table(
+    runs: Sequence[Mapping[str, Any]], validity: Mapping[str, Validity] | None = None
+) -> list[str]:
+    """Lines: what each process got under each scheduler, means over the seeds, and which figures
+    kernel-check has not validated.
+    """
     lines = [f"{'scheduler':<28}{'process':<16}{'MB/s':>9}{'1/s':>10}{'mean ms':>10}{'p99 ms':>10}"]
     schedulers = list(dict.fromkeys(run["scheduler"] for run in runs))
     for scheduler in schedulers:
@@ -193,6 +227,8 @@ def table(runs: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{_mean([one['iops'] for one in each]):>10.1f}"
                 f"{_mean([one['latency_ns_mean'] for one in each]) / 1e6:>10.2f}{p99:>10}"
             )
+        if validity and not validity[scheduler].holds:
+            lines.append(f"  ^ not validated: {validity[scheduler].reason}")
     return lines
 
 

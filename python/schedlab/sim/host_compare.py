@@ -7,23 +7,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedlab.errors import SpecError
-from schedlab.sim.host import HostSimulation, split_schedulers
-from schedlab.spec import Candidate, Experiment, Stopping, Target, Workload
+from schedlab.sim.host import HostSimulation
+from schedlab.spec import METRICS, Candidate, Experiment, Stopping, Target, Workload
 
-SECONDARY = ("iops", "latency_ns_mean", "latency_ns_p99")
+HOST_METRICS = ("throughput_bytes_per_s", "iops", "latency_ns_mean", "latency_ns_p99")
 
 
 def host_experiment(
-    first: HostSimulation, schedulers: str, processes: Sequence[str], seeds: int
+    first: HostSimulation,
+    names: Sequence[str],
+    processes: Sequence[str],
+    seeds: int,
+    metric: str | None = None,
 ) -> Experiment:
     """Schedulers on one or several files of processes: a workload for each process and one for all
     of them together. The first scheduler is the baseline.
     """
-    names = split_schedulers(schedulers)
+    metric = metric or HOST_METRICS[0]
+    if metric not in METRICS:
+        raise SpecError(f"--metric {metric} is not known", f"one of: {', '.join(HOST_METRICS)}")
     if len(names) < 2 or len(set(names)) < len(names):
         hint = "for example --schedulers 'none;mq-deadline;bfq:slice_idle=0'"
         raise SpecError("a verdict needs at least two different schedulers", hint)
-    fixed = {"scheduler", "processes", "seed", "trace", "trace_set"}
+    fixed = {"scheduler", "processes", "seed", "trace", "format", "requests", "trace_set"}
     parameters = {
         name: value
         for name, value in dataclasses.asdict(first).items()
@@ -37,9 +43,9 @@ def host_experiment(
                 Workload(
                     label=f"{file} {process}".strip(),
                     kind="host-queue",
-                    metric="throughput_bytes_per_s",
+                    metric=metric,
                     parameters={**parameters, "processes": file, "process": process},
-                    secondary=SECONDARY,
+                    secondary=tuple(name for name in HOST_METRICS if name != metric),
                 )
             )
     return Experiment(

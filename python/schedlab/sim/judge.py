@@ -29,13 +29,11 @@ def warnings_of(name: str, report: Mapping[str, Any]) -> list[str]:
     steady = report["steady"]
     judgement = verdict_of(steady)
     if judgement == "overloaded":
-        served = report["iops"]
-        arrived = served * report["requests"] / max(report["requests"] - steady["backlog"], 1)
         return [
-            f"{name} is overloaded: about {arrived:,.0f} requests arrive per second, "
-            f"{served:,.0f} are served, {steady['backlog']:,} wait at the last arrival; response "
-            "times grow with the length of the run (use fewer arrivals, --time-scale below 1, or "
-            "a larger buffer)"
+            f"{name} is overloaded: {steady['backlog']:,} of {report['requests']:,} requests wait "
+            f"at the last arrival, {report['iops']:,.0f} are served per second; response times "
+            "grow with the length of the run (use fewer arrivals, --time-scale below 1, or a "
+            "larger buffer)"
         ]
     if judgement == "transient":
         return [
@@ -43,6 +41,19 @@ def warnings_of(name: str, report: Mapping[str, Any]) -> list[str]:
             "run (use more --requests)"
         ]
     return []
+
+
+# Policies that do not order by an estimated time: nothing ages under them.
+WITHOUT_AGING = ("fcfs", "irbw-fifo", "irbw-fifo-rp", "stb")
+
+
+def refuse_idle_aging(typed: Mapping[str, Any], policies: Sequence[str]) -> None:
+    """SpecError for `--alpha` or `--aging` where no policy ages what waits."""
+    idle = [f"--{name}" for name in ("alpha", "aging") if typed.get(name) is not None]
+    if idle and all(policy in WITHOUT_AGING for policy in policies):
+        named = ", ".join(policies)
+        hint = f"omit {idle[0]}, or use s, sb, ts, tsb, sitf"
+        raise SpecError(f"{idle[0]} would change nothing under {named}: nothing ages there", hint)
 
 
 def parse_warm_up(text: str) -> dict[str, Any] | None:

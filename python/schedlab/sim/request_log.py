@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 LoggedRun = tuple[str, int, "NDArray[Any]"]
 
 OPERATIONS = ("read", "write", "trim")
+HOST_OPERATIONS = ("read", "write", "discard")
+HOST_COLUMNS = (
+    "sector", "sectors", "bios", "arrival_ns", "inserted_ns", "dispatched_ns", "completed_ns",
+)  # fmt: skip
+# File of processes, scheduler and seed, and what `HostSimulation.run_logged` gave.
+LoggedHostRun = tuple[tuple[str, str, int], tuple[Mapping[str, Any], Any]]
 
 
 def check_log_name(path: Path) -> None:
@@ -44,6 +50,20 @@ def write_log(path: Path, runs: Iterable[LoggedRun]) -> None:
 def write_disk_log(path: Path, runs: Iterable[LoggedRun]) -> None:
     """The same of a disk, with `kind` in words."""
     _write(path, runs, DISK_LOG_DTYPE, {"operation": OPERATIONS[:2], "kind": KINDS})
+
+
+def write_host_log(path: Path, runs: Iterable[LoggedHostRun]) -> None:
+    """The same of processes under a scheduler, as CSV: who issued a request, and when it passed
+    each stage.
+    """
+    with path.open("w", newline="") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(["scheduler", "processes", "seed", "pid", "operation", *HOST_COLUMNS])
+        for (file, scheduler, seed), (run, log) in runs:
+            for row in log:
+                process = run["processes"][row["process"]]["name"]
+                head = [scheduler, file, seed, process, HOST_OPERATIONS[row["operation"]]]
+                writer.writerow([*head, *(int(row[name]) for name in HOST_COLUMNS)])
 
 
 Dtype = list[tuple[str, str]]

@@ -38,11 +38,13 @@ TOTALS = (
 class SimResult:
     """The report of a simulation as the simulator wrote it, and the log if requested.
 
-    Equal settings and seeds give equal `report_json` byte for byte, on every machine.
+    Equal settings and seeds give equal `report_json` byte for byte, on every machine. `service` is
+    the service model that was in force.
     """
 
     report_json: str
     log_bytes: bytes = b""
+    service: str = ""
 
     @functools.cached_property
     def report(self) -> Mapping[str, Any]:

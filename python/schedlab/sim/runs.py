@@ -63,14 +63,14 @@ class Simulation:
     `schedlab.sim.policy_file`); `policy_set` holds its parameters (`alpha`, `aging`, …).
     `workload` is a name of `workloads()`, the path of a trace, or `Requests`; `workload_set`
     changes keys of a named one (`{"inter_arrival_ms": 2.0}`) or holds the `settings()` of a
-    `Replay`. `service` is `serial` or `parallel`. `warm_up` is not reported: `{"requests": 1000}`
-    or `{"time": "2s"}`.
+    `Replay`. `service` is `serial` or `parallel`; nothing is that of the device file. `warm_up` is
+    not reported: `{"requests": 1000}` or `{"time": "2s"}`.
     """
 
     device: str = "ncq2014"
     policy: str = "fcfs"
     workload: str | Path | Requests = "A"
-    service: str = "serial"
+    service: str | None = None
     requests: int | None = None
     seed: int = 1
     log: bool = False
@@ -115,12 +115,12 @@ class Simulation:
 
             policy = (self.policy, load_policy(self.policy), np.dtype(QUEUE_DTYPE))
         try:
-            report, log = _core.simulate(self.config(), columns, stop, policy)
+            report, log, service = _core.simulate(self.config(), columns, stop, policy)
         except ValueError as error:
             raise as_spec_error(error, HINT) from None
         except RuntimeError as error:
             raise Interrupted(str(error)) from None
-        return SimResult(report, log)
+        return SimResult(report, log, service)
 
 
 def run(
@@ -131,7 +131,7 @@ def run(
     buffer: str | int | None = None,
     alpha: float | None = None,
     aging: str | None = None,
-    service: str = "serial",
+    service: str | None = None,
     requests: int | None = None,
     seed: int = 1,
     log: bool = False,

@@ -98,7 +98,7 @@ def ssd_document(
         "device": first.device,
         "set": dict(first.device_set),
         "workload": name,
-        "service": first.service,
+        "service": results[0].service,
         "runs": runs,
     }
     if trace := results[0].report.get("trace"):

@@ -63,7 +63,7 @@ impl Default for HostSettings {
             page_copy_ns: 0,
             hz: 250,
             turnaround_ns: 5000,
-            tag_retaken: Real(0.0),
+            tag_retaken: Real(0.9),
             requeue_rate: Real(0.0),
             seconds: Real(20.0),
             warm_up_seconds: Real(0.0),

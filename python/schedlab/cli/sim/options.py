@@ -1,4 +1,4 @@
-"""Options that several `schedlab sim` commands share."""
+"""Options of the `schedlab sim` commands; those of a simulation are the same for all of them."""
 
 from __future__ import annotations
 
@@ -8,42 +8,95 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from schedlab.cli.options import PATH
+from schedlab.cli.options import COUNT, PATH, SEED, dry_run_option, json_option
 from schedlab.cli.sections import together
 
 if TYPE_CHECKING:
-    from schedlab.sim.typed import Shown
+    from schedlab.sim.jobs import Shown
 
 F = TypeVar("F", bound=Callable[..., Any])
+AT_LEAST_1 = click.IntRange(min=1)
 
-trace_options = together(
-    click.option("--trace", metavar="FILE[:FORMAT]", help="Replay a trace instead of a workload."),
-    click.option("--volumes", default="refuse",
-                 help="Of a trace: refuse (several), region, select=ID,…."),
-    click.option("--fit", type=click.Choice(["refuse", "wrap", "compact", "scale"]),
-                 default="refuse",
-                 help="Of a trace: what to do with addresses beyond the device."),
-    click.option("--time-scale", type=float, help="Of a trace: divide its times by this."),
-    click.option("--closed", type=click.IntRange(min=1), is_flag=False, flag_value=1,
-                 metavar="[DEPTH]",
-                 help="Of a trace: requests always outstanding."),
-    click.option("--skip-bad-lines", is_flag=True, help="Skip malformed lines and count them."),
-)  # fmt: skip
-log_option = click.option("--log", type=PATH, help="Every request to FILE.csv or FILE.arrow.")
-service_option = click.option(
-    "--service", type=click.Choice(["serial", "parallel"]), default="serial"
-)
-buffer_option = click.option("--buffer", help="Size of the page buffer, such as 64MiB.")
 set_option = click.option(
     "--set", "changes", multiple=True, metavar="KEY=VALUE", help="Change a device key."
 )
+_trace_options = together(
+    click.option("--trace", metavar="FILE[:FORMAT]", help="Replay a trace instead of a workload."),
+    click.option("--volumes", help="Of a trace: refuse (several), region, select=ID,….  [refuse]"),
+    click.option("--fit", type=click.Choice(["refuse", "wrap", "compact", "scale"]),
+                 help="Of a trace: what to do with addresses beyond the device.  [refuse]"),
+    click.option("--time-scale", type=float, help="Of a trace: divide its times by this."),
+    click.option("--closed", type=AT_LEAST_1, is_flag=False, flag_value=1, metavar="[DEPTH]",
+                 help="Of a trace: requests always outstanding."),
+    click.option("--skip-bad-lines", is_flag=True, help="Skip malformed lines and count them."),
+)  # fmt: skip
+_ssd_options = together(
+    click.option("--buffer", help="Of an SSD: size of the page buffer, such as 64MiB."),
+    click.option("--service", type=click.Choice(["serial", "parallel"]),
+                 help="Of an SSD: its model.  [that of its file]"),
+    click.option("--warm-up", help="Not reported: none, auto, N requests, or a time.  [none]"),
+)  # fmt: skip
+_disk_options = together(
+    click.option("--record", help="Of a disk: size of the requests, not the workload's own."),
+    click.option("--span", help="Of a disk: bytes used from its start.  [all]"),
+    click.option("--depth", type=COUNT, help="Of a disk: requests always outstanding.  [1]"),
+    click.option("--rate", type=float,
+                 help="Of a disk: Poisson arrivals per second; of a trace: stretch its times."),
+)  # fmt: skip
+_scheduler_options = together(
+    click.option("--scheduler", "--schedulers", "scheduler", metavar="NAME[:KEY=VALUE];…",
+                 help="The kernel's I/O schedulers above the device: none;bfq:slice_idle=0;cfq"),
+    click.option("--processes", help="With --scheduler: presets or files, comma-separated."),
+    click.option("--tags", type=AT_LEAST_1,
+                 help="With --scheduler: commands that the driver lets into the device.  [32]"),
+    click.option("--nr-requests", type=AT_LEAST_1,
+                 help="With --scheduler: requests that may be allocated."),
+    click.option("--window", type=AT_LEAST_1,
+                 help="With --scheduler: commands that the device holds and orders."),
+    click.option("--size", help="With --scheduler: scale the device to so many bytes."),
+    click.option("--seconds", type=float, help="With --scheduler: simulated time.  [20]"),
+)  # fmt: skip
+_output_options = together(
+    click.option("--requests", type=COUNT, help="A trace: all.  [20000, of a disk 10000]"),
+    click.option("--seeds", type=click.IntRange(1, 1000), help="A trace has none.  [8]"),
+    click.option("--seed", type=SEED, help="The first seed.  [1]"),
+    click.option("--out", type=PATH, help="Result folder with verdict, report."),
+    dry_run_option,
+    json_option,
+)
+_run_options = together(
+    click.option("--workload", help="A, B, C, D, …; of a disk: random4k, seqread, …."),
+    click.option("--policy", "policies", metavar="NAME[:KEY=VALUE],…",
+                 help="Of the device's queue: fcfs,stb:read_limit=10ms,FILE.py:Class."),
+    click.option("--alpha", type=float, help="Of an SSD: aging weight; 1: none.  [0.9]"),
+    click.option("--aging",
+                 type=click.Choice(["dispatch-overtake", "shorter-arrival", "every-arrival"]),
+                 help="Of an SSD: what ages a waiting command.  [dispatch-overtake]"),
+    click.option("--log", type=PATH, help="Every request to FILE.csv or FILE.arrow."),
+    click.option("--gantt", type=PATH,
+                 help="With --scheduler: requests and the head as FILE.svg."),
+)  # fmt: skip
+_compare_options = together(
+    click.option("--workloads", help="Names, comma-separated.  [A,B,C,D; of a disk random4k]"),
+    click.option("--policies", metavar="NAME[:KEY=VALUE],…",
+                 help="Baseline first; parameters after a colon: stb:read_limit=10ms."),
+    click.option("--metric", help="The primary metric.  [mean_read_ms, of a disk iops]"),
+)  # fmt: skip
 
 
-def device_options(default: str) -> Callable[[F], F]:
-    """Add `--device` and `--set`."""
+def simulation_options(device: str, *, verdict: bool = False) -> Callable[[F], F]:
+    """All options of a simulation of `device`, or whatever device is named instead."""
     which = "A shipped device or the path of a device file."
-    device = click.option("--device", default=default, show_default=True, help=which)
-    return together(device, set_option)
+    return together(
+        click.option("--device", default=device, show_default=True, help=which),
+        set_option,
+        _compare_options if verdict else _run_options,
+        _trace_options,
+        _ssd_options,
+        _disk_options,
+        _scheduler_options,
+        _output_options,
+    )
 
 
 def warn(warnings: Iterable[str]) -> None:
@@ -58,3 +111,18 @@ def show(shown: Shown, as_json: bool) -> None:
 
     print_lines([json.dumps(shown.document)] if as_json else shown.lines)
     warn(shown.warnings)
+
+
+def simulate(typed: dict[str, Any], *, verdict: bool = False) -> None:
+    """Run what the options mean and print it; with `verdict` or `--out` as an experiment."""
+    from schedlab.cli.show import run_and_present
+    from schedlab.run.admitted import Permission
+    from schedlab.sim.jobs import job_of
+
+    job = job_of(typed)
+    if not (verdict or typed["out"] or typed["dry_run"]):
+        show(job.run(), typed["as_json"])
+        return
+    experiment, notes = job.experiment()
+    warn(notes)
+    run_and_present(experiment, Permission(), "sim", typed)

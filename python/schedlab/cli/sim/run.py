@@ -1,4 +1,4 @@
-"""`schedlab sim run`: policies × seeds on one simulated device and workload."""
+"""`schedlab sim run`: policies or schedulers × seeds on one simulated device and workload."""
 
 from __future__ import annotations
 
@@ -6,41 +6,20 @@ from typing import Any
 
 import click
 
-from schedlab.cli.options import SEED, json_option
-from schedlab.cli.sim.options import (
-    buffer_option,
-    device_options,
-    log_option,
-    service_option,
-    show,
-    trace_options,
-)
-from schedlab.cli.sim.scheduled import scheduler_options
+from schedlab.cli.sim.options import simulate, simulation_options
 
 
 @click.command()
-@device_options("ncq2014")
-@click.option("--workload", default="A", help="A, B, C, D, random4k, ….")
-@trace_options
-@click.option("--rate", type=float, help="Of a trace: stretch its times to this rate per second.")
-@click.option("--policy", "policies", default="fcfs",
-              help="One or more, comma-separated: fcfs,stb:read_limit=10ms,FILE.py:Class.",
-)  # fmt: skip
-@buffer_option
-@click.option("--alpha", type=float, default=0.9, show_default=True, help="Aging weight; 1: none.")
-@click.option("--aging", default="dispatch-overtake", show_default=True,
-              type=click.Choice(["dispatch-overtake", "shorter-arrival", "every-arrival"]),
-              help="What ages a waiting command.")  # fmt: skip
-@service_option
-@click.option("--requests", type=click.IntRange(min=1), help="Default 20000; a trace: all.")
-@click.option("--seeds", type=click.IntRange(min=1), default=8, show_default=True)
-@click.option("--seed", type=SEED, default=1, help="The first seed.")
-@click.option("--warm-up", default="none", help="Not reported: none, auto, N requests, or a time.")
-@log_option
-@json_option
-@scheduler_options()
-def run(as_json: bool, **typed: Any) -> None:
-    """Simulate an SSD and its command queue, one run per policy and seed."""
-    from schedlab.sim.typed import run_ssd
+@simulation_options("ncq2014")
+def run(**typed: Any) -> None:
+    """Simulate a device under policies of its queue, or under the kernel's schedulers.
 
-    show(run_ssd(typed), as_json)
+    One run per policy, or per scheduler, and seed. An option that would change nothing is refused.
+    With --out, policies or schedulers are candidates and seeds blocks of an experiment: its result
+    folder holds every run, the verdict and the report.
+
+    \b
+    schedlab sim run --policy fcfs,tsb --workload A --buffer 64MiB
+    schedlab sim run --device nvme --scheduler 'none;bfq' --processes reader-writers
+    """
+    simulate(typed)

@@ -32,7 +32,7 @@ impl Bfq {
         if age_ns > LATER_NS {
             self.creation.last = Some(id);
         } else if age_ns <= TOGETHER_NS {
-            if !self.rotational && self.hardware.is_known_with() {
+            if !self.rotational && self.hardware.queues() {
                 self.merge(id, last, true);
             } else {
                 self.queues[id as usize].stable_with = Some(last);
@@ -51,7 +51,7 @@ impl Bfq {
     /// The queue that a request goes to, once those that belong together are merged.
     pub(super) fn cooperate(&mut self, ctx: &Ctx, id: u32, request: &HostRequest) -> u32 {
         let queue = &self.queues[id as usize];
-        let queues_inside = !self.rotational && self.hardware.is_known_with();
+        let queues_inside = !self.rotational && self.hardware.queues();
         if !queue.is_sync || queues_inside {
             return id;
         }

@@ -1,6 +1,11 @@
 //! `bfq` (`block/bfq-iosched.c`, Linux 6.x): each process gets a share of the service by weight,
 //! in slots of a budget, and is waited for where that pays. Omitted: several actuators, nested
 //! cgroups, limits of tags per cgroup.
+//!
+//! One thing is decided, not modelled: in the kernel a request that waited longer than
+//! `fifo_expire_*` is next unless a nearer one is inserted before the next dispatch, a race of
+//! microseconds between the completion's dispatch and the process that it wakes. Here it stays next:
+//! in a simulation the same side wins every time, and a process could wait for ever.
 
 mod idle;
 mod inject;
@@ -232,11 +237,11 @@ impl Bfq {
         let queue = &mut self.queues[id as usize];
         let was_next = queue.requests.next == Some(request);
         queue.requests.take(&mut ctx.requests, request, &self.back);
+        queue.late = queue.late.filter(|late| *late != request);
         if was_next && !queue.fifo_checked {
             queue.fifo_checked = true;
-            if let Some(late) = queue.requests.late(&ctx.requests, ctx.now_ns) {
-                queue.requests.next = Some(late);
-            }
+            queue.late = queue.requests.late(&ctx.requests, ctx.now_ns);
+            queue.requests.next = queue.late.or(queue.requests.next);
         }
         self.queued -= 1;
     }
@@ -353,6 +358,7 @@ impl Scheduler for Bfq {
         let queue = &mut self.queues[place as usize];
         let next = queue.requests.next;
         queue.requests.add(&mut ctx.requests, id, &self.back, last);
+        queue.requests.next = queue.late.or(queue.requests.next);
         let changed = queue.requests.next != next;
         self.queued += 1;
         if !queue.is_busy {
@@ -436,7 +442,8 @@ impl Scheduler for Bfq {
         if kind == MergeKind::Front {
             let next = queue.requests.next;
             let last = self.last_position;
-            queue.requests.next = self.back.choose(&ctx.requests, next, Some(id), last);
+            let nearer = self.back.choose(&ctx.requests, next, Some(id), last);
+            queue.requests.next = queue.late.or(nearer);
         }
     }
 
@@ -454,6 +461,9 @@ impl Scheduler for Bfq {
         if next == Some(gone) {
             queue.requests.next = Some(into);
         }
+        queue.late = queue
+            .late
+            .map(|late| if late == gone { into } else { late });
         queue.requests.drop_joined(&mut ctx.requests, into, gone);
         ctx.requests[into].fifo_ns = expire_ns;
         self.queued -= 1;

@@ -1,7 +1,7 @@
 //! One queue of bfq: the requests of a process, its place in the fair queue, its history.
 
 use super::super::order::{Requests, Seeks, ThinkTime};
-use super::super::request::{Class, IoContext};
+use super::super::request::{Class, Id, IoContext};
 
 /// The weight of best effort at level 4, the only one that is ever raised.
 pub(super) const COMMON_WEIGHT: u64 = 40;
@@ -54,6 +54,8 @@ pub(super) struct Queue {
     pub(super) counted: Option<u64>,
 
     pub(super) fifo_checked: bool,
+    /// The request that is next because it had waited too long.
+    pub(super) late: Option<Id>,
     pub(super) waits: bool,
     /// It expired while waiting for its next request.
     pub(super) was_waiting: bool,
@@ -115,6 +117,7 @@ impl Queue {
             is_busy: false,
             counted: None,
             fifo_checked: false,
+            late: None,
             waits: false,
             was_waiting: false,
             timeout_ns: None,

@@ -36,10 +36,6 @@ impl HardwareQueue {
     pub(super) fn is_known_without(&self) -> bool {
         self.known == Some(false)
     }
-
-    pub(super) fn is_known_with(&self) -> bool {
-        self.known == Some(true)
-    }
 }
 
 impl Bfq {

@@ -1,19 +1,64 @@
-//! From a device file to a model that can be advanced, and what is to be known of it.
+//! Every device by name, and from a device file to a model that can be advanced.
 
 use std::collections::BTreeMap;
 
+use crate::config::change;
+use crate::device::{self, Device, DeviceSpec, Parallel, Serial};
+use crate::disk::{self, DiskSpec, SteppedDisk};
+use crate::engine::{Simulation, SteppedDevice, Window};
+use crate::policy::{PolicySpec, POLICIES};
+use crate::{Service, SimError, Stepped};
 use schedlab_model::{Bytes, Nanos};
-use schedlab_sim::device::{Device, DeviceSpec, Parallel, Serial};
-use schedlab_sim::disk::{DiskSpec, SteppedDisk};
-use schedlab_sim::engine::{Simulation, SteppedDevice, Window};
-use schedlab_sim::policy::{PolicySpec, POLICIES};
-use schedlab_sim::{Service, SimError, Stepped};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+mod dilated;
 mod fixed;
 
+pub use dilated::Dilated;
 use fixed::{Fixed, FixedSpec};
+
+/// Name and file of every shipped device: disks, then SSDs.
+pub fn shipped() -> impl Iterator<Item = (&'static str, &'static str)> {
+    disk::SHIPPED.iter().chain(device::SHIPPED).copied()
+}
+
+/// Keys of a device file that change something under `serial`; the others are the parts that only
+/// `parallel` has.
+const SERIAL_KEYS: &[&str] = &[
+    "name",
+    "source",
+    "service",
+    "flash.blocks_per_plane",
+    "flash.pages_per_block",
+    "flash.page",
+    "flash.page_read",
+    "flash.page_write",
+    "buffer.size",
+    "queue",
+    "host_queue",
+];
+
+/// The service model of an SSD: the one asked for, or else that of its file, or else `parallel`.
+/// Refuses changes that would do nothing under it.
+pub fn service_of(
+    spec: &DeviceSpec,
+    asked: Option<Service>,
+    set: &BTreeMap<String, Value>,
+) -> Result<Service, SimError> {
+    let service = asked.or(spec.service).unwrap_or_default();
+    let has_effect = |key: &str| {
+        let table = key.split('.').next().unwrap_or(key);
+        SERIAL_KEYS.contains(&key) || SERIAL_KEYS.contains(&table)
+    };
+    match set.iter().find(|(key, _)| !has_effect(key)) {
+        Some((key, value)) if service == Service::Serial => {
+            let expected = "no change of it: it does nothing under the service serial";
+            Err(SimError::range(key, value, expected))
+        }
+        _ => Ok(service),
+    }
+}
 
 const SECTOR_BYTES: u64 = 4096;
 
@@ -37,7 +82,7 @@ pub struct DeviceConfig {
     /// Order in which it serves them; nothing is the default of its kind.
     #[serde(default)]
     pub policy: Option<String>,
-    /// Service model of an SSD; `None`: the one of the file, or `serial`.
+    /// Service model of an SSD; `None`: the one of its file.
     #[serde(default)]
     pub service: Option<Service>,
     /// Fixes the preconditioning of an SSD.
@@ -45,13 +90,12 @@ pub struct DeviceConfig {
     pub seed: u64,
 }
 
-#[cfg(test)]
 impl DeviceConfig {
     /// The device of a text, all else as it is there.
-    pub(crate) fn of(text: &str) -> Self {
+    pub fn of(text: &str) -> Self {
         DeviceConfig {
             device: text.into(),
-            place: "test".into(),
+            place: "device".into(),
             set: BTreeMap::new(),
             size_bytes: None,
             queue_depth: None,
@@ -102,26 +146,27 @@ impl Model {
             place: config.place.clone(),
             detail,
         };
-        let tree: Value = toml::from_str(&config.device).map_err(|e| wrong(e.to_string()))?;
+        let mut tree: Value = toml::from_str(&config.device).map_err(|e| wrong(e.to_string()))?;
+        change(&mut tree, &config.set).map_err(wrong)?;
         let kind = tree.get("model").and_then(Value::as_str).unwrap_or("ssd");
         let spec = match kind {
-            "disk" => {
-                let spec = disk(changed(tree.clone(), &config.set, &wrong)?, config)?;
-                Spec::Disk(Box::new(spec))
-            }
+            "disk" => Spec::Disk(Box::new(scaled_disk(tree, config)?)),
             "fixed" => {
                 let mut spec: FixedSpec =
-                    serde_json::from_value(changed(tree.clone(), &config.set, &wrong)?)
-                        .map_err(|e| wrong(e.to_string()))?;
+                    serde_json::from_value(tree).map_err(|e| wrong(e.to_string()))?;
                 spec.size = Bytes(config.size_bytes.unwrap_or(spec.size.0));
                 Spec::Fixed(spec)
             }
             _ => {
-                let spec = pages(config)?;
-                let service = config.service.or(spec.service).unwrap_or_default();
+                let spec = scaled_pages(config)?;
+                let service = service_of(&spec, config.service, &config.set)?;
                 Spec::Pages(Box::new(spec), service)
             }
         };
+        if let (Spec::Disk(_) | Spec::Fixed(_), Some(service)) = (&spec, config.service) {
+            let expected = "no service: only SSDs have several service models";
+            return Err(SimError::range("service", service, expected));
+        }
         let default = match spec {
             Spec::Disk(_) => "sptf",
             _ => "fcfs",
@@ -193,10 +238,7 @@ fn facts(spec: &Spec, policy: &str) -> Facts {
             facts.kind = "ssd";
             facts.queue_depth = pages.queue.depth;
             facts.shortest_ns = pages.flash.page_read.0.min(pages.flash.page_write.0);
-            facts.service = match service {
-                Service::Serial => "serial",
-                Service::Parallel => "parallel",
-            };
+            facts.service = service.name();
         }
         Spec::Fixed(fixed) => {
             facts.queue_depth = fixed.servers;
@@ -207,27 +249,9 @@ fn facts(spec: &Spec, policy: &str) -> Facts {
     facts
 }
 
-/// The tree of a device file with some of its keys replaced.
-fn changed(
-    mut tree: Value,
-    set: &BTreeMap<String, Value>,
-    wrong: &dyn Fn(String) -> SimError,
-) -> Result<Value, SimError> {
-    for (key, value) in set {
-        let mut at = &mut tree;
-        for part in key.split('.') {
-            let table = at.as_object_mut();
-            let table = table.ok_or_else(|| wrong(format!("{key} is not a known key")))?;
-            at = table.entry(part).or_insert(Value::Null);
-        }
-        *at = value.clone();
-    }
-    Ok(tree)
-}
-
 /// A disk of the requested size: every zone loses the same share of its cylinders, and the three
 /// seek times hold for what is left, so that a small device still has seeks over the whole stroke.
-fn disk(tree: Value, config: &DeviceConfig) -> Result<DiskSpec, SimError> {
+fn scaled_disk(tree: Value, config: &DeviceConfig) -> Result<DiskSpec, SimError> {
     let wrong = |detail: String| SimError::DeviceFile {
         place: config.place.clone(),
         detail,
@@ -254,7 +278,7 @@ fn disk(tree: Value, config: &DeviceConfig) -> Result<DiskSpec, SimError> {
 }
 
 /// An SSD of the requested size: fewer blocks in every plane.
-fn pages(config: &DeviceConfig) -> Result<DeviceSpec, SimError> {
+fn scaled_pages(config: &DeviceConfig) -> Result<DeviceSpec, SimError> {
     let text = format!("{}\n", config.device);
     let mut spec = DeviceSpec::read(&text, &config.set)?;
     if let Some(depth) = config.queue_depth {
@@ -297,14 +321,6 @@ mod tests {
         }
     }
 
-    fn shipped() -> Vec<(&'static str, &'static str)> {
-        let disks = schedlab_sim::disk::SHIPPED.iter();
-        disks
-            .chain(schedlab_sim::device::SHIPPED)
-            .copied()
-            .collect()
-    }
-
     #[test]
     fn every_shipped_model_can_have_any_size_and_serves_its_last_sector() {
         for (name, text) in shipped() {
@@ -312,10 +328,10 @@ mod tests {
                 let model = Model::new(&config(text, size_bytes)).unwrap();
                 assert_eq!(model.facts().size_bytes, size_bytes, "{name}");
                 let mut device = model.build().unwrap();
-                let submission = schedlab_sim::Submission {
+                let submission = crate::Submission {
                     at_ns: 0,
                     tag: 9,
-                    kind: schedlab_sim::Kind::Read,
+                    kind: crate::Kind::Read,
                     offset_bytes: size_bytes - 512,
                     length_bytes: 512,
                 };
@@ -362,8 +378,8 @@ mod tests {
 
     #[test]
     fn a_disk_orders_by_positioning_time_and_an_ssd_by_arrival_unless_told() {
-        let disk = schedlab_sim::disk::SHIPPED[0].1;
-        let ssd = schedlab_sim::device::SHIPPED[0].1;
+        let disk = crate::disk::SHIPPED[0].1;
+        let ssd = crate::device::SHIPPED[0].1;
         for (text, policy, expected) in [
             (disk, None, "sptf"),
             (disk, Some("fcfs"), "fcfs"),
@@ -381,10 +397,10 @@ mod tests {
         let mut device = Model::new(config).unwrap().build().unwrap();
         for (tag, (is_write, offset_bytes)) in (0..).zip(requests) {
             let kind = match is_write {
-                true => schedlab_sim::Kind::Write,
-                false => schedlab_sim::Kind::Read,
+                true => crate::Kind::Write,
+                false => crate::Kind::Read,
             };
-            let submission = schedlab_sim::Submission {
+            let submission = crate::Submission {
                 at_ns: 0,
                 tag,
                 kind,
@@ -403,7 +419,7 @@ mod tests {
     #[test]
     fn policy_and_service_reach_the_device() {
         // Its file says `parallel`.
-        let ssd = schedlab_sim::device::SHIPPED[1].1;
+        let ssd = crate::device::SHIPPED[1].1;
         let mut config = config(ssd, 1 << 30);
         assert_eq!(Model::new(&config).unwrap().facts().service, "parallel");
         config.set.insert("buffer.size".into(), Value::from("0"));
@@ -427,7 +443,7 @@ mod tests {
 
     #[test]
     fn the_seed_fixes_the_preconditioning() {
-        let mut config = config(schedlab_sim::device::SHIPPED[1].1, 64 << 20);
+        let mut config = config(crate::device::SHIPPED[1].1, 64 << 20);
         config.set.insert("buffer.size".into(), Value::from("0"));
         config
             .set
@@ -442,13 +458,13 @@ mod tests {
 
     #[test]
     fn a_small_disk_still_seeks_over_its_whole_stroke() {
-        let text = schedlab_sim::disk::SHIPPED[0].1;
+        let text = crate::disk::SHIPPED[0].1;
         let whole = DiskSpec::from_toml("disk7200", text).unwrap();
         let tree = toml::from_str(text).unwrap();
-        let small = disk(tree, &config(text, 1 << 30)).unwrap();
+        let small = scaled_disk(tree, &config(text, 1 << 30)).unwrap();
         assert!(small.capacity().0 >= 1 << 30);
         assert_eq!(small.seek_full, whole.seek_full);
-        let mechanics = schedlab_sim::disk::Mechanics::new(&small);
+        let mechanics = crate::disk::Mechanics::new(&small);
         let stroke_ns = mechanics.seek_ns(mechanics.last_cylinder);
         let share = stroke_ns as f64 / small.seek_full.0 as f64;
         assert!((0.9..=1.01).contains(&share), "{share}");

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use schedlab_sim::{Completion, SimError, Stepped, Submission};
+use crate::{Completion, SimError, Stepped, Submission};
 
 use super::*;
 

@@ -1,0 +1,172 @@
+"""One job, whatever is simulated: every option changes its outcome or is refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from schedlab.cli.sim.compare import compare
+from schedlab.cli.sim.disk import disk
+from schedlab.cli.sim.run import run
+from schedlab.errors import SpecError
+from schedlab.sim.host import HostSimulation
+from schedlab.sim.host_job import HostJob
+from schedlab.sim.jobs import model_of
+from schedlab.sim.request_log import HOST_COLUMNS
+
+# What is simulated in so many ways, short: device, source, queue.
+SSD = ("--device", "ncq2014", "--workload", "A", "--policy", "tsb", "--requests", "300")
+FLASH = ("--device", "nvme", "--workload", "A", "--policy", "tsb", "--requests", "300")
+DISK = ("--device", "disk7200", "--depth", "4", "--requests", "100")
+ABOVE = ("--device", "disk7200", "--scheduler", "none", "--processes", "readers3", "--seconds", "1")
+ABOVE_SSD = ("--device", "nvme", "--scheduler", "none", "--processes", "random32",
+             "--seconds", "0.02")  # fmt: skip
+TRACED = ("--device", "nvme", "--trace", "TRACE:spc", "--fit", "wrap")
+TRACED_DISK = ("--device", "disk7200", "--trace", "TRACE:spc", "--fit", "wrap")
+ABOVE_TRACED = (*TRACED_DISK, "--scheduler", "none")
+JOBS = (SSD, FLASH, DISK, ABOVE, ABOVE_SSD, TRACED, TRACED_DISK, ABOVE_TRACED)
+# A value of each option that no job above has.
+VALUES: dict[str, str | None] = {
+    "device": "disk5400", "changes": None, "workload": "mixed4k", "policies": "sptf,s",
+    "alpha": "0.3", "aging": "every-arrival", "trace": "OTHER:spc", "volumes": "select=1",
+    "fit": "compact", "time_scale": "3", "closed": "5", "buffer": "1MiB", "warm_up": "40ms",
+    "record": "32k", "span": "256MiB", "depth": "9", "rate": "77", "scheduler": "cfq",
+    "processes": "levels", "tags": "2", "nr_requests": "3", "window": "2", "size": "2GiB",
+    "seconds": "0.4", "requests": "37", "seeds": "3", "seed": "5", "service": None,
+    "skip_bad_lines": None, "log": "FILE.csv", "gantt": "FILE.svg",
+}  # fmt: skip
+# These do not change figures: where they go, and how they are printed.
+OUTPUT = {"out", "dry_run", "as_json", "help", "imported"}
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    """Two traces of two volumes, 100 and 60 requests, with a line that is none in the second."""
+    rows = [
+        f"{i % 2},{i * 7919 % 400_000_000},8192,{'rw'[i % 2]},{i / 500:.4f}" for i in range(100)
+    ]
+    (tmp_path / "TRACE").write_text("\n".join(rows) + "\n")
+    (tmp_path / "OTHER").write_text("\n".join(rows[:60]) + "\n")
+    (tmp_path / "BAD").write_text("\n".join([*rows[:60], "x"]) + "\n")
+    return tmp_path
+
+
+def invoke(command: click.Command, arguments: list[str]) -> Result:
+    return CliRunner().invoke(command, arguments, catch_exceptions=True)
+
+
+def figures(result: Result) -> Any:
+    """What was printed, without the settings."""
+    return json.loads(result.stdout)["runs"]
+
+
+def typed(folder: Path, *arguments: str) -> list[str]:
+    """Arguments with the paths of the traces; of those without volumes all are one region."""
+    placed = [
+        str(folder / each) if each.startswith(("TRACE", "OTHER", "BAD", "FILE")) else each
+        for each in arguments
+    ]
+    regions = [] if "--volumes" in placed or "--trace" not in placed else ["--volumes", "region"]
+    few = [] if "--trace" in placed or "--seeds" in placed else ["--seeds", "2"]
+    return [*placed, *regions, *few, "--json"]
+
+
+def changed(arguments: tuple[str, ...], option: str, value: str | None) -> list[str]:
+    """The arguments with one option set or replaced."""
+    kept = list(arguments)
+    if option in kept:
+        at = kept.index(option)
+        del kept[at : at + 2]
+    return [*kept, option] if value is None else [*kept, option, value]
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+def test_every_option_changes_the_outcome_or_is_refused(name: str, traces: Path) -> None:
+    parameter = next(each for each in run.params if each.name == name)
+    option = parameter.opts[0]
+    refusals, changes = [], 0
+    for job in JOBS:
+        value = VALUES[name]
+        if name == "service":
+            value = "parallel" if job is SSD else "serial"
+        if name == "changes":
+            value = "rpm=5400" if "disk7200" in job else "flash.page_read=1ms"
+        base = invoke(run, typed(traces, *job))
+        assert base.exit_code == 0, base.output
+        wanted = changed(job, option, value)
+        if name == "skip_bad_lines" and "--trace" in job:
+            bad = changed(job, "--trace", "BAD:spc")
+            assert "line 61" in str(invoke(run, typed(traces, *bad)).exception)
+            wanted = changed(tuple(bad), option, value)
+        result = invoke(run, typed(traces, *wanted))
+        if result.exit_code:
+            assert isinstance(result.exception, SpecError), (job, result.output, result.exception)
+            refusals.append(str(result.exception))
+        elif name in {"log", "gantt"}:
+            assert len(next(traces.glob("FILE.*")).read_text()) > 100
+            changes += 1
+        else:
+            assert figures(result) != figures(base), (job, option)
+            changes += 1
+    assert changes, refusals
+
+
+def test_every_option_is_tried() -> None:
+    names = {each.name for command in (run, disk) for each in command.params}
+    assert names - OUTPUT == set(VALUES)
+    of_compare = {each.name for each in compare.params} - OUTPUT
+    assert of_compare - set(VALUES) == {"workloads", "metric"}
+
+
+def test_the_devices_own_service_decides_and_stands_in_the_heading(tmp_path: Path) -> None:
+    def heading(*arguments: str) -> str:
+        result = invoke(run, [*arguments, "--requests", "200", "--seeds", "1"])
+        assert result.exit_code == 0, result.output
+        return result.stdout.splitlines()[0]
+
+    assert heading("--device", "ncq2014") == "ncq2014: SSD, serial service; A"
+    assert heading("--device", "nvme").startswith("nvme: SSD, parallel service")
+    assert heading("--device", "nvme", "--service", "serial").startswith("nvme: SSD, serial")
+    assert heading("--device", "disk7200") == "disk7200: disk; random4k, 1 request outstanding"
+    assert model_of("disk7200") == "disk"
+
+
+@pytest.mark.parametrize(
+    "key", ["ftl.collect=fifo", "flash.channels=2", "buffer.keeps=write-only", "link.latency=1ms"]
+)
+def test_a_key_that_does_nothing_under_a_service_is_refused(key: str) -> None:
+    result = invoke(run, ["--set", key, "--requests", "100"])
+    assert isinstance(result.exception, SpecError)
+    assert "does nothing under the service serial" in str(result.exception)
+    assert invoke(run, ["--set", key, "--service", "parallel", "--requests", "100"]).exit_code == 0
+
+
+def test_an_explicit_policy_of_the_device_is_that_policy() -> None:
+    common = [*ABOVE, "--seeds", "1", "--tags", "8"]
+    assert ", fcfs; 8 tags" in invoke(run, [*common, "--policy", "fcfs"]).stdout
+    assert ", sptf; 8 tags" in invoke(run, common).stdout
+
+
+def test_a_log_of_processes_is_csv_whatever_their_names(tmp_path: Path) -> None:
+    file = tmp_path / "two, of them.toml"
+    file.write_text('[[process]]\nname = "one, \\"two\\""\nrecord = "8k"\n')
+    log = tmp_path / "log.csv"
+    scheduler = "bfq:slice_idle=0,low_latency=0"
+    first = HostSimulation(tags=2, seconds=0.1)
+    HostJob(first, (scheduler,), (str(file),), range(3, 4), None, log, None).run()
+    with log.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert {
+        tuple(row[key] for key in ("scheduler", "processes", "seed", "pid")) for row in rows
+    } == {(scheduler, str(file), "3", 'one, "two"')}
+    one = HostSimulation(scheduler=scheduler, processes=file, tags=2, seconds=0.1, seed=3)
+    _, direct = one.run_logged()
+    assert [[int(row[name]) for name in HOST_COLUMNS] for row in rows] == [
+        [int(row[name]) for name in HOST_COLUMNS] for row in direct
+    ]
