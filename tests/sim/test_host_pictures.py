@@ -333,21 +333,25 @@ def test_the_job_of_a_simulation_holds_what_was_set_and_nothing_else() -> None:
     }  # fmt: skip
     assert job["settings"] == settings
     assert (job["scheduler"], job["processes"]) == ("none", "random32")
-    device: dict[str, Any] = {"size_bytes": None, "queue_depth": None, "policy": None, "set": {}}
+    device: dict[str, Any] = {
+        "size_bytes": None, "queue_depth": None, "policy": None, "service": None, "set": {},
+    }  # fmt: skip
     assert job["device"] == {**device_text("disk7200"), **device}
     other = dataclasses.replace(
         plain, size="8GiB", window=1, device_set={"rpm": 1}, settings={"seed": 9, "x": 2}
     ).job(log=True)
     assert other["settings"] == {**settings, "log": True, "seed": 9, "x": 2}
     changed = {"size_bytes": 8 << 30, "queue_depth": 1, "policy": "fcfs", "set": {"rpm": 1}}
-    assert other["device"] == {**device_text("disk7200"), **changed}
+    assert other["device"] == {**device_text("disk7200"), **device, **changed}
     for window, policy, expected in ((1, "sptf", "sptf"), (2, None, None), (0, None, None)):
         one = dataclasses.replace(plain, window=window, policy=policy)
         assert one.job()["device"]["policy"] == expected
 
 
 def test_a_trace_takes_the_place_of_the_processes() -> None:
-    one = HostSimulation(trace=Path("a.csv::spc"), trace_set={"fit": "wrap"}, seconds=3.0).job()
+    one = HostSimulation(
+        trace=Path("a.csv"), format="spc", trace_set={"fit": "wrap"}, seconds=3.0
+    ).job()
     options = {"volumes": "region", "fit": "wrap"}
     trace = {"path": "a.csv", "format": "spc", "requests": None, "options": options}
     assert one["trace"] == trace and "processes" not in one
@@ -416,7 +420,7 @@ def test_a_file_that_has_no_processes_is_one_error(tmp_path: Path, text: str) ->
     path = tmp_path / "wrong.toml"
     path.write_text(text)
     with pytest.raises(SpecError, match=r"wrong\.toml: TOML parse error"):
-        host_experiment(HostSimulation(tags=4), "none,bfq", [str(path)], 2)
+        host_experiment(HostSimulation(tags=4), ["none", "bfq"], [str(path)], 2)
 
 
 def test_an_experiment_has_a_workload_for_each_process_and_for_all(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from schedlab import _core
-from schedlab.app.kernel_check import CHECKS, checks_of, judged, misordered, table
+from schedlab.app.kernel_check import CHECKS, checks_of
 from schedlab.app.kernel_load import buffered_of, groups_of, is_buffered, run_buffered
 from schedlab.cli import cli
 from schedlab.errors import SpecError
@@ -59,7 +59,7 @@ def test_bfq_waits_for_sequential_readers_unless_all_are_raised():
 
 def test_cfq_waits_for_sequential_readers():
     assert rate(simulate("cfq", "readers3", tags=1)) > 5 * rate(
-        simulate("none", "readers3", tags=1)
+        simulate("none", "readers3", tags=4)
     )
 
 
@@ -208,38 +208,8 @@ def test_buffered_processes_load_a_device_as_their_preset_says(tmp_path):
     assert any(content[4 << 20 :])
     with pytest.raises(FileNotFoundError):
         run_buffered(tmp_path / "none", [reader], 0.1)
-    with pytest.raises(SpecError, match="only for the simulator"):
+    with pytest.raises(SpecError, match="buffered processes are sequential"):
         buffered_of("readers3", 8 << 20)
-
-
-def test_a_deviation_is_a_miss_and_a_wrong_order_is_named():
-    def row(scheduler, *pairs):
-        rates = {"throughput_bytes_per_s": list(pairs), "latency_ns_mean": [(1.0, 1.0)]}
-        return {"scheduler": scheduler, "process": "reader", "count": 2, **judged(rates)}
-
-    assert row("none", (100, 109))["passes"]
-    assert not row("none", (100, 111))["passes"]
-    rows = [row("none", (100, 120)), row("bfq", (120, 110)), row("kyber", (101, 90))]
-    assert misordered(rows) == [("none", "bfq")]
-    lines = "\n".join(table(CHECKS[0], rows))
-    assert "+20%" in lines
-    assert "order of the schedulers: none and bfq" in lines
-    assert max(map(len, lines.splitlines())) <= 80
-
-
-def test_a_deviation_may_be_as_wide_as_its_own_interval():
-    def passes(*pairs):
-        return judged({key: list(pairs) for key in ("throughput_bytes_per_s", "latency_ns_mean")})
-
-    spread = passes((80, 130), (120, 110), (100, 150), (100, 90))
-    assert spread["deviation_throughput_bytes_per_s"] == pytest.approx(0.2)
-    # The differences 50, -10, 50, -10 have the standard deviation 34.6.
-    half = 3.182 * 34.64 / 2 / 100
-    assert spread["deviation_half_width_latency_ns_mean"] == pytest.approx(half, rel=1e-3)
-    assert spread["passes"]
-    assert not passes((100, 120), (100, 121), (100, 119), (100, 120))["passes"]
-    # Two blocks say nothing of their own spread.
-    assert not passes((80, 130), (120, 110))["passes"]
 
 
 def test_the_studys_table_is_whole():

@@ -121,7 +121,7 @@ def test_the_command_says_what_is_wrong_and_what_helps(
 ) -> None:
     text = "arrival_ms,is_write,first_page,pages\n0,0,16777215,2\n"
     (tmp_path / "beyond.csv").write_text(text)
-    command = [sys.executable, "-m", "schedlab", "sim", "run", "--seeds", "1", *arguments]
+    command = [sys.executable, "-m", "schedlab", "sim", "run", *arguments]
     result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     error, hint = result.stderr.splitlines()

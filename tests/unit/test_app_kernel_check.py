@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from schedlab import _core
-from schedlab.app import kernel_check, kernel_load
+from schedlab.app import kernel_load
 from schedlab.app.kernel_check import (
     CHECKS,
+    USUAL,
     Check,
     checks_of,
     judged,
-    misordered,
     model_run,
-    run_cells,
+    own_checks,
+    ranked,
     table,
 )
 from schedlab.app.kernel_load import (
@@ -78,93 +77,112 @@ def test_the_cells_are_those_of_the_guide() -> None:
         ("random32", "sptf", 4),
     ]
     flash = CHECKS[11]
-    assert (flash.device, flash.depth, flash.dilate, flash.warm_up_s) == ("sata-ssd", 32, 10, 0.5)
+    assert (flash.device, flash.depth, flash.dilate, flash.warm_up_s) == ("sata-ssd", 32, 10, 5.0)
     assert flash.schedulers == CHECKS[0].schedulers == ("none", "mq-deadline", "kyber", "bfq")
     assert CHECKS[4].schedulers == ("none", "bfq", "bfq:low_latency=0")
-    assert {(c.device, c.dilate, c.warm_up_s) for c in CHECKS[:11]} == {("disk7200", 1.0, 0.0)}
+    assert {(c.device, c.dilate, c.warm_up_s) for c in CHECKS[:11]} == {("disk7200", 1, 0.0)}
     assert {c.depth for c in CHECKS[4:11]} == {4}
 
 
-def test_a_row_is_judged_by_means_over_the_blocks() -> None:
-    judgement = judged({RATE: [(100.0, 130.0), (300.0, 310.0)], LATENCY: [(50.0, 43.0)]})
-    assert judgement == {
-        "passes": True,  # 10 % is the tolerance of rates, 15 % that of latencies
-        f"kernel_{RATE}": 200.0,
-        f"model_{RATE}": 220.0,
-        f"deviation_{RATE}": pytest.approx(0.1),
-        f"deviation_half_width_{RATE}": 0.0,
-        f"kernel_{LATENCY}": 50.0,
-        f"model_{LATENCY}": 43.0,
-        f"deviation_{LATENCY}": pytest.approx(-0.14),
-        f"deviation_half_width_{LATENCY}": 0.0,
-    }
+def judge(rate: list[tuple[float, float]], latency: list[tuple[float, float]]) -> str:
+    return str(judged({RATE: rate, LATENCY: latency})["verdict"])
+
+
+STILL = [(100.0, 100.0)] * 4
 
 
 @pytest.mark.parametrize(
-    ("rate", "latency", "passes"),
+    ("rate", "verdict"),
     [
-        ((100, 111), (100, 100), False),
-        ((100, 89), (100, 100), False),
-        ((100, 91), (100, 114), True),
-        ((100, 100), (100, 116), False),
-        ((100, 100), (100, 84), False),
-        ((100, 111), (100, 116), False),
-        ((0, 0), (100, 100), False),
+        ([(100, 109)] * 4, "pass"),
+        ([(100, 91)] * 2, "pass"),
+        ([(100, 111)] * 4, "fails"),
+        ([(100, 89)] * 4, "fails"),
+        ([(0, 7)] * 4, "fails"),
+        # The mean deviation is 5 %, its interval ± 22 %: nothing is known.
+        ([(100, 115), (100, 85), (100, 120), (100, 100)], "undecided"),
+        # 30 % ± 13 %: outside, whatever the truth.
+        ([(100, 130), (100, 140), (100, 120), (100, 130)], "fails"),
+        # A single block has no interval.
+        ([(100, 100)], "undecided"),
     ],
 )
-def test_either_figure_may_miss(
-    rate: tuple[float, float], latency: tuple[float, float], passes: bool
-) -> None:
-    assert judged({RATE: [rate], LATENCY: [latency]})["passes"] is passes
+def test_a_row_passes_fails_or_is_undecided(rate: list[Any], verdict: str) -> None:
+    assert judge(rate, [(100.0, 100.0)] * len(rate)) == verdict
 
 
-def test_what_never_finished_deviates_without_end() -> None:
-    judgement = judged({RATE: [(0.0, 7.0)] * 4, LATENCY: [(4.0, 4.0)] * 4})
-    assert judgement[f"deviation_{RATE}"] == float("inf")
-    assert judgement[f"deviation_half_width_{RATE}"] == 0.0
+def test_either_figure_may_fail_or_be_undecided() -> None:
+    assert judge(STILL, [(100, 114)] * 4) == "pass"
+    assert judge(STILL, [(100, 116)] * 4) == "fails"
+    assert judge(STILL, [(100, 60), (100, 140), (100, 90), (100, 110)]) == "undecided"
+    assert judge([(100, 130)] * 4, [(100, 60), (100, 140), (100, 90), (100, 110)]) == "fails"
 
 
-def test_four_blocks_have_an_interval() -> None:
+def test_the_interval_is_that_of_the_differences() -> None:
     # The differences 10, 30, 10, 30 have the standard deviation 11.547; t of 3 is 3.1824.
     pairs = [(100.0, 110.0), (300.0, 330.0), (100.0, 110.0), (300.0, 330.0)]
-    judgement = judged({RATE: pairs, LATENCY: pairs[:3]})
+    judgement = judged({RATE: pairs, LATENCY: STILL})
+    assert judgement[f"deviation_{RATE}"] == pytest.approx(0.1)
     assert judgement[f"deviation_half_width_{RATE}"] == pytest.approx(0.09187, rel=1e-3)
-    assert judgement[f"deviation_half_width_{LATENCY}"] == 0.0
 
 
-def test_only_decided_pairs_can_be_in_the_wrong_order() -> None:
-    still = [(1.0, 1.0)]
-    small = [row("a", rate=[(0.5, 0.5)], latency=still), row("b", rate=[(0.4, 0.6)], latency=still)]
-    assert misordered(small) == [("a", "b")]
-    assert misordered(small[::-1]) == [("b", "a")]
+def test_pairs_that_the_kernel_decides_have_an_order_for_each_process() -> None:
+    def both(kernel: float, model: float) -> list[tuple[float, float]]:
+        return [(kernel, model)] * 2
+
     rows = [
-        row("none", count=2, rate=[(100, 100)], latency=still),  # 200 and 200
-        row("bfq", rate=[(125, 60)], latency=still),
-        row("bfq", "writer", rate=[(100, 130)], latency=still),  # 225 and 190 in all
-        row("kyber", rate=[(215, 300)], latency=still),  # within 10 % of both
-        row("mq-deadline", rate=[(150, 195)], latency=still),
+        row("none", "writer", 2, rate=both(100, 100), latency=both(1, 1)),
+        row("none", rate=both(10, 10), latency=both(1, 1)),
+        row("bfq", "writer", 2, rate=both(50, 60), latency=both(1, 1)),
+        row("bfq", rate=both(30, 5), latency=both(1, 1)),
+        # Within 10 %, and apart by chance only.
+        row("kyber", "writer", 2, rate=both(105, 20), latency=both(1, 1)),
+        row("kyber", rate=[(5.0, 10.0), (25.0, 10.0)], latency=both(1, 1)),
     ]
-    assert misordered(rows) == [("none", "bfq"), ("bfq", "mq-deadline")]
-    assert misordered([row("a", rate=[(110, 1)], latency=still),
-                       row("b", rate=[(100, 2)], latency=still)]) == []  # fmt: skip
+    ranks = {(rank.process, rank.better, rank.worse): rank.agrees for rank in ranked(rows)}
+    assert ranks == {
+        ("writer", "none", "bfq"): True,
+        ("reader", "bfq", "none"): False,
+        ("all processes", "none", "bfq"): True,
+        ("writer", "kyber", "bfq"): False,
+    }
 
 
 def test_the_table_of_a_cell() -> None:
     check = Check(5, "three sequential readers", "readers3")
     rows = [
-        row("none", count=2, rate=[(150e6, 165e6)], latency=[(2.5e6, 2.4e6)]),
+        row("none", count=2, rate=[(150e6, 163e6)] * 2, latency=[(2.5e6, 2.4e6)] * 2),
         row("bfq", rate=[(100e6, 80e6), (100e6, 80e6), (110e6, 84e6), (90e6, 76e6)],
-            latency=[(4e6, 4e6)]),
+            latency=[(4e6, 4e6)] * 4),
     ]  # fmt: skip
-    assert table(check, rows) == [
-        "cell 5: three sequential readers (readers3, 4 tags)",
-        "                                           kernel    model  deviation",
-        "  none              reader ×2      MB/s    150.00   165.00  +10%       pass",
-        "                                   ms        2.50     2.40  -4%",
-        "  bfq               reader         MB/s    100.00    80.00  -20% ±8%   MISS",
-        "                                   ms        4.00     4.00  +0%",
-        "  order of the schedulers: as in the kernel",
-    ]
+    lines = table(check, rows[:1]) + table(replace(check, dilate=10), rows[1:])
+    assert max(map(len, lines)) <= 80
+    text = "\n".join(lines)
+    assert "MB/s    150.00   163.00  +9% ±0%" in text and "pass" in text
+    assert "-20% ±8%" in text and "fails" in text and "device 10× slower" in text
+
+
+def test_processes_of_your_own_are_cells_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[[process]]\nname = "one"\ndepth = 3\n')
+    (check,) = own_checks(str(file), "sata-ssd", 8, "fcfs", "none;bfq:slice_idle=0")
+    assert (check.processes, check.device, check.depth) == (str(file), "sata-ssd", 8)
+    assert check.schedulers == ("none", "bfq:slice_idle=0")
+    assert [spec["name"] for spec in specs_of(str(file))] == ["one"]
+    file.write_text('[[process]]\nname = "one"\nthink = "3ms"\n')
+    with pytest.raises(SpecError, match="think of one is only simulated"):
+        own_checks(str(file), "disk7200", 4, "fcfs", None)
+    with pytest.raises(SpecError, match="elevator"):
+        own_checks("readers3", "disk7200", 4, "fcfs", "elevator")
+
+
+def test_the_model_of_a_cell_is_as_slow_as_its_device() -> None:
+    """A dilated device keeps its scheduler's clock: ten times slower, a tenth of the requests."""
+    check = Check(1, "", "random32", "fcfs", 32, USUAL, "sata-ssd")
+    (usual,) = model_run(check, "none", 0.05, 1, {})
+    (slow,) = model_run(replace(check, dilate=10), "none", 0.5, 1, {})
+    assert slow[RATE] == pytest.approx(usual[RATE] / 10, rel=0.02)
+    assert slow[LATENCY] == pytest.approx(10 * usual[LATENCY], rel=0.02)
 
 
 def test_processes_are_as_many_as_their_preset_counts() -> None:
@@ -215,18 +233,16 @@ def test_direct_processes_become_groups_of_the_engine() -> None:
     assert "ioprio" not in reader
 
 
-@pytest.mark.parametrize("processes", ["copy", "copy-buffered", "weights"])
-def test_processes_of_the_simulator_alone_are_refused(processes: str) -> None:
-    with pytest.raises(SpecError, match=f"{processes} has a process only for the") as raised:
+@pytest.mark.parametrize(("processes", "key"), [("copy", "background"), ("weights", "weight")])
+def test_processes_of_the_simulator_alone_are_refused(processes: str, key: str) -> None:
+    with pytest.raises(SpecError, match=f"{processes}: {key} of .* is only simulated"):
         groups_of(processes, "/dev/x", 6 * MIB, seed=1)
-    assert raised.value.hint == "--cells 1-12"
 
 
 @pytest.mark.parametrize("processes", ["readers3", "random32"])
 def test_direct_processes_are_no_buffered_ones(processes: str) -> None:
-    with pytest.raises(SpecError, match="only for the simulator") as raised:
+    with pytest.raises(SpecError, match="buffered processes are sequential"):
         buffered_of(processes, 6 * MIB)
-    assert raised.value.hint == "--cells 1-12"
 
 
 def test_buffered_processes_have_their_own_regions() -> None:
@@ -355,166 +371,3 @@ def test_no_record_in_no_time(region: Path) -> None:
     writer = BufferedProcess(4096, 0, 8192, writes=True, fsync_every=0)
     figures = writer.run(region, seconds=1e-9)
     assert (figures[RATE], figures[LATENCY]) == (0.0, 2e9)
-
-
-def test_the_model_has_the_tags_and_the_queue_of_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[dict[str, Any]] = []
-
-    def simulation(**fields: Any) -> Any:
-        made.append(fields)
-        process = {"name": "reader", RATE: 5.0, LATENCY: 7.0, "iops": 1.0}
-        return SimpleNamespace(run=lambda: {"processes": [process]})
-
-    monkeypatch.setattr(kernel_check, "HostSimulation", simulation)
-    check = replace(CHECKS[11], processes="random32")
-    rows = model_run(check, "none", 3.0, 5, {"tag_retaken": 0.25})
-    assert rows == [{RATE: 5.0, LATENCY: 7.0}]
-    model_run(check, "bfq", 3.0, 5, {})
-    assert made[0] == {
-        "device": "sata-ssd",
-        "scheduler": "none",
-        "processes": "random32",
-        "tags": 32,
-        "nr_requests": None,
-        "window": 32,
-        "policy": "fcfs",
-        "size": "8589934592",
-        "seconds": 3.5,
-        "seed": 5,
-        "settings": {"warm_up_seconds": 0.5, "tag_retaken": 0.25},
-    }
-    assert made[1]["nr_requests"] == 256
-
-
-class Cell:
-    """Stands in for the kernel's side of a cell: it notes what is asked, and answers by blocks."""
-
-    def __init__(self, queue: str) -> None:
-        self.device = SimpleNamespace(path=f"/dev/{queue}", reset=lambda: self.did.append("reset"))
-        self.did: list[Any] = []
-        self.loads: list[Any] = []
-        self.models: list[Any] = []
-
-    def emulated(self, emulation: Any) -> Any:
-        self.did.append(emulation)
-        return self.device
-
-    def hold(self, path: str) -> Path:
-        return Path(f"held {path}")
-
-    def set_scheduler(self, path: str, name: str, settings: dict[str, str]) -> None:
-        self.did.append((path, name, settings))
-
-    def run_processes(self, *call: Any) -> list[dict[str, float]]:
-        self.loads.append(call)
-        block = call[-1]
-        if call[0] == "random32":
-            return [{RATE: 1.0, LATENCY: 1.0}]
-        return [
-            {RATE: 10.0 * block, LATENCY: 100.0, "page_copy_ns": 64.0},
-            {RATE: 30.0 * block, LATENCY: 300.0},
-            {RATE: 50.0 * block, LATENCY: 800.0, "page_copy_ns": 44.0},
-        ]
-
-    def model_run(self, *call: Any) -> list[dict[str, float]]:
-        self.models.append(call)
-        rows = [{RATE: 41.0, LATENCY: 20.0}, {RATE: 100.0, LATENCY: 40.0},
-                {RATE: 220.0, LATENCY: 180.0}]  # fmt: skip
-        return rows[: len(specs_of(call[0].processes))]
-
-
-@pytest.fixture
-def queue() -> str:
-    """The name of a block device of this machine: the limits of its queue are read."""
-    for path in sorted(Path("/sys/block").iterdir()):
-        if (path / "queue/max_sectors_kb").exists():
-            return path.name
-    pytest.skip("needs a block device")
-
-
-def measured(
-    cell: Cell, monkeypatch: pytest.MonkeyPatch, check: Check, blocks: int
-) -> Sequence[Any]:
-    monkeypatch.setattr(kernel_check, "run_processes", cell.run_processes)
-    monkeypatch.setattr(kernel_check, "model_run", cell.model_run)
-    control: Any = cell
-    return kernel_check.measure(control, check, 3.0, blocks, 0.25, cell.did.append)
-
-
-def test_a_cell_goes_there_and_back_and_undoes_the_dilation(
-    queue: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cell = Cell(queue)
-    check = Check(9, "", "reader-writers", "sptf", 7, ("none", "bfq:low_latency=0,slice_idle=2"),
-                  "sata-ssd", 4.0, 0.5)  # fmt: skip
-    rows = measured(cell, monkeypatch, check, 2)
-    emulation, *did = cell.did
-    assert (emulation.model, emulation.size_bytes) == ("sata-ssd", 8 << 30)
-    assert emulation.queue_depth == 7
-    assert (emulation.policy, emulation.dilate, emulation.data) == ("sptf", 4.0, "none")
-    none: list[Any] = [(f"/dev/{queue}", "none", {}), "reset"]
-    bfq: list[Any] = [(f"/dev/{queue}", "bfq", {"low_latency": "0", "slice_idle": "2"}), "reset"]
-    say = "cell 9, block {}: {}".format
-    tuned = check.schedulers[1]
-    assert did == [*none, say(1, "none"), *bfq, say(1, tuned),
-                   *bfq, say(2, tuned), *none, say(2, "none")]  # fmt: skip
-    held = Path(f"held /dev/{queue}")
-    assert [load[-1] for load in cell.loads] == [1, 1, 2, 2]
-    assert cell.loads[0] == ("reader-writers", held, 8 << 30, (12.0, 2.0), 1)
-    limits = {
-        name: int(Path(f"/sys/block/{queue}/queue/{name}").read_text())
-        for name in ("max_sectors_kb", "read_ahead_kb")
-    }
-    host = {"tag_retaken": 0.25, "page_copy_ns": 16, "start_spread_ns": 50_000, **limits}
-    assert cell.models[-1] == (check, "none", 3.0, 2, host)
-    assert [(r["cell"], r["scheduler"], r["process"], r["count"]) for r in rows] == [
-        (9, "none", "reader", 1), (9, "none", "writer", 2),
-        (9, tuned, "reader", 1), (9, tuned, "writer", 2),
-    ]  # fmt: skip
-    # 10 and 20 bytes of modelled time, dilated by 4; the writers' means are 40 and 80.
-    assert (rows[0][f"kernel_{RATE}"], rows[0][f"model_{RATE}"]) == (60.0, 41.0)
-    assert (rows[1][f"kernel_{RATE}"], rows[1][f"model_{RATE}"]) == (240.0, 160.0)
-    assert (rows[0][f"kernel_{LATENCY}"], rows[0][f"model_{LATENCY}"]) == (25.0, 20.0)
-    assert (rows[1][f"kernel_{LATENCY}"], rows[1][f"model_{LATENCY}"]) == (137.5, 110.0)
-
-
-def test_a_cell_of_a_disk_has_no_dilation(queue: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = Cell(queue)
-    measured(cell, monkeypatch, Check(1, "", "random32", schedulers=("none", "kyber")), 3)
-    assert [(call[1], call[3]) for call in cell.models] == [
-        ("none", 1), ("kyber", 1), ("kyber", 2), ("none", 2), ("none", 3), ("kyber", 3)
-    ]  # fmt: skip
-    host = cell.models[0][-1]
-    assert (host["page_copy_ns"], host["start_spread_ns"]) == (0, 200_000)
-
-
-def test_cells_are_texts_or_one_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    from schedlab.host import control
-
-    class Nobody:
-        def __enter__(self) -> str:
-            return "control"
-
-        def __exit__(self, *_: object) -> None:
-            return None
-
-    calls: list[Any] = []
-
-    def measure(*call: Any) -> list[dict[str, Any]]:
-        calls.append(call)
-        still = [(1.0, 1.0)]
-        return [row("none", f"of {call[1].number}", rate=[(1e6, 1e6)], latency=still)]
-
-    monkeypatch.setattr(control, "Control", Nobody)
-    monkeypatch.setattr(kernel_check, "measure", measure)
-    report = print
-    texts = list(run_cells("2-3", 1.5, 4, 0.25, False, report))
-    assert [text.splitlines()[0] for text in texts] == [
-        "cell 2: random reads, four tags, in order (random32, 4 tags)",
-        "cell 3: random reads, all in a device that sorts (random32, 32 tags)",
-    ]
-    assert calls[0] == ("control", CHECKS[1], 1.5, 4, 0.25, report)
-    (document,) = run_cells("2-3", 1.5, 4, 0.25, True, report)
-    parsed = json.loads(document)
-    assert parsed["schema"] == 1
-    assert [each["process"] for each in parsed["rows"]] == ["of 2", "of 3"]

@@ -12,7 +12,7 @@ use schedlab_sim::host::{
 };
 use schedlab_sim::model::{DeviceConfig, Dilated, Model};
 use schedlab_sim::workload::trace::{Replay, ReplayOptions, TraceRecord};
-use schedlab_sim::{SimError, Stop};
+use schedlab_sim::{SimError, Stepped, Stop};
 use serde::Deserialize;
 
 use crate::sim_run::SimStop;

@@ -35,8 +35,8 @@ impl SimStop {
 type RawColumns = (PyBackedBytes, PyBackedBytes, PyBackedBytes, PyBackedBytes);
 type Columns = (Vec<u64>, Vec<u64>, Vec<u64>, Vec<u8>);
 
-/// Runs the simulation that `config` (JSON) describes and gives its report (JSON), its log, and the service
-/// model that was in force.
+/// Runs the simulation that `config` (JSON) describes and gives its report (JSON), its log, and the
+/// service model that was in force.
 ///
 /// `requests` replaces the workload by columns in little-endian bytes: arrival in ns (u64), first
 /// byte (u64), bytes (u64), operation (u8: 0 read, 1 write, 2 trim). `policy` (name, object, numpy

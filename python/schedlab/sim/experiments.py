@@ -94,7 +94,7 @@ def policy_candidates(text: str) -> tuple[Candidate, ...]:
     candidates = []
     for name in names:
         if is_policy_file(name):
-            label = name.rpartition(".py:")[2].replace(",", ":", 1)
+            label = name.rpartition(".py:")[2].rstrip(",").replace(",", ":", 1)
             candidates.append(Candidate(label, {"policy": name}))
         elif name and (":" in name or "=" not in name):
             candidates.append(next(named))

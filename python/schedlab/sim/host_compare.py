@@ -29,7 +29,7 @@ def host_experiment(
     if len(names) < 2 or len(set(names)) < len(names):
         hint = "for example --schedulers 'none;mq-deadline;bfq:slice_idle=0'"
         raise SpecError("a verdict needs at least two different schedulers", hint)
-    fixed = {"scheduler", "processes", "seed", "trace", "format", "requests", "trace_set"}
+    fixed = {"scheduler", "processes", "seed", "trace", "format", "requests", "trace_set", "dilate"}
     parameters = {
         name: value
         for name, value in dataclasses.asdict(first).items()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.errors import SpecError
+from schedlab.sim.cpu_schedule import parse_time
 from schedlab.sim.host import HostSimulation, split_schedulers, table
 from schedlab.sim.host_compare import host_experiment
 from schedlab.sim.jobs import Shown, Typed, changes_of, given, replay_from, seeds_of
@@ -17,7 +18,6 @@ from schedlab.sim.pool import map_threads
 from schedlab.sim.request_log import write_host_log
 from schedlab.sim.validated import Validity, validity_of
 from schedlab.spec import SCHEMA_VERSION, Experiment
-from schedlab.spec.quantities import parse_quantity
 
 GANTT_RUNS = 6
 
@@ -135,4 +135,4 @@ def _seconds(text: str) -> float:
     settings = fixed_warm_up(text)
     if "requests" in settings:
         raise SpecError(f"--warm-up {text}: with --scheduler a time is cut", "for example 2s")
-    return float(str(parse_quantity("warm_up_ns", settings.get("time", "0s")))) / 1e9
+    return parse_time(settings.get("time", "0")) / 1e9

@@ -102,7 +102,11 @@ def model_of(device: str) -> str:
 
 def check_options(typed: Typed, model: str) -> None:
     """SpecError for an option that would change nothing."""
-    is_given = {name for name, value in typed.items() if value not in (None, False, ())}
+    is_given = {
+        name
+        for name, value in typed.items()
+        if value is not None and value is not False and value != ()
+    }
     if model == "fixed" and "scheduler" not in is_given:
         raise SpecError(
             f"--device {typed['device']}: a device of fixed times has no queue to order",

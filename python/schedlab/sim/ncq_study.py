@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import textwrap
@@ -16,6 +17,8 @@ WORKLOADS = ("A", "B", "C", "D")
 BUFFERS_MIB = (8, 16, 32, 64, 128)
 ALPHAS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 USUAL_ALPHA = 0.9
+# A longest write so many times that at the usual α is starvation.
+STARVED = 2
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,72 @@ class Study:
 
     def statements(self) -> Sequence[Statement]:
         """The statements of the paper, one by one, beside the results of this model."""
-        return [*self._reads_of_a(), *self._others(), *self._best_buffers(), *self._small_buffers()]
+        return [
+            *self._reads_of_a(),
+            *self._others(),
+            *self._in_words(),
+            *self._best_buffers(),
+            *self._small_buffers(),
+        ]
+
+    def _in_words(self) -> list[Statement]:
+        """What the paper says of all buffers, workloads or weights of aging, without a number."""
+        reads = "mean_read_ms"
+        cells = list(itertools.product(WORKLOADS, BUFFERS_MIB))
+        growth = {
+            (workload, policy): max(
+                self.mean(reads, workload, policy, larger)
+                / self.mean(reads, workload, policy, smaller)
+                for smaller, larger in itertools.pairwise(BUFFERS_MIB)
+            )
+            for workload, policy in itertools.product(WORKLOADS, POLICIES)
+        }
+        largest = max(growth, key=lambda cell: growth[cell])
+        tsb = {cell: self.ratio(reads, cell[0], "tsb", cell[1]) for cell in cells}
+        worst = max(tsb, key=lambda cell: tsb[cell])
+        at_64 = max(tsb[workload, 64] for workload in WORKLOADS)
+        by_alpha = {alpha: self.mean(reads, "A", "tsb", 32, alpha) for alpha in ALPHAS}
+        usual_ms = self.mean("max_write_ms", "A", "tsb", 32)
+        fair = [
+            alpha
+            for alpha in ALPHAS
+            if self.mean("max_write_ms", "A", "tsb", 32, alpha) <= STARVED * usual_ms
+        ]
+        best = min(fair, key=lambda alpha: by_alpha[alpha])
+        fcfs = self.ratio(reads, "A", "tsb", 32, ALPHAS[0])
+        writes = {
+            (workload, policy): self.ratio("mean_write_ncq_ms", workload, policy, BUFFERS_MIB[0])
+            for workload, policy in itertools.product(WORKLOADS, POLICIES[1:])
+        }
+        worse = [f"{p.upper()} on {w}" for (w, p), ratio in writes.items() if ratio > 1]
+        return [
+            Statement(
+                "Mean read of every policy falls with the buffer: its largest step up or down",
+                "falls", growth[largest], growth[largest] < 1,
+                f"largest under {largest[1].upper()} on {largest[0]}",
+            ),
+            Statement(
+                "Mean read of TSB, share of FCFS: the largest of all buffers and workloads",
+                "below 1", tsb[worst], tsb[worst] < 1, f"at {worst[1]} MiB on {worst[0]}",
+            ),
+            Statement(
+                "64 MiB, mean read of TSB, share of FCFS: the largest of the four workloads",
+                "below 1", at_64, at_64 < 1,
+            ),
+            Statement(
+                "A, 32 MiB, TSB: mean read at α = 0.9 over the best without starvation",
+                "α = 0.9 is best", by_alpha[USUAL_ALPHA] / by_alpha[best], best == USUAL_ALPHA,
+                f"best at α = {best}; starvation: longest write above {STARVED} × that at 0.9",
+            ),
+            _near(
+                f"A, 32 MiB, mean read of TSB at α = {ALPHAS[0]} (to 0), share of FCFS",
+                1.0, fcfs, 0.05, "with dispatch-overtake aging",
+            ),
+            Statement(
+                f"{BUFFERS_MIB[0]} MiB, mean write from NCQ entry, share of FCFS: the largest",
+                "worse", max(writes.values()), bool(worse), f"worse: {', '.join(worse) or 'none'}",
+            ),
+        ]  # fmt: skip
 
     def _reads_of_a(self) -> list[Statement]:
         statements = []
@@ -230,6 +298,9 @@ class Study:
                         if (workload, direction, relative) == ("A", "read", True):
                             published = "64 MiB"
                             comes_out = None if best is None else best == 64
+                        if (workload, direction, relative) == ("A", "read", False):
+                            published = "32 MiB"
+                            comes_out = None if best is None else best == 32
                         remark = text
                         if left_out:
                             sizes = ", ".join(map(str, left_out))

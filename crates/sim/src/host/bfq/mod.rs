@@ -4,8 +4,9 @@
 //!
 //! One thing is decided, not modelled: in the kernel a request that waited longer than
 //! `fifo_expire_*` is next unless a nearer one is inserted before the next dispatch, a race of
-//! microseconds between the completion's dispatch and the process that it wakes. Here it stays next:
-//! in a simulation the same side wins every time, and a process could wait for ever.
+//! microseconds between the completion's dispatch and the process that it wakes. In a simulation
+//! the same side can win every time, and a process wait for ever. Here a request that waited four
+//! times as long stays next.
 
 mod idle;
 mod inject;
@@ -36,6 +37,8 @@ const MS: u64 = 1_000_000;
 const IDLE_CLASS_NS: u64 = 200 * MS;
 /// How much more an async sector costs.
 const ASYNC_CHARGE: u64 = 3;
+/// A late request stays next after so many times `fifo_expire_*`.
+const OVERDUE: u64 = 4;
 
 /// Everything.
 pub struct Bfq {
@@ -291,6 +294,14 @@ impl Bfq {
     }
 }
 
+/// The late request of a queue that no nearer one may pass any more.
+fn overdue(ctx: &Ctx, queue: &Queue, expire_ns: u64) -> Option<Id> {
+    let limit_ns = (OVERDUE - 1) * expire_ns;
+    queue
+        .late
+        .filter(|late| ctx.now_ns >= ctx.requests[*late].fifo_ns + limit_ns)
+}
+
 impl Scheduler for Bfq {
     const ALLOCATION: Allocation = Allocation::Scheduler;
 
@@ -358,7 +369,7 @@ impl Scheduler for Bfq {
         let queue = &mut self.queues[place as usize];
         let next = queue.requests.next;
         queue.requests.add(&mut ctx.requests, id, &self.back, last);
-        queue.requests.next = queue.late.or(queue.requests.next);
+        queue.requests.next = overdue(ctx, queue, expire_ns).or(queue.requests.next);
         let changed = queue.requests.next != next;
         self.queued += 1;
         if !queue.is_busy {
@@ -443,7 +454,8 @@ impl Scheduler for Bfq {
             let next = queue.requests.next;
             let last = self.last_position;
             let nearer = self.back.choose(&ctx.requests, next, Some(id), last);
-            queue.requests.next = queue.late.or(nearer);
+            let expire_ns = self.fifo_expire_ns[usize::from(queue.is_sync)];
+            queue.requests.next = overdue(ctx, queue, expire_ns).or(nearer);
         }
     }
 
