@@ -36,7 +36,6 @@ const SERIAL_KEYS: &[&str] = &[
     "flash.page_write",
     "buffer.size",
     "queue",
-    "host_queue",
 ];
 
 /// The service model of an SSD: the one asked for, or else that of its file, or else `parallel`.
