@@ -118,8 +118,6 @@ def check_options(typed: Typed, model: str) -> None:
         TRACED if "trace" in is_given else GENERATED,
     }
     for name in sorted(is_given & set(NEEDS)):
-        if name == "seeds" and "workloads" in typed and TRACED in here:
-            continue  # of a comparison: the number of segments of the trace
         alternatives = NEEDS[name]
         if not any(set(needs) <= here for needs in alternatives):
             needed = ", or ".join(" and ".join(needs) for needs in alternatives)

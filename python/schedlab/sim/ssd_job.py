@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from schedlab.errors import SpecError
 from schedlab.sim import judge, tables
 from schedlab.sim.experiments import judged_by_rate, policy_candidates, ssd_experiment
-from schedlab.sim.jobs import SEEDS, Shown, Typed, changes_of, given, replay_from, seeds_of
+from schedlab.sim.jobs import Shown, Typed, changes_of, given, replay_from, seeds_of
 from schedlab.sim.policy_file import is_policy_file
 from schedlab.sim.replay import Replay, replay_warnings
 from schedlab.sim.request_log import check_log_name, write_log
@@ -32,7 +33,6 @@ class SsdJob:
     workloads: tuple[str, ...]
     replay: Replay | None
     seeds: range
-    blocks: int
     warm_up: str
     metric: str | None
     log: Path | None
@@ -56,7 +56,7 @@ class SsdJob:
             **given(typed, "device", "service", "requests"),
         )
         job = cls(
-            first, policies, workloads, replay, seeds_of(typed), typed["seeds"] or SEEDS,
+            first, policies, workloads, replay, seeds_of(typed),
             typed["warm_up"] or "none", typed.get("metric"), typed.get("log"),
         )  # fmt: skip
         if job.log is not None:
@@ -69,7 +69,12 @@ class SsdJob:
         return policy_candidates(self.policies)
 
     def experiment(self) -> tuple[Experiment, list[str]]:
-        """Policies are candidates; seeds, or segments of a trace, are blocks."""
+        """Policies are candidates, seeds blocks; SpecError for a trace, which is one sample."""
+        if self.replay is not None:
+            raise SpecError(
+                "a trace is one sample, the same at every seed, and a verdict needs blocks",
+                "schedlab sim run --trace FILE prints the figures of each policy",
+            )
         aged = {k: v for k, v in self.first.policy_set.items() if v != AGING[k]}
         return judged_by_rate(
             ssd_experiment(
@@ -78,12 +83,12 @@ class SsdJob:
                 service=self.first.service,
                 requests=self.first.requests,
                 workloads=self.workloads,
-                trace=self.replay,
+                trace=None,
                 candidates=[
                     dataclasses.replace(each, settings={**aged, **each.settings})
                     for each in self.candidates()
                 ],
-                seeds=self.blocks,
+                seeds=len(self.seeds),
                 seed=self.seeds.start,
                 metric=self.metric or "mean_read_ms",
                 warm_up=self.warm_up,

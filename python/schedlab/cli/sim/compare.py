@@ -15,7 +15,6 @@ def compare(**typed: Any) -> None:
     """Decide which policy or scheduler is better on which workload, and by how much.
 
     If a policy is overloaded, its pairs get no verdict on response times, because these depend on
-    how long the simulation runs. A trace is one sample: its segments, one after another, are the
-    blocks.
+    how long the simulation runs. A trace is one sample, without a verdict: see `schedlab sim run`.
     """
     simulate(typed, verdict=True)
