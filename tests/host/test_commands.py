@@ -414,9 +414,10 @@ def test_a_fio_job_that_would_do_more_than_its_work_is_refused(tmp_path, line, w
     monkeypatch.setenv("DISK_OF_MINE", "/dev/sda")
     job = tmp_path / "job.fio"
     job.write_text(f"[reader]\nsize=1m\n{line}\n")
-    asked = comparison_of(Place(scratch_bytes=64 << 20), OwnWork(job_file=str(job)))
     with pytest.raises(SpecError, match=why):
-        admit(asked, Permission())
+        admit(
+            comparison_of(Place(scratch_bytes=64 << 20), OwnWork(job_file=str(job))), Permission()
+        )
 
 
 def test_a_command_in_a_directory_switches_the_queue_that_is_named(tmp_path, new_loop):

@@ -254,3 +254,32 @@ def test_what_a_session_left_is_noted_only_while_its_medium_is_there(
     log.release()
     assert recover.restore_all(state).notices == []
     assert bool(consent.objections(loop)) == (medium == "another")
+
+
+def test_a_loop_device_over_a_device_in_use_is_refused(
+    new_loop: Callable[..., str], tmp_path: Path
+) -> None:
+    """The kernel does not claim what is behind a loop device: both would write."""
+    below = new_loop()
+    subprocess.run(["mkfs.ext4", "-q", below], check=True)
+    where = tmp_path / "mounted"
+    where.mkdir()
+    chain = [below]
+    try:
+        for _ in range(2):
+            # Beyond its superblocks: nothing is found in what this one shows.
+            made = subprocess.run(
+                ["losetup", "--find", "--show", "--offset", str(2 << 20), chain[-1]],
+                check=True, capture_output=True, text=True,
+            )  # fmt: skip
+            chain.append(made.stdout.strip())
+        subprocess.run(["mount", below, where], check=True)
+        for device in chain[1:]:
+            named = Path(below).name
+            reasons = "; ".join(consent.objections(device))
+            assert f"it is on {named}, and it is mounted on {where}" in reasons
+            assert f"it is on {named}, and it holds a ext4 signature" in reasons
+    finally:
+        subprocess.run(["umount", where], check=False)
+        for device in reversed(chain[1:]):
+            subprocess.run(["losetup", "--detach", device], check=True)

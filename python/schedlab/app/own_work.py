@@ -11,13 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from schedlab.app import targets
 from schedlab.app.comparison import Place, candidates_of, target_of
 from schedlab.app.measure import SILENT, Observer, opened
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared
 from schedlab.kinds.command import sha256_of_tree
-from schedlab.kinds.fio_job import jobs_of
+from schedlab.kinds.fio_job import GIVEN, FioJob
 from schedlab.kinds.launching import sha256_of_program
 from schedlab.run.admitted import Admitted
 from schedlab.spec import Experiment, Objective, Stopping, Workload
@@ -60,7 +62,7 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
     if work.job_file:
         kind, label = "fio-job", Path(work.job_file).name
         path = Path(work.job_file).resolve()
-        usual_fio = _fio_metric(path, names)
+        usual_fio = _fio_metric(path, names, parameters)
         parameters["job_file"] = str(path)
         parameters["job_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
         names = names or [usual_fio]
@@ -87,17 +89,27 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
     )
 
 
-def _fio_metric(path: Path, names: Sequence[str]) -> str:
+def _fio_metric(path: Path, names: Sequence[str], parameters: Mapping[str, Any]) -> str:
     """The metric of a job file with one job and direction; SpecError when one must be named."""
-    metrics = [f"{job}.{way}" for job, ways in jobs_of(path).items() for way in ways]
-    if not metrics:
-        raise SpecError(f"{path}: has no job", "add a [job] section")
-    if len(metrics) > 1 and not names:
+    shared = {key: parameters[key] for key in ("environment", "clear_environment", "extract")
+              if key in parameters}  # fmt: skip
+    kind = msgspec.convert({"job_file": str(path), **shared}, FioJob)
+    prefixes = [f"{job}.{way}" for job, ways in kind.jobs().items() for way in ways]
+    if not prefixes:
+        raise SpecError(f"{path}: no job moves data", "add a [job] section")
+    if len(prefixes) > 1 and not names:
         raise SpecError(
             f"{path}: several jobs: name the metric that decides",
-            f"--metric {metrics[0]}.lat_ns_p99 (or of {', '.join(metrics[1:])})",
+            f"--metric {prefixes[0]}.lat_ns_p99 (or of {', '.join(prefixes[1:])})",
         )
-    return f"{metrics[0]}.iops"
+    for name in names:
+        if name not in (*kind.own_metrics(), *kind.metrics):
+            known = [f"{prefix}.{word}" for prefix in prefixes for word in GIVEN]
+            raise SpecError(
+                f"--metric {name}: this job does not measure it",
+                f"one of {', '.join((*known, *BUILT_IN))}",
+            )
+    return f"{prefixes[0]}.iops"
 
 
 def metrics_of(typed: Sequence[str]) -> tuple[list[str], list[str]]:

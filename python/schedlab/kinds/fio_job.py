@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import configparser
 import hashlib
 import json
-import os
-import re
-import shutil
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from schedlab.errors import HostError, SpecError
-from schedlab.kinds import latency
+from schedlab.errors import SpecError
+from schedlab.kinds import fio_reading, latency
 from schedlab.kinds.command import COMMAND_METRICS, Command
 from schedlab.spec import Metric
-from schedlab.spec.reading import read_text
 
 DIRECTIONS = ("read", "write", "trim")
 QUANTILES = ("p50", "p90", "p99", "p99_9")
@@ -28,12 +22,6 @@ GIVEN: Mapping[str, tuple[str, bool]] = {
     "lat_ns_mean": ("ns", False),
     "lat_ns_max": ("ns", False),
     **{f"lat_ns_{word}": ("ns", False) for word in QUANTILES},
-}
-# Options that would do schedlab's part, and what to use instead.
-_REFUSED = {
-    "ioscheduler": "fio would switch the scheduler itself: use --schedulers",
-    "exec_prerun": "use --prepare",
-    "exec_postrun": "use --conclude",
 }
 
 
@@ -56,14 +44,26 @@ class FioJob(Command, frozen=True):
         return ("fio", "--output-format=json+", self.job_file)
 
     def programs(self) -> tuple[str, ...]:
-        """fio, with the job file."""
+        """The jobs as fio reads them, one command line each."""
         phases = tuple(f"{line} ({name})" for name, line in self.phases().items())
-        return (" ".join(self.command()) + self.liberties(), *phases)
+        return (*(job.line() + self.liberties() for job in self.read().jobs), *phases)
+
+    def read(self) -> fio_reading.JobFile:
+        """The file as fio reads it."""
+        return fio_reading.read(Path(self.job_file), self.environment_of({}))
+
+    def jobs(self) -> dict[str, tuple[str, ...]]:
+        """Its jobs by their names in fio's output, with the directions that move data."""
+        return self.read().reported()
+
+    def estimate_s(self) -> float:
+        """The time by the options of the jobs; a job without a limit of time counts a second."""
+        return max(self.read().seconds(), 1.0) if self.job_file else 1.0
 
     def own_metrics(self) -> Mapping[str, Metric]:
         """`JOB.read.lat_ns_p99` and so on, for every job and direction of the file."""
         metrics = dict(super().own_metrics())
-        for job, directions in jobs_of(Path(self.job_file)).items():
+        for job, directions in self.jobs().items():
             for direction in directions:
                 for word, (unit, higher) in GIVEN.items():
                     name = f"{job}.{direction}.{word}"
@@ -71,26 +71,22 @@ class FioJob(Command, frozen=True):
         return metrics
 
     def check(self, label: str) -> None:
-        """Check that fio is installed and accepts the file, and that its options are allowed."""
+        """Check that fio accepts the file, and that it only measures."""
         path = Path(self.job_file)
         if self.argv or self.shell:
             raise SpecError(f"{label}: a fio job has no command", "omit argv and shell")
-        if shutil.which("fio") is None:
-            raise HostError(f"{label}: fio is not installed", "apt install fio")
-        for section, options in _sections(path):
-            _check_options(f"{label}: {path}: [{section}]", options, self.environment)
+        fio_reading.check(label, path, self.read())
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if self.job_sha256 and digest != self.job_sha256:
             raise SpecError(
                 f"{label}: {path} is not the measured file",
                 "restore it, or remove job_sha256 from the experiment",
             )
-        parsed = subprocess.run(
-            ["fio", "--parse-only", str(path)], capture_output=True, text=True, check=False
-        )
-        if parsed.returncode:
-            raise SpecError(f"{label}: fio does not accept {path}: {parsed.stderr.strip()}",
-                            f"fio --parse-only {path}")  # fmt: skip
+
+    def claimed_bytes(self, stdout: bytes) -> float:
+        """The bytes that fio says its jobs moved."""
+        sides = (job[way] for job in _jobs_in(stdout) for way in ("read", "write"))
+        return float(sum(side.get("io_bytes", 0) for side in sides))
 
     def values_of(self, stdout: bytes) -> tuple[dict[str, float], dict[str, str]]:
         """(every metric in fio's JSON, those that are only bounds); bins of several processes of a
@@ -98,16 +94,11 @@ class FioJob(Command, frozen=True):
 
         SpecError when the output is not fio's.
         """
-        start = stdout.find(b"{")
-        try:
-            report = json.loads(stdout[max(start, 0) :])
-            jobs = report["jobs"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise SpecError(f"the output of fio is not JSON: {error}", "fio --version") from error
+        jobs = _jobs_in(stdout)
         values: dict[str, float] = {}
         bounds: dict[str, str] = {}
-        for name in dict.fromkeys(str(job["jobname"]) for job in jobs):
-            parts = [job for job in jobs if job["jobname"] == name]
+        for name in dict.fromkeys(str(job["jobname"]) for job in jobs if "jobname" in job):
+            parts = [job for job in jobs if job.get("jobname") == name]
             for direction in DIRECTIONS:
                 sides = [part[direction] for part in parts if part[direction]["total_ios"]]
                 if sides:
@@ -118,63 +109,14 @@ class FioJob(Command, frozen=True):
         return values, bounds
 
 
-def jobs_of(path: Path) -> dict[str, tuple[str, ...]]:
-    """The jobs of a file, with the directions in which each moves data."""
-    shared: Mapping[str, str] = {}
-    jobs = {}
-    for section, options in _sections(path):
-        if section == "global":
-            shared = {**shared, **options}
-            continue
-        merged = {**shared, **options}
-        kind = merged.get("rw") or merged.get("readwrite") or "read"
-        jobs[merged.get("name", section)] = _directions(kind)
-    return jobs
-
-
-def _directions(kind: str) -> tuple[str, ...]:
-    word = kind.partition(":")[0]
-    if word in ("rw", "readwrite", "randrw"):
-        return ("read", "write")
-    return tuple(each for each in DIRECTIONS if each in word) or ("read",)
-
-
-def _sections(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """(name, options) of every section of a job file; SpecError when it is none."""
-    parser = configparser.ConfigParser(
-        allow_no_value=True, strict=False, interpolation=None, delimiters=("=",),
-        comment_prefixes=("#", ";"), default_section="\0",
-    )  # fmt: skip
+def _jobs_in(stdout: bytes) -> list[dict[str, Any]]:
+    """The jobs of fio's JSON; SpecError when it is none."""
+    start = stdout.find(b"{")
     try:
-        parser.read_string(read_text(path, "name a fio job file"))
-    except configparser.Error as error:
-        raise SpecError(f"{path}: {str(error).splitlines()[0]}", "name a fio job file") from error
-    for section in parser.sections():
-        yield section, {key: value or "1" for key, value in parser.items(section)}
-
-
-def _check_options(where: str, options: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """SpecError for schedlab's options, and for files elsewhere; fio replaces ${NAME} itself."""
-
-    def value_of(match: re.Match[str]) -> str:
-        if match[1] in ("SCHEDLAB_DEVICE", "SCHEDLAB_DIRECTORY"):
-            return "."
-        return {**os.environ, **environment}.get(match[1], "")
-
-    if any(key.startswith("include ") for key in options):
-        raise SpecError(f"{where}: include is refused", "copy its jobs into this file")
-    for key, hint in _REFUSED.items():
-        if key in options:
-            raise SpecError(f"{where}: {key} is refused", hint)
-    for key in ("filename", "directory"):
-        text = re.sub(r"\$\{(\w+)\}", value_of, options.get(key, ""))
-        for name in re.split(r"(?<!\\):", text):
-            if Path(name).is_absolute() or ".." in Path(name).parts:
-                raise SpecError(
-                    f"{where}: {key} = {name} is outside the target",
-                    f"omit {key}, or use a relative name: fio runs in the target's directory; a "
-                    "bare device is ${SCHEDLAB_DEVICE}",
-                )
+        jobs: list[dict[str, Any]] = json.loads(stdout[max(start, 0) :])["jobs"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise SpecError(f"the output of fio is not JSON: {error}", "fio --version") from error
+    return jobs
 
 
 def _direction(sides: list[dict[str, Any]]) -> tuple[dict[str, float], list[str]]:

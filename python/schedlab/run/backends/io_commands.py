@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from schedlab.design.plan import arms
 from schedlab.errors import GateError, HostError, SpecError
 from schedlab.host import knobs
 from schedlab.kinds.command import Command
@@ -27,6 +28,7 @@ from schedlab.run.neighbours import DirtyPeak, foreign_reads, read_bytes_of
 from schedlab.run.phases import clean_up, run_phase
 from schedlab.run.workplace import WorkPlace
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
+from schedlab.spec.quantities import duration_text
 
 if TYPE_CHECKING:
     from schedlab.run.backends.io import IoSession
@@ -48,6 +50,7 @@ class Rehearsal:
     queue_bytes: Mapping[str, int]
     timeout_s: float
     values: Mapping[str, float] = field(default_factory=dict)
+    runs: int = 0
 
     def lines(self, label: str) -> list[str]:
         """Notes for the user."""
@@ -57,6 +60,9 @@ class Rehearsal:
             f"{label}: rehearsed in {self.elapsed_s:.3g} s, {self.cpu_share:.0%} of it on a CPU, "
             f"{moved}{values}; a run ends after {self.timeout_s:g} s at the latest"
         ]
+        if self.runs:
+            together_s = self.runs * self.elapsed_s
+            lines.append(f"{label}: {self.runs} runs take about {duration_text(together_s)}")
         if self.cpu_share >= CPU_BOUND:
             lines.append(
                 f"{label}: {self.cpu_share:.0%} of its time is spent on the CPU: I/O schedulers "
@@ -296,10 +302,20 @@ class CommandCells:
         if missing:
             raise HostError(f"{label}: in the rehearsal {missing[0].detail}",
                             "correct --metric; this is what the command printed")  # fmt: skip
+        self._check_metric(label, values)
         self._check_queues(label, kind, ended, moved, seen)
         timeout_s = kind.timeout_s or max(TIMEOUT_FACTOR * synced_s, TIMEOUT_LEAST_S)
         share = ended.usage.get("cpu_s", 0.0) / max(ended.elapsed_s, 1e-9)
-        return Rehearsal(synced_s, share, moved, timeout_s, values)
+        return Rehearsal(synced_s, share, moved, timeout_s, values, self._runs())
+
+    def _check_metric(self, label: str, values: Mapping[str, float]) -> None:
+        """HostError when the metric that decides is missing: no run could be used."""
+        name = _primary(self.session, label)
+        if name not in values and name not in self.kinds[label].metrics:
+            raise HostError(
+                f"{label}: the rehearsal gave no {name}, the metric that decides",
+                f"--metric with one of {', '.join(values) or 'elapsed, cpu'}",
+            )
 
     def _rehearsal_failed(self, kind: Command, label: str, failure: str, ended: Ended) -> None:
         """One failure is tolerated; a command that fails twice cannot be measured."""
@@ -327,6 +343,8 @@ class CommandCells:
             return
         on_queues = sum(moved.values())
         own = ended.usage.get("own_read_bytes", 0.0) + ended.usage.get("own_dirtied_bytes", 0.0)
+        if isinstance(kind, FioJob):
+            own = max(own, kind.claimed_bytes(ended.stdout))
         names = ", ".join(moved)
         if on_queues == 0:
             raise HostError(
@@ -343,6 +361,13 @@ class CommandCells:
                 f"{names}{most}",
                 "its files are elsewhere: use @dir@ in the command, or --anyway",
             )
+
+    def _runs(self) -> int:
+        """How many runs are planned; 0 where the data decides."""
+        experiment = self.session.admitted.experiment
+        if experiment.stopping.mode != "fixed":
+            return 0
+        return experiment.stopping.blocks * len(arms(experiment))
 
     def _set_as_found(self) -> None:
         for queue, scheduler in self._as_found.items():
