@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -63,6 +64,8 @@ def converted_lines(document: Mapping[str, Any], to: str) -> list[str]:
     lines = [
         f"{counts['requests']:,} requests from {document['format']} to {to}: {document['out']}"
     ]
+    if to == "tencent":
+        lines.append("warning: times of this format are whole seconds; finer ones are lost")
     for key, words in (("trims_left_out", "trims omitted"), ("bad", "malformed lines skipped")):
         count = counts.get(key, counts["skipped"].get(key, 0))
         if count:
@@ -95,6 +98,8 @@ def stats_lines(document: Mapping[str, Any]) -> list[str]:
         rows["response time"] = _times(s["latency_ns"])
     rows["lines without I/O"] = f"{document['skipped']['without_io']:,}"
     lines = [f"{label:<22} {value}" for label, value in rows.items()]
+    if document["format"] == "tencent":
+        lines.append("note: times are whole seconds; the requests of each were spread over it")
     if bad := document["skipped"]["bad"]:
         lines.append(f"warning: {bad:,} malformed lines were skipped")
     return lines
@@ -115,6 +120,12 @@ def _split_format(text: str) -> tuple[str, str | None]:
 def _spec_error(error: ValueError) -> SchedlabError:
     """An error of the compiled part with a hint that fits it."""
     text = str(error)
+    if found := re.search(r"use (--event \w+)$", text):
+        return SpecError(text, f"add {found[1]}")
+    if "has no request" in text:
+        return SpecError(text, "name the file with the requests themselves")
+    if "a second one begins" in text or "the clock starts again" in text:
+        return SpecError(text, "split the file at that line, or sort it by time")
     if "cannot recognise" in text or "is not known" in text:
         return SpecError(text, "write FILE:FORMAT")
     if "reorder with" in text:

@@ -1,5 +1,6 @@
 //! A trace in another format.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -48,11 +49,18 @@ pub fn convert(
         text.extend_from_slice(header.as_bytes());
         text.push(b'\n');
     }
+    let (mut devices, mut last_ns) = (BTreeSet::new(), 0);
     for record in reader.by_ref() {
         let record = record?;
         if record.trim && !holds_trims {
             counts.trims_left_out += 1;
             continue;
+        }
+        last_ns = record.request.arrival.0;
+        if let Some((first, _)) = format.devices {
+            if devices.insert(record.device) {
+                first(record.device, last_ns, &mut text);
+            }
         }
         write(&record, &mut text);
         counts.requests += 1;
@@ -64,6 +72,11 @@ pub fn convert(
         if counts.requests % ASK_EVERY == 0 && stop.is_set() {
             return Err(TraceError::Stopped);
         }
+    }
+    if let Some((_, last)) = format.devices {
+        devices
+            .iter()
+            .for_each(|device| last(*device, last_ns, &mut text));
     }
     out.write_all(&text)
         .map_err(TraceError::io(path, "write"))?;

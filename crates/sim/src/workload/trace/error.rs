@@ -67,6 +67,14 @@ pub enum TraceError {
         /// The names that exist.
         known: String,
     },
+    /// A trace that was read to its end and has no request.
+    #[error("{}: has no request: {why}", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+        /// What it has instead.
+        why: String,
+    },
     /// The caller asked to stop.
     #[error("reading the trace was stopped")]
     Stopped,

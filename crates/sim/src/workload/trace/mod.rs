@@ -40,7 +40,7 @@ use crate::SimError;
 /// A request of a trace, with what else the trace knows about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRecord {
-    /// When, where and how much. Arrivals of traces with calendar times start at 0.
+    /// When, where and how much. The first arrival is 0, whatever the clock of the trace.
     pub request: Request,
     /// Discards the range instead of reading or writing it.
     pub trim: bool,
@@ -119,3 +119,5 @@ fn record(arrival_ns: u64, offset: u64, length: u64, is_write: bool) -> TraceRec
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod whole_tests;

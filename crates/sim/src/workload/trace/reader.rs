@@ -1,5 +1,6 @@
 //! From lines and binary records to requests in order.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use schedlab_model::Nanos;
@@ -11,6 +12,10 @@ use super::input::{Input, Line};
 use super::reorder::Reorder;
 use super::{Mismatch, TraceError, TraceOptions, TraceRecord};
 
+const AGAIN: &str = "a later time; the clock starts again, as in a second capture (split the \
+                     file, or merge by time with --reorder N)";
+/// Requests of one second at most that are spread over it; further ones come at its end.
+const SECOND_MAX: usize = 1 << 18;
 /// No request of a real device is longer.
 const LENGTH_BYTES_MAX: u64 = 4 << 30;
 
@@ -33,11 +38,23 @@ pub struct TraceReader {
     number: u64,
     base_ns: Option<u64>,
     ended: bool,
+    complained: bool,
+    /// Earliest and latest arrival read, while a fall back to the earliest is looked for.
+    range_ns: Option<(u64, u64)>,
+    second: Spread,
 }
 
 enum Source {
     Text(Input, fn(&[u8], &mut Memory) -> Parsed, Box<Memory>),
     Binary(Box<dyn Binary>),
+}
+
+/// The requests of the second that is read, and those of the one before that are given.
+#[derive(Default)]
+struct Spread {
+    waiting: Vec<TraceRecord>,
+    given: VecDeque<TraceRecord>,
+    last_ns: u64,
 }
 
 /// What a line is: a request, understood without one, or none.
@@ -93,6 +110,9 @@ fn assemble(
         number: 0,
         base_ns: None,
         ended: false,
+        complained: false,
+        range_ns: (format.is_sorted() && options.reorder.is_none()).then_some((u64::MAX, 0)),
+        second: Spread::default(),
     })
 }
 
@@ -194,6 +214,10 @@ impl TraceReader {
 
     #[inline]
     fn push(&mut self, record: TraceRecord) -> Result<(), TraceError> {
+        if self.starts_again(record.request.arrival.0) {
+            let actual = format!("{} ns", record.request.arrival.0);
+            return self.refuse(Mismatch(AGAIN), actual);
+        }
         match self.reorder.push(record) {
             Ok(()) => Ok(()),
             Err(_) if self.options.skip_bad_lines => {
@@ -208,6 +232,43 @@ impl TraceReader {
                 window: self.reorder.window(),
             }),
         }
+    }
+
+    /// Whether the clock fell back to where the file began: another capture, which would be mixed
+    /// into this one where it fits into the reorder buffer.
+    #[inline]
+    fn starts_again(&mut self, ns: u64) -> bool {
+        const SPAN_NS: u64 = 500_000_000;
+        let Some((first, last)) = &mut self.range_ns else {
+            return false;
+        };
+        let span = last.saturating_sub(*first);
+        if span >= SPAN_NS && ns <= *first + span / 8 {
+            return true;
+        }
+        *first = ns.min(*first);
+        *last = ns.max(*last);
+        false
+    }
+
+    /// What is wrong with a trace that was read to its end.
+    #[cold]
+    fn complaint(&self) -> Option<String> {
+        let (events, offsets) = match &self.source {
+            Source::Text(_, _, memory) => (memory.events(), !memory.is_log_without_offsets()),
+            Source::Binary(binary) => (binary.events(), true),
+        };
+        if self.base_ns.is_some() {
+            return (!offsets).then(|| "all offsets are 0: write the log with log_offset=1".into());
+        }
+        Some(match (events.any(), self.number) {
+            (true, _) => events.why(self.options.event),
+            (false, 0) => "it is empty".into(),
+            (false, lines) => {
+                let (unit, bad) = (self.unit(), self.skipped.bad);
+                format!("{lines} {unit}s, {bad} of them malformed, and no I/O in the others")
+            }
+        })
     }
 
     #[cold]
@@ -226,20 +287,63 @@ impl TraceReader {
     }
 }
 
+impl TraceReader {
+    /// The next record, those of a whole second at equal distances instead of all at once.
+    fn spread(&mut self) -> Result<Option<TraceRecord>, TraceError> {
+        loop {
+            if let Some(ready) = self.second.given.pop_front() {
+                return Ok(Some(ready));
+            }
+            let next = self.advance()?;
+            let waiting = &mut self.second.waiting;
+            let arrival = waiting.first().map(|first| first.request.arrival);
+            let same = |record: &TraceRecord| arrival.is_none_or(|a| a == record.request.arrival);
+            if next.as_ref().is_some_and(same) && waiting.len() < SECOND_MAX {
+                waiting.extend(next);
+                continue;
+            }
+            if waiting.is_empty() {
+                return Ok(None);
+            }
+            let count = waiting.len() as u64;
+            for (number, each) in waiting.iter_mut().enumerate() {
+                let at_ns = each.request.arrival.0 + number as u64 * 1_000_000_000 / count;
+                self.second.last_ns = self.second.last_ns.max(at_ns);
+                each.request.arrival = Nanos(self.second.last_ns);
+            }
+            self.second.given.extend(waiting.drain(..));
+            waiting.extend(next);
+        }
+    }
+}
+
 impl Iterator for TraceReader {
     type Item = Result<TraceRecord, TraceError>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        match self.advance() {
-            Ok(None) => None,
-            Err(error) => Some(Err(error)),
+        let next = if self.format.whole_seconds {
+            self.spread()
+        } else {
+            self.advance()
+        };
+        match next {
+            Ok(None) if self.complained => None,
+            Ok(None) => {
+                self.complained = true;
+                let path = self.path();
+                self.complaint()
+                    .map(|why| Err(TraceError::Empty { path, why }))
+            }
+            Err(error) => {
+                self.complained = true;
+                Some(Err(error))
+            }
             Ok(Some(mut record)) => {
-                if self.format.calendar {
-                    let arrival = &mut record.request.arrival;
-                    let base_ns = *self.base_ns.get_or_insert(arrival.0);
-                    *arrival = Nanos(arrival.0 - base_ns);
-                }
+                // Clocks begin at the boot, in 1601 or with the capture; simulations begin at 0.
+                let arrival = &mut record.request.arrival;
+                let base_ns = *self.base_ns.get_or_insert(arrival.0);
+                *arrival = Nanos(arrival.0 - base_ns);
                 Some(Ok(record))
             }
         }

@@ -6,6 +6,7 @@ use schedlab_model::Nanos;
 
 use super::super::reader::Parsed;
 use super::super::{record, Event, Mismatch, TraceRecord};
+use super::SECOND;
 
 /// More requests than any device has in flight.
 const IN_FLIGHT_MAX: usize = 1 << 18;
@@ -33,10 +34,77 @@ pub(super) struct BlkEvent {
     pub sync: bool,
 }
 
+/// How many events of each kind carried I/O.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Seen {
+    queue: u64,
+    dispatch: u64,
+    complete: u64,
+}
+
+impl Seen {
+    /// Whether there is one.
+    pub(in super::super) fn any(&self) -> bool {
+        self.queue + self.dispatch + self.complete > 0
+    }
+
+    /// What a trace without requests has instead, and the option that reads it.
+    pub(in super::super) fn why(&self, wanted: Event) -> String {
+        let names = [
+            ("Q", self.queue, "queue"),
+            ("D", self.dispatch, "dispatch"),
+            ("C", self.complete, ""),
+        ];
+        let present: Vec<String> = names
+            .iter()
+            .filter(|(_, count, _)| *count > 0)
+            .map(|(name, count, _)| format!("{count} {name}"))
+            .collect();
+        let missing = match wanted {
+            Event::Queue => "no Q event",
+            Event::Dispatch => "no D event",
+            Event::Complete => "no D event with its C",
+        };
+        let usable = names[..2].iter().find(|(_, count, _)| *count > 0);
+        let option = usable.map_or("capture the queue or issue events", |(_, _, option)| option);
+        let option = if usable.is_some() {
+            format!("use --event {option}")
+        } else {
+            option.to_owned()
+        };
+        format!("{missing}; it has {}: {option}", present.join(", "))
+    }
+}
+
+/// The first and the last sequence number of each device and CPU: after higher ones, the first
+/// comes again only in another capture.
+#[derive(Default)]
+pub(super) struct Sequences {
+    range: HashMap<(u32, u64), (u64, u64)>,
+}
+
+impl Sequences {
+    /// Refuses what cannot follow in one capture. Messages have no number of their own.
+    pub(super) fn see(&mut self, device: u32, cpu: u64, sequence: u64) -> Result<(), Mismatch> {
+        const CPUS_MAX: usize = 1 << 16;
+        if sequence == 0 || self.range.len() >= CPUS_MAX {
+            return Ok(());
+        }
+        let range = self.range.entry((device, cpu));
+        let (first, last) = range.or_insert((sequence, sequence));
+        if sequence <= *first && *last > *first {
+            return Err(Mismatch(SECOND));
+        }
+        *last = sequence.max(*last);
+        Ok(())
+    }
+}
+
 /// Chooses the events that are arrivals, and joins dispatch and completion.
 pub(super) struct Tracker {
     event: Event,
     dispatched: HashMap<(u32, u64), TraceRecord>,
+    seen: Seen,
 }
 
 impl Tracker {
@@ -44,12 +112,23 @@ impl Tracker {
         Tracker {
             event,
             dispatched: HashMap::new(),
+            seen: Seen::default(),
         }
+    }
+
+    /// The events seen so far.
+    pub(super) fn seen(&self) -> Seen {
+        self.seen
     }
 
     /// The request that the event makes known, if any.
     #[inline]
     pub(super) fn see(&mut self, event: &BlkEvent) -> Parsed {
+        match event.action {
+            Action::Queue => self.seen.queue += 1,
+            Action::Dispatch => self.seen.dispatch += 1,
+            Action::Complete => self.seen.complete += 1,
+        }
         let new_record = || TraceRecord {
             trim: event.trim,
             device: event.device,

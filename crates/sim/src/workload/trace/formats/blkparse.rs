@@ -5,15 +5,18 @@ use super::super::fields::{decimal, times, whole, words};
 use super::super::reader::Parsed;
 use super::super::Mismatch;
 use super::blk::{Action, BlkEvent};
-use super::{Memory, SECTOR_BYTES};
+use super::{Memory, SECOND, SECTOR_BYTES};
 
 const EXPECTED: &str = "major,minor cpu sequence seconds.ns pid action rwbs [sector + n [process]]";
 
 pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
-    if memory.finished {
-        return Ok(None);
-    }
     let missing = Mismatch(EXPECTED);
+    if memory.finished {
+        // The summary has no lines that begin with a device.
+        let starts = line.trim_ascii_start();
+        let device = words(starts).next().and_then(device_number);
+        return device.map_or(Ok(None), |_| Err(Mismatch(SECOND)));
+    }
     let mut words = words(line);
     let Some(device) = words.next() else {
         return Ok(None);
@@ -24,8 +27,9 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
     }
     let device = device_number(device).ok_or(missing)?;
     let mut word = || words.next().ok_or(missing);
-    whole(word()?, EXPECTED)?;
-    whole(word()?, EXPECTED)?;
+    let cpu = whole(word()?, EXPECTED)?;
+    let sequence = whole(word()?, EXPECTED)?;
+    memory.sequences.see(device, cpu, sequence)?;
     let time_ns = decimal(word()?, 9, EXPECTED)?;
     let process = whole(word()?, EXPECTED)?;
     let action = match word()? {

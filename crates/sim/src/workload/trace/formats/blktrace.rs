@@ -7,7 +7,7 @@ use super::super::fields::times;
 use super::super::input::Input;
 use super::super::reader::Parsed;
 use super::super::{Mismatch, TraceError, TraceOptions};
-use super::blk::{Action, BlkEvent, Tracker};
+use super::blk::{Action, BlkEvent, Seen, Sequences, Tracker};
 use super::{Binary, SECTOR_BYTES};
 
 const MAGIC: u32 = 0x6561_7400;
@@ -45,12 +45,13 @@ fn byte_order(magic: [u8; 4]) -> Option<bool> {
 
 struct Cpu {
     input: Input,
-    next: Option<(u64, Result<Option<BlkEvent>, Mismatch>, String)>,
+    next: Option<(u64, u64, Result<Option<BlkEvent>, Mismatch>, String)>,
 }
 
 struct Blktrace {
     cpus: Vec<Cpu>,
     tracker: Tracker,
+    sequences: Sequences,
     last: usize,
 }
 
@@ -67,6 +68,7 @@ pub(super) fn open(
     Ok(Box::new(Blktrace {
         cpus,
         tracker: Tracker::new(options.event),
+        sequences: Sequences::default(),
         last: 0,
     }))
 }
@@ -97,12 +99,13 @@ impl Cpu {
             let actual = format!("a payload of {length} bytes instead of {payload}");
             return self.broken(before_ns, actual);
         }
-        self.next = Some((header.u64(8), header.event(), String::new()));
+        let sequence = u64::from(header.u32(4));
+        self.next = Some((header.u64(8), sequence, header.event(), String::new()));
         Ok(())
     }
 
     fn broken(&mut self, before_ns: u64, actual: String) -> Result<(), TraceError> {
-        self.next = Some((before_ns, Err(Mismatch(EXPECTED)), actual));
+        self.next = Some((before_ns, 0, Err(Mismatch(EXPECTED)), actual));
         Ok(())
     }
 }
@@ -175,12 +178,16 @@ impl Binary for Blktrace {
             return Ok(None);
         };
         self.last = at;
-        let Some((_, event, actual)) = self.cpus[at].next.take() else {
+        let Some((_, sequence, event, actual)) = self.cpus[at].next.take() else {
             return Ok(None);
         };
         self.cpus[at].advance(time_ns)?;
         let parsed = match event {
-            Ok(Some(event)) => self.tracker.see(&event),
+            // Each file is of one CPU.
+            Ok(Some(event)) => {
+                let number = self.sequences.see(event.device, at as u64, sequence);
+                number.and_then(|()| self.tracker.see(&event))
+            }
             Ok(None) => Ok(None),
             Err(mismatch) => Err(mismatch),
         };
@@ -189,5 +196,9 @@ impl Binary for Blktrace {
 
     fn path(&self) -> &Path {
         self.cpus[self.last].input.path()
+    }
+
+    fn events(&self) -> Seen {
+        self.tracker.seen()
     }
 }

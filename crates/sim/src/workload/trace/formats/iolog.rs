@@ -8,13 +8,14 @@
 use super::super::fields::{times, whole, words, Fields};
 use super::super::reader::Parsed;
 use super::super::{record, Mismatch, TraceRecord};
-use super::Memory;
+use super::{Memory, SECOND};
 
 pub(super) const HEADER: &str = "fio version 3 iolog";
 const START: &str = "the first line `fio version 2 iolog` or `fio version 3 iolog`";
 const VERSION_2: &str = "file action, or file action offset length";
 const VERSION_3: &str = "microseconds file action, or microseconds file action offset length";
 const LOG: &str = "msec, latency in ns, direction (0 read, 1 write, 2 trim), length, offset";
+const AVERAGED: &str = "the length of one request: an averaged log (log_avg_msec) has no requests";
 
 pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
     match memory.version {
@@ -26,6 +27,7 @@ pub(super) fn line(line: &[u8], memory: &mut Memory) -> Parsed {
             };
             Ok(None)
         }
+        _ if line.starts_with(b"fio version ") => Err(Mismatch(SECOND)),
         2 => action(&mut words(line), VERSION_2, memory),
         _ => {
             let mut words = words(line);
@@ -79,8 +81,18 @@ pub(super) fn write(record: &TraceRecord, out: &mut Vec<u8>) {
     out.extend_from_slice(format!("{us} file{device} {action} {offset} {length}\n").as_bytes());
 }
 
+/// fio needs a file to be added and opened before its first request.
+pub(super) fn open(device: u32, ns: u64, out: &mut Vec<u8>) {
+    let us = ns / 1_000;
+    out.extend_from_slice(format!("{us} file{device} add\n{us} file{device} open\n").as_bytes());
+}
+
+pub(super) fn close(device: u32, ns: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("{} file{device} close\n", ns / 1_000).as_bytes());
+}
+
 /// A line of a latency log with offsets.
-pub(super) fn log_line(line: &[u8], _: &mut Memory) -> Parsed {
+pub(super) fn log_line(line: &[u8], memory: &mut Memory) -> Parsed {
     let mut fields = Fields::new(line, b',');
     let arrival_ns = times(whole(fields.take(LOG)?, LOG)?, 1_000_000, LOG)?;
     let latency_ns = whole(fields.take(LOG)?, LOG)?;
@@ -93,6 +105,11 @@ pub(super) fn log_line(line: &[u8], _: &mut Memory) -> Parsed {
         b"2" => (false, true),
         _ => return Err(Mismatch(LOG)),
     };
+    if length == 0 {
+        return Err(Mismatch(AVERAGED));
+    }
+    memory.log.0 += 1;
+    memory.log.1 += u64::from(offset > 0);
     Ok(Some(TraceRecord {
         trim,
         latency: Some(schedlab_model::Nanos(latency_ns)),

@@ -1,7 +1,7 @@
 //! The registry of trace formats, the state of a format, and the detection of formats.
 
 mod alibaba;
-mod blk;
+pub(super) mod blk;
 mod blkparse;
 mod blktrace;
 mod disksim;
@@ -24,6 +24,9 @@ use super::input::Input;
 use super::reader::Parsed;
 use super::{Event, Mismatch, TraceError, TraceOptions, TraceRecord};
 
+/// What a second capture in one file is met with.
+pub(super) const SECOND: &str =
+    "the next line of one capture; here a second one begins (split the file)";
 /// Length of a sector wherever a format counts in sectors.
 const SECTOR_BYTES: u64 = 512;
 /// More files or hosts than that are no names but noise.
@@ -41,16 +44,20 @@ pub struct Format {
     pub title: &'static str,
     /// How it is read.
     pub(super) kind: Kind,
-    /// Its times are those of a calendar; they are given from the first request on.
-    pub(super) calendar: bool,
+    /// Its times are whole seconds: the requests of one are spread over it.
+    pub(super) whole_seconds: bool,
     /// Requests held back to sort.
     pub(super) reorder: usize,
     /// How a record of it is written, after the header line if there is one.
     pub(super) write: Option<(&'static str, WriteLine)>,
+    /// What comes before the first request of a device, and after the last request of all.
+    pub(super) devices: Option<(WriteDevice, WriteDevice)>,
 }
 
 /// Appends one record as a line (with its end).
 pub(super) type WriteLine = fn(&TraceRecord, &mut Vec<u8>);
+/// Appends a line about a device at a time in ns.
+pub(super) type WriteDevice = fn(u32, u64, &mut Vec<u8>);
 type ParseLine = fn(&[u8], &mut Memory) -> Parsed;
 type OpenBinary = fn(Vec<Input>, &TraceOptions) -> Result<Box<dyn Binary>, TraceError>;
 
@@ -65,6 +72,10 @@ pub(super) enum Kind {
 pub(super) trait Binary: Send {
     fn next(&mut self) -> Result<Option<(Parsed, String)>, TraceError>;
     fn path(&self) -> &Path;
+    /// The events seen, for a trace without requests.
+    fn events(&self) -> blk::Seen {
+        blk::Seen::default()
+    }
 }
 
 /// Every format, one line each.
@@ -75,26 +86,23 @@ pub static FORMATS: &[Format] = &[
         requests::line,
     )
     .written(requests::HEADER, requests::write),
-    text("msr", "MSR Cambridge CSV", msr::line)
-        .calendar()
-        .written("", msr::write),
+    text("msr", "MSR Cambridge CSV", msr::line).written("", msr::write),
     text("spc", "SPC (UMass repository)", spc::line).written("", spc::write),
-    text("iolog", "fio iolog, versions 2 and 3", iolog::line).written(iolog::HEADER, iolog::write),
+    text("iolog", "fio iolog, versions 2 and 3", iolog::line)
+        .written(iolog::HEADER, iolog::write)
+        .with_devices(iolog::open, iolog::close),
     text("blkparse", "text output of blkparse", blkparse::line),
     binary(
         "blktrace",
         "binary files of blktrace, one per CPU",
         blktrace::open,
     ),
-    text("alibaba", "Alibaba block traces 2020", alibaba::line)
-        .calendar()
-        .written("", alibaba::write),
+    text("alibaba", "Alibaba block traces 2020", alibaba::line).written("", alibaba::write),
     text("tencent", "Tencent CBS", tencent::line)
-        .calendar()
         .unsorted()
+        .in_whole_seconds()
         .written("", tencent::write),
     text("systor", "SYSTOR'17 enterprise VDI", systor::line)
-        .calendar()
         .unsorted()
         .written(systor::HEADER, systor::write),
     text("mqsim", "MQSim ASCII", mqsim::line).written("", mqsim::write),
@@ -104,13 +112,12 @@ pub static FORMATS: &[Format] = &[
         "DiskSim validation trace",
         disksim_validate::line,
     ),
-    binary("vscsi", "VMware vSCSI, version 1", vscsi::open).calendar(),
+    binary("vscsi", "VMware vSCSI, version 1", vscsi::open),
     binary(
         "schedlab",
         "load recorded by schedlab trace io --out",
         schedlab::open,
     )
-    .calendar()
     .unsorted(),
     text(
         "fio-log",
@@ -124,9 +131,10 @@ const fn text(name: &'static str, title: &'static str, parse: ParseLine) -> Form
         name,
         title,
         kind: Kind::Text(parse),
-        calendar: false,
+        whole_seconds: false,
         reorder: NEARLY_SORTED,
         write: None,
+        devices: None,
     }
 }
 
@@ -143,8 +151,18 @@ impl Format {
         self.write.is_some()
     }
 
-    const fn calendar(mut self) -> Self {
-        self.calendar = true;
+    const fn in_whole_seconds(mut self) -> Self {
+        self.whole_seconds = true;
+        self
+    }
+
+    /// Whether its lines are in the order of time but for those that are late a little.
+    pub(super) fn is_sorted(&self) -> bool {
+        self.reorder <= NEARLY_SORTED
+    }
+
+    const fn with_devices(mut self, first: WriteDevice, last: WriteDevice) -> Self {
+        self.devices = Some((first, last));
         self
     }
 
@@ -167,6 +185,9 @@ pub(super) struct Memory {
     version: u8,
     finished: bool,
     blk: blk::Tracker,
+    sequences: blk::Sequences,
+    /// Requests of a log, and those of them that are not at offset 0.
+    log: (u64, u64),
 }
 
 impl Memory {
@@ -178,7 +199,19 @@ impl Memory {
             version: 0,
             finished: false,
             blk: blk::Tracker::new(event),
+            sequences: blk::Sequences::default(),
+            log: (0, 0),
         }
+    }
+
+    /// The events of a kernel trace seen so far.
+    pub(super) fn events(&self) -> blk::Seen {
+        self.blk.seen()
+    }
+
+    /// Whether a log has several requests and all of them at offset 0: the column is another one.
+    pub(super) fn is_log_without_offsets(&self) -> bool {
+        self.log.0 > 1 && self.log.1 == 0
     }
 
     /// The name that was given this number, or the number itself.
@@ -263,15 +296,13 @@ pub(super) fn detect(path: &Path, input: &mut Input) -> Result<&'static Format, 
         lines.pop();
     }
     lines.truncate(LINES);
-    let mut fitting: Vec<&str> = FORMATS
+    let fitting: Vec<&str> = FORMATS
         .iter()
         .filter(|format| fits(format, &lines))
         .map(|format| format.name)
         .collect();
-    // Five whole numbers are both; DiskSim writes its milliseconds with a decimal point.
-    if fitting == ["mqsim", "disksim"] {
-        let decimals = lines.iter().any(|line| line.contains(&b'.'));
-        fitting = vec![if decimals { "disksim" } else { "mqsim" }];
+    if fitting == ["mqsim", "disksim"] && is_in_ns(&lines) {
+        return format_named("mqsim");
     }
     let why = match fitting[..] {
         [name] => return format_named(name),
@@ -283,6 +314,22 @@ pub(super) fn detect(path: &Path, input: &mut Input) -> Result<&'static Format, 
         path: path.to_owned(),
         why,
         known: known(),
+    })
+}
+
+/// Whether lines of five whole numbers are MQSim's: each is a request, and seconds between requests,
+/// which they would have in DiskSim's milliseconds, are unlikely.
+fn is_in_ns(lines: &[&[u8]]) -> bool {
+    const GAP_NS: u64 = 1_000;
+    let mut memory = Memory::new(Event::default());
+    let whole = lines.iter().filter(|line| !line.trim_ascii().is_empty());
+    let arrivals: Option<Vec<u64>> = whole
+        .map(|line| mqsim::line(line, &mut memory).ok().flatten())
+        .map(|record| record.map(|record| record.request.arrival.0))
+        .collect();
+    arrivals.is_some_and(|ns| {
+        let span = ns.iter().max().unwrap_or(&0) - ns.iter().min().unwrap_or(&0);
+        span >= GAP_NS * (ns.len() as u64).saturating_sub(1).max(1)
     })
 }
 
@@ -304,5 +351,5 @@ fn fits(format: &Format, lines: &[&[u8]]) -> bool {
             Err(_) => return false,
         }
     }
-    records > 0
+    records > 0 || memory.events().any()
 }

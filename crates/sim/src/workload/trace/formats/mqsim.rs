@@ -15,14 +15,17 @@ pub(super) fn line(line: &[u8], _: &mut Memory) -> Parsed {
     let device = number()?;
     let offset = times(number()?, SECTOR_BYTES, EXPECTED)?;
     let length = times(number()?, SECTOR_BYTES, EXPECTED)?;
-    let is_write = match number()? {
-        0 => true,
-        1 => false,
-        _ => return Err(Mismatch(EXPECTED)),
-    };
+    let kind = number()?;
     if words.next().is_some() {
         return Err(Mismatch(EXPECTED));
     }
+    let is_write = match kind {
+        0 => true,
+        1 => false,
+        // Published traces have other types only in lines without I/O.
+        _ if length == 0 => return Ok(None),
+        _ => return Err(Mismatch(EXPECTED)),
+    };
     Ok(Some(TraceRecord {
         device: u32::try_from(device).map_err(|_| Mismatch(EXPECTED))?,
         ..record(arrival_ns, offset, length, is_write)
