@@ -317,8 +317,8 @@ pub(super) fn detect(path: &Path, input: &mut Input) -> Result<&'static Format, 
     })
 }
 
-/// Whether lines of five whole numbers are MQSim's: each is a request, and seconds between requests,
-/// which they would have in DiskSim's milliseconds, are unlikely.
+/// Whether lines of five whole numbers are MQSim's: each is a request, and the seconds between
+/// requests that they would have in DiskSim's milliseconds are unlikely.
 fn is_in_ns(lines: &[&[u8]]) -> bool {
     const GAP_NS: u64 = 1_000;
     let mut memory = Memory::new(Event::default());
