@@ -117,12 +117,38 @@ def main() -> None:
         place = f"{error.filename}: " if error.filename else ""
         message = f"{place}{error.strerror or error}"
         fail(message, "`schedlab doctor` shows privileges and space", 2)
+    except Exception as error:
+        _fail_unexpectedly(error)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail_unexpectedly(error: Exception) -> None:
+    """Keep the traceback of a bug in a file; exit 1 would mean that the answer is no."""
+    import tempfile
+    import traceback
+    from pathlib import Path
+
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "schedlab" in Path(frame.filename).parts]
+    last = (ours or frames)[-1]
+    place = f"{Path(last.filename).name}, line {last.lineno}"
+    message = f"{type(error).__name__} in {place}: {error}"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="schedlab-error-", suffix=".txt", delete=False, errors="replace"
+        ) as file:
+            file.write(f"{' '.join(sys.argv)}\n")
+            traceback.print_exception(error, file=file)
+    except OSError as refused:
+        fail(message, f"this is a bug, and its traceback could not be kept: {refused}", 2)
+    fail(message, f"this is a bug: report it with {file.name}", 2)
 
 
 def fail(message: str, hint: str, code: int) -> None:
     """Print `error:` and `hint:` on stderr and exit."""
-    click.echo(f"error: {message}", err=True)
+    from schedlab.spec.printable import printable
+
+    click.echo(printable(f"error: {message}"), err=True)
     if hint:
-        click.echo(f"hint: {hint}", err=True)
+        click.echo(printable(f"hint: {hint}"), err=True)
     sys.exit(code)

@@ -102,8 +102,15 @@ def csv_text(view: View) -> str:
                 continue
             about = (row.name, row.workload, row.actor, *metric, row.role, name)
             bounds = (cell.value, cell.loss, cell.low, cell.up, cell.best, cell.open)
-            writer.writerow((*about, *bounds, cell.runs, cell.starved, row.margin))
+            row_of = (*about, *bounds, cell.runs, cell.starved, row.margin)
+            writer.writerow([_inert(value) for value in row_of])
     return out.getvalue()
+
+
+def _inert(value: object) -> object:
+    """A cell of a CSV: text that a spreadsheet would compute begins with an apostrophe."""
+    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t"))
+    return f"'{value}" if is_formula else value
 
 
 def printed(view: View) -> dict[str, Any]:

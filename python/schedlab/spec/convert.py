@@ -1,4 +1,8 @@
-"""Round trips between the nouns and plain JSON types."""
+"""Round trips between the nouns and plain JSON types.
+
+`from_json` is the boundary for what strangers wrote: types, finite numbers of sensible size, and
+text without control characters are checked here, once, and nowhere behind it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,11 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 from schedlab.errors import SpecError
+from schedlab.spec.printable import is_printable, printable
 
 T = TypeVar("T")
+#: No figure of a machine is larger, and sums and squares of smaller ones are finite.
+NUMBER_MAX = 1e30
 
 
 def to_json(value: Any) -> Any:
@@ -29,20 +36,23 @@ def to_json(value: Any) -> Any:
 
 def from_json(cls: type[T], data: Any, where: str = "") -> T:
     """A `cls` from plain JSON types; SpecError naming `where` and the key otherwise."""
-    return typing.cast("T", _build(cls, data, where or cls.__name__))
+    return typing.cast("T", convert(cls, data, where or cls.__name__))
 
 
-def _build(kind: Any, data: Any, where: str) -> Any:
+def convert(kind: Any, data: Any, where: str) -> Any:
     """`data` as the annotated type `kind`; recursion over dataclasses, mappings and tuples."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if kind is Any:
-        return data
+        return _any(data, where)
     if dataclasses.is_dataclass(kind):
         return _build_dataclass(typing.cast("type[Any]", kind), data, where)
     if origin is Literal:
-        if data in arguments:
+        # By type as well: True is 1, and a list has no hash.
+        if any(type(data) is type(each) and data == each for each in arguments):
             return data
-        raise SpecError(f"{where} = {data!r}", f"expected one of {', '.join(map(repr, arguments))}")
+        raise SpecError(
+            f"{where} = {data!r:.80}", f"expected one of {', '.join(map(repr, arguments))}"
+        )
     if origin is types.UnionType or origin is typing.Union:
         if data is None and type(None) in arguments:
             return None
@@ -51,8 +61,11 @@ def _build(kind: Any, data: Any, where: str) -> Any:
         return _build_tuple(arguments, data, where)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         if not isinstance(data, Mapping):
-            raise SpecError(f"{where} = {data!r}", "expected a table")
-        return {key: _build(arguments[1], item, f"{where}.{key}") for key, item in data.items()}
+            raise SpecError(f"{where} = {data!r:.80}", "expected a table")
+        return {
+            _text(key, where): convert(arguments[1], item, f"{where}.{printable(str(key))}")
+            for key, item in data.items()
+        }
     return _build_scalar(kind, data, where)
 
 
@@ -60,45 +73,66 @@ def _build_union(kinds: list[Any], data: Any, where: str) -> Any:
     """The first of `kinds` that fits exactly, then the first that can be made to fit."""
     for kind in kinds:
         if isinstance(kind, type) and type(data) is kind:
-            return data
+            return _any(data, where)
     error: SpecError | None = None
     for kind in kinds:
         try:
-            return _build(kind, data, where)
+            return convert(kind, data, where)
         except SpecError as failed:
             error = failed
-    raise error or SpecError(f"{where} = {data!r}")
+    raise error or SpecError(f"{where} = {data!r:.80}")
 
 
 def _build_tuple(arguments: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
     if not isinstance(data, list | tuple):
-        raise SpecError(f"{where} = {data!r}", "expected a list")
+        raise SpecError(f"{where} = {data!r:.80}", "expected a list")
     if len(arguments) == 2 and arguments[1] is Ellipsis:
-        return tuple(_build(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(data))
+        return tuple(convert(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(data))
     if len(arguments) != len(data):
         raise SpecError(f"{where} has {len(data)} items", f"expected {len(arguments)}")
     pairs = enumerate(zip(arguments, data, strict=True))
-    return tuple(_build(kind, item, f"{where}[{i}]") for i, (kind, item) in pairs)
+    return tuple(convert(kind, item, f"{where}[{i}]") for i, (kind, item) in pairs)
 
 
 def _build_scalar(kind: Any, data: Any, where: str) -> Any:
     if kind is float and data is None:
         return float("nan")
     if kind is float and isinstance(data, int) and not isinstance(data, bool):
-        return float(data)
+        return float(_any(data, where))
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
-        raise SpecError(f"{where} = {data!r}", f"expected {getattr(kind, '__name__', kind)}")
+        raise SpecError(f"{where} = {data!r:.80}", f"expected {getattr(kind, '__name__', kind)}")
+    return _any(data, where)
+
+
+def _any(data: Any, where: str) -> Any:
+    """Plain JSON types as they are; SpecError for numbers and text that nothing can work with."""
+    if isinstance(data, str):
+        return _text(data, where)
+    if isinstance(data, float) and not abs(data) <= NUMBER_MAX:
+        raise SpecError(f"{where} = {data!r:.80}", f"expected a number up to {NUMBER_MAX:g}")
+    if isinstance(data, int) and not -(1 << 63) <= data < 1 << 64:
+        raise SpecError(f"{where}: the number is too large", "expected one of at most 64 bits")
+    if isinstance(data, Mapping):
+        return {_text(k, where): _any(v, f"{where}.{printable(str(k))}") for k, v in data.items()}
+    if isinstance(data, list | tuple):
+        return [_any(item, f"{where}[{i}]") for i, item in enumerate(data)]
     return data
+
+
+def _text(text: Any, where: str) -> str:
+    if not isinstance(text, str) or not is_printable(text):
+        raise SpecError(f"{where} = {text!r:.80}", "expected text without control characters")
+    return text
 
 
 def _build_dataclass(cls: type[Any], data: Any, where: str) -> Any:
     if not isinstance(data, Mapping):
-        raise SpecError(f"{where} = {data!r}", "expected a table")
+        raise SpecError(f"{where} = {data!r:.80}", "expected a table")
     fields = {f.name: f for f in dataclasses.fields(cls)}
     if unknown := sorted(set(data) - set(fields)):
         raise SpecError(f"{where}: unknown key {unknown[0]!r}", f"known keys: {', '.join(fields)}")
     hints = typing.get_type_hints(cls)
-    values = {key: _build(hints[key], item, f"{where}.{key}") for key, item in data.items()}
+    values = {key: convert(hints[key], item, f"{where}.{key}") for key, item in data.items()}
     required = (
         name
         for name, f in fields.items()

@@ -21,6 +21,18 @@ RunStatus = Literal["ok", "discarded"]
 Bound = Literal["", "at-most", "at-least"]
 
 
+#: Types of the properties that analyses and reports work with; all others are only shown.
+PROPERTIES: Mapping[str, Any] = {
+    **dict.fromkeys(
+        ("cpu_share", "window_s", "measured_from_s", "usr_cpu", "sys_cpu", "share_asked"),
+        float | None,
+    ),
+    "left_behind": tuple[str, ...],
+    "workers": tuple[Mapping[str, Any], ...],
+    "emulated": Mapping[str, Any],
+}
+
+
 @dataclass(frozen=True)
 class GateFinding:
     """A failed condition of a run, and its details."""
@@ -63,6 +75,11 @@ class Run:
     bounds: Mapping[str, str] = field(default_factory=dict)
     session: str = ""
     schema: int = SCHEMA_VERSION
+
+    def number(self, name: str, default: float) -> float:
+        """A property that is a number (`PROPERTIES`); `default` where it is missing."""
+        value = self.properties.get(name)
+        return default if value is None else float(value)
 
     @property
     def key(self) -> tuple[int, str, str]:

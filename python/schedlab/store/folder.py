@@ -40,8 +40,11 @@ from schedlab.spec import (
     to_json,
 )
 from schedlab.spec.checked_line import decode, encode, seal, unseal
+from schedlab.spec.convert import NUMBER_MAX, convert
 from schedlab.spec.experiment import SCHEMA_VERSION
 from schedlab.spec.names import safe_name
+from schedlab.spec.printable import all_printable, printable
+from schedlab.spec.results import PROPERTIES
 from schedlab.store.files import make_beneath, read_beneath, sync_directory, write_atomic
 from schedlab.store.lines import LineFile
 
@@ -190,7 +193,7 @@ class Folder:
 
     def _host(self) -> tuple[dict[str, Any], list[str]]:
         try:
-            data = json.loads(self._read(HOST))
+            data = all_printable(json.loads(self._read(HOST)))
         except FileNotFoundError:
             return {}, []
         except (OSError, ValueError, SpecError, RecursionError) as error:
@@ -206,7 +209,8 @@ class Folder:
         """
         if not (self.path / RUNS).exists():
             raise SpecError(f"{self.path / RUNS}: is missing", "restore the file from a copy")
-        return tuple(from_json(Run, record, at) for at, record in self._runs.places())
+        # What programs printed may be in a run: it is shown, never obeyed.
+        return tuple(_run(all_printable(record), at) for at, record in self._runs.places())
 
     def append(self, run: Run, histograms: Mapping[str, Histogram] | None = None) -> None:
         """Store one attempt durably: its bulk first, then its line. HostError with the cause."""
@@ -267,7 +271,7 @@ class Folder:
             runs,
             host,
             merged,
-            tuple(notices),
+            tuple(map(printable, notices)),
             figures,
             series=self._series(runs),
             explanations=explained,
@@ -356,6 +360,13 @@ class Folder:
         return read_beneath(self.path, name)
 
 
+def _run(record: Mapping[str, Any], place: str) -> Run:
+    run = from_json(Run, record, place)
+    for name in run.properties.keys() & PROPERTIES.keys():
+        convert(PROPERTIES[name], run.properties[name], f"{place}.properties.{name}")
+    return run
+
+
 def _rows(histograms: Mapping[str, Any], name: str) -> dict[tuple[int, int], int]:
     """Rows low, high, count of one stored histogram; ValueError when they are none."""
     rows = histograms.get(name)
@@ -364,7 +375,7 @@ def _rows(histograms: Mapping[str, Any], name: str) -> dict[tuple[int, int], int
     counts: Counter[tuple[int, int]] = Counter()
     for row in rows:
         whole = isinstance(row, list) and len(row) == 3 and all(type(n) is int for n in row)
-        if not whole or row[2] < 0 or row[0] > row[1]:
+        if not whole or not 0 <= row[2] < 1 << 63 or not 0 <= row[0] <= row[1] < 1 << 64:
             raise ValueError(f"{str(row)[:40]} is not a row low, high, count")
         counts[row[0], row[1]] += row[2]
     return counts
@@ -380,12 +391,22 @@ def _without_none(value: Any) -> Any:
 
 
 def _rates(run: Run, name: str, rows: Any) -> RateSeries:
-    """Completions per second of one group, in bins of 100 ms."""
+    """Completions per second of one group, in bins of 100 ms; ValueError when they are none."""
+    whole = isinstance(rows, list) and all(
+        isinstance(row, list) and len(row) >= 2 and all(_is_number(n) for n in row[:2])
+        for row in rows
+    )
+    if not whole:
+        raise ValueError(f"{name} is not a list of rows")
     return RateSeries(
         block=run.block,
         group=name.removeprefix(SERIES),
         unit="1/s",
         bin_s=BIN_S,
         values=tuple(float(row[1]) / BIN_S for row in rows),
-        measured_from_s=float(run.properties.get("measured_from_s", 0.0)),
+        measured_from_s=run.number("measured_from_s", 0.0),
     )
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= NUMBER_MAX

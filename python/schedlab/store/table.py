@@ -45,7 +45,7 @@ def _of(record: Record, workload: Workload, metric: str, actor: str = "") -> Sam
         candidates=tuple(run.candidate for run in mine),
         blocks=tuple(run.block for run in mine),
         values=tuple(run.metrics[metric] for run in mine),
-        cpu_share=tuple(_share(run) for run in mine),
+        cpu_share=tuple(run.number("cpu_share", math.nan) for run in mine),
         weight=workload.weight,
         negative_control=workload.negative_control,
         bounds=tuple(_bound(run, metric) for run in mine),
@@ -58,11 +58,6 @@ def _of(record: Record, workload: Workload, metric: str, actor: str = "") -> Sam
     )
 
 
-def _share(run: Run) -> float:
-    share = run.properties.get("cpu_share")
-    return math.nan if share is None else float(share)
-
-
 def _bound(run: Run, metric: str) -> Bound:
     """Which side the truth is on, where the value is only a bound."""
     side = run.bounds.get(metric, "")
@@ -71,6 +66,5 @@ def _bound(run: Run, metric: str) -> Bound:
 
 def _seconds(runs: Sequence[Run]) -> float:
     """The measured time of a run; 0 where no run has it."""
-    known = [run.properties.get("window_s") for run in runs]
-    numbers = [float(each) for each in known if isinstance(each, int | float)]
-    return median(numbers) if numbers else 0.0
+    known = [seconds for run in runs if (seconds := run.number("window_s", 0.0))]
+    return median(known) if known else 0.0

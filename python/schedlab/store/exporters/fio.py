@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import pstdev
 from typing import Any
 
 from schedlab.spec import Record, Run, Workload
@@ -79,6 +80,9 @@ def _document(workload: Workload, runs: Sequence[Run], rows: Sequence[Sequence[i
     writes = "write" in _mode(workload) or _mode(workload) == "randrw"
     idle = _direction(0.0, 0.0, 0.0, ())
     total = _direction(mean("throughput_bytes_per_s"), mean("iops"), elapsed_s, rows)
+    total |= _spread("iops", [run.metrics.get("iops", 0.0) for run in runs])
+    kib = [run.metrics.get("throughput_bytes_per_s", 0.0) / 1024 for run in runs]
+    total |= _spread("bw", kib, "dev")
     if mean("read_bytes_per_s") and mean("write_bytes_per_s"):
         share = mean("read_bytes_per_s") / (mean("read_bytes_per_s") + mean("write_bytes_per_s"))
         iops = mean("iops")
@@ -109,7 +113,7 @@ def _document(workload: Workload, runs: Sequence[Run], rows: Sequence[Sequence[i
 
 
 def _property(runs: Sequence[Run], name: str) -> float:
-    values = [float(run.properties.get(name, 0.0)) / 100 for run in runs]
+    values = [run.number(name, 0.0) / 100 for run in runs]
     return sum(values) / len(values)
 
 
@@ -123,11 +127,24 @@ def _direction(
         "bw_bytes": round(bytes_per_s),
         "bw": round(bytes_per_s / 1024),
         "iops": iops,
+        **_spread("iops", [iops] if iops else []),
+        **_spread("bw", [bytes_per_s / 1024] if iops else [], "dev"),
         "runtime": round(elapsed_s * 1e3),
         "total_ios": round(iops * elapsed_s),
         "slat_ns": _latency(()),
         "clat_ns": latency,
         "lat_ns": latency,
+    }
+
+
+def _spread(name: str, values: Sequence[float], deviation: str = "stddev") -> dict[str, float]:
+    """fio's figures over its samples; ours are over the runs."""
+    return {
+        f"{name}_min": min(values, default=0.0),
+        f"{name}_max": max(values, default=0.0),
+        f"{name}_mean": sum(values) / len(values) if values else 0.0,
+        f"{name}_{deviation}": pstdev(values) if values else 0.0,
+        f"{name}_samples": len(values),
     }
 
 
