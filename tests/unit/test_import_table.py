@@ -10,6 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from schedlab import _core
 from schedlab.cli import cli
 from schedlab.cli.import_ import import_
 from schedlab.store.folder import Folder
@@ -87,6 +88,28 @@ def test_each_importer_is_in_the_reference_of_formats_and_no_other():
     assert rows[0][1] == "`schedlab import`"
     named = {word for row in rows[1:] for word in re.findall(r"`([^`]+)`", row[1])}
     assert named == set(IMPORTERS)
+
+
+def test_every_format_says_what_it_was_tested_against():
+    """A program that is named is one that a test of formats runs; all traces have a row."""
+    text = (ROOT / "docs/reference/formats.md").read_text()
+    tests = (ROOT / "tests/e2e/test_owners_programs.py").read_text()
+    tables = {}
+    for row in (line for line in text.splitlines() if line.startswith("| ")):
+        cells = [cell.strip() for cell in row.strip("|").split(" | ")]
+        if cells[-1] == "tested against":
+            head = cells
+        elif "tested against" in head and len(cells) == len(head):
+            tables.setdefault(head[0], []).append(cells)
+    programs = {word for rows in tables.values() for row in rows
+                for word in re.findall(r"(\w[\w ]*?) \d", row[-1])}  # fmt: skip
+    assert {name.split()[0].lower() for name in programs} <= {
+        "fixtures", "openpyxl", "fio", "plot", "hdparm", "bash", "gnu", "blkparse",
+    }  # fmt: skip
+    for name in ("fio", "hdparm", "bash", "/usr/bin/time", "blkparse"):
+        assert f'"{name}"' in tests
+    known = {name for name, _, _ in _core.trace_formats()}
+    assert {row[0].strip("`") for row in tables["name"]} == known
 
 
 def test_each_importer_is_in_the_guide():

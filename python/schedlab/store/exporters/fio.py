@@ -8,6 +8,7 @@ latency histogram is that of all of them together.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import pstdev
@@ -27,6 +28,7 @@ MODES = {
     "random-write": "randwrite",
     "mixed": "randrw",
 }
+_STEPS = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000)
 _QUANTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.95, 99.99)
 
 
@@ -105,6 +107,7 @@ def _document(workload: Workload, runs: Sequence[Run], rows: Sequence[Sequence[i
         "write": write,
         "trim": idle,
         "job_runtime": round(elapsed_s * 1e3),
+        **_distribution(rows),
         "usr_cpu": 100 * _property(runs, "usr_cpu"),
         "sys_cpu": 100 * _property(runs, "sys_cpu"),
     }
@@ -146,6 +149,24 @@ def _spread(name: str, values: Sequence[float], deviation: str = "stddev") -> di
         f"{name}_{deviation}": pstdev(values) if values else 0.0,
         f"{name}_samples": len(values),
     }
+
+
+def _distribution(rows: Sequence[Sequence[int]]) -> dict[str, dict[str, float]]:
+    """Shares of the latencies in % below each of fio's limits, by decade of the unit."""
+    total = sum(count for _, _, count in rows) or 1
+    limits: list[tuple[str, str, float]] = [
+        (f"latency_{unit}", str(step), step * factor)
+        for unit, factor in (("ns", 1), ("us", 1_000), ("ms", 1_000_000))
+        for step in _STEPS
+    ]
+    limits += [("latency_ms", "2000", 2e9), ("latency_ms", ">=2000", math.inf)]
+    shares: dict[str, dict[str, float]] = {}
+    for name, step, _limit in limits:
+        shares.setdefault(name, {})[step] = 0.0
+    for low, high, count in rows:
+        name, step, _ = next(each for each in limits if _middle(low, high) < each[2])
+        shares[name][step] += 100 * count / total
+    return shares
 
 
 def _latency(rows: Sequence[Sequence[int]]) -> dict[str, Any]:

@@ -1,0 +1,241 @@
+"""Formats, tried with the programs that own them: they write what is read and read what we write.
+
+Each program runs over a grid of its options; names and sums must be those that it says itself.
+"""
+
+import itertools
+import json
+import os
+import shutil
+import struct
+import subprocess
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli import cli
+from schedlab.store.exporters import fio as fio_export
+from schedlab.store.importers import fio, hdparm, time
+from schedlab.store.importers.imported import Options
+
+
+def needs(*programs):
+    missing = [each for each in programs if not shutil.which(each)]
+    return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")
+
+
+def run(*words, cwd=None, shell=False, **more):
+    command = words[0] if shell else [str(word) for word in words]
+    more = {"capture_output": True, "text": True, **more}
+    return subprocess.run(command, cwd=cwd, check=True, shell=shell, **more)
+
+
+def stats(trace, *more):
+    done = CliRunner().invoke(
+        cli, ["trace", "stats", str(trace), "--json", *more], catch_exceptions=False
+    )
+    return json.loads(done.stdout)
+
+
+JOBS = ["--directory=.", "--size=256k", "--ioengine=psync"]
+GRID = [*itertools.product(
+    ("json", "json+", "normal,json"),
+    ("read", "randwrite", "randrw"),
+    ([], ["--numjobs=2"], ["--numjobs=2", "--group_reporting"], ["--lat_percentiles=1"]),
+)]  # fmt: skip
+
+
+@needs("fio")
+@pytest.mark.parametrize(("form", "order", "more"), GRID)
+def test_jobs_and_rates_are_those_that_fio_says(tmp_path, form, order, more):
+    words = [f"--output-format={form}", f"--rw={order}", *JOBS, *more]
+    text = run("fio", "--name=first", *words, "--name=second", *words[1:], cwd=tmp_path).stdout
+    (tmp_path / "o.json").write_text(text)
+    report, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
+    imported = fio.read([("none", tmp_path / "o.json")], Options())
+    assert len(imported.runs) == len(report["jobs"])
+    for job, reading in zip(report["jobs"], imported.runs, strict=True):
+        assert reading.workload.split("#")[0].split(" (")[0] == job["jobname"]
+        sides = [job[d] for d in ("read", "write")]
+        assert reading.metrics["throughput_bytes_per_s"] == sum(s["bw_bytes"] for s in sides)
+        assert reading.metrics["iops"] == pytest.approx(sum(s["iops"] for s in sides))
+        for direction, side in zip(("read", "write"), sides, strict=True):
+            prefix = f"{direction}_" if order == "randrw" else ""
+            if side["total_ios"] and (prefix or side is max(sides, key=lambda s: s["total_ios"])):
+                mean = reading.metrics[f"{prefix}latency_ns_mean"]
+                assert mean == pytest.approx(side["lat_ns"]["mean"])
+
+
+@needs("fio")
+def test_interim_reports_of_fio_are_one_run(tmp_path):
+    words = ["--rw=randread", "--time_based", "--runtime=2", "--rate_iops=100"]
+    run("fio", "--name=j", *JOBS, *words, "--status-interval=1", "--output-format=json",
+        "--output=o.json", cwd=tmp_path)  # fmt: skip
+    reports = fio.load(tmp_path / "o.json")
+    assert len(reports) > 1
+    (reading,) = fio.read([("none", tmp_path / "o.json")], Options()).runs
+    assert reading.metrics["iops"] == pytest.approx(reports[-1]["jobs"][0]["read"]["iops"])
+
+
+@needs("fio")
+@pytest.mark.parametrize("order", ["randread", "randrw"])
+def test_what_fio_logged_is_read_and_what_is_written_fio_replays(tmp_path, order):
+    """iolog and latency log of one run; the iolog converted and replayed has the same I/O."""
+    done = run("fio", "--name=j", *JOBS, f"--rw={order}", "--write_iolog=w.iolog", "--log_offset=1",
+               "--write_lat_log=l", "--output-format=json", cwd=tmp_path)  # fmt: skip
+    (job,) = json.loads(done.stdout)["jobs"]
+    wanted = {d: (job[d]["total_ios"], job[d]["io_bytes"]) for d in ("read", "write")}
+
+    def sums(summary):
+        return {
+            "read": (summary["reads"], summary["read_bytes"]),
+            "write": (summary["writes"], summary["write_bytes"]),
+        }
+
+    assert sums(stats(tmp_path / "w.iolog")["summary"]) == wanted
+    log = stats(f"{tmp_path / 'l_lat.1.log'}:fio-log")["summary"]
+    assert sums(log) == wanted
+    words = ["trace", "convert", str(tmp_path / "w.iolog"), str(tmp_path / "ours"), "--to", "iolog"]
+    assert CliRunner().invoke(cli, words, catch_exceptions=False).exit_code == 0
+    (tmp_path / "file0").write_bytes(bytes(1 << 18))
+    done = run("fio", "--name=r", "--read_iolog=ours", "--output-format=json", cwd=tmp_path)
+    (job,) = json.loads(done.stdout)["jobs"]
+    assert {d: (job[d]["total_ios"], job[d]["io_bytes"]) for d in ("read", "write")} == wanted
+
+
+@needs("fio")
+def test_an_averaged_log_of_fio_is_refused(tmp_path):
+    run(
+        "fio", "--name=j", *JOBS, "--rw=read", "--write_lat_log=l", "--log_avg_msec=1", cwd=tmp_path
+    )
+    words = ["trace", "stats", f"{tmp_path / 'l_lat.1.log'}:fio-log"]
+    done = CliRunner().invoke(cli, words)
+    assert "averaged log (log_avg_msec)" in str(done.exception)
+
+
+@needs("fio")
+def test_an_exported_result_has_what_fio_plot_reads(tmp_path):
+    """The keys of fio-plot's jsonimport.py and jsonparsing.py, and what fio itself writes."""
+    words = ["--rw=randrw", "--bs=4k", *JOBS, "--output-format=json+", "--output=o.json"]
+    run("fio", "--name=j", *words, cwd=tmp_path)
+    folder = fio.read([("none", tmp_path / "o.json")], Options()).save(tmp_path / "r")
+    (file,) = fio_export.write(folder.record(), tmp_path / "out")
+    (ours,), (theirs,) = (fio.load(f)[0]["jobs"] for f in (file, tmp_path / "o.json"))
+    for direction in ("read", "write"):
+        assert set(ours[direction]) >= {
+            "bw", "iops", "iops_min", "iops_max", "iops_mean", "iops_stddev", "bw_min", "bw_max",
+            "bw_mean", "bw_dev", "lat_ns", "clat_ns", "runtime", "total_ios",
+        }  # fmt: skip
+        assert set(ours[direction]["lat_ns"]) >= {"min", "max", "mean", "stddev"}
+        assert ours[direction]["bw_bytes"] == theirs[direction]["bw_bytes"]
+    for key in ("usr_cpu", "sys_cpu", "job options"):
+        assert key in ours
+    for unit in ("latency_ns", "latency_us", "latency_ms"):
+        # fio counts the whole latency there, and has bins of the completion's part only.
+        assert ours[unit].keys() == theirs[unit].keys()
+        assert ours[unit] == pytest.approx(theirs[unit], abs=25)
+    assert sum(sum(ours[f"latency_{unit}"].values()) for unit in ("ns", "us", "ms")) == (
+        pytest.approx(100)
+    )
+
+
+SHELLS = {
+    "bash": "time sleep 0.11",
+    "bash -p": "time -p sleep 0.11",
+    "gnu": "/usr/bin/time sleep 0.11",
+    "gnu -p": "/usr/bin/time -p sleep 0.11",
+    "gnu -v": "/usr/bin/time -v sleep 0.11",
+}
+
+
+@needs("bash", "/usr/bin/time")
+@pytest.mark.parametrize("shape", SHELLS)
+def test_times_are_those_that_the_shell_and_gnu_time_print(tmp_path, shape):
+    done = run("bash", "-c", f"{SHELLS[shape]}; {SHELLS[shape]}")
+    (tmp_path / "t").write_text(done.stderr)
+    runs = time.read([("x", tmp_path / "t")], "w", Options()).runs
+    assert [0.1 <= each.metrics["elapsed_s"] < 60 for each in runs] == [True, True]
+
+
+@needs("hdparm", "losetup")
+def test_rates_of_hdparm_belong_to_the_disk_that_it_names(tmp_path, loop_disks):
+    text = "".join(
+        run("hdparm", *options, *loop_disks).stdout
+        for options in (["-t"], ["-T"], ["-t", "--direct"])
+    )
+    (tmp_path / "h").write_text(text)
+    imported = hdparm.read([("x", tmp_path / "h")], Options())
+    names = [disk.removeprefix("/dev/") for disk in loop_disks]
+    assert {run.workload for run in imported.runs} == {
+        "cached reads",
+        *(f"buffered disk reads of {n}" for n in names),
+        *(f"O_DIRECT disk reads of {n}" for n in names),
+    }
+    assert len(imported.runs) == text.count("Timing")
+    assert [n for n in imported.experiment.notes if " are " in n] == []
+
+
+@pytest.fixture
+def loop_disks(tmp_path):
+    disks = []
+    try:
+        for number in range(2):
+            file = tmp_path / f"disk{number}"
+            file.touch()
+            os.truncate(file, 256 << 20)
+            try:
+                disks.append(run("losetup", "--find", "--show", file).stdout.strip())
+            except subprocess.CalledProcessError as error:
+                pytest.skip(f"no loop devices: {error.stderr}")
+        yield disks
+    finally:
+        for disk in disks:
+            run("losetup", "--detach", disk)
+
+
+def blktrace_record(sequence, time_ns, sector, length, action, cpu):
+    return struct.pack(
+        "<IIQQIIIIIHH",
+        0x65617407,
+        sequence,
+        time_ns,
+        sector,
+        length,
+        action,
+        77,
+        8 << 20,
+        cpu,
+        0,
+        0,
+    )
+
+
+READ, WRITE, QUEUE, ISSUE, COMPLETE = 1 << 16, 1 << 17, 1, 7, 8
+
+
+@needs("blkparse")
+@pytest.mark.parametrize(
+    ("event", "actions"),
+    [("queue", [QUEUE]), ("dispatch", [ISSUE]), ("complete", [ISSUE, COMPLETE])],
+)
+def test_text_of_blkparse_says_what_the_binary_files_say(tmp_path, event, actions):
+    """A clock since the boot on two CPUs; blkparse itself makes the text of it."""
+    boot_ns = 864_000 * 10**9
+    for cpu in range(2):
+        records, sequence = [], 0
+        for number in range(20):
+            for after, action in enumerate(actions):
+                sequence += 1
+                at_ns = boot_ns + 1_000_000 * (2 * number + cpu) + 200_000 * after
+                kind = (READ, WRITE)[number % 2] | action
+                sector = 8 * (20 * cpu + number)
+                records.append(blktrace_record(sequence, at_ns, sector, 4096, kind, cpu))
+        (tmp_path / f"sda.blktrace.{cpu}").write_bytes(b"".join(records))
+    text = run("blkparse", "-i", "sda", cwd=tmp_path).stdout
+    (tmp_path / "sda.txt").write_text(text)
+    binary = stats(tmp_path / "sda", "--event", event)
+    parsed = stats(tmp_path / "sda.txt", "--event", event)
+    assert (binary["format"], parsed["format"]) == ("blktrace", "blkparse")
+    assert binary["summary"] == parsed["summary"]
+    assert (binary["summary"]["requests"], binary["summary"]["first_ns"]) == (40, 0)
+    assert binary["summary"]["span_ns"] == 39_000_000
