@@ -349,9 +349,11 @@ mod tests {
         tally.complete(true, 0, -libc::EIO, 1, 1);
         assert_eq!(tally.verdict(), Some(Stop::Errors));
         assert_eq!(tally.first_error, Some(("write".into(), 512, libc::EIO)));
-        let mut full = Tally::new([512; 2]);
-        full.complete(true, 0, -libc::ENOSPC, 1, 1);
-        assert_eq!(full.verdict(), Some(Stop::NoSpace));
-        assert_eq!(full.causes().next(), Some(("ENOSPC".into(), 1)));
+        for (code, name) in [(libc::ENOSPC, "ENOSPC"), (libc::EDQUOT, "EDQUOT")] {
+            let mut full = Tally::new([512; 2]);
+            full.complete(true, 0, -code, 1, 1);
+            assert_eq!(full.verdict(), Some(Stop::NoSpace));
+            assert_eq!(full.causes().next(), Some((name.into(), 1)));
+        }
     }
 }

@@ -125,7 +125,11 @@ class IoSession:
         effective = self.set_again(candidate)
         dropped = os.geteuid() == 0 and self._has_cache(kind)
         if dropped:
+            drops = gates.cache_drops()
             self.control.drop_caches()
+            if gates.cache_drops() == drops:
+                text = "the page cache was not emptied: the kernel counted no drop of it"
+                raise GateError("cache-kept", text, "see `dmesg`")
         target = self._with_groups(kind)
         before = self._watch.before(self._settle_s)
         if self._settle_s:

@@ -1,0 +1,93 @@
+"""The conditions of a run: each of these tests fails on a wrong line that no figure would show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_command_truth import own
+from test_true_experiments import BFQ, NONE, bfq_is_there, opened
+
+from schedlab.errors import GateError
+from schedlab.host.control import Control
+from schedlab.run import gates
+from schedlab.spec import Workload
+
+pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
+DIRECT = Workload("direct", "random-reads", "iops", {"seconds": 0.1, "ramp_seconds": 0.0})
+CACHED = Workload("cached", "cached-reads", "throughput_bytes_per_s", {"seconds": 0.1})
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[str, ...], float]]:
+    """What was waited for: devices and patience of each wait."""
+    waits: list[tuple[tuple[str, ...], float]] = []
+
+    def settle(devices: object, settle_s: float = 0.0) -> None:
+        waits.append((tuple(devices), settle_s))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(gates, "settle", settle)
+    monkeypatch.setattr(gates, "neighbour_findings", lambda before, after: ())
+    return waits
+
+
+def test_the_cache_is_dropped_exactly_where_a_run_has_one(
+    settled: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drops: list[int] = []
+    drop = Control.drop_caches
+    monkeypatch.setattr(Control, "drop_caches", lambda self: (drops.append(1), drop(self)))
+    devices: set[str] = set()
+    switch = Control.set_scheduler
+
+    def noted(self: Control, device: str, *values: object) -> object:
+        devices.add(Path(device).name)
+        return switch(self, device, *values)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Control, "set_scheduler", noted)
+    with opened(DIRECT, CACHED) as run:
+        for workload, has_cache in ((DIRECT, False), (CACHED, True)):
+            drops.clear()
+            outcome = run(workload, NONE)
+            (device,) = devices
+            below = Path(f"/sys/block/{device}/loop/dio").read_text().strip()
+            assert bool(drops) is outcome.properties["caches_dropped"]
+            assert outcome.properties["caches_dropped"] is (has_cache or below != "1")
+
+
+def test_a_cache_that_was_not_dropped_ends_the_run(
+    settled: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Control, "drop_caches", lambda self: None)
+    monkeypatch.setattr(gates, "cache_drops", lambda: 7)
+    with opened(CACHED) as run, pytest.raises(GateError, match="was not emptied"):
+        run(CACHED, NONE)
+
+
+def test_every_run_waits_for_a_quiet_machine(
+    settled: list[tuple[tuple[str, ...], float]],
+) -> None:
+    with opened(DIRECT) as run:
+        for count in (1, 2):
+            run(DIRECT, NONE)
+            assert len(settled) == count
+    assert all(devices and patience_s > 0 for devices, patience_s in settled)
+
+
+def test_a_run_is_under_the_scheduler_of_its_cell_and_its_preparation_under_none_of_them(
+    tmp_path: Path,
+) -> None:
+    """Else a candidate would be prepared under the scheduler of the one before it."""
+    with opened(DIRECT):
+        bfq_is_there()
+    log = tmp_path / "log"
+    active = f'sed "s/.*\\[\\(.*\\)\\].*/NAME \\1/" {{}} >> {log}'.replace(
+        "{}", "/sys/block/${SCHEDLAB_DEVICE#/dev/}/queue/scheduler"
+    )
+    runs = own(tmp_path, active.replace("NAME", "run"), blocks=3, anyway=True,
+               prepare_run=active.replace("NAME", "prepared"))  # fmt: skip
+    lines = [line.split() for line in log.read_text().splitlines()]
+    measured = [name for phase, name in lines if phase == "run"]
+    assert measured[-len(runs) :] == [each.candidate for each in runs]
+    assert {NONE.label, BFQ.label} <= set(measured)
+    assert len({name for phase, name in lines if phase == "prepared"}) == 1
