@@ -201,7 +201,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
                "period_us": 5000.0, "work_us": 200.0},
     "calculation": {"processes": 2, "kernel": "elementwise", "cpus": (), "priority": 10,
                     "seconds": None, "flip": False},
-    "ssd": {"device": "ncq2014", "service": "serial", "requests": None, "workload": "A",
+    "ssd": {"device": "ncq2014", "service": None, "requests": None, "workload": "A",
             "trace": "", "device_set": {}, "workload_set": {}, "warm_up": "none"},
     "disk": {"device": "disk7200", "workload": "random4k", "format": None, "record": None,
              "span": "0", "depth": None, "rate": None, "requests": None, "device_set": {},

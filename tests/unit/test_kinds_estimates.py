@@ -39,6 +39,7 @@ ESTIMATES: dict[str, list[tuple[dict[str, Any], float]]] = {
         ({"size_bytes": 60_000_000}, 0.6),
     ],
     "cached-reads": [({"seconds": 3.0}, 3.1)],
+    "live-load": [({"seconds": 7.0, "wash_out_s": 3.0}, 10.0)],
     "calculation": [({"seconds": 7.0, "processes": 3}, 7.0), ({"processes": 3}, 0.3)],
     "calls": [
         ({"calls": 2000}, 2.05), ({"calls": 2000, "mode": "buffered+fsync"}, 2.05),
@@ -120,7 +121,7 @@ def test_the_bytes_that_every_kind_uses() -> None:
 
 READ_ONLY = {
     "cached-reads", "calculation", "cpu-command", "device-queue", "device-timings", "disk",
-    "fork-storm", "groups", "host-queue", "messaging", "mixed", "pipe", "random-reads",
+    "fork-storm", "groups", "host-queue", "live-load", "messaging", "mixed", "pipe", "random-reads",
     "readers-together", "ssd", "throttled-reads", "wakeup", "weights",
 }  # fmt: skip
 
@@ -137,7 +138,12 @@ def test_what_every_kind_says_of_itself() -> None:
     assert {k.kind for k in kinds if k.needs_files} == {
         "archive-extraction", "command", "fio-job", "startup",
     }  # fmt: skip
-    assert {k.kind for k in kinds if k.brings_files} == {"command", "cpu-command", "fio-job"}
+    assert {k.kind for k in kinds if k.brings_files} == {
+        "command",
+        "cpu-command",
+        "fio-job",
+        "live-load",
+    }
     assert {k.kind for k in kinds if k.bypasses_cache} == {
         "device-queue", "newcomer", "random-reads", "reader-beside-writers", "readers-together",
     }  # fmt: skip

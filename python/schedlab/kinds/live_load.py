@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from schedlab.kinds import latency
 from schedlab.kinds.base import WorkloadKind
+from schedlab.kinds.file_test import Seconds
 from schedlab.spec import Metric
 from schedlab.spec.output_metrics import parse_output_metric
 
@@ -37,7 +38,7 @@ class LiveLoad(WorkloadKind, frozen=True):
     metrics: ClassVar[tuple[str, ...]] = tuple(_metrics())
     brings_files: ClassVar[bool] = True
 
-    seconds: Annotated[float, Meta(gt=0)] = 55.0
+    seconds: Seconds = 55.0
     wash_out_s: Annotated[float, Meta(ge=0)] = 5.0
     processes: tuple[str, ...] = ()
     metric: str = ""
