@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from test_confinement import tree, written
 
-from schedlab.errors import SchedlabError
+from schedlab.errors import SpecError
 from schedlab.kinds.fio_job import FioJob
 from schedlab.run import launch
 from schedlab.run.confinement import HeldDevice, Wall
@@ -89,7 +89,7 @@ def test_the_check_refuses_it_and_reading_it_changes_nothing(
     if name in HARMLESS:
         case.kind.check("w")
     else:
-        with pytest.raises(SchedlabError) as caught:
+        with pytest.raises(SpecError) as caught:
             case.kind.check("w")
         assert caught.value.hint
     assert case.state() == case.before
