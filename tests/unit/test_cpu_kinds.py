@@ -208,7 +208,8 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
              "trace_set": {}},
     "host-queue": {"device": "disk7200", "processes": "random32", "process": "", "tags": 32,
                    "nr_requests": None, "window": None, "policy": None, "size": None,
-                   "seconds": 20.0, "warm_up_seconds": 0.0, "device_set": {}, "settings": {}},
+                   "seconds": 20.0, "warm_up_seconds": 0.0, "device_set": {}, "settings": {},
+                   "service": None},
 }  # fmt: skip
 
 

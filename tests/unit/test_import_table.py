@@ -96,7 +96,7 @@ def test_every_format_says_what_it_was_tested_against():
     tests = (ROOT / "tests/e2e/test_owners_programs.py").read_text()
     tables = {}
     for row in (line for line in text.splitlines() if line.startswith("| ")):
-        cells = [cell.strip() for cell in row.strip("|").split(" | ")]
+        cells = [cell.strip() for cell in row.strip().strip("|").split("|")]
         if cells[-1] == "tested against":
             head = cells
         elif "tested against" in head and len(cells) == len(head):

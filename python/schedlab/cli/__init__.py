@@ -12,7 +12,6 @@ import click
 
 import schedlab
 from schedlab.errors import SchedlabError, SpecError
-from schedlab.host.descriptors import open_standard
 
 # name -> (module:attribute, one-line help); the modules are imported when the command runs.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -101,6 +100,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; errors become one message, a hint and an exit code."""
+    from schedlab.host.descriptors import open_standard
+
     open_standard()
     try:
         if sys.argv[-1:] == ["--"]:
