@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +21,6 @@ from schedlab.spec import (
     Record,
     Run,
     Samples,
-    Verdict,
     to_json,
 )
 from schedlab.spec.answer import Answer
@@ -31,8 +31,7 @@ from schedlab.store.table import Actors, samples
 if TYPE_CHECKING:
     import pandas as pd
 
-    from schedlab.analyse import Decision
-    from schedlab.analyse.looks import Extension
+    from schedlab.analyse.decide import Decision
 
 # Of the checks that failed in every run, so many are named in the error.
 REASONS_SHOWN = 3
@@ -65,21 +64,16 @@ class Result:
         return self.folder.record()
 
     @cached_property
-    def verdict(self) -> Verdict:
-        """The verdict on the measurements, by the procedure of docs/concepts/statistics.md."""
-        return judge(self.record, self.asked_goal)
-
-    @cached_property
     def answer(self) -> Answer:
         """What to take, and at most how far behind the best it can be."""
         return answer_of(self.record, self.asked_goal)
 
     def decision(self) -> Decision:
         """Whether to stop after the blocks that are there, by the rule that was frozen."""
-        from schedlab.analyse import next_decision
+        from schedlab.analyse.decide import decision
 
-        goal, primary = _frozen_goal(self.record.experiment), _counted(self.record)[0]
-        return next_decision(primary, goal=goal, **_question(self.record, primary))
+        stopping = self.record.experiment.stopping
+        return decision(answer_of(self.record, flags=False), stopping)
 
     def save_verdict(self) -> Path:
         """Write `verdict.json` into the folder."""
@@ -161,15 +155,17 @@ class Result:
         return pd.DataFrame(rows)
 
 
-def answer_of(record: Record, goal: Objective | None = None) -> Answer:
-    """The answer of a record; a `goal` chooses other metrics than the frozen ones."""
+def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = True) -> Answer:
+    """The answer of a record; a `goal` chooses other metrics than the frozen ones.
+
+    Without `flags` it is what the next block depends on, and nothing else.
+    """
     from schedlab.analyse import answer
 
     experiment = record.experiment
     objective = _frozen_goal(experiment)
     primary, secondary = _counted(record, _actors(record))
     asked = _question(record, primary)
-    weights = {sample.weight for sample in primary if not sample.negative_control}
     result = answer(
         primary,
         secondary=secondary,
@@ -178,16 +174,35 @@ def answer_of(record: Record, goal: Objective | None = None) -> Answer:
         frozen=goal in (None, objective),
         device=experiment.target.path if experiment.target.kind == "device" else "",
         ends=_ends(record),
-        shares=bool(experiment.shares) or len(weights) > 1,
+        shares=experiment.has_shares,
         requires=experiment.requires,
         by_boot=experiment.stopping.sessions < 2,
         segments=experiment.kind == "sim",
         **{name: asked[name] for name in ("baseline", "margin", "aa", "candidates")},
         seconds_per_block=asked["seconds_per_block"],
     )
-    verdict = judge(record, goal)
-    flags = (*verdict.flags, *(flag for work in verdict.workloads.values() for flag in work.flags))
-    return replace(result, flags=flags, knees=verdict.knees, pareto=verdict.pareto)
+    return _with_limits(result, record, primary, asked) if flags else result
+
+
+def _with_limits(
+    result: Answer, record: Record, primary: Sequence[Samples], asked: Mapping[str, Any]
+) -> Answer:
+    """The answer with its flags, and what else the pages show."""
+    from schedlab.analyse import call_costs, check_means, knees
+    from schedlab.analyse.limits import limits
+    from schedlab.analyse.pareto import pareto
+
+    experiment = record.experiment
+    sizes = (experiment.workloads, experiment.candidates, primary)
+    flags = (
+        *_baseline_flags(record, result.base),
+        *result.flags,
+        *check_means(primary, experiment.published),
+        *call_costs(*sizes),
+        *_run_flags(record),
+        *limits(result, primary, aa=asked["aa"], blocked=experiment.blocked, seed=experiment.seed),
+    )
+    return replace(result, flags=flags, knees=knees(*sizes), pareto=pareto(result))
 
 
 def _ends(record: Record) -> tuple[int, ...] | None:
@@ -200,35 +215,6 @@ def _ends(record: Record) -> tuple[int, ...] | None:
     if plan.ends is not None:
         return plan.ends
     return (max((cell.block for cell in plan.cells), default=-1) + 1,)
-
-
-def judge(record: Record, goal: Objective | None = None) -> Verdict:
-    """The verdict of a record; a `goal` chooses other metrics than the frozen ones."""
-    from schedlab.analyse import analyse, call_costs, knees
-
-    experiment = record.experiment
-    objective = _frozen_goal(experiment)
-    primary, secondary = _counted(record, _actors(record))
-    verdict = analyse(
-        primary,
-        secondary=secondary,
-        blocked=experiment.blocked,
-        goal=goal or objective,
-        frozen=goal in (None, objective),
-        published=experiment.published,
-        device=experiment.target.path if experiment.target.kind == "device" else "",
-        mdd_before=record.planning.mdd if record.planning else None,
-        extension=_extension(record),
-        **_question(record, primary),
-    )
-    sizes = (experiment.workloads, experiment.candidates, primary)
-    flags = (
-        *_baseline_flags(record, verdict.baseline),
-        *verdict.flags,
-        *call_costs(*sizes),
-        *_run_flags(record),
-    )
-    return replace(verdict, knees=knees(*sizes), flags=flags)
 
 
 def _counted(record: Record, actors: Actors | None = None) -> tuple[list[Samples], list[Samples]]:
@@ -300,18 +286,6 @@ def _bins(record: Record, workload: str) -> dict[str, list[list[tuple[float, ...
     return bins
 
 
-def _extension(record: Record) -> Extension | None:
-    """How a finished experiment was continued, if it was."""
-    from schedlab.analyse.looks import extension
-
-    planning, stopping = record.planning, record.experiment.stopping
-    if planning is None or not planning.first_blocks:
-        return None
-    first = replace(stopping, blocks=planning.first_blocks)
-    announced = stopping.may_extend or None
-    return extension(first, planning.first_blocks, planning.blocks, may_extend=announced)
-
-
 def _actors(record: Record) -> dict[tuple[str, str], str]:
     """Whose figure a metric is, where it is another actor's of the same run."""
     return {
@@ -328,18 +302,16 @@ def _frozen_goal(experiment: Experiment) -> Objective | None:
 
 
 def _question(record: Record, primary: Sequence[Samples]) -> dict[str, Any]:
-    """What verdict and decision are both asked."""
+    """What the answer is asked, as arguments."""
     experiment = record.experiment
     baseline = _baseline(record, primary)
     has_aa = experiment.aa_arm and baseline == experiment.baseline
-    seconds = [run.elapsed_s for run in record.runs]
+    seconds = [run.elapsed_s for run in record.runs if math.isfinite(run.elapsed_s)]
     blocks = len({run.block for run in record.runs})
     return {
         "baseline": baseline,
         "margin": experiment.margin,
         "aa": (baseline, baseline + AA_SUFFIX) if has_aa else None,
-        "stopping": experiment.stopping,
-        "seed": experiment.seed,
         "candidates": [candidate.label for candidate in experiment.candidates],
         "seconds_per_block": sum(seconds) / blocks if blocks else 0.0,
     }

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.answers import NOTHING
 
 from schedlab.app import applied, apply, apply_cpu, apply_tuned, undo, watch
 from schedlab.app.applied import HEADER, Applied
@@ -20,7 +21,7 @@ from schedlab.app.set_scheduler import set_scheduler
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, setters, udev
 from schedlab.result import Result
-from schedlab.spec import Candidate, Headline, Target
+from schedlab.spec import Candidate, Target
 
 RECORD = Applied(
     "sdx", "wwid:eui.1", "bfq:low_latency=0,slice_idle=2", "/r", "bfq is best", "2026-01-02",
@@ -61,26 +62,21 @@ def test_a_choice_is_typed() -> None:
 
 
 def result_of(
-    monkeypatch: pytest.MonkeyPatch, code: str = "winner", best: str | None = "bfq", **changes: Any
+    monkeypatch: pytest.MonkeyPatch, code: str = "best", take: str = "bfq", **changes: Any
 ) -> None:
     """The result that is loaded: bfq beside none, measured here."""
     usual: dict[str, Any] = {
-        "kind": "io", "target": Target("scratch"), "best_set": ["kyber", "none"],
-        "release": platform.release(),
+        "kind": "io", "target": Target("scratch"), "release": platform.release(),
     }  # fmt: skip
     usual |= changes
-    values = {} if best is None else {"best": best}
     candidates = tuple(Candidate(name, {"scheduler": name}) for name in ("none", "kyber", "bfq"))
     experiment = SimpleNamespace(
         kind=usual["kind"], target=usual["target"], candidates=candidates
     )  # fmt: skip
-    verdict = SimpleNamespace(
-        headline=Headline(code, values), baseline="none",
-        overall=SimpleNamespace(best_set=usual["best_set"]),
-    )  # fmt: skip
+    answer = replace(NOTHING, code=code, take=take, base="none")  # type: ignore[arg-type]
     host = {"kernel": {"release": usual["release"]}} if usual["release"] else {}
     record = SimpleNamespace(experiment=experiment, host=host)
-    result = SimpleNamespace(record=record, verdict=verdict, headline=lambda: "bfq is best")
+    result = SimpleNamespace(record=record, answer=answer, headline=lambda: "bfq is best")
     monkeypatch.setattr(Result, "load", lambda folder: result)
 
 
@@ -92,16 +88,16 @@ def test_the_winner_of_a_result_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_pa
     )  # fmt: skip
     (tmp_path / "experiment.toml").touch()
     assert choice_of(str(tmp_path), ["x=1"]).candidate.settings == {"scheduler": "bfq", "x": "1"}
-    for code, best, label in (
-        ("winner-price", None, "kyber"), ("keep", "bfq", "none"), ("keep", None, "none")
+    for code, take in (
+        ("trade", "kyber"), ("same", "bfq"), ("keep", "none"), ("for-now", "none")
     ):  # fmt: skip
-        result_of(monkeypatch, code, best)
-        assert choice_of_result(tmp_path, anyway=False).candidate.label == label
+        result_of(monkeypatch, code, take)
+        assert choice_of_result(tmp_path, anyway=False).candidate.label == take
     result_of(monkeypatch, kind="cpu", release="")
     assert refused(choice_of_result, tmp_path, True)[0].startswith("bfq: apply cannot set ")
-    for best_set in ([], ["other"]):
-        result_of(monkeypatch, best=None, best_set=best_set)
-        assert refused(choice_of_result, tmp_path, False) == (
+    for take in ("", "other"):
+        result_of(monkeypatch, take=take)
+        assert refused(choice_of_result, tmp_path, True) == (
             f"{tmp_path}: names no best candidate", "name a scheduler yourself"
         )  # fmt: skip
 
@@ -109,7 +105,7 @@ def test_the_winner_of_a_result_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_pa
 @pytest.mark.parametrize(
     ("changes", "objection"),
     [
-        ({"code": "tied"}, "its verdict is 'tied': it names no winner"),
+        ({"code": "for-now"}, "its answer is 'for-now': what to take is not settled"),
         ({"kind": "sim"}, "it is of kind 'sim', not measured on this kernel"),
         ({"target": Target("emulated")}, "it was measured on an emulated device"),
         ({"release": "1.2"}, f"it was measured on Linux 1.2, this is {platform.release()}"),

@@ -234,7 +234,7 @@ def test_after_the_pilot_the_rest_is_planned(tmp_path: Path) -> None:
     assert planning.seconds_per_block == 4.5
     assert planning.run_s == {}  # the user fixed the window
     assert planning.omitted == {"mute": "no-value"}
-    assert planning.mdd is not None and 0.1 < planning.mdd < 2
+    assert planning.bound is not None and 0.1 < planning.bound < 2
     cells = folder.plan.cells
     assert {cell.block for cell in cells} == set(range(6))
     assert {cell.workload for cell in cells if cell.block} == {"kept"}
@@ -306,15 +306,14 @@ def test_blocks_are_added_to_those_that_there_are(tmp_path: Path) -> None:
     more = extended(folder, 9, None)
     assert more.experiment.stopping.blocks == 9
     assert blocks_of(more.plan) == set(range(9)) and more.plan.cells[:12] == folder.plan.cells
-    assert more.planning == Planning(blocks=9, first_blocks=4)
+    assert more.planning == Planning(blocks=9)
     assert blocks_of(folder.plan) == set(range(4)) and folder.planning is None
     extend(folder, more)
     written = Folder.open(folder.path)
     assert (written.plan, written.planning) == (more.plan, more.planning)
     assert folder.experiment == more.experiment
-    # A second extension knows how many the first verdict had.
-    again = extended(folder, 12, None)
-    assert again.planning is not None and again.planning.first_blocks == 4
+    # Each extension is announced beside those before.
+    assert extended(folder, 12, None).plan.ends == (4, 9, 12)
 
 
 @pytest.mark.parametrize("last", ["write_plan", "write_planning", "write_experiment"])
@@ -335,7 +334,7 @@ def test_an_extension_that_a_kill_cut_short_is_repeated(
             extend(folder, whole)
     extend(folder, extended(folder, 9, None))
     assert (folder.experiment, folder.plan, folder.planning) == (
-        whole.experiment, whole.plan, Planning(blocks=9, first_blocks=4)
+        whole.experiment, whole.plan, Planning(blocks=9)
     )  # fmt: skip
 
 
@@ -350,9 +349,10 @@ def test_a_budget_before_the_first_run_is_one_block(tmp_path: Path) -> None:
     assert extended(folder, None, 90.0).plan == folder.plan
 
 
-def test_what_was_announced_is_the_most(tmp_path: Path) -> None:
-    folder = finished(tmp_path, Stopping(blocks=4, may_extend=8), 4)
-    assert extended(folder, 8, None).planning == Planning(blocks=8, first_blocks=4)
+def test_an_extension_may_be_announced_and_a_stopping_rule_has_a_most(tmp_path: Path) -> None:
+    folder = finished(tmp_path / "a", Stopping(blocks=4, may_extend=8), 4)
+    assert folder.plan.ends == extended(folder, 8, None).plan.ends == (4, 8)
+    folder = finished(tmp_path / "b", Stopping("until-decided", blocks=8), 4)
     with pytest.raises(SpecError, match="the plan has at most 8 blocks") as raised:
         extended(folder, 9, None)
     file = folder.path / "experiment.toml"
@@ -365,7 +365,7 @@ def test_a_budgets_folder_is_extended_from_what_was_measured(tmp_path: Path) -> 
     folder.write_planning(Planning(5, run_s={"w": 0.75}))
     more = extended(folder, 7, None)
     assert more.experiment == folder.experiment
-    assert more.planning == Planning(7, run_s={"w": 0.75}, first_blocks=5)
+    assert more.planning == Planning(7, run_s={"w": 0.75})
     assert {cell.seconds for cell in more.plan.cells if cell.block >= 5} == {0.75}
     assert blocks_of(more.plan) == set(range(7))
 
@@ -390,17 +390,15 @@ def test_an_explanatory_run_is_as_long_as_the_scored_ones(tmp_path: Path) -> Non
 
 
 def test_a_planning_in_words() -> None:
-    planning = Planning(6, ramp_s={"w": 2.25}, omitted={"a": "time", "b": "variance"}, mdd=0.254)
+    planning = Planning(6, ramp_s={"w": 2.25}, omitted={"a": "time", "b": "variance"}, bound=0.254)
     assert planned_lines(planning) == [
         "omitted, because the budget is too short: a, b",
         "ramp of w: 2.2 s, where its rates became steady",
-        "planned: 6 blocks; differences of 25 % or more should be detected (estimated from one "
-        "block)",
+        "planned: 6 blocks; the answer should be at most 25 % behind the best (from one block)",
     ]
-    short = "the budget is short: only large differences will show"
-    assert planned_lines(Planning(5, mdd=1.0, target_s=600.0)) == [
-        "planned: 5 blocks; differences of 2.0× or more should be detected (estimated from one "
-        "block)",
+    short = "the budget is short: the answer will be rough"
+    assert planned_lines(Planning(5, bound=1.0, target_s=600.0)) == [
+        "planned: 5 blocks; the answer should be at most 2.0× behind the best (from one block)",
         f"{short} (10 % need about 10 min)",
     ]
     assert planned_lines(Planning(7, fits=False)) == ["planned: 7 blocks", short]

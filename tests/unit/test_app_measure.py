@@ -300,14 +300,16 @@ def test_what_a_budget_led_to_is_measured_again(
     assert again.folder.path == Path("again")
     for name in ("plan", "planning", "experiment"):
         assert getattr(again.folder, name) == getattr(folder, name)
-    assert len(again.folder.runs()) == 12 and set(again.verdict.workloads) == {"keep"}
+    assert len(again.folder.runs()) == 12 and {row.workload for row in again.answer.rows} == {
+        "keep"
+    }
     # All blocks of an extended experiment, in the time that they took.
     budget.extend(folder, budget.extended(folder, 5, None))
     for cell in folder.plan.cells[12:]:
         old = next(run for run in folder.runs() if run.candidate == cell.candidate)
         folder.append(replace(old, block=cell.block, workload="keep", elapsed_s=20.0))
     _, longer = measure.reproduce("budget", "longer", permission=TRUSTED)
-    assert longer.folder.plan == folder.plan and len(longer.folder.runs()) == 18
+    assert longer.folder.plan.cells == folder.plan.cells and len(longer.folder.runs()) == 18
     assert longer.folder.planning == replace(chosen, blocks=5)
     assert 120 < longer.folder.experiment.stopping.budget_s < 121
 
@@ -331,20 +333,20 @@ def rules_of(monkeypatch: pytest.MonkeyPatch, stopping: Stopping, **decided: Any
 
 
 def test_when_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    decided = {"stop": True, "reason": "decided", "workloads": ("w",)}
+    decided = {"stop": True, "reason": "decided"}
     rules, made, _ = rules_of(monkeypatch, Stopping("fixed"), **decided)
-    assert (rules.stop(4), rules.workloads(4), made) == (None, None, [])
+    assert (rules.stop(4), made) == (None, [])
     assert rules.plan_is_complete()
     rules, made, _ = rules_of(monkeypatch, Stopping("until-decided"), **decided)
     assert rules.stop(4) == "decided after 4 blocks"
-    assert rules.workloads(4) == ("w",) and made == [1]
+    assert rules.stop(4) and made == [1]
     assert rules.stop(5) == "decided after 5 blocks" and made == [1, 1]
     rules, *_ = rules_of(monkeypatch, Stopping("precision"), **{**decided, "stop": False})
     assert rules.stop(4) is None
     rules, _, said = rules_of(monkeypatch, Stopping(budget_s=9.0), **decided)
     assert not rules.plan_is_complete()
     monkeypatch.setattr(budget, "plan_rest", lambda folder: SimpleNamespace(
-        omitted={}, ramp_s={}, blocks=9, mdd=None, fits=True, target_s=None))  # fmt: skip
+        omitted={}, ramp_s={}, blocks=9, bound=None, fits=True, target_s=None))  # fmt: skip
     rules.plan_rest()
     assert said == ["planned: 9 blocks"]
 
@@ -364,11 +366,11 @@ def explained(monkeypatch: pytest.MonkeyPatch, problem: str = "", **changes: Any
         return problem
 
     monkeypatch.setattr(explaining, "explain", explain)
-    monkeypatch.setattr(explaining, "worth_explaining", lambda verdict: ("own", "reads"))
+    monkeypatch.setattr(explaining, "worth_explaining", lambda answer: ("own", "reads"))
     said: list[str] = []
     from schedlab import result
 
-    monkeypatch.setattr(result, "Result", lambda folder: SimpleNamespace(verdict=None))
+    monkeypatch.setattr(result, "Result", lambda folder: SimpleNamespace(answer=None))
     folder: Any = None
     measure.explain(admitted, folder, folder, observer(said))
     return calls, said
@@ -381,7 +383,7 @@ def test_what_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explained(monkeypatch, "no BPF")[1] == [found, "the reason is unknown: no BPF"]
     assert explained(monkeypatch, kind="cpu") == ([], [])
     assert explained(monkeypatch, candidates=(Candidate("one", AS_IS),)) == ([], [])
-    monkeypatch.setattr(explaining, "worth_explaining", lambda verdict: ())
+    monkeypatch.setattr(explaining, "worth_explaining", lambda answer: ())
     own = (Workload("own", "command", "elapsed_s", {"argv": ["true"]}),)
     assert explained(monkeypatch, explain=True, workloads=own) == ([], [])
 

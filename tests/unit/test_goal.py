@@ -4,11 +4,11 @@ import pytest
 import report_simulation as simulation
 
 from schedlab import load
-from schedlab.analyse import analyse, next_decision
+from schedlab.analyse import answer
 from schedlab.analyse.objectives import DECIDING, choose
 from schedlab.design.io_families import FAMILIES, Load, workloads
 from schedlab.kinds import KINDS
-from schedlab.spec import METRICS, Samples, Stopping
+from schedlab.spec import METRICS, Samples
 from schedlab.store.folder import Folder
 
 
@@ -41,9 +41,9 @@ def folder(tmp_path_factory):
 
 
 def test_a_goal_chooses_the_metrics(folder):
-    plain, asked = load(folder).verdict, load(folder, goal="latency").verdict
+    plain, asked = load(folder).answer, load(folder, goal="latency").answer
     assert plain.goal is None and asked.goal == "latency"
-    metrics = {w.metric.name for w in asked.workloads.values()}
+    metrics = {row.metric.name for row in asked.rows if row.role == "primary"}
     assert metrics == {"latency_ns_p99", "reader_latency_ns_mean"}
     assert {flag.kind for flag in asked.flags} >= {"goal"}
     changed = next(flag for flag in asked.flags if flag.kind == "goal")
@@ -68,14 +68,10 @@ def test_what_does_not_measure_the_goal_is_judged_apart():
         Samples("copy", METRICS["elapsed_s"], names, blocks, fast),
         Samples("read", METRICS["latency_ns_p99"], names, blocks, same),
     ]
-    verdict = analyse(primary, baseline="none", goal="latency")
-    assert verdict.workloads["copy"].best_set == ("none",)
-    assert verdict.overall.best_set == ("none", "bfq")
-    assert verdict.code == "tied" and verdict.overall.workloads == ("read",)
-    (flag,) = verdict.flags
+    result = answer(primary, baseline="none", goal="latency", ends=(12,))
+    assert result.counted == ("read",) and result.row("copy").why == "other-goal"
+    (flag,) = result.flags
     assert flag.kind == "goal-not-measured" and flag.values["apart"]
-    asked = {"baseline": "none", "stopping": Stopping("until-decided", 40)}
-    assert next_decision(primary, goal="latency", **asked).reason == "decided"
-    nowhere = analyse(primary, baseline="none", goal="fairness")
-    assert nowhere.overall.workloads == ("copy", "read")
+    nowhere = answer(primary, baseline="none", goal="fairness", ends=(12,))
+    assert nowhere.counted == ("copy", "read")
     assert not any(flag.values["apart"] for flag in nowhere.flags)

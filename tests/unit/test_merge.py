@@ -60,9 +60,10 @@ def test_merged_folders_are_sessions_of_one_experiment(tmp_path):
     assert len(record.runs) == 4 * 3 * 3 and len({run.block for run in record.runs}) == 12
     assert record.histograms["w", "bfq"] == ((1, 2, 3 * 12),)
     assert record.experiment.stopping.sessions == 4
-    verdict = merged.verdict
-    assert verdict.population.sessions == 4 and verdict.population.claims_sessions
-    assert verdict.workloads["w"].unit == "sessions" and verdict.overall.best_set == ("bfq",)
+    answer = merged.answer
+    assert answer.population.sessions == 4 and answer.population.claims_sessions
+    assert (answer.used, answer.units, answer.take) == ("sessions", 4, "bfq")
+    assert record.plan.ends == () and answer.level == 1 / 8
     for n in range(4):  # every value is still there, in its own block
         own = {run.metrics["iops"] for run in record.runs if run.session == f"s{n}"}
         assert own == {run.metrics["iops"] for run in Folder.open(paths[n]).runs()}

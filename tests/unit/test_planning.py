@@ -1,13 +1,12 @@
 """From a pilot block and a budget to a plan."""
 
 import math
-from functools import partial
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from schedlab.analyse import detectable
+from schedlab.analyse.advice import foreseen as sees
 from schedlab.design.planning import (
     RUN_SHORTEST_S,
     LeftOut,
@@ -22,10 +21,6 @@ NAMES = ("none", "kyber", "bfq", "none (A/A)")
 
 # Rates whose batches of five have the means 90 and 110 in turn.
 WAVE = [*[90.0] * 5, *[110.0] * 5] * 2
-
-
-def sees(spread, blocks, candidates):
-    return detectable(spread, blocks, candidates, 0.02)
 
 
 def pilot(works, *, overhead=0.5, time=2.0, between=0.02, within=0.05, seed=1):
@@ -75,12 +70,12 @@ def test_a_plan_stays_within_its_budget_and_keeps_six_blocks(budget):
     assert plan.seconds <= budget * 1.001 and 6 <= plan.blocks <= 40
     assert {w.workload for w in plan.left_out} | set(plan.workloads) == set("abcde")
     assert all(0.5 <= t <= 60 for t in plan.run_s.values())
-    assert plan.mdd is not None and plan.mdd > 0.02
+    assert plan.bound is not None and plan.bound > 0.01
 
 
 def test_more_budget_shows_smaller_differences():
     runs = pilot(dict.fromkeys("abc", 0.2))
-    differences = [plan_budget(runs, budget, sees).mdd for budget in (60.0, 120.0, 600.0, 2000.0)]
+    differences = [plan_budget(runs, budget, sees).bound for budget in (60.0, 120.0, 600.0, 2000.0)]
     assert differences == sorted(differences, reverse=True)
 
 
@@ -94,7 +89,7 @@ def test_the_noisiest_workload_is_left_out_first_and_named():
 def test_a_small_budget_takes_four_blocks_and_asks():
     plan = plan_budget(pilot({"a": 0.3}, overhead=3.0, time=2.0), 64.0, sees)
     assert (plan.blocks, plan.ask, plan.fits) == (4, True, True)
-    assert plan.mdd > 0.02
+    assert plan.bound > 0.02
     assert plan.target_s is None or plan.target_s > plan.seconds
     none = plan_budget(pilot({"a": 0.3}, overhead=3.0, time=2.0), 30.0, sees)
     assert not none.fits and none.workloads == ("a",)
@@ -102,7 +97,7 @@ def test_a_small_budget_takes_four_blocks_and_asks():
 
 def test_runs_without_bins_keep_their_time():
     runs = [PilotRun("import", c, 0.01 * i, 0.1, 7.0) for i, c in enumerate(NAMES)]
-    plan = plan_budget(runs, 400.0, partial(detectable, margin=0.02))
+    plan = plan_budget(runs, 400.0, sees)
     assert plan.run_s == {"import": 7.0}
 
 
@@ -152,7 +147,7 @@ def test_the_time_for_a_difference_of_ten_percent_is_announced(
 
     plan = plan_budget(plain(), 72.0, shows)
     assert plan.target_s == seconds
-    assert plan.mdd == shows(0.0, 6, 0)
+    assert plan.bound == shows(0.0, 6, 0)
 
 
 def careful(variance: float, freedom: int) -> float:
@@ -222,8 +217,8 @@ def test_without_a_second_baseline_at_least_two_by_two_show_a_spread(
 
 
 def test_the_second_name_of_the_baseline_is_no_further_candidate() -> None:
-    assert plan_budget(plain(), 72.0, lambda _, __, candidates: candidates).mdd == 3
-    assert plan_budget(plain()[::3], 72.0, lambda _, __, candidates: candidates).mdd == 2
+    assert plan_budget(plain(), 72.0, lambda _, __, candidates: candidates).bound == 3
+    assert plan_budget(plain()[::3], 72.0, lambda _, __, candidates: candidates).bound == 2
 
 
 def test_what_is_left_out_is_said_with_its_cost() -> None:

@@ -99,6 +99,7 @@ USUAL = {
     "Overall.unit": "blocks", "Overall.margin": 0.02, "Overall.noise": spec.Noise(),
     "Planning.fits": True, "Planning.schema": 1, "Population.sessions": 1,
     "Population.layouts": 1, "Population.boots": 1, "PublishedMean.factor": 1.0,
+    "Require.below": True,
     "Run.schema": 1, "Samples.weight": 1.0,
     "Stopping.mode": "fixed", "Stopping.blocks": 6, "Stopping.sessions": 1,
     "StoppingState.mode": "fixed", "StoppingState.looks_taken": 1, "StoppingState.alpha": 0.05,

@@ -118,10 +118,10 @@ def test_three_failures_leave_a_cell_missing_and_no_more(folder):
 
 def test_runs_that_all_failed_a_check_are_an_error_that_says_which(folder):
     with pytest.raises(SpecError, match="nothing to analyse"):
-        _ = Result(folder).verdict
+        _ = Result(folder).answer
     for cell in folder.plan.cells[:2]:
         folder.append(run_of(cell, status="discarded"))
-    for ask in (lambda result: result.verdict, lambda result: result.decision()):
+    for ask in (lambda result: result.answer, lambda result: result.decision()):
         with pytest.raises(SpecError, match=r"none of the 2 runs can be used: scheduler$") as error:
             ask(Result(folder))
         assert "measure again" in error.value.hint
@@ -131,7 +131,7 @@ def test_runs_without_their_metric_are_an_error_that_says_so(folder):
     for cell in folder.plan.cells[:2]:
         folder.append(replace(run_of(cell), metrics={"elapsed_s": 1.0}))
     with pytest.raises(SpecError, match=r"used: they have no value of their metric$"):
-        _ = Result(folder).verdict
+        _ = Result(folder).answer
 
 
 @pytest.mark.parametrize(
@@ -146,10 +146,9 @@ def test_a_baseline_without_a_run_costs_only_itself(folder, failed, used):
             value = 2.0 if cell.candidate.startswith("bfq") else 1.0
             folder.append(run_of(cell, value, status=status, attempt=attempt))
     result = Result(folder)
-    assert result.verdict.baseline == used and result.decision().reason
-    candidates = {each.candidate for each in result.verdict.workloads["w"].candidates}
-    assert candidates == {"bfq:low_latency=0", used}
-    flag = result.verdict.flags[0]
+    assert result.answer.base == used and result.decision().reason
+    assert set(result.answer.cells["w"]) == {"bfq:low_latency=0", used}
+    flag = result.answer.flags[0]
     assert (flag.kind, flag.candidates) == ("no-baseline", ("none",))
     assert flag.values == {"used": used, "reason": "scheduler"}
     text = " ".join(result.text().split())

@@ -242,7 +242,7 @@ def test_lines_of_another_version_and_files_that_are_none_are_refused(tmp_path):
 def test_an_explained_and_planned_folder_comes_back_whole(tmp_path):
     folder = folder_of(tmp_path / "r")
     assert folder.planning is None
-    planning = Planning(blocks=4, omitted={"v": "too-long"}, mdd=0.1)
+    planning = Planning(blocks=4, omitted={"v": "too-long"}, bound=0.1)
     folder.write_planning(planning)
     capture = folder.write_capture(7, {"requests": [1]})
     assert capture == "raw/capture-07.json"

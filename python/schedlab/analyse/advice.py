@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from schedlab.analyse.losses import Pairs, t_quantile
+from schedlab.analyse.choice import ENDS, UNBOUNDED
+from schedlab.analyse.losses import Pairs, t_quantile, upper
 from schedlab.spec.answer import Advice
 
 #: Bounds that are worth measuring for, as shares, beside the margin.
@@ -51,3 +52,23 @@ def predicted(
     before = float(t_quantile(now, freedom)) / math.sqrt(units)
     after = float(t_quantile(then, later)) / math.sqrt(units + more)
     return worst + (bound - worst) * after / before if math.isfinite(before) else math.inf
+
+
+def foreseen(spread: float, blocks: int, candidates: int) -> float | None:
+    """The bound (a share) that equal candidates with the A/A arm will have at the planned end.
+
+    `spread` is the standard deviation of the log of a run. `None` where there will be none.
+    """
+    if blocks < 2:
+        return None
+    errors = np.full((1, 1), spread * math.sqrt(2 / blocks))
+    pairs = Pairs(
+        mean=np.zeros((1, 1)),
+        n=np.full((1, 1), float(blocks)),
+        pooled=errors,
+        pooled_freedom=float((blocks - 1) * candidates),
+        own=errors,
+        own_freedom=np.full((1, 1), blocks - 1.0),
+    )
+    half = float(pairs.half_width(upper(ENDS[0], candidates, 1))[0, 0])
+    return math.expm1(half) if half < UNBOUNDED else None

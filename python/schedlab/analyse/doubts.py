@@ -6,15 +6,11 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import fdtrc
 
-from schedlab.analyse.comparison import Comparison, compare_blocks
-from schedlab.analyse.matrix import SESSIONS_AS_UNITS, Table
-from schedlab.analyse.pairs import Doubts
+from schedlab.analyse.comparison import Comparison
+from schedlab.analyse.matrix import Table
 from schedlab.analyse.quantiles import Floats, t_quantile
 from schedlab.analyse.residuals import (
-    LEVEL,
     Aging,
     CarryOver,
     Outlier,
@@ -28,25 +24,19 @@ from schedlab.analyse.residuals import (
     uneven_noise,
 )
 from schedlab.analyse.rule import (
-    PHI_UNSTEADY,
     ROUNDING,
     UNITS_TO_WANDER,
     autocorrelation,
     is_unsteady,
-    widening,
 )
-
-#: Level of the F-test that takes a claim away where sessions differ.
-SESSION_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
 class AaInterval:
-    """log(A/A arm) − log(baseline) with its interval, and the spread of one run by it."""
+    """log(A/A arm) − log(baseline) with its interval."""
 
     mean: float
     half_width: float
-    spread: float
 
     def far_end(self, margin: float) -> float:
         """The far end where the interval excludes ± margin (a log), else 0."""
@@ -69,24 +59,16 @@ class Findings:
     carry_over: CarryOver | None = None
     modes: dict[int, TwoModes] = field(default_factory=dict)
     stalls: dict[int, tuple[int, float]] = field(default_factory=dict)
-    session_p: tuple[float, ...] = ()
-    session_spread: float | None = None
 
 
-def aa_interval(
-    arms: Floats, aa_baseline: int | None, session: NDArray[np.intp], alpha: float
-) -> AaInterval | None:
-    """The rule on the baseline and its A/A arm alone."""
+def aa_interval(arms: Floats, aa_baseline: int | None, alpha: float) -> AaInterval | None:
+    """Student's interval of the difference of the A/A arm from its baseline."""
     if aa_baseline is None or len(arms) < 2:
         return None
-    comparison = compare_blocks(
-        arms[:, [arms.shape[1] - 1, aa_baseline]],
-        ("A/A", "baseline"),
-        baseline=None,
-        session=session,
-        alpha=alpha,
-    )
-    return AaInterval(float(comparison.mean[0]), float(comparison.half_width[0]), comparison.spread)
+    difference = arms[:, -1] - arms[:, aa_baseline]
+    spread = float(difference.std(ddof=1))
+    half = float(t_quantile(alpha, len(arms) - 1)) * spread / math.sqrt(len(arms))
+    return AaInterval(float(difference.mean()), half)
 
 
 def examine(comparison: Comparison, aa_baseline: int | None, table: Table | None) -> Findings:
@@ -101,7 +83,6 @@ def examine(comparison: Comparison, aa_baseline: int | None, table: Table | None
     several = len(np.unique(session)) > 1
     segments = session if several and comparison.unit == "blocks" else None
     steady = comparison.unit == "sessions" or comparison.units < UNITS_TO_WANDER
-    pairs = max(len(comparison.mean), 1)
     k = fit.candidates
     wild = () if comparison.unit == "sessions" else outliers(fit, aa_baseline)
     wild = told_apart(wild, comparison.arms)
@@ -116,14 +97,12 @@ def examine(comparison: Comparison, aa_baseline: int | None, table: Table | None
         uneven=uneven_noise(fit),
         autocorrelation=None if steady else float(autocorrelation(fit.residuals, segments)),
         phi=phi,
-        widening=float(widening(fit.phi, comparison.units, comparison.alpha, pairs)),
+        widening=math.sqrt((1 + phi) / (1 - phi)),
         unsteady=not steady and bool(is_unsteady(fit.residuals, k, segments)),
         aging=None if comparison.unit == "sessions" else aging(fit, aa_baseline),
         carry_over=carried,
         modes=_modes(fit.residuals, aa_baseline, k),
         stalls=_stalls(wild, aa_baseline, k),
-        session_p=_session_p(comparison),
-        session_spread=_session_spread(comparison),
     )
 
 
@@ -169,88 +148,7 @@ def _stalls(
     }
 
 
-def _session_p(comparison: Comparison) -> tuple[float, ...]:
-    """Per pair the p-value of "all sessions have the same difference"; empty for one session."""
-    names = np.unique(comparison.session)
-    n, s = comparison.units, len(names)
-    if comparison.unit != "blocks" or not 1 < s < SESSIONS_AS_UNITS or n <= s:
-        return ()
-    result = []
-    for d in comparison.differences.T:
-        parts = [d[comparison.session == name] for name in names]
-        between = sum(len(x) * (x.mean() - d.mean()) ** 2 for x in parts) / (s - 1)
-        within = sum(((x - x.mean()) ** 2).sum() for x in parts) / (n - s)
-        result.append(float(fdtrc(s - 1, n - s, between / within)) if within > 0 else 1.0)
-    return tuple(result)
-
-
-def _session_spread(comparison: Comparison) -> float | None:
-    """Standard deviation of the differences of two candidates between sessions."""
-    names = np.unique(comparison.session)
-    if len(names) < 2 or not len(comparison.differences):
-        return None
-    means = np.array(
-        [comparison.differences[comparison.session == name].mean(axis=0) for name in names]
-    )
-    return float(np.sqrt(means.var(axis=0, ddof=1).mean()))
-
-
-def doubts_of(
-    comparison: Comparison, findings: Findings, table: Table | None, margin: float
-) -> Doubts:
-    """What follows from the findings for the pairs (`margin` a log)."""
-    k = len(comparison.candidates)
-    first, second = comparison.pairs
-    plain = Doubts.none(k)
-    against: list[set[str]] = [set() for _ in first]
-    own: list[set[str]] = [set() for _ in range(k)]
-    if findings.phi >= PHI_UNSTEADY:
-        for codes in against:
-            codes.add("unsteady")
-    for p in _changing(comparison, findings, margin):
-        against[p].add("changes-sign")
-    for p, probability in enumerate(findings.session_p):
-        if _sessions_disagree(comparison, p, probability, margin):
-            against[p].add("sessions-disagree")
-    for i in findings.modes:
-        own[i].add("two-modes")
-    for i in findings.stalls:
-        own[i].add("rare-stalls")
-    wild = {w.column if w.column < k else -1 for w in findings.outliers}
-    bounded = plain.bounded
-    baseline = -1
-    if table is not None and len(table.arms):
-        bounded = tuple(bool(table.bounded(label).any()) for label in table.candidates)
-        baseline = table.baseline if table.baseline is not None else -1
-    adjusted: tuple[float | None, ...] = ()
-    if findings.carry_over is not None and findings.carry_over.p < LEVEL:
-        pairs = zip(first, second, strict=True)
-        adjusted = tuple(findings.carry_over.difference(int(a), int(b)) for a, b in pairs)
-    return Doubts(
-        pairs=tuple(frozenset(codes) for codes in against),
-        candidates=tuple(frozenset(codes) for codes in own),
-        bounded=bounded,
-        wild=tuple(i in wild or (i == baseline and -1 in wild) for i in range(k)),
-        adjusted=adjusted,
-        aa_far=findings.aa.far_end(margin) if findings.aa else 0.0,
-    )
-
-
-def _sessions_disagree(comparison: Comparison, p: int, probability: float, margin: float) -> bool:
-    """Whether few sessions do not support one claim: signs, or the spread between them.
-
-    Where they differ (F-test), the claim must hold with the sessions as units, too.
-    """
-    d, names = comparison.differences[:, p], np.unique(comparison.session)
-    means = np.array([d[comparison.session == name].mean() for name in names])
-    if means.min() < 0 < means.max():
-        return True
-    error = means.std(ddof=1) / math.sqrt(len(means))
-    reach = float(t_quantile(SESSION_LEVEL, len(means) - 1)) * error
-    return probability < SESSION_LEVEL and bool(abs(means.mean()) - reach <= margin)
-
-
-def _changing(comparison: Comparison, findings: Findings, margin: float) -> list[int]:
+def changing(comparison: Comparison, findings: Findings, margin: float) -> list[int]:
     """Pairs whose fitted difference changes its sign beyond the margin."""
     aged = findings.aging
     if aged is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,12 @@ from scipy.special import gammaln
 
 from schedlab.analyse.change_points import LEVEL, trend
 from schedlab.analyse.comparison import Comparison
-from schedlab.analyse.doubts import Findings, early_and_late
+from schedlab.analyse.doubts import Findings, changing, early_and_late
 from schedlab.analyse.matrix import Table
-from schedlab.analyse.pairs import fact_of
 from schedlab.analyse.quantiles import Floats
-from schedlab.analyse.rule import FEW_UNITS, UNITS_TO_WANDER
-from schedlab.spec import Flag, Pair, PublishedMean, Samples
+from schedlab.analyse.rule import FEW_UNITS, ROUNDING, UNITS_TO_WANDER
+from schedlab.spec import Flag, PublishedMean, Samples
+from schedlab.spec.answer import CellAnswer, Row
 
 CPU_BOUND_SHARE = 0.9
 #: Published means may be means of rounded means.
@@ -29,12 +29,11 @@ REACH_MAX = 1.0
 def table_flags(
     table: Table,
     comparison: Comparison | None,
-    pairs: Sequence[Pair],
     findings: Findings,
     margin: float,
     splits: Sequence[int],
 ) -> tuple[Flag, ...]:
-    """Every flag of one metric of one workload; `pairs` are its verdicts, `margin` a log.
+    """Every flag of one metric of one workload; `margin` is a log.
 
     `splits` are the indices of the blocks where the level changes.
     """
@@ -45,13 +44,12 @@ def table_flags(
         *_missing(table),
         *_few(table),
         *_starved(table),
-        *_control(table, pairs, margin),
         *_insensitive(table),
         *_cold_first_run(table),
-        *_identical(table, pairs),
+        *_identical(table),
         *_gates(table),
         *(_changes(table, splits) if splits else _drift(table, margin)),
-        *(finding_flags(table, comparison, pairs, findings, margin) if comparison else ()),
+        *(finding_flags(table, comparison, findings, margin) if comparison else ()),
     )
 
 
@@ -93,29 +91,20 @@ def _starved(table: Table) -> Iterator[Flag]:
         yield Flag("starved", table.samples.workload, tuple(counts), values)
 
 
-def reach(pairs: Sequence[Pair]) -> float:
-    """How far the intervals reach from 1, as a share; infinite without intervals."""
-    ends = [end for pair in pairs for end in (pair.low, pair.high)]
-    if not ends or any(end is None or end <= 0 for end in ends):
-        return math.inf
-    return math.expm1(min(max(abs(math.log(end)) for end in ends if end), 700.0))
-
-
-def _control(table: Table, pairs: Sequence[Pair], margin: float) -> Iterator[Flag]:
-    """A negative control must come out equivalent."""
-    if not table.samples.negative_control or not pairs:
+def control_flags(row: Row, cells: Mapping[str, CellAnswer]) -> Iterator[Flag]:
+    """A negative control must come out the same for all."""
+    if not row.control or len(cells) < 2:
         return
-    differ = [pair for pair in pairs if pair.verdict in ("better", "worse")]
-    name = table.samples.workload
+    differ = tuple(label for label, cell in cells.items() if cell.low > 0)
+    most = max(math.inf if cell.up is None else cell.up for cell in cells.values())
     if differ:
-        labels = tuple(dict.fromkeys(label for pair in differ for label in (pair.a, pair.b)))
-        yield Flag("control-failed", name, labels)
-    elif all(pair.verdict == "equivalent" for pair in pairs):
-        yield Flag("control-passed", name)
+        yield Flag("control-failed", row.workload, differ)
+    elif most <= row.margin:
+        yield Flag("control-passed", row.workload)
     else:
-        most = min(reach(pairs), REACH_MAX)
-        values = {"reach": most, "margin": math.expm1(margin), "unbounded": most == REACH_MAX}
-        yield Flag("control-open", name, values=values)
+        reach = min(math.expm1(min(most, 1.0)), REACH_MAX)
+        values = {"reach": reach, "margin": math.expm1(row.margin), "unbounded": reach == REACH_MAX}
+        yield Flag("control-open", row.workload, values=values)
 
 
 def _insensitive(table: Table) -> Iterator[Flag]:
@@ -143,9 +132,9 @@ def _cold_first_run(table: Table) -> Iterator[Flag]:
         yield Flag("cold-first-run", table.samples.workload, tuple(cold), values)
 
 
-def _identical(table: Table, pairs: Sequence[Pair]) -> Iterator[Flag]:
-    runs = min((len(group) for group in table.groups), default=0)
-    if runs > 1 and pairs and all(pair.standard_error == 0 for pair in pairs):
+def _identical(table: Table) -> Iterator[Flag]:
+    """No run differs from another of its candidate."""
+    if all(len(group) > 1 and np.ptp(group) <= ROUNDING for group in table.groups):
         yield Flag("identical", table.samples.workload)
 
 
@@ -207,7 +196,6 @@ def _log_hypergeometric(x: Any, draws: int, bad: int, total: int) -> Floats:
 def finding_flags(
     table: Table,
     comparison: Comparison,
-    pairs: Sequence[Pair],
     findings: Findings,
     margin: float,
 ) -> Iterator[Flag]:
@@ -250,14 +238,12 @@ def finding_flags(
         values = {"ratio": uneven.ratio, "noisiest": who[0], "quietest": who[1]}
         values["p"] = uneven.p
         yield Flag("uneven-noise", name, who, values)
-    yield from _time(table, comparison, pairs, findings, margin)
-    yield from _sessions(table, pairs, findings)
+    yield from _time(table, comparison, findings, margin)
 
 
 def _time(
     table: Table,
     comparison: Comparison,
-    pairs: Sequence[Pair],
     findings: Findings,
     margin: float,
 ) -> Iterator[Flag]:
@@ -275,7 +261,8 @@ def _time(
     aged = findings.aging
     if aged is not None and aged.pairs:
         most = aged.pairs[0]
-        early, late = changing_facts(table, comparison, pairs[most], most)
+        first, second = (table.candidates[side[most]] for side in comparison.pairs)
+        early, late = changing_facts(table, comparison, (first, second), most)
         span = aged.last - aged.first
         values = {
             "slopes": {
@@ -284,9 +271,9 @@ def _time(
             "p": aged.p,
             "early": early,
             "late": late,
-            "changes_sign": any("changes-sign" in pair.codes for pair in pairs),
+            "changes_sign": bool(changing(comparison, findings, margin)),
         }
-        yield Flag("candidate-time", name, (pairs[most].a, pairs[most].b), values)
+        yield Flag("candidate-time", name, (first, second), values)
     carried = findings.carry_over
     if carried is not None and carried.p < LEVEL:
         first, second = comparison.pairs
@@ -305,30 +292,18 @@ def _time(
 
 
 def changing_facts(
-    table: Table, comparison: Comparison, pair: Pair, index: int
+    table: Table, comparison: Comparison, pair: tuple[str, str], index: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The pair in the first and in the second half, as facts."""
-    higher = table.samples.metric.higher_is_better
+    """Which of the pair was better in the first and in the second half, and by which ratio."""
     halves = []
     for mean in early_and_late(comparison, index):
-        changed_pair = Pair(pair.a, pair.b, math.exp(mean), None, None, "undecided")
-        fact = fact_of(
-            changed_pair,
-            table.samples.metric.name,
-            higher_is_better=higher,
-            workload=table.samples.workload,
-        )
-        halves.append(fact.values())
+        better, worse = pair if mean * table.sign >= 0 else pair[::-1]
+        halves.append({
+            "better": better, "worse": worse, "ratio": math.exp(abs(mean)),
+            "metric": table.samples.metric.name,
+            "higher_is_better": table.samples.metric.higher_is_better,
+        })  # fmt: skip
     return halves[0], halves[1]
-
-
-def _sessions(table: Table, pairs: Sequence[Pair], findings: Findings) -> Iterator[Flag]:
-    for index, pair in enumerate(pairs):
-        if "sessions-disagree" in pair.codes:
-            named = zip(table.session_names, pair.by_session, strict=False)
-            p = findings.session_p[index] if findings.session_p else None
-            values = {"ratios": dict(named), "p": p}
-            yield Flag("sessions-disagree", table.samples.workload, (pair.a, pair.b), values)
 
 
 def check_means(samples: Sequence[Samples], published: Sequence[PublishedMean]) -> tuple[Flag, ...]:

@@ -2,61 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from schedlab.analyse.pairs import seen_from
-from schedlab.spec import CandidateSummary, ParetoPoint, WorkloadVerdict
+from schedlab.spec import ParetoPoint
+from schedlab.spec.answer import Answer, CellAnswer, Row
 
 LATENCIES = ("reader_latency_ns_p99", "latency_ns_p99")
 
 
-def pareto(verdicts: Sequence[WorkloadVerdict]) -> tuple[ParetoPoint, ...]:
-    """The table of one workload from the verdicts on its metrics; empty without both kinds.
+def pareto(answer: Answer) -> dict[str, tuple[ParetoPoint, ...]]:
+    """The candidates of each workload that measures both kinds.
 
-    A candidate is dominated by one that is better on one of the two and not worse on the other,
-    by the verdicts on the pairs.
+    A candidate is dominated by one that is at least as good on both by the estimates, where it is
+    proven behind on the one that the other leads.
     """
-    speed = next((v for v in verdicts if _is_speed(v)), None)
-    latency = next((v for name in LATENCIES for v in verdicts if v.metric.name == name), None)
-    if speed is None or latency is None:
-        return ()
-    slow = {summary.candidate: summary for summary in latency.candidates}
+    points = {}
+    for workload in dict.fromkeys(row.workload for row in answer.rows if row.workload):
+        rows = [row for row in answer.rows if row.workload == workload and row.metric]
+        speed = next((row for row in rows if _is_speed(row)), None)
+        named = {row.metric.name: row for row in rows if row.metric}
+        latency = next((named[name] for name in LATENCIES if name in named), None)
+        if speed is not None and latency is not None:
+            points[workload] = _points(
+                speed, latency, answer.cells[speed.name], answer.cells[latency.name]
+            )
+    return points
+
+
+def _is_speed(row: Row) -> bool:
+    return row.metric is not None and row.metric.higher_is_better and row.metric.unit.endswith("/s")
+
+
+def _points(
+    speed: Row, latency: Row, fast: Mapping[str, CellAnswer], slow: Mapping[str, CellAnswer]
+) -> tuple[ParetoPoint, ...]:
+    both = [label for label in fast if label in slow]
     return tuple(
-        _point(summary, slow[summary.candidate], speed, latency)
-        for summary in speed.candidates
-        if summary.candidate in slow
+        ParetoPoint(
+            candidate=label,
+            throughput=fast[label].value or 0.0,
+            throughput_low=None,
+            throughput_high=None,
+            latency=slow[label].value or 0.0,
+            latency_low=None,
+            latency_high=None,
+            throughput_metric=speed.metric.name if speed.metric else "",
+            latency_metric=latency.metric.name if latency.metric else "",
+            dominated_by=tuple(o for o in both if o != label and _dominates(o, label, fast, slow)),
+        )
+        for label in both
     )
 
 
-def _is_speed(verdict: WorkloadVerdict) -> bool:
-    return verdict.metric.higher_is_better and verdict.metric.unit.endswith("/s")
-
-
-def _point(
-    fast: CandidateSummary, slow: CandidateSummary, speed: WorkloadVerdict, latency: WorkloadVerdict
-) -> ParetoPoint:
-    label = fast.candidate
-    dominated = tuple(
-        other.candidate
-        for other in speed.candidates
-        if other.candidate != label and _dominates(other.candidate, label, speed, latency)
+def _dominates(
+    other: str, label: str, fast: Mapping[str, CellAnswer], slow: Mapping[str, CellAnswer]
+) -> bool:
+    pairs = [(cells[other], cells[label]) for cells in (fast, slow)]
+    return all(theirs.loss <= mine.loss for theirs, mine in pairs) and any(
+        theirs.loss == 0 and mine.low > 0 for theirs, mine in pairs
     )
-    return ParetoPoint(
-        candidate=label,
-        throughput=fast.geometric_mean,
-        throughput_low=fast.low,
-        throughput_high=fast.high,
-        latency=slow.geometric_mean,
-        latency_low=slow.low,
-        latency_high=slow.high,
-        throughput_metric=speed.metric.name,
-        latency_metric=latency.metric.name,
-        dominated_by=dominated,
-    )
-
-
-def _dominates(other: str, label: str, speed: WorkloadVerdict, latency: WorkloadVerdict) -> bool:
-    """Whether `other` is better on one metric and equivalent or better on the other."""
-    pairs = [seen_from(verdict.pairs, other, label) for verdict in (speed, latency)]
-    words = [pair.verdict if pair else "undecided" for pair in pairs]
-    return "better" in words and all(word in ("better", "equivalent") for word in words)

@@ -1,13 +1,6 @@
-"""One rule for all pairs of candidates, at any number of blocks: arithmetic on arrays.
+"""Least squares of y = block + candidate: residuals for the flags, on arrays.
 
-Two standard errors guard each other. The pooled one (Tukey) is strong but wrong where candidates
-scatter differently; the pair's own one (Student) is wrong at few blocks where runs have two
-modes. Up to 5 units the wider of the two decides, from 6 on the narrower of both at sharper
-levels. Everything works on arrays with leading dimensions (experiments), which the calibration
-uses; `analyse` asks it for one experiment.
-
-Sources: Tukey (1953), Kramer (1956), Student (1908); the combination was chosen by simulation
-(docs/reference/calibration.md).
+The bounds of an answer do not come from here (`losses.py`).
 """
 
 from __future__ import annotations
@@ -19,25 +12,17 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from schedlab.analyse.quantiles import Floats, range_quantile, range_tail, t_quantile, t_tail
+from schedlab.analyse.quantiles import Floats
 
 ALPHA = 0.05
 #: Up to so many units the guarded half-width alone decides.
 FEW_UNITS = 5
-GUARDED_SHARE, OWN_SHARE = 0.8, 0.4
 #: Below this a standard error of logs is rounding.
 ROUNDING = 1e-13
-#: Bounds nearer than this to the margin decide nothing.
-TOUCHING = 1e-9
 #: From so many units on, differences that wander widen the intervals.
 UNITS_TO_WANDER = 8
 PHI_MAX = 0.95
 OFF_ERRORS = 6.0
-#: Differences that wander are worth at least so many independent ones (two: no claim at all).
-FEWEST_EFFECTIVE = 3.0
-WORTH_WIDENING = 0.2
-#: From this correlation on nothing is equivalent; claims must survive the widening.
-PHI_UNSTEADY = 0.5
 
 
 @dataclass(frozen=True)
@@ -195,91 +180,3 @@ def is_unsteady(
     r = autocorrelation(residuals, segments)
     limit = -1 / length + 2.33 * (1 - 1 / length) / np.sqrt(n * candidates)
     return np.asarray(r > limit)
-
-
-def widening(phi: Floats, units: int, alpha: Floats | float, pairs: int) -> Floats:
-    """The factor by which differences that wander widen a half-width; 1 where φ is 0."""
-    inflation = (1 + phi) / (1 - phi)
-    effective = np.maximum(FEWEST_EFFECTIVE, units / inflation)
-    level = np.minimum(OWN_SHARE * np.asarray(alpha) / pairs, 1.0)
-    scale = np.sqrt(inflation * (units - 1) / units / (1 - 1 / effective))
-    factor = scale * t_quantile(level, effective - 1) / t_quantile(level, units - 1)
-    return np.asarray(np.where(phi > 0, factor, 1.0))
-
-
-def half_width(fit: Fit, alpha: Floats | float = ALPHA) -> Floats:
-    """Half-width of the simultaneous intervals (…, P) at the family-wise level `alpha`.
-
-    Infinite where no interval can be given: one unit, or nothing to estimate a variance from.
-    """
-    n, k = fit.units, fit.candidates
-    pairs = k * (k - 1) // 2
-    if n < 2 or fit.freedom < 1:
-        return np.full_like(fit.mean, np.inf)
-    if n <= FEW_UNITS:
-        return _guarded(fit, alpha)
-    own = t_quantile(OWN_SHARE * np.asarray(alpha) / pairs, n - 1) * fit.own
-    half = np.minimum(_guarded(fit, GUARDED_SHARE * np.asarray(alpha)), own)
-    if not fit.phi.any():
-        return half
-    return np.asarray(half * widening(fit.phi[..., None], n, alpha, pairs))
-
-
-def _guarded(fit: Fit, alpha: Floats | float) -> Floats:
-    k = fit.candidates
-    tukey = range_quantile(alpha, k, fit.freedom) / np.sqrt(2) * fit.pooled
-    student = t_quantile(np.asarray(alpha) / max(k - 1, 1), fit.units - 1) * fit.own
-    return np.asarray(np.maximum(tukey, student))
-
-
-def p_value(fit: Fit, margin: float = 0.0) -> Floats:
-    """Family-wise p-value (…, P): the smallest level at which the interval excludes ± `margin`."""
-    n, k = fit.units, fit.candidates
-    pairs = k * (k - 1) // 2
-    beyond = np.abs(fit.mean) - margin
-    if n < 2 or fit.freedom < 1:
-        return np.ones_like(beyond)
-    tukey, own = _ratio(beyond, fit.pooled), _ratio(beyond, fit.own)
-    guarded = np.maximum(
-        range_tail(np.sqrt(2) * tukey, k, fit.freedom), (k - 1) * t_tail(own, n - 1)
-    )
-    if n <= FEW_UNITS:
-        p = guarded
-    else:
-        p = np.minimum(guarded / GUARDED_SHARE, pairs * t_tail(own, n - 1) / OWN_SHARE)
-    p = np.where(beyond > 0, np.minimum(p, 1.0), 1.0)
-    return p if not fit.phi.any() else np.maximum(p, _widened_p(fit, beyond, p))
-
-
-def _widened_p(fit: Fit, beyond: Floats, plain: Floats) -> Floats:
-    """By bisection of log level, where the widening depends on the level, too.
-
-    Only for p-values below `WORTH_WIDENING`: widening makes them larger still.
-    """
-    phi = np.broadcast_to(fit.phi[..., None], plain.shape)
-    rows = (phi > 0) & (plain < WORTH_WIDENING) & (beyond > 0)
-    few = replace(fit, mean=beyond[rows], pooled=fit.pooled[rows], own=fit.own[rows])
-    few = replace(few, phi=np.zeros(1))
-    low, high = np.log(np.maximum(plain[rows], 1e-15)), np.zeros(rows.sum())
-    pairs = fit.candidates * (fit.candidates - 1) // 2
-    for _ in range(32):
-        middle = (low + high) / 2
-        level = np.exp(middle)
-        half = half_width(few, level) * widening(phi[rows], fit.units, level, pairs)
-        excludes = half < few.mean
-        low, high = np.where(excludes, low, middle), np.where(excludes, middle, high)
-    result = plain.copy()
-    result[rows] = np.exp(high)
-    return result
-
-
-def _ratio(beyond: Floats, error: Floats) -> Floats:
-    """Standard errors beyond the margin; infinite where there is no spread at all."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(beyond > 0, beyond / np.maximum(error, 1e-300), 0.0)
-
-
-def resolution_floor(steps: Floats, units: int, weight: float = 1.0) -> Floats:
-    """Least standard error of each pair from the relative steps (k) of the candidates' values."""
-    first, second = pair_index(len(steps))
-    return np.asarray(weight * np.sqrt((steps[first] ** 2 + steps[second] ** 2) / 12 / units))

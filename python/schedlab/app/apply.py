@@ -42,6 +42,10 @@ class Choice:
     headline: str = ""
 
 
+#: Codes of answers that name nothing to take.
+NO_ANSWER = ("nothing", "one-run", "unbounded")
+
+
 def choice_of(what: str, changes: Sequence[str], anyway: bool = False) -> Choice:
     """`what` is a result folder whose verdict names a winner, or a scheduler with tunables.
 
@@ -60,10 +64,10 @@ def choice_of(what: str, changes: Sequence[str], anyway: bool = False) -> Choice
 def choice_of_result(folder: Path, anyway: bool) -> Choice:
     """The winner of a result; SpecError where it names none or is of something else."""
     result = Result.load(folder)
-    experiment, verdict = result.record.experiment, result.verdict
+    experiment, answer = result.record.experiment, result.answer
     objections = []
-    if not verdict.headline.names_one:
-        objections.append(f"its verdict is {verdict.headline.code!r}: it names no winner")
+    if not (answer.applies or (answer.keeps and answer.code not in NO_ANSWER)):
+        objections.append(f"its answer is {answer.code!r}: what to take is not settled")
     if experiment.kind not in ("io", "cpu"):
         objections.append(f"it is of kind {experiment.kind!r}, not measured on this kernel")
     if experiment.target.kind == "emulated":
@@ -76,10 +80,7 @@ def choice_of_result(folder: Path, anyway: bool) -> Choice:
             f"{folder}: {'; '.join(objections)}",
             "name a scheduler yourself, or add --anyway to apply its best candidate",
         )
-    best = verdict.headline.values.get("best") or (verdict.overall.best_set or [""])[0]
-    if verdict.headline.code == "keep":
-        best = verdict.baseline
-    candidate = next((c for c in experiment.candidates if c.label == best), None)
+    candidate = next((c for c in experiment.candidates if c.label == answer.take), None)
     if candidate is None:
         raise SpecError(f"{folder}: names no best candidate", "name a scheduler yourself")
     if experiment.kind == "cpu":

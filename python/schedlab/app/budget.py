@@ -2,7 +2,7 @@
 
 What was planned is `planning.json` of the result folder: the length of the runs, the workloads
 that were kept and omitted, and the number of blocks. Extending a finished experiment is planned in
-the same way; what it means for the verdict is `analyse.looks.extension`.
+the same way, and its number of blocks is announced in the plan.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def usual_seconds(workload: Workload) -> float:
 
 def plan_rest(folder: Folder) -> Planning:
     """Plan what follows the pilot block, and replace the plan by the whole one."""
-    from schedlab.analyse import detectable
+    from schedlab.analyse.advice import foreseen
 
     record = folder.record()
     experiment = record.experiment
@@ -90,17 +90,13 @@ def plan_rest(folder: Folder) -> Planning:
         raise SpecError(
             f"{folder.path}: no run of the first block gave a value", "read the messages above"
         )
-    delta = experiment.margin
     ramp_s = ramps(record)
     declared = {work.label: _declared_ramp_s(work) for work in experiment.workloads}
     longer = {label: ramp - declared[label] for label, ramp in ramp_s.items()}
     pilot = [replace(p, overhead_s=p.overhead_s + longer.get(p.workload, 0.0)) for p in pilot]
 
-    def visible(spread: float, blocks: int, candidates: int) -> float | None:
-        return detectable(spread, blocks, candidates, delta)
-
     weights = {work.label: work.weight for work in experiment.workloads}
-    planned = plan_budget(pilot, experiment.stopping.budget_s, visible, weights=weights)
+    planned = plan_budget(pilot, experiment.stopping.budget_s, foreseen, weights=weights)
     omitted = {each.workload: each.reason for each in planned.left_out}
     never = [w.label for w in experiment.workloads if w.label not in {p.workload for p in pilot}]
     planning = Planning(
@@ -109,7 +105,7 @@ def plan_rest(folder: Folder) -> Planning:
         ramp_s=ramp_s,
         omitted={**omitted, **dict.fromkeys(never, "no-value")},
         seconds_per_block=planned.seconds_per_block,
-        mdd=planned.mdd,
+        bound=planned.bound,
         target_s=planned.target_s,
         fits=planned.fits,
     )
@@ -226,8 +222,6 @@ def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Exte
     """
     if not blocks and not budget_s:
         return Extended(folder.experiment, folder.plan, folder.planning)
-    from schedlab.analyse import extension
-
     record = folder.record()
     experiment, planning = record.experiment, record.planning
     blocks_measured = len({run.block for run in record.analysed_runs})
@@ -236,17 +230,12 @@ def extended(folder: Folder, blocks: int | None, budget_s: float | None) -> Exte
         more = max(1, int((budget_s or 0.0) / per_block)) if per_block else 1
         blocks = blocks_measured + more
     stopping = experiment.stopping
-    announced = stopping.may_extend or None
-    first = replace(stopping, blocks=blocks_measured if stopping.budget_s else stopping.blocks)
-    addition = extension(first, blocks_measured, blocks, may_extend=announced)
-    if addition.code == "refused":
+    if stopping.mode != "fixed" and blocks > stopping.blocks:
         raise SpecError(
-            f"{folder.path}: the plan has at most {announced or first.blocks} blocks",
+            f"{folder.path}: the plan has at most {stopping.blocks} blocks",
             f"start a new folder: schedlab run {folder.path}/experiment.toml --blocks {blocks}",
         )
     planning = planning or Planning(blocks=blocks)
-    if addition.code in ("unannounced", "announced"):
-        planning = replace(planning, first_blocks=planning.first_blocks or blocks_measured)
     planning = replace(planning, blocks=blocks)
     if stopping.mode == "fixed" and not stopping.budget_s:
         larger = replace(stopping, blocks=max(blocks, stopping.blocks))

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from schedlab.spec import Verdict
-
-OPPOSITE = {("better", "worse"), ("better", "equivalent"), ("worse", "equivalent")}
-OPPOSITE |= {(again, first) for first, again in OPPOSITE}
+from schedlab.spec.answer import Answer
 
 
-def contradictions(first: Verdict, again: Verdict) -> list[str]:
-    """Pairs that were better and are now worse or equivalent, or the other way round."""
+def contradictions(first: Answer, again: Answer) -> list[str]:
+    """Candidates that were proven behind on a row and may be best now, or the other way round."""
     lines = []
-    for label, work in first.workloads.items():
-        now = again.workloads.get(label)
-        pairs = {(p.a, p.b): p for p in now.pairs} if now else {}
-        for pair in work.pairs:
-            other = pairs.get((pair.a, pair.b))
-            if other and (pair.verdict, other.verdict) in OPPOSITE:
-                lines.append(
-                    f"{label}: {pair.a} was {pair.verdict}, now {other.verdict}, than {pair.b}"
-                )
+    for row in first.counted:
+        for label, then in first.cells[row].items():
+            now = again.cells.get(row, {}).get(label)
+            if now is None:
+                continue
+            if then.best and now.low > again.margin:
+                lines.append(f"{row}: {label} was the best, and is now behind")
+            elif now.best and then.low > first.margin:
+                lines.append(f"{row}: {label} was behind, and is now the best")
     return lines

@@ -32,7 +32,7 @@ from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
 
 if TYPE_CHECKING:
-    from schedlab.analyse import Decision
+    from schedlab.analyse.decide import Decision
     from schedlab.app.preview import Preview
     from schedlab.host.control import Control
     from schedlab.result import Result
@@ -206,7 +206,7 @@ def explain(admitted: Admitted, folder: Folder, session: Session, observer: Obse
     if admitted.experiment.explain:
         labels = tuple(work.label for work in admitted.experiment.workloads)
     else:
-        labels = explaining.worth_explaining(Result(folder).verdict)
+        labels = explaining.worth_explaining(Result(folder).answer)
     workloads = tuple(label for label in labels if label not in own)
     if not workloads:
         return
@@ -232,17 +232,14 @@ def rules_of(folder: Folder, observer: Observer) -> Rules:
             return None
         return f"{decision(blocks).reason} after {blocks} blocks"
 
-    def workloads(blocks: int) -> tuple[str, ...] | None:
-        return None if stopping.mode == "fixed" else decision(blocks).workloads
-
     if not stopping.budget_s:
-        return Rules(stop, workloads)
+        return Rules(stop)
 
     def plan_rest() -> None:
         for line in planned_lines(budget.plan_rest(folder)):
             observer.report(line)
 
-    return Rules(stop, workloads, lambda: budget.is_planned(folder), plan_rest)
+    return Rules(stop, plan_is_complete=lambda: budget.is_planned(folder), plan_rest=plan_rest)
 
 
 def planned_lines(planning: Planning) -> list[str]:
@@ -253,15 +250,16 @@ def planned_lines(planning: Planning) -> list[str]:
     for label, seconds in planning.ramp_s.items():
         lines.append(f"ramp of {label}: {seconds:.1f} s, where its rates became steady")
     planned = f"planned: {planning.blocks} blocks"
-    if planning.mdd:
-        share = f"{100 * planning.mdd:.0f} %" if planning.mdd < 1 else f"{1 + planning.mdd:.1f}×"
-        planned += f"; differences of {share} or more should be detected (estimated from one block)"
+    if planning.bound:
+        bound = planning.bound
+        share = f"{100 * bound:.0f} %" if bound < 1 else f"{1 + bound:.1f}×"
+        planned += f"; the answer should be at most {share} behind the best (from one block)"
     lines.append(planned)
     if not planning.fits or planning.blocks < BLOCKS_WANTED:
         needed = (
             f" (10 % need about {duration_text(planning.target_s)})" if planning.target_s else ""
         )
-        lines.append(f"the budget is short: only large differences will show{needed}")
+        lines.append(f"the budget is short: the answer will be rough{needed}")
     return lines
 
 
@@ -354,8 +352,6 @@ def reproduce(
     first = Result.load(path)
     record, experiment = first.record, first.record.experiment
     stopping, planning = experiment.stopping, record.planning
-    if planning and planning.first_blocks:  # all its blocks are announced now
-        planning = replace(planning, first_blocks=0)
     if stopping.budget_s:  # an extended experiment took longer than its budget
         spent_s = sum(run.elapsed_s for run in record.runs)
         stopping = replace(stopping, budget_s=max(stopping.budget_s, spent_s))

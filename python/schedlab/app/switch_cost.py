@@ -70,31 +70,31 @@ def swept(folder: Path) -> Result:
 
 def beside_measured(result: Result, switch_ns: float, half_ns: float) -> list[dict[str, Any]]:
     """Per quantum of a sweep: calculations per CPU second beside the baseline's, minus one;
-    predicted from the cost of a switch (± half_ns), and measured, each with its interval.
+    predicted from the cost of a switch (± half_ns), with its ends, and measured.
     """
     candidates = {c.label: c for c in result.record.experiment.candidates}
     baseline = candidates[result.record.experiment.baseline]
     rows = []
-    for workload in result.verdict.workloads.values():
-        for summary in workload.candidates:
-            candidate = candidates.get(summary.candidate)
-            if candidate is None or summary.ratio is None:
+    answer = result.answer
+    for row in (row for row in answer.rows if row.role in ("primary", "part")):
+        cells = answer.cells[row.name]
+        own = cells.get(baseline.label)
+        for label, cell in cells.items():
+            candidate = candidates.get(label)
+            if candidate is None or candidate == baseline or not (own and own.value and cell.value):
                 continue
             predicted, *ends = (
                 _kept(ns, candidate) / _kept(ns, baseline) - 1
                 for ns in (switch_ns, switch_ns - half_ns, switch_ns + half_ns)
             )
-            low, high = summary.ratio_low, summary.ratio_high
             rows.append(
                 {
-                    "candidate": summary.candidate,
+                    "candidate": label,
                     "baseline": baseline.label,
                     "predicted": predicted,
                     "predicted_low": min(ends),
                     "predicted_high": max(ends),
-                    "measured": summary.ratio - 1,
-                    "low": None if low is None else low - 1,
-                    "high": None if high is None else high - 1,
+                    "measured": cell.value / own.value - 1,
                 }
             )
     return rows

@@ -32,7 +32,7 @@ def reproduce(ctx: click.Context, /, directory: Path, as_json: bool, **typed: An
     allowed = permission(typed["destroy_data"], trust=trust, in_use=trust)
     with measuring() as observer:
         first, again = measure_again(directory, typed["out"], permission=allowed, observer=observer)
-    lines = contradictions(first.verdict, again.verdict)
+    lines = contradictions(first.answer, again.answer)
     if as_json:
         files = {"first": str(directory), "again": str(again.folder.path)}
         click.echo(json.dumps({"schema": 1, "contradictions": lines, **files}))

@@ -47,7 +47,8 @@ def make_plan(experiment: Experiment, blocks: int | None = None) -> Plan:
         ]
     stopping = experiment.stopping
     whole = stopping.mode == "fixed" and blocks is None
-    return Plan(tuple(cells), (stopping.blocks,) if whole else ())
+    announced = (stopping.blocks, *([stopping.may_extend] if stopping.may_extend else []))
+    return Plan(tuple(cells), announced if whole else ())
 
 
 def cell_seed(seed: int, block: int, workload: str) -> int:

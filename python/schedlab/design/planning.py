@@ -22,7 +22,7 @@ RUN_SHORTEST_S, RUN_LONGEST_S = 0.4, 60.0
 TARGET_SHARE = 0.10
 
 #: The smallest difference (a share) that shows: of (σ of a run, blocks, candidates).
-Detectable = Callable[[float, int, int], float | None]
+Foreseen = Callable[[float, int, int], float | None]
 Reason = Literal["variance", "time"]
 
 
@@ -59,9 +59,9 @@ class LeftOut:
 class BudgetPlan:
     """The use of the budget.
 
-    `run_s` is the measured time of a run per workload; `blocks` include the pilot block. `mdd` is
-    the smallest difference (a share) that shows with the plan. `ask`: so few blocks fit that the
-    user should be asked; `target_s` is the time that `target` (a share) would need. `fits` is
+    `run_s` is the measured time of a run per workload; `blocks` include the pilot block. `bound` is
+    how far behind the best (a share) what is taken will be at most. `ask`: so few blocks fit that
+    the user should be asked; `target_s` is the time that `target` (a share) would need. `fits` is
     false where not even four blocks of one workload fit. `spread` is σ of the overall mean, with
     80 % no larger (one block shows it badly).
     """
@@ -75,7 +75,7 @@ class BudgetPlan:
     seconds: float
     seconds_per_block: float
     spread: float
-    mdd: float | None
+    bound: float | None
     target: float = TARGET_SHARE
     target_s: float | None = None
 
@@ -128,7 +128,7 @@ def best_run_s(overhead_s: float, within: float, between: float) -> float:
 def plan_budget(
     pilot: Sequence[PilotRun],
     budget_s: float,
-    detectable: Detectable,
+    foreseen: Foreseen,
     *,
     weights: dict[str, float] | None = None,
 ) -> BudgetPlan:
@@ -167,8 +167,8 @@ def plan_budget(
         seconds=spent + (blocks - 1) * per_block,
         seconds_per_block=per_block,
         spread=spread,
-        mdd=detectable(spread, blocks, candidates),
-        target_s=_time_for(TARGET_SHARE, spread, candidates, per_block, spent, detectable),
+        bound=foreseen(spread, blocks, candidates),
+        target_s=_time_for(TARGET_SHARE, spread, candidates, per_block, spent, foreseen),
     )
 
 
@@ -329,11 +329,11 @@ def _time_for(
     candidates: int,
     per_block: float,
     spent: float,
-    detectable: Detectable,
+    foreseen: Foreseen,
 ) -> float | None:
-    """Seconds until a difference of `target` shows; `None` beyond the most blocks."""
+    """Seconds until the bound is `target`; `None` beyond the most blocks."""
     for blocks in range(BLOCKS_LEAST, 10 * BLOCKS_MOST):
-        seen = detectable(spread, blocks, candidates)
+        seen = foreseen(spread, blocks, candidates)
         if seen is not None and seen <= target:
             return spent + (blocks - 1) * per_block
     return None

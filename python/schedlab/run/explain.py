@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,17 +26,17 @@ from schedlab.spec import (
     AA_SUFFIX,
     Candidate,
     Cell,
-    Verdict,
     Workload,
     explanations,
     is_alike,
 )
+from schedlab.spec.answer import Answer
 from schedlab.store.folder import Folder
 
 CLASSES_MAX = 15
 SECONDS_MAX = 120
-# A ratio from which a difference is worth an explanation, decided or not.
-LARGE = 1.3
+# A difference (a log) that is worth an explanation, proven or not.
+LARGE = math.log(1.3)
 WORKLOADS_MAX = 3
 # How often a run is made that is unlike the scored ones.
 TRIES = 3
@@ -116,15 +117,16 @@ def capturing(device: str) -> Iterator[Capture]:
             capture.end()
 
 
-def worth_explaining(verdict: Verdict) -> tuple[str, ...]:
-    """The workloads with a decided or large difference, the largest first."""
+def worth_explaining(answer: Answer) -> tuple[str, ...]:
+    """The workloads with a proven or large difference, the largest first."""
     sizes: dict[str, float] = {}
-    for of in verdict.workloads.values():
-        ratios = [max(pair.ratio, 1 / pair.ratio) for pair in of.pairs if pair.ratio > 0]
-        decided = any(pair.verdict in ("better", "worse") for pair in of.pairs)
-        largest = max(ratios, default=1.0)
-        if (decided or largest >= LARGE) and not (of.nothing_to_order or of.control):
-            sizes[of.workload] = max(largest, sizes.get(of.workload, 0.0))
+    for row in answer.rows:
+        if row.role in ("mix", "secondary") or row.nothing_to_order or row.control:
+            continue
+        cells = answer.cells[row.name].values()
+        largest = max((cell.loss for cell in cells), default=0.0)
+        if largest >= LARGE or any(cell.low > 0 for cell in cells):
+            sizes[row.workload] = largest
     return tuple(sorted(sizes, key=lambda label: -sizes[label])[:WORKLOADS_MAX])
 
 

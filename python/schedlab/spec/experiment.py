@@ -146,6 +146,15 @@ class Experiment:
     requires: tuple[Require, ...] = ()
     schema: int = SCHEMA_VERSION
 
+    @property
+    def has_shares(self) -> bool:
+        """Whether the workloads are one mix: asked for, or by weights that differ."""
+        return bool(self.shares) or len({work.weight for work in self._counted}) > 1
+
+    @property
+    def _counted(self) -> tuple[Workload, ...]:
+        return tuple(work for work in self.workloads if not work.negative_control)
+
     def metric(self, workload: Workload) -> Metric:
         """The primary metric of a workload; SpecError when it is unknown."""
         return self.metric_named(workload.metric)
@@ -195,10 +204,9 @@ class Planning:
 
     `run_s` is the measured time of a run for each workload kept. `ramp_s` is the ramp where the
     first block needed a longer one than the workload has. `omitted` is the reason (a code) for each
-    omitted workload. `mdd` is the minimum detectable difference (a share) that was announced,
-    `target_s` the time that a difference of 10 % would need. `fits` is False where the budget is
-    too short for four blocks of one workload. `first_blocks` is the number of blocks of the first
-    verdict where the experiment was extended afterwards (0: it was not).
+    omitted workload. `bound` is how far behind the best (a share) what is taken was foreseen to be
+    at most, `target_s` the time that a bound of 10 % would need. `fits` is False where the budget
+    is too short for four blocks of one workload.
     """
 
     blocks: int
@@ -206,8 +214,7 @@ class Planning:
     ramp_s: Mapping[str, float] = field(default_factory=dict)
     omitted: Mapping[str, str] = field(default_factory=dict)
     seconds_per_block: float = 0.0
-    mdd: float | None = None
+    bound: float | None = None
     target_s: float | None = None
     fits: bool = True
-    first_blocks: int = 0
     schema: int = SCHEMA_VERSION

@@ -175,6 +175,8 @@ class Folder:
         """The planning after the first block; None before."""
         try:
             data = decode(self._read(PLANNING).removesuffix(b"\n"))
+            for name in ("mdd", "first_blocks"):  # Of folders that are older than the answer.
+                data.pop(name, None)
             return from_json(Planning, data, str(self.path / PLANNING))
         except FileNotFoundError:
             return None

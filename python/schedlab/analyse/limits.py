@@ -1,0 +1,58 @@
+"""What a careful reader must know before believing the figures of an answer: its flags."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from schedlab.analyse.change_points import change_points
+from schedlab.analyse.comparison import compare_table
+from schedlab.analyse.doubts import Findings, aa_interval, examine
+from schedlab.analyse.flags import control_flags, table_flags
+from schedlab.analyse.matrix import Table, arrange
+from schedlab.analyse.rule import ALPHA
+from schedlab.spec import Flag, Samples
+from schedlab.spec.answer import Answer
+
+
+def limits(
+    answer: Answer,
+    samples: Sequence[Samples],
+    *,
+    aa: tuple[str, str] | None,
+    blocked: bool,
+    seed: int = 0,
+) -> tuple[Flag, ...]:
+    """The flags of the primary metrics; `samples` are those that the answer came from."""
+    design = () if blocked else (Flag("unblocked"),)
+    tables = [
+        arrange(sample, answer.candidates, aa, blocked=blocked)
+        for sample in samples
+        if any(map(math.isfinite, sample.values))
+    ]
+    controls = [flag for row in answer.rows if row.role != "secondary" and row.name in answer.cells
+                for flag in control_flags(row, answer.cells[row.name])]  # fmt: skip
+    of_tables = [flag for table in tables for flag in _of_table(table, answer, len(tables), seed)]
+    return (*design, *_lonely(tables), *of_tables, *controls)
+
+
+def _of_table(table: Table, answer: Answer, rows: int, seed: int) -> tuple[Flag, ...]:
+    level = table.arms.mean(axis=1) if len(table.arms) else ()
+    splits = change_points(level, seed) if len(level) else ()  # type: ignore[arg-type]
+    comparison, findings = compare_table(table), Findings()
+    if comparison is not None:
+        findings = examine(comparison, table.aa_baseline, table)
+        aa = aa_interval(table.arms, table.aa_baseline, ALPHA / rows)
+        findings = replace(findings, aa=aa)
+    return table_flags(table, comparison, findings, answer.margin, splits)
+
+
+def _lonely(tables: Sequence[Table]) -> tuple[Flag, ...]:
+    """Workloads that only one candidate has runs on, where there are several candidates."""
+    everybody = {label for table in tables for label in table.candidates}
+    return tuple(
+        Flag("only-one", table.samples.workload, table.candidates)
+        for table in tables
+        if len(table.candidates) == 1 < len(everybody)
+    )
