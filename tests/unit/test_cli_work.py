@@ -246,7 +246,7 @@ def test_a_disk_is_simulated_or_becomes_an_experiment():
     assert [each["label"] for each in plan["experiment"]["candidates"]] == ["fcfs", "sptf"]
     assert made() == set()
     shown = run(*words, "--out", "r")
-    assert "sptf is best" in shown.stdout and (Path("r") / "runs.jsonl").is_file()
+    assert "Take sptf" in shown.stdout and (Path("r") / "runs.jsonl").is_file()
 
 
 def test_a_validation_fails_above_the_demerit_that_is_asked():

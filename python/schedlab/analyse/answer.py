@@ -414,11 +414,11 @@ class Study:
         rows = [p.row for p in self.pairs]
         if not self.question.blocked:
             return "runs", "runs"
-        if self.question.segments:
-            return "segments", "trace"
         if any(len(np.unique(row.host)) > 1 for row in rows):
             return "hosts", "hosts"
         several = any(len(np.unique(row.session)) > 1 for row in rows)
+        if self.question.segments:
+            return "sessions" if several else "segments", "trace"
         boots = len({b for row in rows for b in row.boots})
         return "sessions" if several else "blocks", "boots" if boots > 1 else "this-boot"
 

@@ -20,6 +20,8 @@ TWO_MODES_SHARE = 0.15
 TWO_MODES_LEAST = 20
 #: Blocks from which a slope and a carry-over can be separated from noise.
 FEWEST_TO_AGE = 6
+#: Of more candidates few blocks show each pair of neighbours too seldom, and the fit is slow.
+MOST_TO_FOLLOW = 30
 
 
 @dataclass(frozen=True)
@@ -172,7 +174,7 @@ def carry_over(
     """Least squares with block, candidate and previous candidate (none for the first run)."""
     n, a = arms.shape
     k = a if baseline is None else a - 1
-    if n < FEWEST_TO_AGE or k < 2:
+    if n < FEWEST_TO_AGE or not 2 <= k <= MOST_TO_FOLLOW:
         return None
     name = np.arange(a)
     if baseline is not None:
