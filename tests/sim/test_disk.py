@@ -50,7 +50,8 @@ def test_the_table_has_a_row_for_every_policy():
     names = [name for name, _ in disk_policies()]
     assert names == ["fcfs", "sstf", "scan", "clook", "sptf"]
     table = run("--policy", ",".join(names), "--depth", "8", "--requests", "500", "--seeds", "2")
-    rows = table.splitlines()
+    heading, *rows = table.splitlines()
+    assert heading == "disk7200: disk; random4k, 8 requests outstanding"
     assert [row.split()[0] for row in rows] == ["policy", *names]
     assert len({len(row) for row in rows}) == 1
 
@@ -80,7 +81,7 @@ def test_span_and_record_change_the_work():
 
 def test_bad_values_name_key_and_range(tmp_path):
     assert "one of fcfs, sstf, scan, clook, sptf" in refused("--policy", "cscan")
-    assert 'device = "disk9" is not known' in refused("--device", "disk9")
+    assert "device 'disk9' is not known" in refused("--device", "disk9")
     assert refused("--requests", "0").startswith("requests = 0: expected at least 1")
     assert refused("--depth", "0").startswith("depth = 0: expected at least 1")
     assert refused("--rate", "nan").startswith("rate = nan: expected")

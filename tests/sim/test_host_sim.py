@@ -97,10 +97,11 @@ def test_no_process_waits_for_ever_whatever_the_seed(scheduler, processes):
             device="sata-ssd", scheduler=scheduler, processes=processes, seconds=1.5, seed=seed
         )
         each = one.run()["processes"]
-        # Four times fifo_expire_sync, and the slots that begin meanwhile.
-        assert max(process["latency_ns_max"] for process in each) < 0.8e9, seed
+        # Eight times fifo_expire_sync, and the slots that begin meanwhile.
+        assert max(process["latency_ns_max"] for process in each) < 1.3e9, seed
         rates.append(each[0]["iops"])
-    assert max(rates) < 10 * min(rates)
+    # Of a queue of its own, which it had at some seeds, the reader got 1500/s.
+    assert 2 < min(rates) and max(rates) < 300
 
 
 def test_one_process_at_depth_1_leaves_nothing_to_order(tmp_path):

@@ -5,7 +5,7 @@
 //! One thing is decided, not modelled: in the kernel a request that waited longer than
 //! `fifo_expire_*` is next unless a nearer one is inserted before the next dispatch, a race of
 //! microseconds between the completion's dispatch and the process that it wakes. In a simulation
-//! the same side can win every time, and a process wait for ever. Here a request that waited four
+//! the same side can win every time, and a process wait for ever. Here a request that waited eight
 //! times as long stays next.
 
 mod idle;
@@ -38,7 +38,7 @@ const IDLE_CLASS_NS: u64 = 200 * MS;
 /// How much more an async sector costs.
 const ASYNC_CHARGE: u64 = 3;
 /// A late request stays next after so many times `fifo_expire_*`.
-const OVERDUE: u64 = 4;
+const OVERDUE: u64 = 8;
 
 /// Everything.
 pub struct Bfq {

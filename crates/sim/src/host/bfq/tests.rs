@@ -315,7 +315,8 @@ fn one_large_request_at_a_time_is_injected_on_flash() {
         (false, 63, 1, Some(1)),
         (true, 64, 1, Some(1)),
     ] {
-        let mut bench = Bench::<Bfq>::on("bfq:low_latency=0,x_queue_merge=0", rotational);
+        let settings = "bfq:low_latency=0,x_queue_merge=0,x_stable_merge=0";
+        let mut bench = Bench::<Bfq>::on(settings, rotational);
         bench.add_as("R8", context(0));
         let large = bench.add_as("R900000", context(1));
         bench.ctx.requests[large].sectors = sectors;
@@ -327,6 +328,39 @@ fn one_large_request_at_a_time_is_injected_on_flash() {
         let name = format!("{rotational} {sectors} {in_flight}");
         assert_eq!(scheduler.inject(&bench.ctx, 0), injected, "{name}");
     }
+}
+
+/// `nonrot_with_queueing` is true until a device of flash turns out not to queue.
+#[test]
+fn processes_that_start_together_on_flash_share_a_queue_from_the_first_request() {
+    for (rotational, shared) in [(false, true), (true, false)] {
+        let mut bench = Bench::<Bfq>::on("bfq:low_latency=0", rotational);
+        let first = bench.add_as("R8", context(0));
+        let second = bench.add_as("R5000000", context(1));
+        let queues = [first, second].map(|id| bench.ctx.requests[id].queue);
+        assert_eq!(queues[0] == queues[1], shared, "{rotational}");
+    }
+}
+
+/// Each dispatch is followed by a nearer request: without a limit R900000 would never be next.
+#[test]
+fn a_request_that_waited_eight_times_as_long_is_passed_by_no_nearer_one() {
+    let mut bench = Bench::<Bfq>::on("bfq:low_latency=0", false);
+    bench.add("R900000 R8");
+    let mut dispatched_ms = None;
+    for step in 2..400 {
+        bench.ctx.now_ns += 10 * MS;
+        let id = bench.take().unwrap();
+        if bench.text(id) == "R900000" {
+            dispatched_ms = Some(bench.ctx.now_ns / MS);
+            break;
+        }
+        bench.complete(id);
+        bench.add(&format!("R{}", 8 * step));
+    }
+    let dispatched_ms = dispatched_ms.unwrap();
+    // 8 × 125 ms, and the end of a slot of 125 ms.
+    assert!((1000..1300).contains(&dispatched_ms), "{dispatched_ms}");
 }
 
 /// `bfq_too_late_for_merging`: since the first service after it was idle, for both.
