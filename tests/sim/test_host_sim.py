@@ -101,7 +101,7 @@ def test_no_process_waits_for_ever_whatever_the_seed(scheduler, processes):
         assert max(process["latency_ns_max"] for process in each) < 1.3e9, seed
         rates.append(each[0]["iops"])
     # Of a queue of its own, which it had at some seeds, the reader got 1500/s.
-    assert 2 < min(rates) and max(rates) < 300
+    assert min(rates) > 2 and max(rates) < 300
 
 
 def test_one_process_at_depth_1_leaves_nothing_to_order(tmp_path):
