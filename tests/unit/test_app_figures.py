@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from answers import DELTA, behind
 
 from schedlab import _core
 from schedlab.app import count, documents, single_load, trace_command, trace_io
@@ -24,6 +25,7 @@ from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs
 from schedlab.result import Result
 from schedlab.spec import Candidate
+from schedlab.spec.answer import CellAnswer
 
 
 def side(operations: int, moved_bytes: int, mean: float, errors: int = 0) -> dict[str, Any]:
@@ -128,47 +130,30 @@ def test_the_loss_of_a_quantum() -> None:
     assert loss(0.0, 4.0) == 0.0
 
 
-class Summary(SimpleNamespace):
-    """A candidate of a verdict beside the baseline."""
-
-
 def test_what_is_predicted_beside_what_was_measured() -> None:
     candidates = tuple(Candidate(f"{ms:g} ms", {"effective_ms": ms}) for ms in (0.5, 1.0, 4.0))
     experiment = SimpleNamespace(candidates=candidates, baseline="1 ms")
-    summaries = [
-        Summary(candidate="1 ms", ratio=None, ratio_low=None, ratio_high=None),
-        Summary(candidate="4 ms", ratio=1.25, ratio_low=1.125, ratio_high=1.5),
-        Summary(candidate="9 ms", ratio=1.25, ratio_low=None, ratio_high=None),
-        Summary(candidate="4 ms", ratio=0.75, ratio_low=None, ratio_high=None),
-        Summary(candidate="0.5 ms", ratio=0.75, ratio_low=0.5, ratio_high=None),
-    ]
-    works = {"w": SimpleNamespace(candidates=summaries)}
-    known: Any = SimpleNamespace(
-        record=SimpleNamespace(experiment=experiment), verdict=SimpleNamespace(workloads=works)
-    )
-    rows = beside_measured(known, 1e6, 0.5e6)
+    values = {"1 ms": 8.0, "4 ms": 10.0, "9 ms": 10.0, "0.5 ms": 6.0}
+    rows = [SimpleNamespace(name=name, role=role) for name, role in
+            (("w", "primary"), ("v", "part"), ("p99", "secondary"), ("mix", "mix"))]  # fmt: skip
+    cells = {label: SimpleNamespace(value=value) for label, value in values.items()}
+    without = {"1 ms": SimpleNamespace(value=8.0), "4 ms": SimpleNamespace(value=None)}
+    answer = SimpleNamespace(rows=rows, cells={"w": cells, "v": without})
+    known: Any = SimpleNamespace(record=SimpleNamespace(experiment=experiment), answer=answer)
     # A switch of 1 ms leaves 1/2 of a quantum of 1 ms and 4/5 of one of 4 ms; 0.5 ms: 2/3 and 8/9;
     # 1.5 ms: 2/5 and 8/11. Of 0.5 ms they leave 1/3, 1/2 and 1/4.
-    predicted = {
-        "predicted": pytest.approx(0.6),
-        "predicted_low": pytest.approx(1 / 3),
-        "predicted_high": pytest.approx(9 / 11),
-    }
-    names = {"candidate": "4 ms", "baseline": "1 ms"}
-    assert rows == [
-        {**names, **predicted, "measured": 0.25, "low": 0.125, "high": 0.5},
-        {**names, **predicted, "measured": -0.25, "low": None, "high": None},
+    assert beside_measured(known, 1e6, 0.5e6) == [
         {
-            "candidate": "0.5 ms",
-            "baseline": "1 ms",
-            "predicted": pytest.approx(-1 / 3),
-            "predicted_low": pytest.approx(-0.375),
-            "predicted_high": pytest.approx(-0.25),
-            "measured": -0.25,
-            "low": -0.5,
-            "high": None,
+            "candidate": "4 ms", "baseline": "1 ms", "predicted": pytest.approx(0.6),
+            "predicted_low": pytest.approx(1 / 3), "predicted_high": pytest.approx(9 / 11),
+            "measured": 0.25,
         },
-    ]
+        {
+            "candidate": "0.5 ms", "baseline": "1 ms", "predicted": pytest.approx(-1 / 3),
+            "predicted_low": pytest.approx(-0.375), "predicted_high": pytest.approx(-0.25),
+            "measured": -0.25,
+        },
+    ]  # fmt: skip
 
 
 def costs(**changes: Any) -> Costs:
@@ -196,15 +181,11 @@ def test_costs_in_words() -> None:
     warning = "  without real-time priority a yield may not switch: too low; run as root"
     assert costs(real_time=False).lines()[5] == warning
     row = {"candidate": "4 ms", "baseline": "1 ms", "predicted": 0.0625, "predicted_low": -0.03125,
-           "predicted_high": 0.25, "measured": 0.125, "low": 0.09375, "high": 0.375}  # fmt: skip
-    open_row = {**row, "low": None}
-    endless = {**row, "high": None}
+           "predicted_high": 0.25, "measured": 0.125}  # fmt: skip
     text = (
         "4 ms beside 1 ms: predicted +6.2500 % (-3.1250 to +25.0000 %), measured +12.5000 %"
     )  # fmt: skip
-    assert costs(beside=(row, open_row, endless)).lines()[8:] == [
-        f"{text} (95 % interval +9.3750 to +37.5000 %)", text, text
-    ]  # fmt: skip
+    assert costs(beside=(row,)).lines()[8:] == [text]
 
 
 def test_costs_as_plain_types() -> None:
@@ -567,22 +548,18 @@ def test_documents_are_found_by_name() -> None:
     assert "statistics" in raised.value.hint
 
 
-def verdict_of(**works: list[tuple[str, str, str]]) -> Any:
-    pairs = {
-        label: SimpleNamespace(pairs=[SimpleNamespace(a=a, b=b, verdict=v) for a, b, v in of])
-        for label, of in works.items()
-    }
-    return SimpleNamespace(workloads=pairs)
+def answer_with(**rows: dict[str, CellAnswer]) -> Any:
+    return SimpleNamespace(counted=tuple(rows), cells=rows, margin=DELTA)
 
 
 def test_what_a_repetition_contradicts() -> None:
-    first = verdict_of(w=[("a", "b", "better"), ("a", "c", "equivalent"), ("b", "c", "undecided")],
-                       v=[("a", "b", "better")])  # fmt: skip
-    again = verdict_of(w=[("a", "c", "worse"), ("a", "b", "worse"), ("b", "c", "better")])
+    best, behind_it, near = behind(1.0, 1, 1, 1), behind(1.2, 1.2, 1.1, 1.3), behind(1.0, 1, 1, 1.1)
+    first = answer_with(w={"a": best, "b": behind_it, "c": near}, v={"a": best})
+    again = answer_with(w={"a": behind_it, "b": best, "c": behind_it})
     assert contradictions(first, again) == [
-        "w: a was better, now worse, than b",
-        "w: a was equivalent, now worse, than c",
+        "w: a was the best, and is now behind",
+        "w: b was behind, and is now the best",
     ]
     assert contradictions(first, first) == []
-    opposite = verdict_of(w=[("a", "b", "equivalent"), ("a", "c", "better")])
-    assert len(contradictions(first, opposite)) == len(contradictions(opposite, first)) == 2
+    within = answer_with(w={"a": behind(1.1, 1.03, 1.01, 1.05)})
+    assert contradictions(first, within) == []

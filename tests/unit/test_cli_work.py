@@ -236,7 +236,9 @@ def test_a_disk_is_simulated_or_becomes_an_experiment():
     words = ["sim", "disk", "--policy", "fcfs, sptf", "--requests", 200, "--depth", 8]
     words += ["--seeds", 2]
     done = run(*words)
-    assert done.stdout.splitlines()[0].split()[:2] == ["policy", "IOPS"]
+    model, titles, *_ = done.stdout.splitlines()
+    assert model.startswith("disk7200: disk; random4k, 8 requests outstanding")
+    assert titles.split()[:2] == ["policy", "IOPS"]
     assert done.stderr.splitlines()[-1].startswith("note: mean over 2 seeds")
     assert run(*words, "--seed", 5).stdout != done.stdout
     found = json.loads(run(*words, "--json").stdout)

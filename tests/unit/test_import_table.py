@@ -102,7 +102,7 @@ def test_every_format_says_what_it_was_tested_against():
         elif "tested against" in head and len(cells) == len(head):
             tables.setdefault(head[0], []).append(cells)
     programs = {word for rows in tables.values() for row in rows
-                for word in re.findall(r"(\w[\w ]*?) \d", row[-1])}  # fmt: skip
+                for word in re.findall(r"([A-Za-z][\w ]*?) \d", row[-1])}  # fmt: skip
     assert {name.split()[0].lower() for name in programs} <= {
         "fixtures", "openpyxl", "fio", "plot", "hdparm", "bash", "gnu", "blkparse",
     }  # fmt: skip

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import get_args
 
 import pytest
+from answers import behind, primary, secondary
 
 from schedlab.app.worker_lines import as_iozone, worker_lines
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
@@ -273,22 +274,16 @@ def test_a_warm_cache_fails_a_cold_run_and_reading_ahead_does_not():
 
 
 def test_decided_and_large_differences_are_explained_the_largest_first():
-    def of(label, ratio, verdict, **facts):
-        pair = SimpleNamespace(ratio=ratio, verdict=verdict)
-        usual = {"nothing_to_order": False, "control": False}
-        return SimpleNamespace(workload=label, pairs=(pair,), **{**usual, **facts})
-
-    by_label = {
-        n: of(n, *rest)
-        for n, *rest in [
-            ("small, decided", 1.1, "better"),
-            ("large, undecided", 0.1, "undecided"),
-            ("small, undecided", 1.1, "undecided"),
-        ]
-    }
-    by_label["control"] = of("control", 3.0, "better", control=True)
-    verdict = SimpleNamespace(workloads=by_label)
-    assert worth_explaining(verdict) == ("large, undecided", "small, decided")
+    undecided, proven = behind(1.0, 1.1, 1, 1.3), behind(1.0, 1.1, 1.05, 1.2)
+    large, best = behind(1.0, 10, 1, 30), behind(1.0, 1, 1, 1)
+    cells = {"small, decided": proven, "large, undecided": large, "small, undecided": undecided,
+             "control": proven, "one stream": large}  # fmt: skip
+    rows = [primary(label, "elapsed_s", control=label == "control",
+                    nothing_to_order=label == "one stream") for label in cells]  # fmt: skip
+    rows.append(secondary("small, undecided", "cpu_s"))
+    by_row = {label: {"a": best, "b": cell} for label, cell in cells.items()}
+    answer = SimpleNamespace(rows=rows, cells={**by_row, rows[-1].name: {"a": best, "b": large}})
+    assert worth_explaining(answer) == ("large, undecided", "small, decided")
 
 
 # 2 workers: 1 MiB in 1 s and 3 MiB in 2 s; the group takes 2 s.

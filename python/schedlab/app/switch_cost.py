@@ -179,14 +179,11 @@ def costs_of(
 
 
 def _beside_line(row: Mapping[str, Any]) -> str:
-    text = (
+    return (
         f"{row['candidate']} beside {row['baseline']}: predicted {row['predicted'] * 100:+.4f} % "
         f"({row['predicted_low'] * 100:+.4f} to {row['predicted_high'] * 100:+.4f} %), "
         f"measured {row['measured'] * 100:+.4f} %"
     )
-    if row["low"] is not None and row["high"] is not None:
-        text += f" (95 % interval {row['low'] * 100:+.4f} to {row['high'] * 100:+.4f} %)"
-    return text
 
 
 def _kib(size_bytes: int) -> str:
