@@ -90,7 +90,7 @@ fn a_second_capture_in_a_file_is_not_mixed_into_the_first() {
         event(200, 8, 4096, READ | 1, b""),
     ];
     blktrace[1][4] = 2; // its sequence number
-    let summary = [&BLKPARSE[..], BLKPARSE].concat();
+    let summary = [BLKPARSE, BLKPARSE].concat();
     for (text, format, words) in [
         (
             &blkparse.repeat(2)[..],

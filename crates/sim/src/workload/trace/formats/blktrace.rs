@@ -43,9 +43,12 @@ fn byte_order(magic: [u8; 4]) -> Option<bool> {
     }
 }
 
+/// A record of one CPU: its time, its sequence number, what it is, and how to show what is none.
+type Waiting = (u64, u64, Result<Option<BlkEvent>, Mismatch>, String);
+
 struct Cpu {
     input: Input,
-    next: Option<(u64, u64, Result<Option<BlkEvent>, Mismatch>, String)>,
+    next: Option<Waiting>,
 }
 
 struct Blktrace {
