@@ -224,3 +224,10 @@ def test_a_bug_exits_with_2_and_its_traceback_is_kept(tmp_path):
     (kept,) = tmp_path.glob("schedlab-error-*.txt")
     assert str(kept) in done.stderr
     assert "Traceback" in kept.read_text()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_run_of_a_workload_that_the_experiment_lacks_is_refused(sound, tmp_path, command):
+    shutil.copytree(sound, tmp_path / "sound")
+    (run,) = (document for name, document in documents(sound) if name == "runs.jsonl")
+    assert not check(sound, tmp_path, "runs.jsonl", {**run, "workload": FORMULA}, command)

@@ -250,6 +250,12 @@ class Folder:
     def record(self) -> Record:
         """The whole folder in memory, with latency histograms merged per workload and candidate."""
         experiment, plan, runs = self.experiment, self.plan, self.runs()
+        labels = {workload.label for workload in experiment.workloads}
+        for number, run in enumerate(runs, 1):
+            if run.workload not in labels:
+                place = f"{self.path / RUNS}, line {number}"
+                message = f"{place}: workload {run.workload!r:.80} is not in {EXPERIMENT}"
+                raise SpecError(message, "restore the file from a copy")
         # With a rule or a budget that may stop early, blocks that never started are not missing.
         # Nor are the runs of a workload that was decided before the others.
         stopping = experiment.stopping
