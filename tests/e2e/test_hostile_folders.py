@@ -71,7 +71,7 @@ def sound_folder(path):
     ]  # fmt: skip
     imported = assemble(readings, Options(blocked=True), {"format": "t", "file": "t"})
     folder = imported.save(path)
-    folder.write_planning(Planning(3, {"read 4 KiB": 2.0}, mdd=0.05, target_s=9.0))
+    folder.write_planning(Planning(3, {"read 4 KiB": 2.0}, bound=0.05, target_s=9.0))
     row = {"workload": "read 4 KiB", "candidate": "none", "capture": "raw/capture-00.json",
            "groups": [Explanation("readers", 1e-6, 1e-5, 1e-4, 1.0, 1.0, 100)]}  # fmt: skip
     folder.write_explanations([row])

@@ -102,7 +102,7 @@ BAD = {
     ),
     "control character in a label": (
         {"workloads": [work(label="w\x1b[2J", test="read")]},
-        "U+001B",
+        "control characters",
     ),
     "empty label": ({"workloads": [work(label=" ", test="read")]}, "label"),
     "wrong baseline": ({"baseline": "nobody"}, "nobody"),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 FILES_MAX = 200_000
 BLKFLSBUF = 0x1261  # include/uapi/linux/fs.h
 _CHUNK_BYTES = 1 << 20
+# A file system that nobody uses any more is gone for good within this time.
+UNMOUNTED_S = 2.0
 
 
 def set_cache(
@@ -79,10 +81,21 @@ def unmount(directory: Path, device: str) -> None:
     """Unmount a file system of ours for good; OSError EBUSY when a process keeps it.
 
     A confined program has mounts of its own: while it lives, the file system does too, and so does
-    its cache.
+    its cache. The kernel takes these mounts down a moment after the last process has ended.
     """
     _libc_umount(directory)
-    os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+    if not owned.wait_until(lambda: _is_unused(device), UNMOUNTED_S):
+        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), device)
+
+
+def _is_unused(device: str) -> bool:
+    try:
+        os.close(os.open(device, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            return False
+        raise
+    return True
 
 
 def _libc_umount(directory: Path) -> None:

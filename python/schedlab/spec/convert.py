@@ -121,7 +121,7 @@ def _any(data: Any, where: str) -> Any:
 
 def _text(text: Any, where: str) -> str:
     if not isinstance(text, str) or not is_printable(text):
-        raise SpecError(f"{where} = {text!r:.80}", "expected text without control characters")
+        raise SpecError(f"{where} = {text!a:.80}", "expected text without control characters")
     return text
 
 
