@@ -9,11 +9,14 @@ import os
 import stat
 import struct
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from schedlab.errors import HostError
 from schedlab.host import content, knobs
 
+T = TypeVar("T")
 _LOOP_GET_STATUS64, _LOOP_INFO_BYTES = 0x4C05, 232  # include/uapi/linux/loop.h
 
 
@@ -25,6 +28,21 @@ def with_queues() -> tuple[str, ...]:
         if (entry / "queue" / "scheduler").exists() and not idle_loop:
             names.append(entry.name)
     return tuple(names)
+
+
+def each_with_queue(look: Callable[[str], T], named: Iterable[str] = ()) -> dict[str, T]:
+    """What `look` gives for the named devices, else for all with a queue, by kernel name.
+
+    Of all, one that is removed meanwhile is left out; a named one must be there.
+    """
+    seen = {}
+    for device in named or with_queues():
+        try:
+            seen[knobs.device_name(device)] = look(device)
+        except (OSError, HostError):
+            if named or (knobs.SYS_BLOCK / device).exists():
+                raise
+    return seen
 
 
 def loop_schedulers() -> tuple[str, ...]:

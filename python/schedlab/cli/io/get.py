@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 
@@ -12,16 +14,17 @@ def get(devices: tuple[str, ...], as_json: bool) -> None:
     """Show the scheduler of each of DEVICES, or of all block devices that have one."""
     from schedlab.cli.show import print_json
     from schedlab.host import journal, knobs
-    from schedlab.host.devices import with_queues
+    from schedlab.host.devices import each_with_queue
     from schedlab.host.recover import restore_if_stale
 
     for line in restore_if_stale(journal.state_directory()).lines():
         click.echo(f"left changed by a session that died: {line}", err=True)
-    settings = {}
-    for device in devices or with_queues():
+
+    def look(device: str) -> dict[str, Any]:
         scheduler = knobs.read_value(knobs.scheduler_file(device))
-        tunables = knobs.tunables(knobs.queue_of(device))
-        settings[knobs.device_name(device)] = {"scheduler": scheduler, "tunables": tunables}
+        return {"scheduler": scheduler, "tunables": knobs.tunables(knobs.queue_of(device))}
+
+    settings = each_with_queue(look, devices)
     if as_json:
         print_json({"devices": settings})
         return

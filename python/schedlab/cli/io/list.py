@@ -15,9 +15,9 @@ def list_(devices: tuple[str, ...], as_json: bool) -> None:
     """
     from schedlab.cli.show import print_json
     from schedlab.host import knobs
-    from schedlab.host.devices import with_queues
+    from schedlab.host.devices import each_with_queue
 
-    offered = {knobs.device_name(d): knobs.offered(d) for d in devices or with_queues()}
+    offered = each_with_queue(knobs.offered, devices)
     if as_json:
         print_json({"devices": offered})
         return
