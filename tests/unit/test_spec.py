@@ -95,18 +95,13 @@ USUAL = {
     "Experiment.stopping": Stopping("fixed", 6, 0.0, 0.0, 0, 1),
     "Experiment.margin": 0.02, "Experiment.aa_arm": True, "Experiment.blocked": True,
     "Experiment.objective": "throughput", "Experiment.schema": 1, "Explanation.bin_s": 0.1,
-    "Fact.higher_is_better": True, "GateFinding.fatal": True, "Overall.higher_is_better": True,
-    "Overall.unit": "blocks", "Overall.margin": 0.02, "Overall.noise": spec.Noise(),
+    "GateFinding.fatal": True,
     "Planning.fits": True, "Planning.schema": 1, "Population.sessions": 1,
     "Population.layouts": 1, "Population.boots": 1, "PublishedMean.factor": 1.0,
     "Require.below": True,
     "Run.schema": 1, "Samples.weight": 1.0,
     "Stopping.mode": "fixed", "Stopping.blocks": 6, "Stopping.sessions": 1,
-    "StoppingState.mode": "fixed", "StoppingState.looks_taken": 1, "StoppingState.alpha": 0.05,
-    "StoppingState.error": 0.05, "StoppingState.budget_used": True, "Target.dilate": 1.0,
-    "Verdict.confidence": 0.95, "Verdict.schema": 1, "Workload.weight": 1.0,
-    "WorkloadVerdict.unit": "blocks", "WorkloadVerdict.margin": 0.02,
-    "WorkloadVerdict.noise": spec.Noise(),
+    "Target.dilate": 1.0, "Workload.weight": 1.0,
 }  # fmt: skip
 
 

@@ -182,11 +182,14 @@ class Study:
     def _mixed(self, samples: Sequence[Samples]) -> Study:
         """The same with the counted rows as parts of one."""
         weight_of = {s.workload: s.weight for s in samples}
-        parts = [i for i, row in enumerate(self.rows) if row.counted]
-        total = sum(weight_of[self.rows[i].workload] for i in parts)
+        rows = list(self.rows)
+        candidates = [i for i, row in enumerate(rows) if row.counted]
+        parts = [i for i in candidates if weight_of[rows[i].workload] > 0]
+        total = sum(weight_of[rows[i].workload] for i in parts)
         if total <= 0:
             return self
-        rows = list(self.rows)
+        for i in candidates:
+            rows[i] = replace(rows[i], role="part", counted=False)
         shares = [weight_of[rows[i].workload] / total for i in parts]
         for i, share in zip(parts, shares, strict=True):
             rows[i] = replace(rows[i], role="part", counted=False, share=share)
@@ -238,9 +241,14 @@ class Study:
             passed=passed,
         )
 
+    @property
+    def _parts(self) -> list[int]:
+        """The rows that a mix is made of."""
+        return [i for i, row in enumerate(self.rows) if row.role == "part" and row.share > 0]
+
     def _again(self, change: Callable[[int, RowData], RowPairs]) -> list[RowPairs]:
         """The counted rows (the parts of a mix joined again), with each row changed."""
-        parts = [i for i, row in enumerate(self.rows) if row.role == "part"]
+        parts = self._parts
         if not parts:
             return [change(i, self.pairs[i].row) for i in self.counted]
         rows = [change(i, self.pairs[i].row).row for i in parts]
@@ -400,7 +408,7 @@ class Study:
         """The one run without which the bound is less than half."""
         if choice.code == "one-run" or not choice.rows:
             return None
-        parts = [i for i, row in enumerate(self.rows) if row.role == "part"] or list(self.counted)
+        parts = self._parts or list(self.counted)
 
         def again(index: int, changed: RowData) -> Choice:
             return self.choose(

@@ -14,6 +14,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from schedlab.app.wishes import with_requirements
 from schedlab.design.candidates import parse_candidates
 from schedlab.design.planning import BLOCKS_MOST
 from schedlab.errors import SpecError
@@ -77,7 +78,10 @@ def experiment_of(data: Mapping[str, Any], where: str) -> Experiment:
             filled[table] = _quantities(filled[table], f"{where}.{table}")
     if isinstance(filled.get("margin"), str):
         filled["margin"] = parse_share(filled["margin"])
+    requires = _list(filled, "requires", where)
+    filled["requires"] = [each for each in requires if not isinstance(each, str)]
     experiment = from_json(Experiment, filled, where)
+    experiment = with_requirements(experiment, [r for r in requires if isinstance(r, str)])
     own = declared(each for each in experiment.workloads if each.kind in KINDS)
     return replace(experiment, metrics={**experiment.metrics, **own}) if own else experiment
 

@@ -16,6 +16,7 @@ from schedlab.app import comparison as io_comparison
 from schedlab.app import cpu_comparison, own_work
 from schedlab.app.comparison import Load, Place, stopping_of
 from schedlab.app.own_work import OwnWork, usual_user
+from schedlab.app.wishes import with_requirements, with_shares
 from schedlab.errors import SpecError
 from schedlab.host.consent import consent_to
 from schedlab.run.admitted import Permission
@@ -188,7 +189,13 @@ def comparison(place: Place, command: tuple[str, ...], typed: Typed, report: Rep
     named = {key: typed[key] for key in ("schedulers", "labels")}
     design = {**design_of(typed, "throughput"), **named}
     experiment = _io_comparison(place, command, typed, report, design)
-    return dataclasses.replace(experiment, explain=typed["explain"])
+    return _wished(dataclasses.replace(experiment, explain=typed["explain"]), typed)
+
+
+def _wished(experiment: Experiment, typed: Typed) -> Experiment:
+    """The experiment with its shares and requirements; file tests are one mix."""
+    shares = typed["share"] or ("equal" if typed.get("tests") else None)
+    return with_requirements(with_shares(experiment, shares), typed["require"])
 
 
 def tuned_work(
@@ -237,7 +244,7 @@ def policy_comparison(command: tuple[str, ...], typed: Typed, report: Report) ->
     experiment = cpu_comparison.policy_comparison(
         load, policies=typed["policies"], apply_to=typed["apply_to"], **design_of(typed, "latency")
     )
-    return dataclasses.replace(experiment, explain=typed["explain"])
+    return _wished(dataclasses.replace(experiment, explain=typed["explain"]), typed)
 
 
 def check_resumed(options: Sequence[str], extends: bool = True) -> None:

@@ -26,6 +26,7 @@ from schedlab.spec.experiment import (
     Target,
     Workload,
 )
+from schedlab.spec.findings import Flag, KneeFigure, ParetoPoint, Population
 from schedlab.spec.metrics import METRICS, Metric, metric_named
 from schedlab.spec.ordering import nothing_to_order
 from schedlab.spec.results import (
@@ -39,25 +40,6 @@ from schedlab.spec.results import (
     Samples,
     boot_of,
 )
-from schedlab.spec.verdict import (
-    CandidateSummary,
-    Code,
-    Fact,
-    Flag,
-    Headline,
-    KneeFigure,
-    Needed,
-    Noise,
-    Overall,
-    Pair,
-    PairVerdict,
-    ParetoPoint,
-    Population,
-    Segment,
-    StoppingState,
-    Verdict,
-    WorkloadVerdict,
-)
 
 __all__ = [
     "AA_SUFFIX",
@@ -66,24 +48,15 @@ __all__ = [
     "SCHEMA_VERSION",
     "Bound",
     "Candidate",
-    "CandidateSummary",
     "Cell",
-    "Code",
     "Experiment",
     "Explanation",
-    "Fact",
     "Flag",
     "GateFinding",
-    "Headline",
     "Kind",
     "KneeFigure",
     "Metric",
-    "Needed",
-    "Noise",
     "Objective",
-    "Overall",
-    "Pair",
-    "PairVerdict",
     "ParetoPoint",
     "Plan",
     "Planning",
@@ -95,13 +68,9 @@ __all__ = [
     "Run",
     "RunStatus",
     "Samples",
-    "Segment",
     "Stopping",
-    "StoppingState",
     "Target",
-    "Verdict",
     "Workload",
-    "WorkloadVerdict",
     "boot_of",
     "explanations",
     "fills_page_cache",

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from schedlab.spec.experiment import Objective
+from schedlab.spec.findings import Flag, KneeFigure, ParetoPoint, Population
 from schedlab.spec.metrics import Metric
-from schedlab.spec.verdict import Flag, KneeFigure, ParetoPoint, Population
 
 ANSWER_SCHEMA = 2
 MIX = "(mix)"

@@ -1,0 +1,126 @@
+"""What the user says of the workloads: shares of one mix, and hard requirements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from schedlab.errors import SpecError
+from schedlab.spec import Experiment, Require, Workload
+from schedlab.spec.quantities import parse_duration, parse_share, parse_size
+
+_REQUIRE = re.compile(r"(?P<row>.+?)\s*(?P<sign>[<>])\s*(?P<limit>\S.*)")
+_FACTORS = {"s": 1.0, "ns": 1e9, "ms": 1e3}
+
+
+def with_shares(experiment: Experiment, shares: str | None) -> Experiment:
+    """The workloads as one mix: `newcomer=3,reader=1`, or `equal`; those not named have no part.
+
+    A name is a label, or a part of one only.
+    """
+    if not shares:
+        return experiment
+    if shares.strip() == "equal":
+        return replace(experiment, shares="equal")
+    weights: dict[str, float] = {}
+    for item in shares.split(","):
+        name, _, number = item.partition("=")
+        try:
+            weight = float(number or "1")
+        except ValueError:
+            weight = -1.0
+        if not 0 < weight < 1e6:
+            raise SpecError(f"--share {item.strip()!r}: not a share above 0", "newcomer=3,reader=1")
+        weights[workload_of(experiment, name.strip()).label] = weight
+    works = tuple(replace(w, weight=weights.get(w.label, 0.0)) for w in experiment.workloads)
+    return replace(experiment, workloads=works, shares="weights")
+
+
+def with_requirements(experiment: Experiment, texts: Sequence[str]) -> Experiment:
+    """Hard requirements, such as `reader p99 < 10ms`; their metrics are measured."""
+    for text in texts:
+        require = requirement_of(experiment, text)
+        works = tuple(
+            replace(work, secondary=(*work.secondary, require.metric))
+            if work.label == require.workload
+            and require.metric not in (work.metric, *work.secondary)
+            else work
+            for work in experiment.workloads
+        )
+        requires = (*experiment.requires, require)
+        experiment = replace(experiment, workloads=works, requires=requires)
+    return experiment
+
+
+def requirement_of(experiment: Experiment, text: str) -> Require:
+    """WORKLOAD METRIC < LIMIT, or >; the metric as its name, or the last part of it (p99)."""
+    match = _REQUIRE.fullmatch(text.strip())
+    words = match["row"].split() if match else []
+    if match is None or not words:
+        raise SpecError(f"requirement {text!r}: no limit", "write it as: reader p99 < 10ms")
+    if len(words) == 1 and len(experiment.workloads) == 1:
+        work, metric = experiment.workloads[0], words[0]
+    elif len(words) == 1:
+        raise SpecError(f"requirement {text!r}: names no metric", "write it as: reader p99 < 10ms")
+    else:
+        work, metric = workload_of(experiment, " ".join(words[:-1])), words[-1]
+    name = _metric_of(experiment, work, metric, text)
+    limit = _limit_of(match["limit"].strip(), experiment.metric_named(name).unit, text)
+    return Require(work.label, name, limit, match["sign"] == "<")
+
+
+def workload_of(experiment: Experiment, name: str) -> Workload:
+    """The workload of that label, or the only one whose label has the name in it."""
+    exact = [work for work in experiment.workloads if work.label == name]
+    found = exact or [work for work in experiment.workloads if name and name in work.label]
+    if len(found) == 1:
+        return found[0]
+    labels = ", ".join(work.label for work in found or experiment.workloads)
+    what = "names several workloads" if found else "is no workload"
+    raise SpecError(f"{name!r} {what}", f"name one of: {labels}")
+
+
+def _metric_of(experiment: Experiment, work: Workload, name: str, text: str) -> str:
+    offered = dict.fromkeys((work.metric, *work.secondary))
+    if name in offered:
+        return name
+    found = [each for each in offered if each.endswith(f"_{name}") or each.startswith(f"{name}_")]
+    if found:
+        return found[0]
+    # A quantile of a latency that is measured anyway.
+    stems = [each.rpartition("_ns_")[0] for each in offered if "_ns_" in each]
+    for stem in stems:
+        try:
+            return experiment.metric_named(f"{stem}_ns_{name}").name
+        except SpecError:
+            continue
+    raise SpecError(
+        f"requirement {text!r}: {work.label} has no metric {name!r}",
+        f"name one of: {', '.join(offered)}",
+    )
+
+
+def _limit_of(value: str, unit: str, text: str) -> float:
+    """A limit in the unit of its metric: 10ms, 100M, 5%, or a plain number in that unit."""
+    try:
+        return _positive(float(value))
+    except ValueError:
+        pass
+    try:
+        if unit in _FACTORS:
+            return _positive(parse_duration(value) * _FACTORS[unit])
+        if unit in ("B", "B/s"):
+            return _positive(float(parse_size(value.removesuffix("/s").removesuffix("B"))))
+        return _positive(parse_share(value))
+    except (ValueError, SpecError) as error:
+        raise SpecError(
+            f"requirement {text!r}: {value!r} is no limit in {unit or 'a plain number'}",
+            "write it as: reader p99 < 10ms",
+        ) from error
+
+
+def _positive(number: float) -> float:
+    if not 0 < number < float("inf"):
+        raise ValueError(number)
+    return number

@@ -1,0 +1,115 @@
+"""What is found beside an answer: flags, its population, and figures for the pages.
+
+Flag kinds and their values (beside `workload` and `candidates`):
+
+`unblocked`          the runs were not made in blocks; {} | `single-run` {runs: {candidate: n}}
+`unbalanced`         {runs: {candidate: n}, most}       | `cold-first-run` {difference, unit}
+`insensitive`        {cpu_share}                        | `identical` {}
+`non-positive`       {metric}: values that are 0 or negative and are no bounds
+`missing-cells`      {cells, filled: {candidate: n}}: filled by least squares
+`left-out`           more than half of its cells are missing {cells, of}
+`no-baseline`        no run of the baseline counts {used (in its place), reason (in English)}
+`lacks-workload`     a candidate compared over fewer workloads {workloads}
+`only-one`           one candidate has runs on the workload {}
+`starved`            {counts: {candidate: n}, runs}: runs that give bounds
+`aa-differs`         {ratio, low, high, far}: A/A excludes the margin; far is its far end, a share
+`control-failed`, `control-passed` {}; `control-open` {reach, margin, unbounded}
+`drift` {change, p}; `change-point` {block (number from 1), change}
+`outlier`            {block (number from 1), factor, run, session}
+`rare-stalls`        {runs, of, factor}
+`two-modes`          {low, high (levels), share_low, share_high}
+`uneven-noise`       {ratio, noisiest, quietest, p}
+`unsteady`           {autocorrelation, phi, widening}: `widening` is the factor of the half-width
+`candidate-time`     {slopes: {candidate: total change}, p, early, late (facts of the pair that
+                     changes most), changes_sign}
+`carry-over`         {effects: {candidate: log change of its follower}, p, adjusted: [[a, b, log
+                     ratio, standard error]]}
+`steady-assumed`     below 8 blocks wandering cannot be estimated {blocks}
+`gates-unbalanced`   {counts: {candidate: repeated runs}, runs: {candidate: n}, p}
+`not-steady`, `unsettled` {runs: n}; `two-levels` {low, high}: rates inside its runs, 1/s
+`call-cost` {seconds_per_call, constant_s, explained}
+`wrong-mean` {published, unit, mean, rows, difference} or {published, unit, rowless}
+`goal` {goal, metric, frozen_metric}; `goal-not-measured` {goal, metric, apart}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from schedlab.spec.metrics import Metric
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Something that a careful reader must know before believing a figure.
+
+    `kind` and `values` are what its sentence is made of (module docstring).
+    """
+
+    kind: str
+    workload: str = ""
+    candidates: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Population:
+    """The population of an answer: one line below every headline.
+
+    `layouts` counts the sets of files. `device` describes it in a few words ("" where it is not
+    known). `claims_sessions`: the sessions were the units, so that the claim is about
+    layouts in general, and with `claims_boots` (enough of the `boots`) about boots, too.
+    """
+
+    workloads: int
+    blocks: int
+    sessions: int = 1
+    layouts: int = 1
+    device: str = ""
+    seconds: float = 0.0
+    claims_sessions: bool = False
+    boots: int = 1
+    claims_boots: bool = False
+
+
+@dataclass(frozen=True)
+class ParetoPoint:
+    """Throughput and p99 latency of a candidate on one workload, in the units of the metrics.
+
+    Geometric means of the runs' figures (of each run's own p99, which the verdicts compare) with
+    their 95 % intervals. `dominated_by`: better on one of the two, and not worse on the other.
+    """
+
+    candidate: str
+    throughput: float
+    throughput_low: float | None
+    throughput_high: float | None
+    latency: float
+    latency_low: float | None
+    latency_high: float | None
+    throughput_metric: str
+    latency_metric: str
+    dominated_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class KneeFigure:
+    """Where the metric of a candidate bends over an ordered size of its workloads.
+
+    `size` is the parameter that is ordered, its unit in its name. `reason` says why there is no
+    knee (see `analyse.knee.Knee`); the knee lies inside [`low`, `high`] with 95 % confidence, and
+    the metric grows as the size to the power of the slopes before and after it.
+    """
+
+    family: str
+    size: str
+    candidate: str
+    metric: Metric
+    reason: Literal["knee", "too few values", "straight", "edge"]
+    knee: float | None = None
+    low: float | None = None
+    high: float | None = None
+    slope_before: float | None = None
+    slope_after: float | None = None

@@ -1,0 +1,64 @@
+"""Shares of the workloads and hard requirements, as they are typed."""
+
+import pytest
+
+from schedlab.app.wishes import requirement_of, with_requirements, with_shares
+from schedlab.errors import SpecError
+from schedlab.spec import Candidate, Experiment, Require, Target, Workload
+
+WORKS = (
+    Workload("newcomer beside writers", "x", "newcomer_latency_ns_mean"),
+    Workload("steady reader", "x", "reader_latency_ns_mean", secondary=("reader_latency_ns_p99",)),
+    Workload("copy", "x", "throughput_bytes_per_s"),
+)
+ASKED = Experiment("t", "io", Target("none"), (Candidate("a"),), WORKS, "a", 1)
+
+
+def test_shares_make_one_mix_of_the_workloads_that_are_named() -> None:
+    shared = with_shares(ASKED, "newcomer=3, reader=1")
+    assert [work.weight for work in shared.workloads] == [3.0, 1.0, 0.0]
+    assert shared.has_shares and not ASKED.has_shares
+    equal = with_shares(ASKED, "equal")
+    assert equal.has_shares and {work.weight for work in equal.workloads} == {1.0}
+    assert with_shares(ASKED, None) == ASKED
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("e=1", "names several"), ("bulk", "is no workload"), ("copy=-1", "not a share")],
+)
+def test_a_share_names_one_workload_and_a_number(text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message) as raised:
+        with_shares(ASKED, text)
+    assert raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("reader p99 < 10ms", Require("steady reader", "reader_latency_ns_p99", 1e7)),
+        ("reader mean<500us", Require("steady reader", "reader_latency_ns_mean", 5e5)),
+        ("newcomer p90 < 1s", Require("newcomer beside writers", "newcomer_latency_ns_p90", 1e9)),
+        ("copy throughput > 100M",
+         Require("copy", "throughput_bytes_per_s", 100 * 2**20, below=False)),
+    ],
+)  # fmt: skip
+def test_a_requirement_is_a_limit_in_the_unit_of_its_metric(text: str, expected: Require) -> None:
+    assert requirement_of(ASKED, text) == expected
+    asked = with_requirements(ASKED, [text])
+    work = next(w for w in asked.workloads if w.label == expected.workload)
+    assert expected.metric in (work.metric, *work.secondary) and asked.requires == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("reader p99 10ms", "no limit"), ("p99 < 10ms", "names no metric"),
+        ("reader speed < 1", "has no metric"), ("reader p99 < fast", "is no limit in ns"),
+        ("reader p99 < -1", "is no limit"),
+    ],
+)  # fmt: skip
+def test_what_is_no_requirement_says_why(text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message) as raised:
+        requirement_of(ASKED, text)
+    assert raised.value.hint
