@@ -525,6 +525,7 @@ TYPED: dict[str, Any] = {
     "buffered": False, "archive": None, "archive_size": 7, "decompressor": "gzip",
     "program": None, "engine": "", "blocks": None, "budget": None, "until_decided": False,
     "precision": None, "may_extend": None, "quick": False, "sessions": 1, "margin": 0.125,
+    "share": None, "require": (),
     "seed": 9, "goal": None, "aa": False, "schedulers": "none,bfq", "labels": None,
     "workloads": ("random-reads",), "explain": True, "environment": (), "ok_exit": (),
     "user": None, "metrics": (), "shell": False,

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.answers import NOTHING
+from answers import NOTHING
 
 from schedlab.app import applied, apply, apply_cpu, apply_tuned, undo, watch
 from schedlab.app.applied import HEADER, Applied

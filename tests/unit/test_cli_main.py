@@ -147,7 +147,7 @@ def test_documents_are_listed_in_columns_and_printed():
     assert all(line[widest : widest + 2] == "  " for line in listed)
     assert all(line[widest + 2] != " " for line in listed)
     printed = CliRunner().invoke(cli, ["docs", "statistics"]).stdout
-    assert printed.startswith("# From runs to a verdict\n")
+    assert printed.startswith("# From runs to an answer\n")
 
 
 def test_labs_are_listed_within_the_width_of_a_pipe():
