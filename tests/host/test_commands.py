@@ -389,10 +389,12 @@ def test_a_fio_job_file_gives_fios_own_numbers(tmp_path):
         readers = [each for each in report["jobs"] if each["jobname"] == "reader"]
         writers = [each for each in report["jobs"] if each["jobname"] == "writer"]
         theirs = readers[0]["read"]["clat_ns"]["percentile"]
-        p50_ns = one.metrics["reader.read.lat_ns_p50"]
-        assert p50_ns == pytest.approx(theirs["50.000000"], rel=0.02)
-        if "reader.read.lat_ns_p99" in one.bounds:  # fewer than 1,000 reads on a busy machine
-            assert one.metrics["reader.read.lat_ns_p99"] <= theirs["99.000000"] * 1.02
+        for word, key in {"p50": "50.000000", "p99": "99.000000"}.items():
+            name = f"reader.read.lat_ns_{word}"
+            if name in one.bounds:  # fewer than 20 or 1,000 reads on a busy machine
+                assert one.metrics[name] <= theirs[key] * 1.02
+            elif word == "p50":
+                assert one.metrics[name] == pytest.approx(theirs[key], rel=0.02)
         assert one.metrics["reader.read.iops"] == pytest.approx(readers[0]["read"]["iops"])
         total = sum(each["write"]["bw_bytes"] for each in writers)
         assert one.metrics["writer.write.bw_bytes"] == pytest.approx(total)

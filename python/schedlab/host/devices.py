@@ -33,15 +33,22 @@ def with_queues() -> tuple[str, ...]:
 def each_with_queue(look: Callable[[str], T], named: Iterable[str] = ()) -> dict[str, T]:
     """What `look` gives for the named devices, else for all with a queue, by kernel name.
 
-    Of all, one that is removed meanwhile is left out; a named one must be there.
+    Of all, one that is removed meanwhile is left out, also if another one gets its name; a named
+    one must be there.
     """
+    if named:
+        return {knobs.device_name(device): look(device) for device in named}
     seen = {}
-    for device in named or with_queues():
-        try:
-            seen[knobs.device_name(device)] = look(device)
-        except (OSError, HostError):
-            if named or (knobs.SYS_BLOCK / device).exists():
-                raise
+    for device in with_queues():
+        for tries_left in (2, 1, 0):
+            try:
+                seen[device] = look(device)
+                break
+            except (OSError, HostError):
+                if device not in with_queues():
+                    break
+                if not tries_left:
+                    raise
     return seen
 
 
