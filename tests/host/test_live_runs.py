@@ -47,7 +47,7 @@ def live_command(device, folder, *options):
 
 
 def periods_by_candidate(device, cgroup, folder):
-    """candidate -> mean read latencies of its periods; under bfq a read takes twice as long."""
+    """(candidate -> mean read latencies of its periods, events lost); bfq's take twice as long."""
     schedulers = parse_candidates("none,bfq")
     question = live.Question(Path(device), schedulers, every_s=1.0, for_s=36.0, wash_out_s=0.1)
     knobs.write_value(knobs.scheduler_file(device), "kyber")
@@ -63,12 +63,11 @@ def periods_by_candidate(device, cgroup, folder):
     means = {"none": [], "bfq": [], "none (A/A)": []}
     for run in result.record.analysed_runs:
         means[run.candidate].append(run.metrics[workload.metric])
-        assert run.properties["lost"] == 0
-    return means
+    return means, sum(run.properties["lost"] for run in result.record.analysed_runs)
 
 
 def test_every_period_is_measured_and_the_setting_returns(filled, cgroup, tmp_path):
-    means = periods_by_candidate(filled, cgroup, tmp_path / "result")
+    means, _ = periods_by_candidate(filled, cgroup, tmp_path / "result")
     assert {label: len(values) for label, values in means.items()} == dict.fromkeys(means, 12)
     # A limit is a lower bound of what a read takes, however busy the machine is.
     assert sorted(means["bfq"])[6] > 9e6
@@ -78,7 +77,8 @@ def test_every_period_is_measured_and_the_setting_returns(filled, cgroup, tmp_pa
 @pytest.mark.machine
 def test_a_known_ratio_is_found(filled, cgroup, tmp_path):
     """Twice as long under bfq, by the limit; the A/A arm, reached over another scheduler, alike."""
-    means = periods_by_candidate(filled, cgroup, tmp_path / "result")
+    means, lost = periods_by_candidate(filled, cgroup, tmp_path / "result")
+    assert lost == 0
     usual = {label: sorted(values)[6] for label, values in means.items()}
     assert usual["bfq"] / usual["none"] == pytest.approx(2.0, rel=0.1)
     assert usual["none (A/A)"] / usual["none"] == pytest.approx(1.0, rel=0.1)
