@@ -90,11 +90,18 @@ def test_schedulers_on_a_scratch_device_end_in_a_verdict(tmp_path, environment):
     assert code == 0, err
     answer = json.loads(out)
     assert answer["schema"] == 2 and answer["take"] in answer["candidates"]
-    assert {row["workload"] for row in answer["rows"]} == {"read 64 KiB", "random-write 64 KiB"}
+    roles = {row["name"]: row["role"] for row in answer["rows"]}
+    assert roles.pop("(mix)") == "mix"  # File tests are one mix with equal shares.
+    assert {name for name, role in roles.items() if role == "part"} == {
+        "read 64 KiB", "random-write 64 KiB",
+    }  # fmt: skip
+    assert answer["counted"] == ["(mix)"] and set(answer["cells"]) == {*roles, "(mix)"}
     for name, cells in answer["cells"].items():
         assert set(cells) == set(answer["candidates"]), name
         for cell in cells.values():
-            assert cell["value"] > 0 and cell["low"] <= cell["loss"] <= cell["up"]
+            assert (cell["value"] is None) if name == "(mix)" else cell["value"] > 0
+            assert cell["low"] <= cell["loss"] and not cell["open"]
+            assert cell["up"] is None or cell["loss"] <= cell["up"]
     assert {path.name for path in (tmp_path / "r").iterdir()} >= {
         "experiment.toml", "plan.jsonl", "runs.jsonl", "host.json", "raw", "reproduce.sh",
         "verdict.json", "report.html", "report.xlsx",

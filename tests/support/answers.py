@@ -176,7 +176,7 @@ STARVED = _pair(
 SHARES = replace(
     KEEP,
     rows=(
-        Row(MIX, "", None, "mix", DELTA, True, blocks=6),
+        Row(MIX, MIX, None, "mix", DELTA, True, blocks=6),
         replace(primary("w0", "elapsed_s"), role="part", counted=False, share=0.75),
         replace(primary("w1", "throughput_bytes_per_s"), role="part", counted=False, share=0.25),
     ),

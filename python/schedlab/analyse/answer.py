@@ -195,7 +195,7 @@ class Study:
             rows[i] = replace(rows[i], role="part", counted=False, share=share)
         joint = mix([self.pairs[i].row for i in parts], shares)
         whole = Row(
-            MIX, "", None, "mix", self.question.margin, True, blocks=len(joint.row.blocks)
+            MIX, MIX, None, "mix", self.question.margin, True, blocks=len(joint.row.blocks)
         )  # fmt: skip
         return Study(self.question, (whole, *rows), (joint, *self.pairs))
 
@@ -533,7 +533,9 @@ def _population(
     used, scope = study._used()
     blocks = len(study.blocks)
     return Population(
-        workloads=len({row.workload for row in study.rows if row.counted or row.role == "part"}),
+        workloads=sum(
+            r.role == "part" or (r.role, r.counted) == ("primary", True) for r in study.rows
+        ),
         blocks=blocks,
         sessions=sessions,
         boots=boots,

@@ -17,7 +17,7 @@ def pareto(answer: Answer) -> dict[str, tuple[ParetoPoint, ...]]:
     proven behind on the one that the other leads.
     """
     points = {}
-    for workload in dict.fromkeys(row.workload for row in answer.rows if row.workload):
+    for workload in dict.fromkeys(row.workload for row in answer.rows if row.metric):
         rows = [row for row in answer.rows if row.workload == workload and row.metric]
         speed = next((row for row in rows if _is_speed(row)), None)
         named = {row.metric.name: row for row in rows if row.metric}

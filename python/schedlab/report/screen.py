@@ -60,7 +60,7 @@ def losses_table(view: View) -> Table:
                 continue
             ends = (cell.loss, cell.low, None if cell.open else cell.up)
             ratios = (None if end is None else math.exp(end) for end in ends)
-            workload = of.workload or texts("row.mix")
+            workload = of.workload if of.metric else texts("row.mix")
             rows.append([workload, metric, name, cell.value, unit, *ratios, cell.runs])
     return build(texts, "losses", texts("section.losses"), columns, rows)
 

@@ -46,12 +46,13 @@ class Row:
     the workload for its primary row, "LABEL: METRIC" for the others, `MIX` for the mix.
 
     `role`: a `primary` row is what the answer speaks of; a `secondary` one can be its price. With
-    shares the one `mix` row ("your mix", without workload, metric and values) is what the answer
-    speaks of, and the rows that it is made of are `part`s, `share` their weight (they sum to 1;
-    0 elsewhere). `counted`: the answer speaks of it; where a primary row or part is not, `why`
-    says so. `margin` is a logarithm. `actor` is whose figure it is where a run has several at work
-    ("writers", "readers"). `blocks` with two values at least (runs of the candidate with the
-    fewest, where there are no blocks). `higher_is_better` and the unit belong to the metric.
+    shares the one `mix` row ("your mix"; `MIX` is its workload, too, it has no metric and no
+    values) is what the answer speaks of, and the rows that it is made of are `part`s, `share`
+    their weight (they sum to 1; 0 elsewhere). `counted`: the answer speaks of it; where a primary
+    row or part is not, `why` says so. `margin` is a logarithm. `actor` is whose figure it is where
+    a run has several at work ("writers", "readers"). `blocks` with a value (where there are no
+    blocks: runs of the candidate with the most). `higher_is_better` and the unit belong to the
+    metric.
     `step` is the smallest gap between two values, in the unit of the metric (0: not known).
     """
 
