@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from schedlab.cpu.settings import Settings
 from schedlab.errors import HostError
+from schedlab.host import kernel_paths
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control
@@ -45,12 +46,7 @@ def join_cpuset(control: Control, pids: list[int], settings: Settings) -> None:
 
 def _cpuset_root() -> tuple[Path, bool]:
     """Where the cpuset controller is, and whether that is cgroup v2."""
-    mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
-    for fields in (line.split() for line in mounts):
-        if fields[2] == "cgroup" and "cpuset" in fields[3].split(","):
-            return Path(fields[1]), False
-        if fields[2] == "cgroup2":
-            offered = (Path(fields[1]) / "cgroup.controllers").read_text(encoding="utf-8").split()
-            if "cpuset" in offered:
-                return Path(fields[1]), True
+    for each in kernel_paths.hierarchies():
+        if "cpuset" in each.controllers:
+            return each.root, each.is_v2
     raise HostError("no cpuset controller is mounted", "pin with --cpu instead of --cpuset")

@@ -6,6 +6,7 @@ or a cgroup without real-time bandwidth (sched(7), kernel/sched/syscalls.c). Thi
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import resource
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from schedlab.cpu.settings import Settings
 from schedlab.errors import HostError
+from schedlab.host import kernel_paths
 
 SCHED_EXT = Path("/sys/kernel/sched_ext")
 
@@ -91,21 +93,12 @@ def _no_real_time(settings: Settings) -> tuple[str, str]:
 
 def _cpu_cgroup_without_bandwidth() -> Path | None:
     """The v1 cpu cgroup of this process when it has no real-time bandwidth."""
-    try:
-        memberships = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    for line in memberships:
-        _, controllers, path = line.split(":", 2)
-        if "cpu" not in controllers.split(","):
-            continue
-        for mount in ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"):
-            group = Path(mount + path.rstrip("/"))
-            try:
+    with contextlib.suppress(OSError):
+        for root, path in kernel_paths.groups_of().items():
+            group = Path(f"{root}{path}")
+            with contextlib.suppress(OSError, ValueError):
                 if int((group / "cpu.rt_runtime_us").read_text()) == 0:
                     return group
-            except (OSError, ValueError):
-                continue
     return None
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
 import sys
 from pathlib import Path
@@ -31,7 +32,10 @@ def pipe() -> tuple[int, int]:
 
 
 def open_standard() -> None:
-    """Open what is closed of standard input, output and errors on /dev/null."""
+    """Open what is closed of standard input, output and errors on /dev/null.
+
+    Characters that the encoding of an output lacks, as in names of files, are written out.
+    """
     for descriptor in range(FIRST):
         try:
             os.fstat(descriptor)
@@ -42,3 +46,6 @@ def open_standard() -> None:
         if getattr(sys, name) is None:  # so Python starts where the descriptor is closed
             with contextlib.suppress(OSError):
                 setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+        stream = getattr(sys, name)
+        if mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from schedlab.errors import HostError
-from schedlab.host import content, knobs
+from schedlab.host import content, kernel_paths, knobs
+from schedlab.host.kernel_paths import Mount, shown
 
 T = TypeVar("T")
 _LOOP_GET_STATUS64, _LOOP_INFO_BYTES = 0x4C05, 232  # include/uapi/linux/loop.h
@@ -83,8 +84,7 @@ def _sources_of(directory: str | Path) -> list[str]:
     link = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     if link.exists():
         return [link.resolve().name]
-    mounted = mount_of(directory)  # btrfs and others have a separate device number
-    source = Path(mounted["source"]) if mounted else Path()
+    source = Path(mount_of(directory).source)  # btrfs and others have a separate device number
     return [knobs.kernel_name(source)] if source.is_block_device() else []
 
 
@@ -99,43 +99,16 @@ def _descend(name: str, disks: set[str]) -> None:
         disks.add(entry.name)
 
 
-def mount_of(directory: str | Path) -> dict[str, str]:
-    """The mount of a directory: source, target, kind and options; empty if unknown."""
+def mount_of(directory: str | Path) -> Mount:
+    """The mount of a directory; an empty one if that is unknown."""
     wanted = Path(directory).resolve()
-    best: dict[str, str] = {}
-    for mount in mounts():
-        target = Path(mount["target"])
+    best = Mount()
+    for mount in kernel_paths.mounts():
+        target = Path(mount.target)
         inside = target == wanted or target in wanted.parents
-        if inside and len(mount["target"]) >= len(best.get("target", "")):
+        if inside and len(mount.target) >= len(best.target):
             best = mount
     return best
-
-
-def mounts(process: int | str = "self") -> list[dict[str, str]]:
-    """Every mount that a process sees: device number, source, target, kind and options."""
-    rows = []
-    text = Path(f"/proc/{process}/mountinfo").read_text(encoding="utf-8", errors="replace")
-    for line in text.splitlines():
-        first, _, second = line.partition(" - ")
-        _, _, number, _, target, options, *_ = first.split()
-        kind, source, *more = second.split()
-        rows.append(
-            {
-                "number": number,
-                "source": _unescaped(source),
-                "target": _unescaped(target),
-                "kind": kind,
-                "options": options,
-                "super_options": _unescaped(more[0]) if more else "",
-            }
-        )
-    return rows
-
-
-def _unescaped(text: str) -> str:
-    for code, character in {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}.items():
-        text = text.replace(code, character)
-    return text
 
 
 def reasons_against_writing(device: str) -> tuple[str, ...]:
@@ -219,12 +192,11 @@ def _mounted(numbers: dict[str, str]) -> list[str]:
                 continue
             seen.add(namespace)
             where = "" if process == "self" else f", in the mount namespace of process {process}"
-            for mount in mounts(process):
-                source = Path(mount["source"]).name if mount["source"].startswith("/dev/") else ""
-                number = mount["number"]
-                name = numbers.get(number) or (source if source in numbers.values() else "")
+            for mount in kernel_paths.mounts(process):
+                source = Path(mount.source).name if mount.source.startswith("/dev/") else ""
+                name = numbers.get(mount.number) or (source if source in numbers.values() else "")
                 if name:
-                    targets.setdefault((name, mount["target"]), where)
+                    targets.setdefault((name, shown(mount.target)), where)
     return [f"it is mounted on {target} ({name}{w})" for (name, target), w in targets.items()]
 
 
@@ -233,8 +205,8 @@ def _swap_and_holders(family: list[Path]) -> list[str]:
     reasons = []
     for entry in family:
         name = entry.resolve().name
-        for line in Path("/proc/swaps").read_text(encoding="utf-8").splitlines()[1:]:
-            if Path(line.split()[0]).resolve() == knobs.device_file(name):
+        for area in kernel_paths.swap_areas():
+            if area.resolve() == knobs.device_file(name):
                 reasons.append(f"it is swap space in use ({name})")
         holders = sorted(entry.glob("holders/*"))
         reasons += [f"it is held by {holder.name} ({name})" for holder in holders]
@@ -269,7 +241,7 @@ def _backing_of(loop: str) -> tuple[str, str]:
         finally:
             os.close(descriptor)
     except OSError:
-        return text_of(knobs.SYS_BLOCK / loop / "loop" / "backing_file"), ""
+        return kernel_paths.backing_file(knobs.SYS_BLOCK / loop), ""
     device, inode, number = struct.unpack_from("<3Q", status)
     return f"{device}:{inode}", f"{os.major(number)}:{os.minor(number)}" if number else ""
 

@@ -412,7 +412,7 @@ def space(directory: Path) -> Iterator[Fact]:
         yield Fact("free space", text, "it is not writable", "cd to a writable directory")
         return
     free = status.f_bavail * status.f_frsize
-    kind = devices.mount_of(directory).get("kind", "unknown")
+    kind = devices.mount_of(directory).kind or "unknown"
     disks = ", ".join(devices.disks_below(directory)) or "no disk visible"
     follows = "scratch devices there also use the scheduler and cache of the disk below"
     command = "schedlab compare --scratch 1G"

@@ -35,6 +35,7 @@ from schedlab.host.emulated_facts import findings
 from schedlab.host.emulated_removal import KIND, SERVER_MODULE, process_state
 from schedlab.host.journal import Journal
 from schedlab.host.scratch import Scratch, require_root
+from schedlab.host.write_back import WriteBack
 from schedlab.spec import GateFinding
 from schedlab.spec.reading import read_text
 
@@ -188,6 +189,14 @@ class Emulated(Scratch):
                 if time.monotonic() > deadline or not self.is_alive():
                     raise
                 time.sleep(0.005)
+
+    def write_back(self, patience_s: float) -> list[str]:
+        """Unmount and flush, at the speed of the machine; what could not be, in sentences."""
+        with self.at_once():
+            writer = WriteBack(int(Path(self.path).name.removeprefix("loop")))
+            failures = writer.failures(patience_s)
+            writer.end()
+        return failures
 
     def is_alive(self) -> bool:
         """Whether the server still serves."""

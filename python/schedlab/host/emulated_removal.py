@@ -8,32 +8,30 @@ guardian runs this, so it imports nothing heavy.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import select
 import signal
-import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from schedlab.host import owned
+from schedlab.host import kernel_paths, owned
 from schedlab.host.journal import Entry
+from schedlab.host.write_back import MNT_DETACH, MNT_FORCE, WriteBack, unmount
 
 KIND = "emulated"
 SERVER_MODULE = "schedlab.host.emulator"
 WRITE_BACK_PATIENCE_S = 5.0
-MNT_FORCE, MNT_DETACH = 1, 2
 
 
-def quiesce(things: Iterable[Entry]) -> None:
+def quiesce(things: Iterable[Entry]) -> list[str]:
     """Before anything is restored: make sure that nothing waits for an emulated device.
 
     File systems on it are unmounted and the device is flushed, for a few seconds; then its server
-    is ended, so that the kernel fails what still waits.
+    is ended, so that the kernel fails what still waits. What was not written back, in sentences.
     """
-    things = list(things)
+    things, lost = list(things), []
     for thing in things:
         if thing["what"] != KIND:
             continue
@@ -41,20 +39,20 @@ def quiesce(things: Iterable[Entry]) -> None:
         loops = [
             t["index"]
             for t in things
-            if t["what"] == "loop" and t["backing"].startswith(f"{directory}/") and _is_attached(t)
+            if t["what"] == "loop"
+            and t["backing"].startswith(f"{directory}/")
+            and kernel_paths.backing_file(owned.SYS_BLOCK / f"loop{t['index']}") == t["backing"]
         ]
-        writers = [_write_back(index) for index in loops if servers(directory)]
+        writers = [WriteBack(index) for index in loops if servers(directory)]
         deadline = time.monotonic() + WRITE_BACK_PATIENCE_S
         for writer in writers:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                writer.wait(max(0.0, deadline - time.monotonic()))
+            lost += writer.failures(max(0.0, deadline - time.monotonic()))
         end_servers(directory)
         for writer in writers:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                writer.wait(owned.PATIENCE_S)
-        for index in loops:
-            for where in mounts_of_device(index):
-                _unmount(where, MNT_DETACH)
+            writer.end()
+        for mount in [mount for index in loops for mount in kernel_paths.mounts_of_loop(index)]:
+            unmount(mount, MNT_DETACH)
+    return lost
 
 
 def remove(path: str) -> bool:
@@ -62,8 +60,9 @@ def remove(path: str) -> bool:
     if not Path(path).name.startswith(f"{owned.PREFIX}{KIND}-"):
         raise OSError(errno.EPERM, "schedlab did not choose its name")
     end_servers(path)
-    for where in mounts_below(path):
-        _unmount(where, MNT_FORCE | MNT_DETACH)
+    inside = [each for each in kernel_paths.mounts() if each.target.startswith(f"{path}/")]
+    for mount in reversed(inside):
+        unmount(mount, MNT_FORCE | MNT_DETACH)
     if not Path(path).is_dir():
         return False
     with contextlib.suppress(FileNotFoundError):
@@ -100,63 +99,6 @@ def end_servers(directory: str | Path) -> None:
             pass
         finally:
             os.close(descriptor)
-
-
-def mounts_below(directory: str | Path) -> list[str]:
-    """Mount points below a directory, the last mounted first; none of them is accessed."""
-    inside = f"{directory}/"
-    return [where for _, where in reversed(_mounts()) if where.startswith(inside)]
-
-
-def mounts_of_device(index: int) -> list[str]:
-    """Where /dev/loopINDEX is mounted, the last mounted first."""
-    try:
-        number = (owned.SYS_BLOCK / f"loop{index}" / "dev").read_text().strip()
-    except OSError:
-        return []
-    return [where for device, where in reversed(_mounts()) if device == number]
-
-
-def _mounts() -> list[tuple[str, str]]:
-    """(major:minor, mount point) in the order of mounting, by /proc alone."""
-    mounts = []
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
-        fields = line.split()
-        where = fields[4].encode("latin-1", "backslashreplace").decode("unicode_escape")
-        mounts.append((fields[2], where))
-    return mounts
-
-
-def _is_attached(thing: Entry) -> bool:
-    """Whether the loop device of a journal entry is still ours."""
-    path = owned.SYS_BLOCK / f"loop{thing['index']}" / "loop" / "backing_file"
-    try:
-        return path.read_text().strip() == str(thing["backing"])
-    except OSError:
-        return False
-
-
-def _write_back(index: int) -> subprocess.Popen[bytes]:
-    """Start a process that unmounts and flushes a device; it may hang until the server ends."""
-    commands = [["umount", where] for where in mounts_of_device(index)]
-    commands.append(["blockdev", "--flushbufs", f"/dev/loop{index}"])
-    script = "; ".join(" ".join(f"'{part}'" for part in command) for command in commands)
-    return subprocess.Popen(
-        ["/bin/sh", "-c", script],
-        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def _unmount(where: str, flags: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.umount2(os.fsencode(where), flags) != 0:
-        code = ctypes.get_errno()
-        if code not in (errno.EINVAL, errno.ENOENT):
-            raise OSError(code, os.strerror(code))
 
 
 def process_state(process: int) -> str:

@@ -15,6 +15,8 @@ import signal
 import sys
 from pathlib import Path
 
+from schedlab.host import kernel_paths
+
 # include/uapi/linux/prctl.h, include/uapi/asm-generic/mman.h
 PR_SET_TIMERSLACK, PR_SET_IO_FLUSHER = 29, 57
 MCL_CURRENT, MCL_FUTURE = 1, 2
@@ -42,10 +44,10 @@ def main(arguments: list[str]) -> int:
 
 def _leave_the_cgroup() -> None:
     """Into the root cgroup: limits of a workload must not slow its device down."""
-    with contextlib.suppress(OSError, StopIteration):
-        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
-        root = next(line.split()[1] for line in mounts if line.split()[2] == "cgroup2")
-        Path(root, "cgroup.procs").write_text("0", encoding="ascii")
+    for each in kernel_paths.hierarchies():
+        with contextlib.suppress(OSError):
+            if each.is_v2:
+                (each.root / "cgroup.procs").write_text("0", encoding="ascii")
 
 
 def _be_prompt() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import schedlab
 from schedlab.errors import HostError
-from schedlab.host import devices, journal, knobs
+from schedlab.host import devices, journal, kernel_paths, knobs
 
 CPU = Path("/sys/devices/system/cpu")
 CLOCK = Path("/sys/devices/system/clocksource/clocksource0")
@@ -214,7 +214,7 @@ def device(name: str) -> dict[str, Any]:
         "driver": (entry / "device/driver").resolve().name or None,
         "size_bytes": int(text(entry / "size") or 0) * 512,
         "below": sorted(path.name for path in (entry / "slaves").glob("*")),
-        "backing_file": text(entry / "loop/backing_file"),
+        "backing_file": kernel_paths.shown(kernel_paths.backing_file(entry)) or None,
         "direct_io": text(entry / "loop/dio"),
         "schedulers": _schedulers(name),
         "queue": knobs.snapshot(entry / "queue"),
@@ -318,7 +318,7 @@ def describe_target(target: str | Path) -> dict[str, Any]:
     status = os.statvfs(path)
     return {
         "directory": str(path.resolve()),
-        "mount": devices.mount_of(path),
+        "mount": devices.mount_of(path).facts(),
         "disks": list(devices.disks_below(path)),
         "free_bytes": status.f_bavail * status.f_frsize,
     }

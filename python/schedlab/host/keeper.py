@@ -32,6 +32,7 @@ from schedlab.host.emulated_facts import describe
 DEVICES = "devices"
 START_PATIENCE_S = 60.0
 DOWN_PATIENCE_S = 60.0
+WRITE_BACK_PATIENCE_S = 45.0
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,31}")
 # A path of a socket may have 107 bytes, so it is opened by a short name inside its directory.
 _SOCKET = "control"
@@ -116,6 +117,12 @@ def down(name: str, state_directory: str | Path | None = None) -> None:
         raise HostError(f"there is no emulated device {name}", "schedlab device list")
     answer = _ask(directory, "down")
     if answer is not None:
+        if "lost" in answer:
+            raise HostError(
+                f"{name} stays up: its data is in a file, and {'; '.join(answer['lost'])}",
+                "copy what you need from it: the kernel may not try again to write it. "
+                f"kill {answer['keeper']} removes the device without that data",
+            )
         _wait_for_end(answer["keeper"])
     _clear(directory)
 
@@ -250,9 +257,22 @@ def _serve(listener: socket.socket, name: str, device: Emulated, since_s: float)
         with connection, contextlib.suppress(OSError):
             connection.settimeout(5.0)
             command = connection.makefile().readline().strip()
-            connection.sendall((json.dumps(_state(name, device, since_s)) + "\n").encode())
-            if command == "down":
+            answer = _state(name, device, since_s)
+            if lost := _lost(device) if command == "down" else []:
+                answer["lost"] = lost
+            connection.sendall((json.dumps(answer) + "\n").encode())
+            if command == "down" and not lost:
                 return
+
+
+def _lost(device: Emulated) -> list[str]:
+    """What would be lost with the device: what cannot be written back to the user's file."""
+    if device.facts["data"] in ("memory", "none"):
+        return []
+    try:
+        return device.write_back(WRITE_BACK_PATIENCE_S)
+    except HostError as error:
+        return [str(error)]
 
 
 if __name__ == "__main__":

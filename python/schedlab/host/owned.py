@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from schedlab.errors import HostError
+from schedlab.host import kernel_paths
 
 PREFIX = "schedlab-"
 PATIENCE_S = 10.0
@@ -91,10 +92,8 @@ def remove_loop(index: int, backing: str) -> bool:
     entry = SYS_BLOCK / f"loop{index}"
     if not entry.exists():
         return False
-    attached = ""
-    with contextlib.suppress(OSError):
-        attached = (entry / "loop" / "backing_file").read_text().strip()
-    if attached and attached.removesuffix(" (deleted)") != backing:
+    attached = kernel_paths.backing_file(entry)
+    if attached and attached != backing:
         return False  # another program's by now
     if attached:
         with _opened(Path(f"/dev/loop{index}"), os.O_RDONLY) as loop:
@@ -141,7 +140,7 @@ def remove_directory(path: str) -> bool:
 
 def mount(device: str, where: Path, kind: str) -> None:
     """Mount a file system; OSError with the kernel's reason."""
-    _libc_call("mount", device.encode(), os.fsencode(where), kind.encode(), 0, None)
+    libc_call("mount", device.encode(), os.fsencode(where), kind.encode(), 0, None)
 
 
 def remove_mount(path: str) -> bool:
@@ -152,7 +151,7 @@ def remove_mount(path: str) -> bool:
 
     def unmounted() -> bool:
         try:
-            _libc_call("umount2", os.fsencode(path), 0)
+            libc_call("umount2", os.fsencode(path), 0)
         except OSError as error:
             if error.errno == errno.EBUSY:
                 return False
@@ -166,10 +165,9 @@ def remove_mount(path: str) -> bool:
 
 def cgroup_root() -> Path:
     """Where cgroup v2 is mounted; HostError when it is not."""
-    for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
-        fields = line.split()
-        if fields[2] == "cgroup2":
-            return Path(fields[1])
+    for each in kernel_paths.hierarchies():
+        if each.is_v2:
+            return each.root
     raise HostError(
         "cgroup v2 is not mounted", "mount -t cgroup2 none /sys/fs/cgroup, or boot with systemd"
     )
@@ -224,7 +222,8 @@ def _refuse_foreign_name(path: str) -> None:
         raise OSError(errno.EPERM, "schedlab did not choose its name")
 
 
-def _libc_call(name: str, *arguments: object) -> None:
+def libc_call(name: str, *arguments: object) -> None:
+    """A call of the C library that returns 0; OSError otherwise."""
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:
         code = ctypes.get_errno()

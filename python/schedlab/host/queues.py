@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.host import devices, knobs
+from schedlab.host import devices, kernel_paths, knobs
+from schedlab.host.kernel_paths import Mount, shown
 
 SYS_BTRFS = Path("/sys/fs/btrfs")
 _DEPTH_MAX = 16
@@ -103,7 +104,7 @@ def queues_below(path: str | Path, below: bool = False) -> QueueSet:
         own_number = devices.text_of(knobs.CLASS_BLOCK / name / "dev")
     else:
         mount = devices.mount_of(path)
-        own_number = mount.get("number", "")
+        own_number = mount.number
         tree = _mount(path, mount, below, _DEPTH_MAX)
     queues = _names(tree)
     mounts, reasons = _others(set(queues), own_number, below)
@@ -114,9 +115,9 @@ def _names(tree: Node) -> tuple[str, ...]:
     return tuple(sorted({node.name for node in tree.walk() if node.queue}))
 
 
-def _mount(path: Path, mount: Mapping[str, str], below: bool, depth: int) -> Node:
+def _mount(path: Path, mount: Mount, below: bool, depth: int) -> Node:
     """A directory's file system and all below it. HostError when nothing below is a device."""
-    kind = mount.get("kind", "unknown")
+    kind = mount.kind or "unknown"
     if depth == 0:
         raise HostError(f"{path}: too many layers", "name a directory on a disk")
     nodes = tuple(_below_mount(mount, below, depth))
@@ -128,30 +129,29 @@ def _mount(path: Path, mount: Mapping[str, str], below: bool, depth: int) -> Nod
             f"{path}: no request queue below this {kind} file system: {why}",
             "name a directory on a local disk, or use --scratch SIZE",
         )
-    return Node(mount.get("target", str(path)), kind, nodes)
+    return Node(shown(mount.target or path), kind, nodes)
 
 
-def _below_mount(mount: Mapping[str, str], below: bool, depth: int) -> Iterator[Node]:
-    kind, number = mount.get("kind", ""), mount.get("number", "0:0")
-    if kind == "overlay":
+def _below_mount(mount: Mount, below: bool, depth: int) -> Iterator[Node]:
+    if mount.kind == "overlay":
         yield from _overlay(mount, below, depth)
         return
-    link = Path("/sys/dev/block") / number
+    link = Path("/sys/dev/block") / (mount.number or "0:0")
     if link.exists():
         name = link.resolve().name
         yield _device(name, "", below)
         yield from _external(mount, name, below)
         return
-    source = Path(mount.get("source", ""))
+    source = Path(mount.source)
     name = knobs.kernel_name(source) if source.is_block_device() else ""
-    members = _btrfs_members(name) if kind == "btrfs" else ()
+    members = _btrfs_members(name) if mount.kind == "btrfs" else ()
     for member in members or ((name,) if name else ()):
         yield _device(member, "", below)
 
 
-def _overlay(mount: Mapping[str, str], below: bool, depth: int) -> Iterator[Node]:
+def _overlay(mount: Mount, below: bool, depth: int) -> Iterator[Node]:
     """Writes go to `upperdir`; reads of what was never written to the lower directories."""
-    options = dict(o.partition("=")[::2] for o in mount.get("super_options", "").split(","))
+    options = dict(o.partition("=")[::2] for o in mount.super_options)
     layers = [("upper", options.get("upperdir", ""))]
     layers += [("lower", each) for each in options.get("lowerdir", "").split(":")]
     for label, text in layers:
@@ -159,7 +159,7 @@ def _overlay(mount: Mapping[str, str], below: bool, depth: int) -> Iterator[Node
         if text and layer.is_dir():
             with contextlib.suppress(HostError):
                 node = _mount(layer, devices.mount_of(layer), below, depth - 1)
-                yield Node(node.name, f"{label} {text} on {node.label}", node.below)
+                yield Node(node.name, f"{label} {shown(text)} on {node.label}", node.below)
 
 
 def _btrfs_members(name: str) -> tuple[str, ...]:
@@ -171,14 +171,14 @@ def _btrfs_members(name: str) -> tuple[str, ...]:
     return ()
 
 
-def _external(mount: Mapping[str, str], name: str, below: bool) -> Iterator[Node]:
+def _external(mount: Mount, name: str, below: bool) -> Iterator[Node]:
     """Log and realtime devices of XFS, the external journal of ext4."""
-    options = dict(o.partition("=")[::2] for o in mount.get("super_options", "").split(","))
+    options = dict(o.partition("=")[::2] for o in mount.super_options)
     for key, label in _EXTERNAL.items():
         device = Path(options.get(key, ""))
         if options.get(key) and device.is_block_device():
             yield _device(knobs.kernel_name(device), label, below)
-    if mount.get("kind") in ("ext3", "ext4"):
+    if mount.kind in ("ext3", "ext4"):
         with contextlib.suppress(OSError, struct.error):
             journal = _ext4_journal(knobs.device_file(name))
             if journal:
@@ -216,7 +216,7 @@ def _device(name: str, label: str, below: bool, depth: int = _DEPTH_MAX) -> Node
 
 
 def _below_loop(entry: Path, below: bool, depth: int) -> tuple[Node, ...]:
-    backing = devices.text_of(entry / "loop" / "backing_file").removesuffix(" (deleted)")
+    backing = kernel_paths.backing_file(entry)
     if not backing:
         return ()
     file = Path(backing)
@@ -226,7 +226,7 @@ def _below_loop(entry: Path, below: bool, depth: int) -> tuple[Node, ...]:
             if place.is_block_device():
                 return (_device(knobs.kernel_name(place), "backing device", below, depth - 1),)
             return (_mount(place, devices.mount_of(place), below, depth - 1),)
-    return (Node(backing, "file"),)
+    return (Node(shown(backing), "file"),)
 
 
 def _parts(entry: Path) -> tuple[str, ...]:
@@ -263,24 +263,24 @@ def _others(
     mounts: list[str] = []
     reasons: dict[str, list[str]] = {}
     known: dict[tuple[str, str], set[str]] = {}
-    for mount in devices.mounts():
-        key = (mount["number"], mount["source"])
+    for mount in kernel_paths.mounts():
+        key = (mount.number, mount.source)
         if key not in known:
             known[key] = _queues_of(mount, below)
-        shared = known[key] & queues
-        if not shared or (mount["number"] == own_number and mount["target"] != "/"):
+        shared, target = known[key] & queues, shown(mount.target)
+        if not shared or (mount.number == own_number and target != "/"):
             continue
-        if mount["number"] != own_number:
-            mounts.append(f"{mount['target']} ({mount['kind']}, on {', '.join(sorted(shared))})")
+        if mount.number != own_number:
+            mounts.append(f"{target} ({mount.kind}, on {', '.join(sorted(shared))})")
         for name in sorted(shared):
-            reasons.setdefault(name, []).append(f"it carries {mount['target']}")
+            reasons.setdefault(name, []).append(f"it carries {target}")
     for area, names in _swap_areas(below):
         for name in sorted(names & queues):
             reasons.setdefault(name, []).append(f"it carries the swap area {area}")
     return tuple(mounts), {name: tuple(dict.fromkeys(why)) for name, why in reasons.items()}
 
 
-def _queues_of(mount: Mapping[str, str], below: bool) -> set[str]:
+def _queues_of(mount: Mount, below: bool) -> set[str]:
     with contextlib.suppress(OSError, HostError):
         nodes = _below_mount(mount, below, _DEPTH_MAX)
         return {name for node in nodes for name in _names(node)}
@@ -288,11 +288,10 @@ def _queues_of(mount: Mapping[str, str], below: bool) -> set[str]:
 
 
 def _swap_areas(below: bool) -> Iterator[tuple[str, set[str]]]:
-    for line in devices.text_of(Path("/proc/swaps")).splitlines()[1:]:
-        area = Path(line.split()[0])
+    for area in kernel_paths.swap_areas():
         with contextlib.suppress(OSError, HostError):
             if area.is_block_device():
-                yield str(area), set(_names(_device(knobs.kernel_name(area), "", below)))
+                yield shown(area), set(_names(_device(knobs.kernel_name(area), "", below)))
             else:
                 tree = _mount(area, devices.mount_of(area), below, _DEPTH_MAX)
-                yield str(area), set(_names(tree))
+                yield shown(area), set(_names(tree))

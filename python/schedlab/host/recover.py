@@ -297,7 +297,7 @@ def restore_session(log: Journal, dry_run: bool = False) -> Recovery:
         known.things = [t for t in known.things if t["what"] in ("file", "directory")]
     else:
         if not dry_run:
-            emulated_removal.quiesce(known.things)
+            recovery.notices += emulated_removal.quiesce(known.things)
         known.confirm(dry_run)
         for queue in known.queues:
             _restore_queue(queue, known, recovery)

@@ -13,30 +13,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from schedlab.host.kernel_paths import groups_of, shown
+
 _SYSTEMD_PATIENCE_S = 5.0
-
-
-def groups_of(process: int | str = "self") -> dict[Path, str]:
-    """The control groups of a process: mount point of each hierarchy -> path of the group in it.
-
-    Only hierarchies that are mounted where we can see them.
-    """
-    mounted: dict[str, Path] = {}
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
-        first, _, second = line.partition(" - ")
-        where, kind, options = first.split()[4], second.split()[0], second.split()[-1]
-        if kind == "cgroup2":
-            mounted.setdefault("", Path(where))
-        elif kind == "cgroup":
-            for option in options.split(","):
-                mounted.setdefault(option, Path(where))
-    groups = {}
-    for line in Path(f"/proc/{process}/cgroup").read_text(encoding="utf-8").splitlines():
-        _, controllers, path = line.split(":", 2)
-        root = mounted.get(controllers.split(",")[0])
-        if root:
-            groups[root] = path
-    return groups
 
 
 def leave_groups() -> bool:
@@ -59,7 +38,7 @@ def leave_groups() -> bool:
 def confining_groups() -> list[str]:
     """The control groups that a guardian of this process could not leave by itself."""
     return [
-        f"{root}{path}"
+        shown(f"{root}{path}")
         for root, path in groups_of().items()
         if path != "/" and not os.access(root / "cgroup.procs", os.W_OK)
     ]

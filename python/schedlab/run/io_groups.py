@@ -7,37 +7,28 @@ journalled and go with the session.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from schedlab.errors import HostError
-from schedlab.host import knobs
+from schedlab.host import kernel_paths, knobs
 from schedlab.host.control import Control
+from schedlab.host.kernel_paths import Hierarchy
 from schedlab.kinds.resolved import IoGroup
-
-
-@dataclass(frozen=True)
-class Hierarchy:
-    """Where control groups of block I/O are made: `version` is `v1` or `v2`."""
-
-    root: Path
-    version: str
 
 
 def hierarchy() -> Hierarchy:
     """The hierarchy that controls block I/O here; HostError when none does."""
-    for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
-        _, where, kind, options, *_ = line.split()
-        root = Path(where)
-        if kind == "cgroup2" and "io" in (root / "cgroup.controllers").read_text().split():
+    for each in kernel_paths.hierarchies():
+        root = each.root
+        if each.is_v2 and "io" in each.controllers:
             if "io" not in (root / "cgroup.subtree_control").read_text().split():
                 raise HostError(
                     f"{root}: block I/O is not controlled below it",
                     f"echo +io > {root}/cgroup.subtree_control",
                 )
-            return Hierarchy(root, "v2")
-        if kind == "cgroup" and "blkio" in options.split(","):
-            return Hierarchy(root, "v1")
+            return each
+        if not each.is_v2 and "blkio" in each.controllers:
+            return each
     raise HostError(
         "no control groups for block I/O are mounted",
         "boot with systemd, or mount -t cgroup2 none /sys/fs/cgroup",
@@ -66,7 +57,7 @@ class IoGroups:
         return str(path)
 
     def _set_weight(self, path: Path, where: Hierarchy, weight: int) -> None:
-        names = {"v1": ("blkio.bfq.weight",), "v2": ("io.bfq.weight", "io.weight")}[where.version]
+        names = ("io.bfq.weight", "io.weight") if where.is_v2 else ("blkio.bfq.weight",)
         present = [path / name for name in names if (path / name).exists()]
         if not present:
             raise HostError(
@@ -82,8 +73,7 @@ class IoGroups:
                 "a limit needs a single device below the files", "use --scratch or --device"
             )
         number = knobs.read_value(knobs.SYS_BLOCK / self._disk / "dev")
-        file, text = {
-            "v1": ("blkio.throttle.read_bps_device", f"{number} {bytes_per_s}"),
-            "v2": ("io.max", f"{number} rbps={bytes_per_s}"),
-        }[where.version]
+        file, text = "blkio.throttle.read_bps_device", f"{number} {bytes_per_s}"
+        if where.is_v2:
+            file, text = "io.max", f"{number} rbps={bytes_per_s}"
         self._control.write_knob(path / file, text)
