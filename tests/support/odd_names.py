@@ -8,7 +8,8 @@ import pytest
 
 NAMES = (
     b"\xff\xfe not UTF-8", b"new\nline", b"tab\t", b"back\\slash", b"a  b", b"\\040", b"\x0b\x0c\r",
-    "em\u2003space\x85".encode(), b"-", b"escape \x1b[31m", b"quote ' \" `touch pwned` $(touch pwned)",
+    "em\u2003space\x85".encode(), b"-", b"escape \x1b[31m",
+    b"quote ' \" `touch pwned` $(touch pwned)",
 )  # fmt: skip
 
 
