@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
     reason="needs root and loop devices",
 )
-needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
 
 
 @pytest.fixture
@@ -44,60 +42,8 @@ def compare(tmp_path, *words):
     ]  # fmt: skip
 
 
-def by_fio(tmp_path, *words):
-    return compare(tmp_path, "--engine", "fio", "--seconds", "100ms", *words)
-
-
 def stored(tmp_path):
     return [json.loads(line) for line in (tmp_path / "r/runs.jsonl").read_text().splitlines()]
-
-
-@needs_root
-@needs_fio
-def test_fio_carries_out_the_file_tests_of_a_comparison(tmp_path, schedlab):
-    tests = "rewrite,re-read,random-read,reverse-read,record-rewrite,mixed"
-    code, out, err = schedlab(
-        *by_fio(tmp_path, "--tests", tests, "--records", "64k", "--workers", 2, "--blocks", 1)
-    )
-    assert code == 0, err
-    answer = json.loads(out)
-    assert {row["workload"] for row in answer["rows"] if row["role"] == "part"} == {
-        f"{test} 64 KiB" for test in tests.split(",")
-    }
-    assert {"report.html", "report.xlsx"} <= {path.name for path in (tmp_path / "r").iterdir()}
-    runs = [run for run in stored(tmp_path) if run["status"] == "ok"]
-    assert len(runs) == 6 * 3
-    for run in runs:
-        assert run["properties"]["engine"].startswith("fio-")
-        metrics = run["metrics"]
-        assert metrics["iops"] > 0
-        if metrics["iops"] * metrics["elapsed_s"] > 25:  # a median needs 20 requests
-            assert metrics["latency_ns_p50"] > 0
-        # The gates compared fio's bytes with the device's.
-        assert sum(run["properties"]["claimed_bytes"]) > 0
-
-
-@needs_root
-def test_without_fio_the_hint_says_how_to_get_it(tmp_path, schedlab):
-    code, _, err = schedlab(*by_fio(tmp_path), path="/nonexistent")
-    assert code == 2
-    assert "fio is not installed" in err
-    assert "hint: apt install fio" in err
-
-
-@needs_root
-@pytest.mark.parametrize(
-    "words, named",
-    [(["--tests", "read,stride-read"], "stride-read"), (["--workloads", "timings"], "timings")],
-)
-def test_unsupported_fio_options_are_reported_before_anything_is_made(
-    tmp_path, schedlab, words, named
-):
-    code, _, err = schedlab(*by_fio(tmp_path, *words))
-    assert code == 2
-    assert named in err
-    assert "hint: " in err
-    assert not (tmp_path / "r").exists()
 
 
 @needs_root

@@ -25,7 +25,6 @@ from schedlab.kinds.copy_beside_desktop import CopyBesideDesktop
 from schedlab.kinds.database import Database
 from schedlab.kinds.device_timings import DeviceTimings
 from schedlab.kinds.file_test import FileTest
-from schedlab.kinds.fio_file_test import ORDERS, FioFileTest
 from schedlab.kinds.newcomer import Newcomer
 from schedlab.kinds.random_reads import RandomReads
 from schedlab.kinds.reader_beside_writers import ReaderBesideWriters
@@ -188,39 +187,6 @@ def test_a_reader_reads_its_region_first_unless_it_is_to_be_new(target: Resolved
         read[primed] = kernel.read
     assert 21 * MIB <= read[True] < 22 * MIB
     assert read[False] < MIB
-
-
-@pytest.mark.parametrize("test", ORDERS)
-def test_fio_moves_what_it_claims(target: ResolvedTarget, test: Any) -> None:
-    if shutil.which("fio") is None:
-        pytest.skip("needs fio")
-    work = FioFileTest(test=test, record_bytes=RECORD_BYTES, span_bytes=SPAN_BYTES, seconds=0)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    outcome, kernel = measured(work, target)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert outcome.gates == ()
-    assert outcome.properties["claimed_bytes"] == [kernel.read, kernel.written]
-    assert kernel.read + kernel.written == SPAN_BYTES * (2 if test in ("rewrite", "re-read") else 1)
-    metrics = outcome.metrics
-    assert 0 < metrics["elapsed_s"] < kernel.seconds
-    assert 0 <= metrics["cpu_s"] <= sum(after[:2]) - sum(before[:2])
-    requests = sum(row[2] for row in outcome.histograms["latency_ns"])
-    assert requests == SPAN_BYTES // RECORD_BYTES
-    assert set(metrics) <= set(work.metrics)
-
-
-def test_fio_with_a_queue_and_by_time(target: ResolvedTarget) -> None:
-    if shutil.which("fio") is None:
-        pytest.skip("needs fio")
-    work = FioFileTest(test="random-read", record_bytes=4096, engine="io_uring", depth=4,
-                       workers=2, seconds=0.3)  # fmt: skip
-    outcome, kernel = measured(work, target)
-    assert outcome.gates == ()
-    assert outcome.properties["claimed_bytes"] == [kernel.read, 0]
-    assert 0.3 <= outcome.metrics["elapsed_s"] < kernel.seconds
-    assert outcome.metrics["iops"] * 4096 == pytest.approx(
-        outcome.metrics["throughput_bytes_per_s"], rel=0.01
-    )
 
 
 @pytest.mark.parametrize(("seconds", "is_whole"), [(20.0, True), (0.001, False)])

@@ -397,17 +397,11 @@ def test_candidates_have_the_users_names() -> None:
 
 
 def test_families_of_workloads() -> None:
-    usual = families_of(None, None, False)
+    usual = families_of(None, None)
     assert usual[0] == "newcomer" and len(usual) == 6
-    assert families_of(None, ["read"], False) == families_of(None, None, True) == ["file-tests"]
-    assert families_of(["weights"], ["read"], False) == ["weights"]
-    assert families_of(["file-tests"], None, True) == ["file-tests"]
-    hint = "use --workloads file-tests with it"
-    assert refused(families_of, ["file-tests", "weights"], None, True) == (
-        "--engine fio runs only the file tests, not weights", hint
-    )  # fmt: skip
-    assert refused(families_of, ["file-tests", "file-tests"], None, True)[1] == hint
-    said, helps = refused(families_of, ["weight"], None, False)
+    assert families_of(None, ["read"]) == ["file-tests"]
+    assert families_of(["weights"], ["read"]) == ["weights"]
+    said, helps = refused(families_of, ["weight"], None)
     assert (said, helps) == ("workloads 'weight' are not known", "did you mean 'weights'?")
 
 
@@ -557,12 +551,12 @@ def test_options_become_a_permission(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_options_become_a_load(tmp_path: Path) -> None:
     usual = options.load_of(TYPED)
     assert (usual.record_bytes, usual.seconds, usual.depth, usual.workers) == ((65536,), 0.0, 3, 2)
-    assert (usual.direct, usual.by_fio, usual.program, usual.archive) == (True, False, "", "")
-    given = {"records": (512,), "seconds": 2.5, "buffered": True, "engine": "fio", "program": "p",
+    assert (usual.direct, usual.program, usual.archive) == (True, "", "")
+    given = {"records": (512,), "seconds": 2.5, "buffered": True, "program": "p",
              "archive": tmp_path}  # fmt: skip
     mine = options.load_of({**TYPED, **given})
     assert (mine.record_bytes, mine.seconds, mine.timing_seconds) == ((512,), 2.5, 2.5)
-    assert (mine.direct, mine.by_fio, mine.program) == (False, True, "p")
+    assert (mine.direct, mine.program) == (False, "p")
     assert mine.archive == str(tmp_path)
 
 

@@ -74,7 +74,6 @@ def test_the_size_of_a_temporary_device_is_that_of_scratch(words: str) -> None:
         ("compare --workloads readers --tests read", "--tests", WORKLOADS, FILE_TESTS),
         ("tune --depth 3", "--depth", WORKLOADS, FILE_TESTS),
         ("compare --buffered -- true", "--buffered", OWN, FILE_TESTS),
-        ("compare --engine fio -- true", "--engine", OWN, FILE_TESTS),
         ("tune --fio job --records 4k", "--records", OWN, FILE_TESTS),
         ("compare --program ls", "--program", WORKLOADS,
          "omit it; it works only with --workloads startup"),
@@ -101,21 +100,21 @@ def test_options_that_the_work_ignores_are_refused(
     ["--scratch 1G", "--scratch 1G --fs xfs --rotational 1", "--model m --size 1G --fs xfs",
      "--directory . --size 1G --switch sda", "--device /d --destroy-data /d --allow-unknown-data",
      "--device /d --read-only --rotational 0", "--tests read --depth 2 --records 4k --buffered",
-     "--engine fio --workers 2", "--seconds 3", "--workloads startup,newcomer --program ls"],
+     "--workloads file-tests --workers 2", "--seconds 3",
+     "--workloads startup,newcomer --program ls"],
 )  # fmt: skip
 def test_options_that_change_something_are_heeded(words: str) -> None:
-    typed = {"workloads": None, "tests": None, "engine": "own", "job_file": None}
+    typed: dict[str, list[str] | None] = {"workloads": None, "tests": None, "job_file": None}
     named = words.split()
-    for name in ("workloads", "tests", "engine"):
+    for name in ("workloads", "tests"):
         if f"--{name}" in named:
-            text = named[named.index(f"--{name}") + 1]
-            typed[name] = text if name == "engine" else text.split(",")  # type: ignore[assignment]
+            typed[name] = named[named.index(f"--{name}") + 1].split(",")
     options.check_work([word for word in named if word.startswith("--")], (), typed)
 
 
 CHANGES: dict[str, dict[str, Any]] = {
     "--records": {"record_bytes": (512,)}, "--depth": {"depth": 9}, "--workers": {"workers": 9},
-    "--buffered": {"direct": False}, "--engine": {"by_fio": True}, "--tests": {"tests": ("write",)},
+    "--buffered": {"direct": False}, "--tests": {"tests": ("write",)},
     "--archive": {"archive": "/a"}, "--archive-size": {"archive_bytes": 4096},
     "--decompressor": {"decompressor": "xz"}, "--program": {"program": "ls"},
     "--seconds": {"seconds": 9.0, "timing_seconds": 9.0},

@@ -12,14 +12,12 @@ from answers import behind, primary, secondary
 from schedlab.app.worker_lines import as_iozone, worker_lines
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
 from schedlab.errors import SpecError
-from schedlab.kinds import KINDS, fio_file_test, latency, typed
+from schedlab.kinds import KINDS, latency, typed
 from schedlab.kinds.actors import Actors, load_depth, regions, served
 from schedlab.kinds.command import Command
-from schedlab.kinds.file_test import TESTS
-from schedlab.kinds.fio_file_test import FioFileTest
 from schedlab.kinds.newcomer import first_requests
 from schedlab.kinds.readers_together import jain
-from schedlab.kinds.resolved import Outcome, ResolvedTarget
+from schedlab.kinds.resolved import Outcome
 from schedlab.kinds.startup import Program
 from schedlab.run import gates
 from schedlab.run.backends import io as io_backend
@@ -30,44 +28,6 @@ from schedlab.store.importers import iozone
 from schedlab.store.importers.imported import Options
 
 MIB = 1 << 20
-
-
-def fio_test(test, **parameters):
-    return FioFileTest(**{"test": test, "record_bytes": 4096, "seconds": 0.3, **parameters})
-
-
-@pytest.fixture
-def target(tmp_path):
-    return ResolvedTarget(tmp_path / "a:b", 8 * MIB, None, 512, False, tmp_path / "a:b", 8 * MIB)
-
-
-@pytest.fixture
-def fio(monkeypatch):
-    monkeypatch.setattr(fio_file_test, "version", lambda: "fio-3.33")
-
-
-def test_the_command_line_of_fio_says_what_the_workload_says(target, fio):
-    words = fio_file_test.command(
-        fio_test("reverse-read", depth=8, engine="io_uring", workers=2), target, seed=5
-    )
-    assert {
-        "--rw=read:-8192", "--bs=4096", "--size=8388608", "--iodepth=8", "--numjobs=2",
-        "--ioengine=io_uring", "--direct=1", "--randseed=5", "--runtime=300ms", "--time_based",
-    } <= set(words)  # fmt: skip
-    assert f"--filename={target.path.parent}/a\\:b" in words
-    one_pass = fio_file_test.command(fio_test("record-rewrite", seconds=0), target, seed=1)
-    assert {"--size=4096", "--io_size=8388608", "--rw=write"} <= set(one_pass)
-    assert "--time_based" not in one_pass
-
-
-def test_every_file_test_is_either_done_by_fio_or_refused_by_name(target, fio):
-    for test in TESTS:
-        if test in fio_file_test.ORDERS:
-            assert "fio" in fio_file_test.command(fio_test(test), target, seed=1)
-    with pytest.raises(SpecError, match="stride-read"):
-        fio_test("stride-read").check("w")
-    with pytest.raises(SpecError, match="only psync and io_uring"):
-        fio_test("read", engine="mmap").check("w")
 
 
 def group(name="reader", *, bins=(), responses=(), pending_ns=0, elapsed_ns=2_000_000_000):
@@ -250,10 +210,10 @@ def test_what_was_typed_becomes_parameters(
 
 
 def test_file_tests_are_every_test_at_every_record_size() -> None:
-    load = Load(tests=("read", "write"), record_bytes=(4096, MIB), by_fio=True)
+    load = Load(tests=("read", "write"), record_bytes=(4096, MIB))
     works = workloads(["file-tests"], load, "throughput")
     assert [w.label for w in works] == ["read 4 KiB", "write 4 KiB", "read 1 MiB", "write 1 MiB"]
-    assert {w.kind for w in works} == {"fio-file-test"}
+    assert {w.kind for w in works} == {"file-test"}
 
 
 def test_every_kind_says_whose_metrics_it_gives():

@@ -13,17 +13,15 @@ from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, WorkloadKind, declared, nearest, overrides, typed
 from schedlab.kinds.actors import Actors
 from schedlab.kinds.cpu_mix import Mixed, TaskGroup
-from schedlab.kinds.fio_file_test import Done
 from schedlab.kinds.resolved import IoGroup, Outcome, ResolvedTarget
 from schedlab.kinds.startup import Start
 from schedlab.kinds.weights import Weights
 from schedlab.spec import Candidate, Workload
-from schedlab.store.importers.imported import Reading
 
 MIB = 1 << 20
 REQUIRED: dict[str, dict[str, Any]] = {
     "calls": {"block_bytes": 4096}, "device-timings": {"timing": "buffered"},
-    "file-test": {"test": "read"}, "fio-file-test": {"test": "read"},
+    "file-test": {"test": "read"},
 }  # fmt: skip
 
 
@@ -58,7 +56,6 @@ ESTIMATES: dict[str, list[tuple[dict[str, Any], float]]] = {
         ({"test": "write", "seconds": 0.7}, 1.7), ({"test": "rewrite", "seconds": 0}, 3.0),
         ({"test": "random-write", "seconds": 0.7}, 0.7), ({"test": "mixed", "seconds": 0.7}, 0.7),
     ],
-    "fio-file-test": [({"test": "write", "seconds": 0.7}, 1.7)],
     "fio-job": [({}, 1.0)],
     "fork-storm": [({"slots": 3, "children": 50, "work_us": 700.0}, 0.48)],
     "groups": [({"seconds": 3.0, "ramp_seconds": 0.25}, 3.45)],
@@ -98,7 +95,7 @@ WITHOUT_TARGET = {
     "wakeup",
 }  # fmt: skip
 WITH_SPAN = {
-    "copy-beside-desktop", "database", "device-queue", "file-test", "fio-file-test", "newcomer",
+    "copy-beside-desktop", "database", "device-queue", "file-test", "newcomer",
     "random-reads", "reader-beside-writers", "readers-together", "startup", "throttled-reads",
     "weights",
 }  # fmt: skip
@@ -129,7 +126,7 @@ READ_ONLY = {
 def test_what_every_kind_says_of_itself() -> None:
     """Whether it writes, needs a file system, brings its files, and bypasses the page cache."""
     reads = {"calls": {"direction": "read"}}
-    writes = {"file-test": {"test": "mixed"}, "fio-file-test": {"test": "random-write"}}
+    writes = {"file-test": {"test": "mixed"}}
     for kind in KINDS:
         assert made(kind, **writes.get(kind, {})).writes() == (kind not in READ_ONLY), kind
     assert not made("calls", **reads["calls"]).writes()
@@ -157,11 +154,10 @@ def test_what_was_planned_cannot_be_changed() -> None:
         work = made(kind)
         with pytest.raises(AttributeError, match="immutable"):
             setattr(work, work.__struct_fields__[0], 1)
-    path, reading = Path("/t"), Reading("", "", "", {})
+    path = Path("/t")
     plain: list[Any] = [
         IoGroup("a"), ResolvedTarget(path, 1, None, 512, True, path, 1), Outcome({}), Actors({}),
-        Start(0.0, 0.0, 0, ""), Done(reading, (0, 0)), TaskGroup("a", {}, 1),
-        Mixed(1.0, {}),
+        Start(0.0, 0.0, 0, ""), TaskGroup("a", {}, 1), Mixed(1.0, {}),
     ]  # fmt: skip
     for each in plain:
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -1,51 +1,18 @@
-"""Work that fio does: its job files and its numbers, and what becomes of a fio that fails.
-
-In place of fio there is a script that answers as it is told.
-"""
+"""A user's fio job: how its file is read, and what its numbers become."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import shutil
-import stat
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schedlab.errors import HostError, SpecError
-from schedlab.kinds import fio_file_test
-from schedlab.kinds.file_test import FileTest
-from schedlab.kinds.fio_file_test import FioFileTest
 from schedlab.kinds.fio_job import FioJob
-from schedlab.kinds.resolved import ResolvedTarget
-
-MIB = 1 << 20
-TARGET = ResolvedTarget(Path("/t"), 80 * MIB, None, 512, True, Path("/t"), 80 * MIB)
-Script = Callable[[str], Path]
-
-
-@pytest.fixture
-def fio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Script:
-    """Puts a script in the place of fio; the words that it got stand in the file `words`."""
-    where = tmp_path / "bin"
-    where.mkdir()
-    monkeypatch.setenv("PATH", f"{where}:/usr/bin:/bin")
-
-    def make(line: str) -> Path:
-        script = where / "fio"
-        script.write_text(
-            '#!/bin/sh\n[ "$1" = --version ] && { echo fio-9.9; exit 0; }\n'
-            f'echo "$PWD $*" >> {where}/words\n'
-            'for word; do case "$word" in --output=*) out="${word#--output=}";; esac; done\n' + line
-        )
-        script.chmod(script.stat().st_mode | stat.S_IXUSR)
-        return where
-
-    return make
 
 
 def write(path: Path, text: str) -> Path:
@@ -58,126 +25,6 @@ def fio_side(ios: int, size: int, bins: dict[str, int], **fields: Any) -> dict[s
     times = {"mean": 7.0, "max": 9, "min": 1, "stddev": 1.0, "N": ios, "bins": bins}
     return {"total_ios": ios, "io_bytes": size, "bw_bytes": size * 10, "iops": ios / 4.0,
             "runtime": 4000, "lat_ns": times, "clat_ns": {"bins": {}}, **fields}  # fmt: skip
-
-
-def answer(**job: Any) -> str:
-    """fio's JSON of one job: 200 reads and 100 writes in 4 s at half a CPU, unless told others."""
-    usual = {
-        "jobname": "read", "error": 0, "job_runtime": 4000, "usr_cpu": 10.0, "sys_cpu": 15.0,
-        "read": fio_side(200, 4000, {"1000": 150, "3000": 50}),
-        "write": fio_side(100, 600, {"1000": 100}),
-    }  # fmt: skip
-    report = {"fio version": "fio-9.9", "global options": {}, "jobs": [{**usual, **job}]}
-    return f"cat > \"$out\" <<'END'\n{json.dumps(report)}\nEND\n"
-
-
-@pytest.mark.parametrize(
-    ("options", "moved"), [({"test": "mixed"}, [4000, 600]), ({"test": "re-read"}, [8000, 1200])]
-)
-def test_a_file_test_as_fio_sees_it(fio: Script, options: Any, moved: list[int]) -> None:
-    """A second pass is a second run of fio; the CPU share is that of all workers."""
-    where = fio(answer())
-    kind = FioFileTest(seconds=0.5, workers=3, **options)
-    outcome = kind.measure(TARGET, "w", seed=1)
-    assert outcome.gates == ()
-    assert outcome.metrics["elapsed_s"] == 4.0
-    assert outcome.metrics["cpu_s"] == pytest.approx(0.25 * 3 * 4.0)
-    assert outcome.properties == {
-        "engine": "fio-9.9 psync", "cpu_share": pytest.approx(0.75), "claimed_bytes": moved,
-    }  # fmt: skip
-    # 250 requests of 1000 ns and 50 of 3000 ns, in bins of fio's width.
-    assert [row[2] for row in outcome.histograms["latency_ns"]] == [250, 50]
-    assert outcome.metrics["latency_ns_p50"] == pytest.approx(1000, rel=0.02)
-    assert outcome.metrics["latency_ns_p90"] == pytest.approx(3000, rel=0.02)
-    runs = (where / "words").read_text().splitlines()
-    assert len(runs) == moved[0] // 4000
-    assert not any(Path(run.split()[0]).exists() for run in runs)
-    buffered = FioFileTest(seconds=0.5, direct=False, test="mixed").measure(TARGET, "w", 1)
-    assert buffered.properties["claimed_bytes"] is None
-
-
-@pytest.mark.parametrize(
-    ("line", "detail"),
-    [
-        ("echo first >&2; echo second >&2; exit 3", "fio exited 3: first"),
-        ("echo printed; exit 3", "fio exited 3: printed"),
-        ("exit 4", "fio exited 4: no reason"),
-        ("exit 0", "mine: "),
-        ("echo nonsense > $out", "mine: "),
-    ],
-)
-def test_a_fio_that_fails_fails_the_run(fio: Script, line: str, detail: str) -> None:
-    where = fio(line)
-    outcome = FioFileTest(test="read", seconds=0.5).measure(TARGET, "mine", seed=1)
-    (gate,) = outcome.gates
-    assert gate.gate == "command-failed"
-    assert gate.detail.startswith(detail)
-    assert outcome.metrics == {}
-    (run,) = (where / "words").read_text().splitlines()
-    assert not Path(run.split()[0]).exists()
-
-
-def test_a_fio_that_hangs_is_killed_after_twice_its_time_and_what_it_takes_to_start(
-    fio: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert fio_file_test.STARTUP_SECONDS == 30.0
-    monkeypatch.setattr(fio_file_test, "STARTUP_SECONDS", 0.1)
-    fio("exec sleep 60")
-    outcome = FioFileTest(test="read", seconds=0.2).measure(TARGET, "mine", seed=1)
-    assert [gate.detail for gate in outcome.gates] == ["fio did not end within 0 s"]
-    limits: list[float] = []
-
-    def run(words: Any, label: str, limit_s: float) -> Any:
-        limits.append(limit_s)
-        raise HostError("no")
-
-    monkeypatch.setattr(fio_file_test, "_run", run)
-    FioFileTest(test="write", seconds=3.0).measure(TARGET, "mine", seed=1)
-    assert limits == [pytest.approx(8.1)]
-
-
-def test_a_fio_that_is_missing_or_broken(fio: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    where = fio("true")
-    assert fio_file_test.version() == "fio-9.9"
-    FioFileTest(test="read").check("w")
-    with pytest.raises(SpecError, match="w: fio does not support the test 'stride-read'") as error:
-        FioFileTest(test="stride-read").check("w")
-    assert "omit --engine fio" in (error.value.hint or "")
-    with pytest.raises(SpecError, match="w: engine 'psync' has one request in flight, not 2"):
-        FioFileTest(test="read", depth=2).check("w")
-    with pytest.raises(SpecError, match="fio supports only psync and io_uring"):
-        FioFileTest(test="read", engine="mmap").check("w")
-    write(where / "fio", "#!/bin/sh\nexit 3\n")
-    with pytest.raises(HostError, match=r"fio --version: .* exit status 3") as broken:
-        fio_file_test.version()
-    assert broken.value.hint == "reinstall fio"
-    monkeypatch.setenv("PATH", str(where / "nothing"))
-    with pytest.raises(HostError, match="fio is not installed") as missing:
-        FioFileTest(test="read").check("w")
-    assert missing.value.hint == "apt install fio, or omit --engine fio"
-
-
-def test_all_words_of_a_run_of_fio() -> None:
-    kind = FileTest(test="reverse-read", record_bytes=3000, span_bytes=10_000, seconds=0.2505,
-                    engine="io_uring", depth=7, workers=3, direct=False, sync="dsync")  # fmt: skip
-    assert fio_file_test.command(kind, TARGET, seed=5) == [
-        "setpriv", "--pdeathsig", "KILL", "fio", "--name=reverse-read", "--thread",
-        "--filename=/t", "--rw=read:-6000", "--bs=3000", "--size=9000", "--io_size=9000",
-        "--ioengine=io_uring", "--iodepth=7", "--fixedbufs", "--registerfiles", "--numjobs=3",
-        "--group_reporting", "--direct=0", "--sync=dsync", "--randseed=5", "--time_based",
-        "--runtime=250ms", "--refill_buffers", "--lat_percentiles=1", "--clat_percentiles=0",
-        "--output-format=json+",
-    ]  # fmt: skip
-    plain = FileTest(test="mixed", record_bytes=3000, span_bytes=10_000, seconds=0)
-    words = fio_file_test.command(plain, TARGET, seed=5)
-    assert {"--rw=randrw", "--rwmixread=50", "--ioengine=psync", "--direct=1"} <= set(words)
-    unwanted = ("--fixedbufs", "--registerfiles", "--time_based", "--sync", "--runtime")
-    assert not [word for word in words if word.startswith(unwanted)]
-    one = FileTest(test="record-rewrite", record_bytes=3000, span_bytes=10_000)
-    assert {"--rw=write", "--size=3000", "--io_size=9000"} <= set(
-        fio_file_test.command(one, TARGET, seed=5)
-    )
-    assert "--rwmixread=50" not in fio_file_test.command(one, TARGET, seed=5)
 
 
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")

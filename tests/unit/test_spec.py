@@ -334,8 +334,6 @@ def test_a_sealed_text_gives_back_its_text_or_says_why_not() -> None:
     [
         ("file-test", {}, False, True),
         ("file-test", {"direct": False}, True, False),
-        ("fio-file-test", {}, True, False),
-        ("fio-file-test", {"direct": True}, False, True),
         ("device-timings", {"direct": True}, False, True),
         ("calls", {"mode": "direct-sync"}, False, False),
         ("calls", {"mode": "buffered", "direct": True}, True, False),

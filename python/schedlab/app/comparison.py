@@ -144,15 +144,9 @@ def labelled(candidates: tuple[Candidate, ...], labels: str) -> Named:
     return Named(tuple(replace(candidate, label=name) for name, candidate in pairs), notes)
 
 
-def families_of(names: Sequence[str] | None, tests: Sequence[str] | None, fio: bool) -> list[str]:
-    """The families of workloads; `tests` and fio ask for the file tests."""
-    if fio and names and list(names) != ["file-tests"]:
-        other = next((name for name in names if name != "file-tests"), names[0])
-        raise SpecError(
-            f"--engine fio runs only the file tests, not {other}",
-            "use --workloads file-tests with it",
-        )
-    families = list(names or (["file-tests"] if tests or fio else USUAL_FAMILIES))
+def families_of(names: Sequence[str] | None, tests: Sequence[str] | None) -> list[str]:
+    """The families of workloads; `tests` asks for the file tests."""
+    families = list(names or (["file-tests"] if tests else USUAL_FAMILIES))
     for name in families:
         if name not in FAMILIES:
             raise SpecError(f"workloads {name!r} are not known", nearest(name, FAMILIES))
@@ -182,7 +176,7 @@ def comparison(
     for test in load.tests or ():
         if test not in TESTS:
             raise SpecError(f"test {test!r} is not known", nearest(test, TESTS))
-    chosen = families_of(families, load.tests, load.by_fio)
+    chosen = families_of(families, load.tests)
     load = replace(load, tests=load.tests or IOZONE_SEVEN)
     works = workloads(chosen, load, goal)
     if target.kind == "device" and not target.destroy_data:

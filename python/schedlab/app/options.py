@@ -40,7 +40,7 @@ _TARGETS = {
 # option -> the families of workloads that use it
 _FAMILIES = {
     **dict.fromkeys(
-        ("--tests", "--records", "--depth", "--workers", "--buffered", "--engine"), ("file-tests",)
+        ("--tests", "--records", "--depth", "--workers", "--buffered"), ("file-tests",)
     ),
     **dict.fromkeys(("--archive", "--archive-size", "--decompressor"), ("extraction",)),
     "--program": ("startup",),
@@ -165,7 +165,6 @@ def load_of(typed: Typed) -> Load:
         decompressor=typed["decompressor"],
         timing_seconds=typed["seconds"],
         program=typed["program"] or "",
-        by_fio=typed["engine"] == "fio",
     )
 
 
@@ -275,8 +274,7 @@ def check_work(options: Sequence[str], command: Sequence[str], typed: Typed) -> 
     if command or typed["job_file"]:
         families, with_what = set[str](), "with a COMMAND"
     else:
-        by_fio = typed["engine"] == "fio"
-        families = {*io_comparison.families_of(typed["workloads"], typed["tests"], by_fio)}
+        families = {*io_comparison.families_of(typed["workloads"], typed["tests"])}
         with_what = "with these workloads"
     _check_heeded(options, _FAMILIES, families, with_what, "--workloads ")
     own = {name: _WORK[name] for name in ("--explain", "--rehearse")}

@@ -92,8 +92,6 @@ load_options = section(
     click.option("--workers", type=click.IntRange(1, 1024), default=1, show_default=True,
                  help="Workers of the file tests."),
     click.option("--buffered", is_flag=True, help="File tests through the page cache."),
-    click.option("--engine", type=click.Choice(["own", "fio"]), default="own", show_default=True,
-                 help="Run the file tests with our engine, or an installed fio."),
     click.option("--seconds", type=Duration(),
                  help="Measured window of a run (default: the workload's)."),
     click.option("--archive", type=click.Path(path_type=Path, exists=True, dir_okay=False),

@@ -42,7 +42,6 @@ class Load:
     decompressor: str = "none"
     timing_seconds: float | None = None  # None: hdparm's own 2 and 3 s
     program: str = ""  # whose start-up is timed; empty: a built-in one
-    by_fio: bool = False  # the file tests, by an installed fio instead of our engine
 
     def window(self) -> dict[str, Any]:
         """The parameter `seconds`, where it was requested."""
@@ -151,7 +150,7 @@ def file_tests(load: Load, objective: Objective) -> list[Workload]:
     return [
         _work(
             f"{test} {size_text(record)}",
-            "fio-file-test" if load.by_fio else "file-test",
+            "file-test",
             metric,
             {
                 "test": test,

@@ -26,7 +26,6 @@ from schedlab.kinds.database import Database
 from schedlab.kinds.device_queue import DeviceQueue
 from schedlab.kinds.device_timings import DeviceTimings
 from schedlab.kinds.file_test import FileTest
-from schedlab.kinds.fio_file_test import FioFileTest
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.kinds.newcomer import Newcomer
@@ -55,7 +54,6 @@ KINDS: Mapping[str, type[WorkloadKind]] = {
         DeviceQueue,
         DeviceTimings,
         FileTest,
-        FioFileTest,
         FioJob,
         ForkStorm,
         Groups,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedlab.spec.experiment import Workload
 
 # Kinds that use the page cache unless their parameters say `direct`.
-BUFFERED = ("fio-file-test", "device-timings", "archive-extraction", "copy-beside-desktop",
+BUFFERED = ("device-timings", "archive-extraction", "copy-beside-desktop",
             "calls", "startup")  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from schedlab.spec.caching import fills_page_cache
 from schedlab.spec.experiment import Workload
 
 # Kinds whose work is one stream of requests, unless their parameters say otherwise.
-ONE_STREAM = ("file-test", "fio-file-test", "device-timings")
+ONE_STREAM = ("file-test", "device-timings")
 # Parameters that count processes or requests in flight; each must be 1.
 AT_ONCE = ("depth", "workers", "processes", "jobs", "readers", "writers", "clients")
 
