@@ -291,16 +291,6 @@ def test_the_first_original_wins_over_a_session_that_died(state: Path, loop: str
     assert queue_values(loop) == before
 
 
-def test_planned_writes_are_the_scheduler_and_then_its_tunables(loop: str) -> None:
-    queue = knobs.queue_of(loop)
-    settings = {"slice_idle": 0, "nr_requests": 64}
-    assert knobs.planned_writes(loop, "cfq", settings) == (
-        (f"{queue}/scheduler", "bfq"),
-        (f"{queue}/iosched/slice_idle", "0"),
-        (f"{queue}/nr_requests", "64"),
-    )
-
-
 def test_rotational_is_set_kept_over_candidates_and_put_back(state: Path, loop: str) -> None:
     queue = knobs.queue_of(loop)
     before = knobs.read_value(queue / "rotational")

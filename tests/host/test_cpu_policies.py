@@ -15,11 +15,9 @@ from schedlab.app.cpu_comparison import CpuLoad, explain, policy_comparison
 from schedlab.app.measure import run
 from schedlab.app.own_work import OwnWork
 from schedlab.errors import HostError, SchedlabError, SpecError
-from schedlab.host import owned
+from schedlab.host import owned, settings
 from schedlab.host.control import Control
 from schedlab.run.backends.cpu_policy import (
-    AUTOGROUP_KNOB,
-    RR_KNOB,
     parse_policies,
     policy_of,
     refuse_ext,
@@ -67,12 +65,15 @@ def test_a_candidate_without_a_setting_gets_the_one_that_was_found(state):
     """Else it would be measured under the setting of the candidate before it."""
     names = ("rr:20ms", "other:autogroup=off", "other")
     policies = [policy_of(each) for each in parse_policies(",".join(names))]
-    paths = [path for path in (RR_KNOB, AUTOGROUP_KNOB) if path.exists()]
+    names = ("sched_rr_timeslice_ms", "sched_autogroup_enabled")
+    paths = [
+        path for path in (settings.SYSCTL / "kernel" / name for name in names) if path.exists()
+    ]
     found = [path.read_text() for path in paths]
     with Control() as control:
-        settings = CpuSettings(control, policies)
+        host = CpuSettings(control, policies)
         for policy, expected in zip(policies, ({0: "20"}, {1: "0"}, {}), strict=True):
-            settings.apply(policy)
+            host.apply(policy)
             now = [path.read_text().strip() for path in paths]
             assert now == [expected.get(i, text.strip()) for i, text in enumerate(found)]
     assert [path.read_text() for path in paths] == found
@@ -240,7 +241,7 @@ def test_the_quantum_of_rr_is_set_and_restored(tmp_path):
     runs = runs_of(tmp_path, CpuLoad(["pipe"], load=0), "rr:20ms,other", blocks=1)
     assert knob.read_text() == before
     quantum = next(run for run in runs if run.candidate.startswith("rr"))
-    assert quantum.properties["knobs"]["sched_rr_timeslice_ms"] == "20"
+    assert quantum.properties["knobs"]["knob.sched_rr_timeslice_ms"] == "20"
 
 
 def test_refusals_say_why(tmp_path):

@@ -12,6 +12,7 @@ import pytest
 
 from schedlab.app.own_work import OwnWork, metrics_of, workload_of
 from schedlab.errors import HostError, SpecError
+from schedlab.host import settings
 from schedlab.kinds import declared, typed
 from schedlab.kinds.cpu_mix import quantiles
 from schedlab.run import launch, neighbours
@@ -255,7 +256,7 @@ def test_a_quantum_in_whole_ms_may_become_one_of_whole_ticks(monkeypatch):
         ({"policy": "fifo", "weight": 50}, "not subject to weights"),
         ({"policy": "other", "wieght": 50}, "is not a setting"),
         ({"policy": "other", "max": "half"}, "QUOTA/PERIOD"),
-        ({"policy": "other", "knob.sched_nonsense": "1"}, "knob"),
+        ({"policy": "other", "knob.sched_nonsense": "1"}, "has no sched_nonsense"),
         ({"policy": "other", "autogroup": "maybe"}, "autogroup"),
         ({"policy": "other", "slice_ms": "abc"}, "slice_ms = 'abc'"),
         ({"policy": "other", "slice_ms": float("nan")}, "slice_ms = nan"),
@@ -266,7 +267,7 @@ def test_a_quantum_in_whole_ms_may_become_one_of_whole_ticks(monkeypatch):
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, why):
-    with pytest.raises(SpecError, match=why):
+    with pytest.raises((SpecError, HostError), match=why):
         policy_of(Candidate("c", settings))
 
 
@@ -348,28 +349,37 @@ def test_nothing_after_the_dashes_is_an_error(monkeypatch, capsys):
     assert signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN
 
 
-def test_a_knob_behind_lockdown_says_so(monkeypatch):
+@pytest.fixture
+def debugfs(monkeypatch, tmp_path):
+    """The settings of a kernel with debugfs, in files of this test."""
+    for name in ("base_slice_ns", "fair_server/cpu0/runtime"):
+        (tmp_path / "sched" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "sched" / name).write_text("3000000")
+    monkeypatch.setattr(settings, "DEBUG", tmp_path / "sched")
+    return tmp_path / "sched"
+
+
+def test_a_knob_behind_lockdown_says_so(monkeypatch, debugfs):
     """Under lockdown `integrity` even root gets EPERM for reading debugfs/sched."""
-    from schedlab.errors import HostError
-    from schedlab.run.backends import cpu_settings
 
     def read(path):
         if str(path).endswith("lockdown"):
             return "none [integrity] confidentiality"
         raise PermissionError(1, "Operation not permitted", str(path))
 
-    monkeypatch.setattr(cpu_settings.knobs, "read_value", read)
-    policy = policy_of(parse_policies("other:knob.base_slice_ns=3000000")[0])
+    monkeypatch.setattr(settings.knobs, "read_value", read)
+    candidate = parse_policies("other:knob.base_slice_ns=3000000")[0]
     with pytest.raises(HostError, match=r"base_slice_ns may not be read.*\[integrity\]") as refused:
-        cpu_settings.CpuSettings(None, [policy])
-    assert "slice=" in refused.value.hint
+        policy_of(candidate)
+    assert "lockdown=none" in refused.value.hint
 
 
-def test_knobs_of_the_fair_server_are_known():
-    text = "other:knob.fair_server/cpu0/runtime=0"
-    policy = policy_of(parse_policies(text)[0])
-    assert policy.knobs == {"fair_server/cpu0/runtime": "0"}
-    with pytest.raises(SpecError, match="is not known"):
+def test_knobs_of_the_fair_server_are_known(debugfs):
+    name = "knob.fair_server/cpu0/runtime"
+    policy = policy_of(parse_policies(f"other:{name}=0")[0])
+    assert policy.knobs == {name: 0}
+    assert settings.resolve(name, 0, settings.Place()) == [(debugfs / name[5:], "0")]
+    with pytest.raises(SpecError, match="is not the name of a setting"):
         policy_of(Candidate("c", {"policy": "other", "knob.fair_server/../x": "0"}))
 
 

@@ -13,13 +13,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from schedlab.app import targets
+from schedlab.app.setting_checks import programs_of
 from schedlab.design.candidates import NAME
 from schedlab.design.plan import arms
 from schedlab.errors import SpecError
+from schedlab.host.settings import family_of, is_beyond
 from schedlab.kinds import OVERRIDE, WorkloadKind, nearest, typed
 from schedlab.run.admitted import Admitted, Permission
 from schedlab.run.backends.cpu import check_candidates
-from schedlab.run.backends.cpu_policy import FAIR_SERVER_KNOB
 from schedlab.spec import SCHEMA_VERSION, Candidate, Experiment, metric_named
 from schedlab.spec.names import check_name
 
@@ -43,7 +44,8 @@ def admit(experiment: Experiment, permission: Permission | None = None) -> Admit
         )
     kinds = _typed_kinds(experiment)
     _check_stopping(experiment)
-    programs = tuple(dict.fromkeys(line for kind in kinds.values() for line in kind.programs()))
+    lines = [line for kind in kinds.values() for line in kind.programs()]
+    programs = tuple(dict.fromkeys((*lines, *programs_of(experiment.candidates))))
     labelled = {label: kind for (label, _), kind in kinds.items()}
     notes = [note for label, kind in labelled.items() for note in kind.notes(label)]
     resolved = targets.resolve(experiment, kinds.values(), permission)
@@ -166,16 +168,14 @@ def _typed_kinds(experiment: Experiment) -> dict[tuple[str, str], WorkloadKind]:
 
 
 def _check_settings(candidate: Candidate, experiment: Experiment) -> None:
-    """Names of settings are names of files below queue/; nothing else may become a path."""
+    """Names of settings are those that the resolver knows; nothing else may become a path."""
     for key, value in candidate.settings.items():
         name = key.removeprefix(OVERRIDE)
-        # The only setting with a path in its name, which this pattern fixes.
-        is_nested = FAIR_SERVER_KNOB.fullmatch(name.removeprefix("knob."))
-        if not NAME.fullmatch(name) and not (experiment.kind == "cpu" and is_nested):
-            raise SpecError(
-                f"candidate {candidate.label!r}: {key!r} is not the name of a setting",
-                "settings are files below /sys/block/DEVICE/queue or queue/iosched",
-            )
+        if not NAME.fullmatch(name) or (experiment.kind == "io" and name == key):
+            try:
+                family_of(name)
+            except SpecError as error:
+                raise SpecError(f"candidate {candidate.label!r}: {error}", error.hint) from error
         if isinstance(value, str):
             check_name(value, f"candidate {candidate.label!r}: {key}")
     needs_scheduler = experiment.kind == "io" and experiment.target.kind != "directory"
@@ -195,7 +195,10 @@ def _check_trust(admitted: Admitted) -> None:
     requests = [f"run {line}" for line in admitted.programs]
     if target.kind == "device":
         requests.append(f"work on the device {target.path}")
-    requests += [f"switch the scheduler of {queue}" for queue in target.switch]
+    requests += [
+        f"set {name} of the machine" if is_beyond(name) else f"switch the scheduler of {name}"
+        for name in target.switch
+    ]
     if requests:
         raise SpecError(
             f"this experiment wants to {_listing(requests)}",

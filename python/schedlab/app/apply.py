@@ -17,11 +17,13 @@ from pathlib import Path
 
 from schedlab.app import applied, apply_cpu, apply_tuned
 from schedlab.app.applied import HEADER, Applied
+from schedlab.app.setting_checks import planned_writes
 from schedlab.design.candidates import parse_candidates
 from schedlab.errors import HostError, SpecError
 from schedlab.host import knobs, setters, udev, udev_service
 from schedlab.host.control import Control
 from schedlab.host.devices import text_of
+from schedlab.host.settings import Place
 from schedlab.result import Result
 from schedlab.spec import Candidate
 
@@ -337,13 +339,11 @@ def warnings(name: str, scheduler: str, request: Request) -> list[str]:
 
 def planned(names: Sequence[str], choice: Choice, request: Request) -> list[str]:
     """What would be written, as lines."""
-    settings = choice.candidate.settings
-    tunables = {k: v for k, v in settings.items() if k != "scheduler"}
     records = [_onto(_record(name, choice, {}, {}), applied.find(name)) for name in names]
     records = _with_files(records, request)
     lines = []
     for name in names:
-        writes = knobs.planned_writes(name, str(settings["scheduler"]), tunables)
+        writes = planned_writes(choice.candidate, [Place(name)])
         lines += [f"{path} = {value}" for path, value in writes]
     rules = request.root / RULES
     lines += [f"{rules}: {rule_text(record)}" for record in _kept_by(rules, records)]

@@ -10,7 +10,7 @@ from schedlab.app.targets import describe
 from schedlab.errors import SpecError
 from schedlab.kinds import OVERRIDE, nearest
 from schedlab.kinds.calls import MODES
-from schedlab.run.backends.io import AS_IS
+from schedlab.run.candidate_settings import AS_IS
 from schedlab.spec import Candidate, Experiment, Stopping, Workload
 from schedlab.spec.quantities import size_text
 

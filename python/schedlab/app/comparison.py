@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from schedlab.app import budget, targets
-from schedlab.design.candidates import label_candidates, parse_candidates
+from schedlab.design.candidates import label_candidates, parse_candidate, parse_candidates
 from schedlab.design.io_families import FAMILIES, USUAL_FAMILIES, Load, workloads
 from schedlab.errors import SpecError
 from schedlab.host import devices, knobs
@@ -76,11 +76,12 @@ def target_of(place: Place) -> Target:
     facts = {"rotational": place.rotational}
     if place.device:
         size = devices.size_bytes(place.device)
-        return Target("device", place.device, size, bool(place.destroy_data), **facts)  # type: ignore[arg-type]
+        agreed = bool(place.destroy_data)
+        return Target("device", place.device, size, agreed, place.switch, **facts)  # type: ignore[arg-type]
     if place.directory:
         size = place.size_bytes or FILE_BYTES
         return Target("directory", place.directory, size, switch=place.switch)
-    common = {**facts, "filesystem": place.filesystem}
+    common = {**facts, "filesystem": place.filesystem, "switch": place.switch}
     size = place.scratch_bytes or SCRATCH_BYTES
     if place.model:
         size = place.scratch_bytes or place.size_bytes or SCRATCH_BYTES
@@ -99,11 +100,14 @@ def check_model_options(place: Place) -> None:
             raise SpecError(f"{option}: works only with an emulated device", "--model disk7200")
 
 
-def candidates_of(schedulers: str | None, labels: str | None, target: Target) -> Named:
-    """The candidates that were named, else all that the target offers."""
-    if schedulers:
-        candidates = parse_candidates(schedulers)
-    elif target.kind == "directory" and not target.switch:
+def candidates_of(
+    schedulers: str | None, labels: str | None, target: Target, typed: Sequence[str] = ()
+) -> Named:
+    """The candidates that were named, `typed` each by itself, else all that the target offers."""
+    if schedulers or typed:
+        named = parse_candidates(schedulers) if schedulers else ()
+        candidates = (*named, *map(parse_candidate, typed))
+    elif target.kind == "directory" and not targets.queues_named(target):
         below = queues_below(target.path).queues
         raise SpecError(
             f"--directory {target.path}: no disk is named, so no scheduler can be switched",
@@ -120,7 +124,7 @@ def queues_of(target: Target) -> tuple[str, ...]:
     """The queues whose schedulers are offered."""
     if target.kind == "device":
         return (knobs.kernel_name(target.path),)
-    return target.switch
+    return targets.queues_named(target)
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,7 @@ def comparison(
     *,
     schedulers: str | None = None,
     labels: str | None = None,
+    candidates: Sequence[str] = (),
     families: Sequence[str] | None = None,
     stopping: Stopping | None = None,
     margin: float = 0.02,
@@ -171,7 +176,7 @@ def comparison(
     Workloads that write are omitted, with a note, on a device that may only be read.
     """
     target = target_of(place)
-    named = candidates_of(schedulers, labels, target)
+    named = candidates_of(schedulers, labels, target, candidates)
     notes = list(named.notes)
     for test in load.tests or ():
         if test not in TESTS:

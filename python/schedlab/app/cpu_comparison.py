@@ -16,7 +16,7 @@ from schedlab.kinds import KINDS, declared, nearest, typed
 from schedlab.kinds.cpu_mix import CpuMixKind
 from schedlab.run.admitted import Permission
 from schedlab.run.backends.cpu_notes import notes_of
-from schedlab.run.backends.cpu_policy import parse_policies, policy_of
+from schedlab.run.backends.cpu_policy import parse_policies, parse_policy, policy_of
 from schedlab.spec import Candidate, Experiment, Objective, Stopping, Target, Workload
 from schedlab.store.files import write_atomic
 
@@ -50,7 +50,9 @@ class CpuLoad:
 def policy_comparison(
     load: CpuLoad,
     *,
-    policies: str = USUAL_POLICIES,
+    policies: str | None = None,
+    candidates: Sequence[str] = (),
+    switch: tuple[str, ...] = (),
     apply_to: str = "work",
     stopping: Stopping | None = None,
     margin: float = 0.02,
@@ -59,22 +61,26 @@ def policy_comparison(
     seed: int | None = None,
 ) -> Experiment:
     """The experiment; SpecError naming what cannot be."""
-    candidates = tuple(_applied(each, apply_to) for each in parse_policies(policies))
+    policies = policies or ("" if candidates else USUAL_POLICIES)
+    named = (*(parse_policies(policies) if policies else ()), *map(parse_policy, candidates))
+    arms = tuple(_applied(each, apply_to) for each in named)
     works = _workloads(load)
     requested_count = policies.count(",") + 1
-    merged = len(candidates) < requested_count and not any(
-        "=" in word for word in policies.split(",")
+    merged = (
+        policies
+        and len(named) - len(candidates) < requested_count
+        and not any("=" in word for word in policies.split(","))
     )
     notes = ["policies with the same effective quantum are measured once"] if merged else []
     typed_works = [typed(work) for work in works]
-    notes += notes_of([policy_of(each) for each in candidates], typed_works)
+    notes += notes_of([policy_of(each) for each in arms], typed_works)
     return Experiment(
         title=f"CPU policies: {', '.join(each.label for each in works)}",
         kind="cpu",
-        target=Target("none"),
-        candidates=candidates,
+        target=Target("none", switch=switch),
+        candidates=arms,
         workloads=works,
-        baseline=candidates[0].label,
+        baseline=arms[0].label,
         seed=secrets.randbits(32) if seed is None else seed,
         stopping=stopping or Stopping(blocks=12),
         margin=margin,

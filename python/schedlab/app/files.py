@@ -1,25 +1,25 @@
 """Experiment files: TOML as people write it, read into an `Experiment`.
 
 Sizes and times may be text (`size_bytes = "256M"`, `seconds = "1.5s"`); the seed is optional;
-candidates may be written as on the command line (`candidates = ["none", "bfq:low_latency=0"]`, or
-with `kind = "cpu"` `["other", "rr:10ms"]`).
+candidates may be written as on the command line (`candidates = ["none", "bfq:low_latency=0",
+"big=kyber sysctl.vm.dirty_bytes=1G"]`, or with `kind = "cpu"` `["other", "rr:10ms"]`).
 The `experiment.toml` of a result folder is such a file too.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from schedlab.app.wishes import with_requirements
-from schedlab.design.candidates import parse_candidates
+from schedlab.design.candidates import is_one, parse_candidate, parse_candidates
 from schedlab.design.planning import BLOCKS_MOST
 from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared
-from schedlab.run.backends.cpu_policy import parse_policies
+from schedlab.run.backends.cpu_policy import parse_policies, parse_policy
 from schedlab.spec import SCHEMA_VERSION, Experiment, Workload, from_json, to_json
 from schedlab.spec.quantities import parse_quantity, parse_share
 from schedlab.spec.reading import read_toml
@@ -65,10 +65,7 @@ def experiment_of(data: Mapping[str, Any], where: str) -> Experiment:
     filled.setdefault("target", {"kind": "scratch", "size_bytes": 1 << 30}
                       if filled["kind"] == "io" else {"kind": "none"})  # fmt: skip
     candidates = _list(filled, "candidates", where)
-    if candidates and all(isinstance(each, str) for each in candidates):
-        parse = parse_policies if filled["kind"] == "cpu" else parse_candidates
-        candidates = to_json(parse(",".join(candidates)))
-    filled["candidates"] = candidates
+    candidates = filled["candidates"] = _candidates(candidates, filled["kind"] == "cpu")
     if candidates and isinstance(candidates[0], Mapping):
         filled.setdefault("baseline", candidates[0].get("label", ""))
     filled.setdefault("baseline", "")
@@ -84,6 +81,36 @@ def experiment_of(data: Mapping[str, Any], where: str) -> Experiment:
     experiment = with_requirements(experiment, [r for r in requires if isinstance(r, str)])
     own = declared(each for each in experiment.workloads if each.kind in KINDS)
     return replace(experiment, metrics={**experiment.metrics, **own}) if own else experiment
+
+
+def _candidates(written: list[Any], are_policies: bool) -> list[Any]:
+    """Candidates as tables: texts are read as on the command line, nested settings are joined.
+
+    In TOML `sysctl.vm.dirty_bytes = "1G"` below `[candidates.settings]` is a table of tables.
+    """
+    several, one = (
+        (parse_policies, parse_policy) if are_policies else (parse_candidates, parse_candidate)
+    )
+    plain = [each for each in written if isinstance(each, str) and not is_one(each)]
+    if plain and len(plain) == len(written):
+        return list(to_json(several(",".join(plain))))
+    tables = []
+    for each in written:
+        if isinstance(each, str):
+            tables += to_json([one(each)] if is_one(each) else several(each))
+        elif isinstance(each, Mapping) and isinstance(each.get("settings"), Mapping):
+            tables.append({**each, "settings": dict(_joined(each["settings"]))})
+        else:
+            tables.append(each)
+    return tables
+
+
+def _joined(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _joined(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
 
 
 def _list(data: Mapping[str, Any], key: str, where: str) -> list[Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from schedlab.app import comparison
+from schedlab.app.setting_checks import check_settings
 from schedlab.errors import SpecError
 from schedlab.host import devices, knobs
 from schedlab.host.control import Control
@@ -51,6 +52,7 @@ class Question:
     deciding: str = ""
     margin: float = 0.02
     seed: int | None = None
+    switch: tuple[str, ...] = ()
 
 
 def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Question:
@@ -60,10 +62,14 @@ def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Qu
             "--metric names a figure in the output of a COMMAND, and there must be both",
             "schedlab live … --metric 'tps:1/s=stdout~tps ([0-9.]+)' -- COMMAND",
         )
-    target = _target(path, queues_below(path))
+    switch = tuple(filter(None, (typed["switch"] or "").split(",")))
+    below = queues_below(path)
+    target = _target(path, below, switch)
+    named = comparison.candidates_of(typed["schedulers"], None, target, typed["candidates"])
+    check_settings(named.candidates, target, below.queues, ())
     return Question(
         path,
-        comparison.candidates_of(typed["schedulers"], None, target).candidates,
+        named.candidates,
         typed["every"],
         typed["for_s"],
         typed["wash_out"],
@@ -73,6 +79,7 @@ def question(path: Path, command: Sequence[str], typed: Mapping[str, Any]) -> Qu
         typed["deciding"] or "",
         typed["margin"],
         typed["seed"],
+        switch,
     )
 
 
@@ -110,7 +117,10 @@ def prepared(question: Question, report: Callable[[str], None]) -> Experiment:
     with Control(named_devices=below.queues, report=report) as control:
         control.claim(*below.queues)
         seen = live_pilot.pilot(
-            Devices(control, below.queues), question.candidates, seconds, report
+            Devices(control, below.queues, question.candidates),
+            question.candidates,
+            seconds,
+            report,
         )
     if not any(one.figures.requests for one in seen):
         raise SpecError(
@@ -171,7 +181,7 @@ def _experiment(
     return Experiment(
         title="settings under the live load",
         kind="io",
-        target=_target(question.path, below),
+        target=_target(question.path, below, question.switch),
         candidates=question.candidates,
         workloads=(Workload(LABEL, kind.kind, metric, parameters, tuple(secondary)),),
         baseline=question.candidates[0].label,
@@ -183,11 +193,11 @@ def _experiment(
     )
 
 
-def _target(path: Path, below: QueueSet) -> Target:
+def _target(path: Path, below: QueueSet, switch: tuple[str, ...]) -> Target:
     if path.is_block_device():
         size = devices.size_bytes(knobs.device_file(below.queues[0]))
-        return Target("device", str(path), size)
-    return Target("directory", str(path), switch=below.queues)
+        return Target("device", str(path), size, switch=switch)
+    return Target("directory", str(path), switch=(*below.queues, *switch))
 
 
 def what_it_does(question: Question) -> list[str]:
@@ -200,4 +210,5 @@ def what_it_does(question: Question) -> list[str]:
         f"{duration_text(question.for_s)}; each switch holds its requests for some 30 ms",
     ]
     lines += [f"it also affects {mount}" for mount in below.mounts]
-    return lines
+    target = _target(question.path, below, question.switch)
+    return [*lines, *check_settings(question.candidates, target, below.queues, ())]

@@ -16,9 +16,11 @@ from schedlab.app import comparison as io_comparison
 from schedlab.app import cpu_comparison, own_work
 from schedlab.app.comparison import Load, Place, stopping_of
 from schedlab.app.own_work import OwnWork, usual_user
+from schedlab.app.setting_checks import check_switch
 from schedlab.app.wishes import with_requirements, with_shares
 from schedlab.errors import SpecError
 from schedlab.host.consent import consent_to
+from schedlab.host.settings import is_beyond
 from schedlab.run.admitted import Permission
 from schedlab.spec import Experiment, Stopping
 
@@ -74,7 +76,7 @@ def place_of(typed: Typed) -> Place:
         allow_unknown_data=typed["allow_unknown_data"],
         directory=text(typed["directory"]),
         size_bytes=typed["size"] or 0,
-        switch=tuple(filter(None, (typed["switch"] or "").split(","))),
+        switch=tuple(filter(None, (typed.get("switch") or "").split(","))),
         model=typed["model"],
         queue_depth=typed["queue_depth"] or 0,
         dilate=typed["dilate"],
@@ -185,9 +187,10 @@ def design_of(typed: Typed, usual_goal: str) -> dict[str, Any]:
 
 def comparison(place: Place, command: tuple[str, ...], typed: Typed, report: Report) -> Experiment:
     """I/O schedulers under the built-in work, or under a command of the user's."""
-    named = {key: typed[key] for key in ("schedulers", "labels")}
+    named = {key: typed[key] for key in ("schedulers", "labels", "candidates")}
     design = {**design_of(typed, "throughput"), **named}
     experiment = _io_comparison(place, command, typed, report, design)
+    check_switch(experiment)
     return _wished(dataclasses.replace(experiment, explain=typed["explain"]), typed)
 
 
@@ -241,8 +244,14 @@ def policy_comparison(command: tuple[str, ...], typed: Typed, report: Report) ->
         directory=str(directory.resolve()) if directory else "",
     )
     experiment = cpu_comparison.policy_comparison(
-        load, policies=typed["policies"], apply_to=typed["apply_to"], **design_of(typed, "latency")
+        load,
+        policies=typed["policies"],
+        candidates=typed["candidates"],
+        switch=tuple(filter(None, (typed.get("switch") or "").split(","))),
+        apply_to=typed["apply_to"],
+        **design_of(typed, "latency"),
     )
+    check_switch(experiment)
     return _wished(dataclasses.replace(experiment, explain=typed["explain"]), typed)
 
 
@@ -270,6 +279,8 @@ def check_target(options: Sequence[str], usual: str = "--scratch") -> None:
 
 def check_work(options: Sequence[str], command: Sequence[str], typed: Typed) -> None:
     """SpecError for options that neither the target nor the work of I/O heeds."""
+    if all(map(is_beyond, (typed.get("switch") or "").split(","))):
+        options = [name for name in options if name != "--switch"]  # no queue below a directory
     check_target(options)
     if command or typed["job_file"]:
         families, with_what = set[str](), "with a COMMAND"

@@ -132,6 +132,7 @@ def comparison_of(
     *,
     schedulers: str | None = None,
     labels: str | None = None,
+    candidates: Sequence[str] = (),
     stopping: Stopping | None = None,
     margin: float = 0.02,
     aa_arm: bool = True,
@@ -145,7 +146,7 @@ def comparison_of(
             f"--destroy-data {place.device} lets its data be lost; --directory DIR works on files",
         )
     target = target_of(place)
-    named = candidates_of(schedulers, labels, target)
+    named = candidates_of(schedulers, labels, target, candidates)
     workload = workload_of(work)
     return Experiment(
         title=f"{workload.label} under I/O schedulers on {targets.describe(target)}",

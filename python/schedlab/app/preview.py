@@ -6,11 +6,14 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from schedlab.app.setting_checks import places_of, planned_writes
 from schedlab.cpu.settings import RR_KNOB
 from schedlab.design.plan import arms, blocks_of, make_plan
-from schedlab.host.knobs import planned_writes
+from schedlab.host.settings import Place, resolve
+from schedlab.kinds import OVERRIDE
 from schedlab.run.admitted import Admitted
-from schedlab.run.backends.io import AS_IS, has_cache, is_bare, tunables_of
+from schedlab.run.backends.cpu_policy import is_of_machine
+from schedlab.run.backends.io import has_cache, is_bare
 from schedlab.spec import Candidate, Plan, to_json
 from schedlab.spec.quantities import duration_text
 
@@ -85,19 +88,13 @@ def settings_of(admitted: Admitted, candidate: Candidate) -> tuple[tuple[str, st
     """(path or name, value) of everything that a candidate sets."""
     experiment = admitted.experiment
     if experiment.kind != "io":
-        return tuple(_cpu_setting(candidate, k, v) for k, v in candidate.settings.items())
-    changed = tuple((k, str(v)) for k, v in candidate.settings.items() if k.startswith("workload."))
-    scheduler = str(candidate.settings.get("scheduler", AS_IS))
-    if scheduler == AS_IS:
-        return changed
-    made_here = experiment.target.kind in ("scratch", "emulated")
-    queues = ("loopN",) if made_here else admitted.queues
-    writes = [
-        (str(path), str(text))
-        for queue in queues
-        for path, text in planned_writes(queue, scheduler, tunables_of(candidate))
-    ]
-    return (*writes, *changed)
+        settings = candidate.settings.items()
+        if experiment.kind != "cpu":
+            return tuple((key, str(value)) for key, value in settings)
+        return tuple(pair for k, v in settings for pair in _cpu_settings(candidate, k, v))
+    changed = tuple((k, str(v)) for k, v in candidate.settings.items() if k.startswith(OVERRIDE))
+    places = places_of(admitted.queues, admitted.kinds.values())
+    return (*planned_writes(candidate, places), *changed)
 
 
 def _cached(admitted: Admitted) -> list[str]:
@@ -118,8 +115,10 @@ def _cached(admitted: Admitted) -> list[str]:
     return [work.label for work in admitted.experiment.workloads if work.label in cached]
 
 
-def _cpu_setting(candidate: Candidate, key: str, value: object) -> tuple[str, str]:
-    """A setting by the name of the knob that it is written to, where it is one of the host."""
+def _cpu_settings(candidate: Candidate, key: str, value: object) -> list[tuple[str, str]]:
+    """A setting by the files that it is written to, where it is one of the host."""
     if key == "slice_ms" and candidate.settings.get("policy") == "rr":
-        return RR_KNOB, f"{float(str(value)):g} ms"
-    return key, str(value)
+        return [(RR_KNOB, f"{float(str(value)):g} ms")]
+    if is_of_machine(key):
+        return [(str(path), text) for path, text in resolve(key, value, Place())]
+    return [(key, str(value))]

@@ -6,16 +6,18 @@ Nothing is opened for writing here and nothing is changed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from schedlab.app.setting_checks import check_allowed, check_settings
 from schedlab.errors import HostError, SpecError
-from schedlab.host import devices, knobs, scratch
+from schedlab.host import devices, knobs, scratch, settings
 from schedlab.kinds import WorkloadKind, nearest
 from schedlab.kinds.command import Command
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.run.admitted import Permission
-from schedlab.run.backends.io import AS_IS, emulation_of
+from schedlab.run.backends.io import emulation_of
+from schedlab.run.candidate_settings import AS_IS
 from schedlab.spec import Candidate, Experiment, Target
 from schedlab.spec.quantities import size_text
 
@@ -43,23 +45,45 @@ def resolve(
                 f"target.kind = {target.kind!r}: experiments of kind {experiment.kind!r} have none",
                 'target = { kind = "none" }',
             )
+        _check_keys(target)
+        named = [name for each in experiment.candidates for name in each.settings]
+        beyond = settings.beyond_target(n for n in named if settings.is_beyond(n))
+        check_allowed(beyond if experiment.kind == "cpu" else (), target)
         return Resolution()
     if target.kind == "none":
         raise SpecError("target.kind = 'none': block I/O needs a target", 'kind = "scratch"')
     _check_keys(target)
     if all(isinstance(kind, LiveLoad) for kind in used):
-        return _live(experiment, permission)
+        return _with_settings(_live(experiment, permission), experiment, used)
     _check_sizes(target, used)
-    resolved = {
-        "scratch": _scratch,
-        "emulated": _emulated,
-        "device": _device,
-        "directory": _directory,
-    }[target.kind](experiment, used, permission)
+    resolved = _with_settings(
+        {
+            "scratch": _scratch,
+            "emulated": _emulated,
+            "device": _device,
+            "directory": _directory,
+        }[target.kind](experiment, used, permission),
+        experiment,
+        used,
+    )
     if target.kind not in ("directory", "device") or resolved.queues:
         notes = check_offered(experiment.candidates, target, resolved.queues)
         return Resolution(resolved.queues, resolved.writes, (*resolved.notes, *notes))
     return resolved
+
+
+def queues_named(target: Target) -> tuple[str, ...]:
+    """The request queues that --switch names, without the settings of the machine."""
+    return tuple(name for name in target.switch if not settings.is_beyond(name))
+
+
+def _with_settings(
+    resolved: Resolution, experiment: Experiment, kinds: tuple[WorkloadKind, ...]
+) -> Resolution:
+    """The same, after a look at what candidates set; its notes name what others feel."""
+    candidates, target = experiment.candidates, experiment.target
+    notes = check_settings(candidates, target, resolved.queues, kinds)
+    return replace(resolved, notes=(*resolved.notes, *notes))
 
 
 def _check_keys(target: Target) -> None:
@@ -75,7 +99,8 @@ def _check_keys(target: Target) -> None:
     }
     usual = Target(target.kind)
     for key, kinds in belongs.items():
-        if getattr(target, key) != getattr(usual, key) and target.kind not in kinds:
+        value = queues_named(target) if key == "switch" else getattr(target, key)
+        if value != getattr(usual, key) and target.kind not in kinds:
             raise SpecError(
                 f"target.{key}: does not belong to a target of kind {target.kind!r}",
                 f"omit it, or use kind = {kinds[0]!r}",
@@ -216,10 +241,11 @@ def _directory(
         writes = (f"a new subdirectory of {path}, {size}, removed at the end",)
     schedulers = {str(c.settings.get("scheduler", AS_IS)) for c in experiment.candidates}
     tuned = [k for c in experiment.candidates for k in c.settings if not k.startswith("workload.")]
-    if target.switch:
+    if queues_named(target):
         queues, felt = _switched(target)
         return Resolution(queues, writes, felt)
-    if schedulers != {AS_IS} or any(key != "scheduler" for key in tuned):
+    of_queue = [k for k in tuned if settings.scope_of(k) in ("queue", "device")]
+    if schedulers != {AS_IS} or any(key != "scheduler" for key in of_queue):
         below = ",".join(devices.disks_below(path)) or "NAME"
         raise SpecError(
             f"{path}: no scheduler would be set, because no request queue is named",
@@ -233,7 +259,7 @@ def _switched(target: Target) -> tuple[tuple[str, ...], tuple[str, ...]]:
     from schedlab.host.queues import queues_below
 
     below = queues_below(target.path)
-    names = tuple(dict.fromkeys(knobs.device_name(name) for name in target.switch))
+    names = tuple(dict.fromkeys(knobs.device_name(name) for name in queues_named(target)))
     if missing := [name for name in below.queues if name not in names]:
         raise SpecError(
             f"{target.path}: its files are on {missing[0]} too, which --switch does not name",

@@ -8,6 +8,7 @@ import click
 
 from schedlab.cli.command_options import file_options, started_options
 from schedlab.cli.options import (
+    candidate_option,
     command_argument,
     design_options,
     load_options,
@@ -24,8 +25,9 @@ _candidate_options = section(
     click.option(
         "--schedulers", help="Which to compare: none,mq-deadline:fifo_batch=32 (default: all)."
     ),
+    candidate_option,
     click.option("--labels", help="Names for the candidates: before,after."),
-    usual="--schedulers",
+    usual="--schedulers --candidate",
 )
 
 

@@ -9,10 +9,12 @@ import click
 
 from schedlab.cli.options import (
     PATH,
+    candidate_option,
     command_argument,
     margin_option,
     measured_options,
     resume_rest_option,
+    switch_option,
 )
 from schedlab.cli.types import Duration
 from schedlab.errors import SpecError
@@ -21,6 +23,8 @@ from schedlab.errors import SpecError
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("path", type=PATH, required=False)
 @click.option("--schedulers", help="Candidates, the first is the baseline: none,bfq.")
+@candidate_option
+@switch_option
 @click.option("--every", type=Duration(), default="60s", show_default=True, help="A period.")
 @click.option("--for", "for_s", type=Duration(), default="1h", show_default=True, help="All.")
 @click.option("--wash-out", type=Duration(), help="Not measured after a switch (default: a pilot).")

@@ -58,6 +58,13 @@ margin_option = click.option(
     "--margin", type=Percent(), default="2%", show_default=True,
     help="Smaller differences are treated as equivalent.",
 )  # fmt: skip
+candidate_option = click.option(
+    "--candidate", "candidates", multiple=True, metavar="TEXT",
+    help="One with any settings: 'a=bfq thp=never'.",
+)  # fmt: skip
+switch_option = click.option(
+    "--switch", metavar="NAMES", help="Settings of the machine to switch: thp,…"
+)
 command_argument = click.argument("command", nargs=-1, type=click.UNPROCESSED)
 target_options = section(
     "Target",
@@ -78,8 +85,8 @@ target_options = section(
     click.option("--allow-unknown-data", is_flag=True, help="Allow writes over unknown data, too."),
     click.option("--directory", type=PATH, help="Use a file in this directory."),
     click.option("--size", type=Size(), help="Size of the file or model.  [default: 1G]"),
-    click.option("--switch", metavar="QUEUES",
-                 help="Disks below the directory to switch: sda,sdb."),
+    click.option("--switch", metavar="NAMES",
+                 help="Disks and settings of the machine to switch."),
     usual="--scratch --model --device --destroy-data --directory --switch",
 )  # fmt: skip
 load_options = section(

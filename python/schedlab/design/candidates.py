@@ -1,14 +1,20 @@
-"""Reading candidates as they are typed: `none,mq-deadline:fifo_batch=32,bfq:low_latency=0`."""
+"""Reading candidates as they are typed: `none,mq-deadline:fifo_batch=32,bfq:low_latency=0`, or one
+with settings of any layer: `zen=kyber sysctl.vm.dirty_bytes=100M cgroup.io.weight=300`.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from schedlab.errors import SpecError
 from schedlab.spec import Candidate
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_HEAD = re.compile(r"(?:(?P<label>[^\s:=]+)=)?(?P<head>[^\s:=]+(?::\S+)?)")
+_HINT_ONE = "write LABEL=SCHEDULER SETTING=VALUE …, e.g. 'big=kyber sysctl.vm.dirty_bytes=1G'"
 _HINT = "write NAME or NAME:TUNABLE=VALUE,…, e.g. none,mq-deadline:fifo_batch=32,bfq:low_latency=0"
 
 
@@ -48,8 +54,56 @@ def label_candidates(
     return tuple(candidates)
 
 
+@dataclass(frozen=True)
+class Typed:
+    """One candidate as typed: its label, the words before its settings, and the settings."""
+
+    label: str
+    head: str
+    settings: Mapping[str, str | int | float]
+
+
+def typed_candidate(text: str) -> Typed:
+    """`[LABEL=]SCHEDULER[:TUNABLE=VALUE,…] [SETTING=VALUE …]`; SpecError for anything else.
+
+    A value with spaces is quoted, as in a shell. Without a label the whole text is one.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise SpecError(f"candidate {text!r}: {error}", "close the quotes") from error
+    match = _HEAD.fullmatch(words[0]) if words else None
+    if match is None:
+        raise SpecError(f"candidate {text!r} is not understood", _HINT_ONE)
+    settings: dict[str, str | int | float] = {}
+    for word in words[1:]:
+        key, equals, value = word.partition("=")
+        if not (equals and key and value) or key == "scheduler" or key in settings:
+            raise SpecError(f"candidate {text!r}: {word!r} is not understood", _HINT_ONE)
+        settings[key] = _value(value)
+    return Typed(match["label"] or " ".join(text.split()), match["head"], settings)
+
+
+def parse_candidate(text: str) -> Candidate:
+    """A candidate with settings of any layer: a scheduler, then SETTING=VALUE words."""
+    typed = typed_candidate(text)
+    (scheduler,) = parse_candidates(typed.head)
+    if twice := [key for key in typed.settings if key in scheduler.settings]:
+        raise SpecError(f"candidate {text!r} sets {twice[0]} twice", _HINT_ONE)
+    return Candidate(typed.label, {**scheduler.settings, **typed.settings})
+
+
+def is_one(text: str) -> bool:
+    """Whether a text is in the form of `parse_candidate`: it has spaces or a label."""
+    return bool(re.search(r"\s", text.strip())) or "=" in text.partition(":")[0]
+
+
 def _add_tunable(tunables: dict[str, str | int | float], word: str) -> None:
     key, equals, value = word.partition("=")
     if not equals or not NAME.fullmatch(key) or not value or key == "scheduler":
         raise SpecError(f"tunable {word!r} is not understood", _HINT)
-    tunables[key] = int(value) if re.fullmatch(r"-?\d+", value) else value
+    tunables[key] = _value(value)
+
+
+def _value(text: str) -> str | int:
+    return int(text) if re.fullmatch(r"-?\d+", text) else text

@@ -94,6 +94,7 @@ class Control:
         self._held: list[int] = []
         self._agreed: list[Consent] = []
         self._dilations: dict[str, float] = {}
+        self._commands: dict[int, str] = {}
 
     def __enter__(self) -> Control:
         self._owner = os.getpid()
@@ -285,7 +286,8 @@ class Control:
         if not self._cgroups.isdisjoint(path.parents):
             with _refusals_explained(path, text):
                 knobs.write_value(path, text)
-                return knobs.read_value(path)
+                got = self._expected[str(path)] = knobs.read_value(path)
+            return _accepted(path, text, got)
         queue = knobs.queue_above(path)
         if queue:
             self._allow(queue.parent.name)
@@ -296,9 +298,34 @@ class Control:
         got = self._write(path, text)
         if queue:
             self._expect(queue, knobs.snapshot(queue))
-        else:
+        if queue is None or queue not in path.parents:
             self._expected[str(path)] = got
+        if (other := knobs.companion(path)) and str(other) in self._expected:
+            self._expected[str(other)] = knobs.read_value(other)
         return got
+
+    def run_command(self, run: str, undo: str) -> int:
+        """Run a shell line that changes the host; its number, by which `undo_command` undoes it.
+
+        `undo` is in the journal before. It runs when this session ends, at the latest, and also
+        where the first did not run to its end: it must do no harm then. HostError when it fails.
+        """
+        self._guard(None)
+        self._commands[number := len(self._commands) + 1] = undo
+        self._journal.append("command", number=number, run=run, undo=undo)
+        if reason := recover.shell_line(run):
+            raise HostError(f"`{run}`: {reason}", "run it by hand; it was undone by: " + undo)
+        for queue in self._queues:
+            self._expect(queue, knobs.snapshot(queue))
+        return number
+
+    def undo_command(self, number: int) -> None:
+        """Undo a command; HostError when that fails."""
+        undo = self._commands[number]
+        if reason := recover.undo_command(self._journal, number, undo):
+            raise HostError(f"`{undo}`: {reason}", "run it by hand")
+        for queue in self._queues:
+            self._expect(queue, knobs.snapshot(queue))
 
     def check(self) -> tuple[GateFinding, ...]:
         """Read every knob again; a finding for each that is not as we left it.
@@ -434,20 +461,26 @@ class Control:
         with _refusals_explained(path, text):
             write_ahead.write(self._journal, path, text, original)
             got = knobs.read_value(path)
-        if not knobs.same(got, text) and not knobs.is_rounding(path, text, got):
-            if path.name == "scheduler":
-                raise HostError(f"{path} accepted {text} without an error, but reads {got}")
-            raise HostError(
-                f"{path}: {text} was written, but it reads {got}: the value is out of range",
-                f"cat {path} shows what it accepts; its default is {original}",
-            )
-        return got
+        return _accepted(path, text, got, original)
 
     def _expect(self, queue: Path, values: Mapping[str, str]) -> None:
         """From now on every file of that queue shall read as it does now."""
         inside = f"{queue}/"
         self._expected = {k: v for k, v in self._expected.items() if not k.startswith(inside)}
         self._expected |= {str(queue / name): value for name, value in values.items()}
+
+
+def _accepted(path: Path, text: str, got: str, original: str = "") -> str:
+    """What a knob reads after a write; HostError where that is not what was written."""
+    if knobs.accepts(got, text) or knobs.is_rounding(path, text, got):
+        return got
+    if path.name == "scheduler":
+        raise HostError(f"{path} accepted {text} without an error, but reads {got}")
+    default = f"; its default is {original}" if original else ""
+    raise HostError(
+        f"{path}: {text} was written, but it reads {got}: the value is out of range",
+        f"cat {knobs.keyed(path)[0]} shows what it accepts{default}",
+    )
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ settings die with the kernel, so the journal of another boot must never be repla
 * `queue`: {queue, values} - the whole `queue/` of a device, before the first write to it;
 * `write`: {path, original, new} - about to be written;
 * `after`: {path, values} - what that write made of it and of its neighbours;
+* `command`: {number, run, undo} - about to be run; `undone`: {number} - its `undo` has been run;
 * `own`: {what, path, ...} - about to be made by us, to be removed; `disown`: {path};
 * `data`: {number, sequence, size_bytes, key} - about to be written to with a consent;
 * `keep`: {} - everything set so far shall stay as it is; or {record, sha256, settings} - these

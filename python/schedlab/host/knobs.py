@@ -2,6 +2,9 @@
 
 A scheduler's name is read as the bracketed word of `queue/scheduler`; there is no list of known
 schedulers or tunables, what sysfs shows is what there is. See Documentation/block/queue-sysfs.rst.
+
+Files of control groups have a line per device: `io.max@8:0` is the knob of the device 8:0 in
+`io.max`, and `io.weight@default` that of the group. See Documentation/admin-guide/cgroup-v2.rst.
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 from schedlab.errors import HostError
@@ -22,25 +24,67 @@ NUMBERS = Path("/sys/dev/block")
 # What the single-queue schedulers were called before Linux 5.0, and what took their place.
 LEGACY_SCHEDULERS = {"noop": "none", "deadline": "mq-deadline", "cfq": "bfq"}
 _BRACKETED = re.compile(r"\[([^\]\s]+)\]")
+_IN_PARENTHESES = re.compile(r"\((\w+)\)")  # /sys/kernel/debug/sched/preempt
 _SCHEDULER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,30}")
+_SWITCH = {"Y": "1", "N": "0"}
 _TICK_ROUNDED = ("expire", "expire_sync", "expire_async", "timeout_sync", "timeslice_ms")
 _CLOCK_MONOTONIC_COARSE = 6
+_KEYED = re.compile(r"(.+)@([^@]+)")
+# What a line that is not there means; writing it removes the line.
+_WITHOUT_LINE = {
+    "io.max": "rbps=max wbps=max riops=max wiops=max",
+    "io.latency": "target=0",
+    "io.cost.qos": "enable=0 ctrl=auto",
+    "io.cost.model": "ctrl=auto",
+}
+# Two files of one setting: the kernel sets the other to 0, and takes no 0 for the bytes.
+_VM = Path("/proc/sys/vm")
+_PAIRS = (("dirty_bytes", "dirty_ratio"), ("dirty_background_bytes", "dirty_background_ratio"))
 
 
 def read_value(path: str | Path) -> str:
     """What a knob is set to: the bracketed word of a choice, else the text. OSError as is."""
-    text = Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    chosen = _BRACKETED.search(text)
+    file, key = keyed(path)
+    text = file.read_text(encoding="utf-8", errors="replace").strip()
+    if key:
+        return _line_of(file.name, key, text)
+    chosen = (_IN_PARENTHESES if file.name == "preempt" else _BRACKETED).search(text)
     return chosen.group(1) if chosen else text
 
 
 def write_value(path: str | Path, value: str) -> None:
     """Hand `value` to the kernel in one write. OSError as is; nothing is read back here."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+    file, key = keyed(path)
+    descriptor = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
     try:
-        os.write(descriptor, value.encode())
+        os.write(descriptor, f"{key} {value}".strip().encode())
     finally:
         os.close(descriptor)
+
+
+def keyed(path: str | Path) -> tuple[Path, str]:
+    """(file, key of its line); the key is empty for a file with one value."""
+    match = _KEYED.fullmatch(Path(path).name)
+    return (Path(path).with_name(match[1]), match[2]) if match else (Path(path), "")
+
+
+def _line_of(name: str, key: str, text: str) -> str:
+    """The line of a device, as it can be written again; figures that the kernel chose are not."""
+    lines = (line.partition(" ") for line in text.splitlines())
+    value = next((rest for first, _, rest in lines if first == key), "").strip()
+    if not value:
+        return _WITHOUT_LINE.get(name, "0")
+    words = value.split()
+    if name.startswith("io.cost.") and "ctrl=auto" in words:
+        return " ".join(word for word in words if word.startswith(("enable=", "ctrl=")))
+    return value
+
+
+def companion(path: str | Path) -> Path | None:
+    """The other file of the same setting, which the kernel sets to 0 with this one."""
+    others = {**dict(_PAIRS), **{ratio: size for size, ratio in _PAIRS}}
+    path = Path(path)
+    return _VM / others[path.name] if path.parent == _VM and path.name in others else None
 
 
 def as_text(value: str | int | float) -> str:
@@ -51,13 +95,22 @@ def as_text(value: str | int | float) -> str:
 
 
 def same(left: str, right: str) -> bool:
-    """Whether two readings mean the same, `032` and `32` included."""
-    if left == right:
+    """Whether two readings mean the same: `032` and `32`, `Y` and `1`, spaces and tabs."""
+    if left.split() == right.split() or _SWITCH.get(left, left) == _SWITCH.get(right, right):
         return True
     try:
-        return int(left) == int(right)
+        return float(left) == float(right)
     except ValueError:
         return False
+
+
+def accepts(got: str, requested: str) -> bool:
+    """Whether a knob that reads `got` has what was requested; of `KEY=VALUE …` only these keys."""
+    words = dict(word.partition("=")[::2] for word in got.split())
+    wanted = [word.partition("=") for word in requested.split()]
+    if all(equals for _, equals, _ in wanted):
+        return all(same(words.get(key, ""), value) for key, _, value in wanted)
+    return same(got, requested)
 
 
 def rounding_of(path: str | Path) -> int:
@@ -132,7 +185,10 @@ def queue_of(device: str) -> Path:
 
 
 def queue_above(path: str | Path) -> Path | None:
-    """The `queue/` directory of a knob, or None for a knob elsewhere."""
+    """The `queue/` directory of a knob, or None for a knob of no device."""
+    _, key = keyed(path)
+    if ":" in key:
+        return SYS_BLOCK / (NUMBERS / key).resolve().name / "queue"
     for parent in Path(path).parents:
         if parent.name == "queue" and parent.parent.parent == SYS_BLOCK:
             return parent
@@ -189,7 +245,7 @@ def tag_steps(queue: Path) -> tuple[str, str] | None:
 def writable(path: str | Path) -> bool:
     """Whether the kernel accepts a new value there (by its mode, for any user)."""
     try:
-        return bool(Path(path).stat().st_mode & 0o200)
+        return bool(keyed(path)[0].stat().st_mode & 0o200)
     except OSError:
         return False
 
@@ -232,16 +288,3 @@ def tunable_path(queue: Path, name: str) -> Path:
     raise HostError(
         f"{queue.parent.name}: scheduler {scheduler} has no tunable {name!r}", f"it has {values}"
     )
-
-
-def planned_writes(
-    device: str, scheduler: str, settings: Mapping[str, str | int | float]
-) -> tuple[tuple[str, str], ...]:
-    """The knobs that `Control.set_scheduler` would write, for a dry run: (path, value)."""
-    queue = SYS_BLOCK / Path(device).name / "queue"
-    writes = [(str(queue / "scheduler"), LEGACY_SCHEDULERS.get(scheduler, scheduler))]
-    for name, value in settings.items():
-        in_queue = (queue / name).is_file() and not (queue / "iosched" / name).is_file()
-        path = queue / name if in_queue else queue / "iosched" / name
-        writes.append((str(path), as_text(value)))
-    return tuple(writes)

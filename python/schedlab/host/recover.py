@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import shlex
+import subprocess
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from schedlab.host.journal import Entry, Journal
 
 PASSES = 3
 GUARDIAN_PATIENCE_S = 30.0
+COMMAND_TIMEOUT_S = 60.0
 _REMOVERS = {
     "file": owned.remove_file,
     "directory": owned.remove_directory,
@@ -47,6 +49,8 @@ _SHAPES: dict[str, dict[str, type]] = {
     "after": {"path": str, "values": dict},
     "own": {"what": str, "path": str},
     "disown": {"path": str},
+    "command": {"number": int, "undo": str},
+    "undone": {"number": int},
     "data": {"number": str, "sequence": str, "size_bytes": int, "key": str},
 }
 
@@ -119,6 +123,7 @@ class _Knowledge:
         self.queues: list[Path] = []
         self.things: list[Entry] = []
         self.data: list[Entry] = []
+        self.commands: dict[int, str] = {}
         self.unconfirmed = ""
         self.odd = 0
         self.written: set[str] = set()
@@ -149,6 +154,10 @@ class _Knowledge:
             self.things.append(entry)
         elif kind == "data":
             self.data.append(entry)
+        elif kind == "command":
+            self.commands[entry["number"]] = entry["undo"]
+        elif kind == "undone":
+            self.commands.pop(entry["number"], None)
         elif kind == "disown":
             self.things = [t for t in self.things if t["path"] != entry["path"]]
         elif kind == "keep":
@@ -158,7 +167,7 @@ class _Knowledge:
         """Forget what stays: everything, or what belongs to a record, if that was stored."""
         places = entry.get("settings")
         if places is None:
-            for memory in (self.originals, self.queues, self._ours):
+            for memory in (self.originals, self.queues, self._ours, self.commands):
                 memory.clear()
             self.unconfirmed = ""
         elif _digest(entry["record"]) == entry["sha256"]:
@@ -185,8 +194,9 @@ class _Knowledge:
             return
         queue = knobs.queue_above(path)
         values = {str(queue / k): v for k, v in knobs.snapshot(queue).items()} if queue else {}
-        if (value := _read(path)) is not None:
-            values[path] = value
+        for knob in filter(None, (path, knobs.companion(path))):
+            if (value := _read(str(knob))) is not None:
+                values[str(knob)] = value
         self.caused(values)
         if not dry_run:
             with contextlib.suppress(HostError):
@@ -299,10 +309,12 @@ def restore_session(log: Journal, dry_run: bool = False) -> Recovery:
         if not dry_run:
             recovery.notices += emulated_removal.quiesce(known.things)
         known.confirm(dry_run)
+        for number in sorted(known.commands, reverse=True):
+            _undo_command(number, known, recovery)
+        # A limit of a device changes its `queue/` (io.cost turns wbt off), so it is undone first.
+        _restore_knobs(known.knobs_elsewhere(), known, recovery)
         for queue in known.queues:
             _restore_queue(queue, known, recovery)
-        for path in known.knobs_elsewhere():
-            _restore_knobs([path], known, recovery)
         for entry in () if dry_run else known.data:
             _remember(entry, log.path.parent, recovery)
     for thing in reversed(known.things):
@@ -384,6 +396,38 @@ def _restore_queue(queue: Path, known: _Knowledge, recovery: Recovery) -> None:
     if number in known.written - left and not recovery.dry_run:
         _widen_tags(queue, known)
     _restore_knobs(sorted(paths), known, recovery)
+
+
+def undo_command(log: Journal, number: int, undo: str) -> str:
+    """Run the shell line that undoes a command, and note it; why it failed, empty if it did not."""
+    reason = shell_line(undo)
+    if not reason:
+        with contextlib.suppress(HostError):
+            log.append("undone", number=number)
+    return reason
+
+
+def shell_line(line: str) -> str:
+    """Run a line of the user's by the shell; why it failed, empty if it did not."""
+    try:
+        ended = subprocess.run(
+            ["/bin/sh", "-c", line], check=False, capture_output=True, stdin=subprocess.DEVNULL,
+            timeout=COMMAND_TIMEOUT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"it did not end within {COMMAND_TIMEOUT_S:g} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:]
+    return ": ".join((f"exit status {ended.returncode}", *last)) if ended.returncode else ""
+
+
+def _undo_command(number: int, known: _Knowledge, recovery: Recovery) -> None:
+    undo = known.commands[number]
+    if recovery.dry_run:
+        recovery.notices.append(f"would run: {undo}")
+    elif reason := undo_command(known.journal, number, undo):
+        recovery.failed.append(Failure(f"`{undo}`", reason, undo))
 
 
 def _widen_tags(queue: Path, known: _Knowledge) -> None:

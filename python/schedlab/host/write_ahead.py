@@ -19,6 +19,9 @@ def write(journal: Journal, path: str | Path, value: str, original: str) -> dict
     """
     queue = knobs.queue_above(path)
     before = knobs.snapshot(queue) if queue else {}
+    if other := knobs.companion(path):
+        value_of_other = knobs.read_value(other)
+        journal.append("write", path=str(other), original=value_of_other, new=value_of_other)
     journal.append("write", path=str(path), original=original, new=value)
     try:
         knobs.write_value(path, value)
@@ -35,6 +38,7 @@ def _caused(path: Path, queue: Path | None, before: dict[str, str]) -> dict[str,
         for name, value in knobs.snapshot(queue).items():
             if before.get(name) != value or (new_scheduler and name.startswith("iosched/")):
                 caused[str(queue / name)] = value
-    with contextlib.suppress(OSError):  # gone with what it belonged to
-        caused[str(path)] = knobs.read_value(path)
+    for knob in filter(None, (path, knobs.companion(path))):
+        with contextlib.suppress(OSError):  # gone with what it belonged to
+            caused[str(knob)] = knobs.read_value(knob)
     return caused

@@ -101,6 +101,17 @@ class WorkGroup:
         work_group._joined = tuple(joined)
         return work_group
 
+    def join(self, group: Path) -> None:
+        """Have what is started from now on join this group, too.
+
+        In the hierarchy of our own group, which a process cannot be in as well, ours moves below.
+        """
+        if self.path and self.path.parent == group.parent:
+            self.path = group / self.path.name
+            self.path.mkdir()
+        else:
+            self._joined = (*self._joined, str(group / "cgroup.procs"))
+
     @property
     def files(self) -> tuple[str, ...]:
         """The files through which a process joins."""

@@ -9,10 +9,12 @@ import click
 from schedlab.cli.command_options import started_options
 from schedlab.cli.options import (
     PATH,
+    candidate_option,
     command_argument,
     design_options,
     measured_options,
     resume_option,
+    switch_option,
     typed_options,
 )
 from schedlab.cli.sections import SectionedCommand, section
@@ -20,8 +22,10 @@ from schedlab.cli.types import Cpus, Duration, Words
 
 _policy_options = section(
     "Policies and work",
-    click.option("--policies", default="other,batch,fifo", show_default=True,
-                 help="Candidates, comma-separated: other, rr:10ms, other:slice=3ms,nice=5, …"),
+    click.option("--policies",
+                 help="other,rr:10ms,other:slice=3ms,nice=5,…  [default: other,batch,fifo]"),
+    candidate_option,
+    switch_option,
     click.option("--apply-to", type=click.Choice(["work", "load", "all"]), default="work",
                  show_default=True, help="Tasks that get the policy; others stay at `other`."),
     click.option("--workloads", type=Words(),

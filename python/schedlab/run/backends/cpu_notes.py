@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from schedlab.host.devices import text_of
+from schedlab.host.settings import DEBUG, SYSCTL
 from schedlab.kinds.base import WorkloadKind
 from schedlab.kinds.cpu_command import CpuCommand
-from schedlab.run.backends.cpu_policy import AUTOGROUP_KNOB, DEBUG, PROC, REAL_TIME, CpuPolicy
+from schedlab.run.backends.cpu_policy import REAL_TIME, CpuPolicy
 
+PROC = SYSCTL / "kernel"
+AUTOGROUP_KNOB = PROC / "sched_autogroup_enabled"
 FACTS = ("sched_rt_runtime_us", "sched_rt_period_us", "sched_rr_timeslice_ms",
          "sched_autogroup_enabled")  # fmt: skip
 FAIR_SERVER = DEBUG / "fair_server" / "cpu0"

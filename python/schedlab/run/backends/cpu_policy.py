@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from schedlab.cpu.refusals import SCHED_EXT
-from schedlab.errors import HostError, SpecError
+from schedlab.design.candidates import typed_candidate
+from schedlab.errors import HostError, SchedlabError, SpecError
+from schedlab.host import settings as host_settings
 from schedlab.host.knobs import ticks_per_second
 from schedlab.kinds import nearest
 from schedlab.spec import Candidate
@@ -25,18 +27,6 @@ POLICIES = {"other": 0, "fifo": 1, "rr": 2, "batch": 3, "idle": 5, "deadline": 6
 REAL_TIME = ("fifo", "rr")
 SIDES = ("work", "load", "all")
 SLICE_MS = (0.1, 100.0)
-PROC = Path("/proc/sys/kernel")
-DEBUG = Path("/sys/kernel/debug/sched")
-RR_KNOB, AUTOGROUP_KNOB = PROC / "sched_rr_timeslice_ms", PROC / "sched_autogroup_enabled"
-KNOBS = (
-    "sched_rr_timeslice_ms", "sched_autogroup_enabled", "sched_rt_runtime_us",
-    "sched_cfs_bandwidth_slice_us",
-)  # fmt: skip
-# Such as fair_server/cpu0/runtime.
-FAIR_SERVER_KNOB = re.compile(r"fair_server/cpu\d+/(?:runtime|period)")
-DEBUG_KNOBS = (
-    "base_slice_ns", "features", "preempt", "migration_cost_ns", "tunable_scaling", "nr_migrate",
-)  # fmt: skip
 KEYS = ("policy", "priority", "nice", "slice_ms", "period_ms", "weight", "max", "group_idle",
         "autogroup", "apply_to", "ext", "ext_args")  # fmt: skip
 _HINT = "e.g. --policies other,batch,rr:10ms,fifo,other:slice=3ms,nice=5"
@@ -48,7 +38,8 @@ class CpuPolicy:
 
     `autogroup` is `shared` (one session with schedlab), `own` (one each), `off`, or empty: a
     command gets its own session, built-in work stays in the shared one. `ext` is the program
-    that loads a sched_ext scheduler, with its arguments in `ext_args`.
+    that loads a sched_ext scheduler, with its arguments in `ext_args`. `knobs` are settings of the
+    machine by the names of host/settings.py, such as `knob.base_slice_ns` or `governor`.
     """
 
     policy: str = "other"
@@ -63,12 +54,22 @@ class CpuPolicy:
     apply_to: str = "work"
     ext: str = ""
     ext_args: str = ""
-    knobs: Mapping[str, str] = field(default_factory=dict)
+    knobs: Mapping[str, str | int | float] = field(default_factory=dict)
 
     @property
     def uses_groups(self) -> bool:
         """Whether cpu cgroups are needed."""
         return bool(self.weight or self.max or self.group_idle)
+
+    @property
+    def host_settings(self) -> dict[str, str | int | float]:
+        """Settings of the machine, also those that the policy needs: name and value."""
+        values = dict(self.knobs)
+        if self.policy == "rr" and self.slice_ms is not None:
+            values["knob.sched_rr_timeslice_ms"] = int(self.slice_ms)
+        if self.autogroup == "off":
+            values["knob.sched_autogroup_enabled"] = 0
+        return values
 
     def covers(self, is_load: bool) -> bool:
         """Whether it is given to the load, or to the work."""
@@ -94,8 +95,8 @@ def policy_of(candidate: Candidate) -> CpuPolicy:
     """The candidate's settings; SpecError naming the key and its valid values."""
     where = f"candidate {candidate.label!r}"
     settings = {k: v for k, v in candidate.settings.items() if not k.startswith("workload.")}
-    knobs = {k.removeprefix("knob."): str(v) for k, v in settings.items() if k.startswith("knob.")}
-    own = {k: v for k, v in settings.items() if not k.startswith("knob.")}
+    knobs = {k: v for k, v in settings.items() if is_of_machine(k)}
+    own = {k: v for k, v in settings.items() if k not in knobs}
     if unknown := [key for key in own if key not in KEYS]:
         raise SpecError(f"{where}: {unknown[0]!r} is not a setting", nearest(unknown[0], KEYS))
     policy = policy_name(own, where)
@@ -116,6 +117,11 @@ def policy_of(candidate: Candidate) -> CpuPolicy:
     )
     _check(parsed, where)
     return parsed
+
+
+def is_of_machine(name: str) -> bool:
+    """Whether a setting of a candidate is one of the host, and none of its tasks or groups."""
+    return name not in KEYS and ("." in name or host_settings.is_machine(name))
 
 
 def policy_name(settings: Mapping[str, Any], where: str) -> str:
@@ -158,10 +164,11 @@ def _check(policy: CpuPolicy, where: str) -> None:
         raise SpecError(
             f"{where}: max {policy.max!r} is not QUOTA/PERIOD", "max=50000/100000 (in µs)"
         )
-    for name in policy.knobs:
-        if name not in (*KNOBS, *DEBUG_KNOBS) and not FAIR_SERVER_KNOB.fullmatch(name):
-            known = (*KNOBS, *DEBUG_KNOBS)
-            raise SpecError(f"{where}: knob {name!r} is not known", nearest(name, known))
+    for name, value in policy.host_settings.items():
+        try:
+            host_settings.check(name, value, host_settings.Place())
+        except SchedlabError as error:
+            raise type(error)(f"{where}: {error}", error.hint) from error
     if policy.policy == "ext":
         refuse_ext(SCHED_EXT)
         _check_ext(policy, where)
@@ -245,6 +252,16 @@ def parse_policies(text: str) -> tuple[Candidate, ...]:
     return tuple(Candidate(label, settings) for label, settings in _merged(groups))
 
 
+def parse_policy(text: str) -> Candidate:
+    """One candidate with settings of the machine: `perf=other governor=performance`."""
+    typed = typed_candidate(text)
+    (policy,) = parse_policies(typed.head)
+    settings = dict(policy.settings)
+    for key, value in typed.settings.items():
+        _add(settings, f"{key}={value}")
+    return Candidate(typed.label, settings)
+
+
 def _merged(
     groups: list[tuple[str, dict[str, str | int | float]]],
 ) -> list[tuple[str, dict[str, str | int | float]]]:
@@ -286,7 +303,7 @@ def _add(settings: dict[str, str | int | float], word: str) -> None:
     names = {"slice": "slice_ms", "period": "period_ms", "group-idle": "group_idle",
              "apply": "apply_to", "args": "ext_args"}  # fmt: skip
     name = names.get(key, key)
-    if not equals or not value or (name not in KEYS and not name.startswith("knob.")):
+    if not equals or not value or (name not in KEYS and not is_of_machine(name)):
         raise SpecError(f"setting {word!r} is not understood", _HINT)
     if name in ("slice_ms", "period_ms"):
         settings[name] = _milliseconds(value)

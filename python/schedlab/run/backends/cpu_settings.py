@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedlab.errors import HostError
-from schedlab.host import knobs, owned
-from schedlab.run.backends.cpu_policy import (
-    AUTOGROUP_KNOB,
-    DEBUG,
-    KNOBS,
-    PROC,
-    RR_KNOB,
-    CpuPolicy,
-)
+from schedlab.host.control_groups import cpu_hierarchy
+from schedlab.run.backends.cpu_policy import CpuPolicy
+from schedlab.run.candidate_settings import CandidateSettings
+from schedlab.spec import Candidate
 
 if TYPE_CHECKING:
     from schedlab.host.control import Control
@@ -26,18 +20,16 @@ PERIOD_US = 100_000
 
 
 class CpuSettings:
-    """The knobs that any candidate sets, with the values found; and cpu cgroups of ours."""
+    """The settings of the machine that any candidate has, and cpu cgroups of ours."""
 
     def __init__(self, control: Control, policies: Iterable[CpuPolicy]) -> None:
         self.control = control
-        wanted = [knobs_of(policy) for policy in policies]
-        self._found = {path: _read(path) for each in wanted for path in each}
+        self._settings = CandidateSettings(control, (), map(_of_host, policies))
         self._groups: dict[str, Path] = {}
 
-    def apply(self, policy: CpuPolicy) -> dict[str, str]:
-        """Set every knob to the candidate's value, or to the one found; what they read now."""
-        values = {**self._found, **knobs_of(policy)}
-        return {path.name: self.control.write_knob(path, text) for path, text in values.items()}
+    def apply(self, policy: CpuPolicy) -> Mapping[str, str]:
+        """Set the candidate's settings, and all others as they were found; what they read now."""
+        return self._settings.apply(_of_host(policy))[0]
 
     def group(self, name: str, weight: int, limit: str = "", idle: bool = False) -> Sequence[str]:
         """A cpu cgroup of ours with these settings; the file through which tasks join."""
@@ -60,50 +52,6 @@ class CpuSettings:
         return [str(path / "cgroup.procs")]
 
 
-def knobs_of(policy: CpuPolicy) -> dict[Path, str]:
-    """Kernel knobs of a candidate: path and value."""
-    wanted = {(PROC if name in KNOBS else DEBUG) / name: v for name, v in policy.knobs.items()}
-    if policy.policy == "rr" and policy.slice_ms is not None:
-        wanted[RR_KNOB] = str(int(policy.slice_ms))
-    if policy.autogroup == "off":
-        wanted[AUTOGROUP_KNOB] = "0"
-    return wanted
-
-
-def cpu_hierarchy() -> Path:
-    """Where cpu cgroups are made: v1's cpu hierarchy, else v2 with the cpu controller."""
-    for name in ("cpu", "cpu,cpuacct"):
-        root = Path("/sys/fs/cgroup") / name
-        if (root / "cpu.shares").exists():
-            return root
-    root = owned.cgroup_root()
-    if "cpu" not in (root / "cgroup.subtree_control").read_text().split():
-        raise HostError(
-            f"the cpu controller is not enabled in {root}",
-            f"echo +cpu > {root}/cgroup.subtree_control",
-        )
-    return root
-
-
-def _read(path: Path) -> str:
-    try:
-        return knobs.read_value(path)
-    except PermissionError as error:
-        raise HostError(
-            f"{path} may not be read, even by root: {lockdown()}",
-            "boot with lockdown=none, or use slice=… per task instead",
-        ) from error
-    except OSError as error:
-        raise HostError(
-            f"cannot read {path}: {error.strerror}",
-            "mount -t debugfs none /sys/kernel/debug, or omit this knob",
-        ) from error
-
-
-def lockdown() -> str:
-    """The kernel's lockdown mode, in words."""
-    try:
-        mode = knobs.read_value("/sys/kernel/security/lockdown")
-    except OSError:
-        return "its lockdown mode is not known"
-    return f"kernel lockdown is {mode!r}"
+def _of_host(policy: CpuPolicy) -> Candidate:
+    """What the candidate sets on the whole machine."""
+    return Candidate(policy.policy, policy.host_settings)

@@ -19,17 +19,17 @@ from schedlab.errors import GateError, HostError, SchedlabError
 from schedlab.host import devices, knobs, scratch
 from schedlab.host.control import Control
 from schedlab.host.emulated import Emulated, Emulation
-from schedlab.kinds import OVERRIDE, Outcome, ResolvedTarget, WorkloadKind, latency
+from schedlab.kinds import Outcome, ResolvedTarget, WorkloadKind, latency
 from schedlab.kinds.command import Command
 from schedlab.run import gates
 from schedlab.run.admitted import Admitted
 from schedlab.run.backends.io_commands import CommandCells
+from schedlab.run.candidate_settings import AS_IS, CandidateSettings, groups_of_work
 from schedlab.run.drain import syncfs
 from schedlab.run.io_groups import IoGroups
 from schedlab.run.phases import closed_after
 from schedlab.spec import Candidate, Cell, GateFinding, Target, Workload
 
-AS_IS = "as-is"
 # Budgets below this have no time to wait until the machine is quiet; caches are dropped anyway.
 SETTLED_FROM_S = 300.0
 SETTLE_S = 5.0
@@ -63,6 +63,7 @@ class IoSession:
         self._settle_s = 0.0 if is_short or emulated is not None else SETTLE_S
         self.queues = own if made_here else admitted.queues
         self.commands: CommandCells | None = None
+        self._settings: CandidateSettings | None = None
 
     def rehearse(self) -> None:
         """Set every candidate once, so that impossible settings are reported before the first run.
@@ -141,7 +142,7 @@ class IoSession:
         findings = (
             *outcome.gates,
             *before.findings,
-            *(self.control.check() if self.queues else ()),
+            *self.control.check(),
             *self._watch.findings(before, self._claimed(outcome), self._claimed_cold(outcome)),
         )
         if errors := outcome.properties.get("errors"):
@@ -192,15 +193,19 @@ class IoSession:
         return int(outcome.properties.get("claimed_cold_bytes") or 0)
 
     def _set(self, candidate: Candidate) -> dict[str, str]:
-        """Give every queue of the target the candidate's scheduler and tunables."""
-        scheduler = str(candidate.settings.get("scheduler", AS_IS))
-        if scheduler == AS_IS:
-            return {}
-        effective: dict[str, str] = {}
-        for queue in self.queues:
-            applied = self.control.set_scheduler(queue, scheduler, tunables_of(candidate))
-            effective |= {"scheduler": applied.scheduler, **applied.tunables}
-        return effective
+        """Set everything that the candidate names; what it reads then."""
+        return self.settings.apply(candidate)[0]
+
+    @property
+    def settings(self) -> CandidateSettings:
+        """What candidates set, with the values found when the first one was set."""
+        if self._settings is None:
+            work = None
+            if self.commands:
+                work = groups_of_work(self.control, self.commands.work, self.commands.standing)
+            candidates = self.admitted.experiment.candidates
+            self._settings = CandidateSettings(self.control, self.queues, candidates, work)
+        return self._settings
 
 
 def has_cache(kind: WorkloadKind, device: str | None) -> bool:
@@ -233,15 +238,6 @@ def _judged(outcome: Outcome, device: Emulated) -> Outcome:
         properties={**outcome.properties, **facts},
         gates=(*outcome.gates, *device.gate_findings(account)),
     )
-
-
-def tunables_of(candidate: Candidate) -> dict[str, str | int | float]:
-    """The candidate's settings that are files below `queue/`."""
-    return {
-        key: value
-        for key, value in candidate.settings.items()
-        if key != "scheduler" and not key.startswith(OVERRIDE)
-    }
 
 
 def with_times(kind: WorkloadKind, cell: Cell) -> WorkloadKind:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.design.plan import arms
 from schedlab.errors import GateError, HostError, SpecError
-from schedlab.host import knobs
 from schedlab.kinds.command import Command
 from schedlab.kinds.fio_job import FioJob
 from schedlab.kinds.resolved import Outcome
@@ -91,9 +90,6 @@ class CommandCells:
         self.readers = {label: Reader(kind.output_metrics()) for label, kind in self.kinds.items()}
         self.rehearsals: dict[str, Rehearsal] = {}
         self.launch_cost_s = launch.launch_cost_s(self.wall)
-        self._as_found = {
-            queue: knobs.read_value(knobs.scheduler_file(queue)) for queue in session.queues
-        }
         self._failures = Failures()
         self._number = 0
 
@@ -135,7 +131,7 @@ class CommandCells:
         label, tokens = workload.label, self._tokens(kind, cell.seed)
         self.place.refresh(label, kind, cell.block, self.kinds.values())
         if kind.prepare_run:
-            self._set_as_found()
+            self.session.settings.as_found()
             run_phase(label, kind, "prepare", tokens, self.standing)
         quiet_s = drain(self.place.flushed, self._queues, kind.settle_s)
         effective = self.session.set_again(candidate)
@@ -155,7 +151,7 @@ class CommandCells:
             for queue, (read, written) in _moved(self._queues).items()
         }
         servers_read = read_bytes_of(pid for pid, _ in self.standing.members()) - servers_read
-        findings = [*self.control.check()] if self.session.queues else []
+        findings = [*self.control.check()]
         left = [name for _, name in self.work.members()]
         if not kind.keep_daemons:
             self.work.end()
@@ -368,10 +364,6 @@ class CommandCells:
         if experiment.stopping.mode != "fixed":
             return 0
         return experiment.stopping.blocks * len(arms(experiment))
-
-    def _set_as_found(self) -> None:
-        for queue, scheduler in self._as_found.items():
-            self.control.set_scheduler(queue, scheduler)
 
     def _tokens(self, kind: Command, seed: int = 0) -> dict[str, Any]:
         self._number += 1

@@ -24,7 +24,8 @@ from schedlab.host.control import Control
 from schedlab.kinds import Outcome
 from schedlab.kinds.live_load import LiveLoad
 from schedlab.run.admitted import Admitted
-from schedlab.run.backends.io import AS_IS, device_facts, tunables_of
+from schedlab.run.backends.io import device_facts
+from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.run.gates import snapshot
 from schedlab.run.guard_rails import Rails, parse_guard
 from schedlab.run.live_figures import Look, look
@@ -78,26 +79,16 @@ Watch = Callable[[Second], None]
 class Devices:
     """The queues below the load, switched together and captured together."""
 
-    def __init__(self, control: Control, queues: Sequence[str]) -> None:
+    def __init__(
+        self, control: Control, queues: Sequence[str], candidates: Sequence[Candidate]
+    ) -> None:
         self.control = control
         self.queues = tuple(queues)
+        self._settings = CandidateSettings(control, queues, candidates)
 
     def set(self, candidate: Candidate) -> tuple[dict[str, str], float]:
-        """Give every queue the candidate's settings; (effective ones, seconds of the longest).
-
-        So long no request passes: the kernel freezes a queue while its scheduler is changed.
-        """
-        scheduler = str(candidate.settings.get("scheduler", AS_IS))
-        effective: dict[str, str] = {}
-        longest_s = 0.0
-        for queue in self.queues:
-            if scheduler == AS_IS:
-                break
-            began = time.monotonic()
-            applied = self.control.set_scheduler(queue, scheduler, tunables_of(candidate))
-            longest_s = max(longest_s, time.monotonic() - began)
-            effective |= {"scheduler": applied.scheduler, **applied.tunables}
-        return effective, longest_s
+        """Give every queue the candidate's settings; (effective ones, seconds of the longest)."""
+        return self._settings.apply(candidate)
 
     @contextmanager
     def captured(self) -> Iterator[Callable[[], tuple[Look, list[dict[str, Any]]]]]:
@@ -288,4 +279,5 @@ def open_session(
     if others or not isinstance(kind, LiveLoad):
         raise SpecError("a live load is the only workload of its experiment", "schedlab live")
     control.claim(*admitted.queues)
-    yield LiveSession(Devices(control, admitted.queues), kind, watch, report)
+    devices = Devices(control, admitted.queues, admitted.experiment.candidates)
+    yield LiveSession(devices, kind, watch, report)

@@ -1,0 +1,114 @@
+"""The settings of candidates at the door: does this host have them, and who else feels them?
+
+What a run would refuse is refused here, before anything is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from schedlab.errors import SchedlabError, SpecError
+from schedlab.host import knobs, settings
+from schedlab.kinds import WorkloadKind
+from schedlab.kinds.command import Command
+from schedlab.run.candidate_settings import AS_IS, Values, host_settings
+from schedlab.spec import Candidate, Experiment, Target
+
+#: Stands for the device, and the control group, that is made for the run.
+NEW_DEVICE, NEW_GROUP = "loopN", Path("(the command's group)")
+
+
+def programs_of(candidates: Iterable[Candidate]) -> list[str]:
+    """Shell lines that candidates run."""
+    settings_ = [candidate.settings for candidate in candidates]
+    return [str(each[key]) for each in settings_ for key in ("run", "undo") if key in each]
+
+
+def check_settings(
+    candidates: Iterable[Candidate],
+    target: Target,
+    queues: tuple[str, ...],
+    kinds: Iterable[WorkloadKind],
+) -> tuple[str, ...]:
+    """SpecError or HostError that names the candidate; a note for each setting that others feel."""
+    named = tuple(candidates)
+    places = places_of(queues, kinds)
+    for candidate in named:
+        try:
+            for place in places:
+                _check(candidate, place, place.device in queues)
+        except SchedlabError as error:
+            raise type(error)(f"candidate {candidate.label!r}: {error}", error.hint) from error
+    beyond = settings.beyond_target(name for each in named for name in host_settings(each))
+    check_allowed(beyond, target)
+    return tuple(
+        f"{name} is set for {settings.FEEL[settings.scope_of(name)]} while a candidate with it runs"
+        for name in beyond
+    )
+
+
+def check_allowed(beyond: Iterable[str], target: Target) -> None:
+    """SpecError for a setting that others feel and that --switch does not name."""
+    if missing := [name for name in beyond if name not in target.switch]:
+        feels = settings.FEEL[settings.scope_of(missing[0])]
+        raise SpecError(
+            f"{missing[0]} is set for {feels}, not only for the measured work",
+            f"allow it by its name: --switch {','.join((*target.switch, *missing))}",
+        )
+
+
+def check_switch(experiment: Experiment) -> None:
+    """SpecError for a setting that --switch allows and no candidate has."""
+    named = {name for each in experiment.candidates for name in each.settings}
+    for name in experiment.target.switch:
+        if settings.is_beyond(name) and name not in named:
+            raise SpecError(f"--switch {name} would change nothing: no candidate has it", "omit it")
+
+
+def places_of(queues: tuple[str, ...], kinds: Iterable[WorkloadKind]) -> list[settings.Place]:
+    """What names of settings mean on each queue; a command has a control group of ours."""
+    works = tuple(kinds)
+    is_command = bool(works) and all(isinstance(kind, Command) for kind in works)
+    group = (lambda controller: NEW_GROUP) if is_command else None
+    return [settings.Place(queue, group) for queue in queues or (NEW_DEVICE,)]
+
+
+def _check(candidate: Candidate, place: settings.Place, is_present: bool) -> None:
+    values = host_settings(candidate)
+    if ("run" in values) != ("undo" in values):
+        raise SpecError(
+            "run and undo belong together", "run='modprobe x' undo='modprobe -r x'; undo may be :"
+        )
+    scheduler = str(values.pop("scheduler", AS_IS))
+    scheduler = knobs.LEGACY_SCHEDULERS.get(scheduler, scheduler)
+    queue = knobs.SYS_BLOCK / place.device / "queue" if is_present else None
+    for name, value in values.items():
+        if settings.scope_of(name) != "queue":
+            settings.check(name, value, place)
+        elif scheduler == AS_IS:
+            raise SpecError(
+                f"{name} is set together with a scheduler, and as-is sets none",
+                "name the scheduler, for example none",
+            )
+        else:
+            settings.check_tunable(name, scheduler, queue)
+
+
+def planned_writes(candidate: Candidate, places: Iterable[settings.Place]) -> list[tuple[str, str]]:
+    """(path, value) of everything that a candidate sets on the host, in order, for a dry run."""
+    values = host_settings(candidate)
+    return list(dict.fromkeys(pair for place in places for pair in _planned(values, place)))
+
+
+def _planned(values: Values, place: settings.Place) -> Iterator[tuple[str, str]]:
+    scheduler = str(values.get("scheduler", AS_IS))
+    if scheduler != AS_IS:
+        path = knobs.SYS_BLOCK / place.device / "queue" / "scheduler"
+        yield str(path), knobs.LEGACY_SCHEDULERS.get(scheduler, scheduler)
+    for name, value in values.items():
+        if name in ("run", "undo"):
+            yield name, str(value)
+        elif name != "scheduler":
+            for knob, text in settings.resolve(name, value, place):
+                yield str(knob), text

@@ -1,0 +1,155 @@
+"""What a candidate sets, on every layer: its queues, control groups, the machine, a command.
+
+Each candidate starts from the same state: the kernel's defaults of its scheduler, and of everything
+else that any candidate sets the value that was found. All is journalled, and goes back at the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Set
+from pathlib import Path
+
+from schedlab.host import knobs, settings
+from schedlab.host.control import Control
+from schedlab.host.control_groups import cpu_hierarchy, io_hierarchy
+from schedlab.kinds import OVERRIDE
+from schedlab.run.launch import WorkGroup
+from schedlab.spec import Candidate
+
+AS_IS = "as-is"
+Values = Mapping[str, str | int | float]
+
+
+def host_settings(candidate: Candidate) -> dict[str, str | int | float]:
+    """The candidate's settings of the host, without those that change a workload."""
+    return {k: v for k, v in candidate.settings.items() if not k.startswith(OVERRIDE)}
+
+
+def of_queue(values: Values) -> dict[str, str | int | float]:
+    """Those that are files below `queue/`, in order."""
+    return {k: v for k, v in values.items() if k != "scheduler" and settings.scope_of(k) == "queue"}
+
+
+class CandidateSettings:
+    """Puts one candidate after another onto the host."""
+
+    def __init__(
+        self,
+        control: Control,
+        queues: Iterable[str],
+        candidates: Iterable[Candidate],
+        group: Callable[[str], Path] | None = None,
+    ) -> None:
+        """`queues` are kernel names; `group` gives the control group of the measured work."""
+        self._control = control
+        self._queues = tuple(queues)
+        self._group = group
+        self._command = 0
+        # One device has these; a directory on several has none that is alone meant.
+        self._place = settings.Place(self._queues[0] if len(self._queues) == 1 else "", group)
+        self._schedulers = {
+            queue: knobs.read_value(path)
+            for queue in self._queues
+            if (path := knobs.SYS_BLOCK / queue / "queue" / "scheduler").exists()
+        }
+        self._found: dict[Path, str] = {}
+        for each in candidates:
+            self._find(self._knobs(host_settings(each)))
+
+    def apply(self, candidate: Candidate) -> tuple[dict[str, str], float]:
+        """Set all that the candidate names; (what it reads now, seconds of the longest switch)."""
+        values = host_settings(candidate)
+        wanted = self._knobs(values)
+        self._find(wanted)  # of a search, whose candidates come one by one
+        self._leave_alone({path for _, path, _ in wanted})
+        effective, switch_s = self._set_queues(values)
+        for name, path, text in wanted:
+            effective[name] = self._control.write_knob(path, text)
+        if "run" in values:
+            run, undo = str(values["run"]), str(values["undo"])
+            self._command = self._control.run_command(run, undo)
+            effective["run"] = run
+        return effective, switch_s
+
+    def as_found(self) -> None:
+        """Set everything as it was found, so that what comes next does not depend on a candidate.
+
+        Queues get their scheduler as the kernel sets it up.
+        """
+        self._leave_alone(set())
+        for queue, scheduler in self._schedulers.items():
+            self._control.set_scheduler(queue, scheduler)
+
+    def _find(self, wanted: Iterable[tuple[str, Path, str]]) -> None:
+        """Note what knobs read before any candidate has set them."""
+        for _, path, _ in wanted:
+            for each in filter(None, (path, knobs.companion(path))):
+                if each not in self._found:
+                    self._found[each] = settings.read(each)
+
+    def _leave_alone(self, wanted: Set[Path]) -> None:
+        """Undo the last command, and set what others may have set and this candidate does not.
+
+        It is written even where it reads so: the first time this proves the way back.
+        """
+        if self._command:
+            self._control.undo_command(self._command)
+            self._command = 0
+        for path, text in self._as_found_beside(wanted).items():
+            self._control.write_knob(path, text)
+
+    def _set_queues(self, values: Values) -> tuple[dict[str, str], float]:
+        """Schedulers, tunables, and what the root of the control groups has for each device.
+
+        So long no request passes: the kernel freezes a queue while its scheduler is changed.
+        """
+        effective: dict[str, str] = {}
+        longest_s = 0.0
+        scheduler = str(values.get("scheduler", AS_IS))
+        for queue in self._queues:
+            if scheduler != AS_IS:
+                began = time.monotonic()
+                applied = self._control.set_scheduler(queue, scheduler, of_queue(values))
+                longest_s = max(longest_s, time.monotonic() - began)
+                effective |= {"scheduler": applied.scheduler, **applied.tunables}
+            for name, value in values.items():
+                if settings.scope_of(name) == "device":
+                    for path, text in settings.resolve(name, value, settings.Place(queue)):
+                        effective[name] = self._control.write_knob(path, text)
+        return effective, longest_s
+
+    def _as_found_beside(self, wanted: Set[Path]) -> dict[Path, str]:
+        """What this candidate leaves alone, as it was found; of two views of one setting one."""
+        taken = {*wanted, *filter(None, map(knobs.companion, wanted))}
+        found = {path: text for path, text in self._found.items() if path not in taken}
+        return {
+            path: text
+            for path, text in found.items()
+            if not (text == "0" and found.get(knobs.companion(path) or path, "0") != "0")
+        }
+
+    def _knobs(self, values: Values) -> list[tuple[str, Path, str]]:
+        """(name, knob, text) of what is set once, not for each queue."""
+        named = {k: v for k, v in values.items() if k != "scheduler"}
+        return [
+            (name, path, text)
+            for name, value in named.items()
+            if settings.scope_of(name) in ("machine", "group", "work")
+            for path, text in settings.resolve(name, value, self._place)
+        ]
+
+
+def groups_of_work(control: Control, *works: WorkGroup) -> Callable[[str], Path]:
+    """Gives the control group of a controller that all these processes join, made when needed."""
+    made: dict[Path, Path] = {}
+
+    def group(controller: str) -> Path:
+        root = cpu_hierarchy() if controller == "cpu" else io_hierarchy().root
+        if root not in made:
+            made[root] = control.cgroup("work", root)
+            for work in works:
+                work.join(made[root])
+        return made[root]
+
+    return group

@@ -1,0 +1,223 @@
+"""Settings of every layer on the real kernel: a command reads each back and sleeps accordingly; a
+killed run leaves nothing."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from schedlab.app.comparison import Place
+from schedlab.app.measure import run
+from schedlab.app.own_work import OwnWork, comparison_of
+from schedlab.errors import HostError
+from schedlab.host import control_groups, journal, knobs, recover, settings
+from schedlab.host.control import Control
+from schedlab.run.candidate_settings import CandidateSettings
+from schedlab.spec import Candidate, Stopping
+
+pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
+CENTISECS = Path("/proc/sys/vm/dirty_writeback_centisecs")
+SYSCTL = "sysctl.vm.dirty_writeback_centisecs"
+
+
+def own(controller, file):
+    """The file of the command's own group in version 1 or 2, as a shell expression."""
+    names = f"/sys/fs/cgroup/{controller}$(sed -n 's/^[0-9]*:{controller}://p' /proc/self/cgroup)"
+    unified = "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/.."
+    return f"cat {names}/{file[0]} 2>/dev/null || cat {unified}/{file[1]}"
+
+
+def harmless_parameter():
+    """A switch of a loaded module that may be written, and nothing here uses."""
+    for name in ("sch_htb.htb_hysteresis", "printk.time"):
+        (path,) = [settings.MODULES / name.replace(".", "/parameters/")]
+        if knobs.writable(path) and os.access(path, os.W_OK):
+            return name, path
+    pytest.skip("no harmless parameter of a module may be written here")
+
+
+def scene(kind, group):
+    """(words of the fast candidate, of the slow one, what reads it, what it reads under slow)."""
+    if kind == "queue":
+        queue = "/sys/block/$(basename @device@)/queue/read_ahead_kb"
+        return "read_ahead_kb=64", "read_ahead_kb=256", f"cat {queue}", "256"
+    if kind == "sysctl":
+        fast, slow = (int(CENTISECS.read_text()) + n for n in (1, 2))
+        return f"{SYSCTL}={fast}", f"{SYSCTL}={slow}", f"cat {CENTISECS}", str(slow)
+    if kind == "module":
+        name, path = harmless_parameter()
+        now = {"0": "N", "1": "Y"} if path.read_text()[0] in "YN" else {"0": "0", "1": "1"}
+        return f"module.{name}=0", f"module.{name}=1", f"cat {path}", now["1"]
+    if kind == "thp":
+        words = f"grep -o '\\[never\\]' {settings.THP}"
+        return "thp=madvise", "thp=never", words, "[never]"
+    if kind == "io.max":
+        file = own("blkio", ("blkio.throttle.read_bps_device", "io.max"))
+        return "", "cgroup.io.max=rbps=64M", f"({file}) | grep -o 67108864", "67108864"
+    if kind == "io.weight":
+        file = own("blkio", ("blkio.bfq.weight", "io.weight"))
+        return "", "cgroup.io.weight=300", f"({file}) | grep -o 300", "300"
+    if kind == "cpu.weight":
+        file = own("cpu", ("cpu.shares", "cpu.weight"))
+        return "", "cgroup.cpu.weight=50", f"({file}) | sed s/^512$/50/", "50"
+    if kind == "group":
+        is_v2 = control_groups.io_hierarchy().is_v2
+        file = "io.max" if is_v2 else "blkio.throttle.read_bps_device"
+        word = f"cgroup.{group.name}.io.max=rbps=64M"
+        return "", word, f"grep -o 67108864 {group}/{file}", "67108864"
+    mark = group.parent.parent / f"schedlab-test-{os.getpid()}"
+    mark = Path("/tmp") / mark.name
+    return "", f"run='echo 7 > {mark}' undo='rm -f {mark}'", f"cat {mark} 2>/dev/null", "7"
+
+
+@pytest.fixture
+def group():
+    """A control group of block I/O that exists, the test's own."""
+    try:
+        where = control_groups.io_hierarchy()
+    except HostError as error:
+        pytest.skip(str(error))
+    path = where.root / f"schedlab-test-{os.getpid()}.slice"
+    path.mkdir()
+    yield path
+    path.rmdir()
+
+
+KINDS = ("queue", "sysctl", "module", "thp", "io.max", "io.weight", "cpu.weight", "group", "run")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_command_finds_each_setting_as_its_candidate_has_it(tmp_path, group, kind):
+    fast, slow, read, expected = scene(kind, group)
+    script = f'v=$( {read}); echo "seen=$v."; [ "$v" = "{expected}" ] && sleep 0.5; true'
+    work = OwnWork(
+        argv=(script,), shell=True, metrics=("elapsed",),
+        parameters={"anyway": True, "user": "root"},
+    )  # fmt: skip
+    name = slow.partition("=")[0]
+    place = Place(scratch_bytes=16 << 20, filesystem="ext4",
+                  switch=(name,) if settings.is_beyond(name) else ())  # fmt: skip
+    scheduler = "bfq" if kind == "io.weight" else "none"
+    asked = comparison_of(
+        place, work, candidates=(f"slow={scheduler} {slow}", f"fast={scheduler} {fast}"),
+        aa_arm=False, seed=1, stopping=Stopping(blocks=5),
+    )  # fmt: skip
+    asked = replace(asked, workloads=(replace(asked.workloads[0], metric="elapsed_s"),))
+    before = knobs.snapshot(Path("/sys/block/loop0/queue")), CENTISECS.read_text()
+    result = run(asked, tmp_path / "out")
+    times = {label: [r.metrics["elapsed_s"] for r in result.folder.runs() if r.candidate == label]
+             for label in ("slow", "fast")}  # fmt: skip
+    assert min(times["slow"]) >= 0.5, times
+    assert result.answer.take == "fast"
+    for each in result.folder.runs():
+        assert not any(finding.fatal for finding in each.gates), each.gates
+    assert (knobs.snapshot(Path("/sys/block/loop0/queue")), CENTISECS.read_text()) == before
+    assert not Path(f"/tmp/schedlab-test-{os.getpid()}").exists()
+
+
+def test_a_setting_that_another_program_changes_is_noticed(loop):
+    found = int(CENTISECS.read_text())
+    name = Path(loop).name
+    candidate = Candidate("a", {"scheduler": "none", SYSCTL: found + 1})
+    with Control() as control:
+        hosts = CandidateSettings(control, (name,), (candidate,))
+        effective, _ = hosts.apply(candidate)
+        assert effective == {"scheduler": "none", SYSCTL: str(found + 1)}
+        assert control.check() == ()
+        CENTISECS.write_text(str(found + 2))
+        (finding,) = control.check()
+        assert str(CENTISECS) in finding.detail
+        CENTISECS.write_text(str(found + 1))
+    assert int(CENTISECS.read_text()) == found
+
+
+def test_dirty_bytes_and_their_ratio_are_one_setting():
+    """The kernel takes no 0 for the bytes: the ratio that it set to 0 is the way back."""
+    files = [Path("/proc/sys/vm") / f"dirty_background_{what}" for what in ("bytes", "ratio")]
+    found = [each.read_text() for each in files]
+    if found[0].strip() != "0":
+        pytest.skip("this machine has dirty_background_bytes set")
+    first = Candidate("a", {"sysctl.vm.dirty_background_bytes": "512M"})
+    second = Candidate("b", {})
+    with Control() as control:
+        hosts = CandidateSettings(control, (), (first, second))
+        for _ in range(2):
+            hosts.apply(first)
+            assert files[0].read_text().strip() == str(512 << 20)
+            assert control.check() == ()
+            hosts.apply(second)
+            assert [each.read_text() for each in files] == found
+            assert control.check() == ()
+        hosts.apply(first)
+    assert [each.read_text() for each in files] == found
+
+
+def test_a_command_whose_undo_fails_is_named(tmp_path):
+    mark = tmp_path / "mark"
+    with pytest.raises(HostError, match="exit status 3") as raised, Control() as control:
+        control.run_command("true", f"test -e {mark} || exit 3")
+    assert f"test -e {mark}" in raised.value.hint
+    mark.touch()  # the next command that looks finds it still to be done
+    state = journal.state_directory()
+    with journal.held(state, wait_s=30.0):
+        assert recover.restore_all(state).failed == []
+
+
+CALLS = ("write", "fsync", "openat")
+SOME = (1, 5, 12, 20, 33, 50, 70, 100)
+PROGRAM = """
+import sys
+from schedlab.host.control import Control
+from schedlab.run.candidate_settings import CandidateSettings
+from schedlab.spec import Candidate
+device, group, mark, found = sys.argv[1:]
+first = Candidate("a", {
+    "scheduler": "bfq", "slice_idle": 3, "read_ahead_kb": 64,
+    "sysctl.vm.dirty_writeback_centisecs": int(found) + 1,
+    "sysctl.vm.dirty_background_bytes": "512M",
+    f"cgroup.{group}.io.max": "rbps=64M",
+    "run": f"touch {mark}", "undo": f"rm -f {mark}",
+})
+second = Candidate("b", {"scheduler": "none"})
+with Control() as control:
+    hosts = CandidateSettings(control, (device,), (first, second))
+    for each in (first, second, first):
+        hosts.apply(each)
+"""
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_kill_at_any_step_leaves_every_layer_as_it_was(loop, group, tmp_path, call):
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace to kill at a system call")
+    mark, name = tmp_path / "mark", Path(loop).name
+    limits = next(p for p in (group / "blkio.throttle.read_bps_device", group / "io.max")
+                  if p.exists())  # fmt: skip
+    files = [CENTISECS, *Path("/proc/sys/vm").glob("dirty_background_*"), limits]
+
+    def now():
+        return [each.read_text() for each in files], knobs.snapshot(knobs.queue_of(loop))
+
+    before = now()
+    own_name = group.name
+    for number in range(1, 2000) if os.environ.get("KILLS") == "all" else SOME:
+        program = [sys.executable, "-c", PROGRAM, name, own_name, str(mark), before[0][0].strip()]
+        inject = f"inject={call}:signal=SIGKILL:when={number}"
+        strace = ["strace", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject]
+        ended = subprocess.run([*strace, *program], capture_output=True, text=True, timeout=120,
+                               check=False)  # fmt: skip
+        assert ended.returncode in (0, -9, 137), ended.stderr
+        state = journal.state_directory()
+        journal.prepare(state)
+        with journal.held(state, wait_s=30.0) as got:
+            assert got, "the lock is still held"
+            recovery = recover.restore_all(state)
+        assert recovery.failed == recovery.foreign == [], f"{call} {number}: {recovery.lines()}"
+        assert now() == before, f"{call} {number}"
+        assert not mark.exists(), f"{call} {number}"
+        if ended.returncode == 0:
+            break

@@ -1,0 +1,265 @@
+"""Names of settings: the files that they mean, and what is refused before anything is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedlab.app import files, setting_checks
+from schedlab.design.candidates import is_one, parse_candidate
+from schedlab.errors import HostError, SpecError
+from schedlab.host import control_groups, knobs, settings
+from schedlab.host.kernel_paths import Hierarchy
+from schedlab.host.settings import Place, check, resolve
+from schedlab.kinds import typed
+from schedlab.run.backends.cpu_policy import parse_policy
+from schedlab.spec import Candidate, Target, Workload
+
+COMMAND = typed(Workload("c", "command", "elapsed_s", {"argv": ["true"]}))
+READS = typed(Workload("r", "random-reads", "reads_per_s"))
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine in files: sysctls, two CPUs, a module, huge pages, one disk, cgroup v2."""
+    contents = {
+        "sysctl/vm/dirty_bytes": "0", "sysctl/vm/swappiness": "60",
+        "sysctl/kernel/sched_rr_timeslice_ms": "100",
+        "cpufreq/policy0/scaling_governor": "powersave",
+        "cpufreq/policy1/scaling_governor": "powersave",
+        "cpufreq/policy0/scaling_available_governors": "performance powersave",
+        "cpufreq/policy1/scaling_available_governors": "performance powersave",
+        "no_turbo": "0",
+        "module/zfs/parameters/txg_timeout": "5",
+        "thp": "always [madvise] never",
+        "debug/base_slice_ns": "3000000",
+        "block/sdx/dev": "8:16", "block/sdx/queue/read_ahead_kb": "128",
+        "block/sdx/queue/scheduler": "none [bfq]", "block/sdx/queue/iosched/slice_idle": "8",
+        "cgroup/io.cost.qos": "", "cgroup/io.cost.model": "8:16 ctrl=auto model=linear rbps=7",
+        "cgroup/db.slice/io.weight": "default 100", "cgroup/db.slice/cpu.weight": "100",
+    }  # fmt: skip
+    for name, text in contents.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for name, place in {
+        "SYSCTL": "sysctl", "CPUFREQ": "cpufreq", "NO_TURBO": "no_turbo", "MODULES": "module",
+        "THP": "thp", "DEBUG": "debug",
+    }.items():  # fmt: skip
+        monkeypatch.setattr(settings, name, tmp_path / place)
+    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path / "block")
+    monkeypatch.setattr(knobs, "_VM", tmp_path / "sysctl/vm")
+    unified = Hierarchy(tmp_path / "cgroup", frozenset({"io", "cpu"}), True)
+    monkeypatch.setattr(settings, "io_hierarchy", lambda: unified)
+    monkeypatch.setattr(settings, "cpu_hierarchy", lambda: unified.root)
+    return tmp_path
+
+
+def refused(call: Any, *values: Any) -> tuple[str, str]:
+    """The message and the hint of the error that a call ends with."""
+    with pytest.raises((SpecError, HostError)) as raised:
+        call(*values)
+    return str(raised.value), raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("sysctl.vm.dirty_bytes", "100M", {"sysctl/vm/dirty_bytes": "104857600"}),
+        ("sysctl.vm.swappiness", 10, {"sysctl/vm/swappiness": "10"}),
+        ("governor", "performance", {"cpufreq/policy0/scaling_governor": "performance",
+                                     "cpufreq/policy1/scaling_governor": "performance"}),
+        ("boost", "off", {"no_turbo": "1"}),
+        ("module.zfs.txg_timeout", 20, {"module/zfs/parameters/txg_timeout": "20"}),
+        ("thp", "never", {"thp": "never"}),
+        ("knob.base_slice_ns", 4, {"debug/base_slice_ns": "4"}),
+        ("base_slice_ns", 4, {"debug/base_slice_ns": "4"}),
+        ("sched_rr_timeslice_ms", 4.0, {"sysctl/kernel/sched_rr_timeslice_ms": "4"}),
+        ("read_ahead_kb", 64, {"block/sdx/queue/read_ahead_kb": "64"}),
+        ("slice_idle", 0, {"block/sdx/queue/iosched/slice_idle": "0"}),
+        ("fifo_batch", 1, {"block/sdx/queue/iosched/fifo_batch": "1"}),
+        ("cgroup.io.cost.qos", "enable=1,rlat=5000",
+         {"cgroup/io.cost.qos@8:16": "enable=1 rlat=5000"}),
+        ("cgroup.io.weight", 300, {"cgroup/work/io.weight@default": "300"}),
+        ("cgroup.io.max", "rbps=10M,wiops=5", {"cgroup/work/io.max@8:16": "rbps=10485760 wiops=5"}),
+        ("cgroup.io.latency", 5000, {"cgroup/work/io.latency@8:16": "target=5000"}),
+        ("cgroup.cpu.weight", 50, {"cgroup/work/cpu.weight": "50"}),
+        ("cgroup.db.slice.io.weight", 20, {"cgroup/db.slice/io.weight@default": "20"}),
+        ("run", "true", {}),
+    ],
+)  # fmt: skip
+def test_each_name_means_its_files(
+    host: Path, name: str, value: object, expected: dict[str, str]
+) -> None:
+    place = Place("sdx", lambda controller: host / "cgroup/work")
+    found = resolve(name, value, place)
+    assert {str(path.relative_to(host)): text for path, text in found} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message", "hint"),
+    [
+        ("sysctl.vm.dirty_byte", 1, "this kernel has no sysctl vm.dirty_byte",
+         "did you mean 'sysctl.vm.dirty_bytes'?"),
+        ("governor", "performence", "governor = 'performence' is not offered",
+         "did you mean 'performance'?"),
+        ("thp", "newer", "thp = 'newer' is not offered", "did you mean 'never'?"),
+        ("boost", "fast", "boost = 'fast' is not on or off", "boost=off"),
+        ("module.zfs.txg_timeou", 1, "module zfs has no parameter txg_timeou",
+         "did you mean 'module.zfs.txg_timeout'?"),
+        ("module.zf.x", 1, "module zf is not loaded", "modprobe zf; did you mean 'zfs'?"),
+        ("cgroup.io.weight", 0, "cgroup.io.weight = '0'", "a whole number from 1 to 1000"),
+        ("cgroup.io.max", "bps=1", "cgroup.io.max: 'bps' is no limit", "did you mean 'wbps'?"),
+        ("cgroup.dbslice.io.weight", 1, "there is no control group", "did you mean 'db.slice'?"),
+        ("knob.sched_x", 1, "this kernel has no sched_x", "it has: sched_rr_timeslice_ms"),
+        ("a/b", 1, "'a/b' is not the name of a setting", "known: "),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_named_with_the_nearest(
+    host: Path, name: str, value: object, message: str, hint: str
+) -> None:
+    place = Place("sdx", lambda controller: host / "cgroup/work")
+    said, helps = refused(check, name, value, place)
+    assert said.startswith(message) and helps.startswith(hint)
+
+
+def test_what_can_only_be_read_is_refused(host: Path) -> None:
+    file = host / "module/zfs/parameters/txg_timeout"
+    file.chmod(0o444)
+    assert refused(check, "module.zfs.txg_timeout", 7, Place())[1] == (
+        "set it when the module is loaded: options zfs txg_timeout=… in modprobe.d"
+    )
+    assert "belongs to a COMMAND" in refused(check, "cgroup.io.weight", 7, Place("sdx"))[0]
+
+
+def test_version_1_of_control_groups(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Hierarchy(host / "cgroup", frozenset({"blkio"}), False)
+    monkeypatch.setattr(settings, "io_hierarchy", lambda: first)
+    (host / "cgroup/cpu.shares").touch()
+    home = host / "cgroup/work"
+    place = Place("sdx", lambda controller: home)
+    assert resolve("cgroup.io.max", "rbps=1M,wiops=max", place) == [
+        (home / "blkio.throttle.read_bps_device@8:16", "1048576"),
+        (home / "blkio.throttle.write_iops_device@8:16", "0"),
+    ]
+    assert resolve("cgroup.io.weight", 7, place) == [(home / "blkio.bfq.weight", "7")]
+    assert resolve("cgroup.cpu.weight", 50, place) == [(home / "cpu.shares", "512")]
+    for name in ("cgroup.io.latency", "cgroup.io.cost.qos"):
+        assert "cgroup v2" in refused(resolve, name, "1", place)[0]
+
+
+def test_lines_of_devices_in_files_of_control_groups(host: Path) -> None:
+    model = host / "cgroup/io.cost.model@8:16"
+    assert knobs.read_value(model) == "ctrl=auto"  # the figures are the kernel's own
+    assert knobs.read_value(host / "cgroup/io.cost.qos@8:16") == "enable=0 ctrl=auto"
+    knobs.write_value(model, "ctrl=user rbps=5")
+    assert (host / "cgroup/io.cost.model").read_text() == "8:16 ctrl=user rbps=5"
+    assert knobs.read_value(model) == "ctrl=user rbps=5"
+    assert knobs.read_value(host / "cgroup/db.slice/io.weight@default") == "100"
+    assert knobs.accepts("rbps=5 wbps=max", "rbps=5") and not knobs.accepts("rbps=6", "rbps=5")
+    assert knobs.accepts("enable=1 rpct=95.00", "enable=1 rpct=95")
+    assert knobs.same("Y", "1") and knobs.same("4096\t87380", "4096 87380")
+    assert not knobs.same("Y", "0")
+
+
+def test_two_files_of_one_setting(host: Path) -> None:
+    size, ratio = host / "sysctl/vm/dirty_bytes", host / "sysctl/vm/dirty_ratio"
+    assert (knobs.companion(size), knobs.companion(ratio)) == (ratio, size)
+    assert knobs.companion(host / "sysctl/vm/swappiness") is None
+
+
+def test_who_else_feels_a_setting() -> None:
+    names = ["scheduler", "read_ahead_kb", "thp", "cgroup.io.weight", "knob.sched_x", "run", "undo",
+             "cgroup.a.slice.io.weight", "thp", "cgroup.io.cost.qos"]  # fmt: skip
+    assert settings.beyond_target(names) == ["thp", "run", "cgroup.a.slice.io.weight"]
+    assert settings.is_beyond("governor") and not settings.is_beyond("sda")
+    assert not settings.is_beyond("/dev/sda") and settings.is_machine("sysctl.vm.swappiness")
+    assert settings.scope_of("cgroup.io.cost.qos") == "device"
+
+
+def test_one_candidate_with_settings_of_any_layer() -> None:
+    assert parse_candidate("zen=kyber sysctl.vm.dirty_bytes=100M cgroup.io.weight=300") == (
+        Candidate("zen", {"scheduler": "kyber", "sysctl.vm.dirty_bytes": "100M",
+                          "cgroup.io.weight": 300})
+    )  # fmt: skip
+    assert parse_candidate("bfq:slice_idle=0,low_latency=1   thp=never") == Candidate(
+        "bfq:slice_idle=0,low_latency=1 thp=never",
+        {"scheduler": "bfq", "slice_idle": 0, "low_latency": 1, "thp": "never"},
+    )
+    run = parse_candidate("a=none run='modprobe -q x' undo=\"modprobe -r x\"")
+    assert run.settings["run"] == "modprobe -q x" and run.settings["undo"] == "modprobe -r x"
+    assert parse_policy("perf=rr:10ms governor=performance").settings == {
+        "policy": "rr", "slice_ms": 12.0 if settings.knobs.ticks_per_second() == 250 else 10.0,
+        "governor": "performance",
+    }  # fmt: skip
+    assert [is_one(each) for each in ("bfq:a=1", "x=bfq", "bfq thp=never", "none")] == [
+        False, True, True, False
+    ]  # fmt: skip
+    for wrong in ("", "a=", "a=none x", "a=none x=", "a=none 'x=1", "a=none scheduler=bfq",
+                  "a=none x=1 x=2", "a=bfq:x=1 x=2", "=none"):  # fmt: skip
+        assert refused(parse_candidate, wrong)[1]
+
+
+def test_a_file_may_nest_the_names_of_settings() -> None:
+    table = {
+        "candidates": [
+            {"label": "a", "settings": {"scheduler": "none", "sysctl": {"vm": {"swappiness": 9}}}},
+            "b=bfq thp=never",
+            "kyber",
+        ],
+        "workloads": [{"kind": "random-reads"}],
+    }
+    asked = files.experiment_of(table, "x.toml")
+    assert [dict(each.settings) for each in asked.candidates] == [
+        {"scheduler": "none", "sysctl.vm.swappiness": 9},
+        {"scheduler": "bfq", "thp": "never"},
+        {"scheduler": "kyber"},
+    ]
+
+
+def of(*texts: str) -> tuple[Candidate, ...]:
+    return tuple(map(parse_candidate, texts))
+
+
+def test_the_door_refuses_what_the_run_would(host: Path) -> None:
+    scratch = Target("scratch", size_bytes=1 << 20)
+    door = setting_checks.check_settings
+    for text, part in {
+        "a=bfq nosuch=1": "candidate 'a': sdx: scheduler bfq has no tunable 'nosuch'",
+        "a=none slice_idle=1": "candidate 'a': sdx: scheduler none has no tunable 'slice_idle'",
+        "a=as-is read_ahead_kb=1": "candidate 'a': read_ahead_kb is set together with a scheduler",
+        "a=none run=true": "candidate 'a': run and undo belong together",
+        "a=none cgroup.io.weight=9": "candidate 'a': cgroup.io.weight belongs to a COMMAND",
+        "a=none thp=never": "thp is set for every program of this machine",
+    }.items():
+        assert refused(door, of(text), scratch, ("sdx",), [READS])[0].startswith(part)
+    assert refused(door, of("a=none thp=never run=x undo=y"), scratch, ("sdx",), [READS])[1] == (
+        "allow it by its name: --switch thp,run"
+    )
+    allowed = Target("scratch", size_bytes=1 << 20, switch=("thp",))
+    (note,) = door(of("a=none thp=never", "b=unknown x=1"), allowed, ("sdx",), [READS])
+    assert note.startswith("thp is set for every program of this machine while")
+    assert door(of("a=none cgroup.io.weight=9"), allowed, ("sdx",), [COMMAND]) == ()
+
+
+def test_a_dry_run_names_every_file(host: Path) -> None:
+    places = setting_checks.places_of(("sdx",), [COMMAND])
+    (candidate,) = of("a=cfq slice_idle=0 cgroup.io.weight=9 thp=never run='a b' undo=c")
+    written = setting_checks.planned_writes(candidate, places)
+    assert [(path.removeprefix(f"{host}/"), text) for path, text in written] == [
+        ("block/sdx/queue/scheduler", "bfq"),
+        ("block/sdx/queue/iosched/slice_idle", "0"),
+        ("(the command's group)/io.weight@default", "9"),
+        ("thp", "never"), ("run", "a b"), ("undo", "c"),
+    ]  # fmt: skip
+
+
+def test_where_control_groups_are_is_found_or_said() -> None:
+    """Of the machine of the test: what it says is where groups can be made, or an error."""
+    try:
+        where = control_groups.io_hierarchy()
+    except HostError as error:
+        assert error.hint
+    else:
+        assert (where.root / "cgroup.procs").exists()
