@@ -22,6 +22,7 @@ from schedlab.app.admit import admit
 from schedlab.app.comparison import Load, Place, comparison
 from schedlab.app.measure import Observer, run
 from schedlab.app.own_work import OwnWork, comparison_of, rehearse
+from schedlab.app.preview import preview
 from schedlab.errors import GateError, HostError, SchedlabError, SpecError
 from schedlab.host import owned
 from schedlab.result import Result
@@ -399,6 +400,24 @@ def test_a_fio_job_file_gives_fios_own_numbers(tmp_path):
         total = sum(each["write"]["bw_bytes"] for each in writers)
         assert one.metrics["writer.write.bw_bytes"] == pytest.approx(total)
     assert asked.metrics["reader.read.lat_ns_p99"].higher_is_better is False
+
+
+def test_the_rehearsal_tells_the_time_and_ends_when_the_deciding_metric_is_missing(tmp_path):
+    """All runs would be measured, and none could be used."""
+    job, lines = tmp_path / "job.fio", []
+    job.write_text("[j]\nrw=randrw\nrwmixread=100\nsize=8m\ndirect=1\nruntime=1\ntime_based\n")
+    work = OwnWork(job_file=str(job), metrics=["j.write.iops"])
+    asked = comparison_of(
+        Place(scratch_bytes=64 << 20), work, schedulers="none,bfq", stopping=Stopping(blocks=20),
+        aa_arm=False,
+    )  # fmt: skip
+    admitted = admit(asked, Permission())
+    assert "40 runs in 20 blocks, about 44 s" in preview(admitted).lines()
+    with pytest.raises(HostError, match=r"gave no j\.write\.iops, the metric") as caught:
+        rehearse(admitted, Observer(report=lines.append))
+    assert caught.value.hint.startswith("--metric with one of j.read.iops")
+    told = "job.fio: by its options the rehearsal takes 1 s, and 40 runs about 40 s"
+    assert told in lines
 
 
 @pytest.mark.parametrize(

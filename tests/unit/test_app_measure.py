@@ -456,7 +456,7 @@ def test_a_preview_of_a_budget_and_of_a_command(tmp_path: Path) -> None:
         assert not any("drop_caches" in line for line in each.lines())
     assert lines[lines.index("runs:") + 1] == "  true"
     rest = Preview(admitted, preview(admitted).plan, (), 5.0, is_rest=True)
-    assert rest.lines()[1] == "3 runs in 1 blocks, about 5 s"
+    assert rest.lines()[1] == "3 runs in 1 blocks, at least 5 s"
     bare = replace(admitted, writes=(), programs=())
     text = Preview(bare, preview(admitted).plan, (), 5.0).lines()
     assert text[text.index("writes:") + 1] == "  nothing" and "runs:" not in text

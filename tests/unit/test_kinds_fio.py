@@ -43,7 +43,7 @@ def job_file(path: Path, text: str) -> FioJob:
         ("readwrite=randrw", ("read", "write")), ("rw=readwrite:2", ("read", "write")),
         ("rw=randtrim", ("trim",)), ("rw=trimwrite", ("trim", "write")), ("bs=4k", ("read",)),
         ("rw=read:8k", ("read",)), ("rw=read\nrw=write", ("write",)),
-        ("  rw=write", ("write",)),
+        ("  rw=write", ("write",)), ("rw=trimwrite\nverify=md5", ("trim", "write")),
     ],
 )  # fmt: skip
 def test_the_directions_of_a_job(tmp_path: Path, rw: str, directions: tuple[str, ...]) -> None:
@@ -68,6 +68,55 @@ def test_the_jobs_of_a_file_are_those_of_fio(tmp_path: Path) -> None:
     moved = {way for job in theirs for way in ("read", "write") if job["jobname"] == "one"
              and job[way]["total_ios"]}  # fmt: skip
     assert set(kind.jobs()["one"]) == moved == {"read", "write"}
+
+
+VERIFIED = {
+    "verify=crc32c": {"write", "read"}, "verify=0": {"write"}, "verify=md5\ndo_verify=0": {"write"},
+    "verify=md5\ndo_verify=1": {"write", "read"}, "verify=md5\nruntime=9": {"write", "read"},
+    "verify=md5\nruntime=1\ntime_based": {"write"},
+    "verify=md5\nruntime=1\ntime_based\nverify_backlog=8": {"write", "read"},
+    "verify=md5\nverify_dump=1\nloops=2": {"write", "read"},
+}  # fmt: skip
+
+
+@needs_fio
+@pytest.mark.parametrize("lines", VERIFIED)
+def test_a_job_that_verifies_reads_what_it_wrote(tmp_path: Path, lines: str) -> None:
+    kind = job_file(tmp_path, f"[a]\nrw=write\nsize=64k\n{lines}\n")
+    kind.check("w")
+    ran = subprocess.run(["fio", "--output-format=json", kind.job_file], capture_output=True,
+                         check=True, cwd=tmp_path)  # fmt: skip
+    (job,) = json.loads(ran.stdout[ran.stdout.index(b"{") :])["jobs"]
+    theirs = {way for way in ("read", "write", "trim") if job[way]["total_ios"]}
+    assert set(kind.jobs()["a"]) == theirs == VERIFIED[lines]
+
+
+NAMED = {
+    "a name for all": ("[global]\nname=b\n[one]\n[two]\n", {"one", "two"}),
+    "an own name": ("[one]\nname=mine\n[two]\n", {"mine", "two"}),
+    "clones": ("[one]\nnumjobs=3\n", {"one"}),
+    "clones of an own name": ("[one]\nname=mine\nnumjobs=2\n", {"mine", "one"}),
+    "one group": ("[global]\ngroup_reporting\n[one]\nnumjobs=2\n[two]\n", {"one"}),
+    "two groups": ("[global]\ngroup_reporting\n[one]\n[two]\nstonewall\n", {"one", "two"}),
+    "a new group": ("[global]\ngroup_reporting\n[one]\n[two]\nnew_group\n", {"one", "two"}),
+    "one name twice": ("[one]\n[one]\nstonewall\n", {"one"}),
+    "a global that is longer": ("[globals]\nname=b\n[one]\n", {"one"}),
+    "spaces and dots": ("[a job.1]\n", {"a job.1"}),
+}
+
+
+@needs_fio
+@pytest.mark.parametrize("case", NAMED)
+def test_metrics_are_called_as_fio_calls_its_jobs(tmp_path: Path, case: str) -> None:
+    """Every metric that its JSON gives is one that may be asked for, and no other is missing."""
+    text, names = NAMED[case]
+    kind = job_file(tmp_path, f"[global]\nsize=64k\nrw=rw\nrandseed=1\n{text}")
+    ran = subprocess.run(list(kind.command()), capture_output=True, check=True, cwd=tmp_path)
+    values, _ = kind.values_of(ran.stdout)
+    assert {name.split(".")[0] if case != "spaces and dots" else "a job.1" for name in values} == {
+        *names
+    }
+    assert set(values) == set(kind.own_metrics())
 
 
 @needs_fio

@@ -96,7 +96,7 @@ def _fio_metric(path: Path, names: Sequence[str], parameters: Mapping[str, Any])
     kind = msgspec.convert({"job_file": str(path), **shared}, FioJob)
     prefixes = [f"{job}.{way}" for job, ways in kind.jobs().items() for way in ways]
     if not prefixes:
-        raise SpecError(f"{path}: no job moves data", "add a [job] section")
+        raise SpecError(f"{path}: no job moves data", "add a job that reads or writes")
     if len(prefixes) > 1 and not names:
         raise SpecError(
             f"{path}: several jobs: name the metric that decides",

@@ -35,12 +35,13 @@ class Preview:
         stopping = experiment.stopping
         if stopping.budget_s and not self.is_rest:
             size = f"a pilot block of {len(self.plan.cells)} runs, then as many runs as fit"
-            time = duration_text(stopping.budget_s)
+            time = f"about {duration_text(stopping.budget_s)}"
         else:
             count = len({cell.block for cell in self.plan.cells})
             size = f"{len(self.plan.cells)} runs in {count} blocks"
-            time = duration_text(self.seconds)
-        lines = [experiment.title, f"{size}, about {time}", "", "candidates and their settings:"]
+            word = "about" if admitted.knows_its_time() else "at least"
+            time = f"{word} {duration_text(self.seconds)}"
+        lines = [experiment.title, f"{size}, {time}", "", "candidates and their settings:"]
         for label, settings in self.settings:
             lines.append(f"  {label}")
             lines += [f"    {path} = {value}" for path, value in settings]

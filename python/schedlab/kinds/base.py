@@ -69,6 +69,10 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Estimated time of one run."""
         return 1.0
 
+    def knows_its_time(self) -> bool:
+        """Whether the estimate is the time of a run; if not, it is the least that one takes."""
+        return True
+
     def prepare(self, target: ResolvedTarget, label: str) -> None:
         """Put the files of the runs onto the target, once."""
 

@@ -60,6 +60,10 @@ class FioJob(Command, frozen=True):
         """The time by the options of the jobs; a job without a limit of time counts a second."""
         return max(self.read().seconds(), 1.0) if self.job_file else 1.0
 
+    def knows_its_time(self) -> bool:
+        """Whether options of the jobs limit it."""
+        return bool(self.job_file) and self.read().seconds() > 0
+
     def own_metrics(self) -> Mapping[str, Metric]:
         """`JOB.read.lat_ns_p99` and so on, for every job and direction of the file."""
         metrics = dict(super().own_metrics())

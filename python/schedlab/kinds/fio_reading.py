@@ -36,30 +36,31 @@ _OPTIONS = """
     ramp_time clocksource mem iomem iomem_align mem_align hugepage-size verify do_verify verifysort
     verifysort_nrand verify_interval verify_offset verify_pattern verify_pattern_interval
     verify_fatal verify_async verify_async_cpus verify_backlog verify_backlog_batch verify_only
-    verify_write_sequence verify_header_seed experimental_verify trim_percentage trim_verify_zero
-    trim_backlog trim_backlog_batch zonemode zonesize zonerange zonecapacity zoneskip read_beyond_wp
-    max_open_zones job_max_open_zones ignore_zone_limits zone_reset_threshold zone_reset_frequency
-    lockmem lockfile rwmixread rwmixwrite rwmixcycle nice prio prioclass thinktime thinktime_spin
-    thinktime_blocks thinktime_blocks_type thinktime_iotime rate rate_min ratemin rate_iops
-    rate_iops_min rate_process rate_cycle ratecycle rate_ignore_thinktime max_latency latency_target
-    latency_window latency_percentile latency_run invalidate write_hint create_serialize
-    create_fsync create_on_open create_only allow_file_create pre_read cpumask cpus_allowed
-    cpus_allowed_policy numa_cpu_nodes numa_mem_policy end_fsync fsync_on_close unlink
-    unlink_each_loop filename directory unique_filename filename_format ioengine iodepth
-    iodepth_batch iodepth_batch_submit iodepth_batch_complete iodepth_batch_complete_min
-    iodepth_batch_complete_max iodepth_low serialize_overlap io_submit_mode hipri hipri_percentage
-    cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit fixedbufs registerfiles sqthread_poll
-    sqthread_poll_cpu nonvectored uncached nowait force_async userspace_reap thp cpuload cpuchunks
-    cpumode exit_on_io_done zero_buffers refill_buffers scramble_buffers buffer_pattern
-    buffer_compress_percentage buffer_compress_chunk dedupe_percentage dedupe_global dedupe_mode
-    dedupe_working_set_percentage write_bw_log write_lat_log write_iops_log write_hist_log
-    write_iolog log_avg_msec log_hist_msec log_hist_coarseness log_max_value log_offset log_prio
-    log_entries log_unix_epoch log_alternate_epoch per_job_logs clat_percentiles lat_percentiles
-    slat_percentiles percentile_list significant_figures disk_util disable_lat disable_clat
-    disable_slat disable_bw disable_bw_measurement gtod_reduce gtod_cpu unified_rw_reporting kb_base
-    unit_base bwavgtime iopsavgtime block_error_percentiles steadystate ss steadystate_duration
-    ss_dur steadystate_ramp_time ss_ramp steadystate_check_interval ss_interval flow flow_id
-    flow_watermark flow_sleep
+    verify_dump verify_write_sequence verify_header_seed experimental_verify trim_percentage
+    trim_verify_zero trim_backlog trim_backlog_batch zonemode zonesize zonerange zonecapacity
+    zoneskip read_beyond_wp max_open_zones job_max_open_zones ignore_zone_limits
+    zone_reset_threshold zone_reset_frequency lockmem lockfile rwmixread rwmixwrite rwmixcycle nice
+    prio prioclass thinktime thinktime_spin thinktime_blocks thinktime_blocks_type thinktime_iotime
+    rate rate_min ratemin rate_iops rate_iops_min rate_process rate_cycle ratecycle
+    rate_ignore_thinktime max_latency latency_target latency_window latency_percentile latency_run
+    invalidate write_hint create_serialize create_fsync create_on_open create_only allow_file_create
+    pre_read cpumask cpus_allowed cpus_allowed_policy numa_cpu_nodes numa_mem_policy end_fsync
+    fsync_on_close unlink unlink_each_loop filename directory unique_filename filename_format
+    ioengine iodepth iodepth_batch iodepth_batch_submit iodepth_batch_complete
+    iodepth_batch_complete_min iodepth_batch_complete_max iodepth_low serialize_overlap
+    io_submit_mode hipri hipri_percentage cmdprio_percentage cmdprio_class cmdprio cmdprio_bssplit
+    fixedbufs registerfiles sqthread_poll sqthread_poll_cpu nonvectored uncached nowait force_async
+    userspace_reap thp cpuload cpuchunks cpumode exit_on_io_done zero_buffers refill_buffers
+    scramble_buffers buffer_pattern buffer_compress_percentage buffer_compress_chunk
+    dedupe_percentage dedupe_global dedupe_mode dedupe_working_set_percentage write_bw_log
+    write_lat_log write_iops_log write_hist_log write_iolog log_avg_msec log_hist_msec
+    log_hist_coarseness log_max_value log_offset log_prio log_entries log_unix_epoch
+    log_alternate_epoch per_job_logs clat_percentiles lat_percentiles slat_percentiles
+    percentile_list significant_figures disk_util disable_lat disable_clat disable_slat disable_bw
+    disable_bw_measurement gtod_reduce gtod_cpu unified_rw_reporting kb_base unit_base bwavgtime
+    iopsavgtime block_error_percentiles steadystate ss steadystate_duration ss_dur
+    steadystate_ramp_time ss_ramp steadystate_check_interval ss_interval flow flow_id flow_watermark
+    flow_sleep
     """
 OPTIONS = frozenset(_OPTIONS.split())
 # Options of which some values name files, separated by colons where fio takes several.
@@ -132,7 +133,16 @@ class Job:
             return ()
         word = kind.value.partition(":")[0] if kind else "read"
         single = tuple(each for each in ("read", "write", "trim") if word.endswith(each))
-        return DIRECTIONS.get(word, single or ("read",))
+        ways = DIRECTIONS.get(word, single or ("read",))
+        return (*ways, "read") if self._reads_again() and ways == ("write",) else ways
+
+    def _reads_again(self) -> bool:
+        """Whether it verifies what it wrote; fio has no time for that where all time is limited."""
+        verify, asked = self.value("verify"), self.value("do_verify")
+        if verify is None or verify.value == "0" or (asked and asked.value == "0"):
+            return False
+        is_timed = self.is_on("time_based") and self.value("runtime", "timeout") is not None
+        return not is_timed or self.value("verify_backlog") is not None
 
     def seconds(self) -> float:
         """How long it lasts at most by its options; 0: until its data has been moved."""
@@ -207,9 +217,10 @@ def _read(path: Path, content: bytes, environment: tuple[tuple[str, str], ...]) 
     for name in files[1:]:
         _check_included(path, name)
     if status:
+        alone = f"fio --parse-only {shlex.quote(str(path))}"
         raise SpecError(
             f"fio does not accept {path}: {stderr.strip() or f'exit status {status}'}",
-            f"fio --parse-only {shlex.quote(str(path))}",
+            "a variable has no value: --env NAME=VALUE" if "${" in stderr else alone,
         )
     if not files:
         raise HostError("this fio does not print what it reads (--debug=parse)", "apt install fio")

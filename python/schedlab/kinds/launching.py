@@ -95,6 +95,10 @@ class Launching(WorkloadKind, frozen=True):
         """Unknown: a command uses what it wants."""
         return 0
 
+    def knows_its_time(self) -> bool:
+        """A command takes the time that it takes."""
+        return False
+
     def output_metrics(self) -> tuple[OutputMetric, ...]:
         """The metrics that are read from its output."""
         return tuple(map(parse_output_metric, self.extract))

@@ -53,3 +53,7 @@ class Admitted:
         """Estimated time of one run of a workload."""
         times = [kind.estimate_s() for (label, _), kind in self.kinds.items() if label == workload]
         return sum(times) / len(times) + OVERHEAD_S
+
+    def knows_its_time(self) -> bool:
+        """Whether the estimates are times of runs; if not, they are the least that runs take."""
+        return all(kind.knows_its_time() for kind in self.kinds.values())

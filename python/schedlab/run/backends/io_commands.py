@@ -7,6 +7,7 @@ wait, sync → read back → end leftover processes → conclude → numbers out
 from __future__ import annotations
 
 import contextlib
+import difflib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -104,6 +105,8 @@ class CommandCells:
         for label, kind in self.kinds.items():
             run_phase(label, kind, "setup", self._tokens(kind), self.standing)
         for label, kind in self.kinds.items():
+            if kind.knows_its_time():
+                self.report(f"{label}: {self._promise(kind.estimate_s())}")
             self.rehearsals[label] = self._rehearse(label, kind)
             for line in self.rehearsals[label].lines(label):
                 self.report(line)
@@ -308,9 +311,10 @@ class CommandCells:
         """HostError when the metric that decides is missing: no run could be used."""
         name = _primary(self.session, label)
         if name not in values and name not in self.kinds[label].metrics:
+            near = difflib.get_close_matches(name, values, 3) or list(values)
             raise HostError(
                 f"{label}: the rehearsal gave no {name}, the metric that decides",
-                f"--metric with one of {', '.join(values) or 'elapsed, cpu'}",
+                f"--metric with one of {', '.join(near) or 'elapsed, cpu'}",
             )
 
     def _rehearsal_failed(self, kind: Command, label: str, failure: str, ended: Ended) -> None:
@@ -357,6 +361,12 @@ class CommandCells:
                 f"{names}{most}",
                 "its files are elsewhere: use @dir@ in the command, or --anyway",
             )
+
+    def _promise(self, run_s: float) -> str:
+        """How long all runs take by the options of the work."""
+        runs = self._runs()
+        together = f", and {runs} runs about {duration_text(runs * run_s)}" if runs else ""
+        return f"by its options the rehearsal takes {duration_text(run_s)}{together}"
 
     def _runs(self) -> int:
         """How many runs are planned; 0 where the data decides."""
