@@ -10,7 +10,7 @@ import pytest
 from cgroups import remove_group
 
 from schedlab.errors import HostError
-from schedlab.host import owned
+from schedlab.host import journalled, owned
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +28,17 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     directory = tmp_path / "state"
     monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(directory))
     return directory
+
+
+@pytest.fixture
+def ordinary_knobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ordinary files called `knob` or `knob-N` count as settings."""
+    is_knob = journalled.is_knob
+
+    def or_ordinary(path: str) -> bool:
+        return is_knob(path) or Path(path).name.split("-")[0] == "knob"
+
+    monkeypatch.setattr(journalled, "is_knob", or_ordinary)
 
 
 @pytest.fixture

@@ -39,10 +39,10 @@ class Comparison:
         self.groups: set[Path] = set()
         self.environment = {**os.environ, "SCHEDLAB_STATE_DIR": str(home / "state")}
 
-    def start(self, hangs_in: str, group: str = "") -> subprocess.Popen[str]:
+    def start(self, hangs_in: str, group: str = "", **usual: str) -> subprocess.Popen[str]:
         """Run it until the phase that hangs, with a separate daemon.
 
-        It joins the control group `group` first, if there is one.
+        It joins the control group `group` first, if there is one. `usual` are lines of phases.
         """
         hang = (
             f"setsid sleep {self.marker} & (trap '' TERM INT; sleep {self.marker}) & "
@@ -51,6 +51,7 @@ class Comparison:
         lines = dict.fromkeys(("setup", "prepare", "conclude", "cleanup", "work"), "true")
         if hangs_in == "cleanup":
             lines["setup"] = f"setsid sleep {self.marker} &"
+        lines |= usual
         lines[hangs_in] = hang
         # The rehearsal passes; the second time around the phase hangs.
         if hangs_in in ("prepare", "conclude", "work"):
@@ -93,19 +94,38 @@ class Comparison:
                 pids.append(path.parent.name)
         return pids
 
-    def recover(self) -> None:
+    def recover(self, *options: str) -> subprocess.CompletedProcess[str]:
         """What the guardian has left, if anything."""
-        command = [sys.executable, "-m", "schedlab", "recover"]
-        subprocess.run(command, env=self.environment, check=True, capture_output=True)
+        command = [sys.executable, "-m", "schedlab", "recover", *options]
+        return subprocess.run(
+            command, env=self.environment, check=True, capture_output=True, text=True
+        )
+
+    def assert_unchanged(self) -> None:
+        assert self.queue.read_text() == self.before
 
     def assert_restored(self) -> None:
         assert owned.wait_until(lambda: not self.sleepers(), WAIT_S), self.sleepers()
-        assert self.queue.read_text() == self.before
+        self.assert_unchanged()
         assert [group for group in self.groups if group.exists()] == []
 
     def remove(self) -> None:
         """Unmount; a process that still works there fails the test."""
         subprocess.run(["umount", self.mounted], check=True)
+
+
+def arguments(pid: int) -> bytes:
+    """The command line of a process; nothing when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started, also those in sessions of their own."""
+    listing = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [int(word) for word in listing.stdout.split()]
 
 
 def groups_of(pids: list[str]) -> set[Path]:
@@ -144,6 +164,82 @@ def test_sigkill_in_a_phase_leaves_nothing(comparison, phase):
     process.communicate(timeout=WAIT_S)
     comparison.recover()
     comparison.assert_restored()
+
+
+@pytest.mark.parametrize("who", ["guardian", "recover"])
+@pytest.mark.parametrize("phase", ["setup", "prepare", "work", "conclude"])
+def test_the_cleanup_runs_after_sigkill_as_it_would_have_run(comparison, phase, who):
+    """Beside the server of the setup, when the work has ended, and confined as everything is."""
+    setup = f"setsid sleep 1000 & echo $! > {comparison.home}/server"
+    seen = comparison.home / "seen"
+    # What phases have started counts as servers of the setup.
+    left = f"pgrep -fx 'sleep {comparison.marker}'; " if phase == "work" else ""
+    cleanup = (
+        f"(kill -0 $(cat {comparison.home}/server) && echo server; {left}"
+        f"pwd; echo $SCHEDLAB_DIRECTORY $MARK; ls -d /dev/loop*) >> {seen} 2>/dev/null; true"
+    )
+    comparison.environment["MARK"] = "it's $(mine)"
+    usual = {"cleanup": cleanup} if phase == "setup" else {"setup": setup, "cleanup": cleanup}
+    process = comparison.start(phase, **usual)
+    guardians = [pid for pid in children_of(process.pid) if b"host.guardian" in arguments(pid)]
+    for pid in guardians if who == "recover" else ():
+        os.kill(pid, signal.SIGKILL)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=WAIT_S)
+    comparison.recover()
+    comparison.assert_restored()
+    mounted = str(comparison.mounted)
+    wanted = [] if phase == "setup" else ["server"]
+    wanted += [mounted, f"{mounted} it's $(mine)"]
+    # a directory is no block device, so no loop device can be seen
+    assert seen.read_text().splitlines() == wanted
+    comparison.recover()
+    assert seen.read_text().splitlines() == wanted
+
+
+def test_a_cleanup_that_fails_after_sigkill_is_reported_and_stops_nothing(comparison):
+    process = comparison.start("work", cleanup="echo because >&2; exit 3")
+    for pid in children_of(process.pid):
+        if b"host.guardian" in arguments(pid):
+            os.kill(pid, signal.SIGKILL)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=WAIT_S)
+    dry = comparison.recover("--dry-run").stdout.splitlines()
+    assert [line for line in dry if "(would be run)" in line and "exit 3" in line]
+    lines = comparison.recover().stdout.splitlines()
+    assert [line for line in lines if "exited with status 3 (because): run it by hand" in line]
+    assert comparison.recover().stdout == "nothing to restore\n"
+    comparison.assert_restored()
+
+
+def test_after_sigkill_at_any_moment_as_many_cleanups_ran_as_setups(comparison):
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    marks, out = comparison.home / "marks", comparison.home / "out"
+    for number in range(KILLS):
+        marks.write_text("")
+        command = [
+            sys.executable, "-m", "schedlab", "compare", "--directory", str(comparison.mounted),
+            "--switch", comparison.device.name, "--schedulers", "bfq,none", "--blocks", "100",
+            "--no-aa", "--out", f"{out}{number}", "--anyway", "--setup", f"echo setup >> {marks}",
+            "--cleanup", f"echo cleanup >> {marks}", "--shell", "--", "sleep 0.1",
+        ]  # fmt: skip
+        process = subprocess.Popen(
+            command, env=comparison.environment, cwd=comparison.home, start_new_session=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        if number % 2:
+            assert owned.wait_until(lambda: "setup" in marks.read_text(), WAIT_S)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=rng.uniform(0.0, 3.0))  # the moment itself, not a condition
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        comparison.recover()
+        lines = marks.read_text().split()
+        # Between the journal's line and the setup, there is a cleanup without one.
+        assert lines in (["setup", "cleanup"], ["cleanup"], []), f"kill {number}: {lines}"
+        comparison.assert_unchanged()
 
 
 @pytest.mark.parametrize("phase", ["setup", "prepare", "conclude", "cleanup"])

@@ -244,6 +244,7 @@ def test_a_disk_is_never_filled_to_its_last_block(small_disk: Path) -> None:
     assert list(small_disk.iterdir()) == []
 
 
+@pytest.mark.usefixtures("ordinary_knobs")
 def test_two_sessions_share_a_host_but_not_a_device(
     state: Path, new_loop: Callable[[], str], tmp_path: Path
 ) -> None:
@@ -406,6 +407,7 @@ def test_what_cannot_be_put_back_is_exit_code_3_with_the_shell_line(
     assert queue_values(loop)["scheduler"] == "none"
 
 
+@pytest.mark.usefixtures("ordinary_knobs")
 def test_sysctl_knobs_are_put_back(state: Path, tmp_path: Path) -> None:
     knob = tmp_path / "knob"
     knob.write_text("4\n", encoding="ascii")

@@ -19,6 +19,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from schedlab.errors import SpecError
+from schedlab.spec.reading import read_text
+
 BLOCK_BYTES = 4096
 START_BYTES = 32 << 20
 END_BYTES = 4 << 20
@@ -143,8 +146,8 @@ def remember(directory: Path, key: str, descriptor: int, size_bytes: int) -> Non
 
 def remembered(directory: Path, key: str, size_bytes: int) -> str:
     """The digest of what we left on a device, or nothing."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        note = json.loads(_note_of(directory, key).read_text(encoding="ascii"))
+    with contextlib.suppress(SpecError, ValueError, AttributeError):
+        note = json.loads(read_text(_note_of(directory, key), ""))
         if note.get("size_bytes") == size_bytes:
             return str(note.get("digest", ""))
     return ""

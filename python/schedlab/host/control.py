@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from schedlab.errors import HostError
 from schedlab.host import (
@@ -397,6 +398,15 @@ class Control:
         where = self.directory(self.state_directory)
         scratch_device.make_filesystem(self._journal, device.path, kind, where)
         return where
+
+    def owe_cleanup(self, label: str, line: str, order: Mapping[str, Any]) -> None:
+        """Have the cleanup of a command run if this process dies; `line` is for people."""
+        self._guardian.ensure()
+        self._journal.append("cleanup", label=label, line=line, order=dict(order))
+
+    def cleaned(self, label: str) -> None:
+        """Its cleanup is done, or was tried."""
+        self._journal.append("cleaned", label=label)
 
     def cgroup(self, what: str, root: Path | None = None) -> Path:
         """A new cgroup of ours under `root` (v2's by default), removed with what runs in it."""

@@ -13,6 +13,7 @@ settings die with the kernel, so the journal of another boot must never be repla
 * `command`: {number, run, undo} - about to be run; `undone`: {number} - its `undo` has been run;
 * `own`: {what, path, ...} - about to be made by us, to be removed; `disown`: {path};
 * `data`: {number, sequence, size_bytes, key} - about to be written to with a consent;
+* `cleanup`: {label, line, order} - to be started if we die, before it is `cleaned`: {label};
 * `keep`: {} - everything set so far shall stay as it is; or {record, sha256, settings} - these
   knobs or `queue/` shall, as soon as the file `record` has that checksum.
 """
@@ -41,6 +42,7 @@ SESSIONS = "session-*.jsonl"
 LOCK_NAME = "lock"
 SCHEMA = 2
 ATTEMPTS = 100
+BYTES_MAX = 1 << 30
 _CLOCK_BOOTTIME = 7
 _EXITING = 0x4  # PF_EXITING, include/linux/sched.h; the flags are field 9 of /proc/PID/stat
 _BETWEEN_LINES = re.compile(rb'(?<=[0-9a-f]{8}"\}).(?=\{"schema": )', re.DOTALL)
@@ -295,7 +297,8 @@ def _opened(path: Path, flags: int) -> int:
     try:
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = above_standard(os.open(path, flags))
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and status.st_size <= BYTES_MAX:
             return descriptor
         os.close(descriptor)
     except FileNotFoundError:
@@ -303,7 +306,9 @@ def _opened(path: Path, flags: int) -> int:
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}; its settings are not restored"
         raise RestoreError(message, "run it as root") from error
-    raise RestoreError(f"{path} is no regular file, so no journal", f"rm -r {path}")
+    large = stat.S_ISREG(status.st_mode)
+    what = f"is larger than {BYTES_MAX >> 20} MiB" if large else "is no regular file"
+    raise RestoreError(f"{path} {what}, so no journal", f"rm -r {path}")
 
 
 def _entry(line: bytes) -> Entry | None:

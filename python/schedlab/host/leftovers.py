@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import HostError
+from schedlab.errors import HostError, SpecError
 from schedlab.host import journal
 from schedlab.spec import checked_line
+from schedlab.spec.reading import read_text
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,8 @@ def stale(state: Path) -> list[Leftover]:
     except OSError:  # none, or of another user
         return leftovers
     for file in files:
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            record = checked_line.decode(file.read_bytes().removesuffix(b"\n"))
+        with contextlib.suppress(OSError, SpecError, ValueError, KeyError):
+            record = checked_line.decode(read_text(file, "").removesuffix("\n").encode())
             at_work = record["boot"] == journal.boot_id() and Path(record["session"]).exists()
             if not at_work:
                 leftovers.append(Leftover(str(record["what"]), str(record["path"])))

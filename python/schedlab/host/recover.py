@@ -19,18 +19,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schedlab.errors import HostError, RestoreError
+from schedlab.errors import HostError, RestoreError, SpecError
 from schedlab.host import (
+    cleanup,
     content,
     devices,
     emulated_removal,
     journal,
+    journalled,
+    kernel_paths,
     knobs,
     leftovers,
     owned,
     write_ahead,
 )
 from schedlab.host.journal import Entry, Journal
+from schedlab.spec.reading import open_regular
 
 PASSES = 3
 GUARDIAN_PATIENCE_S = 30.0
@@ -41,17 +45,6 @@ _REMOVERS = {
     "mount": owned.remove_mount,
     "cgroup": owned.remove_cgroup,
     emulated_removal.KIND: emulated_removal.remove,
-}
-# kind of entry -> what it must hold
-_SHAPES: dict[str, dict[str, type]] = {
-    "queue": {"queue": str, "values": dict},
-    "write": {"path": str, "original": str, "new": str},
-    "after": {"path": str, "values": dict},
-    "own": {"what": str, "path": str},
-    "disown": {"path": str},
-    "command": {"number": int, "undo": str},
-    "undone": {"number": int},
-    "data": {"number": str, "sequence": str, "size_bytes": int, "key": str},
 }
 
 
@@ -81,6 +74,8 @@ class Recovery:
     foreign: list[Change] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    cleanups: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     dry_run: bool = False
 
@@ -94,15 +89,23 @@ class Recovery:
             f"{c.path}: left at {c.found}, which another program set (it was {c.original})"
             for c in self.foreign
         ]
+        lines += self.cleanups + self.refused
         return lines + self.notices + [f"{f.what}: {f.reason}" for f in self.failed]
 
     def add(self, other: Recovery) -> None:
         """Take over what another session's recovery did."""
-        for each in ("restored", "foreign", "removed", "failed", "notices"):
+        for each in ("restored", "foreign", "removed", "failed", "refused", "cleanups", "notices"):
             getattr(self, each).extend(getattr(other, each))
 
     def raise_if_failed(self) -> None:
-        """RestoreError with the shell lines when something could not be restored."""
+        """RestoreError with the shell lines when something could not be restored.
+
+        HostError for what a journal named and no session of ours can have changed.
+        """
+        if self.refused and not self.failed:
+            raise HostError(
+                "; ".join(self.refused), "see who can write there; the rest is restored"
+            )
         if not self.failed:
             return
         what = "; ".join(f"{f.what}: {f.reason}" for f in self.failed)
@@ -126,13 +129,17 @@ class _Knowledge:
         self.commands: dict[int, str] = {}
         self.unconfirmed = ""
         self.odd = 0
+        self.refused: list[str] = []
+        self.cleanups: list[Entry] = []
         self.written: set[str] = set()
         self._ours: dict[str, set[str]] = {}
         for entry in entries:
-            if _is_whole(entry):
-                self._learn(entry)
-            else:
+            if not journalled.is_whole(entry):
                 self.odd += 1  # a shape that this version does not know
+            elif path := journalled.foreign(entry):
+                self.refused.append(path)
+            else:
+                self._learn(entry)
 
     def _learn(self, entry: Entry) -> None:
         kind = entry["kind"]
@@ -160,6 +167,10 @@ class _Knowledge:
             self.commands.pop(entry["number"], None)
         elif kind == "disown":
             self.things = [t for t in self.things if t["path"] != entry["path"]]
+        elif kind == "cleanup":
+            self.cleanups.append(entry)
+        elif kind == "cleaned":
+            self.cleanups = [c for c in self.cleanups if c["label"] != entry["label"]]
         elif kind == "keep":
             self._keep(entry)
 
@@ -215,25 +226,9 @@ def _is_in(path: str, places: list[str]) -> bool:
 
 def _digest(path: str) -> str:
     """The checksum of a record; nothing where there is none."""
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    except OSError:
-        return ""
-
-
-def _is_whole(entry: Entry) -> bool:
-    """Whether an entry has what its kind needs; a kind that we do not know is passed over."""
-    shape = _SHAPES.get(entry["kind"], {})
-    if entry["kind"] == "keep" and "settings" in entry:
-        shape = {"record": str, "sha256": str, "settings": list}
-    if not all(isinstance(entry.get(key), kind) for key, kind in shape.items()):
-        return False
-    if "values" in shape:
-        return all(isinstance(t, str) for pair in entry["values"].items() for t in pair)
-    if entry["kind"] != "own":
-        return True
-    loop = isinstance(entry.get("index"), int) and isinstance(entry.get("backing"), str)
-    return entry["what"] in _REMOVERS or (entry["what"] == "loop" and loop)
+    with contextlib.suppress(SpecError), open_regular(Path(path), "") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+    return ""
 
 
 def restore_all(
@@ -272,15 +267,16 @@ def restore_stale_session(
 
 def _stale(path: Path, wait_s: float) -> Journal | None:
     """The journal of a dead session, locked; None for a running one or one that is gone."""
-    deadline = time.monotonic() + wait_s
+    since = time.monotonic()
     while True:
         log = Journal.open_stale(path)
         if log is not None or not path.exists():
             return log
-        owner = journal.read(path).owner
-        if journal.is_alive(owner.partition(" ")[0]):
+        content = journal.read(path)
+        if journal.is_alive(content.owner.partition(" ")[0]):
             return None
-        if time.monotonic() > deadline:
+        cleanups = sum(entry["kind"] == "cleanup" for entry in content.entries)
+        if time.monotonic() > since + wait_s + cleanups * cleanup.PATIENCE_S:
             raise HostError(
                 f"the guardian of a session that died is still running: {path}", "try again later"
             )
@@ -306,7 +302,11 @@ def restore_session(log: Journal, dry_run: bool = False) -> Recovery:
             recovery.notices.append("the journal is of another boot: its settings ended with it")
         known.things = [t for t in known.things if t["what"] in ("file", "directory")]
     else:
-        if not dry_run:
+        if dry_run:
+            lines = (f"{each['label']}: cleanup {each['line']!r}" for each in known.cleanups)
+            recovery.cleanups += [f"{line} (would be run)" for line in lines]
+        else:
+            recovery.cleanups += cleanup.run_all(known.cleanups, known.things)
             recovery.notices += emulated_removal.quiesce(known.things)
         known.confirm(dry_run)
         for number in sorted(known.commands, reverse=True):
@@ -319,7 +319,7 @@ def restore_session(log: Journal, dry_run: bool = False) -> Recovery:
             _remember(entry, log.path.parent, recovery)
     for thing in reversed(known.things):
         _remove(thing, recovery, log.path.parent)
-    _finish(log.path, content, known.odd, recovery)
+    _finish(log.path, content, known, recovery)
     return recovery
 
 
@@ -338,16 +338,22 @@ def restore_if_stale(directory: Path) -> Recovery:
     return recovery
 
 
-def _finish(path: Path, content: journal.Content, odd: int, recovery: Recovery) -> None:
+def _finish(path: Path, content: journal.Content, known: _Knowledge, recovery: Recovery) -> None:
     aside = path.with_suffix(".damaged")
     reasons = [f"line {number} is damaged" for number in content.damaged_lines]
-    reasons += [f"{odd} lines have a format that this version does not know"] if odd else []
+    if known.odd:
+        reasons.append(f"{known.odd} lines have a format that this version does not know")
     for reason in reasons:
         command = f"less {shlex.quote(str(aside))}"
         recovery.failed.append(Failure(str(path), reason, command))
+    recovery.refused += [
+        f"{aside} names {kernel_paths.shown(each)}, which is no setting and nothing of schedlab's: "
+        "it is left alone"
+        for each in known.refused
+    ]
     if recovery.dry_run:
         return
-    if reasons:
+    if reasons or known.refused:
         path.replace(aside)
     elif not recovery.failed:
         path.unlink(missing_ok=True)

@@ -7,7 +7,8 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from schedlab.host import knobs
+from schedlab.errors import HostError
+from schedlab.host import journalled, knobs
 from schedlab.host.journal import Journal
 
 
@@ -15,8 +16,11 @@ def write(journal: Journal, path: str | Path, value: str, original: str) -> dict
     """Write a knob; what it and its neighbours in the same `queue/` became: path -> value.
 
     A scheduler resets its neighbours, and some tunables are two views of one setting. OSError
-    when the kernel does not take the value, HostError when the journal cannot be written.
+    when the kernel does not take the value, HostError when the journal cannot be written, or for
+    a path that recovering from it would refuse.
     """
+    if not journalled.is_knob(str(path)):
+        raise HostError(f"{path} is no setting that schedlab changes", "name a tunable instead")
     queue = knobs.queue_above(path)
     before = knobs.snapshot(queue) if queue else {}
     if other := knobs.companion(path):

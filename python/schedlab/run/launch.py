@@ -228,7 +228,7 @@ def background(launch: Launch, group: WorkGroup) -> Iterator[Running]:
 def _started(launch: Launch, group: WorkGroup, streams: Sequence[int]) -> Any:
     from schedlab import _core
 
-    order = _order(launch, group, streams)
+    order = order_of(launch, group, streams)
     try:
         child = _core.Launched(json.dumps(order))
     except OSError as error:
@@ -300,7 +300,8 @@ def launch_cost_s(wall: Wall) -> float:
     return statistics.median(run(launch, group).elapsed_s for _ in range(LAUNCH_TRIES))
 
 
-def _order(launch: Launch, group: WorkGroup, streams: Sequence[int]) -> dict[str, Any]:
+def order_of(launch: Launch, group: WorkGroup, streams: Sequence[int] = ()) -> dict[str, Any]:
+    """What the compiled module starts, as JSON types."""
     program = program_path(launch.argv[0], launch.environment.get("PATH"))
     if program is None:
         raise HostError(

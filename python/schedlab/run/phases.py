@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import HostError, SchedlabError
 from schedlab.kinds.launching import Launching
 from schedlab.run import launch
 from schedlab.run.launch import WorkGroup
+
+if TYPE_CHECKING:
+    from schedlab.host.control import Control
 
 PHASE_TIMEOUT_S = 3600.0
 
@@ -38,7 +41,18 @@ def run_phase(
         )
 
 
+def set_up(
+    control: Control, label: str, kind: Launching, tokens: Mapping[str, Any], standing: WorkGroup
+) -> None:
+    """Run a command's setup; its cleanup is in the journal first, for a kill from then on."""
+    if line := kind.phases().get("cleanup"):
+        order = launch.order_of(launch.launch_of(kind, line, tokens, standing), standing)
+        control.owe_cleanup(label, line, order)
+    run_phase(label, kind, "setup", tokens, standing)
+
+
 def clean_up(
+    control: Control,
     commands: Iterable[tuple[str, Launching, Mapping[str, Any]]],
     work: WorkGroup,
     standing: WorkGroup,
@@ -55,6 +69,9 @@ def clean_up(
                 run_phase(label, kind, "cleanup", tokens, standing)
             except SchedlabError as error:
                 failures.append(error)
+            finally:
+                if "cleanup" in kind.phases():
+                    control.cleaned(label)
     finally:
         standing.end()
     if failures:

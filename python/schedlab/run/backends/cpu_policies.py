@@ -38,7 +38,7 @@ from schedlab.run.backends.cpu_settings import DEFAULT_WEIGHT, CpuSettings
 from schedlab.run.confinement import Wall
 from schedlab.run.failures import Failures
 from schedlab.run.metrics_from_output import Reader, written_file
-from schedlab.run.phases import clean_up, run_phase
+from schedlab.run.phases import clean_up, run_phase, set_up
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class PolicySession:
         kinds = {w.label: self.admitted.kind(w, first) for w in self.admitted.experiment.workloads}
         commands = ((label, kind, self._tokens(kind)) for label, kind in kinds.items()
                     if isinstance(kind, CpuCommand))  # fmt: skip
-        clean_up(commands, self.work, self.standing)
+        clean_up(self.control, commands, self.work, self.standing)
 
     def measure(self, cell: Cell, workload: Workload, candidate: Candidate) -> Outcome:
         """One run of a workload under a candidate."""
@@ -321,7 +321,7 @@ class PolicySession:
 
     def _rehearse(self, label: str, kind: CpuCommand) -> None:
         """Set up, then one run that is not measured."""
-        run_phase(label, kind, "setup", self._tokens(kind), self.standing)
+        set_up(self.control, label, kind, self._tokens(kind), self.standing)
         tokens = self._tokens(kind)
         run_phase(label, kind, "prepare", tokens, self.standing)
         began = time.time()

@@ -25,7 +25,7 @@ from schedlab.run.failures import Failures
 from schedlab.run.launch import Ended, WorkGroup
 from schedlab.run.metrics_from_output import Reader, written_file
 from schedlab.run.neighbours import DirtyPeak, foreign_reads, read_bytes_of
-from schedlab.run.phases import clean_up, run_phase
+from schedlab.run.phases import clean_up, run_phase, set_up
 from schedlab.run.workplace import WorkPlace
 from schedlab.spec import Candidate, Cell, GateFinding, Workload
 from schedlab.spec.quantities import duration_text
@@ -103,7 +103,7 @@ class CommandCells:
             kind.check_room(label, self.session.target.size_bytes)
         self.place.open(self.kinds.values())
         for label, kind in self.kinds.items():
-            run_phase(label, kind, "setup", self._tokens(kind), self.standing)
+            set_up(self.control, label, kind, self._tokens(kind), self.standing)
         for label, kind in self.kinds.items():
             if kind.knows_its_time():
                 self.report(f"{label}: {self._promise(kind.estimate_s())}")
@@ -125,7 +125,7 @@ class CommandCells:
     def close(self) -> None:
         """Clean up, and end everything that was set up; HostError for cleanups that failed."""
         commands = ((label, kind, self._tokens(kind)) for label, kind in self.kinds.items())
-        clean_up(commands, self.work, self.standing)
+        clean_up(self.control, commands, self.work, self.standing)
 
     def measure(
         self, kind: Command, cell: Cell, workload: Workload, candidate: Candidate

@@ -1,0 +1,68 @@
+"""The cleanup of a user's command, when the program that started it has died.
+
+Its order (run/launch.py) is in the journal before the setup begins, so that the guardian or a later
+command starts it as it would have been started: same user, directory, environment, confinement.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from schedlab.host import owned
+from schedlab.host.journal import Entry
+
+PATIENCE_S = 30.0
+_LAST_BYTES = 300
+
+
+def run_all(pending: list[Entry], things: list[Entry]) -> list[str]:
+    """End the command of a dead session, then run its cleanups; a sentence for each.
+
+    Servers of its setup go on meanwhile: their control group is that of the cleanup.
+    """
+    groups = {str(Path(file).parent) for each in pending for file in _groups(each["order"])}
+    sentences = []
+    for thing in things:
+        if pending and thing["what"] == "cgroup" and thing["path"] not in groups:
+            try:
+                owned.remove_cgroup(thing["path"])
+            except OSError as error:
+                sentences.append(f"{thing['path']} is in use: {error.strerror}")
+    for each in reversed(pending):
+        failure = _run(each["order"])
+        what = f"{each['label']}: cleanup {each['line']!r}"
+        sentences.append(f"{what} {failure}: run it by hand" if failure else f"{what} was run")
+    return sentences
+
+
+def _groups(order: dict[str, Any]) -> list[str]:
+    groups = order.get("cgroups")
+    return [str(file) for file in groups] if isinstance(groups, list) else []
+
+
+def _run(order: dict[str, Any]) -> str:
+    """Run one; why it failed, in words."""
+    from schedlab import _core
+
+    there = [file for file in _groups(order) if Path(file).exists()]
+    with tempfile.TemporaryFile() as output, Path(os.devnull).open("rb") as nothing:
+        streams = [nothing.fileno(), output.fileno(), output.fileno()]
+        try:
+            child = _core.Launched(json.dumps({**order, "cgroups": there, "streams": streams}))
+            ending = child.wait(PATIENCE_S)
+        except (OSError, ValueError) as error:
+            return f"could not be started ({error})"
+        if ending is None:
+            return f"did not end in {PATIENCE_S:g} s"
+        report = json.loads(ending)
+        if report["status"] == 0:
+            return ""
+        how = f"was killed by signal {report['signal']}"
+        if report["signal"] is None:
+            how = f"exited with status {report['status']}"
+        output.seek(max(0, output.seek(0, os.SEEK_END) - _LAST_BYTES))
+        return f"{how} ({output.read().decode(errors='replace').strip()})"
