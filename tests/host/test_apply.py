@@ -16,7 +16,7 @@ from schedlab.app.undo import status, undo
 from schedlab.app.watch import watch
 from schedlab.cli import cli
 from schedlab.errors import HostError, SpecError
-from schedlab.host import doctor, knobs, setters, udev
+from schedlab.host import doctor, knobs, setters, settings, udev
 from schedlab.spec import Candidate
 
 needs_root = pytest.mark.skipif(
@@ -518,6 +518,7 @@ def test_settings_of_eevdf_are_kept_by_tmpfiles(root, tmp_path, monkeypatch, sli
     """Plain files represent debugfs, which a locked-down kernel does not open."""
     debug = tmp_path / "debug/sched"
     monkeypatch.setattr(apply_cpu, "DEBUG", debug)
+    monkeypatch.setattr(settings, "DEBUG", debug)
     one = choice_of("base_slice_ns=2000000", ["sched_rr_timeslice_ms=20"])
     with pytest.raises(HostError, match="not mounted"):
         apply(one, Request((), root=root), quiet)
