@@ -1,0 +1,39 @@
+"""Sessions that die together with their guardian, and the commands that find their journals."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from schedlab.host import journal
+
+
+def die(state: Path, loop: str, work: str, directory: Path | None = None) -> None:
+    """A session that does `work` and is killed together with its guardian."""
+    program = (
+        "import os, signal\n"
+        "from schedlab.host.control import Control\n"
+        f"device, directory = {loop!r}, {str(directory)!r}\n"
+        "control = Control()\n"
+        "control.__enter__()\n"
+        f"{work}\n"
+        "os.kill(control.guardian_process_id, signal.SIGKILL)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert result.returncode == -9, result.stderr
+    assert journal_of(state).stat().st_size > 0
+
+
+def journal_of(state: Path) -> Path:
+    """The one journal of a state directory."""
+    (path,) = journal.sessions(state)
+    return path
+
+
+def schedlab(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "schedlab", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
