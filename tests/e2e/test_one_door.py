@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from device_states import SIZE, STATES, digest
+from device_states import STATES, digest, loop_device
 
 import schedlab
 from schedlab.app.admit import admit
@@ -18,7 +18,6 @@ from schedlab.app.measure import create
 from schedlab.cli import cli
 from schedlab.design.plan import make_plan
 from schedlab.errors import SchedlabError, SpecError
-from schedlab.host import owned
 from schedlab.run.admitted import Permission
 from schedlab.store.folder import Folder
 
@@ -213,16 +212,8 @@ def test_a_dry_run_shows_every_kind_and_measures_nothing(tmp_path, kind):
 def device(request, tmp_path_factory):
     """A loop device in one of `STATES`, the same one for every door."""
     directory = tmp_path_factory.mktemp("device")
-    backing = directory / "disk.img"
-    backing.write_bytes(bytes(SIZE))
-    index = next(number for number in range(64, 4096) if owned.add_loop(number))
-    try:
-        owned.attach_loop(index, backing)
-        path = f"/dev/loop{index}"
-        with STATES[request.param][0](path, directory):
-            yield path
-    finally:
-        owned.remove_loop(index, str(backing))
+    with loop_device(directory / "disk.img") as path, STATES[request.param][0](path, directory):
+        yield path
 
 
 def experiment_on(device, test, *, destroy=False, candidates=("none",)):
@@ -369,19 +360,14 @@ def test_consent_is_refused_for_a_device_with_content_or_in_use(tmp_path, door, 
 def test_consent_to_another_device_is_none(tmp_path, door, device):
     """--destroy-data of a second device allows nothing on the first."""
     other = tmp_path / "other.img"
-    other.write_bytes(bytes(SIZE))
-    index = next(number for number in range(64, 4096) if owned.add_loop(number))
-    try:
-        owned.attach_loop(index, other)
+    with loop_device(other) as unasked:
         before = digest(device)
         data = experiment_on(device, "write", destroy=True)
-        code, text = door(data, tmp_path, "--destroy-data", f"/dev/loop{index}")
+        code, text = door(data, tmp_path, "--destroy-data", unasked)
         assert code == 2, text
         assert "--destroy-data" in text
         assert digest(device) == before
         assert not any(other.read_bytes())
-    finally:
-        owned.remove_loop(index, str(other))
 
 
 @needs_root

@@ -8,10 +8,13 @@ import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from device_states import EXT4, loop_device, mounted
 from test_confinement import tree, written
 
 from schedlab.errors import SpecError
@@ -36,13 +39,40 @@ pytestmark = [
 ]
 
 
+@dataclass(frozen=True)
+class Devices:
+    """What a job may reach for: two file systems, one of them mounted; and the target's device."""
+
+    mounted: str
+    place: Path
+    unmounted: str
+    held: str
+
+    def state(self) -> tuple[object, ...]:
+        return written(self.mounted), written(self.unmounted), tree(self.place)
+
+
+@pytest.fixture(scope="module")
+def devices(root_with_loop: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devices]:
+    home = tmp_path_factory.mktemp("devices")
+    with ExitStack() as stack:
+        loops = [stack.enter_context(loop_device(home / f"{number}.img")) for number in range(3)]
+        EXT4(loops[1])
+        place = stack.enter_context(mounted(loops[0], home))
+        (place / "precious").write_bytes(b"p" * 65536)
+        # Reading it must write nothing either, and the first sync after a mount does.
+        subprocess.run(["mount", "-o", "remount,noatime", place], check=True)
+        os.sync()
+        yield Devices(loops[0], place, loops[1], loops[2])
+
+
 class Case:
     """A job file in a directory of its own, beside what it reaches for."""
 
-    def __init__(self, home: Path, name: str, victim: str) -> None:
-        self.victim, self.outside, self.target = victim, home / "outside", home / "target"
+    def __init__(self, home: Path, name: str, devices: Devices, victim: str) -> None:
+        self.devices, self.outside, self.target = devices, home / "outside", home / "target"
         here = home / "jobs"
-        for directory in (self.outside, self.target, here):
+        for directory in (home, self.outside, self.target, here):
             directory.mkdir()
         (self.outside / "precious").write_bytes(b"p" * 65536)
         number = Path(victim).stat().st_rdev
@@ -59,11 +89,12 @@ class Case:
 
     def state(self) -> tuple[object, ...]:
         setting = Path("/proc/sys/vm/dirty_ratio").read_text()
-        return tree(self.outside.parent / "outside"), written(self.victim), setting
+        return tree(self.outside), setting, *self.devices.state()
 
     def run(self, held: str) -> None:
-        """fio itself, as a measurement starts it."""
-        wall = Wall(HeldDevice.at(Path(held)))
+        """fio itself, as a measurement starts it; without a device the target is a directory."""
+        wall = Wall(HeldDevice.at(Path(held)) if held else None)
+        assert not wall.missing
         group = WorkGroup(None, "test", wall)
         device = wall.device_path(self.kind)
         tokens = {"dir": self.target, "device": device, "run": "1", "seed": "1"}
@@ -74,42 +105,45 @@ class Case:
             group.end()
 
 
-@pytest.fixture
-def victim(new_loop: Callable[..., str]) -> str:
-    device = new_loop()
-    subprocess.run(["mkfs.ext4", "-q", device], check=True)
-    return device
+def cases(home: Path, name: str, devices: Devices) -> Iterator[Case]:
+    """The job with each file system as what it reaches for; one case where it names neither."""
+    names_device = re.search("VICTIM|NODE|PLACE_OF_DEVICE|HERE|/dev", HOSTILE["jobs"][name])
+    victims = (devices.unmounted, devices.mounted) if names_device else (devices.mounted,)
+    for victim in victims:
+        yield Case(home / Path(victim).name, name, devices, victim)
 
 
 @pytest.mark.parametrize("name", HOSTILE["jobs"])
 def test_the_check_refuses_it_and_reading_it_changes_nothing(
-    name: str, tmp_path: Path, victim: str
+    name: str, tmp_path: Path, devices: Devices
 ) -> None:
-    case = Case(tmp_path, name, victim)
-    if name in HARMLESS:
-        case.kind.check("w")
-    else:
-        with pytest.raises(SpecError) as caught:
+    for case in cases(tmp_path, name, devices):
+        if name in HARMLESS:
             case.kind.check("w")
-        assert caught.value.hint
-    assert case.state() == case.before
+        else:
+            with pytest.raises(SpecError) as caught:
+                case.kind.check("w")
+            assert caught.value.hint
+        assert case.state() == case.before
 
 
 @pytest.mark.parametrize("name", HOSTILE["jobs"])
-def test_without_the_check_the_kernel_holds_it(
-    name: str, tmp_path: Path, victim: str, new_loop: Callable[..., str]
-) -> None:
-    case = Case(tmp_path, name, victim)
-    case.run(new_loop())
-    assert case.state() == case.before
-
-
-def test_jobs_do_harm_where_nothing_holds_them(tmp_path: Path, victim: str) -> None:
-    """The tests above can fail."""
-    for number, name in enumerate(HARMFUL):
+def test_without_the_check_the_kernel_holds_it(name: str, tmp_path: Path, devices: Devices) -> None:
+    """Whether the target is a device or a directory on the file system of the victims' files."""
+    for number, held in enumerate((devices.held, "")):
         home = tmp_path / str(number)
         home.mkdir()
-        case = Case(home, name, victim)
+        for case in cases(home, name, devices):
+            case.run(held)
+            assert case.state() == case.before, (held, case.devices)
+
+
+def test_jobs_do_harm_where_nothing_holds_them(tmp_path: Path, devices: Devices) -> None:
+    """The tests above can fail. (fio itself spares a mounted device unless the job insists.)"""
+    for name in HARMFUL:
+        home = tmp_path / name.replace(" ", "-")
+        home.mkdir()
+        case = next(cases(home, name, devices))
         environment = {**os.environ, **case.kind.environment}
         subprocess.run(
             case.kind.command(), cwd=case.target, env=environment, check=False, timeout=20,

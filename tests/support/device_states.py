@@ -21,6 +21,19 @@ SIZE = 16 * MIB
 MBR_ENTRY = struct.pack("<B3sB3sII", 0, b"\0\0\0", 0x83, b"\0\0\0", 2048, 8192)
 
 
+@contextmanager
+def loop_device(backing: Path, size_bytes: int = SIZE) -> Iterator[str]:
+    """A loop device on a new file of zeros."""
+    with backing.open("wb") as file:
+        file.truncate(size_bytes)
+    index = next(number for number in range(64, 4096) if owned.add_loop(number))
+    try:
+        owned.attach_loop(index, backing)
+        yield f"/dev/loop{index}"
+    finally:
+        owned.remove_loop(index, str(backing))
+
+
 def at(offset: int, content: bytes) -> Callable[[str], None]:
     def write(device: str) -> None:
         with Path(device).open("r+b") as file:
@@ -51,13 +64,13 @@ def md_superblock(offset: int = 4096) -> bytes:
 
 
 @contextmanager
-def mounted(device: str, where: Path) -> Iterator[None]:
+def mounted(device: str, where: Path) -> Iterator[Path]:
     run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0")(device)
     place = where / owned.new_name("mount")
     place.mkdir()
     owned.mount(device, place, "ext4")
     try:
-        yield
+        yield place
     finally:
         owned.remove_mount(str(place))
 
