@@ -8,9 +8,10 @@ BIN := $(VENV)/bin
 BUILD_PACKAGES := gcc g++ make pkg-config clang libelf-dev zlib1g-dev python3-venv util-linux
 KERNEL_PACKAGES := qemu-system-x86 busybox-static cpio e2fsprogs xz-utils
 TEST_PACKAGES := blktrace btrfs-progs chromium fio hdparm strace time tmux xfsprogs xz-utils zstd
+PACKAGING_PACKAGES := buildah dpkg-dev mmdebstrap
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find crates -name '*.rs' -o -name '*.toml' -o -name '*.c' -o -name '*.h')
 
-.PHONY: run setup test test-machine test-kernels wheel test-wheel docs mutants fuzz lint lock clean
+.PHONY: run setup test test-machine test-kernels wheel test-wheel deb image test-packages docs mutants fuzz lint lock clean
 
 run: setup
 	$(BIN)/schedlab compare --scratch 1G --quick
@@ -34,6 +35,18 @@ wheel: setup
 # Installs the wheel into an empty environment and uses it there without root and without compilers.
 test-wheel: wheel
 	tests/wheel dist/*.whl
+
+# What installs without Rust: a Debian package for this release, and an OCI image with it.
+deb: wheel
+	packaging/deb dist/*.whl
+
+image: deb
+	@tests/install-packages $(PACKAGING_PACKAGES)
+	packaging/image dist/*.deb
+
+# Uses both in clean roots; needs root.
+test-packages: image
+	tests/packages dist/*.deb dist/schedlab.oci.tar
 
 # One changed place at a time, and the tests that should notice: ROOM of Python, or CRATE of Rust.
 ROOM ?= analyse

@@ -48,3 +48,21 @@ def run(
     from schedlab.app.measure import run as measure_experiment
 
     return measure_experiment(experiment, out, permission=permission)
+
+
+def compare(*command: str, out: str | Path | None = None, **options: object) -> Result:
+    """Compare I/O schedulers as `schedlab compare` does: its options by name, `_` for `-`.
+
+    `command` is your own program with its arguments. Without `out` the folder is
+    `results/DATE-compare`. A device is written to only if `destroy_data` names it, too.
+    SpecError, HostError and Interrupted as `run`.
+
+    >>> result = schedlab.compare(
+    ...     scratch="1G", schedulers=["none", "bfq"], blocks=4,
+    ... )  # doctest: +SKIP
+    """
+    from pathlib import Path
+
+    from schedlab.call import compare_as_typed
+
+    return compare_as_typed(command, options, Path(out) if out else None)

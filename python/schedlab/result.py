@@ -137,10 +137,14 @@ class Result:
         page = escape(report.html(self.record, self.answer))
         return f'<iframe srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
 
-    def to_pandas(self) -> pd.DataFrame:
-        """One row per attempt: block and position (from 1), workload, candidate, every metric."""
+    def to_pandas(self, *, discarded: bool = False) -> pd.DataFrame:
+        """One row per run that counts: block and position (from 1), workload, candidate, metrics.
+
+        With `discarded` also the runs that do not count; `status` says why, and is "ok" for others.
+        """
         import pandas as pd
 
+        runs = self.record.runs if discarded else self.record.analysed_runs
         rows = [
             {
                 "block": self.record.number_of(run.block),
@@ -150,7 +154,7 @@ class Result:
                 "status": run.status,
                 **run.metrics,
             }
-            for run in self.record.runs
+            for run in runs
         ]
         return pd.DataFrame(rows)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import schedlab as schedlab_package
+
 ROOT = Path(__file__).parents[2]
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
@@ -311,3 +313,17 @@ def test_help_is_quick_because_nothing_heavy_is_imported(tmp_path, environment):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert result.stdout.splitlines()[-1] == "[]"
+
+
+@needs_root
+def test_a_call_measures_as_the_command_does(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    before = host()
+    result = schedlab_package.compare(
+        scratch="32M", scratch_directory=tmp_path, tests=["read"], records="64k", seconds="30ms",
+        schedulers=["none", "bfq:low_latency=0"], blocks=2, aa=False, out=tmp_path / "r",
+    )  # fmt: skip
+    frame = result.to_pandas()
+    assert sorted(frame.candidate) == ["bfq:low_latency=0"] * 2 + ["none"] * 2
+    assert set(frame.status) == {"ok"} and len(result.to_pandas(discarded=True)) >= 4
+    assert (tmp_path / "r" / "experiment.toml").exists() and host() == before

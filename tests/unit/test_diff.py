@@ -129,4 +129,9 @@ def test_a_result_loads_into_a_notebook(tmp_path):
     assert set(frame.columns) >= {"block", "workload", "candidate", "iops"}
     assert len(frame) == 36
     assert loaded.answer.take == "bfq"
+    run = loaded.record.runs[0]
+    loaded.folder.append(replace(run, attempt=run.attempt + 1, status="discarded"))
+    again = schedlab.load(loaded.folder.path)
+    assert len(again.to_pandas()) == 36
+    assert list(again.to_pandas(discarded=True).status).count("discarded") == 1
     assert "<iframe" in loaded._repr_html_()

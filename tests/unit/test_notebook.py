@@ -1,10 +1,18 @@
-"""The notebook of the guides still runs, and its stored outputs are those of today."""
+"""The notebook of the guides still runs and its stored outputs are today's; commands as calls."""
 
 import ast
 import contextlib
 import io
 import json
+import re
 from pathlib import Path
+
+import pytest
+
+import schedlab
+from schedlab.call import _words
+from schedlab.cli.compare import compare
+from schedlab.errors import SpecError
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "guides" / "notebook.ipynb"
 
@@ -49,3 +57,33 @@ def test_it_is_small_and_names_no_place_of_the_machine_that_ran_it():
     assert len(text) < 200_000
     assert "/tmp" not in text and "/root" not in text and "/home" not in text
     assert all(cell["execution_count"] for cell in code_cells())
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        (
+            {"schedulr": "none"},
+            "schedulr: is no option of a comparison",
+            "did you mean schedulers?",
+        ),
+        ({"json": True}, "json: is no option of a comparison", "schedlab compare --help-all"),
+        ({"blocks": 0}, "Invalid value for '--blocks'", "schedlab compare --help-all"),
+        ({"schedulers": "none,none", "dry_run": True}, "dry_run: is no option", "--help-all"),
+    ],
+)
+def test_a_call_refuses_what_the_command_line_refuses(options, message, hint):
+    with pytest.raises(SpecError, match=re.escape(message)) as refused:
+        schedlab.compare(**options)
+    assert hint in refused.value.hint
+
+
+def test_options_of_a_call_are_the_words_of_the_command_line():
+    options = {
+        "schedulers": ["none", "bfq"], "aa": False, "read_only": True, "quick": False,
+        "metric": ["a_s", "b_s"], "margin": "3%",
+    }  # fmt: skip
+    assert _words(compare, options) == [
+        "--schedulers", "none,bfq", "--no-aa", "--read-only", "--metric", "a_s", "--metric", "b_s",
+        "--margin", "3%",
+    ]  # fmt: skip

@@ -37,7 +37,7 @@ ANSWERS = ("turnaround", "waiting", "response")
 
 def document(options: Mapping[str, Any]) -> dict[str, Any]:
     """What `sim cpu --json` prints."""
-    tasks, settings, seed = _inputs(options)
+    tasks, settings, seed = inputs(options)
     if options["quiz"]:
         return quiz(tasks, settings, seed)
     return {"schema": 1, "tasks": tasks, "results": [simulate(tasks, one) for one in settings]}
@@ -45,7 +45,7 @@ def document(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def shown(options: Mapping[str, Any]) -> list[str]:
     """What `sim cpu` prints: a quiz, one chart as SVG, or results and how they compare."""
-    tasks, settings, seed = _inputs(options)
+    tasks, settings, seed = inputs(options)
     is_svg = options["gantt"] == "svg"
     if options["quiz"]:
         return quiz_lines(tasks, settings, seed)
@@ -64,8 +64,8 @@ def shown(options: Mapping[str, Any]) -> list[str]:
     return [*lines, *textwrap.wrap(TIE_RULE, 80)]
 
 
-def _inputs(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
-    """(tasks, settings of each policy, seed)."""
+def inputs(options: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]], int]:
+    """(tasks with times in ns, settings of each policy, seed)."""
     seed = options["seed"]
     if seed is None:
         seed = random.randrange(1, 100_000) if options["quiz"] else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -36,8 +37,10 @@ from schedlab.cli.types import TimeNs
 @click.option("--measured", type=click.Path(), help="A file of bursts, drawn below.")
 @click.option("--validate", "bursts", type=click.Path(), help="CSV of trace cpu --out: how close?")
 @click.option("--quiz", is_flag=True, help="Hide the answers; random tasks without --tasks.")
+@click.option("--count", type=COUNT, help="Sheets of a quiz for a class, and their key.")
+@click.option("--out", type=click.Path(), help="Where the sheets go (HTML to print).")
 @json_option
-def cpu(as_json: bool, **options: Any) -> None:
+def cpu(as_json: bool, count: int | None, out: str | None, **options: Any) -> None:
     """Simulate policies on tasks: schedule, turnaround, waiting, response, fairness.
 
     \b
@@ -46,9 +49,20 @@ def cpu(as_json: bool, **options: Any) -> None:
         --switch-cost 2us --calculation 850us
     """
     from schedlab.cli.show import print_lines
+    from schedlab.errors import SpecError
     from schedlab.sim.cpu_schedule import document, shown
     from schedlab.sim.cpu_validate import checked
 
+    if (count is None) != (out is None) or (count is not None and not options["quiz"]):
+        raise SpecError("--count, --out and --quiz belong together", "--quiz --count 30 --out FILE")
+    if count is not None and out is not None:
+        if as_json:
+            raise SpecError("--json: sheets are HTML", "omit it")
+        from schedlab.app.quiz import write_sheets
+
+        first = write_sheets(options, count, Path(out))
+        print_lines([f"{out}: {count} sheets of seeds {first} to {first + count - 1}, and the key"])
+        return
     if options["bursts"]:
         lines, is_accepted = checked(options, as_json)
         print_lines(lines)

@@ -1,0 +1,30 @@
+"""A quiz for a whole class: every student's tasks are those of one more seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from schedlab.errors import SpecError
+from schedlab.report.quiz_page import Sheet, page
+from schedlab.report.texts import Texts
+from schedlab.sim.cpu_schedule import TIE_RULE, inputs, simulate
+from schedlab.store.files import write_atomic
+
+SEEDS = 100_000
+
+
+def write_sheets(options: Mapping[str, Any], count: int, path: Path) -> int:
+    """Write `count` sheets and their key; gives the first seed. SpecError for a bad schedule."""
+    if options["tasks"] or options["processes"]:
+        raise SpecError("--count: each sheet has random tasks", "omit --tasks and --processes")
+    first = random.randrange(1, SEEDS) if options["seed"] is None else options["seed"]
+    sheets = []
+    for seed in range(first, first + count):
+        tasks, settings, _ = inputs({**options, "seed": seed})
+        results = [simulate(tasks, one) for one in settings]
+        sheets.append(Sheet(seed, tasks, results))
+    write_atomic(path, page(sheets, TIE_RULE, Texts("en")))
+    return int(first)

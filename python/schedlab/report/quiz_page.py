@@ -1,0 +1,133 @@
+"""A quiz for a class: a sheet of paper for every student, and one key for the teacher."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from schedlab.report import frame
+from schedlab.report.markup import Cell, number, paragraph, table
+from schedlab.report.texts import Texts
+
+# heading: key of a task's result, in ns
+ASKED = {
+    "turnaround": "turnaround_ns", "waiting": "waiting_ns", "response": "response_ns",
+}  # fmt: skip
+CHART_PX, ROW_PX = 680, 22
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One student's tasks, and their schedule under each policy (crates/sim/src/cpu/result.rs)."""
+
+    seed: int
+    tasks: Sequence[Mapping[str, Any]]
+    results: Sequence[Mapping[str, Any]]
+
+
+def page(sheets: Sequence[Sheet], rule: str, texts: Texts) -> str:
+    """All sheets, each on a page of its own on paper, then the key; `rule` says how ties end."""
+    keys = "".join(_key(n, sheet) for n, sheet in enumerate(sheets, 1))
+    first, last = sheets[0].seed, sheets[-1].seed
+    content = frame.Page(
+        headline=[f"CPU scheduling: {len(sheets)} sheets and their key"],
+        kicker="",
+        lead=[f"Seeds {first} to {last}. The key is on the last pages: print it for yourself."],
+        first="",
+        sections=[
+            *(
+                (f"sheet-{n}", f"Sheet {n}", _sheet(sheet, rule))
+                for n, sheet in enumerate(sheets, 1)
+            ),
+            ("key", "Key", keys),
+        ],
+    )
+    style = "<style>@media print { section { break-before: page; } }</style></head>"
+    return frame.render(content, texts).replace("</head>", style, 1)
+
+
+def _sheet(sheet: Sheet, rule: str) -> str:
+    parts = [paragraph(f"Name: {'_' * 40}")]
+    columns = ["task", "arrival, ms", "CPU / I/O, ms", "priority (smaller is first)"]
+    has_priority = any("prio" in result["policy"] for result in sheet.results)
+    shown = columns if has_priority else columns[:3]
+    rows = [_given(task)[: len(shown)] for task in sheet.tasks]
+    parts.append(table([shown[0], *map(Cell, shown[1:])], rows, "Tasks"))
+    for result in sheet.results:
+        asked: list[list[str | Cell]] = [
+            [str(task["name"]), *map(number, ["____"] * len(ASKED))] for task in sheet.tasks
+        ]
+        asked.append(["mean", *map(number, ["____"] * len(ASKED))])
+        head: list[str | Cell] = ["task", *(Cell(f"{name}, ms") for name in ASKED)]
+        parts.append(f"<h3>{escape(_title(result))}</h3>{_blank_chart(sheet.tasks, result)}")
+        parts.append(table(head, asked, "Draw it, then fill in."))
+    return "".join([*parts, paragraph(rule, "note")])
+
+
+def _given(task: Mapping[str, Any]) -> list[str | Cell]:
+    bursts = " / ".join(_ms(burst) for burst in task["bursts"])
+    return [
+        str(task["name"]), number(_ms(task.get("arrival", 0))), number(bursts),
+        number(str(task.get("priority", 0))),
+    ]  # fmt: skip
+
+
+def _title(result: Mapping[str, Any]) -> str:
+    quantum = f", quantum {_ms(result['quantum_effective'])} ms" if "rr" in result["policy"] else ""
+    cpus = f"{result['cpus']} CPU" + ("s" if result["cpus"] > 1 else "")
+    return f"{result['policy']}{quantum}, {cpus}"
+
+
+def _blank_chart(tasks: Sequence[Mapping[str, Any]], result: Mapping[str, Any]) -> str:
+    """A grid to draw the schedule in: a row for each task, some more time than is needed."""
+    end_ms = int(result["summary"]["makespan_ns"] // 1_000_000) + 3
+    step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 1000, 10**9) if end_ms / s <= 40)
+    ticks = range(0, end_ms + step, step)
+    width, height = CHART_PX / len(ticks), ROW_PX * len(tasks)
+    lines = [
+        f'<line x1="{30 + n * width:.1f}" x2="{30 + n * width:.1f}" y1="0" y2="{height}"/>'
+        f'<text x="{30 + n * width:.1f}" y="{height + 12}" text-anchor="middle">{tick}</text>'
+        for n, tick in enumerate(ticks)
+    ]
+    lines += [
+        f'<line x1="30" x2="{30 + (len(ticks) - 1) * width:.1f}" y1="{y * ROW_PX}" '
+        f'y2="{y * ROW_PX}"/>' for y in range(len(tasks) + 1)
+    ]  # fmt: skip
+    lines += [
+        f'<text x="4" y="{row * ROW_PX + 15}">{escape(str(task["name"]))}</text>'
+        for row, task in enumerate(tasks)
+    ]
+    return (
+        f'<svg viewBox="0 0 {CHART_PX + 30} {height + 16}" role="img" stroke="currentColor" '
+        f'stroke-width=".3" font-size="9" aria-label="Draw the schedule here (ms)">'
+        f'<g fill="currentColor">{"".join(lines)}</g></svg>'
+    )
+
+
+def _key(n: int, sheet: Sheet) -> str:
+    """The answers of a sheet: figures, and what runs when."""
+    rows: list[list[str | Cell]] = []
+    for result in sheet.results:
+        order = ", ".join(
+            f"{sheet.tasks[part['task']]['name']} {_ms(part['start_ns'])} to {_ms(part['end_ns'])}"
+            for part in result["segments"]
+        )
+        for task in result["tasks"]:
+            figures = [number(_ms(task[key])) for key in ASKED.values()]
+            rows.append([f"{_title(result)}: {task['name']}", *figures, Cell("", "t")])
+        summary = result["summary"]
+        means = [number(_ms(summary[f"{key}_mean"])) for key in ASKED.values()]
+        rows.append([f"{_title(result)}: mean", *means, Cell(order, "t")])
+    head: list[str | Cell] = [
+        "",
+        *(Cell(f"{name}, ms") for name in ASKED),
+        Cell("what runs, ms", "t"),
+    ]
+    return table(head, rows, f"Sheet {n} (seed {sheet.seed})")
+
+
+def _ms(time_ns: float) -> str:
+    """Milliseconds with at most three decimals."""
+    return f"{time_ns / 1e6:.3f}".rstrip("0").rstrip(".")
