@@ -11,16 +11,18 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from schedlab.analyse.answer import answer
 from schedlab.spec import METRICS, Samples
-from schedlab.spec.answer import Answer
+from schedlab.spec.answer import Answer, CellAnswer
 
 ROUNDING = 1e-9
 MARGIN = math.log1p(0.02)
 TIME = METRICS["elapsed_s"]
+NOTHING = CellAnswer(None, 0.0, 0.0, None)
 
 
 def noise(kind: str, rng: np.random.Generator, n: int, k: int) -> np.ndarray:
@@ -41,11 +43,10 @@ def noise(kind: str, rng: np.random.Generator, n: int, k: int) -> np.ndarray:
             return normal * np.where(np.arange(k) < k / 2, 3, 1)
         case "wandering level":
             return normal + 3 * np.cumsum(rng.standard_normal((n, 1)), axis=0)
-        case "AR .3":
-            own = np.empty((n, k))
-            own[0] = normal[0]
+        case "AR .3" | "AR .6":
+            phi, own = float(kind[3:]), normal.copy()
             for i in range(1, n):
-                own[i] = 0.3 * own[i - 1] + math.sqrt(1 - 0.09) * normal[i]
+                own[i] = phi * own[i - 1] + math.sqrt(1 - phi**2) * normal[i]
             return own
     return normal
 
@@ -54,19 +55,44 @@ NOISES = ("normal", "two modes", "skewed", "spikes", "t, 2 df", "one × 10", "ha
           "wandering level", "AR .3")  # fmt: skip
 
 
-def asked(truth: np.ndarray, kind: str, sd: float, n: int, seed: int, ends=None) -> Answer:
-    """The answer of one experiment; `truth` (W × k) are logs of time."""
+def asked(
+    truth: np.ndarray,
+    kind: str,
+    sd: float,
+    n: int,
+    seed: int,
+    *,
+    missing: float = 0.0,
+    boots: int = 1,
+    hosts: int = 1,
+    of_boots: float = 0.0,
+    of_hosts: float = 0.0,
+    **more: Any,
+) -> Answer:
+    """The answer of one experiment; `truth` (W × k) are logs of time.
+
+    `boots` and `hosts` divide the blocks; each adds a normal effect of its own to each candidate
+    (`of_boots`, `of_hosts`: standard deviations).
+    """
     rng = np.random.default_rng(seed)
     rows, k = truth.shape
     labels = [f"c{i}" for i in range(k)]
     blocks, columns = np.indices((n, k))
     names = tuple(labels[c] for c in columns.ravel())
-    samples = [
-        Samples(f"w{w}", TIME, names, tuple(blocks.ravel().tolist()),
-                tuple(np.exp(truth[w] + sd * noise(kind, rng, n, k)).ravel().tolist()))
-        for w in range(rows)
-    ]  # fmt: skip
-    return answer(samples, baseline="c0", ends=(n,) if ends is None else ends)
+    boot, host = np.arange(n) * boots // n, np.arange(n) * hosts // n
+    samples = []
+    for w in range(rows):
+        logs = truth[w] + sd * noise(kind, rng, n, k)
+        logs += of_boots * rng.standard_normal((boots, k))[boot]
+        logs += of_hosts * rng.standard_normal((hosts, k))[host]
+        logs[rng.random((n, k)) < missing] = math.nan
+        samples.append(
+            Samples(f"w{w}", TIME, names, tuple(blocks.ravel().tolist()),
+                    tuple(np.exp(logs).ravel().tolist()), weight=float(w + 1),
+                    sessions=tuple(f"{boot[b]}-f" for b in blocks.ravel()),
+                    hosts=tuple(f"{host[b]}" for b in blocks.ravel()))
+        )  # fmt: skip
+    return answer(samples, baseline="c0", **({"ends": (n,)} | more))
 
 
 def wrong(result: Answer, truth: np.ndarray) -> tuple[bool, bool, bool]:
@@ -75,12 +101,12 @@ def wrong(result: Answer, truth: np.ndarray) -> tuple[bool, bool, bool]:
     worst = loss.max(axis=0)
     missed, taken, false = False, False, False
     for i, label in enumerate(result.candidates):
-        cells = [result.cells[f"w{w}"][label] for w in range(len(truth))]
+        cells = [result.cells[row].get(label, NOTHING) for row in result.counted]
         ups = [math.inf if cell.up is None else cell.up for cell in cells]
         below = worst[i] > max(ups) + ROUNDING
         missed |= below
         taken |= below and label == result.take
-        false |= any(c.low > own + ROUNDING for c, own in zip(cells, loss[:, i], strict=True))
+        false |= any(c.low > own + ROUNDING for c, own in zip(cells, loss[:, i], strict=False))
     return missed, taken, false
 
 
@@ -149,10 +175,69 @@ def looking(experiments: int) -> None:
         )
 
 
+#: Designs beside the planned experiment in one boot; the truth is that all are equal.
+SPECIAL: dict[str, tuple[tuple[int, int], str, int, dict[str, Any]]] = {
+    "10 % of the cells missing, 6 blocks": ((1, 4), "normal", 6, {"missing": 0.1}),
+    "20 % of the cells missing, 8 blocks": ((3, 4), "normal", 8, {"missing": 0.2}),
+    "mix of 5 rows, 10 % missing, 6 blocks": (
+        (5, 4), "normal", 6, {"missing": 0.1, "shares": True}),
+    "12 candidates, 6 blocks": ((1, 12), "normal", 6, {}),
+    "20 candidates, 5 rows, 4 blocks": ((5, 20), "normal", 4, {}),
+    "63 rows, 5 blocks": ((63, 3), "normal", 5, {}),
+    "import, two modes, 3 runs": ((1, 4), "two modes", 3, {"blocked": False}),
+    "import, two modes, 3 runs, 8 candidates": ((1, 8), "two modes", 3, {"blocked": False}),
+    "boots that differ as runs do, taken as one": ((1, 4), "normal", 12, {"of_boots": 0.1}),
+    "2 boots of 6 blocks": ((1, 4), "normal", 12, {"boots": 2, "of_boots": 0.1}),
+    "4 boots of 3 blocks": ((1, 4), "normal", 12, {"boots": 4, "of_boots": 0.1}),
+    "unequal boots (3, 3, 2, 3, 2)": ((1, 4), "normal", 13, {"boots": 5, "of_boots": 0.1}),
+    "3 hosts of 4 blocks": ((1, 4), "normal", 12, {"hosts": 3, "of_hosts": 0.1}),
+    "3 hosts × 2 boots": (
+        (1, 4), "normal", 12, {"hosts": 3, "boots": 6, "of_hosts": 0.1, "of_boots": 0.1}),
+    "autocorrelation .6, 6 blocks": ((1, 4), "AR .6", 6, {}),
+    "autocorrelation .6, 12 blocks": ((1, 4), "AR .6", 12, {}),
+}  # fmt: skip
+
+
+def special(experiments: int) -> None:
+    print("\n| design, sd 10 % | any bound missed | any false “worse” | median bound |")
+    print("|---|---|---|---|")
+    for title, (shape, kind, n, more) in SPECIAL.items():
+        truth, counts, bounds = np.zeros(shape), np.zeros(3), []
+        for seed in range(experiments):
+            result = asked(truth, kind, 0.1, n, seed + 10**6, **more)
+            counts += wrong(result, truth)
+            bounds.append(math.inf if result.bound is None else result.bound)
+        median = math.expm1(sorted(bounds)[experiments // 2])
+        cells = [counts[0] / experiments, counts[2] / experiments]
+        print(f"| {title} | {cells[0]:.3f} | {cells[1]:.3f} | {100 * median:.0f} % |", flush=True)
+
+
+def directions(experiments: int) -> None:
+    """How often it is found that a candidate is behind."""
+    print("\n| truth | 4 | 6 | 8 | 12 blocks |\n|---|---|---|---|---|")
+    for title, (rows, ahead, gain, sd) in {
+        "one row, one +10 %, sd 5 %": (1, 1, 0.1, 0.05),
+        "8 rows, +30 % on two, sd 10 %": (8, 2, 0.3, 0.1),
+        "20 rows, +30 % on two, sd 10 %": (20, 2, 0.3, 0.1),
+    }.items():
+        truth = np.zeros((rows, 4))
+        truth[:ahead, 1] = -math.log1p(gain)
+        cells = []
+        for n in (4, 6, 8, 12):
+            found = [
+                [r.cells[f"w{w}"][c].low > 0 for w in range(ahead) for c in ("c0", "c2", "c3")]
+                for r in (asked(truth, "normal", sd, n, seed) for seed in range(experiments))
+            ]
+            cells.append(f"{np.mean(found):.2f}")
+        print(f"| {title} | {' | '.join(cells)} |", flush=True)
+
+
 def main() -> None:
     experiments = int(sys.argv[1]) if len(sys.argv) > 1 else 50
     coverage(experiments)
     blocks_needed(4 * experiments)
+    directions(2 * experiments)
+    special(4 * experiments)
     looking(4 * experiments)
 
 

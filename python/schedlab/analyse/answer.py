@@ -145,12 +145,15 @@ def _check(samples: Sequence[Samples]) -> None:
 class Study:
     """The rows of a question as arrays, each beside its description.
 
-    `rows`, `pairs` and `samples` are parallel (the mix, which is first, has no samples).
+    `rows` and `pairs` are parallel; with shares the mix is the first. `samples` are those of the
+    primary rows, `apart` the workloads without a metric of the goal.
     """
 
     question: Question
     rows: tuple[Row, ...]
     pairs: tuple[RowPairs, ...]
+    samples: tuple[Samples, ...] = ()
+    apart: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -176,12 +179,12 @@ class Study:
             rows.append(_row(name, sample, data, role, why, metric_of, question))  # type: ignore[arg-type]
             pairs.append(pairs_of(data))
         rows = _with_controls(rows)
-        study = cls(question, tuple(rows), tuple(pairs))
-        return study._mixed(samples) if question.shares else study
+        study = cls(question, tuple(rows), tuple(pairs), tuple(samples), frozenset(apart))
+        return study._mixed() if question.shares else study
 
-    def _mixed(self, samples: Sequence[Samples]) -> Study:
+    def _mixed(self) -> Study:
         """The same with the counted rows as parts of one."""
-        weight_of = {s.workload: s.weight for s in samples}
+        weight_of = {s.workload: s.weight for s in self.samples}
         rows = list(self.rows)
         candidates = [i for i, row in enumerate(rows) if row.counted]
         parts = [i for i in candidates if weight_of[rows[i].workload] > 0]
@@ -197,7 +200,7 @@ class Study:
         whole = Row(
             MIX, MIX, None, "mix", self.question.margin, True, blocks=len(joint.row.blocks)
         )  # fmt: skip
-        return Study(self.question, (whole, *rows), (joint, *self.pairs))
+        return replace(self, rows=(whole, *rows), pairs=(joint, *self.pairs))
 
     @cached_property
     def counted(self) -> tuple[int, ...]:
@@ -230,13 +233,15 @@ class Study:
         """Each requirement with what is proven of every candidate."""
         return judged(self.question.requires, self.rows, [p.row for p in self.pairs], ALPHA)
 
-    def choose(self, pairs: Sequence[RowPairs], passed: Sequence[Floats] = ()) -> Choice:
-        """The choice from some pairs of the counted rows."""
+    def choose(
+        self, pairs: Sequence[RowPairs], passed: Sequence[Floats] = (), look: float | None = None
+    ) -> Choice:
+        """The choice from some pairs of the counted rows, at this look or another."""
         return choose(
             pairs,
             base=self.question.base,
             delta=self.question.margin,
-            look=self.look,
+            look=look or self.look,
             allowed=self.allowed,
             passed=passed,
         )
@@ -255,20 +260,27 @@ class Study:
         return [mix(rows, [self.rows[i].share for i in parts])]
 
     def _passed(self) -> list[Floats]:
-        """The bounds (k) at the announced ends that were passed."""
-        question, passed = self.question, []
-        for end in question.ends or ():
+        """The bounds (k) at the announced ends that were passed, from the runs of then.
+
+        Only of the same rows and candidates: another bound was about something else.
+        """
+        passed = []
+        for end in self.question.ends or ():
             if end >= len(self.blocks):
                 continue
-            then = self.blocks[:end]
-            pairs = self._again(lambda _, row, then=then: pairs_of(  # type: ignore[misc]
-                row.only(np.isin(row.blocks, then))))  # fmt: skip
-            choice = choose(
-                pairs, base=question.base, delta=question.margin, allowed=self.allowed,
-                look=look_of(end, question.ends),
-            )  # fmt: skip
-            passed.append(choice.reach)
+            kept = set(self.blocks[:end])
+            samples = [each.of_blocks(kept) for each in self.samples]
+            then = Study.of(samples, (), self.question, set(self.apart))
+            if then._compared == self._compared:
+                pairs = [then.pairs[i] for i in then.counted]
+                passed.append(self.choose(pairs, look=then.look).reach)
         return passed
+
+    @property
+    def _compared(self) -> list[tuple[str, list[bool]]]:
+        """The counted rows (and parts of a mix), and which candidates have values there."""
+        used = [*self.counted, *self._parts]
+        return [(self.rows[i].name, self.pairs[i].row.there.tolist()) for i in used]
 
     def losses(self, index: int) -> RowLosses:
         """The losses on any row, at the levels of the counted ones."""

@@ -78,10 +78,6 @@ class RowData:
         values[:, self.aa] = _mean_of_two(values[:, self.aa], self.y[:, self.k])
         return values
 
-    def first(self, blocks: int) -> RowData:
-        """The same after the first `blocks` of `self.blocks`."""
-        return self.only(np.arange(len(self.blocks)) < blocks)
-
     def without(self, line: int, column: int) -> RowData:
         """The same without one run."""
         y, bounds = self.y.copy(), self.bounds.copy()
@@ -235,7 +231,7 @@ def _rounding(raw: Floats, k: int, aa: int | None, step: float) -> Floats:
     for i in range(k):
         own = raw[:, i] if i != aa else np.concatenate([raw[:, i], raw[:, k]])
         own = own[np.isfinite(own)]
-        if len(own) == 0 or (len(own) > 1 and own.std(ddof=1) >= step / 2):
+        if len(own) == 0 or (len(own) > 1 and own.std(ddof=1) >= step / 2 * (1 - SAME_VALUE)):
             continue
         part = step / (2 * own.mean())
         result[i] = -np.log1p(-part) if part < 1 else np.inf

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -121,6 +121,15 @@ class Samples:
     nothing_to_order: bool = False
     repeated: Mapping[str, int] = field(default_factory=dict)
     kept: Mapping[str, int] = field(default_factory=dict)
+
+    def of_blocks(self, blocks: Container[int]) -> Samples:
+        """The runs of some blocks."""
+        lines = [i for i, block in enumerate(self.blocks) if block in blocks]
+        columns = ("candidates", "blocks", "values", "cpu_share", "bounds", "sessions", "layouts",
+                   "hosts")  # fmt: skip
+        some = {name: tuple(column[i] for i in lines) for name in columns
+                if (column := getattr(self, name))}  # fmt: skip
+        return replace(self, **some)
 
 
 @dataclass(frozen=True)
