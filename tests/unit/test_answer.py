@@ -200,6 +200,35 @@ def test_a_passed_end_keeps_its_bound() -> None:
     assert later.bound < free.bound
 
 
+def test_a_passed_end_is_recomputed_from_the_runs_of_then() -> None:
+    """Rounded values have another step later; a candidate without a run then had no bound."""
+    rng = np.random.default_rng(12)
+    columns = {c: np.exp(rng.normal(0, 0.05, 6)).round(1) for c in "ab"}
+    then = of(table({c: v[:3] for c, v in columns.items()}), ends=(3, 9))
+    finer = {c: np.append(v, [1.001, 1.013, 0.95]) for c, v in columns.items()}
+    later = of(table(finer), ends=(3, 20))
+    assert then.bound is not None and later.bound is not None
+    assert later.bound <= max(then.bound, later.behind) + 1e-12
+    late = {"a": logs(*rng.normal(0, 0.01, 8)), "b": [math.nan] * 3 + logs(*rng.normal(-1, 0.3, 5))}
+    late["c"] = logs(*rng.normal(0, 0.01, 8))
+    with_end, without = of(table(late), ends=(3, 20)), of(table(late), ends=(20,))
+    assert with_end.bound == without.bound  # b was not there at 3 blocks.
+
+
+def test_a_scatter_of_half_a_step_is_no_rounding() -> None:
+    result = of(table({"a": [1.0, 1.0, 1.0, 1.25], "b": [1.5, 2.0, 1.75, 1.25]}))
+    assert np.std([1.0, 1.0, 1.0, 1.25], ddof=1) == pytest.approx(0.25 / 2)
+    scaled = of(table({"a": [3.3, 3.3, 3.3, 4.125], "b": [4.95, 6.6, 5.775, 4.125]}))
+    assert result.bound == pytest.approx(scaled.bound, abs=1e-9)
+
+
+def test_what_misses_a_requirement_is_not_kept_without_a_bound() -> None:
+    columns = {"a": [9.0, 9.1, 9.0], "b": [1.0, 2.0, 1.5]}
+    row = table(columns, bounds=("",) * 3 + ("at-least",) * 3)
+    result = of(row, requires=[Require("w0", "elapsed_s", 5.0)])
+    assert result.excluded == ("a",) and (result.code, result.take) == ("unbounded", "b")
+
+
 def test_sessions_are_units_and_hosts_ask_for_more() -> None:
     rng = np.random.default_rng(6)
     columns = {label: np.exp(rng.normal(0, 0.02, 6)) for label in "ab"}

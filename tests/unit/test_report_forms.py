@@ -26,7 +26,7 @@ from schedlab.errors import SchedlabError
 from schedlab.report import drawing, exchange, handin, notes, workbook
 from schedlab.report.texts import LANGUAGES, Texts, catalogue
 from schedlab.report.view import View
-from schedlab.spec import Flag, Record
+from schedlab.spec import Flag, GateFinding, Record
 from schedlab.spec.answer import Answer
 from schedlab.store.folder import Folder
 
@@ -407,7 +407,7 @@ FLAGS: tuple[tuple[Flag, str], ...] = (
                                        "share_high": 0.5}), "50"),
     (Flag("uneven-noise", "w", ("bfq", "none"), {"ratio": 6.2, "noisiest": "bfq",
                                                  "quietest": "none", "p": 0.001}), "6"),
-    (Flag("unsteady", "w", (), {"autocorrelation": 0.6, "phi": 0.5, "widening": 2.3}), "2"),
+    (Flag("unsteady", "w", (), {"autocorrelation": 0.6, "phi": 0.5, "widening": 2.3}), ""),
     (Flag("candidate-time", "w", ("bfq", "none"),
           {"slopes": {"bfq": 0.1, "none": 0.0}, "p": 0.001, "changes_sign": False,
            "early": {**SHOWN}, "late": {**SHOWN, "ratio": 1.1}}), "30"),
@@ -420,7 +420,6 @@ FLAGS: tuple[tuple[Flag, str], ...] = (
     (Flag("unsettled", "w", ("bfq",), {"runs": 3}), "3"),
     (Flag("sessions-disagree", "w", ("bfq", "none"), {"ratios": {"1": 0.8, "2": 1.3},
                                                       "p": 0.01}), "1"),
-    (Flag("extension", "", (), {"error": 0.075, "first_blocks": 8}), "8"),
     (Flag("wrong-mean", "w", ("bfq",),
           {"published": 194.092, "mean": 197.092, "rows": 5, "difference": -0.015,
            "unit": "MB/s"}), "194"),
@@ -448,7 +447,14 @@ def test_an_unknown_flag_is_named_rather_than_lost() -> None:
 def test_a_run_that_served_99_of_100_is_not_said_to_have_served_nothing() -> None:
     flag = Flag("starved", "w", ("bfq",), {"counts": {"bfq": 4}, "runs": 8})
     view = reports.view_of(answers.TRADE)
-    assert notes.flag_title(view, flag) == "unfinished runs"
+    assert notes.flag_title(view, flag) == "runs that are only bounds"
     assert notes.flag_text(view, flag).startswith(
-        "runs in which not all requests were served in time, or too few for this figure"
+        "a process was not served in time, or made too few requests for this figure: bfq 4 of 8"
     )
+    ended = GateFinding("limit", "it was still running after 60 s", fatal=False)
+    runs = [
+        dataclasses.replace(run, bounds={"elapsed_s": "at-least"}, workload="w", gates=(ended,))
+        for run in view.record.runs
+    ]
+    view.record = dataclasses.replace(view.record, runs=tuple(runs))
+    assert notes.flag_text(view, flag).startswith("runs that did not finish")

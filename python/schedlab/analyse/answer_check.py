@@ -60,7 +60,7 @@ def _code(answer: Answer) -> Iterator[str]:
             yield f"nothing to compare, and yet {take} is taken"
         return
     if code in ("one-run", "unbounded"):
-        if take != base:
+        if take != base and base not in answer.excluded:
             yield f"no bound, and yet {take} is taken"
         if answer.bound is not None and answer.bound <= UNBOUNDED:
             yield f"no bound, and yet {answer.bound}"
@@ -100,5 +100,5 @@ def _parts(answer: Answer) -> Iterator[str]:
         yield "a price that is none"
     if answer.base_loss and (answer.keeps or answer.base_loss.candidate != answer.base):
         yield "a gain over the baseline that is none"
-    if answer.take in answer.excluded and answer.code not in ("one-run", "unbounded", "nothing"):
+    if answer.take in answer.excluded:
         yield f"{answer.take} misses a requirement, and yet is taken"

@@ -91,7 +91,8 @@ def choose(
     bound = float(min([reach[take], *(max(each[take], worst[take]) for each in passed)]))
     if units < 2 or bound > UNBOUNDED:
         code: AnswerCode = "one-run" if units == 1 else "unbounded"
-        return Choice(rows, worst, reach, sure, base, code, float(reach[base]), units)
+        stays = base if allowed[base] else take
+        return Choice(rows, worst, reach, sure, stays, code, float(reach[stays]), units)
     code = _code(rows, sure, take, bound, base, delta, allowed)
     return Choice(rows, worst, reach, sure, take, code, bound, units)
 

@@ -181,9 +181,10 @@ class _Rows:
                 "pass three columns of the same length",
             )
         bound = np.array([bool(b) for b in samples.bounds] or [False] * len(values), dtype=bool)
-        if samples.metric.higher_is_better and samples.step > 0:
-            nothing = values == 0  # Not one operation: at most one.
-            values, bound = np.where(nothing, samples.step, values), bound | nothing
+        some = np.isfinite(values) & (values > 0)
+        if samples.metric.higher_is_better and some.any():
+            nothing = values == 0  # Not one operation: a bound, as in `rows.row_data`.
+            values, bound = np.where(nothing, values[some].min(), values), bound | nothing
         there = np.isfinite(values)
         positive = there & (values > 0)
         logs = np.full(len(values), np.nan)

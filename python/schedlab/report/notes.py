@@ -31,8 +31,8 @@ def flag_text(view: View, flag: Flag) -> str:
     """The sentence of a flag, from its kind and values."""
     texts = view.texts
     variant = next((f"-{name}" for name in ("rowless", "apart") if flag.values.get(name)), "")
-    if flag.kind == "identical" and not view.experiment.blocked:
-        variant = "-runs"
+    if flag.kind == "starved" and _were_ended(view, flag.workload):
+        variant = "-ended"
     key = f"flag_text.{flag.kind}{variant}"
     if key not in texts.entries:
         return texts("flag_text.other", names=texts.listed(list(flag.candidates)))
@@ -42,6 +42,12 @@ def flag_text(view: View, flag: Flag) -> str:
     if special := _SPECIAL.get(flag.kind):
         values |= special(view, flag)
     return texts(key, **values)
+
+
+def _were_ended(view: View, workload: str) -> bool:
+    """Whether all runs of a workload that are bounds were ended at their time limit."""
+    bounds = [run for run in view.runs if run.workload == workload and run.bounds]
+    return bool(bounds) and all(any(g.gate == "limit" for g in run.gates) for run in bounds)
 
 
 def grouped_flags(view: View) -> dict[str, list[str]]:

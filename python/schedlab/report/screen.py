@@ -34,14 +34,16 @@ def first_table(view: View) -> Table:
     texts = view.texts
     columns = [Column(texts("column.workload"), text=True)]
     columns += [Column(name) for name in columns_of(view)]
-    rows = [_row(view, view.mix, texts("row.mix"), 0)] if view.mix else []
-    for of in view.primary:
-        rows.append(_row(view, of, of.workload, 0))
-        rows += [_row(view, each, view.metric_title(each), 1)
-                 for each in view.secondary(of.workload)]  # fmt: skip
+    rows = [_row(view, of) for of in rows_of(view)]
     legend = texts("table.legend", confidence=view.confidence)
     notes = (legend, *sentences.not_counted(view))
     return Table("answer", texts("section.first"), tuple(columns), tuple(rows), notes)
+
+
+def rows_of(view: View) -> list[spec.Row]:
+    """The rows of the first table: the mix, and every workload with its further rows behind it."""
+    mix = [view.mix] if view.mix else []
+    return [*mix, *(row for of in view.primary for row in (of, *view.secondary(of.workload)))]
 
 
 def losses_table(view: View) -> Table:
@@ -71,7 +73,9 @@ def columns_of(view: View) -> tuple[str, ...]:
             *(n for n in view.names if n != view.baseline))  # fmt: skip
 
 
-def _row(view: View, of: spec.Row, title: str, level: int) -> Row:
+def _row(view: View, of: spec.Row) -> Row:
+    level = int(of.role == "secondary")
+    title = view.metric_title(of) if level else of.workload if of.metric else view.title_of(of)
     metric = view.texts.metric(of.metric) if of.metric and not level else ""
     cells = [candidate_cell(view, of, name) for name in columns_of(view)]
     return Row((Cell(title, note=metric), *cells), level)
@@ -83,6 +87,8 @@ def candidate_cell(view: View, of: spec.Row, name: str) -> Cell:
     if cell is None:
         return Cell(view.texts("verdict.none"))
     note = words.cell(view.texts, cell)
+    if of.why == "no-scatter" and cell.loss == 0:
+        note = view.texts("cell.equal")  # Nobody is ahead.
     if cell.starved and not cell.unfinished:
         counts = [view.texts.number(n, 0) for n in (cell.starved, cell.runs)]
         note = view.texts("cell.starved", words=note, count=counts[0], runs=counts[1])

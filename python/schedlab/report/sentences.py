@@ -18,7 +18,8 @@ LISTED_MAX = 4
 def headline(view: View) -> list[str]:
     """What to take and at most how far behind, then what it costs, a sentence each."""
     answer, texts = view.answer, view.texts
-    lines = [code(view), *_mix(view), *_behind(view, answer.base_loss, "have")]
+    had = "have" if view.experiment.kind in ("io", "cpu") else "base"
+    lines = [code(view), *_mix(view), *_behind(view, answer.base_loss, had)]
     lines += [*_behind(view, answer.loser, "other"), *prices(view), *_wild(view)]
     lines += [_requirement(view, each) for each in answer.requires]
     if answer.goal:
@@ -52,7 +53,7 @@ def code(view: View) -> str:
         name=answer.take,
         all_of=_counted(view, "all_of", "on_workloads"),
         any_of=_counted(view, "any_of", "workloads"),
-        behind=words.amount(texts, answer.behind),
+        behind=words.amount(texts, answer.behind, times=words.is_times(answer.bound)),
         bound="" if answer.bound is None else words.amount(texts, answer.bound, "up"),
         limit="" if answer.bound is None else words.amount(texts, answer.bound, "up", bare=True),
         others="" if answer.others is None else words.amount(texts, answer.others, "low"),
@@ -61,12 +62,14 @@ def code(view: View) -> str:
 
 def _counted(view: View, key: str, noun: str) -> str:
     """`all 3 workloads`, or the name of the only row."""
-    rows = view.answer.counted
-    if len(rows) == 1 and view.mix is None:
+    rows, texts = view.answer.counted, view.texts
+    if view.mix:
+        return texts("answer.on_mix" if key == "all_of" else "row.mix")
+    if len(rows) == 1:
         return _title(view, rows[0])
-    count = sum(r.role == "part" for r in view.answer.rows) if view.mix else len(rows)
-    texts = view.texts
-    return texts(f"answer.{key}", workloads=texts.counted(f"scope.{noun}", count))
+    if len(rows) == 2:
+        return texts(f"answer.{key}_two")
+    return texts(f"answer.{key}", workloads=texts.counted(f"scope.{noun}", len(rows)))
 
 
 def _what(view: View) -> str:
@@ -78,13 +81,18 @@ def _what(view: View) -> str:
 
 
 def _mix(view: View) -> list[str]:
-    """Whose mean it is, where the answer speaks of one over several rows."""
-    if view.mix is None:
+    """What the mix is made of, where the answer speaks of one."""
+    texts = view.texts
+    parts = [row for row in view.answer.rows if row.role == "part" and row.share > 0]
+    if view.mix is None or len(parts) < 2:
         return []
-    shares = {round(row.share, 9) for row in view.answer.rows if row.role == "part"}
-    count = sum(row.role == "part" for row in view.answer.rows)
-    key = "answer.mix_equal" if len(shares) == 1 else "answer.mix"
-    return [view.texts(key, workloads=view.texts.counted("scope.over_workloads", count))]
+    count = texts.counted("scope.over_workloads", len(parts))
+    if len({round(row.share, 9) for row in parts}) == 1:
+        return [texts("answer.mix_equal", workloads=count)]
+    if len(parts) > LISTED_MAX:
+        return [texts("answer.mix_many", workloads=count)]
+    shares = [f"{row.workload} {words.share(texts, row.share)}" for row in parts]
+    return [texts("answer.mix", shares=texts.listed(shares))]
 
 
 def _behind(view: View, of: Loss | None, key: str) -> list[str]:
@@ -162,8 +170,9 @@ def _requirement(view: View, of: Requirement) -> str:
         met: [name for name, each in of.candidates.items() if each == met]
         for met in ("missed", "open", "met")
     }
+    missed = "missed" if view.answer.excluded else "ignored"
     parts = [
-        texts(f"answer.require_{met}", names=texts.listed(names))
+        texts(f"answer.require_{missed if met == 'missed' else met}", names=texts.listed(names))
         for met, names in groups.items()
         if names
     ]

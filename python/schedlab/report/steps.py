@@ -20,8 +20,9 @@ class Step:
 def next_step(view: View) -> Step | None:
     """More blocks while the answer is open; else the same on one's own device, or `apply`."""
     answer, texts, kind = view.answer, view.texts, view.experiment.kind
-    if answer.code in ("keep", "for-now", "unbounded", "trade-open", "one-run"):
-        return _more(view)
+    is_open = answer.code in ("keep", "for-now", "unbounded", "trade-open", "one-run")
+    if is_open and (step := _more(view)):
+        return step
     if kind != "io" or answer.code == "nothing":
         return None
     if view.experiment.target.kind in ("scratch", "emulated"):
@@ -40,17 +41,26 @@ def _on_own_device(view: View) -> str:
 
 
 def _more(view: View) -> Step | None:
-    """The command that adds what the advice asks for to this experiment."""
+    """The command that adds what the advice asks for to this experiment.
+
+    Without advice the first few blocks help; later ones would not bring the bound down much.
+    """
     answer, texts = view.answer, view.texts
+    if answer.advice is None and (answer.units >= BLOCKS_ENOUGH or not answer.counted):
+        return None
     remark = sentences.advice(view) or texts("next.more")
     folder = shlex.quote(str(view.folder)) if view.folder else "DIR"
-    kind = view.experiment.kind
-    if kind == "import" or answer.used in ("runs", "segments"):
+    kind, stopping = view.experiment.kind, view.experiment.stopping
+    if kind == "import":
         return Step("", remark if answer.advice else texts("next.import_more"))
-    if kind != "io" or answer.used in ("sessions", "hosts"):
+    if kind != "sim" and answer.used in ("sessions", "hosts"):
         return Step(f"schedlab reproduce {folder}", remark)
     more = answer.advice.blocks if answer.advice else max(1, BLOCKS_ENOUGH - answer.blocks)
-    return Step(f"schedlab compare --resume {folder} --blocks {answer.blocks + more}", remark)
+    blocks = answer.blocks + more
+    if stopping.mode != "fixed" and blocks > stopping.blocks:  # The most that was announced.
+        return Step(f"schedlab run {folder}/experiment.toml --blocks {blocks}", remark)
+    command = "compare" if kind == "io" else "run"
+    return Step(f"schedlab {command} --resume {folder} --blocks {blocks}", remark)
 
 
 # From so many blocks on a bound is useful.

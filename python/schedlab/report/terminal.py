@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedlab.report import notes, why
-from schedlab.report.screen import screen
+from schedlab.report import notes, sentences, why
+from schedlab.report.screen import rows_of, screen
 from schedlab.report.steps import Step, next_step
 from schedlab.report.tables import Cell, Row, Table
 from schedlab.report.texts import NO_BREAK
@@ -67,24 +67,24 @@ def _chosen(view: View, table: Table) -> tuple[Table, int]:
     """The rows that a screen has room for, and how many it has not.
 
     Behind every workload its other processes, and what is a price. Where the workloads are too
-    many, those with the largest losses that are proven.
+    many, those with the largest losses that are proven; no further row without its workload.
     """
-    prices = {loss.row for loss in view.answer.prices}
-    of = [*([view.mix] if view.mix else [])]
-    for each in view.primary:
-        of += [each, *view.secondary(each.workload)]
-    wanted = [
-        i
-        for i, (row, each) in enumerate(zip(table.rows, of, strict=True))
-        if not row.level or each.actor or each.name in prices
-    ]
-    if len(wanted) > ROWS_MAX:
-        important = {view.answer.worst_row, *prices}
-        ranked = sorted(
-            wanted, key=lambda i: (of[i].name not in important, -_largest(table.rows[i]), i)
+    of, answer = rows_of(view), view.answer
+    prices = [loss.row for loss in answer.prices]
+    named = {answer.worst_row, *prices[:1], *(row.name for row in of if row.role == "mix")}
+    groups: list[list[int]] = []
+    for i, row in enumerate(of):
+        if row.role != "secondary":
+            groups.append([i])
+        elif row.actor or row.name in prices:
+            groups[-1].append(i)
+    if sum(map(len, groups)) > ROWS_MAX:
+        groups = [[i for i in g if i == g[0] or of[i].name in named] for g in groups]
+        groups.sort(
+            key=lambda g: (not named & {of[i].name for i in g}, -_largest(table.rows[g[0]]), g)
         )
-        wanted = sorted(ranked[:ROWS_MAX])
-    shown = tuple(table.rows[i] for i in wanted)
+    wanted = [i for group in groups for i in group][:ROWS_MAX]
+    shown = tuple(table.rows[i] for i in sorted(wanted))
     return Table(table.name, table.title, table.columns, shown), len(table.rows) - len(shown)
 
 
@@ -100,7 +100,7 @@ def _limits(view: View) -> list[str]:
             key = (notes.flag_title(view, flag), notes.flag_text(view, flag))
             works.setdefault(key, []).extend([flag.workload] if flag.workload else [])
     lines = [f"{title}: {_where(view, labels)}{text}" for (title, text), labels in works.items()]
-    return [*lines, *view.record.notices]
+    return [*sentences.not_counted(view), *lines, *view.record.notices]
 
 
 def _where(view: View, labels: Sequence[str]) -> str:

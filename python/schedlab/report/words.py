@@ -1,8 +1,8 @@
 """Losses in words: `27 % behind (18 to 35 %) ▼`. Every form of a report prints these.
 
 A loss is a natural logarithm; it is printed as e^loss − 1 in per cent, from twofold on as a
-ratio. Upper ends are rounded up and lower ends down, so that no printed interval is narrower
-than the one that was worked out.
+ratio, and so is everything beside it. Upper ends are rounded up and lower ends down, so that no
+printed interval is narrower than the one that was worked out.
 """
 
 from __future__ import annotations
@@ -36,30 +36,41 @@ def metric_of(experiment: Experiment, name: str, higher_is_better: bool = True) 
         return Metric(name, "", higher_is_better, name.replace("_", " "))
 
 
-def rounded(loss: float, end: End = "point") -> tuple[Decimal, bool]:
-    """The number that is printed of a loss, and whether it is a ratio (else per cent)."""
+def rounded(loss: float, end: End = "point", times: bool = False) -> tuple[Decimal, bool]:
+    """The number that is printed of a loss, and whether it is a ratio (else per cent).
+
+    With `times` it is one, whatever its size: beside one that is, as two units in a phrase mislead.
+    """
     ratio = math.exp(min(loss, HUGE))
-    if ratio < TIMES_FROM:
+    if ratio < TIMES_FROM and not times:
         percent = _digits(100 * math.expm1(loss), end)
         if percent < 100:
             return percent, False
         ratio = TIMES_FROM
-    return _digits(ratio, end), True
+    return _digits(ratio, end, 2 if ratio < TIMES_FROM else 1), True
 
 
-def _digits(value: float, end: End) -> Decimal:
-    """One decimal below 10, none above; below 0.1 as many as show a digit."""
+def is_times(up: float | None) -> bool:
+    """Whether what is printed beside this upper end is a ratio, as that is."""
+    return up is not None and rounded(up, "up")[1]
+
+
+def _digits(value: float, end: End, decimals: int = 1) -> Decimal:
+    """So many decimals below 10, none above and of a ratio of 1; below 0.1 as many as it needs."""
     # A result that is exact but for its last bits must not be rounded away from itself.
     exact = Decimal(f"{value:.12g}")
-    decimals = 0 if exact >= 10 else 1
+    if exact >= 10 or (exact == 1 and decimals == 2):
+        decimals = 0
     if 0 < exact < Decimal("0.1"):
         decimals = min(DECIMALS_MAX, -exact.adjusted())
     return exact.quantize(Decimal(1).scaleb(-decimals), rounding=ROUNDING[end])
 
 
-def amount(texts: Texts, loss: float, end: End = "point", bare: bool = False) -> str:
+def amount(
+    texts: Texts, loss: float, end: End = "point", bare: bool = False, times: bool = False
+) -> str:
     """`27 %` or `38×`; `bare` stands alone, as in brackets, where a language has another form."""
-    number, is_ratio = rounded(loss, end)
+    number, is_ratio = rounded(loss, end, times)
     key = f"ratio.{'bare_' if bare else ''}{'times' if is_ratio else 'percent'}"
     words = texts(key, number=_shown(texts, number), times=_times(texts, number))
     words = texts("ratio.over", amount=words) if loss > HUGE and end == "point" else words
@@ -72,14 +83,11 @@ def bounded(up: float | None) -> float | None:
 
 
 def between(texts: Texts, low: float, up: float, bare: bool = False) -> str:
-    """`18 to 35 %`, `24 to 61×` or `50 % to 2.4×`."""
-    (low_number, low_is_ratio), (up_number, up_is_ratio) = rounded(low, "low"), rounded(up, "up")
-    if low_number and low_is_ratio != up_is_ratio:
-        ends = amount(texts, low, "low", bare), amount(texts, up, "up", bare)
-        return texts("ratio.range", low=ends[0], high=ends[1])
-    key = f"ratio.{'bare_' if bare else ''}{'times' if up_is_ratio else 'percent'}_range"
-    low_end = _shown(texts, low_number) if low_number else "0"
-    ends = low_end, _shown(texts, up_number)
+    """`18 to 35 %` or `24 to 61×`: the unit of the upper end is that of both."""
+    times = is_times(up)
+    low_number, up_number = rounded(low, "low", times)[0], rounded(up, "up", times)[0]
+    key = f"ratio.{'bare_' if bare else ''}{'times' if times else 'percent'}_range"
+    ends = _shown(texts, low_number) if low_number else "0", _shown(texts, up_number)
     words = texts(key, low=ends[0], high=ends[1], times=_times(texts, up_number))
     return words.replace(" %", f"{NO_BREAK}%")
 
@@ -109,7 +117,7 @@ def cell(texts: Texts, of: CellAnswer) -> str:
         return _marked(texts(key, amount=amount(texts, of.loss)), of)
     if of.loss == 0:
         return texts("cell.ahead", amount=amount(texts, up, "up"))
-    words = texts("cell.behind", amount=amount(texts, of.loss))
+    words = texts("cell.behind", amount=amount(texts, of.loss, times=is_times(up)))
     # An interval is not broken over lines, nor parted from its mark.
     inside = between(texts, of.low, up, bare=True).replace(" ", NO_BREAK)
     return _marked(texts("cell.bracket", text=words, inside=inside), of)

@@ -1,0 +1,242 @@
+"""Random results through everything that speaks: sentence, interval, cell, advice and JSON agree.
+
+Each way to a result (measured, cut, resumed, merged, simulated, imported, compared with another)
+makes a folder from random runs; what is printed of it is read back in every language.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from readback import agrees, losses
+
+from schedlab import report
+from schedlab.analyse.answer_check import check
+from schedlab.app.budget import extend, extended
+from schedlab.app.difference import difference
+from schedlab.app.merge import merge
+from schedlab.cli import cli
+from schedlab.design.plan import make_plan
+from schedlab.report import sentences, steps
+from schedlab.report.screen import candidate_cell, rows_of
+from schedlab.report.texts import LANGUAGES, Texts, catalogue
+from schedlab.report.view import View
+from schedlab.result import Result
+from schedlab.spec import (
+    AA_SUFFIX,
+    Candidate,
+    Experiment,
+    Record,
+    Require,
+    Run,
+    Stopping,
+    Target,
+    Workload,
+    metric_named,
+)
+from schedlab.spec.answer import Answer
+from schedlab.store.folder import Folder
+
+HOST = {"kernel": {"release": "6.18"}, "cpu": {"model": "x", "usable": 2}}
+METRICS = ("iops", "newcomer_latency_ns_mean", "elapsed_s", "throughput_bytes_per_s")
+FURTHER = ("cpu_s", "write_bytes_per_s", "latency_ns_p99")
+NAMES = ("none", "bfq", "kyber", "mq-deadline")
+WAYS = ("measured", "cut", "resumed", "merged", "simulated", "imported", "unblocked")
+
+
+def experiment(rng: random.Random, **changes) -> Experiment:
+    names = NAMES[: rng.randint(2, 4)]
+    works = tuple(
+        Workload(f"work {w}", "file-test", rng.choice(METRICS), weight=rng.choice([1.0, 1.0, 3.0]),
+                 secondary=tuple(m for m in FURTHER if rng.random() < 0.4))
+        for w in range(rng.choice([1, 1, 2, 3]))
+    )  # fmt: skip
+    shares = rng.random() < 0.3
+    works = works if shares else tuple(replace(work, weight=1.0) for work in works)
+    metric = metric_named(works[0].metric)
+    limit = Require(works[0].label, metric.name, 10.0, not metric.higher_is_better)
+    usual = Experiment(
+        title="t", kind="io", target=Target("scratch", size_bytes=1 << 20), workloads=works,
+        candidates=tuple(Candidate(name, {"scheduler": name}) for name in names), baseline="none",
+        seed=rng.randint(1, 99), stopping=Stopping(blocks=rng.choice([1, 2, 3, 6])),
+        aa_arm=rng.random() < 0.5, shares="weights" if shares else "",
+        requires=(limit,) if rng.random() < 0.3 else (),
+    )  # fmt: skip
+    return replace(usual, **changes)
+
+
+def run_cells(folder: Folder, rng: random.Random, session: str = "boot-a", most: int = 99) -> None:
+    """Random runs for the cells of a plan that have none yet, of blocks below `most`."""
+    sd = rng.choice([0.0, 0.003, 0.05, 0.3])
+    size = {name: rng.choice([0.0, 0.0, 0.02, 0.3, 2.0, 7.0]) for name in NAMES}
+    strange = rng.choice(["", "", "", "zero", "bound", "wild", "missing", "equal"])
+    finished = {run.key for run in folder.runs()}
+    for cell in folder.plan.cells:
+        if cell.key in finished or cell.block >= most or (strange == "missing" and _one_of(rng, 6)):
+            continue
+        work = next(w for w in folder.experiment.workloads if w.label == cell.workload)
+        metrics, bounds = {}, {}
+        for name in (work.metric, *work.secondary):
+            effect = size[cell.candidate.removesuffix(AA_SUFFIX)] * rng.choice([1.0, 1.0, 0.5])
+            effect *= -1 if metric_named(name).higher_is_better else 1
+            metrics[name] = 10 * math.exp(0 if strange == "equal" else effect + rng.gauss(0, sd))
+        if strange == "wild" and _one_of(rng, 12):
+            metrics[work.metric] *= 1000
+        if strange == "zero" and cell.candidate == "bfq":
+            metrics[work.metric] = 0.0
+        if strange == "bound" and cell.candidate == "bfq":
+            higher = metric_named(work.metric).higher_is_better
+            bounds[work.metric] = "at-most" if higher else "at-least"
+        about = (cell.block, cell.position, cell.workload, cell.candidate, cell.seed, 1, "ok")
+        seconds = math.nan if _one_of(rng, 40) else 0.5
+        folder.append(Run(*about, "", seconds, metrics, bounds=bounds, session=session))
+
+
+def _one_of(rng: random.Random, many: int) -> bool:
+    return rng.randrange(many) == 0
+
+
+def made(way: str, path: Path, rng: random.Random) -> Result:
+    """A result that came about in one of the WAYS."""
+    changes = {"kind": "sim", "target": Target("none")} if way == "simulated" else {}
+    if way in ("imported", "unblocked"):
+        changes = {"kind": "import", "target": Target("none"), "blocked": way == "imported"}
+        changes["aa_arm"] = False
+    asked = experiment(rng, **changes)
+    folder = Folder.create(path, asked, make_plan(asked), HOST)
+    blocks = asked.stopping.blocks
+    run_cells(folder, rng, most=max(1, blocks // 2) if way == "cut" else blocks)
+    if way == "resumed":
+        folder = Folder.open(path)
+        extend(folder, extended(folder, blocks + 2, None))
+        folder = Folder.open(path)
+        run_cells(folder, rng, "boot-a2")
+    return Result(Folder.open(path))
+
+
+def merged(path: Path, rng: random.Random) -> Result:
+    asked = experiment(rng)
+    paths = []
+    for n in range(rng.randint(2, 3)):
+        own = replace(asked, seed=n)
+        folder = Folder.create(path / str(n), own, make_plan(own), HOST)
+        run_cells(folder, random.Random(n), f"boot{n}-f")
+        for cell in {c.key for c in folder.plan.cells} - {run.key for run in folder.runs()}:
+            return merged(path / "again", rng) if cell else Result(folder)
+        paths.append(path / str(n))
+    return Result(merge(paths, path / "all"))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_result_of_any_origin_agrees_with_what_is_said_of_it(way: str, tmp_path: Path) -> None:
+    codes = set()
+    for seed in range(12):
+        rng = random.Random(f"{way}{seed}")
+        path = tmp_path / str(seed)
+        result = merged(path, rng) if way == "merged" else made(way, path, rng)
+        codes.add(result.answer.code)
+        for language in LANGUAGES:
+            speaks(result.record, result.answer, language, path)
+        assert_json_is_the_answer(result)
+    assert len(codes) > 1
+
+
+def test_what_the_simulator_decides_agrees_with_what_is_said_of_it(tmp_path: Path) -> None:
+    words = ["sim", "compare", "--policies", "fcfs,s", "--workloads", "A", "--requests", "300"]
+    for seeds in ("1", "3"):
+        out = tmp_path / seeds
+        ran = CliRunner().invoke(cli, [*words, "--seeds", seeds, "--out", str(out)])
+        assert ran.exit_code == 0, ran.output
+        result = Result.load(out)
+        for language in LANGUAGES:
+            speaks(result.record, result.answer, language, out)
+
+
+def test_two_results_beside_each_other_agree_with_what_is_said_of_them(tmp_path: Path) -> None:
+    for seed in range(12):
+        rng = random.Random(seed)
+        asked = experiment(rng)
+        paths = [tmp_path / f"{seed}{side}" for side in "ab"]
+        for path in paths:
+            folder = Folder.create(path, asked, make_plan(asked), HOST)
+            run_cells(folder, rng, f"{path.name}-f")
+        found = difference(*paths, False, None, lambda line: None)
+        for answer in found.answers.values():
+            assert check(answer) == []
+            for language in LANGUAGES:
+                view = View(found.record, answer, Texts(language))
+                cells_agree(view, answer, language)
+                assert_from_a_code(sentences.change(view), language)
+
+
+def speaks(record: Record, answer: Answer, language: str, path: Path) -> None:
+    """Everything that is printed of a result agrees with its numbers."""
+    view = View(record, answer, Texts(language), path)
+    assert check(answer) == []
+    cells_agree(view, answer, language)
+    headline = sentences.headline(view)
+    for line in headline:
+        assert_from_a_code(line, language)
+    bound = losses(sentences.code(view), language)
+    if answer.code in ("same", "keep", "for-now"):
+        ups = [answer.cells[row][answer.take].up for row in answer.counted]
+        assert bound[-1] >= max(ups) - 1e-9  # type: ignore[type-var, operator]
+    if answer.code.startswith("trade"):
+        assert bound[1] >= (answer.bound or 0) - 1e-9 and bound[2] <= (answer.others or 0) + 1e-9
+    if answer.code in ("nothing", "one-run", "unbounded", "best"):
+        assert not bound
+    assert any(answer.take in line for line in headline)
+    step = steps.next_step(view)
+    if step and answer.advice and answer.code in ("keep", "for-now", "trade-open"):
+        assert losses(step.remark, language)[-1] < bound[1 if "trade" in answer.code else -1]
+    text = report.text(record, answer, width=100, lang=language, folder=path)
+    plain = re.sub(r"\s+", " ", text)
+    for line in headline:
+        assert re.sub(r"\s+", " ", line) in plain
+    assert "None" not in text and "nan" not in text.split() and "{" not in text
+
+
+def cells_agree(view: View, answer: Answer, language: str) -> None:
+    for row in rows_of(view):
+        for name, cell in answer.cells[row.name].items():
+            printed = candidate_cell(view, row, name)
+            if row.why == "no-scatter" and cell.loss == 0:
+                assert printed.note.startswith(view.texts("cell.equal"))
+            elif not cell.starved or cell.unfinished:
+                agrees(printed.note, cell, language)
+
+
+def assert_from_a_code(line: str, language: str) -> None:
+    """A sentence about an outcome is one of the catalogue's, with its blanks filled."""
+    entries = catalogue(language)
+    forms = [
+        str(text)
+        for key, text in entries.items()
+        if key.startswith("answer.") and str(text).endswith((".", ".)"))
+    ]
+    for medium in ("simulated", "emulated"):
+        opening = entries["answer.medium"].format(medium=entries[f"medium.{medium}"], sentence="")
+        line = line.removeprefix(opening)
+    whole = "|".join(re.sub(r"\\{\w+\\}", ".+", re.escape(form)) for form in forms)
+    assert re.fullmatch(rf"(?:{whole})(?: (?:{whole}))?", line), line
+
+
+def assert_json_is_the_answer(result: Result) -> None:
+    answer, told = result.answer, json.loads(json.dumps(result.as_json()))
+    assert told["schema"] == 2
+    assert (told["code"], told["take"], told["bound"]) == (answer.code, answer.take, answer.bound)
+    assert {row["name"] for row in told["rows"]} == set(told["cells"]) == set(answer.cells)
+    for row, cells in answer.cells.items():
+        for name, cell in cells.items():
+            own = told["cells"][row][name]
+            assert (own["loss"], own["low"], own["up"]) == (cell.loss, cell.low, cell.up)
+    assert all(row["workload"] for row in told["rows"])
+    printed = report.printed(result.record, answer)
+    assert printed["headline"] == sentences.headline(View(result.record, answer, Texts("en")))
