@@ -127,7 +127,7 @@ class Samples:
         lines = [i for i, block in enumerate(self.blocks) if block in blocks]
         columns = ("candidates", "blocks", "values", "cpu_share", "bounds", "sessions", "layouts",
                    "hosts")  # fmt: skip
-        some = {name: tuple(column[i] for i in lines) for name in columns
+        some: dict[str, Any] = {name: tuple(column[i] for i in lines) for name in columns
                 if (column := getattr(self, name))}  # fmt: skip
         return replace(self, **some)
 
