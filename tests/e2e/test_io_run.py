@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,34 @@ def loop(tmp_path):
     device = result.stdout.strip()
     yield device, backing
     subprocess.run(["losetup", "--detach", device], check=True)
+
+
+@needs_root
+@pytest.mark.parametrize("end", ["ends", "killed"])
+def test_what_it_leaves_on_a_device_counts_as_ours_next_time(tmp_path, io_run, loop, end):
+    """Without a note, the second run would refuse its own data as data of unknown origin."""
+    device, backing = loop
+    backing.write_bytes(bytes(16 * MIB))
+    words = ["--file", device, "--record", "4k", "--destroy-data", device, "--overwrite"]
+    if end == "ends":
+        code, _, err = io_run("--test", "write", "--size", "1M", *words)
+        assert code == 0, err
+    else:
+        command = [sys.executable, "-m", "schedlab", "io", "run", "--test", "random-write"]
+        state = {**os.environ, "SCHEDLAB_STATE_DIR": str(tmp_path / "state")}
+        process = subprocess.Popen([*command, "--seconds", "60", *words], env=state)
+        statistics = Path("/sys/block", Path(device).name, "stat")
+        deadline = time.monotonic() + 60
+        while int(statistics.read_text().split()[4]) < 10 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+    code, _, err = io_run("--test", "random-write", "--size", "1M", *words)
+    assert code == 0, err
+    with Path(device).open("r+b") as foreign:
+        foreign.write(b"a file of another program")
+    code, _, err = io_run("--test", "write", "--size", "1M", *words)
+    assert (code, "data of unknown origin" in err) == (2, True)
 
 
 @needs_root

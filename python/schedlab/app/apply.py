@@ -7,7 +7,6 @@ by the guardian; a kill after it leaves a setting that `undo` knows.
 from __future__ import annotations
 
 import platform
-import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -30,8 +29,6 @@ from schedlab.spec import Candidate
 RULES = Path("etc/udev/rules.d/90-schedlab.rules")
 # Kinds of devices for which no rule is written unless they are named.
 UNLASTING = ("loop", "zram", "ram", "dm-", "md", "nbd")
-# What udev would take for a pattern, an alternative or an end of the text.
-_UNMATCHABLE = re.compile(r'[*?|\[\]"\\]')
 Report = Callable[[str], None]
 
 
@@ -285,7 +282,7 @@ def rule_text(record: Applied) -> str:
     else:
         others = "|".join(f"{kind}*" for kind in UNLASTING)
         parts += [f'KERNEL!="{others}"', 'ENV{DM_MULTIPATH_DEVICE_PATH}!="1"']
-        parts.append(f'ATTR{{{attribute}}}=="{_UNMATCHABLE.sub("?", value)}"')
+        parts.append(f'ATTR{{{attribute}}}=="{udev.pattern(value)}"')
     parts.append(f'ATTR{{queue/scheduler}}="{scheduler}"')
     for text in filter(None, tunables.split(",")):
         key, _, number = text.partition("=")

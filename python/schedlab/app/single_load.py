@@ -12,6 +12,7 @@ from typing import Any
 from schedlab.errors import SpecError
 from schedlab.host import devices, scratch
 from schedlab.host.consent import Consent, writable_path
+from schedlab.host.control import Control
 from schedlab.host.facts import free_pages_reported
 from schedlab.kinds import nearest
 from schedlab.kinds.engine import device_timings, run_groups
@@ -31,9 +32,15 @@ def run_load(typed: Mapping[str, Any], consents: tuple[Consent, ...]) -> dict[st
     group = group_of(typed)
     writes = group["workload"]["direction"]["kind"] != "read"
     make_or_check_file(typed["path"], typed["size"], writes and not typed["overwrite"])
-    if writes:
-        group["path"] = writable_path(typed["path"], consents)
-    return run_groups([group], typed["seconds"], typed["ramp"] or 0.0)
+    window = (typed["seconds"], typed["ramp"] or 0.0)
+    if not writes:
+        return run_groups([group], *window)
+    group["path"] = writable_path(typed["path"], consents)
+    if not (consent := next((each for each in consents if each.covers(typed["path"])), None)):
+        return run_groups([group], *window)
+    with Control() as control:  # so that what is left on the device counts as ours next time
+        group["path"] = control.write_to(consent)
+        return run_groups([group], *window)
 
 
 def group_of(typed: Mapping[str, Any]) -> dict[str, Any]:

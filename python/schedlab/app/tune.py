@@ -40,7 +40,7 @@ from schedlab.spec import (
     to_json,
 )
 from schedlab.spec.reading import read_text
-from schedlab.store.files import write_atomic
+from schedlab.store.files import make_directory, write_atomic
 from schedlab.store.folder import Folder
 from schedlab.store.lines import LineFile
 from schedlab.tune.goal import Constraint, observed
@@ -155,7 +155,7 @@ def start(
     """A new tune folder; SpecError or HostError before anything is changed."""
     require_optuna()
     admitted = admit(base, permission)
-    out.mkdir(parents=True, exist_ok=True)
+    make_directory(out)
     names = {path.name for path in out.iterdir() if not path.name.startswith(f".{QUESTION}.")}
     if names - {SEARCH}:
         raise SpecError(f"{out}: is not empty", f"name another folder, or --resume {out}")

@@ -117,7 +117,7 @@ def down(name: str, state_directory: str | Path | None = None) -> None:
         raise HostError(f"there is no emulated device {name}", "schedlab device list")
     answer = _ask(directory, "down")
     if answer is not None:
-        if "lost" in answer:
+        if answer.get("stays"):
             raise HostError(
                 f"{name} stays up: its data is in a file, and {'; '.join(answer['lost'])}",
                 "copy what you need from it: the kernel may not try again to write it. "
@@ -125,6 +125,11 @@ def down(name: str, state_directory: str | Path | None = None) -> None:
             )
         _wait_for_end(answer["keeper"])
     _clear(directory)
+    if answer and answer.get("lost"):
+        raise HostError(
+            f"{name} is down, but its server had died: its file lacks what was not written back",
+            "fsck shows what is left of a file system in it",
+        )
 
 
 def settle_stale(state_directory: str | Path | None = None) -> list[recover.Recovery]:
@@ -258,10 +263,11 @@ def _serve(listener: socket.socket, name: str, device: Emulated, since_s: float)
             connection.settimeout(5.0)
             command = connection.makefile().readline().strip()
             answer = _state(name, device, since_s)
-            if lost := _lost(device) if command == "down" else []:
-                answer["lost"] = lost
+            if command == "down":
+                lost = _lost(device)
+                answer |= {"lost": lost, "stays": bool(lost) and device.is_alive()}
             connection.sendall((json.dumps(answer) + "\n").encode())
-            if command == "down" and not lost:
+            if command == "down" and not answer["stays"]:
                 return
 
 

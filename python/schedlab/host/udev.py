@@ -103,7 +103,7 @@ def rules(file: Path) -> Iterator[Rule]:
     """The rules of a file; continued lines are joined."""
     text = _text(file) or ""
     pending, start = "", 0
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not pending:
             start = number
         if line.lstrip().startswith("#"):
@@ -226,6 +226,13 @@ def _values(token: Token, target: Disk) -> list[str] | None:
         there = (target.path / token.value).exists()
         return [token.value] if there else []
     return None
+
+
+def pattern(value: str) -> str:
+    """A pattern for a rule that matches a value: any character in place of each that udev would not
+    take as itself, or that would end the text or the line.
+    """
+    return re.sub(r"""[*?|\[\]"\\$%\x00-\x1f\x7f]""", "?", value)
 
 
 def _matches(value: str, pattern: str) -> bool:

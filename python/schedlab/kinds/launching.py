@@ -27,6 +27,11 @@ SHELL = "/bin/sh"
 _SHELL_ONLY = re.compile(r"[|&;<>()$`*?#~]|\s")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 OUTPUT_LIMIT_BYTES = 64 << 20
+# What a command gets in its environment, by the name of the token.
+VARIABLES = {"dir": "SCHEDLAB_DIRECTORY", "device": "SCHEDLAB_DEVICE", "run": "SCHEDLAB_RUN",
+             "seed": "SCHEDLAB_SEED"}  # fmt: skip
+# What changes the quoting of a shell line, and tokens.
+_PIECE = re.compile(r"""(@[a-z]+@|\\.|['"]|\$\(|\))""", re.DOTALL)
 # Variables whose values are stored: no secret is in them.
 _TOLD = re.compile(r"PATH|LANG|(?:LC|OMP|MALLOC|LD)_.*")
 
@@ -37,8 +42,9 @@ class Launching(WorkloadKind, frozen=True):
     `argv` is started without a shell; `shell` is a line for /bin/sh instead. `setup` and `cleanup`
     are shell lines that run once around each opening of the target, `prepare_run` and
     `conclude_run` around each run; their time is in no metric. `@dir@`, `@device@`, `@run@` and
-    `@seed@` are replaced in all of them. `timeout_s` 0 is 20 times the rehearsal, at least a
-    minute. `warm_up` runs of every candidate come before the first block and are not measured.
+    `@seed@` are replaced in all of them; a shell takes the value as it is. `timeout_s` 0 is 20
+    times the rehearsal, at least a minute. `warm_up` runs of every candidate come before the first
+    block and are not measured.
     `confine` is what the kernel keeps it from (run/confinement.py): other block devices, all files
     outside of its target but `writable`, or nothing. `extract` are metrics in the output
     (spec/output_metrics.py). `program_sha256` is the digest of the program when it was first
@@ -226,6 +232,47 @@ def sha256_of_program(argv: Sequence[str]) -> str:
 
 def replaced(text: str, tokens: Mapping[str, Any]) -> str:
     """`text` with every `@name@` replaced."""
-    for name, value in tokens.items():
-        text = text.replace(f"@{name}@", str(value))
-    return text
+    return _token(tokens).sub(lambda found: str(tokens[found[1]]), text)
+
+
+def replaced_in_line(line: str, tokens: Mapping[str, Any]) -> str:
+    """A shell line with every `@name@` replaced, so that the shell takes the value as it is.
+
+    A value with blanks or quotes becomes the variable that holds it: the shell does not parse it
+    again. SpecError within apostrophes, where a variable is not expanded.
+    """
+    quotes = [""]  # of the line, and of each command within it
+    parts = []
+    for part in _PIECE.split(line):
+        if _token(tokens).fullmatch(part):
+            parts.append(
+                _for_shell(part.strip("@"), str(tokens[part.strip("@")]), quotes[-1], line)
+            )
+            continue
+        if part == quotes[-1] or (quotes[-1] == "'" and part == "\\'"):  # no escape in apostrophes
+            quotes[-1] = ""
+        elif not quotes[-1] and part in ("'", '"'):
+            quotes[-1] = part
+        elif quotes[-1] != "'" and part == "$(":
+            quotes.append("")
+        elif not quotes[-1] and part == ")" and len(quotes) > 1:
+            quotes.pop()
+        parts.append(part)
+    return "".join(parts)
+
+
+def _for_shell(name: str, value: str, quote: str, line: str) -> str:
+    variable = VARIABLES[name]
+    if not value or shlex.quote(value) == value:
+        return value
+    if quote == "'":
+        raise SpecError(
+            f"{line!r}: @{name}@ is within apostrophes, and {value!r} has characters that a shell "
+            "would act on",
+            f'write "@{name}@" or "${variable}", with double quotes around it',
+        )
+    return f"${{{variable}}}" if quote else f'"${{{variable}}}"'
+
+
+def _token(tokens: Mapping[str, Any]) -> re.Pattern[str]:
+    return re.compile(f"@({'|'.join(map(re.escape, tokens))})@")

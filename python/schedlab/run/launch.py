@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import GateError, HostError
 from schedlab.host import owned
-from schedlab.kinds.launching import Launching, program_path, replaced
+from schedlab.kinds.launching import (
+    SHELL,
+    VARIABLES,
+    Launching,
+    program_path,
+    replaced,
+    replaced_in_line,
+)
 from schedlab.run.confinement import TEMPORARY, Wall
 from schedlab.spec import GateFinding
 
@@ -266,14 +273,12 @@ def launch_of(
     **options: Any,
 ) -> Launch:
     """The launch of a phase's shell line, or (empty) of the command itself."""
-    words = ("/bin/sh", "-c", line) if line else kind.command()
-    names = (("DIRECTORY", "dir"), ("DEVICE", "device"), ("RUN", "run"), ("SEED", "seed"))
-    facts = {f"SCHEDLAB_{name}": str(tokens[key]) for name, key in names}
+    facts = {variable: str(tokens[name]) for name, variable in VARIABLES.items()}
     confinement = group.wall.order(kind, Path(tokens["dir"])) if group.wall else None
     if confinement and confinement.get("files"):
         facts["TMPDIR"] = TEMPORARY
     return Launch(
-        argv=[replaced(word, tokens) for word in words],
+        argv=_words(kind, line, tokens),
         directory=Path(tokens["dir"]),
         environment=kind.environment_of(facts),
         user=kind.user,
@@ -283,6 +288,12 @@ def launch_of(
         confinement=confinement,
         **options,
     )
+
+
+def _words(kind: Launching, line: str, tokens: Mapping[str, Any]) -> list[str]:
+    if line := line or kind.shell:
+        return [SHELL, "-c", replaced_in_line(line, tokens)]
+    return [replaced(word, tokens) for word in kind.command()]
 
 
 def ends_of(text: bytes) -> bytes:

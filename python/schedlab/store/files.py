@@ -1,8 +1,9 @@
 """Reading and writing files so that neither a kill nor a hostile folder does harm.
 
-A file is replaced as a whole or not at all; it is never written through a symbolic link. With
-`within`, a path below an untrusted folder is walked step by step. Each step is opened relative to
-the one before and never through a link, so that no name leads outside.
+With sudo, what is new in a directory of the user who called it is that user's as well. A file is
+replaced as a whole or not at all; it is never written through a symbolic link. With `within`, a
+path below an untrusted folder is walked step by step. Each step is opened relative to the one
+before and never through a link, so that no name leads outside.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def write_atomic(
         handle = os.open(temporary, flags, mode, dir_fd=directory)
         try:
             with os.fdopen(handle, "wb") as file:
+                _give_to_user(handle, directory)
                 file.write(data)
                 file.flush()
                 os.fchmod(file.fileno(), mode)
@@ -55,9 +57,9 @@ def append_line(path: Path, line: str, within: Path | None = None) -> None:
     The rest of a line that a kill cut short is removed first. If the disk does not take the line,
     nothing of it stays. One writer at a time. HostError with the cause.
     """
-    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     with _directory_of(path, within) as directory, _explained(path, "append to"):
-        handle = os.open(path.name, flags, 0o644, dir_fd=directory)
+        handle = _opened_or_made(path.name, flags, directory)
         try:
             end = cut_torn_line(handle)
             data = f"{line}\n".encode()
@@ -128,10 +130,50 @@ def make_beneath(root: Path, name: str) -> Path:
         with _directory_of(path, root) as directory, _explained(path, "make"):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(part, dir_fd=directory)
+                _give_directory(part, directory)
             status = os.stat(part, dir_fd=directory, follow_symlinks=False)
             if not stat.S_ISDIR(status.st_mode):
                 raise SpecError(f"{path}: is not a directory", f"rm {path}")
     return path
+
+
+def make_directory(path: Path) -> None:
+    """A directory, made with those above it where they are missing. OSError as is."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for each in reversed(missing):
+        above = os.open(each.parent, _DIRECTORY)
+        try:
+            _give_directory(each.name, above)
+        finally:
+            os.close(above)
+
+
+def _give_directory(name: str, above: int) -> None:
+    """A new directory to the user who called sudo, if the one above is that user's."""
+    handle = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    try:
+        _give_to_user(handle, above)
+    finally:
+        os.close(handle)
+
+
+def _give_to_user(handle: int, directory: int) -> None:
+    """A new, open file to the user who called sudo, if its directory is that user's."""
+    uid, gid = (os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID"))
+    is_sudo = os.geteuid() == 0 and uid.isdigit() and gid.isdigit()
+    if is_sudo and os.fstat(directory).st_uid == int(uid):
+        os.fchown(handle, int(uid), int(gid))
+
+
+def _opened_or_made(name: str, flags: int, directory: int) -> int:
+    """A file, made where it is missing."""
+    try:
+        handle = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=directory)
+    except FileExistsError:
+        return os.open(name, flags, dir_fd=directory)
+    _give_to_user(handle, directory)
+    return handle
 
 
 def sync_directory(path: Path) -> None:

@@ -45,7 +45,13 @@ from schedlab.spec.experiment import SCHEMA_VERSION
 from schedlab.spec.names import safe_name
 from schedlab.spec.printable import all_printable, printable
 from schedlab.spec.results import PROPERTIES
-from schedlab.store.files import make_beneath, read_beneath, sync_directory, write_atomic
+from schedlab.store.files import (
+    make_beneath,
+    make_directory,
+    read_beneath,
+    sync_directory,
+    write_atomic,
+)
 from schedlab.store.lines import LineFile
 
 Histogram = Sequence[Sequence[int]]
@@ -99,7 +105,7 @@ class Folder:
         SpecError when the folder already holds something or cannot be made.
         """
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            make_directory(path)
             occupied = any(path.iterdir())
         except OSError as error:
             raise SpecError(

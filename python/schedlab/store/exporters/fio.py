@@ -16,7 +16,7 @@ from typing import Any
 
 from schedlab.spec import Record, Run, Workload
 from schedlab.spec.names import safe_name, safe_names
-from schedlab.store.files import make_beneath, write_atomic
+from schedlab.store.files import make_beneath, make_directory, write_atomic
 
 #: Our file tests that fio has, and its names for them.
 MODES = {
@@ -34,7 +34,7 @@ _QUANTILES = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.5, 99.9, 99.9
 
 def write(record: Record, out: Path) -> list[Path]:
     """Write every candidate and workload that has throughput, below `out`; the files written."""
-    out.mkdir(parents=True, exist_ok=True)
+    make_directory(out)
     workloads = {w.label: w for w in record.experiment.workloads}
     groups: dict[tuple[str, str], list[Run]] = {}
     for run in record.analysed_runs:

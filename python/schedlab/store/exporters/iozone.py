@@ -10,7 +10,7 @@ from pathlib import Path
 from schedlab.errors import SpecError
 from schedlab.spec import Record
 from schedlab.spec.names import safe_names
-from schedlab.store.files import write_atomic
+from schedlab.store.files import make_directory, write_atomic
 
 _TITLES = {
     "write": "Writer",
@@ -50,7 +50,7 @@ def write(record: Record, out: Path) -> list[Path]:
             "no workload of this experiment is one of IOzone's tests with a record size",
             "export it with --format fio",
         )
-    out.mkdir(parents=True, exist_ok=True)
+    make_directory(out)
     written = []
     names = safe_names(tables)
     for candidate, tests in tables.items():

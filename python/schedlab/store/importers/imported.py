@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from schedlab.spec import (
     to_json,
 )
 from schedlab.spec.checked_line import encode
-from schedlab.store.files import sync_directory, write_atomic
+from schedlab.store.files import make_directory, sync_directory, write_atomic
 from schedlab.store.folder import RAW, RUNS, Folder
 from schedlab.store.importers.distinct import tell_apart
 
@@ -116,12 +116,12 @@ class Imported:
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise SpecError(f"{path}: is not empty", "name another folder with --out")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+            make_directory(path.parent)
+            temporary = path.parent / f".{path.name}.{os.urandom(6).hex()}"
+            make_directory(temporary)
         except OSError as error:
             raise SpecError(f"{path}: {error.strerror}", "name a writable folder") from error
         try:
-            temporary.chmod(0o755)
             Folder.create(temporary, self.experiment, self.plan, {"imported_from": self.source})
             write_atomic(temporary / RUNS, "".join(self._lines(temporary)))
             temporary.replace(path)
@@ -138,7 +138,7 @@ class Imported:
             if rows:
                 name = f"{run.block:04d}-{run.position:04d}-{run.attempt}.json"
                 content = encode({key: list(value) for key, value in rows.items()})
-                (folder / RAW / name).write_text(content + "\n")
+                write_atomic(folder / RAW / name, content + "\n", within=folder)
                 stored = replace(run, raw=dict.fromkeys(rows, name))
             yield encode(to_json(stored)) + "\n"
 
