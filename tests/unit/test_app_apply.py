@@ -172,26 +172,6 @@ def test_a_rule_is_for_this_disk_alone() -> None:
     assert rule_text(named) == f'{head}KERNEL=="sdx", ATTR{{queue/scheduler}}="none"'
 
 
-@pytest.mark.parametrize(
-    "value", ["x\ny", 'q"q', "a\\", "tab\there", "\x1b[0m", "é\x85x", "50%k $n"]
-)
-def test_a_serial_with_odd_characters_is_one_rule_that_matches_it(
-    tmp_path: Path, value: str
-) -> None:
-    text = rule_text(replace(RECORD, identity=f"serial:{value}", setting="none"))
-    file = tmp_path / "etc/udev/rules.d/50-x.rules"
-    file.parent.mkdir(parents=True)
-    file.write_text(text + "\n")
-    (rule,) = udev.rules(file)
-    assert rule.readable and "\n" not in text and "\x1b" not in text
-    disk = tmp_path / "sys/block/sdx"
-    disk.mkdir(parents=True)
-    for serial, wanted in ((value, 1), ("another", 0)):
-        (disk / "serial").write_text(serial)
-        target = udev.disk("sdx", tmp_path / "sys", tmp_path / "run")
-        assert len(udev.scheduler_settings(target, tmp_path)) == wanted
-
-
 def test_where_a_tunable_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path)
     queue = tmp_path / "sdx/queue"

@@ -1,0 +1,34 @@
+"""Serial numbers in udev rules, whatever characters a device has in its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from schedlab.app.applied import Applied
+from schedlab.app.apply import rule_text
+from schedlab.host import udev
+
+RECORD = Applied("sdx", "wwid:eui.1", "none", "/r", "it is best", "2026-01-02", "boot", "apply")
+
+
+@pytest.mark.parametrize(
+    "value", ["x\ny", 'q"q', "a\\", "tab\there", "\x1b[0m", "é\x85x", "50%k $n"]
+)
+def test_a_serial_with_odd_characters_is_one_rule_that_matches_it(
+    tmp_path: Path, value: str
+) -> None:
+    text = rule_text(replace(RECORD, identity=f"serial:{value}", setting="none"))
+    file = tmp_path / "etc/udev/rules.d/50-x.rules"
+    file.parent.mkdir(parents=True)
+    file.write_text(text + "\n")
+    (rule,) = udev.rules(file)
+    assert rule.readable and "\n" not in text and "\x1b" not in text
+    disk = tmp_path / "sys/block/sdx"
+    disk.mkdir(parents=True)
+    for serial, wanted in ((value, 1), ("another", 0)):
+        (disk / "serial").write_text(serial)
+        target = udev.disk("sdx", tmp_path / "sys", tmp_path / "run")
+        assert len(udev.scheduler_settings(target, tmp_path)) == wanted
