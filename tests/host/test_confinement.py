@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from device_states import written
 
 from schedlab.errors import HostError
 from schedlab.kinds.command import Command
@@ -65,13 +66,6 @@ def started(line: str, place: Path, device: str = "", **parameters: object) -> E
         return launch.run(launch.launch_of(kind, "", tokens, group, timeout_s=30), group)
     finally:
         group.end()
-
-
-def written(device: str) -> tuple[int, int]:
-    """(sectors written, sectors discarded), after everything dirty has been written back."""
-    os.sync()
-    fields = Path(f"/sys/block/{Path(device).name}/stat").read_text().split()
-    return int(fields[6]), int(fields[13])
 
 
 def tree(directory: Path) -> dict[str, str]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from device_states import EXT4, loop_device, mounted
-from test_confinement import tree, written
+from device_states import EXT4, loop_device, mounted, written
+from test_confinement import tree
 
 from schedlab.errors import SpecError
 from schedlab.kinds.fio_job import FioJob

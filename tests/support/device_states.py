@@ -8,6 +8,7 @@ import shutil
 import struct
 import subprocess
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -118,6 +119,13 @@ def digest(device: str) -> str:
     if f"{device} " in Path("/proc/swaps").read_text(encoding="utf-8"):
         content = content[:4096]
     return hashlib.sha256(content).hexdigest()
+
+
+def written(device: str) -> tuple[int, int]:
+    """(sectors written, sectors discarded), after everything dirty has been written back."""
+    os.sync()
+    fields = Path(f"/sys/block/{Path(device).name}/stat").read_text().split()
+    return int(fields[6]), int(fields[13])
 
 
 def filesystem(offset: int) -> Callable[[str], None]:
@@ -242,6 +250,31 @@ def mapped(device: str, directory: Path) -> Iterator[None]:
         subprocess.run(["dmsetup", "remove", "--retry", name], check=True)
 
 
+@contextmanager
+def over_a_mounted_device(device: str, directory: Path) -> Iterator[str]:
+    """A loop device whose "file" is a mounted device: the state is that of the upper one."""
+    with mounted(device, directory):
+        upper = subprocess.check_output(["losetup", "-f", "--show", device], text=True).strip()
+        try:
+            yield upper
+        finally:
+            subprocess.run(["losetup", "-d", upper], check=True)
+
+
+def lvm_label() -> bytes:
+    """A physical volume of LVM2 in its second sector, with the checksum that belongs to it."""
+    label = bytearray(512)
+    struct.pack_into("<8sQII8s32s", label, 0, b"LABELONE", 1, 0, 32, b"LVM2 001", b"u" * 32)
+    checksum = zlib.crc32(label[20:], 0xF597A6CF ^ 0xFFFFFFFF) ^ 0xFFFFFFFF
+    struct.pack_into("<I", label, 16, checksum)
+    return bytes(label)
+
+
+LUKS = struct.pack(
+    ">6sH32s32s32sII20s32sI40s", b"LUKS\xba\xbe", 1, b"aes", b"xts-plain64", b"sha256", 4096, 64,
+    b"d", b"s", 1000, b"00000000-0000-0000-0000-000000000000",
+)  # fmt: skip
+
 # name -> (state, what the refusal says; "" where a plain consent is enough)
 STATES = {
     "blank": (prepared(lambda device: None), ""),
@@ -263,6 +296,9 @@ STATES = {
     ),
     "random": (prepared(at(5 * MIB, os.urandom(4096))), "data of unknown origin"),
     "one-byte": (prepared(at(SIZE - 1, b"x")), "data of unknown origin"),
+    "lvm": (prepared(at(512, lvm_label())), "a LVM2_member signature"),
+    "luks": (prepared(at(0, LUKS)), "a crypto_LUKS signature"),
+    "swap-signature": (prepared(run("mkswap")), "a swap signature"),
     "mounted": (mounted, "it is mounted on"),
     "mounted-elsewhere": (hidden_mount, "in the mount namespace of process"),
     "partition-mounted": (partition_mounted, "it has partition loop"),

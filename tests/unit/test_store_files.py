@@ -292,6 +292,10 @@ def test_the_bulk_of_a_run_is_kept_by_name(tmp_path):
     assert folder.raw_of(run) == bulk
     assert folder.raw_of(replace(run, raw={"other": "0000-0000-1.json"})) == {}
     assert folder.raw_of(replace(run, raw={"latency_ns": "gone"})) == {}
+    hostile = {**bulk, "latency_ns": float("nan"), "x": {"0": 1}}
+    (tmp_path / "r/raw/hostile.json").write_text(encode(hostile) + "\n")
+    named = replace(run, raw=dict.fromkeys(hostile, "hostile.json"))
+    assert folder.raw_of(named) == {"series reads": bulk["series reads"]}
     record = folder.record()
     assert record.histograms == {(cell.workload, cell.candidate): ((1, 2, 3),)}
     ((series,),) = record.series.values()

@@ -230,14 +230,15 @@ class Folder:
         self._runs.append(to_json(run))
 
     def raw_of(self, run: Run) -> dict[str, Histogram]:
-        """The stored bulk of one run, by name; empty where it has none or it cannot be read."""
+        """The stored bulk of one run, by name; without what is missing or no list of rows."""
         histograms: dict[str, Histogram] = {}
         for file in dict.fromkeys(run.raw.values()):
             try:
                 data = decode(self._read(f"{RAW}/{file}").removesuffix(b"\n"))
             except (OSError, ValueError, SpecError, RecursionError):
                 continue
-            histograms |= {name: rows for name, rows in data.items() if run.raw.get(name) == file}
+            here = {name: rows for name, rows in data.items() if run.raw.get(name) == file}
+            histograms |= {name: rows for name, rows in here.items() if isinstance(rows, list)}
         return histograms
 
     def keep_output(self, run: Run, output: Mapping[str, bytes]) -> None:
