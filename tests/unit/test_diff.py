@@ -4,6 +4,7 @@ import json
 import math
 import random
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
@@ -43,20 +44,57 @@ def run(*words):
     return CliRunner().invoke(diff, [str(word) for word in words], standalone_mode=False)
 
 
-def test_one_session_a_side_gives_a_difference_and_no_bound(tmp_path):
+def test_one_session_a_side_holds_for_these_two_boots(tmp_path):
     first = result(tmp_path / "a", {})
     second = result(tmp_path / "b", {"bfq": 0.8}, {**HOST, "kernel": {"release": "6.2"}}, seed=2)
-    data = json.loads(run(first, second, "--json").stdout)
-    assert data["differences"] == {"kernel.release": ["6.1", "6.2"]}
+    data = json.loads(run(first, second, "--json", "--fail-on", "never").stdout)
+    assert data["differences"] == {"kernel.release": ["6.1", "6.2"]} and data["units"] == "blocks"
     bfq = data["candidates"]["bfq"]
-    assert {of["code"] for of in data["candidates"].values()} == {"one-run"}
     assert bfq["cells"]["w"]["b"]["loss"] == pytest.approx(math.log(1.25), abs=0.02)
-    assert data["candidates"]["bfq / none"]["cells"]["w"]["b"]["up"] is None
+    assert data["candidates"]["bfq / none"]["cells"]["w"]["b"]["low"] > 0
     text = run(first, second).stdout
-    assert "bfq: Each was measured in one session" in text and "behind, no bound" in text
+    assert "bfq: b is " in text and "This session of a against this session of b" in text
     page = (second / "diff.html").read_text()
-    assert 'data-code="one-run"' in page and "What changed from a to b" in page
+    assert "This session of a against" in page and "What changed from a to b" in page
     assert "kernel.release: 6.1 → 6.2" in page and "<script" not in page
+
+
+ALL_SAME, ALL_SLOWER = {}, {"none": 0.7, "bfq": 0.7}
+
+
+@pytest.mark.parametrize(
+    ("speed", "code", "changed", "worse", "beside"),
+    [
+        (ALL_SAME, 0, 0, [], False),
+        (ALL_SLOWER, 1, 1, ["bfq", "none"], False),
+        ({"none": 0.7}, 1, 1, ["none"], True),
+        ({"bfq": 0.7}, 1, 1, ["bfq"], True),
+        ({"none": 1.4, "bfq": 0.7}, 1, 1, ["bfq"], True),
+        ({"none": 1.4, "bfq": 1.4}, 0, 1, [], False),
+    ],
+)
+def test_the_change_itself_decides_and_that_beside_the_baseline_is_told(
+    tmp_path, speed, code, changed, worse, beside
+):
+    first, second = result(tmp_path / "a", {}), result(tmp_path / "b", speed, seed=2)
+    junit = tmp_path / "junit.xml"
+    ended = run(first, second, "--junit", junit)
+    assert ended.exit_code == code
+    assert run(first, second, "--fail-on", "changed").exit_code == changed
+    assert run(first, second, "--fail-on", "never").exit_code == 0
+    said = dict(line.split(": ", 1) for line in ended.stdout.splitlines() if ": " in line)
+    for label in ("none", "bfq"):
+        is_open = speed.get(label, 1.0) == 1.0
+        assert said[label].startswith("No change is proven") == is_open
+        slower = "b is" if speed.get(label, 1.0) < 1 else "a is"
+        assert is_open or said[label].startswith(slower)
+    assert said["bfq / none"].startswith("No change is proven") != beside
+    suite = ElementTree.parse(junit).getroot()
+    failed = [case.get("classname") for case in suite if case.find("failure") is not None]
+    assert sorted(failed) == worse and suite.get("failures") == str(len(worse))
+    assert len(suite) == int(suite.get("tests")) == 3
+    text = run(first, second, "--markdown").stdout
+    assert text.startswith("## What changed from a to b\n\n* none: ") and "\n| --- |" in text
 
 
 def several(path, speed, levels, seed):

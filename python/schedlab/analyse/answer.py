@@ -58,6 +58,7 @@ class Question:
     requires: tuple[Require, ...]
     seconds: float | None
     segments: bool = False
+    among: int = 1
 
     @property
     def base(self) -> int:
@@ -83,6 +84,7 @@ def answer(
     device: str = "",
     segments: bool = False,
     by_boot: bool = False,
+    among: int = 1,
 ) -> Answer:
     """What to take, from the primary metric of every workload.
 
@@ -93,7 +95,7 @@ def answer(
     only look. With `shares` the workloads become one, by their weights. A `goal` chooses the
     metrics that decide among all that were reported, unless the primary ones were `frozen` for
     it. `segments`: the blocks are parts of a simulated trace. `by_boot`: sessions of one boot (an
-    extension) are no units.
+    extension) are no units. `among`: the number of such answers whose errors count together.
 
     Raises SpecError for no samples, a workload given twice, or a baseline without runs.
     """
@@ -113,6 +115,7 @@ def answer(
         requires=tuple(requires),
         seconds=seconds if seconds and math.isfinite(seconds) and seconds > 0 else None,
         segments=segments,
+        among=among,
     )
     study = Study.of(
         [_by_boot(s) if by_boot else s for s in samples],
@@ -218,7 +221,7 @@ class Study:
     def look(self) -> float:
         """The part of the error that this look may use."""
         question = self.question
-        return look_of(len(self.blocks), question.ends)
+        return look_of(len(self.blocks), question.ends) / question.among
 
     @cached_property
     def allowed(self) -> Booleans:

@@ -10,7 +10,7 @@ from typing import Any
 
 from schedlab.errors import SpecError
 from schedlab.spec import Metric, Record, Samples, to_json
-from schedlab.spec.answer import Answer
+from schedlab.spec.answer import Answer, Loss
 
 # What may differ and is only reported; what must not, unless it is allowed.
 REPORTED = ("kernel.release", "versions.schedlab")
@@ -61,24 +61,68 @@ def names_of(first: Path, second: Path) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Difference:
-    """Two folders compared: the answers by candidate, what differs in the machines, the page."""
+    """Two folders compared: the answers by candidate, what differs in the machines, the page.
+
+    `is_one_boot`: one of the two has a single session, so runs are the units, not sessions.
+    """
 
     record: Record
     answers: Mapping[str, Answer]
+    names: tuple[str, str]
     machines: Mapping[str, tuple[Any, Any]]
+    is_one_boot: bool
     page: Path
+
+    def decided(self, *, better: bool = False) -> list[tuple[str, str, Loss]]:
+        """(candidate, row, loss) of what is proven to have become worse, by more than the margin.
+
+        With `better`, what became better instead. Only the change itself counts, not that beside
+        the baseline.
+        """
+        side = self.names[0] if better else self.names[1]
+        found = []
+        for label in (c.label for c in self.record.experiment.candidates):
+            if label not in self.answers:
+                continue
+            answer = self.answers[label]
+            for row in answer.counted:
+                cell = answer.cells[row].get(side)
+                if cell and cell.low > 0 and cell.loss > answer.margin:
+                    found.append(
+                        (label, row, Loss(side, row, cell.loss, cell.low, cell.up, cell.open))
+                    )
+        return found
 
     def as_json(self) -> dict[str, Any]:
         """As plain JSON types."""
         data = {name: to_json(answer) for name, answer in self.answers.items()}
-        document = {"schema": 2, "differences": self.machines, "candidates": data}
-        return {**document, "html": str(self.page)}
+        worse, better = (
+            [{"candidate": c, "row": r, "loss": of.loss} for c, r, of in self.decided(better=b)]
+            for b in (False, True)
+        )
+        units = "blocks" if self.is_one_boot else "sessions"
+        document = {"schema": 2, "differences": self.machines, "units": units, "candidates": data}
+        return {**document, "worse": worse, "better": better, "html": str(self.page)}
 
     def lines(self, width: int = 80) -> list[str]:
         """A sentence and the values of every candidate, then where the page is."""
         from schedlab.report.difference_page import lines
 
-        return [*lines(self.record, self.answers, width), "", f"Report {self.page}"]
+        shown = lines(self.record, self.answers, self.names, self.is_one_boot, width)
+        return [*shown, "", f"Report {self.page}"]
+
+    def markdown(self) -> str:
+        """The same for a pull request, in GitHub's Markdown."""
+        from schedlab.report.difference_page import markdown
+
+        return markdown(self.record, self.answers, self.names, self.is_one_boot)
+
+    def junit(self) -> bytes:
+        """A test case for every candidate on every workload; what became worse has failed."""
+        from schedlab.report.difference_page import junit
+
+        worse = {(label, row) for label, row, _ in self.decided()}
+        return junit(self.record, self.answers, self.names, worse)
 
 
 def difference(
@@ -103,13 +147,13 @@ def difference(
         )
     require_same_work(before, after)
     names = names_of(first, second)
-    answers = changes(before, after, names)
+    answers, is_one_boot = changes(before, after, names)
     for label in _common(before, after):
         if label not in answers:
             report(f"not compared: {label}, which has no value in one of the two")
     page = page or second / "diff.html"
-    write_atomic(page, render(before, answers, names, machines))
-    return Difference(before, answers, machines, page)
+    write_atomic(page, render(before, answers, names, machines, is_one_boot))
+    return Difference(before, answers, names, machines, is_one_boot, page)
 
 
 def _common(first: Record, second: Record) -> list[str]:
@@ -120,18 +164,18 @@ def _common(first: Record, second: Record) -> list[str]:
 
 def changes(
     first: Record, second: Record, names: tuple[str, str] = ("first", "second")
-) -> dict[str, Answer]:
-    """For each candidate with values in both: the first folder against the second.
+) -> tuple[dict[str, Answer], bool]:
+    """For each candidate with values in both, the first folder against the second; of one boot?
 
-    The two are different sessions, so the units are sessions, never runs: with one session on a
-    side there is a difference and no bound. Where both hold the same baseline, the change beside
-    the baseline is an answer of its own, `CANDIDATE / BASELINE`: what moved all candidates drops
-    out of it.
+    The two are different sessions, so the units are sessions. With a single session on a side the
+    units are blocks, and the answers hold for these two boots only. Where both have the same
+    baseline, the change beside the baseline is an answer of its own, `CANDIDATE / BASELINE`: what
+    moved all candidates drops out of it. Errors count over all candidates together.
     """
     common = _common(first, second)
     if not common:
         raise SpecError("the two have no candidate in common", "name results that share one")
-    works = _means(first, second)
+    works, is_one_boot = _units(first, second)
     common = [
         label
         for label in common
@@ -146,49 +190,59 @@ def changes(
     answers: dict[str, Answer] = {}
     for label in common:
         own = [_samples(names, w, m, label, "", sides) for w, (m, *sides) in works.items()]
-        answers[label] = _answer(names, own, margin)
+        answers[label] = _answer(names, own, margin, len(common))
         if baseline != second.experiment.baseline or label == baseline:
             continue
         beside = [_samples(names, w, m, label, baseline, sides) for w, (m, *sides) in works.items()]
         if any(beside):
-            answers[f"{label} / {baseline}"] = _answer(names, beside, margin)
-    return answers
+            answers[f"{label} / {baseline}"] = _answer(names, beside, margin, len(common) - 1)
+    return answers, is_one_boot
 
 
-def _answer(names: tuple[str, str], samples: Sequence[Samples | None], margin: float) -> Answer:
+def _answer(
+    names: tuple[str, str], samples: Sequence[Samples | None], margin: float, among: int
+) -> Answer:
     """The first result against the second, a workload for each of the samples."""
     from schedlab.analyse.answer import answer
 
     known = [sample for sample in samples if sample is not None]
-    return answer(known, baseline=names[0], candidates=names, margin=margin, blocked=False)
+    return answer(
+        known, baseline=names[0], candidates=names, margin=margin, blocked=False, among=among
+    )
 
 
-Means = dict[str, dict[str, float]]  # candidate -> session -> mean log
+Units = dict[str, dict[str, float]]  # candidate -> session or block -> mean log
 
 
-def _means(first: Record, second: Record) -> dict[str, tuple[Metric, Means, Means]]:
-    """Per workload of both: its metric, and the session means of every candidate, by folder."""
-    from schedlab.analyse.sessions import session_means
+def _units(first: Record, second: Record) -> tuple[dict[str, tuple[Metric, Units, Units]], bool]:
+    """Per workload of both: its metric, and the means of every candidate, by folder.
+
+    They are of sessions; of blocks, and True, where a folder has one session only.
+    """
     from schedlab.store.table import samples
 
-    def of(sample: Samples) -> Means:
-        sessions = sample.sessions or ("",) * len(sample.values)
-        means: Means = {}
-        for label in dict.fromkeys(sample.candidates):
-            rows = [i for i, own in enumerate(sample.candidates) if own == label]
-            means[label] = session_means(
-                [sample.values[i] for i in rows],
-                [sessions[i] for i in rows],
-                [sample.blocks[i] for i in rows],
-            )
-        return means
-
-    theirs = {sample.workload: sample for sample in samples(second)[0]}
+    ours, theirs = samples(first)[0], {s.workload: s for s in samples(second)[0]}
+    pairs = [(s, theirs[s.workload]) for s in ours if s.workload in theirs]
+    is_one_boot = any(len(set(side.sessions)) < 2 for pair in pairs for side in pair)
     return {
-        sample.workload: (sample.metric, of(sample), of(theirs[sample.workload]))
-        for sample in samples(first)[0]
-        if sample.workload in theirs
-    }
+        one.workload: (one.metric, _means(one, is_one_boot), _means(other, is_one_boot))
+        for one, other in pairs
+    }, is_one_boot
+
+
+def _means(sample: Samples, by_block: bool) -> Units:
+    """Mean logs of every candidate, by session or by block."""
+    from schedlab.analyse.sessions import session_means
+
+    names = [f"{block}" for block in sample.blocks] if by_block else sample.sessions
+    means: Units = {}
+    for label in dict.fromkeys(sample.candidates):
+        rows = [i for i, own in enumerate(sample.candidates) if own == label]
+        means[label] = session_means(
+            [sample.values[i] for i in rows], [names[i] for i in rows],
+            [sample.blocks[i] for i in rows],
+        )  # fmt: skip
+    return means
 
 
 def _samples(
@@ -197,9 +251,9 @@ def _samples(
     metric: Metric,
     label: str,
     baseline: str,
-    sides: Sequence[Means],
+    sides: Sequence[Units],
 ) -> Samples | None:
-    """The session means of a candidate in both folders; as ratios to `baseline`, if one is named.
+    """The means of a candidate in both folders; as ratios to `baseline`, if one is named.
 
     `None` where one of the two has no value.
     """

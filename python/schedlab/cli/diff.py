@@ -15,17 +15,38 @@ from schedlab.cli.options import PATH, json_option
 @click.argument("second", type=PATH)
 @click.option("--despite", is_flag=True, help="Compare even if the machines differ.")
 @click.option("--html", type=PATH, help="The page (default: SECOND/diff.html).")
+@click.option("--junit", type=PATH, help="JUnit's XML: what became worse has failed.")
+@click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
+@click.option(
+    "--fail-on", type=click.Choice(["worse", "changed", "never"]), default="worse",
+    show_default=True, help="Exit with 1 if a candidate is proven so, beyond the margin.",
+)  # fmt: skip
 @json_option
-def diff(first: Path, second: Path, despite: bool, html: Path | None, as_json: bool) -> None:
+def diff(
+    first: Path, second: Path, despite: bool, html: Path | None, junit: Path | None,
+    markdown: bool, fail_on: str, as_json: bool,
+) -> None:  # fmt: skip
     """Show what changed from FIRST to SECOND: for each candidate, is it faster now, or slower?
 
-    Two results are two sessions, and sessions of the same setup differ. With one session on a
-    side, the difference has no bound. For a bound, measure with --sessions, or merge.
+    The change itself is told, and the change beside the baseline. Sessions (boots) of the same
+    setup differ: with several on both sides they are the units, and with one the answer holds for
+    these two. Measure more with --sessions, or merge.
     """
     from schedlab.app.difference import difference
     from schedlab.cli.show import print_message, terminal
+    from schedlab.store.files import write_atomic
 
+    if markdown and as_json:
+        raise click.UsageError("--markdown and --json cannot be used together")
     changes = difference(first, second, despite, html, print_message)
-    click.echo(
-        json.dumps(changes.as_json()) if as_json else "\n".join(changes.lines(terminal()[0]))
-    )
+    if junit:
+        write_atomic(junit, changes.junit())
+    if as_json:
+        click.echo(json.dumps(changes.as_json()))
+    elif markdown:
+        click.echo(changes.markdown(), nl=False)
+    else:
+        click.echo("\n".join(changes.lines(terminal()[0])))
+    has_failed = fail_on != "never" and changes.decided()
+    if has_failed or (fail_on == "changed" and changes.decided(better=True)):
+        raise SystemExit(1)

@@ -25,7 +25,7 @@ def markdown(view: View) -> str:
     texts = view.texts
     parts = [*_opening(view, "#"), *_next(view)]
     flags = notes.grouped_flags(view).items()
-    if limits := [f"* **{_escaped(t)}**: {_escaped(line)}" for t, lines in flags for line in lines]:
+    if limits := [f"* **{escaped(t)}**: {escaped(line)}" for t, lines in flags for line in lines]:
         parts += [f"## {texts('section.caveats')}", "\n".join(limits)]
     parts += [f"## {texts('section.tables')}", tables_text(view)]
     for title, lines in (
@@ -33,7 +33,7 @@ def markdown(view: View) -> str:
         ("omitted", notes.omitted(view)),
     ):
         parts.append(f"## {texts(f'section.{title}')}")
-        parts.append("\n".join(f"* {_escaped(line)}" for line in lines))
+        parts.append("\n".join(f"* {escaped(line)}" for line in lines))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -45,11 +45,11 @@ def findings(view: View) -> str:
 def _opening(view: View, mark: str) -> list[str]:
     """Headline, what was measured, the first table, why."""
     of = screen(view)
-    answer = _escaped(" ".join(of.headline))
+    answer = escaped(" ".join(of.headline))
     title = f"{mark} {answer}" if mark else f"**{answer}**"
-    reasons = [f"* {_escaped(line)}" for line in why.lines(view)]
+    reasons = [f"* {escaped(line)}" for line in why.lines(view)]
     below = [f"##{'' if mark else '#'} {view.texts('why.title')}", "\n".join(reasons)]
-    return [title, _escaped(of.measured), table_text(of.table), *(below if reasons else [])]
+    return [title, escaped(of.measured), table_text(of.table), *(below if reasons else [])]
 
 
 def _next(view: View) -> list[str]:
@@ -58,13 +58,13 @@ def _next(view: View) -> list[str]:
     if step is None:
         return []
     command = f"`{step.command}`" if step.command else ""
-    line = " — ".join(filter(None, (command, _escaped(step.remark))))
+    line = " — ".join(filter(None, (command, escaped(step.remark))))
     return [f"**{view.texts('next.title')}**: {line}"]
 
 
 def tables_text(view: View) -> str:
     """The tables of the study, each below its title."""
-    parts = (f"### {_escaped(t.title)}\n\n{table_text(t)}" for t in study_tables(view))
+    parts = (f"### {escaped(t.title)}\n\n{table_text(t)}" for t in study_tables(view))
     return "\n\n".join(parts)
 
 
@@ -72,15 +72,15 @@ def table_text(of: Table) -> str:
     """A pipe table, and its notes; columns of numbers are aligned to the right."""
     noted = {i for row in of.rows for i, cell in enumerate(row.cells) if cell.note}
     rule = ["---" if c.text or i in noted else "---:" for i, c in enumerate(of.columns)]
-    lines = [[_escaped(c.head) for c in of.columns], rule]
+    lines = [[escaped(c.head) for c in of.columns], rule]
     for row in of.rows:
-        first, *rest = (_escaped(cell.line) for cell in row.cells)
+        first, *rest = (escaped(cell.line) for cell in row.cells)
         lines.append([f"– {first}" if row.level else first, *rest])
     parts = ["\n".join(f"| {' | '.join(line)} |" for line in lines)]
-    return "\n\n".join([*parts, *(_escaped(note) for note in of.notes)])
+    return "\n\n".join([*parts, *(escaped(note) for note in of.notes)])
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that cannot end a cell or start a tag."""
     for sign in "\\|<*_`":
         text = text.replace(sign, f"\\{sign}")
