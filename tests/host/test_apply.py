@@ -1,29 +1,32 @@
 """Apply, status, undo: real loop devices, and trees of rules as distributions ship them."""
 
 import configparser
+import fcntl
 import hashlib
+import json
 import os
-import threading
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from schedlab.app import applied, apply_cpu
+from schedlab.app import applied, apply_machine
 from schedlab.app.apply import Choice, Request, apply, choice_of, planned, rule_text, warnings
 from schedlab.app.undo import status, undo
-from schedlab.app.watch import watch
 from schedlab.cli import cli
 from schedlab.errors import HostError, SpecError
-from schedlab.host import doctor, knobs, setters, settings, udev
+from schedlab.host import doctor, knobs, owned, setters, settings, udev
 from schedlab.spec import Candidate
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
     reason="needs root and loop devices",
 )
-SLICE = apply_cpu.SYSCTLS / apply_cpu.SLICE
+SLICE = settings.SYSCTL / "kernel" / apply_machine.SLICE
 SUSE = """\
 # set optimal I/O scheduler
 SUBSYSTEM!="block", GOTO="scheduler_end"
@@ -193,11 +196,11 @@ def disk(tmp_path, rotational="1", **properties):
 
 
 def test_the_rules_of_a_distribution_name_their_winner(root, tmp_path):
-    settings = udev.scheduler_settings(disk(tmp_path), root)
+    settings = udev.queue_settings(disk(tmp_path), root)
     assert [(s.value, s.line, s.certain) for s in settings] == [("bfq", 6, True)]
-    settings = udev.scheduler_settings(disk(tmp_path / "b", "0"), root)
+    settings = udev.queue_settings(disk(tmp_path / "b", "0"), root)
     assert [s.value for s in settings] == ["kyber"]
-    assert udev.scheduler_settings(disk(tmp_path / "c", DEVTYPE="partition"), root) == []
+    assert udev.queue_settings(disk(tmp_path / "c", DEVTYPE="partition"), root) == []
 
 
 @pytest.mark.parametrize(
@@ -308,6 +311,62 @@ def test_what_is_for_another_disk_is_not_named(root, tmp_path, name, text):
     assert [s.source for s in setters.of(disk(tmp_path / "d"), root)] == ["udev"]
 
 
+BESIDE = {
+    "etc/udev/rules.d/70-latency.rules": 'KERNEL=="sd*", ATTR{queue/wbt_lat_usec}="0"\n',
+    "etc/tmpfiles.d/disk.conf": "w /sys/block/sd*/queue/read_ahead_kb - - - - 64\n",
+    "etc/rc.local": "echo 64 > /sys/block/sdx/queue/nr_requests\n",
+    "etc/modprobe.d/zfs.conf": "options zfs zfs_arc_max=9 zfs_vdev_scheduler=noop\n",
+}
+
+
+def test_rules_of_others_for_other_files_of_the_queue_are_listed(root, tmp_path):
+    for name, text in BESIDE.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    here = disk(tmp_path / "d")
+    found = {(each.source, each.name, each.value) for each in setters.others(here, root)}
+    assert found == {("udev", "wbt_lat_usec", "0"), ("tmpfiles", "read_ahead_kb", "64"),
+                     ("rc.local", "nr_requests", "64")}  # fmt: skip
+    (zfs,) = [each for each in setters.of(here, root) if each.source == "ZFS"]
+    assert (zfs.value, zfs.certain, zfs.line) == ("noop", False, 1)
+    # Old releases of ZFS acted by it, so it never is the winner.
+    assert setters.winner_at_boot(setters.of(here, root)).source == "udev"
+
+
+@needs_root
+def test_a_dry_run_judges_with_its_own_rule_in_place(root, device, lasting):
+    """A rule that is read before ours, or after it, by the names of the files."""
+    request = Request((device,), persist=True, dry_run=True, root=root)
+    early, late = (root / f"etc/udev/rules.d/{n}-x.rules" for n in (10, 95))
+    for file, wins in ((early, False), (late, True)):
+        file.write_text(f'KERNEL=="{device}", ATTR{{queue/scheduler}}="kyber"\n')
+        lines = []
+        apply(choice("bfq"), request, lines.append)
+        assert any(f"also sets it: {file}:1 (kyber)" in line for line in lines)
+        assert any(f"{file}:1 wins" in line for line in lines) == wins
+        assert not (root / "etc/udev/rules.d/90-schedlab.rules").exists()
+        file.unlink()
+
+
+@pytest.mark.parametrize(
+    ("release", "scheduler", "refused"),
+    [("6.9.12-1", "none", True), ("6.9.0", "mq-deadline", False), ("6.10.0-rc1", "none", False),
+     ("5.15.0-91-generic", "bfq", True), ("7.0.1", "bfq", False)],
+)  # fmt: skip
+def test_zoned_devices_need_mq_deadline_before_linux_6_10(
+    tmp_path, monkeypatch, release, scheduler, refused
+):
+    monkeypatch.setattr(settings.platform, "release", lambda: release)
+    (tmp_path / "zoned").write_text("host-managed\n")
+    if refused:
+        with pytest.raises(HostError, match=r"before Linux 6\.10 its writes need mq-deadline"):
+            settings.refuse_zoned(tmp_path, scheduler)
+    else:
+        settings.refuse_zoned(tmp_path, scheduler)
+    (tmp_path / "zoned").write_text("none\n")
+    settings.refuse_zoned(tmp_path, scheduler)
+
+
 def test_a_boot_parameter_sets_nothing_and_a_nixos_gets_no_rule(root, tmp_path, device, lasting):
     (root / "proc").mkdir()
     (root / "proc/cmdline").write_text("quiet elevator=deadline\n")
@@ -338,15 +397,15 @@ def test_a_rule_is_for_one_whole_disk_however_it_is_called(tmp_path):
     wwid.parent.mkdir()
     for text, matches in (('t10.ATA a"b*c[1]', True), ("t10.ATA other", False)):
         wwid.write_text(text + "\n")
-        settings = udev.scheduler_settings(target, tmp_path / "r")
+        settings = udev.queue_settings(target, tmp_path / "r")
         assert [s.value for s in settings] == ["bfq"] * matches
     wwid.write_text('t10.ATA a"b*c[1]\n')
     for change in ({"DEVTYPE": "partition"}, {"DM_MULTIPATH_DEVICE_PATH": "1"}):
         other = replace(target, properties={**target.properties, **change})
-        assert udev.scheduler_settings(other, tmp_path / "r") == []
+        assert udev.queue_settings(other, tmp_path / "r") == []
     for name in ("loop7", "zram0", "dm-3"):
         (tmp_path / "sys/block" / name).symlink_to(target.path)
-        assert udev.scheduler_settings(replace(target, name=name), tmp_path / "r") == []
+        assert udev.queue_settings(replace(target, name=name), tmp_path / "r") == []
 
 
 @needs_root
@@ -450,7 +509,7 @@ def test_the_slice_of_the_cpu_is_applied_kept_and_undone(root, slice_kept):
     text = (root / "etc/sysctl.d/90-schedlab.conf").read_text()
     assert text.splitlines()[1:] == ["kernel.sched_rr_timeslice_ms = 40"]
     assert record.originals == {str(SLICE): slice_kept}
-    assert undo(["cpu"], False, quiet) == ["cpu"]
+    assert undo(["cpu"], False, quiet) == ["machine"]
     assert SLICE.read_text().strip() == slice_kept
     assert tree(root) == files
     assert status(root) == []
@@ -491,33 +550,91 @@ def test_doctor_names_who_sets_each_disk_and_who_wins(root, tmp_path, monkeypatc
 
 
 @needs_root
-def test_watch_reports_a_change_of_a_setting(device):
-    """The writer writes until the change is seen: the start of the watch is unknown."""
-    seen = threading.Event()
-
-    def write():
-        while not seen.is_set():
-            for name in ("kyber", "bfq"):
-                (knobs.queue_of(device) / "scheduler").write_text(name)
-                seen.wait(0.05)
-
-    writer = threading.Thread(target=write)
-    writer.start()
+def test_watch_names_who_wrote_and_ends_well(device, root):
+    """One line per change, with the process that made it; Ctrl-C is the way to end it."""
+    queue = knobs.queue_of(device)
+    knobs.write_value(queue / "scheduler", "none")
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "schedlab", "watch", device, "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
     try:
-        changes = watch(device, 30, interval_s=0.01)
-        change = next(c for c in changes if c.setting == "scheduler")
+        told = watching.stderr.readline()
+        assert told.startswith(f"watching {device}")
+        if "guess" in told:
+            pytest.skip("this kernel has no fanotify")
+        lines = []
+        for name, value in (("scheduler", "bfq"), ("iosched/slice_idle", "3"), ("nomerges", "2")):
+            words = ["sh", "-c", f"echo {value} > {queue / name}; read until_it_was_named"]
+            with subprocess.Popen(words, stdin=subprocess.PIPE) as writer:
+                lines.append((json.loads(watching.stdout.readline()), writer.pid))
+                writer.stdin.close()
     finally:
-        seen.set()
-        writer.join()
-    assert {change.before, change.after} <= {"none", "kyber", "bfq", "mq-deadline"}
-    assert change.before != change.after
+        watching.send_signal(signal.SIGINT)
+        rest, errors = watching.communicate(timeout=30)
+    assert (watching.returncode, rest, errors) == (0, "", "")
+    for (change, process_id), (name, before, after) in zip(
+        lines,
+        (("scheduler", "none", "bfq"), ("iosched/slice_idle", "8", "3"), ("nomerges", "0", "2")),
+        strict=True,
+    ):
+        assert (change["setting"], change["before"], change["after"]) == (name, before, after)
+        assert change["writer"]["process_id"] == process_id
+        assert change["writer"]["command"].startswith("sh -c echo")
+
+
+@needs_root
+def test_status_names_what_drifted_and_exits_with_1(root, device):
+    apply(choice("bfq", low_latency=0), Request((device,), root=root), quiet)
+    assert CliRunner().invoke(cli, ["status"]).exit_code == 0
+    queue = knobs.queue_of(device)
+    knobs.write_value(queue / "iosched/low_latency", "1")
+    knobs.write_value(queue / "max_sectors_kb", "64")
+    shown = CliRunner().invoke(cli, ["status"])
+    assert shown.exit_code == 1
+    assert shown.output.splitlines()[1:3] == [
+        "  iosched/low_latency: 0 was set, it is 1",
+        f"  max_sectors_kb: {status(root)[0].drift[1].wanted} was set, it is 64",
+    ]
+    knobs.write_value(queue / "scheduler", "none")
+    (drifted,) = status(root)
+    assert [each.key for each in drifted.drift] == ["scheduler", "max_sectors_kb"]
+    number = int(device.removeprefix("loop"))
+    backing = Path(f"/sys/block/{device}/loop/backing_file").read_text().strip()
+    owned.remove_loop(number, backing)
+    assert status(root)[0].gone == "the device is not present"
+    assert owned.add_loop(number)  # without a file
+    assert status(root)[0].gone == "no file is attached to the device any more"
+    owned.attach_loop(number, Path(backing))
+    assert status(root)[0].gone == "the device was connected again since"
+    assert not status(root)[0].holds
+    lines = []
+    assert undo([], False, lines.append) == [device]  # the only one needs no name
+    assert not any("another program" in line for line in lines)
+    with pytest.raises(SpecError, match="nothing is applied"):
+        undo([], False, quiet)
+
+
+@needs_root
+def test_a_loop_device_whose_file_was_detached_is_undone_without_a_false_line(root, device):
+    """The kernel resets its limits then: nobody has changed them."""
+    queue = knobs.queue_of(device)
+    before = knobs.read_value(queue / "scheduler")
+    apply(choice("bfq" if before != "bfq" else "kyber"), Request((device,), root=root), quiet)
+    with Path(f"/dev/{device}").open("rb") as opened:
+        fcntl.ioctl(opened, owned.LOOP_CLR_FD)
+    assert owned.wait_until(lambda: not applied.has_medium(device), 10)
+    lines = []
+    assert undo([], False, lines.append) == [device]
+    assert lines == []
+    assert knobs.read_value(queue / "scheduler") == before
 
 
 @needs_root
 def test_settings_of_eevdf_are_kept_by_tmpfiles(root, tmp_path, monkeypatch, slice_kept):
     """Plain files represent debugfs, which a locked-down kernel does not open."""
     debug = tmp_path / "debug/sched"
-    monkeypatch.setattr(apply_cpu, "DEBUG", debug)
     monkeypatch.setattr(settings, "DEBUG", debug)
     one = choice_of("base_slice_ns=2000000", ["sched_rr_timeslice_ms=20"])
     with pytest.raises(HostError, match="not mounted"):
@@ -526,7 +643,7 @@ def test_settings_of_eevdf_are_kept_by_tmpfiles(root, tmp_path, monkeypatch, sli
     (debug / "base_slice_ns").write_text("3000000\n")
     files, messages = tree(root), []
     apply(choice_of("base_slice_ns=2500000", []), Request((), root=root), messages.append)
-    assert "tmpfiles.d" in messages[0]
+    assert "tmpfiles.d" in messages[-1]
     (record,) = apply(one, Request((), persist=True, root=root), messages.append)
     assert record.setting == "base_slice_ns=2000000,sched_rr_timeslice_ms=20"
     kept = (root / "etc/tmpfiles.d/90-schedlab.conf").read_text().splitlines()[1:]
@@ -543,7 +660,7 @@ def test_settings_of_eevdf_are_kept_by_tmpfiles(root, tmp_path, monkeypatch, sli
     for wrong, message in (("nr_migrate=8", "no nr_migrate"), ("sched_nonsense=1", "no sched_non")):
         with pytest.raises(HostError, match=message):
             apply(choice_of(wrong, []), Request((), root=root), quiet)
-    with pytest.raises(SpecError, match="low_latency"):
+    with pytest.raises(SpecError, match="low_latency is no setting of the machine"):
         apply(choice_of("base_slice_ns=1", ["low_latency=0"]), Request((), root=root), quiet)
 
 

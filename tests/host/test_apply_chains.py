@@ -1,7 +1,8 @@
 """Random chains of apply, other programs' writes, reboots, reconnected devices and undo.
 
-Afterwards the queue is as before byte by byte, except for what another program was the last to
-set; that, and nothing else, is named. CHAINS=200 runs as many; a failure names its seed.
+Afterwards the queue, and a sysctl that was applied beside it, are as before byte by byte, but for
+what another program was the last to set; that, and nothing else, is named. CHAINS=200 runs as many;
+a failure names its seed.
 """
 
 import os
@@ -12,10 +13,11 @@ import pytest
 
 from schedlab.app import applied
 from schedlab.app.apply import Choice, Request, apply
-from schedlab.app.undo import undo
+from schedlab.app.undo import goes_with_scheduler, undo
 from schedlab.host import knobs, owned
 from schedlab.spec import Candidate
 
+SYSCTL = Path("/proc/sys/vm/dirty_writeback_centisecs")
 CHOICES = (
     ("none", {}),
     ("mq-deadline", {"fifo_batch": 3}),
@@ -24,17 +26,31 @@ CHOICES = (
     ("bfq", {"low_latency": 1, "slice_idle": 5}),
     ("bfq", {"read_ahead_kb": 64}),
 )
+# One tunable of each scheduler that no other is a view of, and what another program sets it to.
+FOREIGN = {
+    "mq-deadline": ("iosched/writes_starved", (5, 6)),
+    "kyber": ("iosched/write_lat_nsec", (7_000_000, 8_000_000)),
+    "bfq": ("iosched/back_seek_penalty", (4, 5)),
+}
 
 
 class Chain:
     def __init__(self, device, backing, rng, boot):
         self.name, self.backing, self.rng, self.boot = Path(device).name, backing, rng, boot
         self.queue = knobs.SYS_BLOCK / self.name / "queue"
-        self.is_applied = self.is_old = False
+        self.is_applied = self.is_old = self.is_set = self.is_set_old = False
         self.tune()
-        self.expected = knobs.snapshot(self.queue)
-        self.foreign = set()
         self.log = []
+        self.begin()
+        self.begin_machine()
+
+    def begin(self):
+        """From now on an undo restores what is here now."""
+        self.original, self.ours, self.foreign = knobs.snapshot(self.queue), {}, {}
+
+    def begin_machine(self):
+        self.first = self.machine = int(SYSCTL.read_text())
+        self.is_foreign = False
 
     def tune(self):
         """What a user has set by hand before."""
@@ -43,29 +59,41 @@ class Chain:
              ("none", {})]
         )  # fmt: skip
         knobs.write_value(self.queue / "scheduler", scheduler)
-        for name, value in {**tunables, "../read_ahead_kb": 96}.items():
-            knobs.write_value(self.queue / "iosched" / name if scheduler != "none" else
-                              self.queue / Path(name).name, str(value))  # fmt: skip
+        knobs.write_value(self.queue / "read_ahead_kb", "96")
+        for name, value in tunables.items():
+            knobs.write_value(self.queue / "iosched" / name, str(value))
 
     def apply(self):
         scheduler, tunables = self.rng.choice(CHOICES)
         if self.is_old or not self.is_applied:
-            self.expected, self.foreign = knobs.snapshot(self.queue), set()
+            self.begin()
         choice = Choice(Candidate(scheduler, {"scheduler": scheduler, **tunables}))
         apply(choice, Request((self.name,)), lambda line: None)
         self.is_applied, self.is_old = True, False
-        if "read_ahead_kb" in tunables and "read_ahead_kb" in self.foreign:
-            self.foreign.discard("read_ahead_kb")
-            self.expected["read_ahead_kb"] = self.first_read_ahead
+        self.ours = knobs.snapshot(self.queue)
+        set_again = {n for n in self.foreign if goes_with_scheduler(n) or n in tunables}
+        self.foreign = {n: v for n, v in self.foreign.items() if n not in set_again}
 
     def write(self):
-        """Another program: one of the files that no switch of a scheduler sets again."""
-        if "read_ahead_kb" not in self.foreign:
-            self.first_read_ahead = self.expected["read_ahead_kb"]
-        value = str(self.rng.choice([16, 256, 512]))
-        knobs.write_value(self.queue / "read_ahead_kb", value)
-        self.expected["read_ahead_kb"] = value
-        self.foreign.add("read_ahead_kb")
+        """Another program sets a file that no switch of a scheduler sets again."""
+        name, values = self.rng.choice([("read_ahead_kb", (16, 256, 512)), ("nomerges", (1, 2))])
+        self.set(name, self.rng.choice(values))
+
+    def write_tunable(self):
+        """Another program sets a tunable of the scheduler that is there."""
+        scheduler = knobs.read_value(self.queue / "scheduler")
+        if scheduler in FOREIGN:
+            name, values = FOREIGN[scheduler]
+            self.set(name, self.rng.choice(values))
+
+    def switch(self):
+        """Another program, such as a rule of udev, sets a scheduler."""
+        self.foreign = {n: v for n, v in self.foreign.items() if not goes_with_scheduler(n)}
+        self.set("scheduler", self.rng.choice(["none", "mq-deadline", "kyber", "bfq"]))
+
+    def set(self, name, value):
+        knobs.write_value(self.queue / name, str(value))
+        self.foreign[name] = str(value)
 
     def reconnect(self):
         number = int(self.name.removeprefix("loop"))
@@ -74,43 +102,97 @@ class Chain:
         owned.attach_loop(number, self.backing)
         self.is_old = self.is_applied
         self.tune()
-        self.expected, self.foreign = knobs.snapshot(self.queue), set()
+        self.begin()
 
     def reboot(self):
         self.boot.write_text(f"boot {self.rng.random()}\n")
-        self.is_old = self.is_applied
-        self.expected, self.foreign = knobs.snapshot(self.queue), set()
+        self.is_old, self.is_set_old = self.is_applied, self.is_set
+        self.begin()
+        self.begin_machine()
+
+    def apply_machine(self):
+        if self.is_set_old or not self.is_set:
+            self.begin_machine()
+        value = self.first + self.rng.randrange(1, 5)
+        candidate = Candidate("m", {"sysctl.vm.dirty_writeback_centisecs": value})
+        apply(Choice(candidate), Request(()), lambda line: None)
+        self.is_set, self.is_set_old, self.is_foreign = True, False, False
+        self.machine = value
+
+    def write_machine(self):
+        self.machine = self.first + self.rng.randrange(5, 9)
+        SYSCTL.write_text(str(self.machine))
+        self.is_foreign = True
 
     def undo(self):
         lines = []
         undo([], True, lines.append)
-        self.is_applied = self.is_old = False
-        return lines
+        self.is_applied = self.is_old = self.is_set = False
+        return [line.split()[0] for line in lines if "another program" in line]
 
     def run(self):
-        for _ in range(self.rng.randrange(2, 7)):
-            step = self.rng.choice([self.apply, self.apply, self.apply, self.write,
-                                    self.reconnect, self.reboot])  # fmt: skip
+        steps = [self.apply, self.apply, self.apply, self.write, self.write_tunable, self.switch,
+                 self.reconnect, self.reboot, self.apply_machine, self.write_machine]  # fmt: skip
+        for _ in range(self.rng.randrange(2, 9)):
+            step = self.rng.choice(steps)
             self.log.append(step.__name__)
             step()
-        is_old = self.is_old
-        lines = self.undo()
-        if is_old:
-            return  # settings of another boot or device: only the record goes
-        assert knobs.snapshot(self.queue) == self.expected
-        named = {line.split()[0].rpartition("/")[2] for line in lines}
-        assert named <= self.foreign, lines
+        was_here = self.is_applied and not self.is_old
+        was_set = self.is_set and not self.is_set_old
+        before = knobs.snapshot(self.queue)
+        named = self.undo()
+        self.check_machine(was_set, [name for name in named if name == str(SYSCTL)])
+        if was_here:  # settings of another boot or device: only the record goes
+            self.check_queue(before, {n.partition("/queue/")[2] for n in named if "/queue/" in n})
+        else:
+            assert knobs.snapshot(self.queue) == before
+
+    def check_machine(self, was_set, named):
+        now = int(SYSCTL.read_text())
+        if was_set and not self.is_foreign:
+            assert (now, named) == (self.first, [])
+        else:
+            assert (now, bool(named)) == (self.machine, was_set)
+
+    def check_queue(self, before, named):
+        """Every file as before the first apply, but for what another program set last."""
+        now, expected = knobs.snapshot(self.queue), dict(self.original)
+        known = (self.original["scheduler"], self.ours["scheduler"])
+        is_kept = before["scheduler"] not in known
+        if is_kept:  # another program's scheduler, with all that goes with it
+            expected = {n: v for n, v in expected.items() if not goes_with_scheduler(n)}
+            expected |= {n: v for n, v in before.items() if goes_with_scheduler(n)}
+        kept = {"scheduler"} if is_kept else set()
+        for name, value in self.foreign.items():
+            is_gone = name.startswith("iosched/") and (
+                is_kept or before["scheduler"] != self.original["scheduler"]
+            )
+            if name == "scheduler" or is_gone or value in (self.ours.get(name), expected.get(name)):
+                continue
+            expected[name] = value
+            kept.add(name)
+        assert now == expected
+        assert named == kept
+
+
+@pytest.fixture
+def sysctl():
+    before = SYSCTL.read_text()
+    yield
+    SYSCTL.write_text(before)
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_a_chain_ends_as_it_began(new_loop, state, tmp_path, monkeypatch, part):
+def test_a_chain_ends_as_it_began(new_loop, state, sysctl, tmp_path, monkeypatch, part):
     boot = tmp_path / "boot"
     boot.write_text("first\n")
     monkeypatch.setattr(applied, "BOOT_ID", boot)
     device = new_loop()
     backing = tmp_path / "disk-0.img"
+    usual = SYSCTL.read_text()
     for number in range(int(os.environ.get("CHAINS", "20")) // 4):
         seed = 1000 * part + number
+        SYSCTL.write_text(usual)
         chain = Chain(device, backing, random.Random(seed), boot)
         try:
             chain.run()

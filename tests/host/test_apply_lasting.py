@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from test_apply import choice, needs_root, quiet, tree
 
-from schedlab.app import applied, apply_cpu
+from schedlab.app import applied, apply_machine
 from schedlab.app.apply import Request, apply, choice_of
 from schedlab.app.undo import status, undo
 from schedlab.errors import HostError
-from schedlab.host import udev_service
+from schedlab.host import settings, udev_service
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_what_keeps_a_device_follows_a_later_apply(root, device, new_loop, monke
     assert reloaded == [[device], [device]]
     messages.clear()
     tuned = Request((device, other), tuned=True, root=root)
-    apply(choice("kyber", quantum=1), replace(tuned, dry_run=True), messages.append)
+    apply(choice("kyber", read_lat_nsec=1), replace(tuned, dry_run=True), messages.append)
     assert not profile.exists()
     assert f"{profile}: devices=!{device},!{other}" in messages
     assert f"{profile}: [disk_schedlab_{other}]" in messages
@@ -97,12 +97,13 @@ def test_a_former_name_is_kept_as_the_name_of_today(root, device):
 @pytest.fixture
 def plain_cpu(tmp_path, monkeypatch):
     """Plain files represent the settings of the CPU scheduler."""
-    sysctls, debug = tmp_path / "sysctls", tmp_path / "debug/sched"
+    sysctls, debug = tmp_path / "sysctls/kernel", tmp_path / "debug/sched"
     for path in (sysctls / "sched_a", sysctls / "sched_b", debug / "nr_migrate"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("1\n")
-    monkeypatch.setattr(apply_cpu, "SYSCTLS", sysctls)
-    monkeypatch.setattr(apply_cpu, "DEBUG", debug)
+    for module in (settings, apply_machine):
+        monkeypatch.setattr(module, "SYSCTL", sysctls.parent)
+    monkeypatch.setattr(settings, "DEBUG", debug)
     return sysctls
 
 

@@ -50,6 +50,10 @@ def test_a_rule_acts_at_boot_loses_to_a_later_one_and_goes(loop, state, udevadm,
     for when in ("applied", "after a boot", "again"):
         queue = seen[when]
         assert (queue["scheduler"], queue["iosched/low_latency"]) == ("bfq", "0"), when
+    # The dry run foretells what udev then does, with our rule among the others.
+    assert any("60-distribution.rules:1 (kyber)" in line for line in seen["planned"])
+    assert not any(" wins " in line for line in seen["planned"])
+    assert any("99-conflict.rules:1 wins" in line for line in seen["planned beside a conflict"])
     assert seen["status"] == "bfq (90-schedlab.rules)"
     assert seen["with a conflict"]["scheduler"] == "mq-deadline"
     assert any("99-conflict.rules:1 wins" in line for line in seen["warnings"])

@@ -67,6 +67,9 @@ def main(device: str, udevadm: str) -> None:
         seen = {"without us": booted(udevadm, queue)}
         before, rules, messages = knobs.snapshot(queue), files(), []
         choice = Choice(Candidate("bfq", {"scheduler": "bfq", "low_latency": 0}))
+        planned: list[str] = []
+        apply(choice, Request((device,), persist=True, dry_run=True), planned.append)
+        seen["planned"] = planned
         apply(choice, Request((device,), persist=True), messages.append)
         seen["applied"] = knobs.snapshot(queue)
         seen["status"] = status()[0].after_reboot
@@ -75,6 +78,9 @@ def main(device: str, udevadm: str) -> None:
         conflict.write_text(f'KERNEL=="{name}", ATTR{{queue/scheduler}}="mq-deadline"\n')
         seen["with a conflict"] = booted(udevadm, queue)
         seen["warnings"] = warnings(name, "bfq", Request((device,)))
+        planned_late: list[str] = []
+        apply(choice, Request((device,), persist=True, dry_run=True), planned_late.append)
+        seen["planned beside a conflict"] = planned_late
         conflict.unlink()
         seen["again"] = booted(udevadm, queue)
         undo([device], False, messages.append)

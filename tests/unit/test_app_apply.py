@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from answers import NOTHING
 
-from schedlab.app import applied, apply, apply_cpu, apply_tuned, undo, watch
+from schedlab.app import applied, apply, apply_machine, apply_tuned, undo, watch
 from schedlab.app.applied import HEADER, Applied
 from schedlab.app.apply import Choice, Request, choice_of, choice_of_result, rule_text
 from schedlab.app.set_scheduler import set_scheduler
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, setters, udev
+from schedlab.host import knobs, setters, settings, udev, writers
 from schedlab.result import Result
 from schedlab.spec import Candidate, Target
 
@@ -49,7 +49,7 @@ def test_a_choice_is_typed() -> None:
         "scheduler": "bfq", "low_latency": 0, "nr_requests": "64", "x": "a=b"
     }  # fmt: skip
     assert choice_of("sched_rr_timeslice_ms=20", ["nr_migrate=8"]).candidate == Candidate(
-        "cpu", {"sched_rr_timeslice_ms": "20", "nr_migrate": "8"}
+        "machine", {"sched_rr_timeslice_ms": "20", "nr_migrate": "8"}
     )  # fmt: skip
     assert refused(choice_of, "none,bfq", []) == ("'none,bfq' names 2 schedulers", "name one")
     for text in ("x", "=4", "x="):
@@ -107,7 +107,10 @@ def test_the_winner_of_a_result_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_pa
     [
         ({"code": "for-now"}, "its answer is 'for-now': what to take is not settled"),
         ({"kind": "sim"}, "it is of kind 'sim', not measured on this kernel"),
-        ({"target": Target("emulated")}, "it was measured on an emulated device"),
+        (
+            {"target": Target("emulated")},
+            "it was measured on an emulated device, which answers as its model does",
+        ),
         ({"release": "1.2"}, f"it was measured on Linux 1.2, this is {platform.release()}"),
     ],
 )
@@ -192,7 +195,9 @@ def setter(file: Path, value: str, source: str = "udev", certain: bool = True) -
 
 def test_who_else_sets_the_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found: list[setters.Setter] = []
-    monkeypatch.setattr(setters, "of", lambda disk, root: found)
+    beside: list[setters.Setter] = []
+    monkeypatch.setattr(setters, "of", lambda disk, root, planned: found)
+    monkeypatch.setattr(setters, "others", lambda disk, root: beside)
     monkeypatch.setattr(udev, "disk", lambda name: name)
     request = Request(("sdx",), root=tmp_path)
 
@@ -219,6 +224,12 @@ def test_who_else_sets_the_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert said(ours, unit)[1:] == ["systemd unit, /b:3 wins at the next boot and sets kyber"]
     assert said(setter(Path("/c"), "deadline", "boot parameter")) == [
         "elevator=deadline on the kernel command line: Linux ignores it"
+    ]  # fmt: skip
+    beside[:] = [replace(setter(Path("/d"), "64", certain=False), name="read_ahead_kb"),
+                 replace(setter(Path("/e"), "0"), name="iosched/low_latency"),
+                 replace(ours, name="nomerges")]  # fmt: skip
+    assert apply.warnings("sdx", "bfq:low_latency=1", request)[-2:] == [
+        "/d:3 sets read_ahead_kb to 64 (perhaps)", "/e:3 sets low_latency to 0, as this does"
     ]  # fmt: skip
 
 
@@ -307,87 +318,106 @@ def test_files_are_named_before_they_are_written(tmp_path: Path) -> None:
     assert said.startswith(f"{tmp_path}/file/x: ") and hint == "run it as root (sudo)"
 
 
-def test_settings_of_the_cpu_scheduler() -> None:
-    values = apply_cpu.values_of
+def test_settings_of_the_machine() -> None:
+    values = apply_machine.values_of
 
-    def of(**settings: Any) -> dict[str, int]:
+    def of(**settings: Any) -> dict[str, str]:
         return values(Candidate("c", settings))
 
     assert of(scheduler="bfq", nr_requests=4) == of() == {}
-    assert of(sched_rr_timeslice_ms=20.0) == {"sched_rr_timeslice_ms": 20}
-    assert of(sched_x="-1", nr_migrate=8, base_slice_ns="5.0") == {
-        "sched_x": -1, "nr_migrate": 8, "base_slice_ns": 5
+    assert of(sched_rr_timeslice_ms=20.0) == {"sched_rr_timeslice_ms": "20"}
+    assert of(sched_x="-1", nr_migrate=8, governor="performance") == {
+        "sched_x": "-1", "nr_migrate": "8", "governor": "performance"
     }  # fmt: skip
-    assert of(sched_rr_timeslice_ms="1") == {"sched_rr_timeslice_ms": 1}
+    assert of(sched_rr_timeslice_ms="1") == {"sched_rr_timeslice_ms": "1"}
     for value in ("0", "1.5", "x", "-1", "5ms"):
         assert refused(of, sched_rr_timeslice_ms=value) == (
             f"sched_rr_timeslice_ms={value}: not whole milliseconds from 1",
             "write sched_rr_timeslice_ms=20",
         )
-    for value in ("-2", "1.5", "4.00"):
-        assert refused(of, sched_x=value) == (
-            f"sched_x={value}: not a whole number", "write sched_x=20"
-        )  # fmt: skip
-    assert refused(of, sched_x="1", nr_requests="4") == (
-        "nr_requests is no setting of the CPU scheduler", "apply it to a disk alone"
+
+
+def test_a_choice_is_divided_among_the_machine_and_disks() -> None:
+    def divided(**named: Any) -> tuple[dict[str, str], dict[str, Any] | None]:
+        candidate = Candidate("c", {k.replace("__", "."): v for k, v in named.items()})
+        machine, disks = apply._divided(Choice(candidate))
+        return machine, dict(disks.candidate.settings) if disks else None
+
+    assert divided(scheduler="bfq", low_latency=0) == ({}, {"scheduler": "bfq", "low_latency": 0})
+    assert divided(scheduler="bfq", sysctl__vm__swappiness=5) == (
+        {"sysctl.vm.swappiness": "5"}, {"scheduler": "bfq"}
     )  # fmt: skip
-    assert apply_cpu.is_name("sched_y") and apply_cpu.is_name("nr_migrate")
-    assert not apply_cpu.is_name("bfq")
+    assert divided(scheduler="as-is", thp="never") == ({"thp": "never"}, None)
+    said, hint = refused(divided, scheduler="bfq", cgroup__io__weight=5, run="x", undo="y")
+    assert said.startswith("apply cannot set cgroup.io.weight, run, undo") and "systemd" in hint
+    assert refused(divided, thp="never", nr_requests="4") == (
+        "nr_requests is no setting of the machine", "name a scheduler, too"
+    )  # fmt: skip
+
+
+def test_a_result_is_for_where_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(knobs, "device_name", lambda device: Path(device).name)
+
+    def doubts(target: Target, *devices: str) -> list[str]:
+        return apply._measured_elsewhere(target, devices)
+
+    scratch = Target("scratch")
+    assert doubts(scratch) == [] and doubts(Target("none"), "sdb") == []
+    assert doubts(scratch, "/dev/sdb") == [
+        "it was measured on a temporary loop device, which answers unlike sdb"
+    ]
+    assert doubts(Target("device", "/dev/sdb"), "sdb") == []
+    assert doubts(Target("device", "/dev/sda"), "sdb") == ["it was measured on sda, not on sdb"]
+    switched = Target("directory", "/srv", switch=("sda", "sdb", "thp"))
+    assert doubts(switched, "sdb", "sda") == []
+    assert doubts(switched, "sda", "sdc") == ["it was measured on sda, sdb, not on sdc"]
 
 
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Directories with the settings that this kernel shall have."""
-    texts = {"sysctl/sched_x": "7", "sysctl/sched_a": "1", "debug/sched/nr_migrate": "8",
+    texts = {"sysctl/kernel/sched_x": "7", "sysctl/kernel/sched_a": "1",
+             "debug/sched/nr_migrate": "8",
              "debug/sched/latency_ns": "5", "debug/sched/debug": "0"}  # fmt: skip
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    monkeypatch.setattr(apply_cpu, "SYSCTLS", tmp_path / "sysctl")
-    monkeypatch.setattr(apply_cpu, "DEBUG", tmp_path / "debug/sched")
+    monkeypatch.setattr(settings, "SYSCTL", tmp_path / "sysctl")
+    monkeypatch.setattr(apply_machine, "SYSCTL", tmp_path / "sysctl")
+    monkeypatch.setattr(settings, "DEBUG", tmp_path / "debug/sched")
     return tmp_path
 
 
-def test_where_settings_of_the_cpu_scheduler_are(
-    kernel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert apply_cpu.path_of("sched_x") == kernel / "sysctl/sched_x"
-    assert apply_cpu.path_of("nr_migrate") == kernel / "debug/sched/nr_migrate"
-    assert apply_cpu.debug_settings() == ["latency_ns", "nr_migrate"]
-    assert refused(apply_cpu.path_of, "sched_y") == (
-        "this kernel has no sched_y", "it has: sched_a, sched_x"
-    )  # fmt: skip
-    assert refused(apply_cpu.path_of, "base_slice_ns") == (
-        "this kernel has no base_slice_ns", "it has: latency_ns, nr_migrate"
-    )  # fmt: skip
-    root = kernel / "root"
-    assert apply_cpu.planned({"sched_x": 4, "nr_migrate": 9}, False, root) == [
-        f"{kernel}/sysctl/sched_x = 4", f"{kernel}/debug/sched/nr_migrate = 9"
-    ]  # fmt: skip
-    assert apply_cpu.planned({"sched_x": 4, "nr_migrate": 9}, True, root)[2:] == [
+def test_what_applying_to_the_machine_would_write(kernel: Path) -> None:
+    root, x, migrate = kernel / "root", f"{kernel}/sysctl/kernel/sched_x", "debug/sched/nr_migrate"
+    values = {"sched_x": "4", "nr_migrate": "9"}
+    assert apply_machine.planned(values, False, root) == [f"{x} = 4", f"{kernel}/{migrate} = 9"]
+    assert apply_machine.planned(values, True, root)[2:] == [
         f"{root}/etc/sysctl.d/90-schedlab.conf: kernel.sched_x = 4",
-        f"{root}/etc/tmpfiles.d/90-schedlab.conf: w {kernel}/debug/sched/nr_migrate - - - - 9",
+        f"{root}/etc/tmpfiles.d/90-schedlab.conf: w {kernel}/{migrate} - - - - 9",
     ]
-    assert list(apply_cpu._file_texts({f"{kernel}/sysctl/sched_x": "4"}, root)) == [
-        root / apply_cpu.SYSCTL_FILE
-    ]  # fmt: skip
-    monkeypatch.setattr(apply_cpu, "DEBUG", kernel / "none/sched")
-    assert refused(apply_cpu.path_of, "nr_migrate") == (
-        "nr_migrate is in debugfs, which is not mounted",
-        f"mount -t debugfs debugfs {kernel}/none",
-    )
+    assert list(apply_machine._file_texts({x: "4"}, root)) == [root / apply_machine.SYSCTL_FILE]
+    assert "no sched_y" in refused(apply_machine.planned, {"sched_y": "1"}, False, root)[0]
 
 
-def test_a_second_setting_of_the_cpu_scheduler() -> None:
+def test_of_two_files_of_one_setting_one_is_kept() -> None:
+    size, ratio = "/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio"
+    both = {size: "0", ratio: "20", "/x": "0"}
+    assert apply_machine.one_of_each(both) == {ratio: "20", "/x": "0"}
+    assert apply_machine.one_of_each({size: "5", ratio: "0"}) == {size: "5"}
+    assert apply_machine._setting({size: "5", ratio: "0"}) == "sysctl.vm.dirty_bytes=5"
+
+
+def test_a_second_setting_of_the_machine() -> None:
     mine = replace(RECORD, setting="b=2", originals={"/k/b": "1"}, values={"/k/b": "2"})
-    assert apply_cpu._onto(mine, None) == mine
+    assert apply_machine._onto(mine, None) == mine
     earlier = replace(RECORD, originals={"/k/a": "5", "/k/b": "0"}, files={"f": None}, made=("d",),
                       values={"/k/a": "6", "/k/b": "1"})  # fmt: skip
-    both = apply_cpu._onto(mine, earlier)
+    both = apply_machine._onto(mine, earlier)
     assert both.originals == {"/k/b": "0", "/k/a": "5"}
     assert (both.values, both.setting) == ({"/k/a": "6", "/k/b": "2"}, "a=6,b=2")
     assert (both.files, both.made) == ({"f": None}, ("d",))
-    old = apply_cpu._onto(mine, replace(earlier, boot_id="before"))
+    old = apply_machine._onto(mine, replace(earlier, boot_id="before"))
     assert (old.originals, old.setting, old.files) == (mine.originals, "a=6,b=2", {"f": None})
 
 
@@ -403,27 +433,25 @@ def test_the_last_file_sets_a_knob(kernel: Path) -> None:
     for name, text in texts.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    zone = kernel / "zone/sched_x"  # a name that is after that of debugfs
-    assert len(apply_cpu.settings_in(root, zone)) == 3
-    knob = kernel / "sysctl/sched_x"
-    assert apply_cpu.settings_in(root, knob) == [
+    knob = kernel / "sysctl/kernel/sched_x"
+    assert apply_machine.settings_in(root, knob) == [
         (root / "etc/sysctl.d/10.conf", "2"),
         (root / "run/sysctl.d/50.conf", "3"),
         (root / "run/sysctl.d/50.conf", "4"),
     ]
     migrate = kernel / "debug/sched/nr_migrate"
-    assert apply_cpu.settings_in(root, migrate) == [(root / "etc/tmpfiles.d/a.conf", "6")]
-    record = replace(RECORD, device="cpu", values={str(knob): "7"})
-    one = undo._cpu_status(record, root)
-    assert (one.now, one.holds, one.after_reboot) == ("sched_x=7", True, "4 (50.conf)")
-    gone = {str(knob): "6", str(migrate): "8", str(kernel / "sysctl/sched_z"): "1"}
-    some = undo._cpu_status(replace(record, values=gone), root)
-    assert (some.now, some.holds) == ("sched_x=7, nr_migrate=8, sched_z=absent", False)
-    assert some.after_reboot == (
-        "sched_x: 4 (50.conf), nr_migrate: 6 (a.conf), sched_z: the kernel's default"
-    )
-    first_holds = {str(migrate): "8", str(knob): "6"}
-    assert not undo._cpu_status(replace(record, values=first_holds), root).holds
+    assert apply_machine.settings_in(root, migrate) == [(root / "etc/tmpfiles.d/a.conf", "6")]
+    record = replace(RECORD, device="machine", values={str(knob): "7"})
+    one = undo._machine_status(record, root)
+    assert (one.drift, one.holds, one.after_reboot) == ((), True, "4 (50.conf)")
+    gone = kernel / "sysctl/kernel/sched_z"
+    values = {str(knob): "6", str(migrate): "8", str(gone): "1"}
+    kept = replace(record, values=values, files={"f": None})
+    some = undo._machine_status(kept, root)
+    assert some.drift == (undo.Drift("sched_x", "6", "7"), undo.Drift("sched_z", "1", "absent"))
+    assert not some.holds and some.after_reboot.startswith("sched_x: 4 (50.conf), nr_migrate: 6")
+    old = undo._machine_status(replace(kept, files={}), root)  # RECORD is of another boot
+    assert (old.holds, old.gone, old.drift) == (False, "it ended with the last boot", ())
 
 
 def test_a_profile_of_tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -507,8 +535,7 @@ def test_what_is_undone_where_the_device_is_gone(tmp_path: Path) -> None:
     assert file.read_text() == HEADER + rule_text(other) + "\n"
     shown = undo.status_lines(undo.status(tmp_path))
     assert shown == [
-        "sdy-gone: bfq:low_latency=0,slice_idle=2 since 2026-01-02, changed: it is now the device "
-        "is not present",
+        "sdy-gone: bfq:low_latency=0,slice_idle=2 since 2026-01-02, the device is not present",
         "  after a reboot: unknown",
         "  by /r: bfq is best",
     ]
@@ -521,7 +548,7 @@ def test_what_is_undone_where_the_device_is_gone(tmp_path: Path) -> None:
     undo._remove_files(gone, said.append)
     assert said[-1] == f"note: {file} was changed by another program; it is kept"
     assert file.read_text() == "# mine\n"
-    holds = undo.Status(replace(RECORD, result=""), "bfq", True, "the kernel's default")
+    holds = undo.Status(replace(RECORD, result=""), True, "the kernel's default")
     assert undo.status_lines([holds]) == [
         "sdx: bfq:low_latency=0,slice_idle=2 since 2026-01-02, holds",
         "  after a reboot: the kernel's default",
@@ -546,23 +573,56 @@ class Hand:
             step()
 
 
-def test_changes_are_noticed_with_who_may_have_made_them(
+class Told(writers.Writers):
+    """Writers of a kernel that names none, and whose waiting is the hand's."""
+
+    def __init__(self, hand: Hand, by: dict[str, writers.Writer]) -> None:
+        self.hand, self.by, self._descriptor = hand, by, -1
+
+    def wait(self, patience_s: float) -> bool:
+        self.hand.sleep(patience_s)
+        return False
+
+    def take(self) -> dict[str, writers.Writer]:
+        return self.by
+
+
+def test_changes_are_noticed_with_who_made_them(
     kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, new = kernel / "sysctl/sched_x", kernel / "sysctl/sched_b"
+    first, new = kernel / "sysctl/kernel/sched_x", kernel / "sysctl/kernel/sched_b"
     hand = Hand(iter([None, lambda: (first.write_text("9\n"), new.write_text("1")), first.unlink]))
+    by: dict[str, writers.Writer] = {}
     monkeypatch.setattr(watch, "time", hand)
-    monkeypatch.setattr(watch, "running_suspects", lambda: ("7 tuned",))
-    changes = list(watch.watch("cpu", 6.0))
-    assert [(c.at_s, c.setting, c.before, c.after) for c in changes] == [
-        (3.0, "sched_b", "(absent)", "1"),
-        (3.0, "sched_x", "7", "9"),
-        (4.5, "sched_x", "9", "(absent)"),
-    ]
-    assert changes[0].suspects == ("7 tuned",)
+    monkeypatch.setattr(watch, "Writers", lambda: Told(hand, by))
+    monkeypatch.setattr(watch, "running_suspects", lambda: ("tuned (7)",))
+    told: list[bool] = []
+    changes = list(watch.watch("cpu", 6.0, started=told.append))
+    assert told == [False]
+    assert [(c.setting, c.before, c.after) for c in changes] == [
+        ("sched_b", "(absent)", "1"), ("sched_x", "7", "9"), ("sched_x", "9", "(absent)")
+    ]  # fmt: skip
+    assert changes[0].line()[8:] == " machine: sched_b (absent) -> 1, perhaps by tuned (7)"
     assert hand.slept == [0.2] * 4
-    nothing = list(watch.watch("cpu", 0.0, 0.5, lambda: hand.now_s > 60.0))
+    nothing = list(watch.watch("machine", 0.0, 0.5, lambda: hand.now_s > 60.0))
     assert nothing == [] and hand.slept[-1] == 0.5
+    # What was not written itself is an effect of what was.
+    hand.steps = iter([lambda: (first.write_text("3"), new.write_text("4"))])
+    by[str(first)] = writers.Writer(5, "echo 3")
+    (change,) = watch.watch("machine", 2.0)
+    assert change.line()[8:] == " machine: sched_x (absent) -> 3, by echo 3 (process 5)"
+
+
+def test_a_switch_of_the_scheduler_is_one_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path)
+    queue = tmp_path / "sdx" / "queue"
+    names = ("scheduler", "nr_requests", "nomerges", "iosched/low_latency")
+    before = {queue / name: "0" for name in names}
+    now = {queue / name: "1" for name in names[:3]}
+    changes = list(watch._changes("sdx", before, now, {}))
+    assert [change.setting for change in changes] == ["nomerges", "scheduler"]
 
 
 def test_suspects_are_the_newest_programs_that_set_schedulers(
@@ -575,9 +635,15 @@ def test_suspects_are_the_newest_programs_that_set_schedulers(
         (tmp_path / number / "comm").write_text(name + "\n")
         (tmp_path / number / "cmdline").write_bytes(words)
     (tmp_path / "50").mkdir()  # it has ended
-    monkeypatch.setattr(watch, "Path", lambda _: tmp_path)
-    assert watch.running_suspects() == ("41 python3 a�", "12 tuned", "5 bash -c x")
-    assert watch.running_suspects(2) == ("41 python3 a�", "12 tuned")
+    monkeypatch.setattr(watch, "PROC", tmp_path)
+    monkeypatch.setattr(writers, "PROC", tmp_path)
+    found = ("python3 a� (41)", "tuned (12)", "bash -c x (5)")
+    assert watch.running_suspects() == found
+    assert watch.running_suspects(2) == found[:2]
+    (tmp_path / "41" / "stat").write_text(f"41 (python3) S 12 {0}")
+    (tmp_path / "12" / "stat").write_text("12 (tuned) S 0 0")
+    monkeypatch.setattr(os, "getpid", lambda: 41)  # neither this program nor what started it
+    assert watch.running_suspects() == found[2:]
 
 
 def test_records_that_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

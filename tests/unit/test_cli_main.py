@@ -24,9 +24,8 @@ SCHEDLAB = [sys.executable, "-m", "schedlab"]
          "hint: add it: -- COMMAND ARG…\n"),
         (["analyse", "gone"], 2, "", "error: gone: is not a result folder (no experiment.toml)\n"
          "hint: name the folder that `schedlab compare` printed\n"),
-        (["undo"], 2, "", "error: name devices, or --all\n"
+        (["undo", "sda", "--all"], 2, "", "error: name devices, or --all\n"
          "hint: schedlab status shows what is applied\n"),
-        (["undo", "sda", "--all"], 2, "", "error: name devices, or --all\n"),
         (["run"], 2, "", "error: name either FILE or --resume DIR\n"
          "hint: schedlab run experiment.toml\n"),
         (["run", "a.toml", "--resume", "b"], 2, "", "error: name either FILE or --resume DIR\n"),

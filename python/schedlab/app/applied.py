@@ -97,6 +97,12 @@ def is_in_effect(record: Applied) -> bool:
     return record.boot_id == boot_id() and same_device
 
 
+def has_medium(device: str) -> bool:
+    """False for a loop device to which no file is attached; others may always have one."""
+    home = knobs.SYS_BLOCK / device
+    return not device.startswith("loop") or (home / "loop").is_dir()
+
+
 def identity(device: str) -> str:
     """What stays the same over reboots, `ATTRIBUTE:VALUE`: WWID, else serial, else `name:NAME`."""
     block = knobs.CLASS_BLOCK / device

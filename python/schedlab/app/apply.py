@@ -6,25 +6,26 @@ by the guardian; a kill after it leaves a setting that `undo` knows.
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from schedlab.app import applied, apply_cpu, apply_tuned
+from schedlab.app import applied, apply_machine, apply_tuned, targets
 from schedlab.app.applied import HEADER, Applied
 from schedlab.app.setting_checks import planned_writes
-from schedlab.design.candidates import parse_candidates
+from schedlab.design.candidates import is_one, parse_candidate, parse_candidates
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, setters, udev, udev_service
+from schedlab.host import knobs, setters, settings, udev, udev_service
 from schedlab.host.control import Control
-from schedlab.host.devices import text_of
 from schedlab.host.settings import Place
 from schedlab.result import Result
-from schedlab.spec import Candidate
+from schedlab.run.candidate_settings import AS_IS
+from schedlab.spec import Candidate, Target
 
 RULES = Path("etc/udev/rules.d/90-schedlab.rules")
 # Kinds of devices for which no rule is written unless they are named.
@@ -34,33 +35,41 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Choice:
-    """What is applied: a candidate's settings, and the result that decided, if one did."""
+    """What is applied: a candidate's settings, and the result that decided, if one did.
+
+    `caveats` say why the result may not hold here.
+    """
 
     candidate: Candidate
     result: str = ""
     headline: str = ""
+    caveats: tuple[str, ...] = ()
 
 
 #: Codes of answers that name nothing to take.
 NO_ANSWER = ("nothing", "one-run", "unbounded")
 
 
-def choice_of(what: str, changes: Sequence[str], anyway: bool = False) -> Choice:
-    """`what` is a result folder whose verdict names a winner, or a scheduler with tunables.
+def choice_of(
+    what: str, changes: Sequence[str], anyway: bool = False, devices: Sequence[str] = ()
+) -> Choice:
+    """`what` is a result folder whose verdict names a winner, or settings.
 
     SpecError saying what a result would need; `anyway` takes its best candidate all the same.
     """
     if (Path(what) / "experiment.toml").is_file():
-        return _with(choice_of_result(Path(what), anyway), changes)
-    if apply_cpu.is_name(what.partition("=")[0]):
-        return _with(Choice(Candidate("cpu", {})), [what, *changes])
+        return _with(choice_of_result(Path(what), anyway, devices), changes)
+    if settings.is_machine(what.partition("=")[0]):
+        return _with(Choice(Candidate("machine", {})), [what, *changes])
+    if is_one(what):
+        return _with(Choice(parse_candidate(what)), changes)
     candidates = parse_candidates(what)
     if len(candidates) != 1:
         raise SpecError(f"{what!r} names {len(candidates)} schedulers", "name one")
     return _with(Choice(candidates[0]), changes)
 
 
-def choice_of_result(folder: Path, anyway: bool) -> Choice:
+def choice_of_result(folder: Path, anyway: bool, devices: Sequence[str] = ()) -> Choice:
     """The winner of a result; SpecError where it names none or is of something else."""
     result = Result.load(folder)
     experiment, answer = result.record.experiment, result.answer
@@ -69,8 +78,7 @@ def choice_of_result(folder: Path, anyway: bool) -> Choice:
         objections.append(f"its answer is {answer.code!r}: what to take is not settled")
     if experiment.kind not in ("io", "cpu"):
         objections.append(f"it is of kind {experiment.kind!r}, not measured on this kernel")
-    if experiment.target.kind == "emulated":
-        objections.append("it was measured on an emulated device")
+    objections += _measured_elsewhere(experiment.target, devices)
     release = result.record.host.get("kernel", {}).get("release")
     if release and release != platform.release():
         objections.append(f"it was measured on Linux {release}, this is {platform.release()}")
@@ -83,20 +91,37 @@ def choice_of_result(folder: Path, anyway: bool) -> Choice:
     if candidate is None:
         raise SpecError(f"{folder}: names no best candidate", "name a scheduler yourself")
     if experiment.kind == "cpu":
-        candidate = apply_cpu.of_result(candidate)
+        candidate = apply_machine.of_result(candidate)
     headline = result.headline()
-    return Choice(candidate, str(folder.resolve()), headline)
+    return Choice(candidate, str(folder.resolve()), headline, tuple(objections))
+
+
+def _measured_elsewhere(target: Target, devices: Sequence[str]) -> list[str]:
+    """Why a result may not hold on these devices."""
+    if target.kind == "emulated":
+        return ["it was measured on an emulated device, which answers as its model does"]
+    names = list(dict.fromkeys(map(knobs.device_name, devices)))
+    if target.kind == "scratch" and names:
+        return [f"it was measured on a temporary loop device, which answers unlike {names[0]}"]
+    measured = [target.path] if target.kind == "device" else targets.queues_named(target)
+    known = {Path(name).name for name in measured}
+    with contextlib.suppress(HostError):  # a disk that is not here any more
+        known |= set(map(knobs.device_name, measured))
+    others = [name for name in names if name not in known]
+    if others and known:
+        return [f"it was measured on {', '.join(sorted(known))}, not on {others[0]}"]
+    return []
 
 
 def _with(choice: Choice, changes: Sequence[str]) -> Choice:
     """The choice with `--set KEY=VALUE` on top."""
-    settings = dict(choice.candidate.settings)
+    values = dict(choice.candidate.settings)
     for text in changes:
         key, equals, value = text.partition("=")
         if not (key and equals and value):
             raise SpecError(f"--set {text!r} is not understood", "write --set nr_requests=64")
-        settings[key] = value
-    return replace(choice, candidate=Candidate(choice.candidate.label, settings))
+        values[key] = value
+    return replace(choice, candidate=Candidate(choice.candidate.label, values))
 
 
 @dataclass(frozen=True)
@@ -115,10 +140,42 @@ class Request:
 
 def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
     """Set a choice on devices; with `persist` by a udev rule too. HostError restores everything."""
-    if values := apply_cpu.values_of(choice.candidate):
-        return _apply_cpu(values, choice, request, report)
+    for caveat in choice.caveats:
+        report(f"note: it may not hold here: {caveat}")
+    machine, disks = _divided(choice)
+    if machine and request.tuned and not disks:
+        raise SpecError("--tuned keeps settings of disks", "keep it by sysctl.d: --persist")
+    if machine and request.devices and not disks:
+        raise SpecError(f"{next(iter(machine))} belongs to no device", "omit the devices")
+    if disks is None:
+        return _apply_machine(machine, choice, request, report)
     if not request.devices:
         raise SpecError("no device is named", "name one: schedlab apply bfq /dev/sdb")
+    if not machine:
+        return _apply_disks(disks, request, report)
+    apply_machine.knobs_of(machine)
+    records = _apply_disks(disks, request, report)
+    return [*records, *_apply_machine(machine, choice, request, report)]
+
+
+def _divided(choice: Choice) -> tuple[dict[str, str], Choice | None]:
+    """(settings of the machine, the choice for disks if it has any); SpecError for all others."""
+    values = apply_machine.values_of(choice.candidate)
+    rest = {k: v for k, v in choice.candidate.settings.items() if k not in values}
+    if rest.get("scheduler") == AS_IS:
+        del rest["scheduler"]
+    if other := [name for name in rest if settings.scope_of(name) != "queue"]:
+        raise SpecError(
+            f"apply cannot set {', '.join(other)}: it ends with what it was set for",
+            "set it where that is started, such as IOWeight= of its systemd unit",
+        )
+    if rest and "scheduler" not in rest and values:
+        raise SpecError(f"{next(iter(rest))} is no setting of the machine", "name a scheduler, too")
+    disks = replace(choice, candidate=Candidate(choice.candidate.label, rest)) if rest else None
+    return values, disks
+
+
+def _apply_disks(choice: Choice, request: Request, report: Report) -> list[Applied]:
     names = tuple(dict.fromkeys(map(knobs.device_name, request.devices)))
     for name in names:
         _check(name, choice, request)
@@ -131,9 +188,8 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
         for name in names:
             queue = knobs.queue_of(name)
             before = knobs.snapshot(queue)
-            settings = choice.candidate.settings
-            tunables = {k: v for k, v in settings.items() if k != "scheduler"}
-            change = control.set_scheduler(name, str(settings["scheduler"]), tunables)
+            tunables = dict(choice.candidate.settings)
+            change = control.set_scheduler(name, str(tunables.pop("scheduler")), tunables)
             for note in change.notes:
                 report(f"note: {name}: {note}")
             records.append(_record(name, choice, before, change.queue))
@@ -142,7 +198,7 @@ def apply(choice: Choice, request: Request, report: Report) -> list[Applied]:
     records = [current for name in names if (current := applied.find(name))]
     _activate(records, request, report)
     for record in records:
-        for line in warnings(record.device, record.setting.partition(":")[0], request):
+        for line in warnings(record.device, record.setting, request):
             report(line)
     return records
 
@@ -181,20 +237,16 @@ def _kept_by(file: Path, records: list[Applied]) -> list[Applied]:
     return [record for record in records if str(file) in record.files]
 
 
-def _apply_cpu(
-    values: dict[str, int], choice: Choice, request: Request, report: Report
+def _apply_machine(
+    values: dict[str, str], choice: Choice, request: Request, report: Report
 ) -> list[Applied]:
-    """Settings of the CPU scheduler, which belong to no device."""
-    if request.tuned:
-        raise SpecError("--tuned keeps settings of disks", "keep it by sysctl.d: --persist")
-    if request.devices:
-        raise SpecError(f"{next(iter(values))} belongs to no device", "omit the devices")
+    """Settings that belong to no device."""
     if request.dry_run:
-        for line in apply_cpu.planned(values, request.persist, request.root):
+        for line in apply_machine.planned(values, request.persist, request.root):
             report(line)
         return []
     result = (choice.result, choice.headline)
-    return [apply_cpu.apply(values, result, request.persist, request.root, report)]
+    return [apply_machine.apply(values, result, request.persist, request.root, report)]
 
 
 def _check(name: str, choice: Choice, request: Request) -> None:
@@ -202,11 +254,10 @@ def _check(name: str, choice: Choice, request: Request) -> None:
     scheduler = knobs.canonical(name, str(choice.candidate.settings.get("scheduler", "")))
     if scheduler not in knobs.offered(name):
         raise knobs.unknown_scheduler(name, scheduler)
-    zoned = text_of(knobs.queue_of(name) / "zoned")
-    if zoned not in ("", "none") and scheduler != "mq-deadline":
-        raise HostError(
-            f"{name} is a zoned device: its writes need mq-deadline", "apply mq-deadline"
-        )
+    settings.refuse_zoned(knobs.queue_of(name), scheduler)
+    for key in choice.candidate.settings:
+        if key != "scheduler":
+            settings.check_tunable(key, scheduler, knobs.queue_of(name))
     if request.persist and setters.is_nixos(request.root):
         raise SpecError(
             "NixOS makes its udev rules from its configuration: schedlab cannot add a rule",
@@ -262,9 +313,9 @@ def _onto(record: Applied, earlier: Applied | None) -> Applied:
 
 def _setting(device: str, candidate: Candidate) -> str:
     """`SCHEDULER:TUNABLES`, the scheduler as this kernel calls it: files at boot need that name."""
-    settings = dict(candidate.settings)
-    scheduler = knobs.canonical(device, str(settings.pop("scheduler")))
-    tunables = ",".join(f"{key}={value}" for key, value in settings.items())
+    values = dict(candidate.settings)
+    scheduler = knobs.canonical(device, str(values.pop("scheduler")))
+    tunables = ",".join(f"{key}={value}" for key, value in values.items())
     return f"{scheduler}:{tunables}" if tunables else scheduler
 
 
@@ -301,37 +352,57 @@ def _with_files(records: list[Applied], request: Request) -> list[Applied]:
     return records
 
 
+def _rules_of(records: list[Applied], path: Path) -> str:
+    """Our rule file with these records, and with those of other devices that are in it."""
+    mine = {record.device for record in records}
+    others = [r for r in applied.load_all() if str(path) in r.files and r.device not in mine]
+    return HEADER + "\n".join(map(rule_text, (*others, *records))) + "\n"
+
+
 def _write_rules(records: list[Applied], request: Request, report: Report) -> None:
     """Write our rule file, whole, and have it checked."""
     path = request.root / RULES
-    mine = {record.device for record in records}
-    others = [r for r in applied.load_all() if str(path) in r.files and r.device not in mine]
-    rules = "\n".join(map(rule_text, (*others, *records)))
-    applied.write_file(path, HEADER + rules + "\n")
+    applied.write_file(path, _rules_of(records, path))
     for line in udev_service.objections(path):
         report(f"note: {line}")
 
 
-def warnings(name: str, scheduler: str, request: Request) -> list[str]:
-    """Who else sets the scheduler of this device, and who wins after a reboot."""
-    settings = setters.of(udev.disk(name), request.root)
+def warnings(
+    name: str, setting: str, request: Request, written: Mapping[Path, str] | None = None
+) -> list[str]:
+    """Who else sets this device, and who wins after a reboot.
+
+    `written` are our files and their texts, where they are still to be written.
+    """
+    scheduler, _, tunables = setting.partition(":")
+    disk = udev.disk(name)
+    found = setters.of(disk, request.root, written)
     ours = (request.root / RULES, apply_tuned.profile_path(request.root))
     lines = []
-    for each in settings:
+    for each in found:
         if each.file in ours:
             continue
         if each.source == "boot parameter":
             lines.append(f"elevator={each.value} on the kernel command line: Linux ignores it")
             continue
-        unsure = "" if each.certain else " (perhaps)"
-        lines.append(f"also sets it{unsure}: {each.place} ({each.value})")
-    last, plugged = setters.winner_at_boot(settings), setters.winner_of_udev(settings)
+        lines.append(f"also sets it{_unsure(each)}: {each.place} ({each.value})")
+    last, plugged = setters.winner_at_boot(found), setters.winner_of_udev(found)
     if last is not None and last.file not in ours and last.value != scheduler:
         when = "at the next boot or hot-plug" if last is plugged else "at the next boot"
         lines.append(f"{last.place} wins {when} and sets {last.value}")
     if plugged and plugged is not last and plugged.file not in ours and plugged.value != scheduler:
         lines.append(f"{plugged.place} wins at the next hot-plug and sets {plugged.value}")
+    mine = {text.partition("=")[0] for text in tunables.split(",")}
+    for each in setters.others(disk, request.root):
+        if each.file not in ours:
+            key = each.name.removeprefix("iosched/")
+            too = ", as this does" if key in mine else ""
+            lines.append(f"{each.place} sets {key} to {each.value}{_unsure(each)}{too}")
     return lines
+
+
+def _unsure(setter: setters.Setter) -> str:
+    return "" if setter.certain else " (perhaps)"
 
 
 def planned(names: Sequence[str], choice: Choice, request: Request) -> list[str]:
@@ -342,14 +413,17 @@ def planned(names: Sequence[str], choice: Choice, request: Request) -> list[str]
     for name in names:
         writes = planned_writes(choice.candidate, [Place(name)])
         lines += [f"{path} = {value}" for path, value in writes]
-    rules = request.root / RULES
-    lines += [f"{rules}: {rule_text(record)}" for record in _kept_by(rules, records)]
+    rules, written = request.root / RULES, {}
+    if ruled := _kept_by(rules, records):
+        written[rules] = _rules_of(ruled, rules)
+    lines += [f"{rules}: {rule_text(record)}" for record in ruled]
     profile = apply_tuned.profile_path(request.root)
     if profiled := _kept_by(profile, records):
-        text = apply_tuned.whole_text(profiled, request.root)
+        text = written[profile] = apply_tuned.whole_text(profiled, request.root)
         lines += [f"{profile}: {line}" for line in text.removeprefix(HEADER).splitlines() if line]
     if _activates(records, request):
         lines.append(f"tuned-adm profile {apply_tuned.NAME}")
+        written[request.root / "etc/tuned/active_profile"] = apply_tuned.NAME
     for record in records:
-        lines += warnings(record.device, record.setting.partition(":")[0], request)
+        lines += warnings(record.device, record.setting, request, written)
     return lines

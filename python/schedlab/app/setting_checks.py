@@ -83,6 +83,8 @@ def _check(candidate: Candidate, place: settings.Place, is_present: bool) -> Non
     scheduler = str(values.pop("scheduler", AS_IS))
     scheduler = knobs.LEGACY_SCHEDULERS.get(scheduler, scheduler)
     queue = knobs.SYS_BLOCK / place.device / "queue" if is_present else None
+    if queue and scheduler != AS_IS:
+        settings.refuse_zoned(queue, scheduler)
     for name, value in values.items():
         if settings.scope_of(name) != "queue":
             settings.check(name, value, place)

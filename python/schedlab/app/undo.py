@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schedlab.app import applied, apply_cpu, apply_tuned
+from schedlab.app import applied, apply_machine, apply_tuned
 from schedlab.app.applied import HEADER, Applied
 from schedlab.app.apply import RULES, rule_text
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs, setters, udev, udev_service
+from schedlab.host import knobs, setters, settings, udev, udev_service
 from schedlab.host.control import Control
 from schedlab.store.files import write_atomic
 
@@ -28,10 +28,12 @@ def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
     """
     applied.remove_half_records()
     records = applied.load_all()
-    if everything:
+    if everything or (not devices and len(records) == 1):
         chosen = records
+    elif not devices:
+        raise _unnamed([record.device for record in records])
     else:
-        names = [knobs.device_name(device) if "/" in device else device for device in devices]
+        names = [_record_name(device) for device in devices]
         chosen = [record for record in records if record.device in names]
         if missing := [name for name in names if name not in {r.device for r in chosen}]:
             sudo = "sudo " if os.geteuid() else ""  # records of root are not everybody's to read
@@ -44,10 +46,25 @@ def undo(devices: Sequence[str], everything: bool, report: Report) -> list[str]:
     return [record.device for record in chosen]
 
 
+def _unnamed(devices: Sequence[str]) -> SpecError:
+    """The error where it is not clear what is to be undone."""
+    if not devices:
+        return SpecError("nothing is applied", "schedlab status")
+    text = f"{', '.join(devices)} are applied: name one"
+    return SpecError(text, f"schedlab undo {devices[0]}, or --all")
+
+
+def _record_name(device: str) -> str:
+    if "/" in device:
+        return knobs.device_name(device)
+    is_machine = device in apply_machine.NAMES and applied.find(device) is None
+    return apply_machine.DEVICE if is_machine else device
+
+
 def _undo(record: Applied, report: Report) -> None:
     """Files first, so that no event in between applies them again; then the knobs."""
-    if record.device == apply_cpu.DEVICE:
-        apply_cpu.undo(record, report)
+    if record.device in apply_machine.NAMES:
+        apply_machine.undo(record, report)
         return
     _remove_files(record, report)
     if udev_service.runs() and any(Path(name).name == RULES.name for name in record.files):
@@ -55,7 +72,7 @@ def _undo(record: Applied, report: Report) -> None:
     if not (knobs.SYS_BLOCK / record.device).exists():
         report(f"note: {record.device} is not present: only the files of schedlab were removed")
     elif applied.is_in_effect(record):
-        _restore(record, report)
+        _restore(record, report, applied.has_medium(record.device))
     elif record.boot_id == applied.boot_id():
         report(f"note: {record.device} was connected again since: its former settings are gone")
 
@@ -82,20 +99,26 @@ def _remove_files(record: Applied, report: Report) -> None:
             applied.remove_file(path)
 
 
-def _restore(record: Applied, report: Report) -> None:
-    """Every knob that still has our value gets its original; parents before children."""
+def _restore(record: Applied, report: Report, has_medium: bool) -> None:
+    """Every knob that still has our value gets its original; parents before children.
+
+    Without a medium (a loop device without a file) the kernel has reset the limits of the device:
+    only the scheduler and what goes with it are left to restore.
+    """
     queue = knobs.queue_of(record.device)
     originals, ours = (
         {str(Path(path).relative_to(queue)): value for path, value in values.items()}
         for values in (record.originals, record.values)
     )
+    if not has_medium:
+        originals = {name: v for name, v in originals.items() if goes_with_scheduler(name)}
     with Control(named_devices=(record.device,), report=report) as control:
         now = knobs.snapshot(queue)
         scheduler = originals.get("scheduler", now["scheduler"])
         if now["scheduler"] not in (scheduler, ours.get("scheduler")):
             place = queue / "scheduler"
             report(f"{place} is {now['scheduler']}, which another program set: it is kept")
-            wanted = {name: v for name, v in originals.items() if not _goes_with_scheduler(name)}
+            wanted = {name: v for name, v in originals.items() if not goes_with_scheduler(name)}
             foreign = _foreign(now, (wanted, ours))
         else:
             defaults = _made_fresh(control, record.device, originals, now)
@@ -114,7 +137,7 @@ def _restore(record: Applied, report: Report) -> None:
             raise HostError(f"{path} could not be restored to {value}", f"echo {value} > {path}")
 
 
-def _goes_with_scheduler(name: str) -> bool:
+def goes_with_scheduler(name: str) -> bool:
     """Whether the kernel sets a file of `queue/` when the scheduler changes."""
     return name.startswith("iosched/") or name in SWITCHED
 
@@ -151,13 +174,26 @@ def _write_all(control: Control, queue: Path, wanted: Mapping[str, str]) -> None
 
 
 @dataclass(frozen=True)
+class Drift:
+    """A setting that is not as it was applied: its name, the value that was set, what it reads."""
+
+    key: str
+    wanted: str
+    found: str
+
+
+@dataclass(frozen=True)
 class Status:
-    """One applied setting: whether it holds now, and what sets the device at the next boot."""
+    """One applied setting: whether it holds now, and what sets the device at the next boot.
+
+    `gone` is why it ended with its device or boot; else `drift` is what has changed since.
+    """
 
     record: Applied
-    now: str
     holds: bool
     after_reboot: str
+    drift: tuple[Drift, ...] = ()
+    gone: str = ""
 
 
 def status(root: Path = Path("/")) -> list[Status]:
@@ -170,8 +206,9 @@ def status_lines(statuses: Sequence[Status]) -> list[str]:
     lines = []
     for each in statuses:
         record = each.record
-        state = "holds" if each.holds else f"changed: it is now {each.now}"
+        state = "holds" if each.holds else each.gone or "changed since:"
         lines.append(f"{record.device}: {record.setting} since {record.applied_at}, {state}")
+        lines += [f"  {d.key}: {d.wanted} was set, it is {d.found}" for d in each.drift]
         lines.append(f"  after a reboot: {each.after_reboot}")
         if record.result:
             lines.append(f"  by {record.result}: {record.headline}")
@@ -179,35 +216,73 @@ def status_lines(statuses: Sequence[Status]) -> list[str]:
 
 
 def _status(record: Applied, root: Path) -> Status:
-    if record.device == apply_cpu.DEVICE:
-        return _cpu_status(record, root)
-    wanted = record.setting.partition(":")[0]
+    if record.device in apply_machine.NAMES:
+        return _machine_status(record, root)
     device = applied.present_name(record)
+    queue = knobs.SYS_BLOCK / device / "queue"
     try:
-        queue = knobs.queue_of(device)
-        current = knobs.snapshot(queue)
-        now = current["scheduler"]
-    except (HostError, OSError, KeyError):
-        return Status(record, "the device is not present", False, "unknown")
-    same_boot = record.boot_id == applied.boot_id()
-    checked = {path.partition("/queue/")[2]: value for path, value in record.values.items()}
-    holds = now == wanted and (
-        not same_boot or all(knobs.same(current.get(k, ""), v) for k, v in checked.items())
-    )
-    last = setters.winner_at_boot(setters.of(udev.disk(device), root))
+        now = knobs.snapshot(queue)
+        last = setters.winner_at_boot(setters.of(udev.disk(device), root))
+    except (HostError, OSError):
+        now, last = {}, None
     after = f"{last.value} ({last.file.name})" if last else "the kernel's default"
-    return Status(record, now, holds, after)
+    if gone := _gone(record, device):
+        return Status(record, False, after if now else "unknown", gone=gone)
+    if applied.is_in_effect(record):
+        wanted = {path.partition("/queue/")[2]: value for path, value in record.values.items()}
+    else:  # set again at this boot by its rule: only what the rule sets
+        wanted = _ruled(record)
+    drift = _drift(wanted, now)
+    return Status(record, not drift, after, drift)
 
 
-def _cpu_status(record: Applied, root: Path) -> Status:
-    """Settings of the CPU scheduler: their values now, and the file that sets each at boot."""
-    now, after, holds = [], [], True
-    for path, value in record.values.items():
-        name = Path(path).name
+def _gone(record: Applied, device: str) -> str:
+    """Why a setting ended with its device or its boot; empty where it should still hold."""
+    home = knobs.SYS_BLOCK / device
+    if not (home / "queue").is_dir():
+        return "the device is not present"
+    if not applied.has_medium(device):
+        return "no file is attached to the device any more"
+    if applied.is_in_effect(record) or record.files:
+        return ""
+    if record.boot_id != applied.boot_id():
+        return "it ended with the last boot"
+    return "the device was connected again since"
+
+
+def _ruled(record: Applied) -> dict[str, str]:
+    """What a rule or profile of ours sets at every boot."""
+    scheduler, _, tunables = record.setting.partition(":")
+    pairs = (text.partition("=") for text in filter(None, tunables.split(",")))
+    named = {applied.knob_name(record, key): value for key, _, value in pairs}
+    return {"scheduler": scheduler, **named}
+
+
+def _drift(wanted: Mapping[str, str], now: Mapping[str, str]) -> tuple[Drift, ...]:
+    """What differs; of another scheduler only its name: its tunables are its own."""
+    drift = [
+        Drift(key, value, now.get(key, "absent"))
+        for key, value in wanted.items()
+        if not knobs.same(now.get(key, ""), value)
+    ]
+    if any(each.key == "scheduler" for each in drift):
+        drift = [d for d in drift if d.key == "scheduler" or not goes_with_scheduler(d.key)]
+    return tuple(sorted(drift, key=lambda d: (d.key != "scheduler", d.key)))
+
+
+def _machine_status(record: Applied, root: Path) -> Status:
+    """Settings of the machine: their values now, and the file that sets each at boot."""
+    drift, after = [], []
+    values = apply_machine.one_of_each(record.values)
+    for path, value in values.items():
+        name = settings.name_of(Path(path))
         current = knobs.read_value(path) if Path(path).exists() else "absent"
-        holds = holds and knobs.same(current, value)
-        settings = apply_cpu.settings_in(root, Path(path))
-        then = f"{settings[-1][1]} ({settings[-1][0].name})" if settings else "the kernel's default"
-        now.append(f"{name}={current}")
-        after.append(then if len(record.values) == 1 else f"{name}: {then}")
-    return Status(record, ", ".join(now), holds, ", ".join(after))
+        if not knobs.same(current, value):
+            drift.append(Drift(name, value, current))
+        found = apply_machine.settings_in(root, Path(path))
+        then = f"{found[-1][1]} ({found[-1][0].name})" if found else "the kernel's default"
+        after.append(then if len(values) == 1 else f"{name}: {then}")
+    gone = ""
+    if drift and record.boot_id != applied.boot_id() and not record.files:
+        gone, drift = "it ended with the last boot", []
+    return Status(record, not (drift or gone), ", ".join(after), tuple(drift), gone)

@@ -1,86 +1,166 @@
-"""Who changes the settings of a device or of the CPU scheduler: they are read again and again.
+"""Who changes the settings of a device or of the machine, one entry per change.
 
-sysfs raises no event when a value is written (inotify does not fire for it), so the files are read
-every `interval_s`; at a change the processes that are running are named, newest first.
+fanotify names the process that wrote (host/writers.py). Without it, and for what the kernel does by
+itself, the files are read every `interval_s`, and programs that are known to set schedulers and run
+then are named as candidates. What the kernel sets again when a scheduler changes is no change of
+its own.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from schedlab.app import apply_cpu
-from schedlab.host import knobs
+from schedlab.app import apply_machine
+from schedlab.app.undo import goes_with_scheduler
+from schedlab.host import knobs, settings
+from schedlab.host.writers import Writer, Writers, command_of
 
+PROC = Path("/proc")
 SUSPECTS = ("udev", "tuned", "tlp", "systemd", "sh", "bash", "tee", "python", "schedlab")
+Values = Mapping[Path, str]
 
 
 @dataclass(frozen=True)
 class Change:
-    """One setting that changed, and the command lines that may have done it."""
+    """One setting that changed: when (local clock time, ISO 8601), and who wrote it.
 
-    at_s: float
+    `writer` is who wrote; where nobody can tell, `suspects` are programs that may have.
+    """
+
+    at: str
+    device: str
     setting: str
     before: str
     after: str
-    suspects: tuple[str, ...]
+    writer: Writer | None = None
+    suspects: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        """The change as one line."""
+        time_of_day = self.at[11:19]
+        by = ""
+        if self.writer:
+            command = self.writer.command or "a process that is gone"
+            by = f", by {command} (process {self.writer.process_id})"
+        elif self.suspects:
+            by = f", perhaps by {self.suspects[0]}"
+        place = f"{time_of_day} {self.device}"
+        return f"{place}: {self.setting} {self.before} -> {self.after}{by}"
 
 
 def watch(
-    device: str, seconds: float, interval_s: float = 0.2, stop: Callable[[], bool] = lambda: False
+    device: str,
+    seconds: float,
+    interval_s: float = 0.2,
+    stop: Callable[[], bool] = lambda: False,
+    started: Callable[[bool], None] = lambda is_told: None,
 ) -> Iterator[Change]:
     """Every change of `queue/` of a device, as it is noticed, for so many seconds (0: for ever).
 
-    `cpu` are the settings of the CPU scheduler.
+    `machine` (or `cpu`) are the settings of the CPU scheduler and those that were applied.
+    `started` is called once, with whether the kernel names who writes.
     """
-    look: Callable[[], dict[str, str]] = _settings_of_cpu
-    if device != apply_cpu.DEVICE:
-        look = functools.partial(knobs.snapshot, knobs.queue_of(knobs.device_name(device)))
-    began = time.monotonic()
-    before = look()
-    while not stop() and (not seconds or time.monotonic() - began < seconds):
-        time.sleep(interval_s)
-        now = look()
-        changed = [name for name in {*before, *now} if before.get(name) != now.get(name)]
-        if changed:
-            suspects = running_suspects()
-            for name in sorted(changed):
-                yield Change(
-                    time.monotonic() - began,
-                    name,
-                    before.get(name, "(absent)"),
-                    now.get(name, "(absent)"),
-                    suspects,
-                )
-        before = now
+    is_machine = device in apply_machine.NAMES
+    name = apply_machine.DEVICE if is_machine else knobs.device_name(device)
+    look = _of_machine if is_machine else (lambda: _of_queue(knobs.queue_of(name)))
+    writers = Writers()
+    try:
+        began, before = time.monotonic(), look()
+        writers.mark(before)
+        started(writers.is_told)
+        while not stop() and (not seconds or time.monotonic() - began < seconds):
+            writers.wait(interval_s)
+            now = look()
+            writers.mark(path for path in now if path not in before)
+            yield from _changes(name, before, now, writers.take())
+            before = now
+    finally:
+        writers.close()
 
 
-def _settings_of_cpu() -> dict[str, str]:
-    paths = [*apply_cpu.SYSCTLS.glob("sched_*")]
-    paths += [apply_cpu.DEBUG / name for name in apply_cpu.debug_settings()]
-    settings = {}
+def _changes(
+    name: str, before: Values, now: Values, written: Mapping[str, Writer]
+) -> Iterator[Change]:
+    at = datetime.now().astimezone().isoformat(timespec="milliseconds")
+    changed = sorted(path for path in {*before, *now} if before.get(path) != now.get(path))
+    if any(path.name == "scheduler" for path in changed):
+        changed = [p for p in changed if p.name == "scheduler" or not _follows(p)]
+    by = {path: written[str(path.resolve())] for path in changed if str(path.resolve()) in written}
+    for path in by or changed:  # beside what was written, the rest are its effects
+        writer = by.get(path)
+        yield Change(
+            at,
+            name,
+            _called(path),
+            before.get(path, "(absent)"),
+            now.get(path, "(absent)"),
+            writer,
+            () if writer else running_suspects(),
+        )
+
+
+def _follows(path: Path) -> bool:
+    """Whether the kernel sets a file of `queue/` when the scheduler changes."""
+    return goes_with_scheduler(_called(path))
+
+
+def _called(path: Path) -> str:
+    queue = knobs.queue_above(path)
+    return str(path.relative_to(queue)) if queue else settings.name_of(path)
+
+
+def _of_queue(queue: Path) -> dict[Path, str]:
+    return {queue / name: value for name, value in knobs.snapshot(queue).items()}
+
+
+def _of_machine() -> dict[Path, str]:
+    from schedlab.app import applied
+
+    record = applied.find(apply_machine.DEVICE)
+    paths = [
+        *(settings.SYSCTL / "kernel").glob("sched_*"),
+        *map(Path, record.values if record else ()),
+    ]
+    paths += [settings.DEBUG / name for name in settings.DEBUG_NAMES]
+    values = {}
     for path in paths:
         with contextlib.suppress(OSError):
-            settings[path.name] = knobs.read_value(path)
-    return settings
+            values[path] = knobs.read_value(path)
+    return values
 
 
 def running_suspects(most: int = 5) -> tuple[str, ...]:
-    """Command lines of running processes that are known to set schedulers, newest first."""
+    """Command lines of running programs that are known to set schedulers, newest first.
+
+    This program and those that started it are none.
+    """
+    own = _ancestors()
     suspects = []
-    for directory in Path("/proc").iterdir():
-        if not directory.name.isdigit():
+    for directory in PROC.iterdir():
+        if not directory.name.isdigit() or int(directory.name) in own:
             continue
-        try:
-            name = (directory / "comm").read_text().strip()
-            words = (directory / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if any(name.startswith(suspect) for suspect in SUSPECTS):
-            line = b" ".join(words).decode(errors="replace").strip() or name
-            suspects.append((int(directory.name), f"{directory.name} {line}"))
+        with contextlib.suppress(OSError):
+            name = (directory / "comm").read_text(errors="replace").strip()
+            if name.startswith(SUSPECTS):
+                process_id = int(directory.name)
+                suspects.append((process_id, f"{command_of(process_id) or name} ({process_id})"))
     return tuple(line for _, line in sorted(suspects, reverse=True)[:most])
+
+
+def _ancestors() -> set[int]:
+    """This process and all above it."""
+    own, process_id = set[int](), os.getpid()
+    while process_id > 0 and process_id not in own:
+        own.add(process_id)
+        try:
+            stat = (PROC / str(process_id) / "stat").read_text(errors="replace")
+        except OSError:
+            break
+        process_id = int(stat.rpartition(")")[2].split()[1])
+    return own

@@ -16,21 +16,21 @@ root_option = click.option(
 
 
 @click.command()
-@click.argument("what", metavar="RESULT|SCHEDULER|KNOB=VALUE")
+@click.argument("what", metavar="RESULT|SCHEDULER|SETTING=VALUE")
 @click.argument("devices", nargs=-1)
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A tunable as well.")
 @click.option(
     "--persist", is_flag=True, help="Keep it after a reboot, by a udev rule (CPU: sysctl.d)."
 )
 @click.option("--tuned", is_flag=True, help="Keep it by a profile of tuned instead.")
-@click.option("--anyway", is_flag=True, help="Apply a result that names no winner for this host.")
+@click.option("--anyway", is_flag=True, help="Apply a result that names no winner for this place.")
 @click.option("--dry-run", is_flag=True, help="Print the changes; write nothing.")
 @root_option
 @json_option
 def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **typed: Any) -> None:
     """Set the winner of RESULT, or a SCHEDULER[:TUNABLE=VALUE,…], on DEVICES and keep it set.
 
-    KNOB is a setting of the CPU scheduler: sched_rr_timeslice_ms, base_slice_ns, … (no DEVICES).
+    SETTING is one of the machine (no DEVICES): sysctl.NAME, governor, thp, base_slice_ns, …
 
     `schedlab undo` restores the old settings byte by byte; `schedlab status` shows what is applied.
     """
@@ -39,7 +39,7 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
     from schedlab.cli.show import print_json, print_message
     from schedlab.spec import to_json
 
-    choice = choice_of(what, changes, anyway)
+    choice = choice_of(what, changes, anyway, typed["devices"])
     records = apply_choice(
         choice, Request(**typed), click.echo if typed["dry_run"] else print_message
     )
@@ -57,12 +57,12 @@ def apply(what: str, changes: tuple[str, ...], anyway: bool, as_json: bool, **ty
 @click.option("--all", "everything", is_flag=True, help="Everything that was applied.")
 @json_option
 def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
-    """Restore what was set before `schedlab apply` on DEVICES."""
+    """Restore what was set before `schedlab apply` on DEVICES (if only one is applied: there)."""
     from schedlab.app.undo import undo as undo_applied
     from schedlab.cli.show import print_json, print_message
     from schedlab.errors import SpecError
 
-    if bool(devices) == everything:
+    if devices and everything:
         raise SpecError("name devices, or --all", "schedlab status shows what is applied")
     undone = undo_applied(devices, everything, print_message)
     if as_json:
@@ -76,7 +76,7 @@ def undo(devices: tuple[str, ...], everything: bool, as_json: bool) -> None:
 @root_option
 @json_option
 def status(root: Path, as_json: bool) -> None:
-    """Show what is applied, since when, by which result, and whether it is still set."""
+    """Show what is applied, since when, by which result; exit with 1 unless all is still set."""
     from schedlab.app.undo import status as status_of
     from schedlab.app.undo import status_lines
     from schedlab.cli.show import print_json
@@ -85,22 +85,33 @@ def status(root: Path, as_json: bool) -> None:
     applied = status_of(root)
     if as_json:
         print_json({"applied": to_json(applied)})
-        return
-    click.echo("\n".join(status_lines(applied)))
+    else:
+        click.echo("\n".join(status_lines(applied)))
+    if not all(each.holds for each in applied):
+        raise SystemExit(1)
 
 
 @click.command()
 @click.argument("device")
 @click.option("--seconds", type=Duration(), default=0.0, help="How long (default: until Ctrl-C).")
-def watch(device: str, seconds: float) -> None:
-    """Report every change of the settings of DEVICE (or cpu), and which programs ran then."""
+@json_option
+def watch(device: str, seconds: float, as_json: bool) -> None:
+    """Print every change of the settings of DEVICE (or `machine`), and who made it.
+
+    --json prints one line of JSON for each.
+    """
+    import json
+
     from schedlab.app.watch import watch as changes_of
     from schedlab.cli.show import print_message
+    from schedlab.spec import to_json
 
-    print_message(
-        "the kernel does not report who writes a setting: the processes that run then are named"
-    )
-    for change in changes_of(device, seconds):
-        click.echo(f"{change.at_s:8.1f} s  {change.setting}: {change.before} -> {change.after}")
-        for line in change.suspects:
-            click.echo(f"            running: {line[:100]}")
+    def started(is_told: bool) -> None:
+        who = "" if is_told else "; who writes is a guess: only root is told"
+        print_message(f"watching {device}{who}")
+
+    try:
+        for change in changes_of(device, seconds, started=started):
+            click.echo(json.dumps(to_json(change)) if as_json else change.line())
+    except KeyboardInterrupt:
+        return

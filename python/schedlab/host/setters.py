@@ -4,7 +4,8 @@ which they act at boot, so that the last one wins.
 udev rules (udev.py) act when the disk appears and again at every `change` event; tmpfiles.d,
 systemd units and rc.local once while the system starts; TLP and tuned when their service starts,
 after all others. Sources: tmpfiles.d(5), systemd.unit(5), tlp-setting-disks, tuned.conf(5) and the
-options `hardware.block.*` of NixOS. What the files leave open is shown as uncertain.
+options `hardware.block.*` of NixOS. What the files leave open is shown as uncertain. The other
+files of `queue/` (`read_ahead_kb`, `wbt_lat_usec`, …) are set in the same places.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import configparser
 import fnmatch
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from schedlab.host import udev
 # In the order in which they act at boot.
 SOURCES = (
     "boot parameter",
+    "ZFS",
     "NixOS",
     "udev",
     "tmpfiles",
@@ -29,9 +31,11 @@ SOURCES = (
     "TLP",
     "tuned",
 )
-# Named, but they set nothing themselves: the kernel ignores `elevator=`, and NixOS writes a rule.
-INDIRECT = ("boot parameter", "NixOS")
+# Named, but they set nothing themselves: the kernel ignores `elevator=`, NixOS writes a rule, and
+# ZFS has ignored its option since 0.8.3.
+INDIRECT = ("boot parameter", "ZFS", "NixOS")
 UNITS = ("etc/systemd/system", "run/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
+MODPROBE = ("etc/modprobe.d", "run/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d")
 TMPFILES = ("etc/tmpfiles.d", "run/tmpfiles.d", "usr/local/lib/tmpfiles.d", "usr/lib/tmpfiles.d")
 PROFILES = ("etc/tuned/profiles", "etc/tuned", "usr/lib/tuned/profiles", "usr/lib/tuned")
 INCLUDES_MAX = 8
@@ -41,7 +45,7 @@ INCLUDES_MAX = 8
 class Setter:
     """One place that sets the scheduler of the disk; `certain` unless the files leave it open.
 
-    `is_final`: no later udev rule changes it.
+    `is_final`: no later udev rule changes it. `name` is another file of `queue/` in `others`.
     """
 
     source: str
@@ -50,6 +54,7 @@ class Setter:
     value: str
     certain: bool = True
     is_final: bool = False
+    name: str = "scheduler"
 
     @property
     def place(self) -> str:
@@ -58,20 +63,36 @@ class Setter:
         return where if self.source == "udev" else f"{self.source}, {where}"
 
 
-def of(disk: udev.Disk, root: Path) -> list[Setter]:
-    """Everything below `root` that sets the scheduler of the disk, in order of acting."""
+Planned = Mapping[Path, str]
+
+
+def of(disk: udev.Disk, root: Path, planned: Planned | None = None) -> list[Setter]:
+    """Everything below `root` that sets the scheduler of the disk, in order of acting.
+
+    `planned` are files that are judged as if they had these texts.
+    """
+    return [each for each in _all(disk, root, planned or {}) if each.name == "scheduler"]
+
+
+def others(disk: udev.Disk, root: Path) -> list[Setter]:
+    """Everything that sets another file of the disk's `queue/`, in order of acting."""
+    return [each for each in _all(disk, root, {}) if each.name != "scheduler"]
+
+
+def _all(disk: udev.Disk, root: Path, planned: Planned) -> list[Setter]:
     settings = [
         *_boot_parameter(root),
+        *_zfs(root),
         *_nixos(disk.name, root),
         *(
-            Setter("udev", s.file, s.line, s.value, s.certain, s.final)
-            for s in udev.scheduler_settings(disk, root)
+            Setter("udev", s.file, s.line, s.value, s.certain, s.final, s.name)
+            for s in udev.queue_settings(disk, root, planned)
         ),
         *_tmpfiles(disk.name, root),
         *_units(disk.name, root),
         *_script("rc.local", disk.name, root / "etc/rc.local"),
         *_tlp(disk.name, root),
-        *_tuned(disk.name, root),
+        *_tuned(disk.name, root, planned),
     ]
     return sorted(settings, key=lambda s: SOURCES.index(s.source))
 
@@ -103,6 +124,15 @@ def _boot_parameter(root: Path) -> Iterator[Setter]:
             yield Setter("boot parameter", path, 1, value, certain=False)
 
 
+def _zfs(root: Path) -> Iterator[Setter]:
+    """`options zfs zfs_vdev_scheduler=…`: for the disks of its pools, in releases before 0.8.3."""
+    for file in _overriding(root, MODPROBE, "*.conf"):
+        for number, line in _lines(file):
+            match = re.match(r"options\s+zfs\s.*?\bzfs_vdev_scheduler=([\w-]+)", line)
+            if match:
+                yield Setter("ZFS", file, number, match[1], certain=False)
+
+
 def _nixos(name: str, root: Path) -> Iterator[Setter]:
     """`hardware.block.scheduler`, by pattern, and `hardware.block.defaultScheduler`."""
     by_pattern, usual = None, None
@@ -125,14 +155,16 @@ def _tmpfiles(name: str, root: Path) -> Iterator[Setter]:
             if words and words[0].startswith("w") and len(words) == 7:
                 certain = _aims_at(words[1], name)
                 if certain is not False:
-                    yield Setter("tmpfiles", file, number, words[6].strip("\"'"), certain is True)
+                    value = words[6].strip("\"'")
+                    knob = _queue_file(words[1])
+                    yield Setter("tmpfiles", file, number, value, certain is True, name=knob)
 
 
 def _units(name: str, root: Path) -> Iterator[Setter]:
     """Services that are wanted at boot and write a scheduler in one of their commands."""
     for file in _overriding(root, UNITS, "*.service"):
         text = _text(file) or ""
-        if "queue/scheduler" not in text:
+        if "/queue/" not in text:
             continue
         if any(any(root.glob(f"{d}/*.wants/{file.name}")) for d in UNITS):
             yield from _script("systemd unit", name, file)
@@ -141,13 +173,12 @@ def _units(name: str, root: Path) -> Iterator[Setter]:
 def _script(source: str, name: str, file: Path) -> Iterator[Setter]:
     """Shell lines such as `echo bfq > /sys/block/sda/queue/scheduler`."""
     for number, line in _lines(file):
-        if "queue/scheduler" not in line:
-            continue
-        path = next((w for w in re.split(r"[\s>\"';]+", line) if "queue/scheduler" in w), "")
+        path = next((w for w in re.split(r"[\s>\"';]+", line) if "/queue/" in w), "")
         aims = _aims_at(path, name)
         if aims is not False:
             match = re.search(r"(?:echo|printf)\s+(?:-\w+\s+)?['\"]?([\w-]+)", line)
-            yield Setter(source, file, number, match[1] if match else line, aims is True)
+            value = match[1] if match else line
+            yield Setter(source, file, number, value, aims is True, name=_queue_file(path))
 
 
 def _tlp(name: str, root: Path) -> Iterator[Setter]:
@@ -173,14 +204,18 @@ def _tlp(name: str, root: Path) -> Iterator[Setter]:
         yield Setter("TLP", file, number, " ".join(by_id), certain=False)
 
 
-def _tuned(name: str, root: Path) -> Iterator[Setter]:
+def _tuned(name: str, root: Path, planned: Planned) -> Iterator[Setter]:
     """`elevator=` of the active profile's disk plugins, those of included profiles first."""
-    for profile in (_text(root / "etc/tuned/active_profile") or "").split():
-        yield from _tuned_profile(name, root, profile, 0)
+    active = root / "etc/tuned/active_profile"
+    for profile in planned.get(active, _text(active) or "").split():
+        yield from _tuned_profile(name, root, profile, planned)
 
 
-def _tuned_profile(name: str, root: Path, profile: str, depth: int) -> Iterator[Setter]:
-    file = next((f for d in PROFILES if (f := root / d / profile / "tuned.conf").exists()), None)
+def _tuned_profile(
+    name: str, root: Path, profile: str, planned: Planned, depth: int = 0
+) -> Iterator[Setter]:
+    files = [root / directory / profile / "tuned.conf" for directory in PROFILES]
+    file = next((each for each in files if each in planned or each.exists()), None)
     if file is None or depth > INCLUDES_MAX:
         return
     parser = configparser.ConfigParser(
@@ -188,13 +223,13 @@ def _tuned_profile(name: str, root: Path, profile: str, depth: int) -> Iterator[
     )
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     try:
-        parser.read_string(_text(file) or "")
+        parser.read_string(planned.get(file, _text(file) or ""))
     except configparser.Error:
         return
     included = parser.get("main", "include", fallback="") or ""
     for each in re.split(r"[\s,]+", included.strip()):
         if each:
-            yield from _tuned_profile(name, root, each, depth + 1)
+            yield from _tuned_profile(name, root, each, planned, depth + 1)
     for section in parser.sections():
         options = parser[section]
         kind = options.get("type", section)
@@ -203,8 +238,9 @@ def _tuned_profile(name: str, root: Path, profile: str, depth: int) -> Iterator[
                 yield Setter("tuned", file, _line_of(file, "elevator", value), value)
         elif kind == "sysfs":
             for path, value in options.items():
-                if value and "queue/scheduler" in path and _aims_at(path, name) is not False:
-                    yield Setter("tuned", file, _line_of(file, path, value), value)
+                if value and _aims_at(path, name) is not False:
+                    line = _line_of(file, path, value)
+                    yield Setter("tuned", file, line, value, name=_queue_file(path))
 
 
 def _is_listed(name: str, devices: str) -> bool:
@@ -221,18 +257,22 @@ def _line_of(file: Path, key: str, value: str) -> int:
     return next((n for n, line in _lines(file) if wanted.match(line)), 0)
 
 
+def _queue_file(path: str) -> str:
+    """The part of a path below `queue/`."""
+    return path.rpartition("/queue/")[2]
+
+
 def _aims_at(path: str, name: str) -> bool | None:
-    """Whether a path, perhaps a pattern, is the scheduler of the disk; None if it may be."""
-    if not path.endswith("queue/scheduler"):
+    """Whether a path, perhaps a pattern, is in `queue/` of the disk; None if it may be."""
+    place, is_in, file = path.rpartition("/queue/")
+    if not is_in or not re.fullmatch(r"(?:iosched/)?\w+", file):
         return False
-    if re.search(r"[$%`({]", path):
+    if re.search(r"[$%`({]", place):
         return None
     places = (f"/sys/block/{name}", f"/sys/class/block/{name}")
-    if any(fnmatch.fnmatchcase(f"{place}/queue/scheduler", path) for place in places):
+    if any(fnmatch.fnmatchcase(each, place) for each in places):
         return True
-    if path.startswith("/sys/devices/"):
-        return Path(path).parent.parent.name == name
-    return False
+    return place.startswith("/sys/devices/") and Path(place).name == name
 
 
 def _overriding(root: Path, directories: Iterable[str], pattern: str) -> list[Path]:

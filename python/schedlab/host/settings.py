@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import platform
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -126,6 +127,18 @@ def resolve(name: str, value: object, place: Place) -> list[Knob]:
     return family.find(match, knobs.as_text(value), place)  # type: ignore[arg-type]
 
 
+def name_of(path: Path) -> str:
+    """The name of the setting of the machine whose file this is; the way back of `resolve`."""
+    if path.parent == DEBUG or (path.parent == SYSCTL / "kernel" and path.name[:6] == "sched_"):
+        return path.name
+    if SYSCTL in path.parents:
+        return f"sysctl.{'.'.join(path.relative_to(SYSCTL).parts)}"
+    if MODULES in path.parents:
+        return f"module.{path.parents[1].name}.{path.name}"
+    known = {"scaling_governor": "governor", "enabled": "thp", "no_turbo": "boost"}
+    return known.get(path.name, path.name)
+
+
 def read(path: Path) -> str:
     """What a knob is set to; HostError that says why it cannot be read."""
     try:
@@ -151,6 +164,22 @@ def check(name: str, value: object, place: Place) -> None:
             raise HostError(f"{name}: {file} can only be read", _at_boot(file))
         if not os.access(file, os.W_OK):
             raise HostError(f"{name}: {file} is not yours to write", "run it as root (sudo)")
+
+
+def refuse_zoned(queue: Path, scheduler: str) -> None:
+    """HostError for a scheduler that reorders the writes of a zoned device: before Linux 6.10 only
+    mq-deadline did not; since then the block layer itself keeps their order (zone write plugging).
+    """
+    try:
+        zoned = knobs.read_value(queue / "zoned")
+    except OSError:
+        return
+    major, minor = map(int, re.findall(r"\d+", platform.release())[:2])
+    if zoned != "none" and scheduler != "mq-deadline" and (major, minor) < (6, 10):
+        raise HostError(
+            f"{queue.parent.name} is a zoned device: before Linux 6.10 its writes need mq-deadline",
+            "use mq-deadline",
+        )
 
 
 def check_tunable(name: str, scheduler: str, queue: Path | None) -> None:

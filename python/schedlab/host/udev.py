@@ -1,4 +1,5 @@
-"""Which udev rule sets the scheduler of a disk: the rule files, read as udev reads them.
+"""Which udev rule sets the scheduler of a disk, or another file of its `queue/`: the rule files,
+read as udev reads them.
 
 Files of one name override each other by directory (etc, run, usr/local/lib, usr/lib), all files are
 read in the order of their names, and later assignments win unless one is final (`:=`); see
@@ -19,7 +20,8 @@ DIRECTORIES = ("etc/udev/rules.d", "run/udev/rules.d", "usr/local/lib/udev/rules
 _TOKEN = re.compile(
     r'\s*([A-Z_]+)(?:\{([^}]*)\})?\s*(==|!=|\+=|-=|:=|=)\s*e?"((?:[^"\\]|\\.)*)"\s*,?'
 )
-_SCHEDULER = "queue/scheduler"
+_QUEUE = "queue/"
+_QUEUE_FILE = re.compile(r"queue/((?:iosched/)?\w+)")
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Setting:
-    """A rule that sets the scheduler of the disk; `certain` unless a match is unknown."""
+    """A rule that sets a file of `queue/`; `certain` unless a match is unknown."""
 
     file: Path
     line: int
     value: str
     certain: bool
     final: bool = False
+    name: str = "scheduler"
 
 
 @dataclass(frozen=True)
@@ -90,18 +93,20 @@ def disk(name: str, sysfs: Path = Path("/sys"), run: Path = Path("/run")) -> Dis
     return Disk(name, properties, sysfs, is_known=stored is not None)
 
 
-def rule_files(root: Path) -> list[Path]:
-    """The rule files that count, in the order in which udev reads them."""
+def rule_files(root: Path, planned: Mapping[Path, str]) -> list[Path]:
+    """The rule files that count, in the order in which udev reads them; also those `planned`."""
     files: dict[str, Path] = {}
     for directory in DIRECTORIES:
-        for path in (root / directory).glob("*.rules"):
+        home = root / directory
+        ours = [path for path in planned if path.parent == home and path.suffix == ".rules"]
+        for path in (*home.glob("*.rules"), *ours):
             files.setdefault(path.name, path)
     return [files[name] for name in sorted(files)]
 
 
-def rules(file: Path) -> Iterator[Rule]:
-    """The rules of a file; continued lines are joined."""
-    text = _text(file) or ""
+def rules(file: Path, text: str | None = None) -> Iterator[Rule]:
+    """The rules of a file, or of the text that it is to hold; continued lines are joined."""
+    text = (_text(file) or "") if text is None else text
     pending, start = "", 0
     for number, line in enumerate(text.split("\n"), 1):
         if not pending:
@@ -116,18 +121,22 @@ def rules(file: Path) -> Iterator[Rule]:
             yield _rule(file, start, whole)
 
 
-def scheduler_settings(target: Disk, root: Path) -> list[Setting]:
-    """Every rule that sets, or may set, the scheduler of the disk, in order.
+def queue_settings(
+    target: Disk, root: Path, planned: Mapping[Path, str] | None = None
+) -> list[Setting]:
+    """Every rule that sets, or may set, the scheduler or another file of `queue/`, in order.
 
-    What rules before set as properties counts. After a GOTO of which it is not known whether it is
-    taken, everything up to its label is uncertain.
+    `planned` are files that are not written yet, and their texts. What rules before set as
+    properties counts. After a GOTO of which it is not known whether it is taken, everything up to
+    its label is uncertain.
     """
     settings: list[Setting] = []
     properties: dict[str, str | None] = dict(target.properties)
     here = replace(target, properties=properties)
-    for file in rule_files(root):
+    planned = planned or {}
+    for file in rule_files(root, planned):
         skip_to, unsure_to = "", ""
-        for rule in rules(file):
+        for rule in rules(file, planned.get(file)):
             labels = [t.value for t in rule.tokens if t.key == "LABEL"]
             skip_to = "" if skip_to in labels else skip_to
             unsure_to = "" if unsure_to in labels else unsure_to
@@ -178,10 +187,12 @@ def _settings(rule: Rule, holds: bool | None) -> Iterator[Setting]:
         if token.is_match:
             continue
         certain = holds is True and rule.readable
-        if token.key == "ATTR" and token.attribute == _SCHEDULER:
-            yield Setting(rule.file, rule.line, token.value, certain, token.operator == ":=")
-        elif token.key in ("RUN", "PROGRAM") and _SCHEDULER in token.value:
-            yield Setting(rule.file, rule.line, token.value, certain=False)
+        if token.key == "ATTR" and token.attribute.startswith(_QUEUE):
+            name = token.attribute.removeprefix(_QUEUE)
+            is_final = token.operator == ":="
+            yield Setting(rule.file, rule.line, token.value, certain, is_final, name)
+        elif token.key in ("RUN", "PROGRAM") and (match := _QUEUE_FILE.search(token.value)):
+            yield Setting(rule.file, rule.line, token.value, certain=False, name=match[1])
 
 
 def _holds(rule: Rule, target: Disk) -> bool | None:
