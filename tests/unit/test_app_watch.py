@@ -1,0 +1,115 @@
+"""Changes of settings as `watch` reports them: one line each, with who made it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schedlab.app import watch
+from schedlab.host import knobs, settings, writers
+
+
+@pytest.fixture
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the only setting of the machine; nothing is applied."""
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    (tmp_path / "sysctl/kernel").mkdir(parents=True)
+    (tmp_path / "sysctl/kernel/sched_x").write_text("7")
+    monkeypatch.setattr(settings, "SYSCTL", tmp_path / "sysctl")
+    monkeypatch.setattr(settings, "DEBUG", tmp_path / "debug/sched")
+    return tmp_path
+
+
+class Hand:
+    """A clock whose sleep lets somebody change files of the kernel."""
+
+    def __init__(self, steps: Iterator[Any]) -> None:
+        self.steps, self.now_s = steps, 40.0
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now_s += 1.5
+        step = next(self.steps, None)
+        if step is not None:
+            step()
+
+
+class Told(writers.Writers):
+    """Writers of a kernel that names none, and whose waiting is the hand's."""
+
+    def __init__(self, hand: Hand, by: dict[str, writers.Writer]) -> None:
+        self.hand, self.by, self._descriptor = hand, by, -1
+
+    def wait(self, patience_s: float) -> bool:
+        self.hand.sleep(patience_s)
+        return False
+
+    def take(self) -> dict[str, writers.Writer]:
+        return self.by
+
+
+def test_changes_are_noticed_with_who_made_them(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, new = kernel / "sysctl/kernel/sched_x", kernel / "sysctl/kernel/sched_b"
+    hand = Hand(iter([None, lambda: (first.write_text("9\n"), new.write_text("1")), first.unlink]))
+    by: dict[str, writers.Writer] = {}
+    monkeypatch.setattr(watch, "time", hand)
+    monkeypatch.setattr(watch, "Writers", lambda: Told(hand, by))
+    monkeypatch.setattr(watch, "running_suspects", lambda: ("tuned (7)",))
+    told: list[bool] = []
+    changes = list(watch.watch("cpu", 6.0, started=told.append))
+    assert told == [False]
+    assert [(c.setting, c.before, c.after) for c in changes] == [
+        ("sched_b", "(absent)", "1"), ("sched_x", "7", "9"), ("sched_x", "9", "(absent)")
+    ]  # fmt: skip
+    assert changes[0].line()[8:] == " machine: sched_b (absent) -> 1, perhaps by tuned (7)"
+    assert hand.slept == [0.2] * 4
+    nothing = list(watch.watch("machine", 0.0, 0.5, lambda: hand.now_s > 60.0))
+    assert nothing == [] and hand.slept[-1] == 0.5
+    # What was not written itself is an effect of what was.
+    hand.steps = iter([lambda: (first.write_text("3"), new.write_text("4"))])
+    by[str(first)] = writers.Writer(5, "echo 3")
+    (change,) = watch.watch("machine", 2.0)
+    assert change.line()[8:] == " machine: sched_x (absent) -> 3, by echo 3 (process 5)"
+
+
+def test_a_switch_of_the_scheduler_is_one_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(knobs, "SYS_BLOCK", tmp_path)
+    queue = tmp_path / "sdx" / "queue"
+    names = ("scheduler", "nr_requests", "nomerges", "iosched/low_latency")
+    before = {queue / name: "0" for name in names}
+    now = {queue / name: "1" for name in names[:3]}
+    changes = list(watch._changes("sdx", before, now, {}))
+    assert [change.setting for change in changes] == ["nomerges", "scheduler"]
+
+
+def test_suspects_are_the_newest_programs_that_set_schedulers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = {"5": ("bash", b"bash\0-c\0x\0"), "12": ("tuned", b""), "30": ("fio", b"fio\0"),
+                "41": ("python3", b"python3\0a\xff\0"), "x": ("bash", b"bash\0")}  # fmt: skip
+    for number, (name, words) in programs.items():
+        (tmp_path / number).mkdir()
+        (tmp_path / number / "comm").write_text(name + "\n")
+        (tmp_path / number / "cmdline").write_bytes(words)
+    (tmp_path / "50").mkdir()  # it has ended
+    monkeypatch.setattr(watch, "PROC", tmp_path)
+    monkeypatch.setattr(writers, "PROC", tmp_path)
+    found = ("python3 a� (41)", "tuned (12)", "bash -c x (5)")
+    assert watch.running_suspects() == found
+    assert watch.running_suspects(2) == found[:2]
+    (tmp_path / "41" / "stat").write_text(f"41 (python3) S 12 {0}")
+    (tmp_path / "12" / "stat").write_text("12 (tuned) S 0 0")
+    monkeypatch.setattr(os, "getpid", lambda: 41)  # neither this program nor what started it
+    assert watch.running_suspects() == found[2:]
