@@ -65,9 +65,9 @@ def test_changes_are_noticed_with_who_made_them(
     monkeypatch.setattr(watch, "time", hand)
     monkeypatch.setattr(watch, "Writers", lambda: Told(hand, by))
     monkeypatch.setattr(watch, "running_suspects", lambda: ("tuned (7)",))
-    told: list[bool] = []
-    changes = list(watch.watch("cpu", 6.0, started=told.append))
-    assert told == [False]
+    told: list[str] = []
+    changes = list(watch.watch("cpu", 6.0, report=told.append))
+    assert told == ["watching machine; who writes is a guess: only root is told"]
     assert [(c.setting, c.before, c.after) for c in changes] == [
         ("sched_b", "(absent)", "1"), ("sched_x", "7", "9"), ("sched_x", "9", "(absent)")
     ]  # fmt: skip

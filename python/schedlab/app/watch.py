@@ -9,6 +9,7 @@ its own.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from schedlab.app import apply_machine
 from schedlab.app.undo import goes_with_scheduler
 from schedlab.host import knobs, settings
 from schedlab.host.writers import Writer, Writers, command_of
+from schedlab.spec import to_json
 
 PROC = Path("/proc")
 SUSPECTS = ("udev", "tuned", "tlp", "systemd", "sh", "bash", "tee", "python", "schedlab")
@@ -53,18 +55,22 @@ class Change:
         place = f"{time_of_day} {self.device}"
         return f"{place}: {self.setting} {self.before} -> {self.after}{by}"
 
+    def json_line(self) -> str:
+        """The change as one line of JSON."""
+        return json.dumps(to_json(self))
+
 
 def watch(
     device: str,
     seconds: float,
     interval_s: float = 0.2,
     stop: Callable[[], bool] = lambda: False,
-    started: Callable[[bool], None] = lambda is_told: None,
+    report: Callable[[str], None] = lambda line: None,
 ) -> Iterator[Change]:
     """Every change of `queue/` of a device, as it is noticed, for so many seconds (0: for ever).
 
     `machine` (or `cpu`) are the settings of the CPU scheduler and those that were applied.
-    `started` is called once, with whether the kernel names who writes.
+    `report` gets a line once it has begun.
     """
     is_machine = device in apply_machine.NAMES
     name = apply_machine.DEVICE if is_machine else knobs.device_name(device)
@@ -73,7 +79,8 @@ def watch(
     try:
         began, before = time.monotonic(), look()
         writers.mark(before)
-        started(writers.is_told)
+        guess = "" if writers.is_told else "; who writes is a guess: only root is told"
+        report(f"watching {name}{guess}")
         while not stop() and (not seconds or time.monotonic() - began < seconds):
             writers.wait(interval_s)
             now = look()

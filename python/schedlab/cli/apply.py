@@ -100,18 +100,11 @@ def watch(device: str, seconds: float, as_json: bool) -> None:
 
     --json prints one line of JSON for each.
     """
-    import json
-
     from schedlab.app.watch import watch as changes_of
     from schedlab.cli.show import print_message
-    from schedlab.spec import to_json
-
-    def started(is_told: bool) -> None:
-        who = "" if is_told else "; who writes is a guess: only root is told"
-        print_message(f"watching {device}{who}")
 
     try:
-        for change in changes_of(device, seconds, started=started):
-            click.echo(json.dumps(to_json(change)) if as_json else change.line())
+        for change in changes_of(device, seconds, report=print_message):
+            click.echo(change.json_line() if as_json else change.line())
     except KeyboardInterrupt:
         return
