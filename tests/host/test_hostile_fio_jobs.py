@@ -83,7 +83,8 @@ class Case:
             filled = re.sub("OUTSIDE|VICTIM|HERE|NODE", lambda match: words[match[0]], text)
             (here / file).write_bytes(filled.encode())
         self.job = here / "job.fio"
-        environment = {"PLACE": str(self.outside), "PLACE_OF_DEVICE": victim}
+        environment = {"PLACE": str(self.outside), "PLACE_OF_DEVICE": victim,
+                       "TWO_LINES": f"inside\n:{self.outside}/new"}  # fmt: skip
         self.kind = FioJob(job_file=str(self.job), environment=environment)
         self.before = self.state()
 

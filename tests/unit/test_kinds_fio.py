@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -204,6 +205,37 @@ def test_a_job_file_is_checked_by_fio_and_by_its_digest(tmp_path: Path) -> None:
         with pytest.raises(SpecError, match=r"fio does not accept|has no job") as error:
             job_file(tmp_path, broken).check("w")
         assert error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"[a]\n\x00\n", "line 2: has a control character"),
+        (b"[a\x1b[2J]\n", "line 1: has a control character"),
+        ("[a]\nfilename=b\u2028:/c\n".encode(), "line 2: has a control character"),
+        (b"[a]\nfilename=b\r:/c\r\n", "line 2: has a control character"),
+        (b"#" * (1 << 20) + b"\n", "is larger than 1 MiB"),
+    ],
+)
+def test_a_job_file_is_a_text(tmp_path: Path, content: bytes, message: str) -> None:
+    """fio prints what it reads line by line: no character may begin a line of its own."""
+    (tmp_path / "job").write_bytes(content)
+    with pytest.raises(SpecError, match=message) as error:
+        FioJob(job_file=str(tmp_path / "job")).jobs()
+    assert error.value.hint
+
+
+def test_a_job_file_is_a_regular_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("/dev/zero", tmp_path / "pipe", tmp_path):
+        with pytest.raises(SpecError, match="is not a regular file"):
+            FioJob(job_file=str(name)).jobs()
+
+
+@needs_fio
+def test_a_job_file_of_another_encoding_and_of_windows_is_read(tmp_path: Path) -> None:
+    (tmp_path / "job").write_bytes(b"; M\xfcller\r\n[a]\r\nrw=write\r\ndescription=\tx\r\n")
+    assert FioJob(job_file=str(tmp_path / "job")).jobs() == {"a": ("write",)}
 
 
 def test_a_job_file_needs_fio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

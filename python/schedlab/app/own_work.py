@@ -20,6 +20,7 @@ from schedlab.errors import SpecError
 from schedlab.kinds import KINDS, declared
 from schedlab.kinds.command import sha256_of_tree
 from schedlab.kinds.fio_job import GIVEN, FioJob
+from schedlab.kinds.fio_reading import content_of
 from schedlab.kinds.launching import sha256_of_program
 from schedlab.run.admitted import Admitted
 from schedlab.spec import Experiment, Objective, Stopping, Workload
@@ -64,7 +65,7 @@ def workload_of(work: OwnWork, kind: str = "command") -> Workload:
         path = Path(work.job_file).resolve()
         usual_fio = _fio_metric(path, names, parameters)
         parameters["job_file"] = str(path)
-        parameters["job_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        parameters["job_sha256"] = hashlib.sha256(content_of(path)).hexdigest()
         names = names or [usual_fio]
     elif work.shell:
         parameters["shell"], label = " ".join(work.argv), "command"

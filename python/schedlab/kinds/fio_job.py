@@ -80,7 +80,7 @@ class FioJob(Command, frozen=True):
         if self.argv or self.shell:
             raise SpecError(f"{label}: a fio job has no command", "omit argv and shell")
         fio_reading.check(label, path, self.read())
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest = hashlib.sha256(fio_reading.content_of(path)).hexdigest()
         if self.job_sha256 and digest != self.job_sha256:
             raise SpecError(
                 f"{label}: {path} is not the measured file",

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schedlab.errors import HostError, SpecError
+from schedlab.spec.printable import is_printable
+from schedlab.spec.reading import SIZE_MAX, open_regular
 
 # How the target's device is called until there is one.
 DEVICE = "/dev/schedlab-target"
@@ -197,14 +199,28 @@ class JobFile:
 
 def read(path: Path, environment: Mapping[str, str]) -> JobFile:
     """The jobs of a file as fio reads it; SpecError or HostError when it does not accept it."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}", "name a fio job file") from error
-    if b"\0" in content:
-        raise SpecError(f"{path}: is not a text", "name a fio job file")
+    content = content_of(path)
+    for name in re.findall(r"\$\{(\w+)\}", content.decode(errors="replace")):
+        value = environment.get(name, "")
+        if not is_printable(value) or "\n" in value:
+            raise SpecError(
+                f"{path}: the variable {name} has a control character", f"--env {name}=VALUE"
+            )
     settings = tuple(sorted(environment.items()))
     return _read(path.resolve(), content, settings)
+
+
+def content_of(path: Path) -> bytes:
+    """A file of options; SpecError when it is none, or could make fio's lines look like others."""
+    with open_regular(path, "name a fio job file") as file:
+        content = file.read(SIZE_MAX + 1)
+    if len(content) > SIZE_MAX:
+        raise SpecError(f"{path}: is larger than {SIZE_MAX >> 20} MiB", "name a fio job file")
+    lines = content.decode(errors="replace").replace("\r\n", "\n").split("\n")
+    for number, line in enumerate(lines, 1):
+        if not is_printable(line):
+            raise SpecError(f"{path}: line {number}: has a control character", "remove it")
+    return content
 
 
 @functools.lru_cache(maxsize=16)
@@ -238,7 +254,7 @@ def _sections(text: str) -> tuple[list[Section], list[str]]:
     """(sections in their order, files that were read)."""
     sections: list[Section] = []
     files: list[str] = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         match = _LINE.match(line)
         body = match[1] if match else ""
         if body.startswith("Parsing ini file "):
@@ -304,6 +320,7 @@ def _check_included(path: Path, name: str) -> None:
             f"{path}: include is refused: {name} is not a file beside the job",
             "put it there, or copy its options into this file",
         )
+    content_of(included)
 
 
 def _fio(path: Path, environment: Mapping[str, str]) -> tuple[int, str, str]:
