@@ -26,7 +26,7 @@ from schedlab.spec import (
 from schedlab.spec.answer import Answer
 from schedlab.store.files import write_atomic
 from schedlab.store.folder import Folder
-from schedlab.store.table import Actors, samples
+from schedlab.store.table import QUANTILE, Actors, samples
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -200,6 +200,7 @@ def _with_limits(
     sizes = (experiment.workloads, experiment.candidates, primary)
     flags = (
         *_baseline_flags(record, result.base),
+        *_few_requests(record, result),
         *result.flags,
         *check_means(primary, experiment.published),
         *call_costs(*sizes),
@@ -255,6 +256,17 @@ def _baseline_flags(record: Record, used: str) -> list[Flag]:
         return []
     reason = _reasons([run for run in record.runs if run.candidate == wanted])
     return [Flag("no-baseline", "", (wanted,), {"used": used, "reason": reason})]
+
+
+def _few_requests(record: Record, result: Answer) -> list[Flag]:
+    """Where the mean decides, because the requests were too few for the quantile."""
+    wanted = {work.label: work.metric for work in record.experiment.workloads}
+    return [
+        Flag("few-requests", row.workload, values={"metric": row.metric.name, "frozen_metric": own})
+        for row in result.rows
+        if row.role != "secondary" and row.metric and (own := wanted[row.workload])
+        and QUANTILE.fullmatch(own) and row.metric.name == QUANTILE.sub(r"\1_mean", own)
+    ]  # fmt: skip
 
 
 def _run_flags(record: Record) -> list[Flag]:

@@ -148,6 +148,28 @@ def test_a_result_of_any_origin_agrees_with_what_is_said_of_it(way: str, tmp_pat
     assert len(codes) > 1
 
 
+def test_the_mean_decides_where_requests_are_too_few_for_the_quantile(tmp_path: Path) -> None:
+    """Not where a process was not served: there the mean is a bound as well."""
+    asked = experiment(random.Random(1), requires=(), shares="", aa_arm=False)
+    work = Workload("w", "mixed", "reader_latency_ns_p99")
+    asked = replace(asked, workloads=(work,), stopping=Stopping(blocks=3))
+    for unserved in (False, True):
+        folder = Folder.create(tmp_path / str(unserved), asked, make_plan(asked), HOST)
+        for i, cell in enumerate(folder.plan.cells):
+            metrics = {"reader_latency_ns_p99": 9e6 + i, "reader_latency_ns_mean": 2e6 + i}
+            bounds = {"reader_latency_ns_p99": "at-least"} if cell.candidate == "bfq" else {}
+            bounds |= dict.fromkeys(metrics, "at-least") if unserved and bounds else {}
+            about = (cell.block, cell.position, "w", cell.candidate, cell.seed, 1, "ok", "", 0.5)
+            folder.append(Run(*about, metrics, bounds=bounds))
+        result = Result(Folder.open(folder.path))
+        decides = next(row for row in result.answer.rows if row.counted)
+        said = [flag for flag in result.answer.flags if flag.kind == "few-requests"]
+        assert decides.metric is not None
+        assert decides.metric.name.endswith("p99" if unserved else "mean")
+        assert len(said) == (not unserved)
+        assert ("too few requests in some run for p99" in result.text()) == (not unserved)
+
+
 def test_what_the_simulator_decides_agrees_with_what_is_said_of_it(tmp_path: Path) -> None:
     words = ["sim", "compare", "--policies", "fcfs,s", "--workloads", "A", "--requests", "300"]
     for seeds in ("1", "3"):

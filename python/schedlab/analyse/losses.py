@@ -49,6 +49,8 @@ def lower(look: float, k: int, rows: int) -> Levels:
 def t_quantile(level: float, freedom: Floats | float) -> Floats:
     """One-sided Student quantile; infinite without a degree of freedom."""
     nu = np.asarray(freedom, dtype=np.float64)
+    if nu.size > 1 and (nu == nu.flat[0]).all():
+        return np.full(nu.shape, t_quantile(level, float(nu.flat[0])))
     with np.errstate(invalid="ignore"):
         return np.where(nu > 0, -stdtrit(np.where(nu > 0, nu, 1.0), level), np.inf)
 
@@ -94,12 +96,12 @@ def _times(quantile: Floats, error: Floats) -> Floats:
 
 def of_blocks(row: RowData) -> Pairs:
     """The pairs of a row that was measured in blocks (or sessions, or hosts)."""
-    y, share, filled = row.y, row.share, row.filled
+    y, share, filled = row.y, 0.0, 0
     n, arms = y.shape
     there = np.isfinite(y)
     gaps = int((~there).sum())
     if gaps and _may_fill(there):
-        y, share, filled = fill(y), gaps / y.size, float(gaps)
+        y, share, filled = fill(y), gaps / y.size, gaps
     complete = bool(n and np.isfinite(y).all())
     mean, number, own = _differences(replace(row, y=y).values())
     if complete:
@@ -170,17 +172,35 @@ def _pairwise(y: Floats) -> tuple[float, float]:
 
 def fill(y: Floats, *, fitted: bool = False) -> Floats:
     """Missing cells at their least-squares value of block + arm (or all cells: `fitted`)."""
-    n, arms = y.shape
     there = np.isfinite(y)
-    line, column = np.nonzero(there)
-    if not len(line):
+    if not there.any():
         return y
+    runs, known = there.sum(axis=1), np.where(there, y, 0.0)
+    present = np.flatnonzero(there.any(axis=0))
+    each = there[:, present] / np.maximum(runs, 1)[:, None]
+    # The normal equations of the arms, the blocks eliminated.
+    matrix = np.diag(there[:, present].sum(axis=0)) - there[:, present].T @ each
+    right = known[:, present].sum(axis=0) - each.T @ known.sum(axis=1)
+    effects, _, rank, _ = np.linalg.lstsq(matrix, right, rcond=1e-12)
+    if rank < len(present) - 1:
+        expected = _of_parts(y, there)
+    else:
+        arm = np.zeros(y.shape[1])
+        arm[present] = effects
+        block = (known.sum(axis=1) - there @ arm) / np.maximum(runs, 1)
+        expected = block[:, None] + arm
+    return np.asarray(expected if fitted else np.where(there, y, expected))
+
+
+def _of_parts(y: Floats, there: Booleans) -> Floats:
+    """Block + arm where nothing links some arms to the others: the solution of least norm."""
+    n, arms = y.shape
+    line, column = np.nonzero(there)
     design = np.zeros((len(line), n + arms))
     design[np.arange(len(line)), line] = 1.0
     design[np.arange(len(line)), n + column] = 1.0
     effects = np.linalg.lstsq(design, y[there], rcond=None)[0]
-    expected = effects[:n, None] + effects[None, n:]
-    return np.asarray(expected if fitted else np.where(there, y, expected))
+    return np.asarray(effects[:n, None] + effects[None, n:])
 
 
 def wandering(residuals: Floats, candidates: int) -> float:
@@ -243,8 +263,6 @@ def by_unit(row: RowData, unit: np.ndarray) -> RowData:
         blocks=tuple(range(len(names))),
         session=np.arange(len(names)),
         host=np.array([row.host[unit == name][0] for name in names]),
-        share=0.0,
-        filled=0.0,
     )
 
 
@@ -291,7 +309,8 @@ def pairs_of(row: RowData) -> RowPairs:
 class RowLosses:
     """By candidate (k): the estimate of its loss, bounds of it, and whether it alone may be best.
 
-    `up` is infinite where there is no bound. A candidate that is not there has 0, 0 and infinity.
+    `up` is infinite where there is no bound. A candidate that is not there, or alone, has 0, 0 and
+    infinity.
     """
 
     point: Floats
@@ -312,7 +331,8 @@ def losses(pairs: RowPairs, up: Levels, low: Levels, allowed: Booleans) -> RowLo
     point = np.where(rivals, mean, 0.0).max(axis=1).clip(0.0)
     reach = np.where(rivals & may[None, :], mean + upper_half, 0.0).max(axis=1).clip(0.0)
     reach = np.where(reach <= TINY, 0.0, reach)
-    reach = np.where(bounded | ~there, np.inf, np.maximum(reach, point))
+    known = there & ~bounded & (there.sum() > 1)
+    reach = np.where(known, np.maximum(reach, point), np.inf)
     may_low = ~_beaten(mean, lower_half, firm) & there
     over = np.where(firm & may_low[None, :], mean - lower_half, np.inf)
     least = over.min(axis=1)

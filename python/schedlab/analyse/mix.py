@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from schedlab.analyse.losses import RowPairs, fill, pairs_of
+from schedlab.analyse.losses import RowPairs, pairs_of
 from schedlab.analyse.quantiles import Floats
 from schedlab.analyse.rows import RowData
 from schedlab.spec.answer import MIX
@@ -16,30 +16,26 @@ from schedlab.spec.answer import MIX
 def mix(rows: Sequence[RowData], shares: Sequence[float]) -> RowPairs:
     """The rows as one, in the blocks that all have; `shares` sum to 1.
 
-    Without blocks the first runs of all rows are one, then the second ones, and so on. In blocks
-    missing cells are filled in their row. The share that was filled and its number, and what
-    rounding adds, are means by the shares.
+    Without blocks the first runs of all rows are one, then the second ones, and so on. What is
+    missing in a part is missing in the mix. What rounding adds is a mean by the shares.
     """
     common = sorted(set.intersection(*(set(row.blocks) for row in rows)))
     aligned = [row.only(np.isin(row.blocks, common)) for row in rows]
     aa = rows[0].aa if all(row.aa == rows[0].aa for row in rows) else None
     arms = rows[0].k + (aa is not None)
-    parts = [row.y[:, :arms] for row in aligned]
-    gaps = [float((~np.isfinite(part)).sum()) if rows[0].blocked else 0.0 for part in parts]
-    size = max(len(common) * arms, 1)
+    y = _weighted([row.y[:, :arms] for row in aligned], shares)
+    bounds = np.logical_or.reduce([row.bounds[:, :arms] for row in aligned])
     joined = replace(
         aligned[0],
         name=MIX,
-        y=_weighted([fill(p) if g else p for p, g in zip(parts, gaps, strict=True)], shares),
-        bounds=np.logical_or.reduce([row.bounds[:, :arms] for row in aligned]),
+        y=y,
+        bounds=bounds & np.isfinite(y),
         aa=aa,
         rounding=_weighted([row.rounding for row in rows], shares),
         step=0.0,
         no_scatter=all(row.no_scatter for row in rows),
-        share=sum(w * gap for w, gap in zip(shares, gaps, strict=True)) / size,
-        filled=sum(w * gap for w, gap in zip(shares, gaps, strict=True)),
     )
-    return pairs_of(joined)
+    return pairs_of(joined.only(np.asarray(np.isfinite(y).any(axis=1))))
 
 
 def _weighted(parts: Sequence[Floats], shares: Sequence[float]) -> Floats:

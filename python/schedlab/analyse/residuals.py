@@ -181,23 +181,30 @@ def carry_over(
         name[-1] = baseline
     before = _previous(position, name)
     rows, columns = np.nonzero(observed & (position >= 0))
-    y = arms[rows, columns]
-    candidates = np.eye(k)[name[columns]]
+    candidates = np.eye(k)[name[columns]][:, 1:]
     follows = np.eye(k + 1)[before[rows, columns]][:, :k]
-    blocks = np.eye(n)[rows]
-    plain = np.column_stack([blocks, candidates[:, 1:]])
-    full = np.column_stack([plain, follows])
+    # Less the means of the blocks: as with a column for every block, and far quicker.
+    table = _within(np.column_stack([arms[rows, columns], candidates, follows]), rows)
+    y, plain, full = table[:, 0], table[:, 1:k], table[:, 1:]
     rank, rest = _rest(plain, y)
     more, less = _rest(full, y)
-    extra, freedom = more - rank, len(y) - more
+    extra, freedom = more - rank, len(y) - len(np.unique(rows)) - more
     if extra < 1 or freedom < 3 or rest <= ROUNDING**2:
         return None
     p = float(fdtrc(extra, freedom, (rest - less) / extra / (max(less, 1e-300) / freedom)))
     inverse = np.linalg.pinv(full.T @ full)
     beta = inverse @ full.T @ y
-    means = np.concatenate([[0.0], beta[n : n + k - 1]])
-    errors = np.sqrt(np.concatenate([[0.0], np.diag(inverse)[n : n + k - 1]]) * less / freedom)
-    return CarryOver(beta[n + k - 1 :], p, means, errors)
+    means = np.concatenate([[0.0], beta[: k - 1]])
+    errors = np.sqrt(np.concatenate([[0.0], np.diag(inverse)[: k - 1]]) * less / freedom)
+    return CarryOver(beta[k - 1 :], p, means, errors)
+
+
+def _within(columns: Floats, rows: NDArray[np.intp]) -> Floats:
+    """The columns less their mean in each row of the table that they come from."""
+    sums = np.zeros((int(rows.max(initial=0)) + 1, columns.shape[1]))
+    np.add.at(sums, rows, columns)
+    counts = np.maximum(np.bincount(rows, minlength=len(sums)), 1)
+    return np.asarray(columns - (sums / counts[:, None])[rows])
 
 
 def _previous(position: NDArray[np.intp], name: NDArray[np.intp]) -> NDArray[np.intp]:

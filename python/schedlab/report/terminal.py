@@ -21,7 +21,7 @@ WHY_MAX = LIMITS_MAX = 3
 # Flags that put the whole table in doubt.
 SERIOUS = (
     "no-baseline", "control-failed", "aa-differs", "starved", "gates-unbalanced",
-    "non-positive", "goal", "goal-not-measured",
+    "non-positive", "goal", "goal-not-measured", "few-requests",
 )  # fmt: skip
 BOLD, DIM = "1", "2"
 COLOURS = {"best": "32", "behind": "31", "soft": DIM, "": ""}

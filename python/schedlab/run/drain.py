@@ -53,7 +53,7 @@ def drain(target: Path, queues: Sequence[str], patience_s: float) -> float:
         if time.monotonic() - began > patience_s:
             raise GateError(
                 "not-quiet",
-                f"{', '.join(queues)}: still busy after {patience_s:g} s",
+                f"{', '.join(queues)}: still busy after {patience_s:g} s (--settle)",
                 "another program writes there: see `iotop`, or wait longer: --settle 60s",
             )
         time.sleep(POLL_S)

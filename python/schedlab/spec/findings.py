@@ -29,6 +29,7 @@ Flag kinds and their values (beside `workload` and `candidates`):
 `not-steady`, `unsettled` {runs: n}; `two-levels` {low, high}: rates inside its runs, 1/s
 `call-cost` {seconds_per_call, constant_s, explained}
 `wrong-mean` {published, unit, mean, rows, difference} or {published, unit, rowless}
+`few-requests` {metric, frozen_metric}: the mean decides, requests were too few for the quantile
 `goal` {goal, metric, frozen_metric}; `goal-not-measured` {goal, metric, apart}
 """
 

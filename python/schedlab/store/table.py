@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -10,6 +11,8 @@ from statistics import median
 from schedlab.spec import Bound, Record, Run, Samples, Workload
 from schedlab.spec.ordering import nothing_to_order
 
+# A quantile of latencies, or of response times: what it is of, and which.
+QUANTILE = re.compile(r"(.+_ns)_(p\d+(?:_\d+)?)")
 # (workload, metric) -> whose figure it is, where not that of the workload itself: "writers".
 Actors = Mapping[tuple[str, str], str]
 
@@ -23,15 +26,34 @@ def samples(record: Record, actors: Actors | None = None) -> tuple[list[Samples]
     """
     whose = actors or {}
     works = [w for w in record.experiment.workloads if w.label not in record.omitted]
-    primary = [_of(record, w, w.metric) for w in works]
+    deciding = {work.label: _deciding(record, work) for work in works}
+    primary = [_of(record, work, deciding[work.label]) for work in works]
     secondary = [
-        _of(record, w, name, whose.get((w.label, name), "")) for w in works for name in w.secondary
+        _of(record, work, name, whose.get((work.label, name), ""))
+        for work in works
+        for name in dict.fromkeys((work.metric, *work.secondary))
+        if name != deciding[work.label]
     ]
     complete = Counter(run.workload for run in record.analysed_runs)
     return (
         [each for each in primary if each.values],
         [each for each in secondary if len(each.values) == complete[each.workload] > 0],
     )
+
+
+def _deciding(record: Record, workload: Workload) -> str:
+    """The metric that decides: the mean where a run had too few requests for the quantile.
+
+    Of a process that was not served the mean is a bound, too; there the quantile stays.
+    """
+    quantile = QUANTILE.fullmatch(workload.metric)
+    if quantile is None:
+        return workload.metric
+    mean, runs = f"{quantile[1]}_mean", [r for r in record.analysed_runs if
+                                         r.workload == workload.label]  # fmt: skip
+    too_few = any(run.bounds.get(workload.metric) for run in runs)
+    told = all(mean in run.metrics and not run.bounds.get(mean) for run in runs)
+    return mean if too_few and told else workload.metric
 
 
 def _of(record: Record, workload: Workload, metric: str, actor: str = "") -> Samples:

@@ -1,0 +1,149 @@
+"""Every line that is printed after Next works as printed: it is run, with --dry-run."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from schedlab.cli import cli
+from schedlab.design.plan import make_plan
+from schedlab.report import steps
+from schedlab.report.texts import Texts
+from schedlab.report.view import View
+from schedlab.result import Result
+from schedlab.spec import AA_SUFFIX, Candidate, Experiment, Run, Stopping, Target, Workload
+from schedlab.store.folder import Folder
+
+needs_root = pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
+    reason="needs root and loop devices",
+)
+# What is measured of each candidate, and the noise, so that each code comes up.
+OF_CODE = {
+    "best": ({"none": 1.0, "mq-deadline": 2.0}, 0.01, 6),
+    "same": ({"none": 1.0, "mq-deadline": 1.0}, 0.002, 6),
+    "keep": ({"none": 1.0, "mq-deadline": 1.0}, 0.1, 6),
+    "for-now": ({"none": 1.0, "mq-deadline": 1.9}, 0.25, 4),
+    "one-run": ({"none": 1.0, "mq-deadline": 1.5}, 0.1, 1),
+    "unbounded": ({"none": 1.0, "mq-deadline": 9.0}, 2.0, 2),
+}
+
+
+def result(path: Path, code: str, **changes) -> Result:
+    """A folder whose answer has this code."""
+    speed, noise, blocks = OF_CODE[code]
+    usual = Experiment(
+        title="t", kind="io", target=Target("scratch", size_bytes=32 << 20), baseline="none",
+        candidates=tuple(Candidate(name, {"scheduler": name}) for name in speed), seed=1,
+        workloads=(Workload("w", "file-test", "iops", {"test": "read", "record_bytes": 65536}),),
+        stopping=Stopping(blocks=blocks),
+    )  # fmt: skip
+    asked = replace(usual, **changes)
+    for seed in range(60):
+        folder = Folder.create(path / str(seed), asked, make_plan(asked), {"devices": {}})
+        rng = random.Random(seed)
+        for cell in folder.plan.cells:
+            name = cell.candidate.removesuffix(AA_SUFFIX)
+            value = 1000 * list(speed.values())[list(_names(asked)).index(name)]
+            about = (cell.block, cell.position, "w", cell.candidate, cell.seed, 1, "ok", "", 0.1)
+            metrics = {asked.workloads[0].metric: value * rng.lognormvariate(0, noise)}
+            folder.append(Run(*about, metrics))
+        made = Result(Folder.open(folder.path))
+        if made.answer.code == code:
+            return made
+    raise AssertionError(f"no seed gives {code}")
+
+
+def _names(asked: Experiment) -> tuple[str, ...]:
+    return tuple(candidate.label for candidate in asked.candidates)
+
+
+def printed_command(of: Result) -> str:
+    """What is after Next; "" for nothing to run."""
+    step = steps.next_step(View(of.record, of.answer, Texts("en"), of.folder.path))
+    return step.command if step else ""
+
+
+def works(command: str) -> None:
+    """The command runs as it was printed; measuring is left out."""
+    program, *words = shlex.split(command)
+    assert program == "schedlab"
+    ran = CliRunner().invoke(cli, [*words, "--dry-run"])
+    assert ran.exit_code == 0, f"{command}\n{ran.output}{ran.stderr}"
+
+
+@pytest.fixture(autouse=True)
+def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SCHEDLAB_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+
+
+@needs_root
+@pytest.mark.parametrize("code", ["keep", "for-now", "one-run", "unbounded"])
+def test_an_open_answer_is_extended(code: str, tmp_path: Path) -> None:
+    command = printed_command(result(tmp_path, code))
+    assert " --resume " in command
+    works(command)
+
+
+@needs_root
+def test_an_open_answer_of_a_rule_that_stops_early_starts_again(tmp_path: Path) -> None:
+    command = printed_command(result(tmp_path, "keep", stopping=Stopping("until-decided", 6)))
+    assert command.startswith("schedlab run ") and "experiment.toml" in command
+    works(command)
+
+
+def test_simulated_runs_are_added(tmp_path: Path) -> None:
+    for seeds in (1, 2):
+        out = tmp_path / str(seeds)
+        words = ["--policies", "fcfs,s", "--workloads", "A", "--requests", "300"]
+        ran = CliRunner().invoke(
+            cli, ["sim", "compare", *words, "--seeds", str(seeds), "--out", str(out)]
+        )
+        assert ran.exit_code == 0, ran.output
+        if command := printed_command(Result.load(out)):
+            works(command)
+    assert command or seeds == 2
+
+
+@needs_root
+@pytest.mark.parametrize("code", ["best", "same"])
+def test_what_a_temporary_device_showed_leads_to_ones_own(code: str, tmp_path: Path) -> None:
+    of = result(tmp_path, code)
+    command = printed_command(of)
+    assert command == "schedlab compare --directory DIR --switch sdX"  # The host named no disk.
+
+
+def test_imports_name_no_command(tmp_path: Path) -> None:
+    for code in OF_CODE:
+        of = result(tmp_path / code, code, kind="import", target=Target("none"), aa_arm=False)
+        assert printed_command(of) == ""
+
+
+@needs_root
+def test_the_best_of_a_real_device_is_applied(tmp_path: Path, loop_device: str) -> None:
+    target = Target("device", path=loop_device)
+    of = result(tmp_path, "best", target=target)
+    command = printed_command(of)
+    assert command == f"schedlab apply mq-deadline {loop_device}"
+    works(command)
+
+
+@pytest.fixture
+def loop_device(tmp_path: Path):
+    import subprocess
+
+    image = tmp_path / "image"
+    image.write_bytes(b"\0" * (16 << 20))
+    made = subprocess.run(
+        ["/usr/sbin/losetup", "--find", "--show", image], check=True, capture_output=True, text=True
+    )
+    device = made.stdout.strip()
+    yield device
+    subprocess.run(["/usr/sbin/losetup", "--detach", device], check=True)
