@@ -71,8 +71,10 @@ class Chain:
         apply(choice, Request((self.name,)), lambda line: None)
         self.is_applied, self.is_old = True, False
         self.ours = knobs.snapshot(self.queue)
-        set_again = {n for n in self.foreign if goes_with_scheduler(n) or n in tunables}
-        self.foreign = {n: v for n, v in self.foreign.items() if n not in set_again}
+        # What another program set and this apply left alone is now what an undo goes back to.
+        beside = {n: v for n, v in self.foreign.items() if not goes_with_scheduler(n)}
+        self.original |= {n: v for n, v in beside.items() if n not in tunables}
+        self.foreign = {}
 
     def write(self):
         """Another program sets a file that no switch of a scheduler sets again."""

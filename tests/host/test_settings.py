@@ -7,9 +7,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from schedlab.app import tune_space
 from schedlab.app.comparison import Place
 from schedlab.app.measure import run
 from schedlab.app.own_work import OwnWork, comparison_of
@@ -18,6 +20,7 @@ from schedlab.host import control_groups, journal, knobs, recover, settings
 from schedlab.host.control import Control
 from schedlab.run.candidate_settings import CandidateSettings
 from schedlab.spec import Candidate, Stopping
+from schedlab.tune.space import SchedulerSpace, Space, Tunable, settings_of
 
 pytestmark = pytest.mark.usefixtures("root_with_loop", "state")
 CENTISECS = Path("/proc/sys/vm/dirty_writeback_centisecs")
@@ -154,6 +157,23 @@ def test_dirty_bytes_and_their_ratio_are_one_setting():
             assert control.check() == ()
         hosts.apply(first)
     assert [each.read_text() for each in files] == found
+
+
+def test_a_setting_of_the_machine_is_probed_and_can_be_tuned(loop):
+    found = CENTISECS.read_text()
+    asked = Space((SchedulerSpace("none", (Tunable(SYSCTL, 100, 900),)),))
+    with Control() as control:
+        session = SimpleNamespace(queues=(Path(loop).name,), control=control)
+        space, notes = tune_space.probe(session, asked)
+        assert CENTISECS.read_text() == found
+        (tunable,) = space.schedulers[0].tunables
+        assert (tunable.low, tunable.high, tunable.default, notes) == (100, 900, int(found), [])
+        hosts = CandidateSettings(control, session.queues, ())  # a search names them one by one
+        for value in (101, 102):
+            hosts.apply(Candidate("t", settings_of(space, "none", {SYSCTL: value})))
+            assert int(CENTISECS.read_text()) == value
+        hosts.apply(Candidate("default", settings_of(space, "none", {})))
+        assert CENTISECS.read_text() == found
 
 
 def test_a_command_whose_undo_fails_is_named(tmp_path):

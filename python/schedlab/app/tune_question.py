@@ -9,9 +9,11 @@ from typing import Any
 from schedlab.app.admit import admit
 from schedlab.app.comparison import Place, target_of
 from schedlab.app.options import tuned_work
+from schedlab.app.setting_checks import check_allowed
 from schedlab.app.tune import SEARCH_SHARE, Question
 from schedlab.app.tune_space import default_scheduler, schedulers_of
 from schedlab.errors import SpecError
+from schedlab.host import settings
 from schedlab.kinds import typed
 from schedlab.run.admitted import Permission
 from schedlab.spec import Experiment
@@ -59,6 +61,7 @@ def question_of(
         margin=options.margin,
     )
     ranges = tuple(map(parse_range, options.ranges))
+    check_allowed(settings.beyond_target(each.name for each in ranges), target)
     space = table_space(schedulers, ranges, options.tunables)
     seed = base.seed
     return base, Question(space, constraints, options.budget_s, seed, options.margin)

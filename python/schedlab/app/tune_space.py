@@ -9,7 +9,7 @@ from dataclasses import replace
 from schedlab.app import targets
 from schedlab.app.comparison import queues_of
 from schedlab.errors import HostError, SpecError
-from schedlab.host import knobs
+from schedlab.host import knobs, settings
 from schedlab.host.control import Control
 from schedlab.run.backends.io import IoSession
 from schedlab.spec import Target
@@ -77,7 +77,10 @@ def _probed(control: Control, queue: str, scheduler: str, tunable: Tunable) -> T
     """The tunable with its default and the part of its range that the kernel takes, else None."""
     control.set_scheduler(queue, scheduler)
     try:
-        path = knobs.tunable_path(knobs.queue_of(queue), tunable.name)
+        if settings.is_machine(tunable.name):
+            path = settings.resolve(tunable.name, tunable.low, settings.Place())[0][0]
+        else:
+            path = knobs.tunable_path(knobs.queue_of(queue), tunable.name)
         default = int(knobs.read_value(path))
     except (HostError, OSError, ValueError):
         return None
@@ -95,7 +98,13 @@ def _probed(control: Control, queue: str, scheduler: str, tunable: Tunable) -> T
 
 def _takes(control: Control, queue: str, scheduler: str, name: str, value: int) -> bool:
     try:
-        control.set_scheduler(queue, scheduler, {name: value})
+        if not settings.is_machine(name):
+            control.set_scheduler(queue, scheduler, {name: value})
+            return True
+        for path, text in settings.resolve(name, value, settings.Place()):
+            found = knobs.read_value(path)
+            control.write_knob(path, text)
+            control.write_knob(path, found)
     except HostError:
         return False
     return True
