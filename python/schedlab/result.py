@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schedlab.errors import SpecError
-from schedlab.kinds import KINDS
+from schedlab.kinds import KINDS, typed
 from schedlab.spec import (
     AA_SUFFIX,
     Experiment,
@@ -164,15 +164,14 @@ def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = Tr
 
     Without `flags` it is what the next block depends on, and nothing else.
     """
-    from schedlab.analyse import answer
+    from schedlab.analyse import answer, by_guarantee
 
     experiment = record.experiment
     objective = _frozen_goal(experiment)
     primary, secondary = _counted(record, _actors(record))
     asked = _question(record, primary)
-    result = answer(
-        primary,
-        secondary=secondary,
+    ask: Callable[..., Answer] = partial(
+        answer,
         blocked=experiment.blocked,
         goal=goal or objective,
         frozen=goal in (None, objective),
@@ -182,10 +181,30 @@ def answer_of(record: Record, goal: Objective | None = None, *, flags: bool = Tr
         requires=experiment.requires,
         by_boot=experiment.stopping.sessions < 2,
         segments=experiment.kind == "sim",
-        **{name: asked[name] for name in ("baseline", "margin", "aa", "candidates")},
-        seconds_per_block=asked["seconds_per_block"],
+        **{name: asked[name] for name in ("margin", "seconds_per_block")},
     )
+
+    def among(
+        first: Sequence[Samples], further: Sequence[Samples], base: str, labels: Sequence[str]
+    ) -> Answer:
+        aa = asked["aa"] if asked["baseline"] == base else None
+        return ask(first, secondary=further, baseline=base, candidates=labels, aa=aa)
+
+    baseline, guarantees = asked["baseline"], _guarantees(experiment)
+    if len(set(guarantees.values())) > 1:
+        result = by_guarantee(primary, secondary, baseline, guarantees, among)
+    else:
+        result = among(primary, secondary, baseline, asked["candidates"])
     return _with_limits(result, record, primary, asked) if flags else result
+
+
+def _guarantees(experiment: Experiment) -> dict[str, str]:
+    """What each candidate guarantees about what it writes, on the first workload that writes."""
+    known = [workload for workload in experiment.workloads if workload.kind in KINDS]
+    return {
+        each.label: next(filter(None, (typed(work, each).guarantee() for work in known)), "")
+        for each in experiment.candidates
+    }
 
 
 def _with_limits(

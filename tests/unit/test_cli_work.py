@@ -115,7 +115,7 @@ def test_where_nothing_is_changed_nothing_is_shown(tmp_path):
     assert run("status", "--root", tmp_path).stdout == "nothing is applied\n"
     assert run("undo", "--all", "--json").stdout == '{\n "schema": 1,\n "undone": []\n}\n'
     assert run("undo", "--all").stdout == "undone: nothing\n"
-    lists = ("restored", "foreign", "removed", "failed", "notices")
+    lists = ("restored", "foreign", "removed", "failed", "notices", "cleanups", "refused")
     for dry_run in (False, True):
         words = ["recover", "--dry-run"] if dry_run else ["recover"]
         assert document(*words) == {**{name: [] for name in lists}, "dry_run": dry_run}

@@ -3,6 +3,7 @@
 from schedlab.analyse.answer import answer
 from schedlab.analyse.answer_check import check
 from schedlab.analyse.flags import check_means
+from schedlab.analyse.guarantees import by_guarantee
 from schedlab.analyse.knee import Knee, find_knee
 from schedlab.analyse.scaling import call_costs, knees
 from schedlab.analyse.sessions import session_means
@@ -11,6 +12,7 @@ from schedlab.analyse.steady import common_ramp, steadiness
 __all__ = [
     "Knee",
     "answer",
+    "by_guarantee",
     "call_costs",
     "check",
     "check_means",

@@ -54,7 +54,9 @@ def _code(answer: Answer) -> Iterator[str]:
         label: [c.low for row in answer.counted if (c := answer.cell(row, label)) is not None]
         for label in answer.candidates
     }
-    taken = [label for label in answer.candidates if label not in answer.excluded]
+    # What guarantees something else is not compared.
+    compared = answer.guarantees[0].candidates if answer.guarantees else answer.candidates
+    taken = [label for label in compared if label not in answer.excluded]
     if code == "nothing":
         if take:
             yield f"nothing to compare, and yet {take} is taken"

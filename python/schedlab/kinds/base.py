@@ -37,6 +37,12 @@ class WorkloadKind(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Whether a run changes data on its target."""
         return True
 
+    def guarantee(self) -> str:
+        """What is certain of the written data: `call` (on the device when a call returns), `end`
+        (when the run ends), `device` (in its cache), `memory`; "" where it does not matter.
+        """
+        return ""
+
     def programs(self) -> tuple[str, ...]:
         """Command lines and files from outside schedlab that a run executes or unpacks."""
         return ()

@@ -30,6 +30,9 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
+SYNCHRONOUS = [name for name, options in MODES.items() if "sync" in options]
+
+
 class Calls(WorkloadKind, frozen=True):
     """Sequential calls of `block_bytes`: `calls` of them, or (0) as many as `total_bytes` holds."""
 
@@ -55,6 +58,12 @@ class Calls(WorkloadKind, frozen=True):
     def writes(self) -> bool:
         """Whether the calls write."""
         return self.direction == "write"
+
+    def guarantee(self) -> str:
+        """What the mode makes certain, for writes."""
+        usual = "device" if self.mode == "direct" else "memory"
+        certain = {"buffered+fsync": "end", **dict.fromkeys(SYNCHRONOUS, "call")}
+        return certain.get(self.mode, usual) if self.writes() else ""
 
     def count(self) -> int:
         """Number of calls of one run."""

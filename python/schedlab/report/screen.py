@@ -87,6 +87,8 @@ def candidate_cell(view: View, of: spec.Row, name: str) -> Cell:
     if cell is None:
         return Cell(view.texts("verdict.none"))
     note = words.cell(view.texts, cell)
+    if name in view.alone:
+        return Cell(value(view, of, cell), cell.value, unit=of.metric.unit if of.metric else "")
     if of.why == "no-scatter" and cell.loss == 0:
         note = view.texts("cell.equal")  # Nobody is ahead.
     if cell.starved and not cell.unfinished:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from schedlab.report import words
 from schedlab.report.view import View
@@ -19,12 +20,41 @@ def headline(view: View) -> list[str]:
     """What to take and at most how far behind, then what it costs, a sentence each."""
     answer, texts = view.answer, view.texts
     had = "have" if view.experiment.kind in ("io", "cpu") else "base"
-    lines = [code(view), *_mix(view), *_behind(view, answer.base_loss, had)]
+    lines = [
+        _among(view, code(view)),
+        *_guarantees(view),
+        *_mix(view),
+        *_behind(view, answer.base_loss, had),
+    ]
     lines += [*_behind(view, answer.loser, "other"), *prices(view), *_wild(view)]
     lines += [_requirement(view, each) for each in answer.requires]
     if answer.goal:
         lines.append(texts("answer.goal", goal=texts(f"goal.{answer.goal}")))
     lines[0] = _of_medium(view, lines[0])
+    return lines
+
+
+def _among(view: View, sentence: str) -> str:
+    """The sentence, or that each candidate guarantees something else, or among whom it is true."""
+    first = next(iter(view.answer.guarantees), None)
+    if first is None:
+        return sentence
+    if len(first.candidates) < 2:
+        return view.texts("answer.apart")
+    return view.texts("answer.among", names=view.texts.listed(first.candidates), sentence=sentence)
+
+
+def _guarantees(view: View) -> list[str]:
+    """What the candidates guarantee, and what to take among those that differ from the baseline."""
+    texts, lines = view.texts, []
+    for of in view.answer.guarantees:
+        names = texts.listed(of.candidates)
+        told = texts(f"guarantee.{of.guarantee or 'call'}")
+        lines.append(texts("answer.guarantee", names=names, guarantee=told))
+        if of.answer and len(of.candidates) > 1:
+            # Nobody has one of them now, so there is nothing to keep.
+            sentence = code(View(view.record, replace(of.answer, base=""), texts))
+            lines.append(texts("answer.among", names=names, sentence=sentence))
     return lines
 
 
@@ -195,7 +225,7 @@ def not_counted(view: View) -> list[str]:
     texts = view.texts
     reasons: dict[str, list[str]] = {}
     for row in view.answer.rows:
-        if row.why:
+        if row.why and not (row.why == "one-candidate" and view.answer.guarantees):
             reasons.setdefault(row.why, []).append(view.title_of(row))
     return [
         texts(f"answer.why_{why.replace('-', '_')}", rows=few(view, titles))

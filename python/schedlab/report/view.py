@@ -54,6 +54,12 @@ class View:
         """The mean of all rows, where the shares of the workloads were given."""
         return next((row for row in self.answer.rows if row.role == "mix"), None)
 
+    @cached_property
+    def alone(self) -> frozenset[str]:
+        """The candidates that guarantee what no other does, and so are compared with none."""
+        groups = (of.candidates for of in self.answer.guarantees)
+        return frozenset(names[0] for names in groups if len(names) == 1)
+
     def secondary(self, workload: str) -> list[Row]:
         """The further rows of a workload: other processes of its runs, other metrics."""
         return [r for r in self.answer.rows if r.role == "secondary" and r.workload == workload]

@@ -156,6 +156,17 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class OfGuarantee:
+    """Candidates that guarantee the same about what was written (`WorkloadKind.guarantee`), and
+    what to take among them; `None` for those of the baseline, of which the whole answer speaks.
+    """
+
+    guarantee: str
+    candidates: tuple[str, ...]
+    answer: Answer | None
+
+
+@dataclass(frozen=True)
 class Answer:
     """What to take, and what it can cost at most.
 
@@ -174,6 +185,9 @@ class Answer:
     `rows` are all, `counted` the names of those that the answer speaks of. `prices`: secondary
     rows on which what is taken is proven behind by more than their margin, largest first.
     `excluded`: candidates that a requirement removed.
+
+    `guarantees`: where candidates guarantee different things, the groups that are compared inside;
+    the answer speaks of the first one, and its cells are those of all.
 
     The rest is for the pages: `seconds` a block takes (`None`: not known), `flags`, `goal`,
     `population`, `knees`, and `pareto` by workload.
@@ -204,6 +218,7 @@ class Answer:
     excluded: tuple[str, ...] = ()
     advice: Advice | None = None
     wild: Wild | None = None
+    guarantees: tuple[OfGuarantee, ...] = ()
     confidence: float = 0.95
     level: float = 1.0
     seconds: float | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -124,7 +124,13 @@ class Samples:
 
     def of_blocks(self, blocks: Container[int]) -> Samples:
         """The runs of some blocks."""
-        lines = [i for i, block in enumerate(self.blocks) if block in blocks]
+        return self._of([i for i, block in enumerate(self.blocks) if block in blocks])
+
+    def of_candidates(self, labels: Container[str]) -> Samples:
+        """The runs of some candidates."""
+        return self._of([i for i, label in enumerate(self.candidates) if label in labels])
+
+    def _of(self, lines: Sequence[int]) -> Samples:
         columns = ("candidates", "blocks", "values", "cpu_share", "bounds", "sessions", "layouts",
                    "hosts")  # fmt: skip
         some: dict[str, Any] = {name: tuple(column[i] for i in lines) for name in columns
