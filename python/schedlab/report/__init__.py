@@ -19,7 +19,6 @@ from schedlab.spec.answer import Answer
 __all__ = [
     "LANGUAGES",
     "csv",
-    "findings",
     "headline",
     "html",
     "markdown",
@@ -90,13 +89,6 @@ def xlsx(record: Record, answer: Answer, lang: str = "en", folder: Path | None =
 def markdown(record: Record, answer: Answer, lang: str = "en") -> str:
     """The answer, the tables of the study, limits and method as Markdown."""
     from schedlab.report.exchange import markdown as render
-
-    return render(View(record, answer, Texts(lang)))
-
-
-def findings(record: Record, answer: Answer, lang: str = "en") -> str:
-    """The answer, the first table and why, as a part of a Markdown page."""
-    from schedlab.report.exchange import findings as render
 
     return render(View(record, answer, Texts(lang)))
 

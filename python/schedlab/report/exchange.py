@@ -23,7 +23,7 @@ CSV_COLUMNS = (
 def markdown(view: View) -> str:
     """The first screen, the tables of the study, then limits and method, in GitHub's Markdown."""
     texts = view.texts
-    parts = [*_opening(view, "#"), *_next(view)]
+    parts = [*_opening(view), *_next(view)]
     flags = notes.grouped_flags(view).items()
     if limits := [f"* **{escaped(t)}**: {escaped(line)}" for t, lines in flags for line in lines]:
         parts += [f"## {texts('section.caveats')}", "\n".join(limits)]
@@ -37,18 +37,13 @@ def markdown(view: View) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def findings(view: View) -> str:
-    """The first screen and why, to be put below a heading of the second level."""
-    return "\n\n".join(_opening(view, ""))
-
-
-def _opening(view: View, mark: str) -> list[str]:
+def _opening(view: View) -> list[str]:
     """Headline, what was measured, the first table, why."""
     of = screen(view)
     answer = escaped(" ".join(of.headline))
-    title = f"{mark} {answer}" if mark else f"**{answer}**"
+    title = f"# {answer}"
     reasons = [f"* {escaped(line)}" for line in why.lines(view)]
-    below = [f"##{'' if mark else '#'} {view.texts('why.title')}", "\n".join(reasons)]
+    below = [f"## {view.texts('why.title')}", "\n".join(reasons)]
     return [title, escaped(of.measured), table_text(of.table), *(below if reasons else [])]
 
 
