@@ -1,12 +1,16 @@
 """Sweeps: the same bytes in threads and on a cluster; nothing is lost when a worker dies."""
 
+import json
 import os
 import signal
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from schedlab.cli.sim.sweep import sweep as sweep_command
 from schedlab.errors import SpecError
+from schedlab.result import Result
 from schedlab.sim import read_sweep, run_sweep
 from schedlab.sim.sweep import Point
 
@@ -144,3 +148,33 @@ def test_a_kill_at_any_byte_loses_at_most_the_line_in_progress(tmp_path: Path) -
         assert seen[0] == complete
         assert file.read_bytes().startswith(text[:cut])
         assert (tmp_path / "out" / "results.jsonl").read_bytes() == whole
+
+
+def test_a_sweep_ends_in_a_result_with_its_figures(tmp_path: Path) -> None:
+    text = """
+seeds = 4
+title = "Buffers"
+[fixed]
+requests = 1500
+policy = "tsb"
+[parameters]
+workload = ["A", "D"]
+"device.buffer.size" = ["8MiB", "64MiB"]
+"""
+    path = written(tmp_path / "sweep.toml", text)
+    printed = CliRunner().invoke(sweep_command, [str(path)], catch_exceptions=False).output
+    folder = tmp_path / "sweep/result"
+    assert f"schedlab analyse {folder}" in printed
+    result = Result.load(folder).record
+    assert result.experiment.title == "Buffers"
+    labels = [candidate.label for candidate in result.experiment.candidates]
+    assert labels == ["device.buffer.size=8MiB", "device.buffer.size=64MiB"]
+    rows = [json.loads(line) for line in (tmp_path / "sweep/results.jsonl").open()]
+    means = [row["metrics"]["mean_read_ms"] for row in rows]
+    stored = {(r.workload, r.candidate, r.block): r.metrics["mean_read_ms"] for r in result.runs}
+    assert len(stored) == 16 and list(stored.values()) == means
+    assert {run.block for run in result.runs} == {0, 1, 2, 3}
+    # Finished already: nothing is simulated again, and the result stays.
+    before = (folder / "runs.jsonl").stat()
+    again = CliRunner().invoke(sweep_command, [str(path)], catch_exceptions=False).output
+    assert "16/16 points" in again and (folder / "runs.jsonl").stat() == before

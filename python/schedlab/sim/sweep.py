@@ -75,6 +75,7 @@ class Sweep:
 
     points: tuple[Point, ...]
     text: str
+    title: str = ""
 
 
 def read_sweep(path: Path) -> Sweep:
@@ -101,7 +102,7 @@ def read_sweep(path: Path) -> Sweep:
     )
     for point in points:
         host_simulation(point) if "scheduler" in point.settings else point.simulation()
-    return Sweep(points, text)
+    return Sweep(points, text, tree.get("title", ""))
 
 
 def host_simulation(point: Point) -> HostSimulation:

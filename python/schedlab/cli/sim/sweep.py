@@ -22,6 +22,7 @@ def sweep(file: Path, out: Path | None, dask: str | None, as_json: bool) -> None
     """Simulate every combination of FILE; call it again to resume an interrupted sweep."""
     from schedlab.sim.pool import dask_executor
     from schedlab.sim.sweep import read_sweep
+    from schedlab.sim.sweep_result import write_result
     from schedlab.sim.sweep_run import run_sweep
 
     plan = read_sweep(file)
@@ -29,10 +30,14 @@ def sweep(file: Path, out: Path | None, dask: str | None, as_json: bool) -> None
     where = dask_executor(dask) if dask else contextlib.nullcontext(None)
     with where as executor, progress() as update:
         rows = run_sweep(plan, folder, update, executor)
+    result = write_result(rows, folder, plan.title or f"Sweep of {file.name}").path
     if as_json:
-        click.echo(json.dumps({"schema": 1, "folder": str(folder), "rows": rows}))
+        document = {"schema": 1, "folder": str(folder), "result": str(result), "rows": rows}
+        click.echo(json.dumps(document))
     else:
         click.echo(f"{len(rows)} points in {folder}/results.jsonl")
+        click.echo(f"table and intervals: schedlab analyse {result}")
+        click.echo(f"with figures: schedlab report {result}")
 
 
 @contextlib.contextmanager
