@@ -76,6 +76,28 @@ def test_sleepers_and_steal_are_not_judged(
     assert code == 1 and reason in str(report["not_judged"])
 
 
+def test_a_parent_that_waits_for_its_children_does_not_hinder_the_judgement(
+    tmp_path: Path,
+) -> None:
+    path = bursts(tmp_path)
+    # A shell: 0.9 ms before its children, and 0.1 ms each time that one of them ends.
+    rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
+    later = [f"{int(end) + 1_000_000},{length},{task},{pre}" for end, length, task, pre in rows]
+    end_ns = int(rows[-1][0]) + 1_000_000
+    shell = [
+        "905000,900000,7,0",
+        f"{end_ns + 200_000},100000,7,0",
+        f"{end_ns + 400_000},100000,7,0",
+    ]
+    path.write_text("\n".join(["end_ns,duration_ns,task,preempted", *shell, *later]) + "\n")
+    code, report = validate(*RR, "--validate", str(path))
+    assert (code, report["not_judged"], report["tasks"], report["common_prefix"]) == (0, "", 3, 30)
+    # One that takes 3 % of the time is a task.
+    shell[0] = "905000,4000000,7,0"
+    path.write_text("\n".join(["end_ns,duration_ns,task,preempted", *shell, *later]) + "\n")
+    assert "task 7 slept" in str(validate(*RR, "--validate", str(path))[1]["not_judged"])
+
+
 def test_a_file_of_another_kind_names_its_line(tmp_path: Path) -> None:
     path = tmp_path / "other.csv"
     path.write_text("end_ns,duration_ns,task,preempted\n1,x,2,3\n")

@@ -2,7 +2,8 @@
 
 The bursts are those of `schedlab trace cpu --out`. Without the time of wake-ups a sleep and a wait
 look the same, so that only tasks count that leave the CPU against their will: all of a task's
-bursts but the last are preempted.
+bursts but the last are preempted. Others that hardly ran, such as the shell that waits for its
+commands, count as CPU time that the tasks did not get.
 """
 
 from __future__ import annotations
@@ -84,10 +85,29 @@ def read_stays(path: Path) -> list[Stay]:
     if not stays:
         raise SpecError(f"{path}: no bursts", EXPECTED)
     stays.sort(key=lambda stay: stay.start_ns)
+    stays = without_light_sleepers(stays)
     first_ns = stays[0].start_ns
     return merged(
         [Stay(s.task, s.start_ns - first_ns, s.end_ns - first_ns, s.is_preempted) for s in stays]
     )
+
+
+def without_light_sleepers(stays: Sequence[Stay]) -> list[Stay]:
+    """The stays without those of tasks that slept and that together had less than `IDLE_MAX` of
+    the CPU time; all of them where there is no other task.
+    """
+    ran: dict[int, int] = {}
+    last: dict[int, Stay] = {}
+    sleepers: set[int] = set()
+    for stay in stays:
+        if stay.task in last and not last[stay.task].is_preempted:
+            sleepers.add(stay.task)
+        last[stay.task] = stay
+        ran[stay.task] = ran.get(stay.task, 0) + stay.end_ns - stay.start_ns
+    slept_ns = sum(ran[task] for task in sleepers)
+    if slept_ns >= IDLE_MAX * sum(ran.values()) or sleepers == set(ran):
+        return list(stays)
+    return [stay for stay in stays if stay.task not in sleepers]
 
 
 def merged(stays: Sequence[Stay]) -> list[Stay]:
